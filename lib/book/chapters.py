@@ -1,0 +1,125 @@
+"""Chapters as files: where they are, what they hold."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+import yaml
+
+from lib.book.parameters import Parameter, ParameterError, parse_parameters
+
+__all__ = [
+    "chapter_files",
+    "code_cells",
+    "declared_parameters",
+    "profile_parameters",
+    "read_chapter",
+]
+
+PROFILES = ("quick", "standard", "gpu")
+
+
+def read_chapter(text: str) -> nbformat.NotebookNode:
+    """Turn a percent-format chapter into a notebook with stable cell ids.
+
+    Parameters
+    ----------
+    text : str
+        The ``.py`` file's text.
+
+    Returns
+    -------
+    nbformat.NotebookNode
+    """
+    notebook = jupytext.reads(text, fmt="py:percent")
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"  # jupytext draws them anew at each reading
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
+    notebook.metadata.setdefault("language_info", {"name": "python"})
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return notebook
+
+
+def chapter_files(book: Path) -> dict[str, Path]:
+    """Name and file of every chapter that ``_toc.yml`` lists, in its order.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder with ``_toc.yml`` and the chapters.
+    """
+    toc = yaml.safe_load((book / "_toc.yml").read_text(encoding="utf-8"))
+    names = (name.removesuffix(".py") for name in _toc_files(toc))
+    return {name: book / f"{name}.py" for name in names if (book / f"{name}.py").exists()}
+
+
+def _toc_files(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("root", "file"):
+                yield value
+            else:
+                yield from _toc_files(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _toc_files(value)
+
+
+def code_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
+    """Source and tags of the code cells: all of a chapter that can change a number."""
+    return [
+        {"source": cell.source, "tags": sorted(cell.metadata.get("tags", []))}
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def declared_parameters(notebook: nbformat.NotebookNode) -> tuple[Parameter, ...]:
+    """Return what the cell tagged ``parameters`` declares; nothing where there is none."""
+    cells = [c for c in code_cells(notebook) if "parameters" in c["tags"]]
+    if len(cells) > 1:
+        raise ParameterError(f"{len(cells)} cells are tagged parameters; one is allowed")
+    return parse_parameters(cells[0]["source"]) if cells else ()
+
+
+def profile_parameters(params: Path, profile: str, chapter: str) -> dict[str, Any]:
+    """Content of ``params/<profile>/<chapter>.yml``; empty where the file is absent.
+
+    Parameters
+    ----------
+    params : pathlib.Path
+        The folder ``params``.
+    profile : str
+        One of ``quick``, ``standard``, ``gpu``.
+    chapter : str
+        The chapter's name.
+
+    Raises
+    ------
+    ParameterError
+        On an unknown profile or a file that is no mapping.
+    """
+    if profile not in PROFILES:
+        raise ParameterError(
+            f"profile = {profile!r} is not allowed: it must be one of {', '.join(PROFILES)}"
+        )
+    path = params / profile / f"{chapter}.yml"
+    if not path.exists():
+        return {}
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        json.dumps(content)  # dates and the like have no place in a parameter file
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise ParameterError(f"{path} is no plain YAML: {error}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ParameterError(f"{path} must map names to values, not {type(content).__name__}")
+    return content

@@ -1,0 +1,288 @@
+"""Execution of chapters: papermill, and a cache keyed by content.
+
+A chapter is executed again when anything that can change a number has changed: its
+code cells, its parameters, any file of ``lib``, the data it reads, the claims and
+records it shows, Python or an installed package. Prose is no part of the key.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from filelock import FileLock
+
+from lib import data
+from lib.book.chapters import (
+    chapter_files,
+    code_cells,
+    declared_parameters,
+    profile_parameters,
+    read_chapter,
+)
+from lib.book.claims import audit_verdicts, read_claims
+from lib.book.parameters import ParameterError, validate_parameters
+from lib.book.records import read_records
+from lib.runs import (
+    code_fingerprint,
+    fingerprint,
+    package_versions,
+    python_version,
+    write_atomic,
+)
+
+__all__ = [
+    "VALUE_MIME",
+    "VERDICT_MIME",
+    "BuildError",
+    "Executed",
+    "execute_book",
+    "execute_chapter",
+]
+
+VALUE_MIME = "application/vnd.companion.value+json"
+VERDICT_MIME = "application/vnd.companion.verdict+json"
+_FORMAT = 1  # of the cached files
+
+
+class BuildError(RuntimeError):
+    """The book cannot be built; the message says which chapter, cell and error."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """An executed chapter.
+
+    Attributes
+    ----------
+    chapter, profile, key : str
+        Which chapter, under which profile, and the content key of this execution.
+    cells : list of dict
+        The executed code cells, the injected parameters included, in order.
+    parameters : dict
+        The parameters in effect.
+    data : dict
+        Fingerprints of the declared data, ``"absent"`` for what could not be had.
+    seconds : float
+        Duration of the execution.
+    finished : str
+        When it ended, ISO 8601, UTC.
+    cached : bool
+        Whether it was found in the cache rather than executed now.
+    """
+
+    chapter: str
+    profile: str
+    key: str
+    cells: list[dict[str, Any]]
+    parameters: dict[str, Any]
+    data: dict[str, str]
+    seconds: float
+    finished: str
+    cached: bool = False
+
+    def _payloads(self, mime: str) -> Iterator[dict[str, Any]]:
+        for cell in self.cells:
+            for output in cell["outputs"]:
+                if mime in output.get("data", {}):
+                    yield output["data"][mime]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Named values for the prose, last one given wins."""
+        return {item["name"]: item["value"] for item in self._payloads(VALUE_MIME)}
+
+    @property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """Verdicts on claims, in the order of the page."""
+        return list(self._payloads(VERDICT_MIME))
+
+
+def execute_book(book: Path, profile: str) -> dict[str, Executed]:
+    """Execute all chapters of a book, or take them from the cache, and audit the ledger.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder with ``_toc.yml``, the chapters and ``claims.yml``; ``params`` lies
+        beside it.
+    profile : str
+        ``quick``, ``standard`` or ``gpu``.
+
+    Returns
+    -------
+    dict
+        Executed chapters by name, in the order of the table of contents.
+
+    Raises
+    ------
+    BuildError
+        Naming chapter, cell and error.
+    """
+    try:
+        claims = read_claims(book / "claims.yml")
+        executed = {
+            name: execute_chapter(path, profile) for name, path in chapter_files(book).items()
+        }
+        audit_verdicts(claims, {name: done.verdicts for name, done in executed.items()})
+    except ValueError as error:  # parameters, claims, data: each says what is wrong
+        raise BuildError(str(error)) from error
+    return executed
+
+
+def execute_chapter(
+    path: Path, profile: str, overrides: Mapping[str, Any] | None = None
+) -> Executed:
+    """Execute one chapter with a profile's parameters, unless the cache has the result.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        ``book/<chapter>.py``.
+    profile : str
+        ``quick``, ``standard`` or ``gpu``.
+    overrides : mapping, optional
+        Parameters that go before the profile's.
+
+    Returns
+    -------
+    Executed
+
+    Raises
+    ------
+    BuildError
+        When a cell fails or a parameter is not allowed.
+    """
+    chapter, book = path.stem, path.parent
+    root = book.parent
+    notebook = read_chapter(path.read_text(encoding="utf-8"))
+    try:
+        given = profile_parameters(root / "params", profile, chapter) | dict(overrides or {})
+        parameters = validate_parameters(declared_parameters(notebook), given)
+    except ParameterError as error:
+        raise BuildError(f"chapter {chapter}: {error}") from error
+
+    claims = read_claims(book / "claims.yml")
+    read_data = data.fingerprints(chapter)
+    inputs = {
+        "format": _FORMAT,
+        "profile": profile,
+        "cells": code_cells(notebook),
+        "parameters": parameters,
+        "lib": code_fingerprint(),
+        "data": read_data,
+        "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
+        "records": read_records(book, chapter),
+        "python": python_version(),
+        "packages": package_versions(),
+    }
+    key = fingerprint(inputs)
+    store = root / ".cache" / "book" / chapter
+    store.mkdir(parents=True, exist_ok=True)
+    with FileLock(store / "lock"):  # a second build waits here, then finds the result
+        stored = _read_entry(store / f"{key}.json")
+        if stored is not None:
+            return Executed(**stored, cached=True)
+        print(f"executing chapter {chapter} ({profile})", flush=True)
+        started = time.perf_counter()
+        cells = _run(notebook, chapter, profile, parameters, book)
+        entry = {
+            "chapter": chapter,
+            "profile": profile,
+            "key": key,
+            "cells": cells,
+            "parameters": parameters,
+            "data": read_data,
+            "seconds": round(time.perf_counter() - started, 2),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        write_atomic(store / f"{key}.json", json.dumps({"sha256": fingerprint(entry)} | entry))
+    return Executed(**entry)
+
+
+def _read_entry(path: Path) -> dict[str, Any] | None:
+    """A cached execution, or None; a damaged file is set aside, with a warning."""
+    if not path.exists():
+        return None
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        if entry.pop("sha256") == fingerprint(entry):
+            return entry
+    except (ValueError, KeyError, AttributeError, TypeError):
+        pass
+    aside = path.with_suffix(".damaged")
+    os.replace(path, aside)
+    warnings.warn(f"damaged cache entry set aside as {aside}; executing again", stacklevel=3)
+    return None
+
+
+def _run(
+    notebook: nbformat.NotebookNode,
+    chapter: str,
+    profile: str,
+    parameters: dict[str, Any],
+    book: Path,
+) -> list[dict[str, Any]]:
+    """Execute in a fresh kernel and return the code cells."""
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    environment = {
+        "COMPANION_BOOK": str(book),
+        "COMPANION_CHAPTER": chapter,
+        "COMPANION_PROFILE": profile,
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    if "absent" in data.fingerprints(chapter).values():
+        environment["COMPANION_OFFLINE"] = "1"  # asked once already: the kernel need not
+    with tempfile.TemporaryDirectory() as scratch, _environment(environment):
+        source, target = Path(scratch, f"{chapter}.ipynb"), Path(scratch, "executed.ipynb")
+        nbformat.write(notebook, source)
+        try:
+            done = papermill.execute_notebook(
+                str(source),
+                str(target),
+                parameters=parameters,
+                kernel_name="python3",
+                cwd=str(book.parent),
+                progress_bar=None,
+                request_save_on_cell_execute=False,
+            )
+        except PapermillExecutionError as error:
+            first = next((line for line in error.source.splitlines() if line.strip()), "")
+            raise BuildError(
+                f"chapter {chapter}, cell {error.exec_count} (`{first}`) failed: "
+                f"{error.ename}: {error.evalue}\n{error}"
+            ) from None
+    return [
+        {
+            "source": cell.source,
+            "outputs": json.loads(json.dumps(cell.outputs)),
+            "execution_count": cell.execution_count,
+            "tags": cell.metadata.get("tags", []),
+        }
+        for cell in done.cells
+        if cell.cell_type == "code"
+    ]
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,115 @@
+"""Recorded runs: results too long for a build, kept in the repository as text.
+
+``book/records/<profile>/<chapter>.json`` holds the values and verdicts of one
+execution with everything that produced it: parameters, fingerprints of code and
+data, versions, hardware, date and duration. Pages show them beside the present build.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib.runs import (
+    MAIN_PACKAGES,
+    code_fingerprint,
+    hardware,
+    package_versions,
+    python_version,
+    write_atomic,
+)
+
+if TYPE_CHECKING:
+    from lib.book.execute import Executed
+
+__all__ = ["read_records", "write_record"]
+
+_FIELDS = {
+    "chapter",
+    "profile",
+    "parameters",
+    "values",
+    "verdicts",
+    "code",
+    "data",
+    "python",
+    "packages",
+    "hardware",
+    "finished",
+    "seconds",
+}
+
+
+def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
+    """Recorded runs of a chapter.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder that holds ``records``.
+    chapter : str
+        The chapter's name.
+
+    Returns
+    -------
+    dict
+        Profile to record.
+
+    Raises
+    ------
+    ValueError
+        When a file is damaged, incomplete or stands under another profile's name.
+    """
+    found = {}
+    for path in sorted((book / "records").glob(f"*/{chapter}.json")):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"recorded run {path} is no JSON: {error}") from None
+        if not isinstance(record, dict) or set(record) != _FIELDS:
+            raise ValueError(f"recorded run {path} must hold exactly {', '.join(sorted(_FIELDS))}")
+        if (record["profile"], record["chapter"]) != (path.parent.name, chapter):
+            raise ValueError(
+                f"recorded run {path} is of chapter {record['chapter']} under the profile "
+                f"{record['profile']}"
+            )
+        found[path.parent.name] = record
+    return found
+
+
+def write_record(book: Path, executed: "Executed") -> Path:
+    """Store an execution as the recorded run of its chapter and profile.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder that holds ``records``.
+    executed : Executed
+        A fresh execution: a cached one would be recorded with this machine's name
+        although another may have computed it.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+    """
+    if executed.cached:
+        raise ValueError(
+            f"chapter {executed.chapter} came from the cache: record a fresh execution "
+            "(`make clean` empties the cache)"
+        )
+    record = {
+        "chapter": executed.chapter,
+        "profile": executed.profile,
+        "parameters": executed.parameters,
+        "values": executed.values,
+        "verdicts": executed.verdicts,
+        "code": code_fingerprint(),
+        "data": executed.data,
+        "python": python_version(),
+        "packages": {name: package_versions().get(name, "absent") for name in MAIN_PACKAGES},
+        "hardware": hardware(),
+        "finished": executed.finished,
+        "seconds": executed.seconds,
+    }
+    path = book / "records" / executed.profile / f"{executed.chapter}.json"
+    return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,251 @@
+"""HTML of tables, claims, the ledger and the status page."""
+
+import base64
+import html
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from lib.book.claims import NOT_REPRODUCED, NOT_RUN, REDUCED, REPRODUCED, Claim, Verdict
+from lib.runs import MAIN_PACKAGES, package_versions, python_version
+
+__all__ = ["claim_html", "csv_link", "ledger_html", "status_html", "table_html"]
+
+#: Paper titles, in the order of the ledger.
+PAPERS = {
+    "P1": "Rabanser et al., Training Private Models That Know What They Don't Know",
+    "P2": "Pouget et al., Suitability Filter",
+    "P3": "Zanella-Béguelin et al., Bayesian Estimation of Differential Privacy",
+    "P4": "Choe et al., Counterfactually Comparing Abstaining Classifiers",
+    "P5": "Malek et al., Antipodes of Label Differential Privacy",
+}
+
+_MARKS = {
+    REPRODUCED: ("yes", "✓"),
+    REDUCED: ("reduced", "◐"),
+    NOT_REPRODUCED: ("no", "✗"),
+    NOT_RUN: ("not-run", "–"),
+}
+
+
+def table_html(
+    frame: pd.DataFrame, caption: str = "", formats: Mapping[str, str] | None = None
+) -> str:
+    """HTML of a data frame in a box that scrolls sideways by itself.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table; its index is not shown.
+    caption : str
+        Above the table; none if empty.
+    formats : mapping, optional
+        Column to Python format; floats are ``.4g`` otherwise.
+    """
+    formats = formats or {}
+    head = "".join(f"<th scope='col'>{html.escape(str(name))}</th>" for name in frame.columns)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            _cell(value, formats.get(str(name)))
+            for name, value in zip(frame.columns, row, strict=True)
+        )
+        + "</tr>"
+        for row in frame.itertuples(index=False, name=None)
+    )
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    label = html.escape(caption or "table", quote=True)
+    return (
+        f"<div class='companion-scroll' role='region' tabindex='0' aria-label='{label}'>"
+        f"<table class='companion-table'>{title}<thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value: Any, spec: str | None) -> str:
+    if isinstance(value, numbers.Number) and not isinstance(value, bool):
+        if value != value:
+            return "<td class='number'>–</td>"
+        default = (
+            ".4g"
+            if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+            else ","
+        )
+        return f"<td class='number'>{value:{spec or default}}</td>"
+    return f"<td>{html.escape(str(value))}</td>"
+
+
+def csv_link(frame: pd.DataFrame, file_name: str) -> str:
+    """Return a link that downloads the table as CSV, with no server involved."""
+    content = base64.b64encode(frame.to_csv(index=False).encode()).decode()
+    name = html.escape(file_name, quote=True)
+    return (
+        f"<p class='companion-download'><a download='{name}' "
+        f"href='data:text/csv;base64,{content}'>Download this table as CSV</a></p>"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _chip(verdict: str) -> str:
+    kind, mark = _MARKS[verdict]
+    return f"<span class='verdict verdict-{kind}'>{mark} {verdict}</span>"
+
+
+def claim_html(
+    claim: Claim, verdict: Verdict, recorded: Mapping[str, Mapping[str, Any] | None]
+) -> str:
+    """Box that shows a verdict where it was decided.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim.
+    verdict : Verdict
+        What this execution found.
+    recorded : mapping
+        Profile to the verdict in its recorded run, None where that run lacks it.
+    """
+    kind, _ = _MARKS[verdict.verdict]
+    columns = [("paper", _number(claim.reported))]
+    columns += [
+        (f"recorded run ({profile})", _number(found["value"]) if found else "–")
+        for profile, found in recorded.items()
+    ]
+    columns.append(("this build", _number(verdict.value)))
+    facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
+    reason = f" {html.escape(verdict.reason)}." if verdict.reason else ""
+    source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
+    return (
+        f"<div class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
+        f"<p class='claim-head'>{_chip(verdict.verdict)} <span>{claim.paper}, "
+        f"{html.escape(claim.place)}</span></p><p>{html.escape(claim.claim)}</p>"
+        f"<dl>{facts}</dl><p class='claim-why'>Condition, stated beforehand: "
+        f"{html.escape(claim.criterion)}. {html.escape(claim.why)}{source}{reason}</p></div>"
+    )
+
+
+def ledger_html(
+    claims: Mapping[str, Claim],
+    verdicts: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    addresses: Mapping[str, str],
+) -> str:
+    """Tables of all claims and their verdicts, by paper.
+
+    Parameters
+    ----------
+    claims : mapping
+        The ledger.
+    verdicts : mapping
+        Claim id to the verdict of the current build.
+    records : mapping
+        Chapter to its recorded runs by profile.
+    addresses : mapping
+        Chapter to the address of its page.
+    """
+    if not claims:
+        return "<p>The ledger is empty.</p>"
+    parts = [_summary(claims, verdicts)]
+    for paper, title in PAPERS.items():
+        of_paper = [c for c in claims.values() if c.paper == paper]
+        if not of_paper:
+            continue
+        profiles = sorted({p for c in of_paper for p in records.get(c.chapter, {})})
+        head = ["Verdict", "Place", "Claim", "Paper", *(f"Recorded run ({p})" for p in profiles)]
+        head.append("This build")
+        rows = "".join(
+            _ledger_row(c, verdicts[c.id], records.get(c.chapter, {}), profiles, addresses)
+            for c in of_paper
+        )
+        columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
+        parts.append(
+            f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>"
+            "<div class='companion-scroll' role='region' tabindex='0' "
+            f"aria-label='Claims of {paper}'>"
+            f"<table class='companion-table companion-ledger'><thead><tr>{columns}</tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+    return "".join(parts)
+
+
+def _summary(claims: Mapping[str, Claim], verdicts: Mapping[str, Mapping[str, Any]]) -> str:
+    counts = dict.fromkeys(_MARKS, 0)
+    for claim_id in claims:
+        counts[verdicts[claim_id]["verdict"]] += 1
+    items = "".join(f"<li>{_chip(v)}: {n} of {len(claims)}</li>" for v, n in counts.items())
+    return f"<ul class='companion-counts'>{items}</ul>"
+
+
+def _ledger_row(
+    claim: Claim,
+    verdict: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    profiles: list[str],
+    addresses: Mapping[str, str],
+) -> str:
+    recorded = ""
+    for profile in profiles:
+        of_run = records.get(profile, {}).get("verdicts", [])
+        found = next((v for v in of_run if v["id"] == claim.id), None)
+        recorded += f"<td class='number'>{_number(found['value']) if found else '–'}</td>"
+    address = f"{addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
+    reason = (
+        f" <span class='claim-why'>{html.escape(verdict['reason'])}</span>"
+        if verdict["reason"]
+        else ""
+    )
+    paper = claim.criterion if claim.reported is None else _number(claim.reported)
+    return (
+        f"<tr><td><a href='{address}'>{_chip(verdict['verdict'])}</a></td>"
+        f"<td>{html.escape(claim.place)}</td><td>{html.escape(claim.claim)}{reason}</td>"
+        f"<td class='number'>{paper}</td>{recorded}"
+        f"<td class='number'>{_number(verdict['value'])}</td></tr>"
+    )
+
+
+def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> str:
+    """Tables of the status page: chapters, versions, data used.
+
+    Parameters
+    ----------
+    executed : mapping
+        Chapter to its :class:`~lib.book.execute.Executed`.
+    addresses : mapping
+        Chapter to the address of its page.
+    """
+    chapters = "".join(
+        f"<tr><td><a href='{addresses[name]}'>{name}</a></td><td>{done.profile}</td>"
+        f"<td class='number'>{done.seconds:.1f} s</td>"
+        f"<td>{done.finished[:16].replace('T', ' ')} UTC</td>"
+        f"<td>{sum(v != 'absent' for v in done.data.values())} of {len(done.data)}</td></tr>"
+        for name, done in executed.items()
+    )
+    versions = pd.DataFrame(
+        [("Python", python_version())]
+        + [(name, package_versions().get(name, "absent")) for name in MAIN_PACKAGES],
+        columns=["package", "version"],
+    )
+    data = pd.DataFrame(
+        [
+            (name, file, "absent" if digest == "absent" else "used", digest[:12])
+            for name, done in executed.items()
+            for file, digest in done.data.items()
+        ],
+        columns=["chapter", "data", "state", "SHA-256 begins"],
+    )
+    head = "".join(
+        f"<th scope='col'>{name}</th>"
+        for name in ("chapter", "profile", "run time", "executed", "data files found")
+    )
+    return (
+        "<h2 id='chapters'>Chapters</h2><div class='companion-scroll' role='region' tabindex='0' "
+        f"aria-label='Chapters'><table class='companion-table'><thead><tr>{head}</tr></thead>"
+        f"<tbody>{chapters}</tbody></table></div>"
+        f"<h2 id='versions'>Versions</h2>{table_html(versions)}"
+        f"<h2 id='data'>Data</h2>{table_html(data)}"
+    )

@@ -1,0 +1,328 @@
+"""What a chapter's cells call to show things: notes, tables, figures, verdicts."""
+
+import ast
+import base64
+import difflib
+import html
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from IPython import get_ipython
+from IPython.display import display
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+import lib
+from lib.book.chapters import PROFILES, profile_parameters
+from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
+from lib.book.execute import VALUE_MIME, VERDICT_MIME
+from lib.book.parameters import Parameter, parse_parameters, validate_parameters
+from lib.book.records import read_records
+from lib.book.render import claim_html, csv_link, table_html
+
+__all__ = ["Chapter", "open_chapter"]
+
+
+def open_chapter(name: str, namespace: dict[str, Any]) -> "Chapter":
+    """Begin a chapter: validate its parameters before any work, and show them.
+
+    Called in the cell after the parameters cell, however the chapter is run:
+    by the build, by papermill, in Jupyter or as a script.
+
+    Parameters
+    ----------
+    name : str
+        The chapter's name, its file's stem.
+    namespace : dict
+        ``globals()``. Parameters are put back into it in their declared type.
+
+    Returns
+    -------
+    Chapter
+
+    Raises
+    ------
+    ParameterError
+        On an unknown name, a wrong type or a value that is not allowed.
+    """
+    declared, injected = _declared_here(namespace)
+    given = {p.name: namespace[p.name] for p in declared if p.name in namespace}
+    given |= {n: namespace.get(n) for n in injected}
+    parameters = validate_parameters(declared, given)
+    namespace.update(parameters)
+    chapter = Chapter(name, declared, parameters)
+    chapter.show_parameters()
+    return chapter
+
+
+def _declared_here(namespace: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], list[str]]:
+    """Declarations of the running notebook and the names that papermill injected."""
+    shell = get_ipython()
+    if shell is None:
+        from lib.book.chapters import declared_parameters, read_chapter
+
+        text = Path(namespace["__file__"]).read_text(encoding="utf-8")
+        return declared_parameters(read_chapter(text)), []
+    history = [source for source in shell.user_ns["In"] if source.strip()]
+    for back, source in enumerate(reversed(history)):
+        if _only_annotated(source):
+            after = history[len(history) - back :]
+            injected = [c for c in after if c.lstrip().startswith("# Parameters")]
+            return parse_parameters(source), [n for c in injected for n in _assigned(c)]
+    return (), []
+
+
+def _only_annotated(source: str) -> bool:
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # a magic command
+        return False
+    return bool(body) and all(isinstance(node, ast.AnnAssign) for node in body)
+
+
+def _assigned(source: str) -> list[str]:
+    nodes = (node for node in ast.parse(source).body if isinstance(node, ast.Assign))
+    return [t.id for node in nodes for t in node.targets if isinstance(t, ast.Name)]
+
+
+def _book_folder() -> Path:
+    """Where claims and records lie: the build says so, else beside ``lib``."""
+    return Path(os.environ.get("COMPANION_BOOK") or Path(lib.__file__).parent.parent / "book")
+
+
+class Chapter:
+    """The running chapter: its parameters, and how it shows results.
+
+    Made by :func:`open_chapter`.
+
+    Attributes
+    ----------
+    name : str
+        The chapter's name.
+    parameters : dict
+        The parameters in effect.
+    """
+
+    def __init__(
+        self, name: str, declared: tuple[Parameter, ...], parameters: dict[str, Any]
+    ) -> None:
+        self.name = name
+        self.parameters = parameters
+        self._declared = declared
+        book = _book_folder()
+        self._params_folder = book.parent / "params"
+        claims = read_claims(book / "claims.yml")
+        self._claims = {c.id: c for c in claims.values() if c.chapter == name}
+        self._records = read_records(book, name)
+        self._settled: set[str] = set()
+        self._numbers: dict[str, Any] = {}
+
+    # ------------------------------------------------------------------ parameters
+
+    def command(self) -> str:
+        """Return the papermill command that reproduces this page."""
+        start = f"papermill book/{self.name}.py out.ipynb"
+        if not self._declared:
+            return start
+        for profile in PROFILES:
+            if (self._params_folder / profile / f"{self.name}.yml").exists():
+                given = profile_parameters(self._params_folder, profile, self.name)
+                if validate_parameters(self._declared, given) == self.parameters:
+                    return f"{start} -f params/{profile}/{self.name}.yml"
+        return f"{start} -y '{json.dumps(self.parameters)}'"
+
+    def show_parameters(self) -> None:
+        """Show the parameters in effect and the command that reproduces the page."""
+        rows = pd.DataFrame(
+            [
+                {
+                    "parameter": p.name,
+                    "value": json.dumps(self.parameters[p.name]),
+                    "allowed": f"{p.kind} {p.allowed}",
+                    "meaning": p.meaning,
+                }
+                for p in self._declared
+            ],
+            columns=["parameter", "value", "allowed", "meaning"],
+        )
+        command = self.command()
+        page = (
+            "<details class='companion-parameters'><summary>Parameters in effect and how to "
+            f"reproduce this page</summary>{table_html(rows)}"
+            f"<p>From the root of the repository:</p><pre>{html.escape(command)}</pre></details>"
+        )
+        _display({"text/html": page, "text/plain": f"{rows.to_string(index=False)}\n{command}"})
+
+    # ------------------------------------------------------------------ values
+
+    def values(self, volatile: bool = False, **values: float | int | str) -> None:
+        """Name values that prose on any page may quote as ``{value}`chapter.name:.3f` ``.
+
+        Parameters
+        ----------
+        volatile : bool
+            Whether the values change from run to run (durations): then they are no
+            part of :meth:`numbers`.
+        **values : float, int or str
+            The values; NumPy scalars become Python's.
+        """
+        for name, value in values.items():
+            plain = value.item() if hasattr(value, "item") else value
+            if not isinstance(plain, (int, float, str)) or plain != plain:
+                raise ValueError(f"value {name} = {value!r} must be a number (not NaN) or a string")
+            if not volatile:
+                self._numbers[name] = plain
+            _display({VALUE_MIME: {"name": name, "value": plain}})
+
+    def numbers(self, digits: int = 3) -> str:
+        """Return all values of this page that must not change from run to run, one a line.
+
+        Parameters
+        ----------
+        digits : int
+            Decimals of the floating-point ones.
+        """
+        lines = (
+            f"{name} = {value:.{digits}f}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in self._numbers.items()
+        )
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------------ showing
+
+    def note(self, text: str) -> None:
+        """Show a visible note, for example on the data that this page used."""
+        _display(
+            {
+                "text/html": f"<div class='companion-note' role='note'>{html.escape(text)}</div>",
+                "text/plain": text,
+            }
+        )
+
+    def table(
+        self, frame: pd.DataFrame, name: str, caption: str, formats: Mapping[str, str] | None = None
+    ) -> None:
+        """Show a table that scrolls on a phone and can be had as CSV.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            The table; its index is shown only where it is named.
+        name : str
+            File name of the download, without the chapter's name and extension.
+        caption : str
+            What the table shows.
+        formats : mapping, optional
+            Column to Python format, ``".3f"``. The CSV keeps all digits.
+        """
+        flat = frame if frame.index.name is None and frame.index.nlevels == 1 else None
+        flat = frame.reset_index() if flat is None else flat
+        page = table_html(flat, caption, formats) + csv_link(flat, f"{self.name}_{name}.csv")
+        _display({"text/html": page, "text/plain": flat.to_string(index=False)})
+
+    def figure(self, figure: Figure, name: str, alt: str, caption: str) -> None:
+        """Show a figure as SVG with alternative text, and close it.
+
+        Parameters
+        ----------
+        figure : matplotlib.figure.Figure
+            The figure.
+        name : str
+            Its name on the page, the end of its address: ``#figure-<name>``.
+        alt : str
+            What is to be seen, for those who cannot see it.
+        caption : str
+            What it means.
+        """
+        if not alt.strip():
+            raise ValueError(f"figure {name} needs alternative text, not {alt!r}")
+        stream = io.BytesIO()
+        # A fixed salt and no date: the same figure is the same file.
+        with plt.rc_context({"svg.hashsalt": f"{self.name}.{name}"}):
+            figure.savefig(stream, format="svg", metadata={"Date": None})
+        plt.close(figure)
+        source = "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
+        page = (
+            f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
+            f"<img src='{source}' alt='{html.escape(alt, quote=True)}'>"
+            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+        )
+        _display({"text/html": page, "text/plain": f"[figure {name}: {alt}]"})
+
+    # ------------------------------------------------------------------ claims
+
+    def check(self, claim_id: str, value: float) -> Verdict:
+        """Settle a claim by a number, and show its verdict in place.
+
+        Parameters
+        ----------
+        claim_id : str
+            A claim that ``book/claims.yml`` lists for this chapter.
+        value : float
+            What this execution found. The verdict follows from the bounds in the file.
+
+        Returns
+        -------
+        Verdict
+
+        Raises
+        ------
+        ClaimError
+            On an unknown claim or one settled already.
+        """
+        claim = self._take(claim_id)
+        verdict = judge(claim, value, self.parameters)
+        self._show(claim, verdict)
+        return verdict
+
+    def not_run(self, claim_ids: Iterable[str], reason: str) -> None:
+        """Say that claims are not checked by this execution, and why.
+
+        Parameters
+        ----------
+        claim_ids : iterable of str
+            Claims listed for this chapter.
+        reason : str
+            Shown to the reader.
+        """
+        for claim_id in claim_ids:
+            claim = self._take(claim_id)
+            self._show(claim, Verdict(claim.id, NOT_RUN, None, reason))
+
+    def claims(self, prefix: str = "") -> list[str]:
+        """Ids of this chapter's claims that begin with ``prefix``."""
+        return [claim_id for claim_id in self._claims if claim_id.startswith(prefix)]
+
+    def _take(self, claim_id: str) -> Claim:
+        if claim_id not in self._claims:
+            close = difflib.get_close_matches(claim_id, self._claims, n=1)
+            raise ClaimError(
+                f"claim_id = {claim_id!r} is no claim of {self.name}"
+                + (f"; did you mean {close[0]!r}?" if close else "")
+            )
+        if claim_id in self._settled:
+            raise ClaimError(f"claim_id = {claim_id!r} is settled already")
+        self._settled.add(claim_id)
+        return self._claims[claim_id]
+
+    def _show(self, claim: Claim, verdict: Verdict) -> None:
+        recorded = {
+            profile: next((v for v in r["verdicts"] if v["id"] == claim.id), None)
+            for profile, r in self._records.items()
+        }
+        _display(
+            {
+                "text/html": claim_html(claim, verdict, recorded),
+                "text/plain": f"{claim.id}: {verdict.verdict} ({verdict.value})",
+                VERDICT_MIME: verdict.as_dict(),
+            }
+        )
+
+
+def _display(bundle: dict[str, Any]) -> None:
+    display(bundle, raw=True)

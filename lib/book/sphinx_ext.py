@@ -1,0 +1,287 @@
+"""Sphinx extension of the book: executed chapters, live values, ledger, status.
+
+Chapters are executed (or found in the cache) when Sphinx starts, before anything is
+read or written: a failing cell therefore leaves the previous site as it was.
+"""
+
+import os
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from docutils import nodes
+from filelock import FileLock
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+import lib
+from lib.book.chapters import chapter_files, read_chapter
+from lib.book.claims import read_claims
+from lib.book.execute import VALUE_MIME, VERDICT_MIME, BuildError, Executed, execute_book
+from lib.book.records import read_records
+from lib.book.render import ledger_html, status_html
+from lib.runs import fingerprint
+
+__all__ = ["read_executed", "setup"]
+
+logger = logging.getLogger(__name__)
+
+# The reader is handed a chapter's text and nothing else, so executions are found by it.
+_executed_by_text: dict[str, Executed] = {}
+
+
+def read_executed(text: str) -> nbformat.NotebookNode:
+    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader).
+
+    Parameters
+    ----------
+    text : str
+        The chapter's ``.py`` text.
+
+    Returns
+    -------
+    nbformat.NotebookNode
+        Without the outputs that only carry values and verdicts to the build.
+    """
+    notebook = read_chapter(text)
+    done = _executed_by_text.get(text)
+    if done is None:
+        raise ExtensionError("a .py file in the book that _toc.yml does not list as a chapter")
+    merged, pending = [], list(done.cells)
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            merged.append(cell)
+            continue
+        # papermill put its parameters after the declared ones; both are behind a click,
+        # for the page shows the parameters in effect as a table.
+        if "injected-parameters" in pending[0]["tags"]:
+            merged.append(_code_cell(pending.pop(0), f"{cell['id']}-injected", ["hide-input"]))
+        executed = pending.pop(0)
+        if executed["source"] != cell.source:
+            raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
+        merged.append(_code_cell(executed, cell["id"], executed["tags"]))
+    notebook.cells = merged
+    return notebook
+
+
+def _code_cell(executed: dict[str, Any], cell_id: str, tags: list[str]) -> nbformat.NotebookNode:
+    outputs = []
+    for output in executed["outputs"]:
+        data = {
+            k: v for k, v in output.get("data", {}).items() if k not in (VALUE_MIME, VERDICT_MIME)
+        }
+        if "data" in output and not data:
+            continue
+        outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
+    return nbformat.v4.new_code_cell(
+        executed["source"],
+        id=cell_id,
+        outputs=outputs,
+        execution_count=executed["execution_count"],
+        metadata={"tags": tags},
+    )
+
+
+class ValueRole(SphinxRole):
+    """``{value}`chapter.name:.3f` ``: a number that a chapter computed in this build."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the formatted value; an unknown name stops the build."""
+        where, _, spec = self.text.partition(":")
+        chapter, _, name = where.partition(".")
+        executed = self.env.app.companion_executed
+        try:
+            text = format(executed[chapter].values[name], spec)
+        except KeyError:
+            known = sorted(executed[chapter].values) if chapter in executed else sorted(executed)
+            raise ExtensionError(
+                f"{self.get_location()}: no value {where!r}; known are {', '.join(known)}"
+            ) from None
+        except ValueError as error:
+            raise ExtensionError(f"{self.get_location()}: value {self.text!r}: {error}") from None
+        return [nodes.inline(text, text, classes=["companion-value"])], []
+
+
+class LedgerDirective(SphinxDirective):
+    """The ``ledger`` directive: all claims and verdicts of this build."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the tables as raw HTML."""
+        app = self.env.app
+        book = Path(app.srcdir)
+        executed: dict[str, Executed] = app.companion_executed
+        verdicts = {v["id"]: v for done in executed.values() for v in done.verdicts}
+        records = {name: read_records(book, name) for name in executed}
+        addresses = _addresses(app, self.env.docname)
+        page = ledger_html(read_claims(book / "claims.yml"), verdicts, records, addresses)
+        return _sections(page)
+
+
+class StatusDirective(SphinxDirective):
+    """The ``build-status`` directive: chapters, run times, versions and data."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the tables as raw HTML."""
+        app = self.env.app
+        return _sections(status_html(app.companion_executed, _addresses(app, self.env.docname)))
+
+
+def _sections(page: str) -> list[nodes.Node]:
+    return [nodes.raw("", page, format="html")]
+
+
+def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
+    return {name: app.builder.get_relative_uri(docname, name) for name in app.companion_executed}
+
+
+# ---------------------------------------------------------------------- build events
+
+
+def _lock(app: Sphinx, config: Any) -> None:
+    """One build of a site at a time; a second one waits. Also add our own style."""
+    out = Path(app.outdir)
+    out.mkdir(parents=True, exist_ok=True)
+    app.companion_lock = FileLock(out.parent / ".companion.lock")
+    app.companion_lock.acquire()
+    config.html_static_path.append(str(Path(lib.__file__).parent / "book" / "static"))
+
+
+def _execute(app: Sphinx) -> None:
+    """Execute what has changed, before Sphinx reads a single page."""
+    app.companion_executed = {}
+    if app.builder.format != "html":
+        return
+    book = Path(app.srcdir)
+    profile = app.config.companion_profile
+    try:
+        app.companion_executed = execute_book(book, profile)
+    except BuildError as error:
+        raise ExtensionError(str(error)) from error
+    _executed_by_text.clear()
+    for name, path in chapter_files(book).items():
+        _executed_by_text[path.read_text(encoding="utf-8")] = app.companion_executed[name]
+    reused = sum(done.cached for done in app.companion_executed.values())
+    logger.info("chapters: %d executed, %d unchanged", len(app.companion_executed) - reused, reused)
+
+
+def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
+    """Read every page anew when any chapter's result, a claim or a record has changed.
+
+    Pages quote each other's values, so no page can be told apart as untouched; the
+    same holds after a build that was interrupted while it wrote pages.
+    """
+    book = Path(app.srcdir)
+    state = fingerprint(
+        {
+            "keys": {name: [e.key, e.finished] for name, e in app.companion_executed.items()},
+            "claims": [repr(claim) for claim in read_claims(book / "claims.yml").values()],
+            "records": {name: read_records(book, name) for name in app.companion_executed},
+            "repository": app.companion_repository,
+        }
+    )
+    unfinished = _unfinished(app)
+    stale = unfinished.exists() or getattr(env, "companion_state", None) != state
+    env.companion_state = state
+    unfinished.touch()  # until `_finish`: pages may from now on be half-written
+    return sorted(env.found_docs) if stale else []
+
+
+def _unfinished(app: Sphinx) -> Path:
+    return Path(app.outdir).parent / ".companion-unfinished"
+
+
+def _finish(app: Sphinx, exception: Exception | None) -> None:
+    try:
+        if exception is None and app.builder.format == "html":
+            _write_notebooks(app)
+            _copy_mathjax(Path(app.outdir))
+            _unfinished(app).unlink(missing_ok=True)
+    finally:
+        app.companion_lock.release()
+
+
+def _write_notebooks(app: Sphinx) -> None:
+    """Executed notebooks, for download and for Colab."""
+    folder = Path(app.outdir) / "notebooks"
+    folder.mkdir(exist_ok=True)
+    for name, path in chapter_files(Path(app.srcdir)).items():
+        nbformat.write(read_executed(path.read_text(encoding="utf-8")), folder / f"{name}.ipynb")
+
+
+def _copy_mathjax(out: Path) -> None:
+    """The part of MathJax that pages use, so that reading needs no other host."""
+    package = find_spec("sphinx-mathjax-offline")
+    source = Path(package.origin).parent / "static" / "mathjax"
+    target = out / "_static" / "mathjax"
+    if not target.exists():
+        fonts = Path("output", "chtml", "fonts", "woff-v2")
+        shutil.copytree(source / fonts, target / fonts)
+        shutil.copy2(source / "tex-mml-chtml.js", target)
+
+
+def _buttons(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Download and launch buttons of a chapter."""
+    if pagename not in app.companion_executed:
+        return
+    links = [("Notebook (.ipynb)", f"{context['pathto']('notebooks', 1)}/{pagename}.ipynb")]
+    if repository := app.companion_repository:
+        links += [
+            (
+                "Binder",
+                f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/book/{pagename}.py",
+            ),
+            (
+                "Colab",
+                f"https://colab.research.google.com/github/{repository}/blob/notebooks/{pagename}.ipynb",
+            ),
+        ]
+    context["header_buttons"].append(
+        {
+            "type": "group",
+            "buttons": [
+                {"type": "link", "text": text, "url": url, "tooltip": text, "icon": "fas fa-rocket"}
+                for text, url in links
+            ],
+            "icon": "fas fa-rocket",
+            "tooltip": "Download or run this chapter",
+            "label": "launch-buttons",
+        }
+    )
+
+
+def _repository(root: Path) -> str:
+    """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
+    try:
+        address = subprocess.run(
+            ["git", "-C", str(root), "remote", "get-url", "origin"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    _, found, path = address.removesuffix(".git").partition("github.com")
+    return path.lstrip("/:") if found else ""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register events, the value role and the two directives."""
+    app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
+    app.companion_repository = _repository(Path(app.srcdir).parent)
+    app.add_role("value", ValueRole())
+    app.add_directive("ledger", LedgerDirective)
+    app.add_directive("build-status", StatusDirective)
+    app.add_css_file("companion.css")
+    app.connect("config-inited", _lock)
+    app.connect("builder-inited", _execute)
+    app.connect("env-get-outdated", _outdated)
+    app.connect("html-page-context", _buttons, priority=900)
+    app.connect("build-finished", _finish)
+    return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

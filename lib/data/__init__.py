@@ -1,0 +1,66 @@
+"""Data for the book: found, verified, loaded.
+
+Files are registered in ``registry.yml`` with their address and SHA-256; :func:`fetch` finds one in
+a mirror, in the cache or on the network and never returns one whose content has not been checked.
+The loaders turn files into typed, validated arrays.
+
+From the command line: ``python -m lib.data list | fetch NAME... | verify``.
+"""
+
+from lib.data.digits import SHIFTS, Digits, corrupt, digits_splits, load_digits
+from lib.data.errors import (
+    DataCorrupted,
+    DataUnavailable,
+    RegistryError,
+    UndeclaredData,
+    UnknownData,
+    UnsafePickle,
+)
+from lib.data.pickles import read_numpy_pickle
+from lib.data.registry import Entry, registry
+from lib.data.store import ABSENT, available, fetch, fingerprints
+from lib.data.suitability import (
+    DATASETS,
+    MODELS,
+    SIGNAL_NAMES,
+    Fold,
+    SignalTable,
+    SuitabilitySignals,
+    fold_summary,
+    load_published_folds,
+    load_suitability_folds,
+    load_suitability_signals,
+    published_for,
+)
+
+__all__ = [
+    "ABSENT",
+    "DATASETS",
+    "MODELS",
+    "SHIFTS",
+    "SIGNAL_NAMES",
+    "DataCorrupted",
+    "DataUnavailable",
+    "Digits",
+    "Entry",
+    "Fold",
+    "RegistryError",
+    "SignalTable",
+    "SuitabilitySignals",
+    "UndeclaredData",
+    "UnknownData",
+    "UnsafePickle",
+    "available",
+    "corrupt",
+    "digits_splits",
+    "fetch",
+    "fingerprints",
+    "fold_summary",
+    "load_digits",
+    "load_published_folds",
+    "load_suitability_folds",
+    "load_suitability_signals",
+    "published_for",
+    "read_numpy_pickle",
+    "registry",
+]

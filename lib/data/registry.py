@@ -1,0 +1,151 @@
+"""The registry: which data files exist, where they are published, what they hash to."""
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from lib.data.errors import RegistryError
+
+__all__ = ["Entry", "parse_registry", "registry"]
+
+HOST = "https://raw.githubusercontent.com/"
+GROUP_KEYS = {"prefix", "licence", "citation", "files"}  # and one of url, mirror
+FILE_KEYS = {"name", "path", "title", "sha256", "size", "chapters"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data file.
+
+    Attributes
+    ----------
+    name : str
+        What :func:`lib.data.fetch` calls it.
+    title : str
+        What it holds, in one line.
+    url : str or None
+        Its public address; None if it can be had from a mirror only.
+    mirror : str
+        Its path inside a mirror or the cache.
+    sha256 : str
+        SHA-256 of its content, 64 lower-case hexadecimal digits.
+    size : int
+        Its length in bytes.
+    licence, citation : str
+        Under which terms it is published, and what to cite.
+    chapters : tuple of str
+        The chapters that may read it.
+    """
+
+    name: str
+    title: str
+    url: str | None
+    mirror: str
+    sha256: str
+    size: int
+    licence: str
+    citation: str
+    chapters: tuple[str, ...]
+
+
+@functools.cache
+def registry() -> dict[str, Entry]:
+    """Every registered data file by name, in the order of ``registry.yml``."""
+    return parse_registry(resources.files(__package__).joinpath("registry.yml").read_text("utf-8"))
+
+
+def parse_registry(text: str) -> dict[str, Entry]:
+    """Read and check a registry.
+
+    Parameters
+    ----------
+    text : str
+        YAML in the layout that the head of ``registry.yml`` describes.
+
+    Returns
+    -------
+    dict of str to Entry
+
+    Raises
+    ------
+    RegistryError
+        Naming the place and what is wrong there.
+    """
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise RegistryError(f"the registry is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict) or set(document) != {"groups"}:
+        raise RegistryError("the registry must be a mapping with the one key 'groups'")
+    entries: dict[str, Entry] = {}
+    for number, group in enumerate(_list(document["groups"], "groups")):
+        for entry in _group(group, f"groups[{number}]"):
+            if entry.name in entries:
+                raise RegistryError(f"{entry.name!r} is registered twice")
+            entries[entry.name] = entry
+    return entries
+
+
+def _group(group: Any, place: str) -> Iterator[Entry]:
+    source = "mirror" if isinstance(group, dict) and "mirror" in group else "url"
+    _keys(group, GROUP_KEYS | {source}, place)
+    prefix, base, licence, citation = (
+        _text(group[key], f"{place}.{key}") for key in ("prefix", source, "licence", "citation")
+    )
+    if source == "url" and not base.startswith(HOST):
+        raise RegistryError(f"{place}.url: {base!r} does not start with {HOST}")
+    for number, file in enumerate(_list(group["files"], f"{place}.files")):
+        where = f"{place}.files[{number}]"
+        _keys(file, FILE_KEYS, where)
+        location = base + _text(file["path"], f"{where}.path")
+        mirror = location.removeprefix(HOST)
+        if mirror.startswith("/") or ".." in PurePosixPath(mirror).parts:
+            raise RegistryError(f"{where}.path: {mirror!r} leaves the mirror")
+        sha256 = _text(file["sha256"], f"{where}.sha256")
+        if not re.fullmatch("[0-9a-f]{64}", sha256):
+            raise RegistryError(
+                f"{where}.sha256: {sha256!r} is not 64 lower-case hexadecimal digits"
+            )
+        size = file["size"]
+        if type(size) is not int or size <= 0:
+            raise RegistryError(f"{where}.size: {size!r} is not a positive number of bytes")
+        chapters = _list(file["chapters"], f"{where}.chapters")
+        yield Entry(
+            name=prefix + _text(file["name"], f"{where}.name"),
+            title=_text(file["title"], f"{where}.title"),
+            url=location if source == "url" else None,
+            mirror=mirror,
+            sha256=sha256,
+            size=size,
+            licence=licence,
+            citation=citation,
+            chapters=tuple(_text(chapter, f"{where}.chapters") for chapter in chapters),
+        )
+
+
+def _keys(value: Any, expected: set[str], place: str) -> None:
+    if not isinstance(value, dict):
+        raise RegistryError(f"{place}: {value!r} is not a mapping")
+    if unknown := set(value) - expected:
+        names = ", ".join(sorted(map(repr, unknown)))
+        raise RegistryError(f"{place}: unknown {names}; allowed are {', '.join(sorted(expected))}")
+    if missing := expected - set(value):
+        raise RegistryError(f"{place}: {', '.join(sorted(missing))} missing")
+
+
+def _list(value: Any, place: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise RegistryError(f"{place}: {value!r} is not a list")
+    return value
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise RegistryError(f"{place}: {value!r} is not a non-empty string")
+    return value

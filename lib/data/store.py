@@ -1,0 +1,230 @@
+"""From a data file's name to a verified path: mirror first, then cache, then download.
+
+Three environment variables steer it:
+
+``COMPANION_DATA``
+    A directory with copies of the files, searched first.  Layout:
+    ``<owner>/<repository>/<commit>/<path>``.
+``COMPANION_CACHE``
+    Where downloads are kept (same layout) instead of the user's cache directory.
+``COMPANION_OFFLINE``
+    Anything but empty or ``0`` forbids downloads.
+
+A fourth, ``COMPANION_CHAPTER``, is set by the build while it runs a chapter: only files that the
+registry lists for that chapter can then be read, because the build's cache key covers only those.
+"""
+
+import difflib
+import logging
+import os
+from pathlib import Path
+
+import pooch
+
+from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
+from lib.data.registry import Entry, registry
+
+__all__ = ["ABSENT", "available", "check", "entry", "fetch", "fingerprints", "local_copies"]
+
+ABSENT = "absent"
+TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of the answer
+
+_hashes: dict[tuple[Path, int, int], str] = {}  # (path, size, mtime_ns) -> SHA-256
+_no_network: str | None = None  # why the last download found no server, if it did not
+
+
+def fetch(name: str) -> Path:
+    """Path of a data file whose SHA-256 has been checked in this process.
+
+    Parameters
+    ----------
+    name : str
+        A name in :func:`lib.data.registry`, e.g. ``"suitability/fmow_ERM_0"``.
+
+    Returns
+    -------
+    pathlib.Path
+        In the mirror ``COMPANION_DATA`` if the file is there, else in the cache, into which it
+        is downloaded if need be.
+
+    Raises
+    ------
+    UnknownData
+        If the name is not registered.
+    UndeclaredData
+        If a chapter is being built for which the file is not registered.
+    DataUnavailable
+        If the file is not on this machine and cannot be downloaded.
+    DataCorrupted
+        If the file that was found is not the registered one.
+    """
+    wanted = entry(name)
+    _check_chapter(wanted)
+    return _locate(wanted)
+
+
+def available(name: str) -> bool:
+    """Whether :func:`fetch` would succeed, downloading the file if that is what it takes.
+
+    Once a download has found no network, it is not tried again here for the life of the process.
+
+    Parameters
+    ----------
+    name : str
+        A name in :func:`lib.data.registry`.
+
+    Raises
+    ------
+    UnknownData, UndeclaredData, DataCorrupted
+        As :func:`fetch`: a damaged file is an error, not an absent one.
+    """
+    wanted = entry(name)
+    _check_chapter(wanted)
+    return _obtainable(wanted)
+
+
+def fingerprints(chapter: str) -> dict[str, str]:
+    """What a chapter's results depend on: the state of every file it may read.
+
+    Parameters
+    ----------
+    chapter : str
+        The chapter's name; one that reads no data has no fingerprints.
+
+    Returns
+    -------
+    dict of str to str
+        For each file declared for the chapter its verified SHA-256, or ``"absent"``.
+
+    Raises
+    ------
+    DataCorrupted
+        If a file is there but damaged.
+    """
+    declared = [each for each in registry().values() if chapter in each.chapters]
+    return {each.name: each.sha256 if _obtainable(each) else ABSENT for each in declared}
+
+
+def entry(name: str) -> Entry:
+    """The registered file of that name, or an error that suggests a close one."""
+    try:
+        return registry()[name]
+    except KeyError:
+        close = difflib.get_close_matches(name, registry(), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UnknownData(
+            f"no data file is registered as {name!r}{hint} (python -m lib.data list shows all)"
+        ) from None
+
+
+def local_copies(wanted: Entry) -> list[tuple[str, Path]]:
+    """Where a file lies on this machine, unchecked: pairs of "mirror" or "cache" and path."""
+    places = [("mirror", _mirror()), ("cache", _cache())]
+    found = [(place, folder / wanted.mirror) for place, folder in places if folder is not None]
+    return [(place, path) for place, path in found if path.is_file()]
+
+
+def check(path: Path, wanted: Entry) -> Path:
+    """Return the path if its content is the registered one, else raise :class:`DataCorrupted`.
+
+    A file that has not changed since it was last read in this process is not read again.
+    """
+    status = path.stat()
+    key = (path, status.st_size, status.st_mtime_ns)
+    if key not in _hashes:
+        _hashes[key] = pooch.file_hash(str(path), alg="sha256")
+    if _hashes[key] != wanted.sha256:
+        raise DataCorrupted(
+            f"{path} is not {wanted.name!r}: expected SHA-256 {wanted.sha256}, found"
+            f" {_hashes[key]}; delete it or restore it"
+        )
+    return path
+
+
+def _locate(wanted: Entry) -> Path:
+    for place, path in local_copies(wanted):
+        try:
+            return check(path, wanted)
+        except DataCorrupted:
+            if place == "mirror" or wanted.url is None or _offline():
+                raise  # only a damaged download can be replaced
+    return _download(wanted)
+
+
+def _obtainable(wanted: Entry) -> bool:
+    if _no_network is not None and not local_copies(wanted):
+        return False
+    try:
+        _locate(wanted)
+    except DataUnavailable:
+        return False
+    return True
+
+
+def _download(wanted: Entry) -> Path:
+    global _no_network
+    if wanted.url is None:
+        raise DataUnavailable(_advice(wanted, "it has no public address"))
+    if _offline():
+        raise DataUnavailable(_advice(wanted, "COMPANION_OFFLINE forbids downloads"))
+    target = _cache() / wanted.mirror
+    pooch.get_logger().setLevel(logging.WARNING)  # its progress would end up in the book's pages
+    try:
+        pooch.retrieve(
+            wanted.url,
+            known_hash=f"sha256:{wanted.sha256}",
+            fname=target.name,
+            path=target.parent,
+            downloader=pooch.HTTPDownloader(timeout=TIMEOUTS, chunk_size=1 << 16),
+        )
+    except OSError as error:  # every failure of requests is one
+        reason = f"{wanted.url} cannot be downloaded: {' '.join(str(error).split())}"
+        if getattr(error, "response", None) is None:  # not even a refusal came back
+            _no_network = reason
+        raise DataUnavailable(_advice(wanted, reason)) from error
+    except ValueError as error:  # how pooch reports a wrong hash, having deleted the file
+        raise DataCorrupted(f"{wanted.name!r} from {wanted.url}: {error}") from error
+    _no_network = None
+    return check(target, wanted)
+
+
+def _advice(wanted: Entry, reason: str) -> str:
+    looked = ", ".join(str(folder) for folder in (_mirror(), _cache()) if folder is not None)
+    connect = (
+        "" if wanted.url is None else "connect to the network (with COMPANION_OFFLINE unset), or "
+    )
+    return (
+        f"{wanted.name!r} is not on this machine (looked in {looked}) and {reason}. To have it,"
+        f" {connect}set COMPANION_DATA to a mirror: a directory laid out as"
+        f" <owner>/<repository>/<commit>/<path>, here {wanted.mirror}"
+    )
+
+
+def _check_chapter(wanted: Entry) -> None:
+    chapter = os.environ.get("COMPANION_CHAPTER")
+    if chapter and chapter not in wanted.chapters:
+        listed = ", ".join(wanted.chapters) or "no chapter"
+        raise UndeclaredData(
+            f"chapter {chapter!r} reads {wanted.name!r}, which is declared for {listed}: add"
+            f" {chapter!r} to its chapters in lib/data/registry.yml, because the build's cache key"
+            " covers only declared data"
+        )
+
+
+def _mirror() -> Path | None:
+    value = os.environ.get("COMPANION_DATA")
+    if not value:
+        return None
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
+        raise NotADirectoryError(f"COMPANION_DATA={value!r} is not a directory")
+    return folder
+
+
+def _cache() -> Path:
+    value = os.environ.get("COMPANION_CACHE")
+    return Path(value).expanduser() if value else pooch.os_cache("abstention-privacy-companion")
+
+
+def _offline() -> bool:
+    return os.environ.get("COMPANION_OFFLINE", "") not in ("", "0")

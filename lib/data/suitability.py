@@ -1,0 +1,422 @@
+"""The suitability filter's signals and folds, as its authors published them.
+
+A *signal table* holds, for each example of a data split, twelve numbers computed from a
+classifier's output and whether its prediction was correct.  A *fold* is a set of rows of one split:
+a year, a region, a cell type.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib.data.pickles import read_numpy_pickle
+from lib.data.store import fetch
+
+__all__ = [
+    "DATASETS",
+    "MODELS",
+    "SIGNAL_NAMES",
+    "Fold",
+    "SignalTable",
+    "SuitabilitySignals",
+    "fold_summary",
+    "load_published_folds",
+    "load_suitability_folds",
+    "load_suitability_signals",
+    "published_for",
+]
+
+DATASETS = ("fmow", "rxrx1")
+MODELS = (("ERM", 0), ("ERM", 1), ("ERM", 2), ("IRM", 0), ("groupDRO", 0))
+"""The (algorithm, seed) pairs published for each data set."""
+
+SIGNAL_NAMES = (
+    "conf_max",
+    "conf_std",
+    "conf_entropy",
+    "logit_mean",
+    "logit_max",
+    "logit_std",
+    "logit_diff_top2",
+    "loss",
+    "margin_loss",
+    "conf_ratio",
+    "top_k_conf_sum",
+    "energy",
+)
+
+_SPLITS = {"fmow": {"id_val", "id_test", "val", "test"}, "rxrx1": {"val", "test", "id_test"}}
+_FOLD_FILES = {"fmow": ("folds_fmow_id", "folds_fmow_ood"), "rxrx1": ("folds_rxrx1",)}
+_FILTERS = {"fmow": {"year": int, "region": str}, "rxrx1": {"cell_type": str}}
+
+# What each signal can be by its definition; SLACK allows for single precision.
+_INFINITY = float("inf")
+_BOUNDS = {
+    "conf_max": (0, 1),
+    "conf_std": (0, 0.5),
+    "conf_entropy": (0, _INFINITY),
+    "logit_std": (0, _INFINITY),
+    "logit_diff_top2": (0, _INFINITY),
+    "loss": (0, _INFINITY),
+    "margin_loss": (-_INFINITY, 0),
+    "conf_ratio": (1, _INFINITY),
+    "top_k_conf_sum": (0, 1),
+}
+SLACK = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class SignalTable:
+    """Signals and correctness of one classifier on n examples; both arrays are read-only copies.
+
+    Attributes
+    ----------
+    signals : ndarray of float64, shape (n, len(names))
+        One row per example, one column per signal.
+    correct : ndarray of bool, shape (n,)
+        Whether the classifier's prediction was correct.
+    names : tuple of str
+        The columns.
+
+    Raises
+    ------
+    ValueError
+        If shapes or types do not fit, a value is not finite, or one is outside the range that its
+        signal's definition allows (a confidence above 1, say).
+    """
+
+    signals: npt.NDArray[np.float64]
+    correct: npt.NDArray[np.bool_]
+    names: tuple[str, ...] = SIGNAL_NAMES
+
+    def __post_init__(self):
+        signals, correct = np.asarray(self.signals), np.asarray(self.correct)
+        if signals.dtype.kind != "f" or signals.ndim != 2 or signals.shape[1] != len(self.names):
+            raise ValueError(
+                f"signals must be floats of shape (n, {len(self.names)}), got"
+                f" {signals.dtype} of shape {signals.shape}"
+            )
+        if correct.dtype != bool or correct.shape != signals.shape[:1]:
+            raise ValueError(
+                f"correct must be bools of shape ({len(signals)},), got"
+                f" {correct.dtype} of shape {correct.shape}"
+            )
+        if len(correct) == 0:
+            raise ValueError("a signal table must have at least one row, got none")
+        for column, name in enumerate(self.names):
+            values = signals[:, column]
+            low, high = _BOUNDS.get(name, (-_INFINITY, _INFINITY))
+            wrong = ~np.isfinite(values) | (values < low - SLACK) | (values > high + SLACK)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise ValueError(
+                    f"{name} must be finite and in [{low}, {high}], got {values[row]} in row {row}"
+                    f" ({int(wrong.sum())} such rows)"
+                )
+        for name, array, dtype in (("signals", signals, float), ("correct", correct, bool)):
+            copy = np.array(array, dtype=dtype)
+            copy.flags.writeable = False
+            object.__setattr__(self, name, copy)
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+    @property
+    def accuracy(self) -> float:
+        """The fraction of correct predictions."""
+        return float(self.correct.mean())
+
+    def take(self, rows: npt.ArrayLike) -> "SignalTable":
+        """The table of the given rows, in that order; a row may be repeated.
+
+        Parameters
+        ----------
+        rows : array_like of int, shape (m,)
+            Row numbers from 0 to ``len(self) - 1``.
+        """
+        rows = np.asarray(rows)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise ValueError(
+                f"rows must be integers of shape (m,), got {rows.dtype} of shape {rows.shape}"
+            )
+        if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
+            raise ValueError(
+                f"rows must be from 0 to {len(self) - 1}, got {rows.min()} to {rows.max()}"
+            )
+        return SignalTable(self.signals[rows], self.correct[rows], self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class SuitabilitySignals:
+    """The signal tables of one trained classifier.
+
+    Attributes
+    ----------
+    dataset, algorithm, seed
+        Which classifier: see ``DATASETS`` and ``MODELS``.
+    splits : mapping of str to SignalTable
+        One table per data split, e.g. ``"id_val"``.
+    """
+
+    dataset: str
+    algorithm: str
+    seed: int
+    splits: Mapping[str, SignalTable]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows of one data split that share a property.
+
+    Attributes
+    ----------
+    dataset, split : str
+        Where the rows are.
+    label : str
+        What a reader sees, e.g. ``"id_val · year 2002–2006"`` or ``"val · Europe 2013"``.
+    rows : ndarray of int64, shape (n,)
+        Distinct row numbers in the split's table; read-only.
+    in_distribution : bool
+        Whether the split is drawn from the distribution the classifier was trained on.
+    filter : mapping of str to tuple
+        The property, e.g. ``{"region": ("Europe",), "year": (2013,)}``.
+    """
+
+    dataset: str
+    split: str
+    label: str
+    rows: npt.NDArray[np.int64]
+    in_distribution: bool
+    filter: Mapping[str, tuple[int | str, ...]]
+
+    def __post_init__(self):
+        rows = np.asarray(self.rows)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0:
+            raise ValueError(
+                f"{self.label}: rows must be integers of shape (n,), n > 0, got"
+                f" {rows.dtype} of shape {rows.shape}"
+            )
+        if rows.min() < 0 or len(np.unique(rows)) != len(rows):
+            raise ValueError(f"{self.label}: rows must be distinct and not negative")
+        rows = rows.astype(np.int64)
+        rows.flags.writeable = False
+        object.__setattr__(self, "rows", rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def load_suitability_signals(
+    dataset: str, algorithm: str = "ERM", seed: int = 0
+) -> SuitabilitySignals:
+    """Signals and correctness of one of the authors' classifiers on every data split.
+
+    Parameters
+    ----------
+    dataset : {"fmow", "rxrx1"}
+        The WILDS data set.
+    algorithm, seed : str, int
+        One of ``MODELS``: ``"ERM"`` with seeds 0, 1, 2, ``"IRM"`` or ``"groupDRO"`` with seed 0.
+
+    Returns
+    -------
+    SuitabilitySignals
+        With the splits in the order of the file.
+    """
+    _check_dataset(dataset)
+    if (algorithm, seed) not in MODELS:
+        raise ValueError(f"(algorithm, seed) must be one of {MODELS}, got {(algorithm, seed)!r}")
+    path = fetch(f"suitability/{dataset}_{algorithm}_{seed}")
+    content = _read_dict(path)
+    if set(content) != _SPLITS[dataset]:
+        raise ValueError(f"{path}: splits must be {sorted(_SPLITS[dataset])}, got {list(content)}")
+    splits = {}
+    for split, pair in content.items():
+        try:
+            signals, correct = pair
+            splits[split] = SignalTable(signals, correct)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: split {split!r}: {error}") from error
+    return SuitabilitySignals(dataset, algorithm, seed, splits)
+
+
+def load_suitability_folds(dataset: str) -> tuple[Fold, ...]:
+    """The folds the authors evaluated, in the order of their files.
+
+    The order matters: downstream, each fold consumes a random stream in its turn.
+
+    Parameters
+    ----------
+    dataset : {"fmow", "rxrx1"}
+        The WILDS data set.
+
+    Returns
+    -------
+    tuple of Fold
+        FMoW: 16 in-distribution folds, then 30 out-of-distribution ones.  RxRx1: 4 of the split
+        val, 4 of id_test (in distribution), 4 of test.
+    """
+    _check_dataset(dataset)
+    folds = []
+    for name in _FOLD_FILES[dataset]:
+        path = fetch(f"suitability/{name}")
+        for key, rows in _read_dict(path).items():
+            try:
+                folds.append(_fold(dataset, key, rows))
+            except (TypeError, ValueError, SyntaxError) as error:
+                raise ValueError(f"{path}: fold {key!r}: {error}") from error
+    return tuple(folds)
+
+
+def load_published_folds(dataset: str) -> pd.DataFrame:
+    """The fold sizes and accuracies the authors published for ERM, seed 0.
+
+    Parameters
+    ----------
+    dataset : {"fmow", "rxrx1"}
+        The WILDS data set.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns split, label (as in :class:`Fold`), the property's columns as text with ``"ALL"``
+        for no restriction (FMoW: year and region; RxRx1: cell_type), num_samples and accuracy.
+        FMoW's in-distribution years are listed one by one: see :func:`published_for`.
+    """
+    _check_dataset(dataset)
+    path = fetch(f"suitability/published_folds_{dataset}")
+    table = pd.read_csv(path, dtype={"year": str})
+    if dataset == "rxrx1":  # its cell types are in the column group, cell_type is empty
+        table = table.drop(columns="cell_type", errors="ignore").rename(
+            columns={"group": "cell_type"}
+        )
+    properties = list(_FILTERS[dataset])
+    if missing := {"split", "num_samples", "accuracy", *properties} - set(table.columns):
+        raise ValueError(f"{path}: columns {sorted(missing)} are missing")
+    labels = []
+    for row in table.to_dict("records"):
+        restriction = {key: (row[key],) for key in properties if row[key] != "ALL"}
+        labels.append(_label(row["split"], restriction))
+    return table.assign(label=labels)[["split", "label", *properties, "num_samples", "accuracy"]]
+
+
+def fold_summary(signals: SuitabilitySignals, folds: Sequence[Fold]) -> pd.DataFrame:
+    """Size of each fold and a classifier's accuracy on it.
+
+    Parameters
+    ----------
+    signals : SuitabilitySignals
+        The classifier.
+    folds : sequence of Fold
+        Folds of the same data set.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns split, label, size, accuracy; one row per fold.
+    """
+    rows = []
+    for fold in folds:
+        if fold.dataset != signals.dataset or fold.split not in signals.splits:
+            raise ValueError(
+                f"folds must lie in {signals.dataset}'s splits {list(signals.splits)}, got"
+                f" {fold.dataset}'s {fold.label!r}"
+            )
+        accuracy = signals.splits[fold.split].take(fold.rows).accuracy
+        rows.append((fold.split, fold.label, len(fold), accuracy))
+    return pd.DataFrame(rows, columns=["split", "label", "size", "accuracy"])
+
+
+def published_for(folds: Sequence[Fold], published: pd.DataFrame) -> pd.DataFrame:
+    """What the authors published for each fold, comparable with :func:`fold_summary`.
+
+    A fold that unites several published ones (years 2002 to 2006) has the sum of their sizes and
+    the mean of their accuracies weighted by size.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+        The folds.
+    published : pandas.DataFrame
+        As :func:`load_published_folds` returns it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns split, label, size, accuracy; one row per fold.  Size is ``<NA>`` and accuracy NaN
+        where a part of the fold is not published.
+    """
+    properties = [key for key in ("year", "region", "cell_type") if key in published.columns]
+    index = ["split", *properties]
+    if published.duplicated(index).any():
+        raise ValueError("published must list each fold once")
+    by_fold = published.set_index(index)[["num_samples", "accuracy"]].to_dict("index")
+    rows = []
+    for fold in folds:
+        values = [[str(each) for each in fold.filter.get(key, ("ALL",))] for key in properties]
+        parts = [by_fold.get((fold.split, *part)) for part in product(*values)]
+        size, accuracy = None, float("nan")
+        if None not in parts:
+            size = sum(part["num_samples"] for part in parts)
+            accuracy = sum(part["num_samples"] * part["accuracy"] for part in parts) / size
+        rows.append((fold.split, fold.label, size, accuracy))
+    table = pd.DataFrame(rows, columns=["split", "label", "size", "accuracy"])
+    return table.astype({"size": "Int64", "accuracy": float})
+
+
+def _check_dataset(dataset: str) -> None:
+    if dataset not in DATASETS:
+        raise ValueError(f"dataset must be one of {DATASETS}, got {dataset!r}")
+
+
+def _read_dict(path: Path) -> dict[Any, Any]:
+    content = read_numpy_pickle(path)
+    if type(content) is not dict:
+        raise ValueError(f"{path} must hold a dict, got {type(content).__name__}")
+    return content
+
+
+def _fold(dataset: str, key: Any, rows: Any) -> Fold:
+    split, text = key
+    if split not in _SPLITS[dataset]:
+        raise ValueError(f"split must be one of {sorted(_SPLITS[dataset])}, got {split!r}")
+    if type(rows) is not list or not all(type(row) is int for row in rows):
+        raise ValueError("rows must be a list of ints")
+    restriction = _filter(dataset, text)
+    label = _label(split, restriction)
+    return Fold(dataset, split, label, np.array(rows), split.startswith("id_"), restriction)
+
+
+def _filter(dataset: str, text: str) -> dict[str, tuple[Any, ...]]:
+    """Parse ``"{'region': 'Europe', 'year': [2013]}"``; every value becomes a tuple."""
+    parsed = ast.literal_eval(text)
+    allowed = _FILTERS[dataset]
+    if type(parsed) is not dict or not parsed or not parsed.keys() <= allowed.keys():
+        raise ValueError(f"the filter must be a dict with keys among {list(allowed)}")
+    result = {}
+    for key, value in parsed.items():
+        values = tuple(value) if type(value) is list else (value,)
+        if not values or not all(type(each) is allowed[key] for each in values):
+            raise ValueError(f"the filter's {key} must be of type {allowed[key].__name__}")
+        result[key] = values
+    return result
+
+
+def _label(split: str, restriction: Mapping[str, tuple[Any, ...]]) -> str:
+    words = [", ".join(values) for key, values in restriction.items() if key != "year"]
+    if "year" in restriction:
+        years = [int(year) for year in restriction["year"]]
+        consecutive = years == list(range(years[0], years[0] + len(years)))
+        if len(years) > 1 and consecutive:
+            span = f"{years[0]}–{years[-1]}"
+        else:
+            span = ", ".join(map(str, years))
+        words.append(span if words else f"year {span}")
+    return f"{split} · {' '.join(words) or 'all'}"

@@ -1,0 +1,136 @@
+"""Fingerprints of code and environment, and a description of the machine."""
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import lib
+
+__all__ = [
+    "MAIN_PACKAGES",
+    "code_fingerprint",
+    "fingerprint",
+    "hardware",
+    "package_versions",
+    "python_version",
+]
+
+
+def fingerprint(content: Any) -> str:
+    """SHA-256 of a JSON-serialisable value, independent of the order of keys.
+
+    Parameters
+    ----------
+    content : object
+        Anything ``json.dumps`` takes; NaN and infinities are refused.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def code_fingerprint() -> str:
+    """SHA-256 over the names and bytes of every file of ``lib``.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits. Bytecode is left out.
+    """
+    root = Path(lib.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def python_version() -> str:
+    """Name and version of the running interpreter.
+
+    Returns
+    -------
+    str
+        For example ``"CPython 3.11.7"``.
+    """
+    return f"{platform.python_implementation()} {platform.python_version()}"
+
+
+#: The packages that numbers in this book depend on, shown on pages and in records.
+MAIN_PACKAGES = (
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "torch",
+    "opacus",
+    "papermill",
+    "jupyter-book",
+)
+
+# pip and its relatives install packages but take no part in a computation.
+_INSTALLERS = {"pip", "setuptools", "wheel"}
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Versions of all installed distributions but the installers and this project.
+
+    Returns
+    -------
+    dict
+        Normalised name to version, sorted by name.
+    """
+    found = {
+        d.metadata["Name"].lower().replace("_", "-"): d.version
+        for d in distributions()
+        if d.metadata["Name"]
+    }
+    skip = _INSTALLERS | {"abstention-privacy-companion"}
+    return {name: found[name] for name in sorted(found) if name not in skip}
+
+
+def hardware() -> dict[str, str | int]:
+    """Processor, cores, memory and accelerator of this machine.
+
+    Returns
+    -------
+    dict
+        ``processor``, ``cores`` (usable by this process), ``memory_gib``,
+        ``system`` and, where PyTorch is loaded and sees one, ``accelerator``.
+    """
+    facts: dict[str, str | int] = {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    with_memory = "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {})
+    if with_memory:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        facts["memory_gib"] = round(total / 2**30)
+    torch = sys.modules.get("torch")  # never imported just to describe the machine
+    if torch is not None and torch.cuda.is_available():
+        facts["accelerator"] = torch.cuda.get_device_name()
+    return facts
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,287 @@
+"""The build, end to end, on a throw-away book of two chapters that quote each other."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from throwaway import ROOT, Book, add_data, executed, make_book
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def built(tmp_path_factory, template) -> Book:
+    """A fresh copy of a book that has been built once."""
+    root = tmp_path_factory.mktemp("book") / "copy"
+    subprocess.run(["cp", "-a", str(template.root), str(root)], check=True)
+    return Book(root)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> Book:
+    book = make_book(tmp_path_factory.mktemp("template") / "book")
+    assert executed(book.build()) == 2
+    return book
+
+
+def test_pages_show_live_values_and_verdicts(template):
+    assert "Chapter one found" in template.page("index")
+    assert ">4.000</span>" in template.page("index")
+    assert ">4.00</span>" in template.page("two")
+    ledger = template.page("ledger")
+    assert "one.html#claim-T-1" in ledger
+    assert 'id="claim-T-1"' in template.page("one").replace("'", '"')
+    assert ledger.count("✓ reproduced") == 3  # two rows, and the line with the counts
+
+
+def test_page_names_parameters_and_the_command_that_reproduces_it(template):
+    page = template.page("one")
+    assert "papermill book/one.py out.ipynb -f params/quick/one.yml" in page
+    assert "what is doubled" in page
+
+
+def test_nothing_changed_executes_nothing(built):
+    before = built.site_state()
+    started = time.perf_counter()
+    assert executed(built.build()) == 0
+    assert time.perf_counter() - started < 20
+    assert built.site_state() == before
+
+
+def test_prose_edit_shows_without_execution(built):
+    built.edit("book/one.py", "Prose says", "Words say")
+    assert executed(built.build()) == 0
+    assert "Words say" in built.page("one")
+
+
+def test_code_edit_moves_every_page_that_quotes_the_chapter(built):
+    built.edit("book/one.py", "double = 2 * base", "double = 3 * base")
+    assert executed(built.build()) == 1
+    assert ">6.000</span>" in built.page("index")
+    assert ">6.00</span>" in built.page("two")
+    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
+
+
+def test_tag_edit_executes(built):
+    built.edit("book/two.py", '# %%\nfrom lib', '# %% tags=["hide-input"]\nfrom lib')
+    assert executed(built.build()) == 1
+
+
+def test_parameter_edit_moves_numbers_and_the_scale_of_the_verdict(built):
+    built.edit("params/quick/one.yml", "2.0", "2.0002")
+    assert executed(built.build()) == 1
+    assert ">4.0004</span>" not in built.page("index")
+    assert ">4.000</span>" in built.page("index")
+    assert "reproduced at reduced scale" in built.page("ledger").split("</ul>", 1)[1]
+    assert "base = 2.0002 instead of 2.0" in built.page("ledger")
+
+
+def test_profile_is_part_of_the_key_and_switching_back_is_free(built):
+    assert executed(built.build(COMPANION_PROFILE="standard")) == 2
+    assert ">40.000</span>" in built.page("index")
+    assert executed(built.build()) == 0
+    assert ">4.000</span>" in built.page("index")
+    assert "params/quick/one.yml" in built.page("one")
+
+
+def test_any_file_of_lib_counts(built):
+    path = built.root / "lib" / "new_module.py"
+    path.write_text("'''A module that nobody imports.'''\n")
+    assert executed(built.build()) == 2
+
+
+def test_presence_of_data_counts_for_the_chapter_that_reads_them(built):
+    assert 'class="companion-value">' in built.page("one").replace("&quot;", '"')
+    (built.root / "mirror/nobody/nothing/0/numbers.txt").unlink()
+    assert executed(built.build()) == 1
+
+
+def test_changed_data_are_refused_then_count(built):
+    (built.root / "mirror/nobody/nothing/0/numbers.txt").write_bytes(b"4 5 6\n")
+    before = built.site_state()
+    output = built.build(fails=True)
+    assert "numbers" in output
+    assert "SHA-256" in output
+    assert built.site_state() == before
+    registry = built.root / "lib/data/registry.yml"
+    text = registry.read_text()
+    registry.write_text(text[: text.rindex("  - prefix: throwaway/")])
+    add_data(built.root, b"4 5 6\n")
+    assert executed(built.build()) == 2  # the registry is a file of lib
+
+
+def test_claim_edit_moves_the_ledger(built):
+    built.edit("book/claims.yml", "reported: 4.0", "reported: 5.0")
+    assert executed(built.build()) == 1
+    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
+
+
+def test_recorded_run_stands_beside_the_build_and_is_marked(built):
+    command = [sys.executable, "-m", "lib.book", "record", "one", "--profile", "standard"]
+    subprocess.run(
+        command, cwd=built.root, env=built.environment(), check=True, capture_output=True
+    )
+    assert executed(built.build()) == 1
+    ledger = built.page("ledger")
+    assert "Recorded run (standard)" in ledger
+    assert ">40<" in ledger
+    again = subprocess.run(
+        command, cwd=built.root, env=built.environment(), capture_output=True, text=True
+    )
+    # The record itself is an input of the page, so this execution is fresh once more.
+    assert again.returncode == 0, again.stderr
+
+
+def test_hand_made_record_is_refused(built):
+    path = built.root / "book/records/gpu/one.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"values": {"double": 4}}')
+    assert "recorded run" in built.build(fails=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('chapter.check("T-1", double)', "None", "one leaves T-1 unchecked"),
+        ('check("T-1", double)', 'check("T-1", double); chapter.check("T-1", 4)', "settled already"),
+        ('check("T-1", double)', 'check("T-9", double)', "no claim of one"),
+    ],
+)
+def test_ledger_must_add_up(built, old, new, message):
+    built.edit("book/one.py", old, new)
+    before = built.site_state()
+    assert message in built.build(fails=True)
+    assert built.site_state() == before
+
+
+def test_failing_cell_names_chapter_cell_and_error_and_keeps_the_site(built):
+    before = built.site_state()
+    built.edit("book/two.py", "seven=7)", "seven=7)\nraise RuntimeError('no good')")
+    for _ in range(2):  # a second build after a failed one must fail as well
+        output = built.build(fails=True)
+        assert "chapter two, cell 1 (`from lib.book.session import open_chapter`)" in output
+        assert "RuntimeError: no good" in output
+        assert built.site_state() == before
+
+
+def test_unknown_value_in_prose_fails(built):
+    built.edit("book/index.md", "one.double", "one.duoble")
+    assert "no value 'one.duoble'" in built.build(fails=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("base: 200.0\n", "parameter base = 200.0 is not allowed"),
+        ("bse: 2.0\n", "unknown parameter bse = 2.0; did you mean base?"),
+        ("base: two\n", "parameter base = 'two' is not allowed"),
+        ("- base\n", "must map names to values"),
+        ("base: !!python/object/apply:os.getcwd []\n", "is no plain YAML"),
+    ],
+)
+def test_bad_parameters_stop_the_build_before_any_work(built, content, message):
+    (built.root / "params/quick/one.yml").write_text(content)
+    output = built.build(fails=True)
+    assert message in output
+    assert "executing chapter" not in output
+
+
+def test_two_builds_at_once(built):
+    built.edit("book/one.py", "double = 2 * base", "double = 2 * base + 0.0001")
+    builds = [built.start(), built.start()]
+    outputs = [b.communicate(timeout=300)[0] for b in builds]
+    assert [b.returncode for b in builds] == [0, 0], outputs
+    assert sorted(executed(o) for o in outputs) == [0, 1]
+    assert ">4.000</span>" in built.page("index")
+    assert executed(built.build()) == 0
+
+
+def _kill_after(book: Book, seconds: float) -> None:
+    process = book.start()
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("seconds", [0.4, 1.5, 3.0, 3.6, 4.2])
+def test_kill_in_the_middle_leaves_nothing_half_done(built, seconds):
+    built.edit("book/one.py", "double = 2 * base", "double = 3 * base")
+    _kill_after(built, seconds)
+    built.build()
+    assert ">6.000</span>" in built.page("index")
+    assert ">6.00</span>" in built.page("two")
+    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
+    for name in ("index", "one", "two", "ledger"):
+        assert built.page(name).rstrip().endswith("</html>")
+
+
+def test_damaged_cache_entry_is_set_aside(built):
+    entries = list((built.root / ".cache/book/one").glob("*.json"))
+    assert len(entries) == 1
+    text = entries[0].read_text()
+    entries[0].write_text(text.replace('"value": 4.0', '"value": 5.0'))
+    output = built.build()
+    assert executed(output) == 1
+    assert "damaged cache entry set aside" in output
+    assert ">4.000</span>" in built.page("index")
+
+
+def test_half_written_page_is_written_again(built):
+    """What a kill during the writing phase leaves behind."""
+    page = built.html / "two.html"
+    page.write_text(page.read_text(encoding="utf-8")[:500], encoding="utf-8")
+    (built.html.parent / ".companion-unfinished").touch()
+    assert executed(built.build()) == 0
+    assert built.page("two").rstrip().endswith("</html>")
+
+
+# ------------------------------------------------------------- papermill, literally
+
+
+def _papermill(book: Book, *arguments: str) -> subprocess.CompletedProcess:
+    program = str(Path(sys.executable).parent / "papermill")
+    return subprocess.run(
+        [program, "book/one.py", "out.ipynb", *arguments],
+        cwd=book.root,
+        env=book.environment(),
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_papermill_command_works(template):
+    done = _papermill(template, "-f", "params/standard/one.yml")
+    assert done.returncode == 0, done.stderr
+    assert "double is 40.0" in (template.root / "out.ipynb").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "base", "200"], "parameter base = 200 is not allowed"),
+        (["-p", "bsae", "2"], "unknown parameter bsae = 2; did you mean base?"),
+        (["-r", "base", "two"], "parameter base = 'two' is not allowed"),
+        (["-y", "names: [a, c]"], "parameter names = ['a', 'c'] is not allowed"),
+    ],
+)
+def test_papermill_command_stops_on_bad_parameters(template, arguments, message):
+    done = _papermill(template, *arguments)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert "double is" not in (template.root / "out.ipynb").read_text()
+
+
+def test_papermill_prints_the_declarations():
+    program = str(Path(sys.executable).parent / "papermill")
+    done = subprocess.run(
+        [program, "--help-notebook", "book/suitability.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "margin: float (default 0.0)" in done.stdout
