@@ -133,7 +133,8 @@ def execute_book(book: Path, profile: str) -> dict[str, Executed]:
             name: execute_chapter(path, profile) for name, path in chapter_files(book).items()
         }
         audit_verdicts(claims, {name: done.verdicts for name, done in executed.items()})
-    except ValueError as error:  # parameters, claims, data: each says what is wrong
+    except (ValueError, data.DataUnavailable, NotADirectoryError) as error:
+        # Parameters, claims, records, data: each says itself what is wrong.
         raise BuildError(str(error)) from error
     return executed
 

@@ -32,6 +32,10 @@ _DECLARATION = re.compile(r"(?P<allowed>[\[(][^\])]*[\])]|\{[^}]*\}|any)\s+(?P<m
 class ParameterError(ValueError):
     """A parameter is unknown, of the wrong type or out of range."""
 
+    def _render_traceback_(self) -> list[str]:
+        # IPython's hook: the message says it all, frames inside lib would bury it.
+        return [f"{type(self).__name__}: {self}"]
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -76,12 +80,10 @@ class Parameter:
 
     def _check_one(self, value: Any, whole: Any = None) -> Any:
         kind = self.kind.removeprefix("list[").removesuffix("]")
-        if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        right_type = type(value) is _TYPES[kind]
-        if not right_type or not self._in_range(value):
+        widened = float(value) if kind == "float" and type(value) is int else value
+        if type(widened) is not _TYPES[kind] or not self._in_range(widened):
             raise self._error(value if whole is None else whole)
-        return value
+        return widened
 
     def _in_range(self, value: Any) -> bool:
         if self.allowed == "any":

@@ -70,7 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
         The exit code.
     """
     parser = _Parser("python -m lib.data", description="The book's data files.")
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="{list,fetch,verify}", parser_class=_Parser
+    )
     commands.add_parser("list", help="name, size, whereabouts and chapters of every file")
     fetching = commands.add_parser("fetch", help="find or download files and print their paths")
     fetching.add_argument("names", nargs="+", metavar="NAME", help="a name or a glob pattern")

@@ -9,6 +9,7 @@ import io
 import math
 import os
 import pickle
+import pickletools
 import re
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,19 @@ def read_numpy_pickle(source: str | os.PathLike[str] | bytes) -> Any:
     content = source if isinstance(source, bytes) else Path(source).read_bytes()
     name = "the pickle" if isinstance(source, bytes) else str(source)
     try:
+        _check_memo(content)
         return _finished(_Unpickler(io.BytesIO(content)).load(), {})
     except UnsafePickle as error:
         raise UnsafePickle(f"{name}: {error}") from None
     except Exception as error:  # a damaged pickle can raise nearly anything
         raise ValueError(f"{name} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _check_memo(content: bytes) -> None:
+    """Refuse memo indices no honest pickle has: the memo is a table of that length."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in ("PUT", "LONG_BINPUT") and argument > len(content):
+            raise ValueError(f"memo index {argument} in {len(content)} bytes")
 
 
 class _Token:

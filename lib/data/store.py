@@ -141,32 +141,39 @@ def check(path: Path, wanted: Entry) -> Path:
     return path
 
 
-def _locate(wanted: Entry) -> Path:
+def _locate(wanted: Entry, retry: bool = True) -> Path:
+    damage = None
     for place, path in local_copies(wanted):
         try:
             return check(path, wanted)
-        except DataCorrupted:
-            if place == "mirror" or wanted.url is None or _offline():
-                raise  # only a damaged download can be replaced
-    return _download(wanted)
+        except DataCorrupted as error:
+            if place == "mirror":
+                raise
+            damage = error  # of a download, which a new one replaces
+    try:
+        return _download(wanted, retry)
+    except DataUnavailable:
+        if damage is not None:
+            raise damage from None
+        raise
 
 
 def _obtainable(wanted: Entry) -> bool:
-    if _no_network is not None and not local_copies(wanted):
-        return False
     try:
-        _locate(wanted)
+        _locate(wanted, retry=False)
     except DataUnavailable:
         return False
     return True
 
 
-def _download(wanted: Entry) -> Path:
+def _download(wanted: Entry, retry: bool) -> Path:
     global _no_network
     if wanted.url is None:
-        raise DataUnavailable(_advice(wanted, "it has no public address"))
+        raise DataUnavailable(_advice(wanted, "has no public address"))
     if _offline():
-        raise DataUnavailable(_advice(wanted, "COMPANION_OFFLINE forbids downloads"))
+        raise DataUnavailable(_advice(wanted, "COMPANION_OFFLINE forbids to download it"))
+    if _no_network is not None and not retry:
+        raise DataUnavailable(_advice(wanted, _no_network))
     target = _cache() / wanted.mirror
     pooch.get_logger().setLevel(logging.WARNING)  # its progress would end up in the book's pages
     try:
@@ -178,9 +185,13 @@ def _download(wanted: Entry) -> Path:
             downloader=pooch.HTTPDownloader(timeout=TIMEOUTS, chunk_size=1 << 16),
         )
     except OSError as error:  # every failure of requests is one
-        reason = f"{wanted.url} cannot be downloaded: {' '.join(str(error).split())}"
-        if getattr(error, "response", None) is None:  # not even a refusal came back
-            _no_network = reason
+        response = getattr(error, "response", None)
+        if response is None:
+            cause = error.strerror or type(error).__name__
+            _no_network = f"an earlier download failed ({cause})"
+        else:
+            cause = f"HTTP status {response.status_code}"
+        reason = f"{wanted.url} cannot be downloaded ({cause})"
         raise DataUnavailable(_advice(wanted, reason)) from error
     except ValueError as error:  # how pooch reports a wrong hash, having deleted the file
         raise DataCorrupted(f"{wanted.name!r} from {wanted.url}: {error}") from error

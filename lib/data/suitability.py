@@ -240,9 +240,10 @@ def load_suitability_signals(
     splits = {}
     for split, pair in content.items():
         try:
-            signals, correct = pair
-            splits[split] = SignalTable(signals, correct)
-        except (TypeError, ValueError) as error:
+            if type(pair) is not tuple or len(pair) != 2:
+                raise ValueError("must be a pair (signals, correct)")
+            splits[split] = SignalTable(*pair)
+        except ValueError as error:
             raise ValueError(f"{path}: split {split!r}: {error}") from error
     return SuitabilitySignals(dataset, algorithm, seed, splits)
 
@@ -270,7 +271,7 @@ def load_suitability_folds(dataset: str) -> tuple[Fold, ...]:
         for key, rows in _read_dict(path).items():
             try:
                 folds.append(_fold(dataset, key, rows))
-            except (TypeError, ValueError, SyntaxError) as error:
+            except (ValueError, SyntaxError) as error:
                 raise ValueError(f"{path}: fold {key!r}: {error}") from error
     return tuple(folds)
 
@@ -384,6 +385,8 @@ def _read_dict(path: Path) -> dict[Any, Any]:
 
 
 def _fold(dataset: str, key: Any, rows: Any) -> Fold:
+    if type(key) is not tuple or len(key) != 2 or not all(type(each) is str for each in key):
+        raise ValueError("must be named by a pair of strings (split, filter)")
     split, text = key
     if split not in _SPLITS[dataset]:
         raise ValueError(f"split must be one of {sorted(_SPLITS[dataset])}, got {split!r}")

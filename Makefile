@@ -1,0 +1,49 @@
+# `make help` lists the targets. Everything happens in .venv; nothing else is touched.
+SHELL := /bin/sh
+PROFILE ?= quick
+CHAPTER ?= suitability
+PYTEST_ARGS ?=
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help book test lint format record clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@echo "  PROFILE=quick|standard|gpu chooses the parameters (now: $(PROFILE))"
+
+# torch is looked up first in an environment that has it: see "PyTorch" in the README.
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"error: Python 3.11 is needed, {sys.executable} is {v[0]}.{v[1]}; set PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $(TORCH_INDEX:%=--index-url %) torch==2.13.0
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+book: $(READY)  ## execute what changed and build the site
+	@case "$(PROFILE)" in quick|standard|gpu) ;; \
+	  *) echo "error: PROFILE=$(PROFILE) is not allowed: it must be quick, standard or gpu" >&2; exit 2 ;; esac
+	COMPANION_PROFILE=$(PROFILE) $(BIN)/jupyter-book build -W -n --keep-going book
+	@echo "$(CURDIR)/book/_build/html/index.html"
+
+test: $(READY)  ## run the whole test suite
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(READY)  ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)  ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+record: $(READY)  ## execute CHAPTER under PROFILE and keep the result in book/records
+	$(BIN)/python -m lib.book record $(CHAPTER) --profile $(PROFILE)
+
+clean:  ## remove the site and the cache of executed chapters
+	rm -rf book/_build .cache

@@ -1,0 +1,79 @@
+"""A linear softmax classifier on pixels, for data that ship with the book."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
+
+__all__ = ["LinearClassifier", "train_linear"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearClassifier:
+    """A trained linear classifier.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_classes, n_pixels)
+        One row a class.
+    bias : ndarray, shape (n_classes,)
+        Intercepts.
+    """
+
+    weights: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+
+    def logits(self, images: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Logits of images, shape (n, n_classes).
+
+        Parameters
+        ----------
+        images : array_like, shape (n, ...)
+            Flattened per image.
+        """
+        images = np.asarray(images, dtype=float)
+        flat = images.reshape(len(images), -1)
+        if flat.shape[1] != self.weights.shape[1]:
+            raise ValueError(
+                f"images must have {self.weights.shape[1]} pixels each, got {flat.shape[1]}"
+            )
+        return flat @ self.weights.T + self.bias
+
+
+def train_linear(
+    images: npt.ArrayLike, labels: npt.ArrayLike, *, inverse_penalty: float = 1.0
+) -> LinearClassifier:
+    """Fit a softmax regression with an L2 penalty (scikit-learn).
+
+    Parameters
+    ----------
+    images : array_like, shape (n, ...)
+        Flattened per image.
+    labels : array_like of int, shape (n,)
+        Classes 0 to k - 1, each of which must occur; k is at least 3.
+    inverse_penalty : float
+        scikit-learn's ``C``, positive: smaller is a stronger penalty.
+
+    Returns
+    -------
+    LinearClassifier
+
+    Raises
+    ------
+    ValueError
+        On lengths that differ, a class that does not occur, or a penalty out of range.
+    """
+    images, labels = np.asarray(images, dtype=float), np.asarray(labels)
+    if len(images) != len(labels):
+        raise ValueError(f"labels must have one entry per image ({len(images)}), got {len(labels)}")
+    classes = np.unique(labels)
+    if len(classes) < 3 or not np.array_equal(classes, np.arange(len(classes))):
+        raise ValueError(
+            f"labels must take every value from 0 to k - 1, k >= 3, got {classes.tolist()}"
+        )
+    if not 0 < inverse_penalty < np.inf:
+        raise ValueError(f"inverse_penalty must be positive and finite, got {inverse_penalty!r}")
+    model = LogisticRegression(C=inverse_penalty, max_iter=2000, tol=1e-8)
+    model.fit(images.reshape(len(images), -1), labels)
+    return LinearClassifier(model.coef_, model.intercept_)

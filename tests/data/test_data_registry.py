@@ -1,0 +1,123 @@
+import re
+
+import pytest
+import yaml
+
+from lib.data.errors import RegistryError
+from lib.data.registry import parse_registry, registry
+
+CHAPTERS = {"suitability"}
+
+
+def document(**changes):
+    """A well-formed registry with one file; a change to None removes the key."""
+    file = {
+        "name": "file",
+        "path": "folder/file.pkl",
+        "title": "a file",
+        "sha256": "0" * 64,
+        "size": 3,
+        "chapters": ["one"],
+    }
+    group = {
+        "prefix": "group/",
+        "url": "https://raw.githubusercontent.com/owner/repo/commit/",
+        "licence": "MIT",
+        "citation": "somebody",
+        "files": [file],
+    }
+    for key, value in changes.items():
+        place = file if key in file or key.startswith("file_") else group
+        if value is None:
+            del place[key]
+        else:
+            place[key] = value
+    return {"groups": [group]}
+
+
+def test_reads_a_file_with_its_group():
+    entry = parse_registry(yaml.safe_dump(document()))["group/file"]
+    assert entry.url == "https://raw.githubusercontent.com/owner/repo/commit/folder/file.pkl"
+    assert entry.mirror == "owner/repo/commit/folder/file.pkl"
+    assert (entry.licence, entry.citation) == ("MIT", "somebody")
+    assert (entry.size, entry.chapters) == (3, ("one",))
+
+
+def test_mirror_only_file_has_no_url():
+    entry = parse_registry(yaml.safe_dump(document(url=None, mirror="owner/repo/")))["group/file"]
+    assert entry.url is None
+    assert entry.mirror == "owner/repo/folder/file.pkl"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"licence": None}, r"groups\[0\]: licence missing"),
+        ({"url": None}, r"groups\[0\]: url missing"),
+        ({"mirror": "a/"}, r"groups\[0\]: unknown 'url'"),
+        ({"size": None}, r"files\[0\]: size missing"),
+        ({"checksum": "1"}, r"groups\[0\]: unknown 'checksum'; allowed are citation,"),
+        ({"file_note": "1"}, r"files\[0\]: unknown 'file_note'; allowed are chapters,"),
+        ({"sha256": "0" * 63}, r"sha256: '0+' is not 64"),
+        ({"sha256": "G" * 64}, r"sha256: 'G+' is not 64"),
+        ({"sha256": 7}, r"sha256: 7 is not a non-empty string"),
+        ({"size": 0}, r"size: 0 is not a positive"),
+        ({"size": True}, r"size: True is not a positive"),
+        ({"size": "3"}, r"size: '3' is not a positive"),
+        ({"chapters": "one"}, r"chapters: 'one' is not a list"),
+        ({"chapters": [1]}, r"chapters: 1 is not a non-empty string"),
+        ({"title": ""}, r"title: '' is not a non-empty string"),
+        ({"url": "http://example.org/"}, r"url: 'http://example.org/' does not start with https"),
+        ({"path": "../../../../x"}, r"leaves the mirror"),
+        ({"files": {}}, r"files: \{\} is not a list"),
+    ],
+)
+def test_refuses_malformed_entries(changes, message):
+    with pytest.raises(RegistryError, match=message):
+        parse_registry(yaml.safe_dump(document(**changes)))
+
+
+def test_refuses_a_name_given_twice():
+    twice = document()
+    twice["groups"].append(document(path="elsewhere.pkl")["groups"][0])
+    with pytest.raises(RegistryError, match="'group/file' is registered twice"):
+        parse_registry(yaml.safe_dump(twice))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "groups: []\nmore: 1", "a: [", "groups: 1"])
+def test_refuses_other_documents(text):
+    with pytest.raises(RegistryError):
+        parse_registry(text)
+
+
+def test_yaml_tags_are_not_executed(tmp_path):
+    marker = tmp_path / "marker"
+    with pytest.raises(RegistryError, match="not YAML"):
+        parse_registry(f"groups: !!python/object/apply:os.mkdir ['{marker}']")
+    assert not marker.exists()
+
+
+def test_our_registry_names_each_place_once():
+    entries = registry().values()
+    assert len({entry.mirror for entry in entries}) == len(entries)
+    assert all(re.fullmatch(r"[\w/]+", entry.name) for entry in entries)
+
+
+def test_our_registry_pins_commits():
+    for entry in registry().values():
+        owner_repo_commit = entry.mirror.split("/")[:3]
+        assert re.fullmatch("[0-9a-f]{40}", owner_repo_commit[2]), entry.name
+
+
+def test_our_registry_declares_the_suitability_chapter():
+    declared = [name for name, entry in registry().items() if "suitability" in entry.chapters]
+    assert len(declared) == 10 + 3 + 2
+    assert all(name.startswith("suitability/") for name in declared)
+    assert not any("civilcomments" in name for name in declared)
+    assert {chapter for entry in registry().values() for chapter in entry.chapters} == CHAPTERS
+
+
+def test_only_the_repacked_images_lack_an_address():
+    without = [entry for entry in registry().values() if entry.url is None]
+    assert [entry.name for entry in without] == ["cifar/cifar10_jpeg"]
+    assert "JPEG" in without[0].title

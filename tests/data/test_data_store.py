@@ -1,0 +1,259 @@
+import os
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pooch
+import pytest
+
+from lib.data import store
+from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
+from lib.data.registry import registry
+
+CONTENT = b"what the authors published"
+
+
+def cached(mirror, name):
+    return store._cache() / mirror.entries[name].mirror
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A web server on this machine that answers with ``.content`` and counts requests."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            http.requests += 1
+            self.send_response(http.status)
+            self.send_header("Content-Length", str(len(http.content)))
+            self.end_headers()
+            self.wfile.write(http.content)
+
+        def log_message(self, *arguments):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.content, http.status, http.requests = CONTENT, 200, 0
+    http.url = f"http://127.0.0.1:{http.server_port}/file"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("COMPANION_OFFLINE", "0")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield http
+    http.shutdown()
+    http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def dead_url(monkeypatch):
+    """An address at which nobody listens."""
+    monkeypatch.setenv("COMPANION_OFFLINE", "")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{reserved.getsockname()[1]}/file"
+
+
+def files_below(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+# --- the mirror ---------------------------------------------------------------------------------
+
+
+def test_mirror_comes_before_the_cache(mirror):
+    mirror.add("a", CONTENT)
+    put(cached(mirror, "a"), CONTENT)
+    assert store.fetch("a") == mirror.path("a")
+
+
+def test_cache_serves_what_the_mirror_lacks(mirror):
+    mirror.add("a", CONTENT, present=False)
+    path = put(cached(mirror, "a"), CONTENT)
+    assert store.fetch("a") == path
+
+
+def test_damaged_mirror_file_is_an_error_even_with_a_good_copy_in_the_cache(mirror):
+    entry = mirror.add("a", CONTENT)
+    put(cached(mirror, "a"), CONTENT)
+    mirror.path("a").write_bytes(b"damaged")
+    found = pooch.file_hash(str(mirror.path("a")))
+    for attempt in (store.fetch, store.available):
+        with pytest.raises(DataCorrupted) as caught:
+            attempt("a")
+        for part in (str(mirror.path("a")), entry.sha256, found):
+            assert part in str(caught.value)
+    with pytest.raises(DataCorrupted):
+        store.fingerprints("one")
+
+
+def test_mirror_that_is_no_directory_is_an_error(mirror, monkeypatch, tmp_path):
+    mirror.add("a", CONTENT)
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "nowhere"))
+    for attempt in (store.fetch, store.available):
+        with pytest.raises(NotADirectoryError, match=r"COMPANION_DATA='.*nowhere' is not a dir"):
+            attempt("a")
+
+
+def test_unset_and_empty_mirror_are_the_same(mirror, monkeypatch):
+    mirror.add("a", CONTENT)
+    monkeypatch.setenv("COMPANION_DATA", "")
+    assert not store.available("a")
+
+
+def test_a_file_is_hashed_again_only_when_it_changed(mirror, monkeypatch):
+    mirror.add("a", CONTENT)
+    calls = []
+    original = pooch.file_hash
+    monkeypatch.setattr(pooch, "file_hash", lambda *a, **k: calls.append(a) or original(*a, **k))
+    for _ in range(3):
+        store.fetch("a")
+    assert len(calls) == 1
+    status = mirror.path("a").stat()
+    mirror.path("a").write_bytes(CONTENT[::-1])  # the same size
+    os.utime(mirror.path("a"), ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with pytest.raises(DataCorrupted):
+        store.fetch("a")
+    assert len(calls) == 2
+
+
+# --- without a network --------------------------------------------------------------------------
+
+
+def test_offline_without_a_copy_says_what_to_do(mirror, monkeypatch):
+    entry = mirror.add("a", CONTENT, present=False, url="http://127.0.0.1:9/never")
+    with pytest.raises(DataUnavailable) as caught:
+        store.fetch("a")
+    message = str(caught.value)
+    for part in ("'a'", "COMPANION_OFFLINE", "connect to the network", "COMPANION_DATA",
+                 "<owner>/<repository>/<commit>/<path>", entry.mirror):  # fmt: skip
+        assert part in message
+    assert "\n" not in message
+    assert not store.available("a")
+
+
+def test_mirror_only_file_does_not_suggest_the_network(mirror, monkeypatch):
+    monkeypatch.setenv("COMPANION_OFFLINE", "0")
+    mirror.add("a", CONTENT, present=False)
+    with pytest.raises(DataUnavailable, match="has no public address") as caught:
+        store.fetch("a")
+    assert "connect" not in str(caught.value)
+    assert "COMPANION_DATA" in str(caught.value)
+
+
+def test_damaged_cache_is_an_error_offline(mirror):
+    mirror.add("a", CONTENT, present=False, url="http://127.0.0.1:9/never")
+    put(cached(mirror, "a"), b"damaged")
+    with pytest.raises(DataCorrupted):
+        store.fetch("a")
+
+
+def test_damaged_cache_is_an_error_without_a_network(mirror, dead_url):
+    mirror.add("a", CONTENT, present=False, url=dead_url)
+    put(cached(mirror, "a"), b"damaged")
+    for _ in range(2):
+        with pytest.raises(DataCorrupted):
+            store.available("a")
+
+
+def test_a_missing_network_is_asked_for_once(mirror, dead_url, monkeypatch):
+    for name in "abc":
+        mirror.add(name, CONTENT, present=False, url=dead_url)
+    mirror.add("d", CONTENT)
+    attempts = []
+    original = pooch.retrieve
+    monkeypatch.setattr(pooch, "retrieve", lambda *a, **k: attempts.append(a) or original(*a, **k))
+    expected = dict.fromkeys("abc", "absent") | {"d": mirror.entries["d"].sha256}
+    assert store.fingerprints("one") == expected
+    assert not store.available("a")
+    assert len(attempts) == 1
+    with pytest.raises(DataUnavailable, match="ConnectionError"):
+        store.fetch("a")  # who asks explicitly is served: the network may be back
+    assert len(attempts) == 2
+
+
+# --- downloads ----------------------------------------------------------------------------------
+
+
+def test_download_fills_the_cache_once(mirror, server):
+    mirror.add("a", CONTENT, present=False, url=server.url)
+    assert store.available("a")
+    assert store.fetch("a") == cached(mirror, "a")
+    assert store.fetch("a").read_bytes() == CONTENT
+    assert server.requests == 1
+    assert files_below(store._cache()) == [cached(mirror, "a")]
+
+
+def test_download_with_the_wrong_hash_leaves_nothing_behind(mirror, server):
+    mirror.add("a", CONTENT, present=False, url=server.url)
+    server.content = b"something else"
+    with pytest.raises(DataCorrupted, match=mirror.entries["a"].sha256):
+        store.fetch("a")
+    assert files_below(store._cache()) == []
+    assert server.requests == 1
+
+
+def test_damaged_download_is_replaced(mirror, server):
+    mirror.add("a", CONTENT, present=False, url=server.url)
+    put(cached(mirror, "a"), b"damaged")
+    assert store.fetch("a").read_bytes() == CONTENT
+
+
+def test_refusal_by_the_server_concerns_one_file(mirror, server):
+    mirror.add("a", CONTENT, present=False, url=server.url)
+    server.status = 404
+    with pytest.raises(DataUnavailable, match="HTTP status 404"):
+        store.fetch("a")
+    assert files_below(store._cache()) == []
+    server.status = 200
+    assert store.available("a")
+
+
+def test_network_that_comes_back_is_noticed(mirror, server, dead_url):
+    mirror.add("a", CONTENT, present=False, url=dead_url)
+    mirror.add("b", CONTENT, present=False, url=server.url)
+    assert not store.available("a")
+    assert not store.available("b")
+    assert store.fetch("b")
+    assert store.available("b")
+
+
+# --- chapters -----------------------------------------------------------------------------------
+
+
+def test_chapter_reads_only_what_is_declared_for_it(mirror, monkeypatch):
+    mirror.add("a", CONTENT, chapters=["one", "two"])
+    monkeypatch.setenv("COMPANION_CHAPTER", "two")
+    assert store.fetch("a")
+    monkeypatch.setenv("COMPANION_CHAPTER", "three")
+    for attempt in (store.fetch, store.available):
+        with pytest.raises(UndeclaredData, match=r"'three' reads 'a'.* one, two: add 'three'"):
+            attempt("a")
+
+
+def test_fingerprints_cover_exactly_the_declared_files(mirror):
+    a = mirror.add("a", CONTENT, chapters=["one", "two"])
+    mirror.add("b", b"other", chapters=["two"])
+    mirror.add("c", b"third", chapters=["one"], present=False)
+    assert store.fingerprints("one") == {"a": a.sha256, "c": "absent"}
+    assert store.fingerprints("unheard of") == {}
+
+
+def test_unknown_name_suggests_a_close_one(mirror):
+    mirror.add("suitability/fmow_ERM_0", CONTENT)
+    with pytest.raises(UnknownData, match=r"'suitability/fmow_ERM0'; did you mean '.*fmow_ERM_0'"):
+        store.fetch("suitability/fmow_ERM0")
+
+
+def test_mirror_holds_what_the_registry_says(real_data):
+    present = [entry for entry in registry().values() if store.local_copies(entry)]
+    assert present
+    for entry in present:
+        assert store.fetch(entry.name).stat().st_size == entry.size, entry.name

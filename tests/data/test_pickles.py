@@ -1,0 +1,272 @@
+import builtins
+import contextlib
+import io
+import os
+import pickle
+import pickletools
+import random
+
+import numpy as np
+import pytest
+
+from lib.data import store
+from lib.data.errors import DataCorrupted, UnsafePickle
+from lib.data.pickles import read_numpy_pickle
+
+try:
+    from numpy._core import multiarray
+except ImportError:  # NumPy 1
+    from numpy.core import multiarray
+
+
+def dumped(value, protocol=4):
+    return pickle.dumps(value, protocol=protocol)
+
+
+class Call:
+    """Pickles as a call of ``function(*arguments)``."""
+
+    def __init__(self, function, *arguments, state=None):
+        self.reduction = (function, arguments, state)
+
+    def __reduce__(self):
+        return self.reduction
+
+
+ARRAYS = [
+    np.arange(12, dtype=np.float32).reshape(3, 4),
+    np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    np.array([True, False]),
+    np.array(7, dtype=np.int64),
+    np.empty((0, 12), dtype=np.float32),
+    np.arange(4, dtype=">i2"),
+    np.arange(3, dtype=np.uint8),
+    np.array([1 + 2j]),
+]
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str}{array.shape}")
+@pytest.mark.parametrize("protocol", [3, 4])
+def test_reads_arrays(array, protocol):
+    read = read_numpy_pickle(dumped(array, protocol))
+    assert type(read) is np.ndarray
+    assert read.dtype == array.dtype
+    np.testing.assert_array_equal(read, array)
+
+
+def test_reads_files_written_by_numpy_1():
+    content = dumped(np.arange(3)).replace(
+        b"\x8c\x16numpy._core.multiarray", b"\x8c\x15numpy.core.multiarray"
+    )
+    assert b"numpy.core.multiarray" in content
+    content = content[:3] + (len(content) - 11).to_bytes(8, "little") + content[11:]  # the frame
+    np.testing.assert_array_equal(read_numpy_pickle(content), np.arange(3))
+
+
+def test_reads_containers_and_keeps_shared_parts(tmp_path):
+    shared = np.arange(3)
+    value = {("a", 1): [shared, None, True, 1.5, "x", b"y"], "b": (shared, {1}, frozenset({2}))}
+    path = tmp_path / "file.pkl"
+    path.write_bytes(dumped(value))
+    read = read_numpy_pickle(path)
+    assert read[("a", 1)][1:] == value[("a", 1)][1:]
+    assert read["b"][1:] == value["b"][1:]
+    assert read["b"][0] is read[("a", 1)][0]
+
+
+def test_same_answer_as_pickle_on_random_structures():
+    rng = random.Random(0)
+
+    def draw(depth):
+        kind = rng.choice(["number", "text", "array"] + ["list", "tuple", "dict"] * (depth > 0))
+        if kind in ("list", "tuple"):
+            items = [draw(depth - 1) for _ in range(rng.randrange(4))]
+            return items if kind == "list" else tuple(items)
+        if kind == "dict":
+            return {rng.randrange(9): draw(depth - 1) for _ in range(rng.randrange(4))}
+        if kind == "array":
+            return np.array([rng.random() for _ in range(rng.randrange(3))])
+        return rng.random() if kind == "number" else str(rng.random())
+
+    for _ in range(200):
+        content = dumped(draw(4))
+        assert repr(read_numpy_pickle(content)) == repr(pickle.loads(content))
+
+
+# --- what must not run --------------------------------------------------------------------------
+
+
+def touch(marker):
+    return f"open({str(marker)!r}, 'w').close()"
+
+
+def shell(marker):
+    return Call(os.system, f"touch '{marker}'")
+
+
+ATTACKS = {
+    "os.system": (lambda m: shell(m), r"global (posix|nt)\.system is refused"),
+    "eval": (lambda m: Call(builtins.eval, touch(m)), r"global builtins\.eval is refused"),
+    "exec in a dict": (
+        lambda m: {"id_val": (np.ones(2), [Call(builtins.exec, touch(m))])},
+        r"global builtins\.exec is refused",
+    ),
+    "as a dict key": (lambda m: {("a", Call(os.mkdir, str(m))): 1}, r"\.mkdir is refused"),
+    "getattr": (lambda m: Call(getattr, np.ndarray, "tofile"), r"builtins\.getattr is refused"),
+    "numpy's own loader": (lambda m: Call(np.load, str(m)), r"global numpy\.load is refused"),
+    "as the subtype of an array": (
+        lambda m: Call(multiarray._reconstruct, Call(builtins.eval, touch(m)), (0,), b"b"),
+        r"eval is refused",
+    ),
+    "as the state of an array": (
+        lambda m: Call(
+            multiarray._reconstruct, np.ndarray, (0,), b"b",
+            state=(1, (1,), np.dtype("O"), False, [Call(builtins.eval, touch(m))]),
+        ),
+        r"dtype 'O8' are refused",
+    ),
+    "in an object array": (
+        lambda m: np.array([shell(m), 1], dtype=object),
+        r"dtype 'O8' are refused",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_runs(attack, tmp_path):
+    marker = tmp_path / "marker"
+    build, message = ATTACKS[attack]
+    with pytest.raises(UnsafePickle, match=message):
+        read_numpy_pickle(dumped(build(marker)))
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("attack", ["os.system", "eval", "exec in a dict", "in an object array"])
+def test_the_attacks_are_real(attack, tmp_path):
+    marker = tmp_path / "marker"
+    pickle.loads(dumped(ATTACKS[attack][0](marker)))
+    assert marker.exists()
+
+
+class Sub(np.ndarray):
+    pass
+
+
+def reconstruct(*arguments, state=None):
+    return Call(multiarray._reconstruct, *arguments, state=state)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (reconstruct(np.ndarray, (10**12,), b"b"), r"_reconstruct.*is refused"),
+        (reconstruct(np.ndarray, (0,), b"O"), r"_reconstruct.*is refused"),
+        (reconstruct(np.dtype, (0,), b"b"), r"_reconstruct.*is refused"),
+        (reconstruct(Sub, (0,), b"b"), r"Sub is refused"),
+        (reconstruct(np.matrix, (0,), b"b"), r"matrix is refused"),
+        (np.dtype([("a", "f4")]), r"dtype 'V4' are refused"),
+        (np.array(["text"]), r"dtype 'U4' are refused"),
+        (np.array(["2020"], dtype="M8[Y]"), r"dtype 'M8' are refused"),
+        (np.dtype("f4"), r"type _Dtype is refused"),
+        (np.ndarray, r"type _Token is refused"),
+        (multiarray._reconstruct, r"type type is refused"),
+        (np.float64(1.0), r"multiarray\.scalar is refused"),
+        (reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), "f4", False, b"1234")), r"refused"),
+        (
+            reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), np.dtype("f4"), False, [1.0])),
+            r"raw bytes is refused",
+        ),
+    ],
+)
+def test_other_uses_of_the_admitted_names_are_refused(value, message):
+    with pytest.raises(UnsafePickle, match=message):
+        read_numpy_pickle(dumped(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Call(np.ndarray, (10**12,)),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (2,), np.dtype("f4"), False, b"1234")),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (-1, -1), np.dtype("f4"), False, b"1234")),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, "x", np.dtype("f4"), False, b"1234")),
+        reconstruct(np.ndarray, (0,), b"b"),
+    ],
+)
+def test_impossible_arrays_are_damaged(value):
+    with pytest.raises(ValueError, match="the pickle is damaged"):
+        read_numpy_pickle(dumped(value))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"cnumpy\nndarray\n}(X\x01\x00\x00\x00aK\x01ub.",  # set an attribute of the token
+        b"cnumpy\ndtype\n}(X\x04\x00\x00\x00codeK\x01ub.",  # ... of a stand-in's class
+        b"cnumpy\ndtype\nN}X\x08\x00\x00\x00__init__K\x01s\x86b.",
+        b"cnumpy\nndarray\n)\x81.",  # make an instance of the token
+    ],
+)
+def test_the_stand_ins_cannot_be_changed(content):
+    with pytest.raises(ValueError, match="the pickle"):
+        read_numpy_pickle(content)
+    np.testing.assert_array_equal(read_numpy_pickle(dumped(np.ones(2))), np.ones(2))
+
+
+def test_persistent_ids_are_refused():
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, value):
+            return "id" if value == "outside" else None
+
+    stream = io.BytesIO()
+    Pickler(stream, protocol=4).dump(["outside"])
+    with pytest.raises(UnsafePickle, match="persistent id 'id'"):
+        read_numpy_pickle(stream.getvalue())
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+def test_every_truncation_is_an_error():
+    content = pickletools.optimize(dumped({"a": (np.arange(3.0), [1, 2])}))
+    for length in range(len(content)):
+        with pytest.raises(ValueError, match="the pickle is damaged"):
+            read_numpy_pickle(content[:length])
+
+
+def test_flipped_bytes_are_read_or_refused_but_nothing_else():
+    content = dumped({"a": (np.arange(3.0), np.array([True]), [1, 2])})
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        flipped = bytearray(content)
+        flipped[rng.integers(len(content))] = rng.integers(256)
+        with contextlib.suppress(ValueError):
+            read_numpy_pickle(bytes(flipped))
+
+
+def test_a_huge_memo_is_not_allocated():
+    with pytest.raises(ValueError, match="damaged: ValueError: memo index 2147483647"):
+        read_numpy_pickle(b"\x80\x04}r\xff\xff\xff\x7f.")
+
+
+def test_a_cycle_is_damage():
+    cycle = []
+    cycle.append(cycle)
+    with pytest.raises(ValueError, match="damaged: RecursionError"):
+        read_numpy_pickle(dumped(cycle))
+
+
+def test_error_names_the_file(tmp_path):
+    path = tmp_path / "file.pkl"
+    path.write_bytes(b"not a pickle")
+    with pytest.raises(ValueError, match=r"file\.pkl is damaged"):
+        read_numpy_pickle(path)
+
+
+def test_the_hash_is_checked_before_anything_is_unpickled(mirror, tmp_path):
+    marker = tmp_path / "marker"
+    mirror.add("a", dumped({"a": 1}))
+    mirror.path("a").write_bytes(dumped(shell(marker)))
+    with pytest.raises(DataCorrupted):  # not UnsafePickle
+        read_numpy_pickle(store.fetch("a"))
+    assert not marker.exists()

@@ -1,0 +1,392 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.data.errors import DataUnavailable
+from lib.data.suitability import (
+    DATASETS,
+    MODELS,
+    SIGNAL_NAMES,
+    Fold,
+    SignalTable,
+    SuitabilitySignals,
+    fold_summary,
+    load_published_folds,
+    load_suitability_folds,
+    load_suitability_signals,
+    published_for,
+)
+
+SPLITS = {"fmow": ["id_val", "id_test", "val", "test"], "rxrx1": ["val", "test", "id_test"]}
+N = 6
+
+
+def signals_array(n=N, **columns):
+    """Plausible signals; a column can be set to a value."""
+    confidence = np.linspace(0.5, 0.99, n)
+    values = {name: np.zeros(n) for name in SIGNAL_NAMES} | {
+        "conf_max": confidence,
+        "margin_loss": -confidence,
+        "conf_ratio": np.full(n, 2.0),
+        "top_k_conf_sum": np.ones(n),
+        "logit_mean": np.full(n, -7.0),
+        "energy": np.full(n, -9.0),
+    }
+    for name, value in columns.items():
+        values[name][1] = value
+    return np.column_stack([values[name] for name in SIGNAL_NAMES]).astype(np.float32)
+
+
+CORRECT = np.array([True, False, True, True, False, True])
+
+
+def table(correct=CORRECT):
+    return SignalTable(signals_array(len(correct)), correct)
+
+
+def add_signals(mirror, content, name="suitability/fmow_ERM_0"):
+    mirror.add(name, pickle.dumps(content, protocol=4))
+
+
+def good_signals(dataset="fmow"):
+    return {split: (signals_array(), CORRECT) for split in SPLITS[dataset]}
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def test_table_converts_copies_and_locks():
+    source = signals_array()
+    made = SignalTable(source, CORRECT)
+    assert made.signals.dtype == np.float64
+    assert (len(made), made.accuracy) == (6, 4 / 6)
+    source[:] = 0
+    assert made.signals[0, 0] == 0.5
+    for array in (made.signals, made.correct):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert source.flags.writeable
+
+
+def test_take_keeps_the_order_and_repeats():
+    taken = table().take([5, 0, 0])
+    np.testing.assert_array_equal(taken.signals, table().signals[[5, 0, 0]])
+    np.testing.assert_array_equal(taken.correct, [True, True, True])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([0, 6], "rows must be from 0 to 5, got 0 to 6"),
+        ([-1], "rows must be from 0 to 5, got -1 to -1"),
+        ([0.0], "rows must be integers of shape .* got float64"),
+        (CORRECT, "rows must be integers of shape .* got bool"),
+        ([[0]], r"got int64 of shape \(1, 1\)"),
+        (np.array([], dtype=int), "at least one row"),
+    ],
+)
+def test_take_refuses(rows, message):
+    with pytest.raises(ValueError, match=message):
+        table().take(rows)
+
+
+BAD_TABLES = {
+    "a column too few": (signals_array()[:, :11], CORRECT, r"shape \(n, 12\), got float32 of .*11"),
+    "one-dimensional": (signals_array()[:, 0], CORRECT, r"shape \(n, 12\)"),
+    "integers": (signals_array().astype(int), CORRECT, "must be floats"),
+    "text": ("signals", CORRECT, "must be floats"),
+    "none": (None, CORRECT, "must be floats"),
+    "a row too many": (signals_array(7), CORRECT, r"correct must be bools of shape \(7,\)"),
+    "numbers for correct": (signals_array(), CORRECT.astype(int), "correct must be bools"),
+    "no rows": (signals_array(0), CORRECT[:0], "at least one row"),
+    "NaN": (signals_array(energy=np.nan), CORRECT, "energy must be finite .* nan in row 1"),
+    "infinity": (signals_array(conf_ratio=np.inf), CORRECT, "conf_ratio must be .* inf in row 1"),
+    "confidence": (signals_array(conf_max=1.01), CORRECT, r"conf_max .* \[0, 1\], got 1.0"),
+    "negative confidence": (signals_array(conf_max=-0.01), CORRECT, "conf_max"),
+    "entropy": (signals_array(conf_entropy=-1), CORRECT, "conf_entropy"),
+    "margin": (signals_array(margin_loss=1), CORRECT, "margin_loss"),
+    "ratio": (signals_array(conf_ratio=0.5), CORRECT, "conf_ratio"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_table_is_refused_alone_and_in_a_file(case, mirror):
+    signals, correct, message = BAD_TABLES[case]
+    with pytest.raises(ValueError, match=message):
+        SignalTable(signals, correct)
+    add_signals(mirror, good_signals() | {"val": (signals, correct)})
+    with pytest.raises(ValueError, match=rf"fmow_ERM_0: split 'val': .*{message}"):
+        load_suitability_signals("fmow")
+
+
+def test_rounding_is_not_an_error():
+    assert SignalTable(signals_array(conf_max=1 + 1e-6, loss=-1e-9), CORRECT)
+
+
+def test_other_signals_have_no_bounds():
+    made = SignalTable(np.array([[5.0]]), np.array([True]), names=("mine",))
+    assert made.take([0]).names == ("mine",)
+
+
+# --- signals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_loads_signals(dataset, mirror):
+    add_signals(mirror, good_signals(dataset), f"suitability/{dataset}_groupDRO_0")
+    read = load_suitability_signals(dataset, "groupDRO")
+    assert (read.dataset, read.algorithm, read.seed) == (dataset, "groupDRO", 0)
+    assert list(read.splits) == SPLITS[dataset]
+    np.testing.assert_array_equal(read.splits["val"].signals, signals_array().astype(float))
+    np.testing.assert_array_equal(read.splits["val"].correct, CORRECT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("imagenet",), r"dataset must be one of \('fmow', 'rxrx1'\), got 'imagenet'"),
+        (("fmow", "CORAL"), r"\('groupDRO', 0\)\), got \('CORAL', 0\)"),
+        (("fmow", "ERM", 3), r"\('groupDRO', 0\)\), got \('ERM', 3\)"),
+        (("rxrx1", "IRM", 1), r"got \('IRM', 1\)"),
+    ],
+)
+def test_bad_arguments_list_what_is_allowed(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        load_suitability_signals(*arguments)
+
+
+def test_loaders_name_the_dataset():
+    for load in (load_suitability_folds, load_published_folds):
+        with pytest.raises(ValueError, match="got 'imagenet'"):
+            load("imagenet")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1, 2], "must hold a dict, got list"),
+        ({"val": (signals_array(), CORRECT)}, r"splits must be .*, got \['val'\]"),
+        (
+            good_signals() | {"val": signals_array()},
+            r"split 'val': must be a pair \(signals, correct\)",
+        ),
+        (good_signals() | {"val": None}, "split 'val': must be a pair"),
+    ],
+)
+def test_wrong_structure_names_the_file(content, message, mirror):
+    add_signals(mirror, content)
+    with pytest.raises(ValueError, match=rf"fmow_ERM_0:? .*{message}"):
+        load_suitability_signals("fmow")
+
+
+def test_truncated_file(mirror):
+    mirror.add("suitability/fmow_ERM_0", pickle.dumps(good_signals(), protocol=4)[:-40])
+    with pytest.raises(ValueError, match="fmow_ERM_0 is damaged"):
+        load_suitability_signals("fmow")
+
+
+def test_absent_file():
+    with pytest.raises(DataUnavailable, match="suitability/rxrx1_ERM_0"):
+        load_suitability_signals("rxrx1")
+
+
+# --- folds --------------------------------------------------------------------------------------
+
+
+def add_folds(mirror, **files):
+    for name, content in files.items():
+        mirror.add(f"suitability/folds_{name}", pickle.dumps(content, protocol=4))
+
+
+def test_folds_keep_the_order_of_the_files(mirror):
+    add_folds(
+        mirror,
+        fmow_id={
+            ("id_val", "{'year': [2002, 2003]}"): [3, 1],
+            ("id_test", "{'region': ['Asia']}"): [0],
+        },
+        fmow_ood={
+            ("val", "{'region': 'Europe', 'year': 2013}"): [0, 1],
+            ("test", "{'year': 2016}"): [2],
+            ("test", "{'year': [2005, 2007]}"): [2],
+        },
+    )
+    folds = load_suitability_folds("fmow")
+    assert [fold.label for fold in folds] == [
+        "id_val · year 2002–2003",
+        "id_test · Asia",
+        "val · Europe 2013",
+        "test · year 2016",
+        "test · year 2005, 2007",
+    ]
+    assert [fold.in_distribution for fold in folds] == [True, True, False, False, False]
+    assert folds[0].filter == {"year": (2002, 2003)}
+    assert folds[2].filter == {"region": ("Europe",), "year": (2013,)}
+    assert folds[0].rows.dtype == np.int64
+    np.testing.assert_array_equal(folds[0].rows, [3, 1])
+    assert len(folds[0]) == 2
+    with pytest.raises(ValueError, match="read-only"):
+        folds[0].rows[0] = 9
+
+
+def test_cell_types(mirror):
+    add_folds(mirror, rxrx1={("id_test", "{'cell_type': 'RPE'}"): [0]})
+    (fold,) = load_suitability_folds("rxrx1")
+    assert (fold.label, fold.in_distribution) == ("id_test · RPE", True)
+
+
+RPE = "{'cell_type': 'RPE'}"
+
+
+@pytest.mark.parametrize(
+    ("key", "rows", "message"),
+    [
+        (("train", RPE), [0], "split must be one of .*, got 'train'"),
+        (("val", "{'year': 2002}"), [0], r"keys among \['cell_type'\]"),
+        (("val", "{}"), [0], "filter must be a dict"),
+        (("val", "['RPE']"), [0], "filter must be a dict"),
+        (("val", "{'cell_type': 3}"), [0], "cell_type must be of type str"),
+        (("val", "{'cell_type': []}"), [0], "cell_type must be of type str"),
+        (("val", "__import__('os').getpid()"), [0], "malformed"),
+        (("val", "{'cell_type':"), [0], "'{' was never closed"),
+        (("val", RPE), [0, 0], "distinct"),
+        (("val", RPE), [-1], "not negative"),
+        (("val", RPE), [], "n > 0"),
+        (("val", RPE), [0.0], "list of ints"),
+        (("val", RPE), [True], "list of ints"),
+        (("val", RPE), np.array([0]), "list of ints"),
+        ("val", [0], r"'val': must be named by a pair of strings \(split, filter\)"),
+        (("val", 3), [0], "pair of strings"),
+    ],
+)
+def test_bad_fold_names_file_and_fold(key, rows, message, mirror):
+    add_folds(mirror, rxrx1={key: rows})
+    with pytest.raises(ValueError, match=rf"folds_rxrx1: fold .*{message}"):
+        load_suitability_folds("rxrx1")
+
+
+# --- summaries ----------------------------------------------------------------------------------
+
+
+def fold(split="val", rows=(0, 1), dataset="fmow", **restriction):
+    return Fold(dataset, split, f"{split} {restriction}", np.array(rows), False, restriction)
+
+
+def test_fold_summary():
+    signals = SuitabilitySignals("fmow", "ERM", 0, {"val": table()})
+    summary = fold_summary(signals, [fold(rows=[0, 1, 4]), fold(rows=[2])])
+    assert list(summary.columns) == ["split", "label", "size", "accuracy"]
+    assert summary["size"].tolist() == [3, 1]
+    assert summary["accuracy"].tolist() == [1 / 3, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (fold(dataset="rxrx1"), "got rxrx1's"),
+        (fold(split="test"), r"splits \['val'\], got fmow's 'test"),
+        (fold(rows=[6]), "rows must be from 0 to 5"),
+    ],
+)
+def test_fold_summary_refuses_folds_from_elsewhere(bad, message):
+    signals = SuitabilitySignals("fmow", "ERM", 0, {"val": table()})
+    with pytest.raises(ValueError, match=message):
+        fold_summary(signals, [bad])
+
+
+CSV = b"""split,year,region,num_samples,accuracy
+id_val,2002,ALL,1,1.0
+id_val,2003,ALL,3,0.5
+id_val,ALL,Asia,2,0.25
+val,2013,Europe,4,0.75
+"""
+
+
+def test_published_folds(mirror):
+    mirror.add("suitability/published_folds_fmow", CSV)
+    published = load_published_folds("fmow")
+    columns = ["split", "label", "year", "region", "num_samples", "accuracy"]
+    assert list(published.columns) == columns
+    assert published["label"].tolist() == [
+        "id_val · year 2002",
+        "id_val · year 2003",
+        "id_val · Asia",
+        "val · Europe 2013",
+    ]
+    found = published_for(
+        [
+            fold("id_val", year=(2002, 2003)),
+            fold("id_val", region=("Asia",)),
+            fold("val", region=("Europe",), year=(2013,)),
+            fold("val", year=(2013,)),
+            fold("id_val", year=(2003, 2004)),
+        ],
+        published,
+    )
+    assert found["size"].tolist() == [4, 2, 4, pd.NA, pd.NA]
+    np.testing.assert_allclose(found["accuracy"], [2.5 / 4, 0.25, 0.75, np.nan, np.nan])
+
+
+def test_published_cell_types(mirror):
+    csv = b"split,cell_type,num_samples,accuracy,group\nval,,2,0.5,RPE\nval,,4,0.25,ALL\n"
+    mirror.add("suitability/published_folds_rxrx1", csv)
+    published = load_published_folds("rxrx1")
+    assert list(published.columns) == ["split", "label", "cell_type", "num_samples", "accuracy"]
+    assert published["label"].tolist() == ["val · RPE", "val · all"]
+
+
+def test_published_folds_without_a_column(mirror):
+    mirror.add("suitability/published_folds_fmow", CSV.replace(b"region", b"place"))
+    with pytest.raises(ValueError, match=r"columns \['region'\] are missing"):
+        load_published_folds("fmow")
+
+
+def test_published_for_refuses_duplicates(mirror):
+    mirror.add("suitability/published_folds_fmow", CSV + b"val,2013,Europe,4,0.75\n")
+    with pytest.raises(ValueError, match="each fold once"):
+        published_for([], load_published_folds("fmow"))
+
+
+# --- the authors' files -------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("real_data")
+class TestAuthorsFiles:
+    @pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{model[0]}-{model[1]}")
+    @pytest.mark.parametrize("dataset", DATASETS)
+    def test_every_model_loads_and_holds_every_fold(self, dataset, model):
+        signals = load_suitability_signals(dataset, *model)
+        assert set(signals.splits) == set(SPLITS[dataset])
+        summary = fold_summary(signals, load_suitability_folds(dataset))
+        assert summary["accuracy"].between(0, 0.8, inclusive="neither").all()
+
+    def test_fmow_folds(self):
+        folds = load_suitability_folds("fmow")
+        assert [fold.in_distribution for fold in folds] == [True] * 16 + [False] * 30
+        assert (folds[0].label, folds[-1].label) == (
+            "id_val · year 2002–2006",
+            "test · Americas 2017",
+        )
+
+    def test_rxrx1_folds(self):
+        folds = load_suitability_folds("rxrx1")
+        assert [fold.split for fold in folds] == ["val"] * 4 + ["id_test"] * 4 + ["test"] * 4
+        assert sum(fold.in_distribution for fold in folds) == 4
+
+    @pytest.mark.parametrize("dataset", DATASETS)
+    def test_published_sizes_and_accuracies_are_ours(self, dataset):
+        folds = load_suitability_folds(dataset)
+        ours = fold_summary(load_suitability_signals(dataset), folds)
+        theirs = published_for(folds, load_published_folds(dataset))
+        assert len({fold.label for fold in folds}) == len(folds)
+        assert theirs["size"].tolist() == ours["size"].tolist()
+        np.testing.assert_allclose(theirs["accuracy"], ours["accuracy"], rtol=1e-12)
+
+    @pytest.mark.parametrize("dataset", DATASETS)
+    def test_another_seed_does_not_match(self, dataset):
+        folds = load_suitability_folds(dataset)
+        ours = fold_summary(load_suitability_signals(dataset, "ERM", 1), folds)
+        theirs = published_for(folds, load_published_folds(dataset))
+        assert not np.allclose(theirs["accuracy"], ours["accuracy"], atol=1e-3)
