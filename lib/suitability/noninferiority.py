@@ -1,0 +1,114 @@
+"""One-sided Welch test for non-inferiority of mean estimated correctness."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from lib.suitability.checks import as_number
+
+__all__ = ["NonInferiority", "non_inferiority_test", "welch_non_inferiority"]
+
+
+@dataclass(frozen=True)
+class NonInferiority:
+    """Result of a non-inferiority test.
+
+    Attributes
+    ----------
+    statistic : float
+        Welch's t; very negative speaks for non-inferiority.
+    p_value : float
+        Probability of a statistic at most this large when the drop equals the margin.
+    dof : float
+        Welch and Satterthwaite's degrees of freedom.
+    """
+
+    statistic: float
+    p_value: float
+    dof: float
+
+
+def welch_non_inferiority(
+    mean_test: Any,
+    variance_test: Any,
+    n_test: Any,
+    mean_user: Any,
+    variance_user: Any,
+    n_user: Any,
+    margin: Any = 0.0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Test H0: mu_test - mu_user > m against H1: mu_test - mu_user <= m, from moments.
+
+    Parameters
+    ----------
+    mean_test, mean_user : array_like
+        Sample means.
+    variance_test, variance_user : array_like
+        Sample variances, with divisor n - 1.
+    n_test, n_user : array_like
+        Sample sizes, at least 2.
+    margin : array_like
+        m, the largest acceptable drop.
+
+    Returns
+    -------
+    statistic, p_value, dof : ndarrays
+        Of the arguments' common broadcast shape. Where both variances are zero nothing
+        is left to chance: the statistic is infinite with p-value 0 or 1 by the sign of
+        ``mean_test - mean_user - margin``, or 0 with p-value 0.5 where that is zero; the
+        degrees of freedom are then NaN.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Welch 1947.
+    """
+    a, b = np.asarray(variance_test, float) / n_test, np.asarray(variance_user, float) / n_user
+    drop = np.asarray(mean_test, float) - (np.asarray(mean_user, float) + margin)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where((a + b == 0) & (drop == 0), 0.0, drop / np.sqrt(a + b))
+        # In shares of the variance, so that tiny variances do not underflow when squared.
+        share = a / (a + b)
+        dof = 1.0 / (share**2 / (np.asarray(n_test) - 1) + (1 - share) ** 2 / (np.asarray(n_user) - 1))
+        certain = np.where(drop < 0, 0.0, np.where(drop > 0, 1.0, 0.5))
+        p_value = np.where(a + b == 0, certain, special.stdtr(dof, statistic))
+    return statistic, p_value, dof
+
+
+def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferiority:
+    """Test whether user data are, on average, no worse than test data by more than a margin.
+
+    Parameters
+    ----------
+    test, user : array_like, shape (n,)
+        Estimated correctness of each sample; at least two finite numbers each.
+    margin : float
+        m in (-1, 1), the largest acceptable drop in the mean.
+
+    Returns
+    -------
+    NonInferiority
+        Equal to ``scipy.stats.ttest_ind(test, user + margin, equal_var=False,
+        alternative="less")``.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+    """
+    samples = []
+    for name, values in (("test", test), ("user", user)):
+        array = np.asarray(values)
+        if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "fiu":
+            raise ValueError(
+                f"{name} must be real numbers of shape (n,), n at least 2, got {array.dtype} of "
+                f"shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+        samples.append(array.astype(float))
+    moments = [f(s) for s in samples for f in (np.mean, lambda s: np.var(s, ddof=1), len)]
+    result = welch_non_inferiority(*moments, as_number("margin", margin, -1, 1))
+    statistic, p_value, dof = (float(part) for part in result)
+    return NonInferiority(statistic, p_value, dof)
