@@ -113,7 +113,7 @@ class Verdict:
     value : float or None
         The number that decided, None where the claim was not run.
     reason : str
-        Why it was not run, or at what reduced scale; else empty.
+        Why it was not run, at what reduced scale, or that the value is not finite.
     """
 
     id: str
@@ -190,7 +190,9 @@ def judge(claim: Claim, value: float, parameters: Mapping[str, Any]) -> Verdict:
     """
     value = float(value)
     if not claim.holds(value):
-        return Verdict(claim.id, NOT_REPRODUCED, value)
+        finite = math.isfinite(value)  # JSON has no word for the others
+        reason = "" if finite else f"the value is {value}"
+        return Verdict(claim.id, NOT_REPRODUCED, value if finite else None, reason)
     smaller = [
         f"{name} = {parameters.get(name)!r} instead of {full!r}"
         for name, full in claim.full_scale.items()

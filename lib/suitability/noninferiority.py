@@ -70,7 +70,9 @@ def welch_non_inferiority(
         statistic = np.where((a + b == 0) & (drop == 0), 0.0, drop / np.sqrt(a + b))
         # In shares of the variance, so that tiny variances do not underflow when squared.
         share = a / (a + b)
-        dof = 1.0 / (share**2 / (np.asarray(n_test) - 1) + (1 - share) ** 2 / (np.asarray(n_user) - 1))
+        dof = 1.0 / (
+            share**2 / (np.asarray(n_test) - 1) + (1 - share) ** 2 / (np.asarray(n_user) - 1)
+        )
         certain = np.where(drop < 0, 0.0, np.where(drop > 0, 1.0, 0.5))
         p_value = np.where(a + b == 0, certain, special.stdtr(dof, statistic))
     return statistic, p_value, dof

@@ -36,7 +36,11 @@ def reference_notebook(text: str, parameters: dict, expected: Path) -> nbformat.
 
     Fails on a tagged cell without an expectation and on an expectation without a cell.
     """
-    notebook = parameterize_notebook(read_chapter(text), parameters)
+    notebook = read_chapter(text)
+    for cell in notebook.cells:
+        cell.metadata.setdefault("tags", [])  # papermill expects these, and its own entry
+    notebook.metadata["papermill"] = {}
+    notebook = parameterize_notebook(notebook, parameters)
     texts = {path.stem: path.read_text(encoding="utf-8") for path in expected.glob("*.txt")}
     for cell in notebook.cells:
         if cell.cell_type != "code":

@@ -12,9 +12,13 @@ from throwaway import ONE
 from lib.book.chapters import chapter_files
 
 CHAPTERS = chapter_files(ROOT / "book")
-SMALL = ONE.replace("# %%\ndouble", '# %% tags=["expect-double"]\ndouble').replace(
-    'chapter.values(double=double, has_data=int(data.available("throwaway/numbers")))\n', ""
-).replace('_ = chapter.check("T-1", double)', "")
+SMALL = (
+    ONE.replace("# %%\ndouble", '# %% tags=["expect-double"]\ndouble')
+    .replace(
+        'chapter.values(double=double, has_data=int(data.available("throwaway/numbers")))\n', ""
+    )
+    .replace('_ = chapter.check("T-1", double)', "")
+)
 
 
 def run_nbval(notebook: nbformat.NotebookNode, folder: Path) -> subprocess.CompletedProcess:

@@ -68,7 +68,7 @@ def test_code_edit_moves_every_page_that_quotes_the_chapter(built):
 
 
 def test_tag_edit_executes(built):
-    built.edit("book/two.py", '# %%\nfrom lib', '# %% tags=["hide-input"]\nfrom lib')
+    built.edit("book/two.py", "# %%\nfrom lib", '# %% tags=["hide-input"]\nfrom lib')
     assert executed(built.build()) == 1
 
 
@@ -148,7 +148,11 @@ def test_hand_made_record_is_refused(built):
     ("old", "new", "message"),
     [
         ('chapter.check("T-1", double)', "None", "one leaves T-1 unchecked"),
-        ('check("T-1", double)', 'check("T-1", double); chapter.check("T-1", 4)', "settled already"),
+        (
+            'check("T-1", double)',
+            'check("T-1", double); chapter.check("T-1", 4)',
+            "settled already",
+        ),
         ('check("T-1", double)', 'check("T-9", double)', "no claim of one"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-ONE = '''# ---
+ONE = """# ---
 # jupyter:
 #   kernelspec: {name: python3, display_name: Python 3}
 # ---
@@ -36,9 +36,9 @@ print("double is", double)
 
 # %%
 _ = chapter.check("T-1", double)
-'''
+"""
 
-TWO = '''# %% [markdown]
+TWO = """# %% [markdown]
 # # Chapter two
 # It quotes {value}`one.double:.2f` of the other chapter.
 
@@ -48,7 +48,7 @@ from lib.book.session import open_chapter
 chapter = open_chapter("two", globals())
 chapter.values(seven=7)
 _ = chapter.check("T-2", 7)
-'''
+"""
 
 CLAIMS = """- {id: T-1, paper: P1, chapter: one, place: Table 1, claim: It is four., kind: exact,
    reported: 4.0, tolerance: 0.001, why: arithmetic., full_scale: {base: 2.0}}

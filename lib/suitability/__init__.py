@@ -1,0 +1,49 @@
+"""Suitability filters: decide whether a model may be used on unlabelled data.
+
+Implements Pouget et al., Suitability Filter, ICML 2025 (arXiv 2505.22356). From logits
+to a decision::
+
+    table = signals(logits)
+    filter = SuitabilityFilter(margin=0.02).fit(table_sf, correct_sf)
+    print(filter.decide(table_test, table_user))
+
+:mod:`lib.suitability.experiment` runs the paper's evaluation on many folds at once.
+"""
+
+from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.experiment import (
+    DecisionMetrics,
+    Task,
+    decision_metrics,
+    evaluate_pairs,
+    evaluate_tasks,
+    make_tasks,
+    metrics_table,
+    share_suitable,
+)
+from lib.suitability.filter import Decision, SuitabilityFilter
+from lib.suitability.noninferiority import (
+    NonInferiority,
+    non_inferiority_test,
+    welch_non_inferiority,
+)
+from lib.suitability.signals import SIGNAL_NAMES, signals
+
+__all__ = [
+    "SIGNAL_NAMES",
+    "CorrectnessEstimator",
+    "Decision",
+    "DecisionMetrics",
+    "NonInferiority",
+    "SuitabilityFilter",
+    "Task",
+    "decision_metrics",
+    "evaluate_pairs",
+    "evaluate_tasks",
+    "make_tasks",
+    "metrics_table",
+    "non_inferiority_test",
+    "share_suitable",
+    "signals",
+    "welch_non_inferiority",
+]

@@ -1,0 +1,361 @@
+"""The paper's experiment: every user fold against every pair of source folds.
+
+All pairs of a partition share its estimators, and all tests their moments: n_folds fits
+and one pass over the data replace n_folds (n_folds - 1) fits and twice as many passes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.metrics import average_precision_score, roc_auc_score
+from threadpoolctl import threadpool_limits
+
+from lib.suitability.checks import as_correct, as_matrix, as_number
+from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
+from lib.suitability.noninferiority import welch_non_inferiority
+
+__all__ = [
+    "DecisionMetrics",
+    "Task",
+    "decision_metrics",
+    "evaluate_pairs",
+    "evaluate_tasks",
+    "make_tasks",
+    "metrics_table",
+    "share_suitable",
+]
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One user fold and a partition of the source data that remain.
+
+    Attributes
+    ----------
+    label : str
+        Name of the user fold.
+    user : tuple of (str, ndarray)
+        Split and rows of D_u.
+    source : tuple of (str, ndarray) pairs
+        Splits and rows of the source data, in this order one below the other.
+    partition : tuple of ndarray
+        Disjoint folds of equal size: positions in the source data.
+    """
+
+    label: str
+    user: tuple[str, Rows]
+    source: tuple[tuple[str, Rows], ...]
+    partition: tuple[Rows, ...]
+
+
+def make_tasks(
+    sizes: Mapping[str, int],
+    user_folds: Iterable[tuple[str, npt.ArrayLike, str]],
+    id_splits: Sequence[str],
+    n_folds: int = 15,
+    seed: int = 32,
+) -> list[Task]:
+    """Lay out the experiments as the authors do.
+
+    For a user fold of an ID split the source data are the rest of that split, followed
+    by the other ID splits; for one of an OOD split they are all ID data. The source data
+    are shuffled and cut into ``n_folds`` folds of equal size, what is left over being
+    dropped, anew for each user fold in turn.
+
+    Parameters
+    ----------
+    sizes : mapping
+        Split to its number of rows.
+    user_folds : iterable of (split, rows, label)
+        The user folds, in order.
+    id_splits : sequence of str
+        The in-distribution splits, in order.
+    n_folds : int
+        At least 2.
+    seed : int
+        Of NumPy's legacy generator, which the authors use (seed 32).
+
+    Returns
+    -------
+    list of Task
+        One per user fold.
+
+    Raises
+    ------
+    ValueError
+        If a split is unknown, or the source data are too few for ``n_folds`` folds.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, section 5.1; the authors' notebooks
+    evals_fmow.ipynb and evals_rxrx1.ipynb.
+    """
+    if isinstance(n_folds, bool) or not isinstance(n_folds, (int, np.integer)) or n_folds < 2:
+        raise ValueError(f"n_folds must be an integer of at least 2, got {n_folds!r}")
+    rng = np.random.RandomState(seed)  # legacy on purpose: the authors' shuffles
+    tasks = []
+    for split, rows, label in user_folds:
+        for name in (split, *id_splits):
+            if name not in sizes:
+                raise ValueError(f"split must be one of {', '.join(sizes)}, got {name!r}")
+        rows = np.asarray(rows)
+        source = [(name, np.arange(sizes[name])) for name in id_splits if name != split]
+        if split in id_splits:
+            source.insert(0, (split, np.setdiff1d(np.arange(sizes[split]), rows)))
+        total = sum(len(part) for _, part in source)
+        order = np.arange(total)
+        rng.shuffle(order)
+        size = total // n_folds
+        if size < 2:
+            raise ValueError(f"n_folds must be at most {total // 2} for {label}, got {n_folds}")
+        partition = tuple(order[i * size : (i + 1) * size] for i in range(n_folds))
+        tasks.append(Task(label, (split, rows), tuple(source), partition))
+    return tasks
+
+
+def evaluate_pairs(
+    source_signals: Any,
+    source_correct: Any,
+    partition: Sequence[Rows],
+    user_signals: Any,
+    user_correct: Any,
+    margin: float = 0.0,
+) -> pd.DataFrame:
+    """Run all experiments of one user fold: D_sf = fold i, D_test = fold j, for i != j.
+
+    Parameters
+    ----------
+    source_signals, user_signals : array_like, shape (n, n_signals)
+        Signals of the source and of the user data.
+    source_correct, user_correct : array_like of bool, shape (n,)
+        Correctness; that of the user data serves as ground truth only.
+    partition : sequence of ndarray
+        Row numbers of the source folds, all of the same length.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ordered pair, with columns ``sf_fold``, ``test_fold``, ``p_value``,
+        ``statistic``, ``dof``, ``test_accuracy``, ``user_accuracy``,
+        ``estimated_test_accuracy``, ``estimated_user_accuracy`` and ``truth``, which is
+        Definition 3.1: user accuracy at least test accuracy minus the margin.
+    """
+    source, user = (
+        as_matrix("source_signals", source_signals),
+        as_matrix("user_signals", user_signals),
+    )
+    correct = as_correct("source_correct", source_correct, len(source))
+    user_correct = as_correct("user_correct", user_correct, len(user))
+    margin = as_number("margin", margin, -1, 1)
+    size, k = len(partition[0]), len(partition)
+    if any(len(rows) != size for rows in partition):
+        raise ValueError("partition must have folds of one length")
+
+    estimators = [CorrectnessEstimator().fit(source[rows], correct[rows]) for rows in partition]
+    weights = np.concatenate([e.weights for e in estimators], axis=1)
+    bias = np.concatenate([e.bias for e in estimators])
+    folds = source[np.concatenate(partition)]
+    # Indexed [test fold, row, estimator] and [row, estimator].
+    on_folds = mean_sigmoid(folds @ weights + bias).reshape(k, size, k)
+    on_user = mean_sigmoid(user @ weights + bias)
+
+    sf, test = np.nonzero(~np.eye(k, dtype=bool))
+    mean, variance = on_folds.mean(axis=1), on_folds.var(axis=1, ddof=1)
+    user_mean, user_variance = on_user.mean(axis=0), on_user.var(axis=0, ddof=1)
+    statistic, p_value, dof = welch_non_inferiority(
+        mean[test, sf],
+        variance[test, sf],
+        size,
+        user_mean[sf],
+        user_variance[sf],
+        len(user),
+        margin,
+    )
+    test_accuracy = np.array([correct[rows].mean() for rows in partition])[test]
+    user_accuracy = user_correct.mean()
+    return pd.DataFrame(
+        {
+            "sf_fold": sf,
+            "test_fold": test,
+            "p_value": p_value,
+            "statistic": statistic,
+            "dof": dof,
+            "test_accuracy": test_accuracy,
+            "user_accuracy": user_accuracy,
+            "estimated_test_accuracy": mean[test, sf],
+            "estimated_user_accuracy": user_mean[sf],
+            "truth": user_accuracy >= test_accuracy - margin,
+        }
+    )
+
+
+def evaluate_tasks(
+    splits: Mapping[str, tuple[Any, Any]],
+    tasks: Sequence[Task],
+    margin: float = 0.0,
+    threads: int = 2,
+    progress: Callable[..., Iterable[Any]] | None = None,
+) -> pd.DataFrame:
+    """Run all experiments of several user folds.
+
+    Parameters
+    ----------
+    splits : mapping
+        Split to its signals, shape (n, n_signals), and correctness, shape (n,).
+    tasks : sequence of Task
+        As :func:`make_tasks` lays them out.
+    margin : float
+        m in (-1, 1).
+    threads : int
+        Tasks worked on at once; the results do not depend on it.
+    progress : callable, optional
+        Called as ``progress(iterator, description, total)`` and iterated instead of it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of :func:`evaluate_pairs`, with the column ``user_fold`` in front.
+    """
+
+    def one(task: Task) -> pd.DataFrame:
+        parts = [(splits[name][0][rows], splits[name][1][rows]) for name, rows in task.source]
+        split, rows = task.user
+        result = evaluate_pairs(
+            np.concatenate([signals for signals, _ in parts]),
+            np.concatenate([correct for _, correct in parts]),
+            task.partition,
+            splits[split][0][rows],
+            splits[split][1][rows],
+            margin,
+        )
+        result.insert(0, "user_fold", task.label)
+        return result
+
+    # One BLAS thread each: the matrices are small, and threads of threads only wait.
+    with threadpool_limits(1), ThreadPoolExecutor(threads) as executor:
+        results = executor.map(one, tasks)
+        if progress is not None:
+            results = progress(results, "user folds", len(tasks))
+        return pd.concat(results, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class DecisionMetrics:
+    """How good decisions are; the columns of the paper's Table 1.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of right decisions, SUITABLE counting as right when it is true.
+    fpr : float
+        False positive rate: share of SUITABLE among what is not suitable.
+    roc_auc, pr_auc : float
+        Areas under the ROC and the precision-recall curve (average precision), with
+        1 - p as the score.
+    """
+
+    accuracy: float
+    fpr: float
+    roc_auc: float
+    pr_auc: float
+
+
+def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> DecisionMetrics:
+    """Compare decisions at ``alpha`` with the truth.
+
+    Parameters
+    ----------
+    p_values : array_like, shape (n,)
+        In [0, 1].
+    truth : array_like of bool, shape (n,)
+        Whether the user data were suitable.
+    alpha : float
+        Significance level in (0, 1).
+
+    Returns
+    -------
+    DecisionMetrics
+        NaN where a metric is not defined: the areas if the truth is the same
+        throughout, the false positive rate if everything is suitable.
+    """
+    p = np.asarray(p_values, dtype=float)
+    if p.ndim != 1 or len(p) == 0 or not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"p_values must be numbers in [0, 1] of shape (n,), got shape {p.shape}")
+    truth = as_correct("truth", truth, len(p))
+    suitable = p <= as_number("alpha", alpha, 0, 1)
+    both = truth.any() and not truth.all()
+    return DecisionMetrics(
+        accuracy=float((suitable == truth).mean()),
+        fpr=float(suitable[~truth].mean()) if not truth.all() else float("nan"),
+        # -p orders as 1 - p does, without rounding tiny p to ties.
+        roc_auc=float(roc_auc_score(truth, -p)) if both else float("nan"),
+        pr_auc=float(average_precision_score(truth, -p)) if both else float("nan"),
+    )
+
+
+def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05) -> pd.DataFrame:
+    """Compute :func:`decision_metrics` for each group of experiments.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of experiments with ``p_value``, ``truth`` and the columns ``by``.
+    by : sequence of str
+        Columns that define the groups.
+    alpha : float
+        Significance level.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per group, in order of appearance: ``by``, the metrics, and the number of
+        ``experiments``, ``suitable`` ones and ``unsuitable`` ones by ground truth.
+    """
+    rows = []
+    for key, group in results.groupby(list(by), sort=False):
+        metrics = asdict(decision_metrics(group["p_value"], group["truth"], alpha))
+        counts = {
+            "experiments": len(group),
+            "suitable": int(group["truth"].sum()),
+            "unsuitable": int((~group["truth"]).sum()),
+        }
+        rows.append(dict(zip(by, key, strict=True)) | metrics | counts)
+    return pd.DataFrame(rows)
+
+
+def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.01) -> pd.DataFrame:
+    """Share of SUITABLE decisions by bucket of accuracy difference, the paper's Figure 4.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`evaluate_pairs`.
+    alpha : float
+        Significance level.
+    width : float
+        Of a bucket: [k width, (k + 1) width), k an integer.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each bucket that has experiments, from the lowest: ``low``, ``high``,
+        ``experiments``, ``suitable`` (count) and ``share``.
+    """
+    as_number("width", width, 0, 1)
+    difference = results["user_accuracy"] - results["test_accuracy"]
+    bucket = np.floor(difference / width + 1e-9).astype(int)  # 0.03 / 0.01 is 2.9999...
+    decided = (results["p_value"] <= as_number("alpha", alpha, 0, 1)).groupby(bucket)
+    table = decided.agg(experiments="size", suitable="sum").sort_index()
+    table["share"] = table["suitable"] / table["experiments"]
+    table.insert(0, "low", table.index * width)
+    table.insert(1, "high", (table.index + 1) * width)
+    return table.reset_index(drop=True)

@@ -1,0 +1,138 @@
+import math
+
+import pytest
+import yaml
+
+from lib.book.claims import (
+    NOT_REPRODUCED,
+    REDUCED,
+    REPRODUCED,
+    Claim,
+    ClaimError,
+    audit_verdicts,
+    judge,
+    read_claims,
+)
+from lib.book.render import claim_html, ledger_html
+
+BASE = {
+    "id": "A",
+    "paper": "P2",
+    "chapter": "one",
+    "place": "Table 1",
+    "claim": "It is <so>.",
+    "kind": "exact",
+    "why": "arithmetic.",
+}
+
+
+def make(**changes) -> Claim:
+    return Claim(**(BASE | changes))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "holds"),
+    [
+        ({"reported": 0.97, "tolerance": 0.005}, 0.975, True),
+        ({"reported": 0.97, "tolerance": 0.005}, 0.9751, False),
+        ({"reported": 0.97, "tolerance": 0.005}, 0.965, True),
+        ({"reported": 0.97, "tolerance": 0.0}, 0.97, True),
+        ({"reported": 0.97, "tolerance": 0.0}, 0.9700001, False),
+        ({"reported": 0.97, "tolerance": 1.0}, math.nan, False),
+        ({"at_least": 1}, 1.0, True),
+        ({"at_least": 1}, 0.999, False),
+        ({"at_most": 0}, 0.0, True),
+        ({"at_most": 0}, 1e-300, False),
+        ({"at_least": 0, "at_most": 1}, 2, False),
+        ({"at_least": 0, "at_most": 1}, math.inf, False),
+        ({"at_least": -1}, math.nan, False),
+    ],
+)
+def test_conditions(bounds, value, holds):
+    verdict = judge(make(**bounds), value, {}).verdict
+    assert verdict == (REPRODUCED if holds else NOT_REPRODUCED)
+
+
+def test_value_that_is_not_finite_is_said_in_words():
+    verdict = judge(make(at_most=0), math.inf, {})
+    assert (verdict.verdict, verdict.value) == (NOT_REPRODUCED, None)
+    assert verdict.reason == "the value is inf"
+
+
+def test_scale_follows_from_the_parameters():
+    claim = make(at_least=0, full_scale={"seeds": [0, 1, 2], "folds": 15})
+    assert judge(claim, 1, {"seeds": [0, 1, 2], "folds": 15, "x": 3}).verdict == REPRODUCED
+    reduced = judge(claim, 1, {"seeds": [0], "folds": 15})
+    assert reduced.verdict == REDUCED
+    assert reduced.reason == "seeds = [0] instead of [0, 1, 2]"
+    assert judge(claim, -1, {"seeds": [0], "folds": 15}).verdict == NOT_REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "needs either"),
+        ({"reported": 1.0}, "needs either"),
+        ({"tolerance": 1.0}, "needs either"),
+        ({"reported": 1.0, "tolerance": 0.1, "at_least": 0}, "needs either"),
+        ({"at_least": 0, "kind": "hunch"}, "kind = 'hunch'"),
+        ({"at_least": 0, "verdict": "reproduced"}, "unknown field verdict"),
+    ],
+)
+def test_bad_entries(tmp_path, changes, message):
+    path = tmp_path / "claims.yml"
+    path.write_text(yaml.safe_dump([BASE | changes]))
+    with pytest.raises(ClaimError, match=message):
+        read_claims(path)
+
+
+def test_missing_field_and_repeated_id(tmp_path):
+    path = tmp_path / "claims.yml"
+    path.write_text(yaml.safe_dump([{k: v for k, v in BASE.items() if k != "why"}]))
+    with pytest.raises(ClaimError, match="lacks why"):
+        read_claims(path)
+    path.write_text(yaml.safe_dump([BASE | {"at_least": 0}] * 2))
+    with pytest.raises(ClaimError, match="listed twice"):
+        read_claims(path)
+    assert read_claims(tmp_path / "none.yml") == {}
+
+
+def test_audit_names_everything_that_is_wrong():
+    claims = {
+        "A": make(at_least=0),
+        "B": make(id="B", at_least=0),
+        "C": make(id="C", chapter="gone", at_least=0),
+        "D": make(id="D", chapter="two", at_least=0),
+    }
+    found = {"one": [{"id": i} for i in ("A", "A", "Z", "D")], "two": [{"id": "D"}]}
+    with pytest.raises(ClaimError) as caught:
+        audit_verdicts(claims, found)
+    for part in (
+        "one checks A twice",
+        "one checks the unknown claim Z",
+        "one checks D, which belongs to two",
+        "one leaves B unchecked",
+        "C names the chapter gone, which the book lacks",
+    ):
+        assert part in str(caught.value)
+    audit_verdicts({"A": claims["A"]}, {"one": [{"id": "A"}]})
+
+
+def test_pages_escape_what_claims_say():
+    claim = make(reported=0.5, tolerance=0.1)
+    verdict = judge(claim, 0.55, {})
+    box = claim_html(claim, verdict, {"gpu": {"value": 0.52}, "standard": None})
+    assert "It is &lt;so&gt;." in box
+    assert "recorded run (gpu)" in box
+    for number in ("0.5<", "0.52<", "0.55<"):
+        assert number in box
+    page = ledger_html({"A": claim}, {"A": verdict.as_dict()}, {}, {"one": "one.html"})
+    assert "one.html#claim-A" in page
+    assert "&lt;so&gt;" in page
+
+
+def test_the_ledger_of_the_book_is_well_formed(root):
+    claims = read_claims(root / "book" / "claims.yml")
+    assert claims
+    for claim in claims.values():
+        assert claim.id.startswith(claim.paper + "-")

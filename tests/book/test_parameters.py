@@ -1,0 +1,138 @@
+import math
+
+import pytest
+
+from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
+from lib.book.parameters import ParameterError, parse_parameters, validate_parameters
+
+CELL = """\
+margin: float = 0.0  # (-1, 1) largest acceptable drop
+folds: int = 15  # [2, 50] folds
+data: list[str] = ["fmow"]  # {fmow, rxrx1} data sets
+exact: bool = True  # any whether to be exact
+label: str = "a"  # any free text
+rate: float = 0.5  # [0, inf) a rate
+"""
+DECLARED = parse_parameters(CELL)
+
+
+def test_declarations_are_read():
+    assert [p.name for p in DECLARED] == ["margin", "folds", "data", "exact", "label", "rate"]
+    assert DECLARED[0].kind == "float"
+    assert DECLARED[0].allowed == "(-1, 1)"
+    assert DECLARED[0].meaning == "largest acceptable drop"
+    assert validate_parameters(DECLARED, {}) == {
+        "margin": 0.0, "folds": 15, "data": ["fmow"], "exact": True, "label": "a", "rate": 0.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "result"),
+    [
+        ("margin", -0.999, -0.999),
+        ("margin", 0, 0.0),
+        ("folds", 2, 2),
+        ("folds", 50, 50),
+        ("data", ["rxrx1", "fmow"], ["rxrx1", "fmow"]),
+        ("exact", False, False),
+        ("rate", 0, 0.0),
+        ("rate", 1e300, 1e300),
+        ("label", "", ""),
+    ],
+)
+def test_allowed_values(name, value, result):
+    checked = validate_parameters(DECLARED, {name: value})[name]
+    assert checked == result
+    assert type(checked) is type(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("margin", -1),
+        ("margin", 1.0),
+        ("margin", math.nan),
+        ("margin", "0"),
+        ("margin", True),
+        ("margin", None),
+        ("margin", [0.0]),
+        ("folds", 1),
+        ("folds", 51),
+        ("folds", 15.0),
+        ("folds", True),
+        ("data", []),
+        ("data", "fmow"),
+        ("data", ["fmow", "fmow"]),
+        ("data", ["imagenet"]),
+        ("data", [["fmow"]]),
+        ("exact", 1),
+        ("exact", "yes"),
+        ("label", 3),
+        ("rate", math.inf),
+        ("rate", -1e-9),
+    ],
+)
+def test_refused_values_are_named_with_what_is_allowed(name, value):
+    with pytest.raises(ParameterError) as caught:
+        validate_parameters(DECLARED, {name: value})
+    parameter = next(p for p in DECLARED if p.name == name)
+    message = str(caught.value)
+    assert f"parameter {name} = {value!r}" in message
+    assert parameter.meaning in message
+    assert parameter.allowed == "any" or parameter.allowed in message
+
+
+def test_unknown_name():
+    with pytest.raises(ParameterError, match=r"unknown parameter margn = 1; did you mean margin\?"):
+        validate_parameters(DECLARED, {"margn": 1})
+    with pytest.raises(ParameterError, match="allowed: none"):
+        validate_parameters((), {"anything": 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x = 1  # [0, 1] a number", "is not of the form"),
+        ("import os", "is not of the form"),
+        ("x: int = 1", "needs a comment"),
+        ("x: int = 1  # a number", "needs a comment"),
+        ("x: int = 1  # [0, 1]", "needs a comment"),
+        ("x: dict = {}  # any mapping", "allowed are int, float"),
+        ("x: int = len('a')  # [0, 1] a number", "not a literal"),
+        ("x: int = 3  # [0, 1] a number", "x = 3 is not allowed"),
+        ("x: int = 1  # [0; 1] a number", "malformed interval"),
+        ("x: int  # [0, 1] a number", "x = None is not allowed"),
+        ("x: int = 1  # any number\nx: int = 2  # any number", "declared twice"),
+    ],
+)
+def test_bad_declarations(line, message):
+    with pytest.raises(ParameterError, match=message):
+        parse_parameters(line)
+
+
+def test_profile_files(tmp_path):
+    (tmp_path / "quick").mkdir()
+    assert profile_parameters(tmp_path, "quick", "absent") == {}
+    (tmp_path / "quick" / "empty.yml").write_text("# nothing\n")
+    assert profile_parameters(tmp_path, "quick", "empty") == {}
+    (tmp_path / "quick" / "date.yml").write_text("x: 2024-01-01\n")
+    with pytest.raises(ParameterError, match="no plain YAML"):
+        profile_parameters(tmp_path, "quick", "date")
+    with pytest.raises(ParameterError, match="profile = 'slow' is not allowed"):
+        profile_parameters(tmp_path, "slow", "x")
+
+
+def test_every_profile_of_every_chapter_is_valid(root):
+    chapters = chapter_files(root / "book")
+    assert chapters
+    for name, path in chapters.items():
+        declared = declared_parameters(read_chapter(path.read_text(encoding="utf-8")))
+        for profile in ("quick", "standard", "gpu"):
+            assert (root / "params" / profile / f"{name}.yml").exists()
+            validate_parameters(declared, profile_parameters(root / "params", profile, name))
+
+
+def test_every_parameter_file_has_its_chapter(root):
+    chapters = chapter_files(root / "book")
+    for path in (root / "params").glob("*/*.yml"):
+        assert path.stem in chapters

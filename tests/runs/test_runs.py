@@ -1,0 +1,105 @@
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lib
+from lib.runs import (
+    MAIN_PACKAGES,
+    code_fingerprint,
+    fingerprint,
+    hardware,
+    package_versions,
+    progress,
+    python_version,
+    write_atomic,
+)
+
+
+def test_fingerprint_depends_on_content_alone():
+    assert fingerprint({"a": 1, "b": [1.5]}) == fingerprint({"b": [1.5], "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert fingerprint([1, 2]) != fingerprint([2, 1])
+    with pytest.raises(ValueError):
+        fingerprint(math.nan)
+
+
+def test_code_fingerprint_notices_every_file():
+    before = code_fingerprint()
+    extra = Path(lib.__file__).parent / "book" / "static" / "zz_test.txt"
+    try:
+        extra.write_text("x")
+        with_file = code_fingerprint()
+        extra.write_text("y")
+        with_other_content = code_fingerprint()
+    finally:
+        extra.unlink()
+    assert len({before, with_file, with_other_content}) == 3
+    assert code_fingerprint() == before
+
+
+def test_write_is_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "deep" / "file.txt"
+    write_atomic(path, "old ü")
+    assert path.read_text(encoding="utf-8") == "old ü"
+    assert path.stat().st_mode & 0o777 == 0o644
+
+    def broken(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomic(path, "new")
+    assert path.read_text(encoding="utf-8") == "old ü"
+    assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+
+
+def test_environment_is_described():
+    versions = package_versions()
+    assert set(MAIN_PACKAGES) <= set(versions)
+    assert "pip" not in versions
+    assert python_version().split()[1].startswith("3.")
+    facts = hardware()
+    assert facts["cores"] >= 1
+    assert all(isinstance(v, (str, int)) for v in facts.values())
+
+
+def test_progress_keeps_items_and_is_silent_without_a_terminal():
+    code = "from lib.runs import progress; print(list(progress(range(3), 'x')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[0, 1, 2]\n"
+    assert done.stderr == ""
+    assert list(progress(iter("ab"), "x", total=2)) == ["a", "b"]
+
+
+def test_progress_in_a_kernel_goes_to_the_terminal_only():
+    """Under a pseudo-terminal the bar shows there, and not in the cell's output."""
+    import pty
+
+    code = (
+        "import sys, types; sys.modules['ipykernel'] = types.ModuleType('ipykernel');"
+        "import IPython; from lib.runs import progress;"
+        "print(list(progress(range(3), 'bar')))"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:  # the child has the pseudo-terminal as its controlling one
+        reader, write = os.pipe()
+        os.set_inheritable(reader, True)  # a pipe without a reader would end the child
+        os.dup2(write, 1)
+        os.dup2(write, 2)
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        seen += chunk
+    assert os.waitpid(pid, 0)[1] == 0
+    assert b"bar" in seen
+    assert b"[0, 1, 2]" not in seen
