@@ -193,6 +193,10 @@ class Chapter:
         )
         return "\n".join(lines)
 
+    def recorded(self, profile: str) -> dict[str, Any] | None:
+        """Return the recorded run of this chapter under a profile, None if there is none."""
+        return self._records.get(profile)
+
     # ------------------------------------------------------------------ showing
 
     def note(self, text: str) -> None:

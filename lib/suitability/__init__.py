@@ -28,6 +28,7 @@ from lib.suitability.noninferiority import (
     welch_non_inferiority,
 )
 from lib.suitability.signals import SIGNAL_NAMES, signals
+from lib.suitability.studies import Study, digits_study, run_study, wilds_files, wilds_study
 
 __all__ = [
     "SIGNAL_NAMES",
@@ -35,15 +36,20 @@ __all__ = [
     "Decision",
     "DecisionMetrics",
     "NonInferiority",
+    "Study",
     "SuitabilityFilter",
     "Task",
     "decision_metrics",
+    "digits_study",
     "evaluate_pairs",
     "evaluate_tasks",
     "make_tasks",
     "metrics_table",
     "non_inferiority_test",
+    "run_study",
     "share_suitable",
     "signals",
     "welch_non_inferiority",
+    "wilds_files",
+    "wilds_study",
 ]

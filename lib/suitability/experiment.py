@@ -4,7 +4,7 @@ All pairs of a partition share its estimators, and all tests their moments: n_fo
 and one pass over the data replace n_folds (n_folds - 1) fits and twice as many passes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -203,7 +203,6 @@ def evaluate_tasks(
     tasks: Sequence[Task],
     margin: float = 0.0,
     threads: int = 2,
-    progress: Callable[..., Iterable[Any]] | None = None,
 ) -> pd.DataFrame:
     """Run all experiments of several user folds.
 
@@ -217,8 +216,6 @@ def evaluate_tasks(
         m in (-1, 1).
     threads : int
         Tasks worked on at once; the results do not depend on it.
-    progress : callable, optional
-        Called as ``progress(iterator, description, total)`` and iterated instead of it.
 
     Returns
     -------
@@ -242,10 +239,7 @@ def evaluate_tasks(
 
     # One BLAS thread each: the matrices are small, and threads of threads only wait.
     with threadpool_limits(1), ThreadPoolExecutor(threads) as executor:
-        results = executor.map(one, tasks)
-        if progress is not None:
-            results = progress(results, "user folds", len(tasks))
-        return pd.concat(results, ignore_index=True)
+        return pd.concat(executor.map(one, tasks), ignore_index=True)
 
 
 @dataclass(frozen=True)

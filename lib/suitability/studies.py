@@ -1,0 +1,155 @@
+"""Studies: a classifier's signals on source data and on many sets of user data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib import data
+from lib.suitability.experiment import evaluate_tasks, make_tasks
+from lib.suitability.signals import signals
+from lib.training import train_linear
+
+__all__ = ["Study", "digits_study", "run_study", "wilds_files", "wilds_study"]
+
+# Sizes of the disjoint sets of digits; few for training, so that errors remain.
+_DIGITS = {"train": 150, "source": 1050, "user": 597}
+# Kinds and severities (degrees, standard deviation, pixels) of the shifts of the digits.
+_SHIFTS = {
+    "rotation": (2, 4, 8, 16),
+    "noise": (0.05, 0.1, 0.2, 0.3),
+    "blur": (0.4, 0.5, 0.6, 0.7),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """One classifier, its source data and the user data it might be used on.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the data.
+    seed : int
+        Which of the classifiers.
+    splits : mapping
+        Split to signals, shape (n, 12), and correctness, shape (n,).
+    id_splits : tuple of str
+        The in-distribution splits, the source.
+    user_folds : mapping
+        ``"ID"`` and ``"OOD"`` to the user folds: split, rows, label.
+    """
+
+    dataset: str
+    seed: int
+    splits: Mapping[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]
+    id_splits: tuple[str, ...]
+    user_folds: Mapping[str, list[tuple[str, npt.NDArray[np.int64], str]]]
+
+
+def wilds_files(datasets: list[str], seeds: list[int]) -> list[str]:
+    """Names in the registry of all files that :func:`wilds_study` reads for these.
+
+    Parameters
+    ----------
+    datasets : list of str
+        Of ``fmow`` and ``rxrx1``.
+    seeds : list of int
+        Of the ERM models.
+    """
+    folds = {"fmow": ["folds_fmow_id", "folds_fmow_ood"], "rxrx1": ["folds_rxrx1"]}
+    names = [name for d in datasets for name in (*folds[d], f"published_folds_{d}")]
+    names += [f"{d}_ERM_{seed}" for d in datasets for seed in seeds]
+    return [f"suitability/{name}" for name in names]
+
+
+def wilds_study(dataset: str, seed: int) -> Study:
+    """Load the authors' published signals of one ERM model.
+
+    Parameters
+    ----------
+    dataset : {"fmow", "rxrx1"}
+        The WILDS data set.
+    seed : {0, 1, 2}
+        The model.
+    """
+    tables = data.load_suitability_signals(dataset, "ERM", seed).splits
+    folds: dict[str, list] = {"ID": [], "OOD": []}
+    for fold in data.load_suitability_folds(dataset):
+        folds["ID" if fold.in_distribution else "OOD"].append((fold.split, fold.rows, fold.label))
+    splits = {name: (table.signals, table.correct) for name, table in tables.items()}
+    id_splits = tuple(name for name in ("id_val", "id_test") if name in splits)
+    return Study(dataset, seed, splits, id_splits, folds)
+
+
+def digits_study(seed: int) -> Study:
+    """Make a study from scikit-learn's digits and a small linear classifier.
+
+    ID user folds are the ten digits, subpopulations of the source; OOD user folds are
+    other images, rotated, noisy or blurred to several degrees, and as they are.
+
+    Parameters
+    ----------
+    seed : int
+        Of the split into training, source and user images, and of the corruptions.
+    """
+    digits = data.load_digits()
+    rows = data.digits_splits(seed, _DIGITS)
+    rng = np.random.default_rng(seed)
+    model = train_linear(digits.images[rows["train"]], digits.labels[rows["train"]])
+
+    def table(images: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        logits = model.logits(images)
+        return signals(logits).to_numpy(), logits.argmax(axis=1) == labels
+
+    images, labels = digits.images[rows["user"]], digits.labels[rows["user"]]
+    source_labels = digits.labels[rows["source"]]
+    splits = {"source": table(digits.images[rows["source"]], source_labels)}
+    splits["unshifted"] = table(images, labels)
+    for kind, severities in _SHIFTS.items():
+        for severity in severities:
+            shifted = data.corrupt(images, kind, severity, rng)
+            splits[f"{kind} {severity:g}"] = table(shifted, labels)
+    folds = {
+        "ID": [("source", np.flatnonzero(source_labels == d), f"digit {d}") for d in range(10)],
+        "OOD": [(name, np.arange(len(labels)), name) for name in splits if name != "source"],
+    }
+    return Study("digits", seed, splits, ("source",), folds)
+
+
+def run_study(
+    study: Study, n_folds: int, partition_seed: int, margin: float = 0.0
+) -> pd.DataFrame:
+    """Run the paper's experiment, ID and OOD, each from the same seed of the shuffles.
+
+    Parameters
+    ----------
+    study : Study
+        Signals and folds.
+    n_folds : int
+        Folds that the source is cut into.
+    partition_seed : int
+        Seed of the shuffles.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of :func:`~lib.suitability.evaluate_tasks`, with ``dataset``, ``kind`` (ID or
+        OOD), ``seed`` and ``partition`` in front.
+    """
+    sizes = {name: len(correct) for name, (_, correct) in study.splits.items()}
+    results = []
+    for kind, folds in study.user_folds.items():
+        tasks = make_tasks(sizes, folds, study.id_splits, n_folds, partition_seed)
+        rows = evaluate_tasks(study.splits, tasks, margin)
+        rows.insert(0, "partition", partition_seed)
+        rows.insert(0, "seed", study.seed)
+        rows.insert(0, "kind", kind)
+        rows.insert(0, "dataset", study.dataset)
+        results.append(rows)
+    return pd.concat(results, ignore_index=True)
