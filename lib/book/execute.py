@@ -263,6 +263,13 @@ def _run(
                 f"chapter {chapter}, cell {error.exec_count} (`{first}`) failed: "
                 f"{error.ename}: {error.evalue}\n{error}"
             ) from None
+    for cell in done.cells:
+        for output in cell.get("outputs", []):
+            if output.get("name") == "stderr":  # a warning would end up in the page
+                raise BuildError(
+                    f"chapter {chapter}, cell {cell.execution_count} wrote to standard error: "
+                    f"{output.text.strip()}"
+                )
     return [
         {
             "source": cell.source,

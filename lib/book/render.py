@@ -45,15 +45,26 @@ def table_html(
         Column to Python format; floats are ``.4g`` otherwise.
     """
     formats = formats or {}
-    head = "".join(f"<th scope='col'>{html.escape(str(name))}</th>" for name in frame.columns)
+    rows = [
+        [_text(value, formats.get(str(name))) for name, value in zip(frame, row, strict=True)]
+        for row in frame.itertuples(index=False, name=None)
+    ]
+    # A column is set flush right, its heading too, where every entry is a number.
+    kinds = [
+        " class='number'" if len(frame) and all(_is_number(v) for v in frame.iloc[:, i]) else ""
+        for i in range(frame.shape[1])
+    ]
+    head = "".join(
+        f"<th scope='col'{kind}>{html.escape(str(name))}</th>"
+        for name, kind in zip(frame.columns, kinds, strict=True)
+    )
     body = "".join(
         "<tr>"
         + "".join(
-            _cell(value, formats.get(str(name)))
-            for name, value in zip(frame.columns, row, strict=True)
+            f"<td{kind}>{html.escape(text)}</td>" for text, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
-        for row in frame.itertuples(index=False, name=None)
+        for row in rows
     )
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     label = html.escape(caption or "table", quote=True)
@@ -64,17 +75,16 @@ def table_html(
     )
 
 
-def _cell(value: Any, spec: str | None) -> str:
-    if isinstance(value, numbers.Number) and not isinstance(value, bool):
-        if value != value:
-            return "<td class='number'>–</td>"
-        default = (
-            ".4g"
-            if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
-            else ","
-        )
-        return f"<td class='number'>{value:{spec or default}}</td>"
-    return f"<td>{html.escape(str(value))}</td>"
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Number) and not isinstance(value, bool)
+
+
+def _text(value: Any, spec: str | None) -> str:
+    if not _is_number(value):
+        return str(value)
+    if value != value:
+        return "–"
+    return format(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))
 
 
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
@@ -118,14 +128,14 @@ def claim_html(
     ]
     columns.append(("this build", _number(verdict.value)))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
-    reason = f" {html.escape(verdict.reason)}." if verdict.reason else ""
+    reason = f"<p>{html.escape(verdict.reason)}.</p>" if verdict.reason else ""
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
     return (
         f"<div class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
         f"<p class='claim-head'>{_chip(verdict.verdict)} <span>{claim.paper}, "
-        f"{html.escape(claim.place)}</span></p><p>{html.escape(claim.claim)}</p>"
-        f"<dl>{facts}</dl><p class='claim-why'>Condition, stated beforehand: "
-        f"{html.escape(claim.criterion)}. {html.escape(claim.why)}{source}{reason}</p></div>"
+        f"{html.escape(claim.place)}</span></p><p>{html.escape(claim.claim)}</p>{reason}"
+        f"<dl>{facts}</dl><details class='claim-why'><summary>Condition: "
+        f"{html.escape(claim.criterion)}</summary>{html.escape(claim.why)}{source}</details></div>"
     )
 
 

@@ -209,7 +209,12 @@ class Chapter:
         )
 
     def table(
-        self, frame: pd.DataFrame, name: str, caption: str, formats: Mapping[str, str] | None = None
+        self,
+        frame: pd.DataFrame,
+        name: str,
+        caption: str,
+        formats: Mapping[str, str] | None = None,
+        csv: pd.DataFrame | None = None,
     ) -> None:
         """Show a table that scrolls on a phone and can be had as CSV.
 
@@ -223,10 +228,12 @@ class Chapter:
             What the table shows.
         formats : mapping, optional
             Column to Python format, ``".3f"``. The CSV keeps all digits.
+        csv : pandas.DataFrame, optional
+            What the download holds, where the table shown is a digest of it.
         """
-        flat = frame if frame.index.name is None and frame.index.nlevels == 1 else None
-        flat = frame.reset_index() if flat is None else flat
-        page = table_html(flat, caption, formats) + csv_link(flat, f"{self.name}_{name}.csv")
+        flat = frame if frame.index.names == [None] else frame.reset_index()
+        source = flat if csv is None else csv
+        page = table_html(flat, caption, formats) + csv_link(source, f"{self.name}_{name}.csv")
         _display({"text/html": page, "text/plain": flat.to_string(index=False)})
 
     def figure(self, figure: Figure, name: str, alt: str, caption: str) -> None:

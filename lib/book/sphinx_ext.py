@@ -57,10 +57,10 @@ def read_executed(text: str) -> nbformat.NotebookNode:
         if cell.cell_type != "code":
             merged.append(cell)
             continue
-        # papermill put its parameters after the declared ones; both are behind a click,
-        # for the page shows the parameters in effect as a table.
+        # papermill puts its parameters after the declared ones. The page shows the
+        # parameters in effect as a table, so its cell would only repeat them.
         if "injected-parameters" in pending[0]["tags"]:
-            merged.append(_code_cell(pending.pop(0), f"{cell['id']}-injected", ["hide-input"]))
+            pending.pop(0)
         executed = pending.pop(0)
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")

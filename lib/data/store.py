@@ -17,9 +17,13 @@ registry lists for that chapter can then be read, because the build's cache key 
 import difflib
 import logging
 import os
+import warnings
 from pathlib import Path
 
-import pooch
+with warnings.catch_warnings():
+    # pooch imports a progress bar that, in a notebook, warns about widgets nobody asked for.
+    warnings.filterwarnings("ignore", "IProgress not found")
+    import pooch
 
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
 from lib.data.registry import Entry, registry

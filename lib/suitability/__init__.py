@@ -18,7 +18,9 @@ from lib.suitability.experiment import (
     evaluate_pairs,
     evaluate_tasks,
     make_tasks,
+    mean_and_sd,
     metrics_table,
+    middle_and_range,
     share_suitable,
 )
 from lib.suitability.filter import Decision, SuitabilityFilter
@@ -44,7 +46,9 @@ __all__ = [
     "evaluate_pairs",
     "evaluate_tasks",
     "make_tasks",
+    "mean_and_sd",
     "metrics_table",
+    "middle_and_range",
     "non_inferiority_test",
     "run_study",
     "share_suitable",

@@ -26,11 +26,14 @@ __all__ = [
     "evaluate_pairs",
     "evaluate_tasks",
     "make_tasks",
+    "mean_and_sd",
     "metrics_table",
+    "middle_and_range",
     "share_suitable",
 ]
 
 Rows = npt.NDArray[np.int64]
+Splits = Mapping[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,17 @@ class Task:
     user: tuple[str, Rows]
     source: tuple[tuple[str, Rows], ...]
     partition: tuple[Rows, ...]
+
+    def take_source(self, splits: Splits) -> tuple[Any, Any]:
+        """Signals and correctness of the source data, to which ``partition`` refers."""
+        parts = [(splits[name][0][rows], splits[name][1][rows]) for name, rows in self.source]
+        signals, correct = zip(*parts, strict=True)
+        return np.concatenate(signals), np.concatenate(correct)
+
+    def take_user(self, splits: Splits) -> tuple[Any, Any]:
+        """Signals and correctness of the user data."""
+        split, rows = self.user
+        return splits[split][0][rows], splits[split][1][rows]
 
 
 def make_tasks(
@@ -199,7 +213,7 @@ def evaluate_pairs(
 
 
 def evaluate_tasks(
-    splits: Mapping[str, tuple[Any, Any]],
+    splits: Splits,
     tasks: Sequence[Task],
     margin: float = 0.0,
     threads: int = 2,
@@ -224,16 +238,8 @@ def evaluate_tasks(
     """
 
     def one(task: Task) -> pd.DataFrame:
-        parts = [(splits[name][0][rows], splits[name][1][rows]) for name, rows in task.source]
-        split, rows = task.user
-        result = evaluate_pairs(
-            np.concatenate([signals for signals, _ in parts]),
-            np.concatenate([correct for _, correct in parts]),
-            task.partition,
-            splits[split][0][rows],
-            splits[split][1][rows],
-            margin,
-        )
+        source, user = task.take_source(splits), task.take_user(splits)
+        result = evaluate_pairs(*source, task.partition, *user, margin)
         result.insert(0, "user_fold", task.label)
         return result
 
@@ -353,3 +359,37 @@ def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.
     table.insert(0, "low", table.index * width)
     table.insert(1, "high", (table.index + 1) * width)
     return table.reset_index(drop=True)
+
+
+def mean_and_sd(mean: pd.DataFrame, sd: pd.DataFrame) -> pd.DataFrame:
+    """Text of a table of means and standard deviations, ``0.918 ± 0.011``.
+
+    Parameters
+    ----------
+    mean, sd : pandas.DataFrame
+        Of one shape. A standard deviation that is NaN, of one model alone, is left out.
+    """
+    text = mean.copy().astype(object)
+    for column in mean:
+        text[column] = [
+            f"{m:.3f}" if np.isnan(s) else f"{m:.3f} ± {s:.3f}"
+            for m, s in zip(mean[column], sd[column], strict=True)
+        ]
+    return text
+
+
+def middle_and_range(
+    lowest: pd.DataFrame, middle: pd.DataFrame, highest: pd.DataFrame
+) -> pd.DataFrame:
+    """Text of a table of middle values and ranges, ``0.918 (0.911 to 0.925)``.
+
+    Parameters
+    ----------
+    lowest, middle, highest : pandas.DataFrame
+        Of one shape.
+    """
+    text = middle.copy().astype(object)
+    for column in middle:
+        parts = zip(lowest[column], middle[column], highest[column], strict=True)
+        text[column] = [f"{m:.3f} ({low:.3f} to {high:.3f})" for low, m, high in parts]
+    return text

@@ -42,9 +42,9 @@ class Decision:
     def __str__(self) -> str:
         word = "SUITABLE" if self.suitable else "INCONCLUSIVE"
         return (
-            f"{word} (p = {self.p_value:.3g}, alpha = {self.alpha:g}, margin = {self.margin:g}; "
-            f"estimated accuracy {self.estimated_user_accuracy:.3f} on user data, "
-            f"{self.estimated_test_accuracy:.3f} on test data)"
+            f"{word}: p = {self.p_value:.3g} at alpha = {self.alpha:g}, margin = {self.margin:g}\n"
+            f"estimated accuracy on test data: {self.estimated_test_accuracy:.3f}\n"
+            f"estimated accuracy on user data: {self.estimated_user_accuracy:.3f}"
         )
 
 

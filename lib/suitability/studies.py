@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from lib import data
-from lib.suitability.experiment import evaluate_tasks, make_tasks
+from lib.suitability.experiment import Task, evaluate_tasks, make_tasks
 from lib.suitability.signals import signals
 from lib.training import train_linear
 
@@ -48,6 +48,20 @@ class Study:
     splits: Mapping[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]
     id_splits: tuple[str, ...]
     user_folds: Mapping[str, list[tuple[str, npt.NDArray[np.int64], str]]]
+
+    def tasks(self, kind: str, n_folds: int, partition_seed: int) -> list[Task]:
+        """Lay out the experiments of one kind, ``"ID"`` or ``"OOD"``.
+
+        See :func:`~lib.suitability.make_tasks` for the other arguments.
+        """
+        if kind not in self.user_folds:
+            raise ValueError(f"kind must be one of {', '.join(self.user_folds)}, got {kind!r}")
+        sizes = {name: len(correct) for name, (_, correct) in self.splits.items()}
+        return make_tasks(sizes, self.user_folds[kind], self.id_splits, n_folds, partition_seed)
+
+    def data(self, task: Task) -> tuple[Any, Any, Any, Any]:
+        """Signals and correctness of a task's source data, then of its user data."""
+        return (*task.take_source(self.splits), *task.take_user(self.splits))
 
 
 def wilds_files(datasets: list[str], seeds: list[int]) -> list[str]:
@@ -120,9 +134,7 @@ def digits_study(seed: int) -> Study:
     return Study("digits", seed, splits, ("source",), folds)
 
 
-def run_study(
-    study: Study, n_folds: int, partition_seed: int, margin: float = 0.0
-) -> pd.DataFrame:
+def run_study(study: Study, n_folds: int, partition_seed: int, margin: float = 0.0) -> pd.DataFrame:
     """Run the paper's experiment, ID and OOD, each from the same seed of the shuffles.
 
     Parameters
@@ -142,10 +154,9 @@ def run_study(
         Rows of :func:`~lib.suitability.evaluate_tasks`, with ``dataset``, ``kind`` (ID or
         OOD), ``seed`` and ``partition`` in front.
     """
-    sizes = {name: len(correct) for name, (_, correct) in study.splits.items()}
     results = []
-    for kind, folds in study.user_folds.items():
-        tasks = make_tasks(sizes, folds, study.id_splits, n_folds, partition_seed)
+    for kind in study.user_folds:
+        tasks = study.tasks(kind, n_folds, partition_seed)
         rows = evaluate_tasks(study.splits, tasks, margin)
         rows.insert(0, "partition", partition_seed)
         rows.insert(0, "seed", study.seed)
