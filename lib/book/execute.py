@@ -32,8 +32,10 @@ from lib.book.claims import audit_verdicts, read_claims
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records
 from lib.runs import (
+    MAIN_PACKAGES,
     code_fingerprint,
     fingerprint,
+    hardware,
     package_versions,
     python_version,
     write_atomic,
@@ -71,6 +73,12 @@ class Executed:
         The parameters in effect.
     data : dict
         Fingerprints of the declared data, ``"absent"`` for what could not be had.
+    code, python : str
+        Fingerprint of ``lib`` and the interpreter that executed it.
+    packages : dict
+        Versions of the main packages.
+    hardware : dict
+        The machine that executed it.
     seconds : float
         Duration of the execution.
     finished : str
@@ -85,6 +93,10 @@ class Executed:
     cells: list[dict[str, Any]]
     parameters: dict[str, Any]
     data: dict[str, str]
+    code: str
+    python: str
+    packages: dict[str, str]
+    hardware: dict[str, str | int]
     seconds: float
     finished: str
     cached: bool = False
@@ -195,6 +207,10 @@ def execute_chapter(
         print(f"executing chapter {chapter} ({profile})", flush=True)
         started = time.perf_counter()
         cells = _run(notebook, chapter, profile, parameters, book)
+        if code_fingerprint() != inputs["lib"]:
+            raise BuildError(
+                f"files of lib changed while chapter {chapter} was executed: run again"
+            )
         entry = {
             "chapter": chapter,
             "profile": profile,
@@ -202,6 +218,10 @@ def execute_chapter(
             "cells": cells,
             "parameters": parameters,
             "data": read_data,
+            "code": inputs["lib"],
+            "python": inputs["python"],
+            "packages": {name: package_versions().get(name, "absent") for name in MAIN_PACKAGES},
+            "hardware": hardware(),
             "seconds": round(time.perf_counter() - started, 2),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }

@@ -9,14 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib.runs import (
-    MAIN_PACKAGES,
-    code_fingerprint,
-    hardware,
-    package_versions,
-    python_version,
-    write_atomic,
-)
+from lib.runs import write_atomic
 
 if TYPE_CHECKING:
     from lib.book.execute import Executed
@@ -84,32 +77,13 @@ def write_record(book: Path, executed: "Executed") -> Path:
     book : pathlib.Path
         The folder that holds ``records``.
     executed : Executed
-        A fresh execution: a cached one would be recorded with this machine's name
-        although another may have computed it.
+        The execution; from the cache it still knows the machine that computed it.
 
     Returns
     -------
     pathlib.Path
         The file written.
     """
-    if executed.cached:
-        raise ValueError(
-            f"chapter {executed.chapter} came from the cache: record a fresh execution "
-            "(`make clean` empties the cache)"
-        )
-    record = {
-        "chapter": executed.chapter,
-        "profile": executed.profile,
-        "parameters": executed.parameters,
-        "values": executed.values,
-        "verdicts": executed.verdicts,
-        "code": code_fingerprint(),
-        "data": executed.data,
-        "python": python_version(),
-        "packages": {name: package_versions().get(name, "absent") for name in MAIN_PACKAGES},
-        "hardware": hardware(),
-        "finished": executed.finished,
-        "seconds": executed.seconds,
-    }
+    record = {name: getattr(executed, name) for name in sorted(_FIELDS)}
     path = book / "records" / executed.profile / f"{executed.chapter}.json"
     return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")

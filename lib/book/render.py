@@ -240,6 +240,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
         + [(name, package_versions().get(name, "absent")) for name in MAIN_PACKAGES],
         columns=["package", "version"],
     )
+    machines = pd.DataFrame([{"chapter": n, **done.hardware} for n, done in executed.items()])
     data = pd.DataFrame(
         [
             (name, file, "absent" if digest == "absent" else "used", digest[:12])
@@ -256,6 +257,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
         "<h2 id='chapters'>Chapters</h2><div class='companion-scroll' role='region' tabindex='0' "
         f"aria-label='Chapters'><table class='companion-table'><thead><tr>{head}</tr></thead>"
         f"<tbody>{chapters}</tbody></table></div>"
+        f"<h2 id='machine'>Machine</h2>{table_html(machines)}"
         f"<h2 id='versions'>Versions</h2>{table_html(versions)}"
         f"<h2 id='data'>Data</h2>{table_html(data)}"
     )

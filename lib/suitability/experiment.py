@@ -20,6 +20,7 @@ from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
 from lib.suitability.noninferiority import welch_non_inferiority
 
 __all__ = [
+    "METRIC_TITLES",
     "DecisionMetrics",
     "Task",
     "decision_metrics",
@@ -31,6 +32,9 @@ __all__ = [
     "middle_and_range",
     "share_suitable",
 ]
+
+#: What readers call the fields of :class:`DecisionMetrics`.
+METRIC_TITLES = {"accuracy": "accuracy", "fpr": "FPR", "roc_auc": "ROC AUC", "pr_auc": "PR AUC"}
 
 Rows = npt.NDArray[np.int64]
 Splits = Mapping[str, tuple[Any, Any]]
@@ -372,10 +376,10 @@ def mean_and_sd(mean: pd.DataFrame, sd: pd.DataFrame) -> pd.DataFrame:
     text = mean.copy().astype(object)
     for column in mean:
         text[column] = [
-            f"{m:.3f}" if np.isnan(s) else f"{m:.3f} ± {s:.3f}"
+            f"{m:.3f}" if np.isnan(s) else f"{m:.3f}\u00a0±\u00a0{s:.3f}"
             for m, s in zip(mean[column], sd[column], strict=True)
         ]
-    return text
+    return text.rename(columns=METRIC_TITLES)
 
 
 def middle_and_range(
@@ -391,5 +395,5 @@ def middle_and_range(
     text = middle.copy().astype(object)
     for column in middle:
         parts = zip(lowest[column], middle[column], highest[column], strict=True)
-        text[column] = [f"{m:.3f} ({low:.3f} to {high:.3f})" for low, m, high in parts]
-    return text
+        text[column] = [f"{m:.3f} ({low:.3f}\u00a0to\u00a0{high:.3f})" for low, m, high in parts]
+    return text.rename(columns=METRIC_TITLES)

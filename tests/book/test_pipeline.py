@@ -1,5 +1,6 @@
 """The build, end to end, on a throw-away book of two chapters that quote each other."""
 
+import json
 import os
 import signal
 import subprocess
@@ -126,15 +127,36 @@ def test_recorded_run_stands_beside_the_build_and_is_marked(built):
     subprocess.run(
         command, cwd=built.root, env=built.environment(), check=True, capture_output=True
     )
-    assert executed(built.build()) == 1
+    record = json.loads((built.root / "book/records/standard/one.json").read_text())
+    assert record["parameters"]["base"] == 20.0
+    assert record["values"]["double"] == 40.0
+    assert len(record["code"]) == 64
+    assert set(record["data"]) == {"throwaway/numbers"}
+    for fact in ("hardware", "packages", "python", "finished", "seconds"):
+        assert record[fact]
+    assert executed(built.build()) == 1  # the page shows the record: it is one of its inputs
     ledger = built.page("ledger")
     assert "Recorded run (standard)" in ledger
     assert ">40<" in ledger
-    again = subprocess.run(
-        command, cwd=built.root, env=built.environment(), capture_output=True, text=True
-    )
-    # The record itself is an input of the page, so this execution is fresh once more.
-    assert again.returncode == 0, again.stderr
+    assert ">4<" in ledger
+
+
+def test_lib_that_changes_during_execution_is_not_trusted(built):
+    built.edit("book/one.py", "double = 2", "import time; time.sleep(3)\ndouble = 2")
+    process = built.start()
+    time.sleep(3.5)
+    (built.root / "lib" / "late.py").write_text("")
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode != 0
+    assert "lib changed while chapter one was executed" in output
+    assert executed(built.build()) == 2
+
+
+def test_warning_in_a_chapter_fails_the_build(built):
+    built.edit("book/two.py", "seven=7)", "seven=7)\nimport warnings; warnings.warn('careful')")
+    output = built.build(fails=True)
+    assert "chapter two, cell 1 wrote to standard error" in output
+    assert "careful" in output
 
 
 def test_hand_made_record_is_refused(built):
