@@ -11,11 +11,13 @@ __all__ = ["as_correct", "as_matrix", "as_number"]
 
 def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
     """Return ``values`` as finite floats of shape (n, columns) with n >= 1, columns >= 1."""
-    frame = isinstance(values, pd.DataFrame)
-    try:
-        array = values.to_numpy(dtype=float) if frame else np.asarray(values)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numeric, got columns of {set(values.dtypes)}") from None
+    if isinstance(values, pd.DataFrame):
+        # Strings that look like numbers would be converted without a word.
+        wrong = [str(c) for c, t in values.dtypes.items() if t.kind not in "fiu"]
+        if wrong:
+            raise ValueError(f"{name} must be real numbers, got other types in {', '.join(wrong)}")
+        values = values.to_numpy(dtype=float)
+    array = np.asarray(values)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be real numbers of shape (n, columns), both at least 1, got "

@@ -75,6 +75,7 @@ def welch_non_inferiority(
         )
         certain = np.where(drop < 0, 0.0, np.where(drop > 0, 1.0, 0.5))
         p_value = np.where(a + b == 0, certain, special.stdtr(dof, statistic))
+    statistic, p_value, dof = np.broadcast_arrays(statistic, p_value, dof)
     return statistic, p_value, dof
 
 

@@ -1,0 +1,148 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.ensemble import GradientBoostingClassifier
+
+from lib.suitability import SuitabilityFilter, signals
+
+
+def draw(rng, n, shift=0.0):
+    """One signal that tells correctness by a logistic law, the same law everywhere.
+
+    So the estimator can be calibrated on both sides, and a shift of the signal moves
+    the accuracy and nothing else.
+    """
+    x = rng.normal(shift, 1.0, (n, 1))
+    return x, rng.random(n) < 1 / (1 + np.exp(-(1.2 * x[:, 0] + 1.0)))
+
+
+def table(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(4, size=n)
+    logits = 2.0 * np.eye(4)[labels] + rng.normal(size=(n, 4))
+    return signals(logits), logits.argmax(axis=1) == labels
+
+
+def test_decision_is_the_test_on_the_estimates():
+    x, correct = table()
+    fitted = SuitabilityFilter(margin=0.03, alpha=0.1).fit(x[:200], correct[:200])
+    decision = fitted.decide(x[200:300], x[300:])
+    test, user = fitted.estimate(x[200:300]), fitted.estimate(x[300:])
+    expected = stats.ttest_ind(test, user + 0.03, equal_var=False, alternative="less")
+    assert decision.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    assert decision.statistic == pytest.approx(expected.statistic, rel=1e-9)
+    assert decision.dof == pytest.approx(expected.df, rel=1e-9)
+    assert decision.estimated_test_accuracy == test.mean()
+    assert decision.estimated_user_accuracy == user.mean()
+    assert decision.suitable == (decision.p_value <= 0.1)
+    assert (decision.margin, decision.alpha) == (0.03, 0.1)
+
+
+def test_level_of_significance_is_inclusive_and_shown():
+    x, correct = table()
+    p = SuitabilityFilter().fit(x[:200], correct[:200]).decide(x[200:300], x[300:]).p_value
+    at = SuitabilityFilter(alpha=p).fit(x[:200], correct[:200]).decide(x[200:300], x[300:])
+    below = SuitabilityFilter(alpha=np.nextafter(p, 0)).fit(x[:200], correct[:200])
+    assert at.suitable
+    assert str(at).startswith("SUITABLE: p = ")
+    assert not below.decide(x[200:300], x[300:]).suitable
+    assert str(below.decide(x[200:300], x[300:])).startswith("INCONCLUSIVE")
+
+
+def test_columns_are_matched_by_name():
+    x, correct = table()
+    fitted = SuitabilityFilter().fit(x[:200], correct[:200])
+    decision = fitted.decide(x[200:300], x[300:])
+    assert fitted.decide(x[200:300][x.columns[::-1]], x[300:]) == decision
+    assert fitted.decide(x[200:300].to_numpy(), x[300:].to_numpy()) == decision
+    with pytest.raises(ValueError, match=r"user_signals must have.*missing \['energy'\]"):
+        fitted.decide(x[200:300], x[300:].drop(columns="energy"))
+    with pytest.raises(ValueError, match=r"test_signals must have.*unknown \['extra'\]"):
+        fitted.decide(x[200:300].assign(extra=0.0), x[300:])
+
+
+def test_own_estimator_is_cloned_and_used():
+    x, correct = table()
+    mine = GradientBoostingClassifier(n_estimators=5, random_state=0)
+    fitted = SuitabilityFilter(estimator=mine).fit(x[:200], correct[:200])
+    assert not hasattr(mine, "estimators_")
+    reference = GradientBoostingClassifier(n_estimators=5, random_state=0)
+    reference.fit(x[:200].to_numpy(), correct[:200])
+    expected = reference.predict_proba(x[200:].to_numpy())[:, 1]
+    np.testing.assert_array_equal(fitted.estimate(x[200:]), expected)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+def test_false_positive_rate_at_the_boundary(margin):
+    """User data whose true accuracy is exactly the test accuracy minus the margin.
+
+    The error of the fitted estimator adds to the noise that the test knows of; with
+    4,000 points for the fit and 250 for test and user it adds below two points.
+    """
+    grid = np.linspace(-8, 8, 40_001)
+    p = 1 / (1 + np.exp(-(1.2 * grid + 1.0)))
+
+    def accuracy(shift):
+        weight = np.exp(-0.5 * (grid - shift) ** 2)
+        return (weight * p).sum() / weight.sum()
+
+    shifts = np.linspace(-1, 0.5, 3001)
+    gaps = [accuracy(0.0) - accuracy(s) - margin for s in shifts]
+    shift = shifts[np.argmin(np.abs(gaps))]
+    rng, alpha, repetitions = np.random.default_rng(7), 0.1, 600
+    rejected = 0
+    for _ in range(repetitions):
+        fitted = SuitabilityFilter(margin, alpha).fit(*draw(rng, 4000))
+        rejected += fitted.decide(draw(rng, 250)[0], draw(rng, 250, shift)[0]).suitable
+    tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.02
+    assert abs(rejected / repetitions - alpha) < tolerance
+
+
+def test_power_grows_with_the_user_data():
+    rng = np.random.default_rng(0)
+    fitted = SuitabilityFilter(margin=0.05).fit(*draw(rng, 4000))
+    share = []
+    for n in (20, 200, 2000):
+        decisions = [fitted.decide(draw(rng, n)[0], draw(rng, n)[0]).suitable for _ in range(150)]
+        share.append(np.mean(decisions))
+    assert share[0] < share[1] < share[2]
+    assert share[2] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": 1.0}, r"margin must be a number in \(-1, 1\), got 1.0"),
+        ({"margin": "0"}, "margin must be"),
+        ({"margin": np.nan}, "margin must be"),
+        ({"margin": None}, "margin must be"),
+        ({"alpha": 0.0}, r"alpha must be a number in \(0, 1\), got 0.0"),
+        ({"alpha": 1}, "alpha must be"),
+        ({"alpha": True}, "alpha must be"),
+        ({"estimator": "logistic"}, "estimator must have predict_proba"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        SuitabilityFilter(**options)
+
+
+def test_bad_use():
+    x, correct = table()
+    with pytest.raises(RuntimeError, match="must be fitted"):
+        SuitabilityFilter().decide(x, x)
+    for value, word in ((True, "correct"), (False, "wrong")):
+        with pytest.raises(ValueError, match=f"got only {word} ones"):
+            SuitabilityFilter().fit(x, np.full(len(x), value))
+    fitted = SuitabilityFilter().fit(x, correct)
+    with pytest.raises(ValueError, match="user_signals must have at least 2 rows, got 1"):
+        fitted.decide(x, x[:1])
+    with pytest.raises(ValueError, match="test_signals must be real numbers"):
+        fitted.decide(x[:0], x)
+    with pytest.raises(ValueError, match="user_signals must be finite"):
+        fitted.decide(x, x.assign(energy=np.nan))
+    with pytest.raises(ValueError, match="user_signals must have 12 columns, as at fit, got 3"):
+        fitted.decide(x, np.zeros((5, 3)))
+    with pytest.raises(ValueError, match="test_signals must be real numbers, got other types in"):
+        fitted.decide(x.astype(str), pd.DataFrame(x))

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from lib.suitability import non_inferiority_test, welch_non_inferiority
+
+samples = st.lists(st.floats(0, 1), min_size=2, max_size=30).filter(lambda v: np.ptp(v) > 1e-3)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05, -0.1])
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (2, 500), (500, 3), (40, 40), (100_000, 10)])
+def test_equals_scipy(n, m, margin):
+    rng = np.random.default_rng(n + m)
+    test, user = rng.beta(2, 1, n), 0.3 + 0.2 * rng.random(m)
+    ours = non_inferiority_test(test, user, margin)
+    theirs = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
+    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-10)
+    assert ours.dof == pytest.approx(theirs.df, rel=1e-10)
+    assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9, abs=1e-14)
+
+
+def test_orientation():
+    """Better user data give a small p-value, worse ones a large one."""
+    rng = np.random.default_rng(0)
+    low, high = rng.normal(0.5, 0.1, 300), rng.normal(0.7, 0.1, 300)
+    assert non_inferiority_test(low, high).p_value < 1e-10
+    assert non_inferiority_test(high, low).p_value > 1 - 1e-10
+    assert non_inferiority_test(high, low, margin=0.3).p_value < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("test", "user", "margin", "p"),
+    [(0.5, 0.6, 0.0, 0.0), (0.6, 0.5, 0.0, 1.0), (0.5, 0.5, 0.0, 0.5), (0.5, 0.25, 0.25, 0.5)],
+)
+def test_without_any_variance(test, user, margin, p):
+    result = non_inferiority_test([test] * 3, [user] * 4, margin)
+    assert result.p_value == p
+    assert np.isnan(result.dof)
+    assert not np.isnan(result.statistic)
+
+
+def test_variance_on_one_side_only():
+    user = np.array([0.4, 0.5, 0.7])
+    ours = non_inferiority_test([0.5, 0.5], user)
+    theirs = stats.ttest_1samp(user, 0.5, alternative="greater")
+    assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-10)
+    assert ours.dof == pytest.approx(2.0)
+
+
+@given(samples, samples, st.floats(-0.5, 0.5), st.floats(0, 0.4))
+def test_p_falls_with_the_margin(test, user, margin, more):
+    p = non_inferiority_test(test, user, margin).p_value
+    assert non_inferiority_test(test, user, margin + more).p_value <= p + 1e-12
+
+
+@given(samples, samples)
+def test_swapping_roles_and_reordering(test, user):
+    p = non_inferiority_test(test, user).p_value
+    assert non_inferiority_test(user, test).p_value == pytest.approx(1 - p, abs=1e-9)
+    assert non_inferiority_test(test[::-1], user[::-1]).p_value == pytest.approx(p, abs=1e-9)
+
+
+def test_broadcast_equals_single_calls():
+    rng = np.random.default_rng(3)
+    mean, variance = rng.random((4, 1)), rng.random((4, 1)) / 10
+    statistic, p, dof = welch_non_inferiority(mean, variance, 30, rng.random(5), 0.02, 50, 0.01)
+    assert statistic.shape == p.shape == dof.shape == (4, 5)
+    rng = np.random.default_rng(3)
+    rng.random((4, 1)), rng.random((4, 1))
+    user = rng.random(5)
+    one = welch_non_inferiority(mean[2, 0], variance[2, 0], 30, user[1], 0.02, 50, 0.01)
+    assert [float(v) for v in one] == [statistic[2, 1], p[2, 1], dof[2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "sd_test", "sd_user"), [(30, 30, 1, 1), (100, 15, 1, 3), (15, 100, 1, 3)]
+)
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_size_of_the_test(n, m, sd_test, sd_user, alpha):
+    """At a drop equal to the margin the rejection rate is alpha, within binomial noise."""
+    repetitions, margin = 20_000, 0.1
+    rng = np.random.default_rng(n)
+    test = rng.normal(margin, sd_test, (repetitions, n))
+    user = rng.normal(0.0, sd_user, (repetitions, m))
+    _, p, _ = welch_non_inferiority(
+        test.mean(1), test.var(1, ddof=1), n, user.mean(1), user.var(1, ddof=1), m, margin
+    )
+    # Welch's approximation itself is off by less than 0.002 at these sizes.
+    tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.002
+    assert abs((p <= alpha).mean() - alpha) < tolerance
+
+
+@pytest.mark.parametrize(
+    ("test", "user", "margin", "message"),
+    [
+        ([0.5], [0.5, 0.6], 0, "test must be real numbers"),
+        ([0.5, 0.6], [[0.5, 0.6]], 0, "user must be real numbers"),
+        ([0.5, np.nan], [0.5, 0.6], 0, "test must be finite, got nan"),
+        (["a", "b"], [0.5, 0.6], 0, "test must be real numbers"),
+        ([True, False], [0.5, 0.6], 0, "test must be real numbers"),
+        ([0.5, 0.6], [0.5, 0.6], 1, r"margin must be a number in \(-1, 1\), got 1"),
+        ([0.5, 0.6], [0.5, 0.6], np.nan, "margin must be"),
+        ([0.5, 0.6], [0.5, 0.6], "0", "margin must be"),
+        ([0.5, 0.6], [0.5, 0.6], True, "margin must be"),
+    ],
+)
+def test_bad_input(test, user, margin, message):
+    with pytest.raises(ValueError, match=message):
+        non_inferiority_test(test, user, margin)
