@@ -5,6 +5,10 @@ CHAPTER ?= suitability
 PYTEST_ARGS ?=
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
+ifeq ($(filter quick standard gpu,$(PROFILE)),)
+$(error PROFILE=$(PROFILE) is not allowed: it must be quick, standard or gpu)
+endif
+
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -26,8 +30,6 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 book: $(READY)  ## execute what changed and build the site
-	@case "$(PROFILE)" in quick|standard|gpu) ;; \
-	  *) echo "error: PROFILE=$(PROFILE) is not allowed: it must be quick, standard or gpu" >&2; exit 2 ;; esac
 	COMPANION_PROFILE=$(PROFILE) $(BIN)/jupyter-book build -W -n --keep-going book
 	@echo "$(CURDIR)/book/_build/html/index.html"
 
