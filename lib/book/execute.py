@@ -275,6 +275,8 @@ def _run(
                 kernel_name="python3",
                 cwd=str(book.parent),
                 progress_bar=None,
+                # The kernel listens on this machine only, and warns at each start all the same.
+                extra_arguments=["--IPKernelApp.log_level=40"],
                 request_save_on_cell_execute=False,
             )
         except PapermillExecutionError as error:

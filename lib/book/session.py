@@ -151,9 +151,10 @@ class Chapter:
             columns=["parameter", "value", "allowed", "meaning"],
         )
         command = self.command()
+        table = table_html(rows) if self._declared else "<p>This chapter has no parameters.</p>"
         page = (
             "<details class='companion-parameters'><summary>Parameters in effect and how to "
-            f"reproduce this page</summary>{table_html(rows)}"
+            f"reproduce this page</summary>{table}"
             f"<p>From the root of the repository:</p><pre>{html.escape(command)}</pre></details>"
         )
         _display({"text/html": page, "text/plain": f"{rows.to_string(index=False)}\n{command}"})
@@ -336,4 +337,7 @@ class Chapter:
 
 
 def _display(bundle: dict[str, Any]) -> None:
-    display(bundle, raw=True)
+    if get_ipython() is not None:
+        display(bundle, raw=True)
+    elif "text/plain" in bundle:  # run as a script
+        print(bundle["text/plain"])
