@@ -256,6 +256,18 @@ def _buttons(
     )
 
 
+def _drop_thebe(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Leave out Thebe: it is not used, would load from another host, and its script fails."""
+    for kind in ("script_files", "css_files"):
+        context[kind] = [
+            file
+            for file in context[kind]
+            if "thebe" not in f"{file.filename}{file.attributes.get('body')}".lower()
+        ]
+
+
 def _repository(root: Path) -> str:
     """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
     try:
@@ -283,5 +295,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _execute)
     app.connect("env-get-outdated", _outdated)
     app.connect("html-page-context", _buttons, priority=900)
+    app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("build-finished", _finish)
     return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}
