@@ -36,7 +36,6 @@ import numpy as np
 import pandas as pd
 
 from lib import data, suitability
-from lib.book.style import COLOURS, MARKERS, new_figure
 from lib.runs import progress
 
 absent = [f for f in suitability.wilds_files(datasets, model_seeds) if not data.available(f)]
@@ -283,26 +282,12 @@ else:
 # %%
 ood = results[(results["dataset"] == main) & (results["kind"] == "OOD")]
 steps = suitability.share_suitable(ood, alpha)
-visible = steps[(steps["low"] >= -0.15) & (steps["high"] <= 0.15)]
-figure, ax = new_figure()
-ax.bar(
-    100 * visible["low"], 100 * visible["share"], width=0.9, align="edge", color=COLOURS[0],
-    label="filter",
-)  # fmt: skip
-edge = max(15, 100 * visible["high"].max())
-ax.plot([-edge, -100 * margin, -100 * margin, edge], [0, 0, 100, 100], color=COLOURS[1],
-        marker="", linestyle="--", label="ideal")  # fmt: skip
-ax.set_xlim(100 * visible["low"].min() - 0.5, 100 * visible["high"].max() + 0.5)
-ax.set_xlabel("user minus test accuracy (points)")
-ax.set_ylabel("SUITABLE decisions (%)")
-ax.legend(loc="upper left")
 chapter.figure(
-    figure,
+    suitability.plot_share_suitable(steps, margin),
     "share-suitable",
     alt=(
-        f"Bar chart for {title}, OOD: the share of SUITABLE decisions by accuracy difference in "
-        "one-percent buckets rises from near 0 below zero to near 100 percent above, more "
-        "gradually than the ideal step, which is drawn as a dashed line."
+        f"Bar chart for {title}, OOD: the share of SUITABLE decisions by accuracy difference, in "
+        "one-percent buckets, beside the ideal step, which is drawn as a dashed line."
     ),
     caption=(
         f"Share of SUITABLE decisions by true accuracy difference, {title} OOD, "
@@ -310,6 +295,7 @@ chapter.figure(
     ),
 )
 
+# %% tags=["hide-input"]
 all_ood = everything[(everything["dataset"] == main) & (everything["kind"] == "OOD")]
 worse = all_ood[all_ood["user_accuracy"] - all_ood["test_accuracy"] < -0.03]
 called_suitable = int((worse["p_value"] <= alpha).sum())
@@ -344,35 +330,24 @@ else:
 # shows each user fold as one point.
 
 # %%
-ood = ood.assign(
-    difference=ood["user_accuracy"] - ood["test_accuracy"], decided=ood["p_value"] <= alpha
-)
-per_fold = ood.groupby(["seed", "user_fold"], as_index=False)[["difference", "decided"]].mean()
-figure, ax = new_figure()
-for seed, group in per_fold.groupby("seed"):
-    ax.plot(100 * group["difference"], 100 * group["decided"], linestyle="", alpha=0.75,
-            color=COLOURS[seed], marker=MARKERS[seed], label=f"model {seed}")  # fmt: skip
-ax.axvline(-100 * margin, color="0.4", linewidth=1)
-ax.set_xlabel("user minus test accuracy, mean (points)")
-ax.set_ylabel("SUITABLE decisions (%)")
-ax.legend(loc="upper left")
+per_fold = suitability.summarise_folds(ood, alpha)
 chapter.figure(
-    figure,
+    suitability.plot_per_fold(per_fold, margin),
     "per-fold",
     alt=(
-        f"Scatter plot for {title}, OOD: one point per user fold and model; most folds are decided "
-        "the same way by nearly all pairs, and false positives come from a few folds just left "
-        "of zero."
+        f"Scatter plot for {title}, OOD: one point per user fold and model, the share of its pairs "
+        "that say SUITABLE against its mean accuracy difference."
     ),
     caption="Each point is one user fold under one model: how often its pairs say SUITABLE.",
 )
-false_positives = ood[ood["decided"] & ~ood["truth"]]
-by_fold = false_positives.groupby(["seed", "user_fold"]).size().sort_values(ascending=False)
+
+# %% tags=["hide-input"]
+false_positives = per_fold["false_positives"].sort_values(ascending=False)
 chapter.values(
     n_user_folds=len(per_fold),
-    n_false_positives=len(false_positives),
-    n_folds_with_false_positives=len(by_fold),
-    top_three_share=float(by_fold.iloc[:3].sum() / max(len(false_positives), 1)),
+    n_false_positives=int(false_positives.sum()),
+    n_folds_with_false_positives=int((false_positives > 0).sum()),
+    top_three_share=float(false_positives.iloc[:3].sum() / max(false_positives.sum(), 1)),
 )
 
 # %% [markdown]

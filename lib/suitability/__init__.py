@@ -22,7 +22,9 @@ from lib.suitability.experiment import (
     metrics_table,
     middle_and_range,
     share_suitable,
+    summarise_folds,
 )
+from lib.suitability.figures import plot_per_fold, plot_share_suitable
 from lib.suitability.filter import Decision, SuitabilityFilter
 from lib.suitability.noninferiority import (
     NonInferiority,
@@ -50,9 +52,12 @@ __all__ = [
     "metrics_table",
     "middle_and_range",
     "non_inferiority_test",
+    "plot_per_fold",
+    "plot_share_suitable",
     "run_study",
     "share_suitable",
     "signals",
+    "summarise_folds",
     "welch_non_inferiority",
     "wilds_files",
     "wilds_study",

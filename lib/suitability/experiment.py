@@ -31,6 +31,7 @@ __all__ = [
     "metrics_table",
     "middle_and_range",
     "share_suitable",
+    "summarise_folds",
 ]
 
 #: What readers call the fields of :class:`DecisionMetrics`.
@@ -363,6 +364,36 @@ def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.
     table.insert(0, "low", table.index * width)
     table.insert(1, "high", (table.index + 1) * width)
     return table.reset_index(drop=True)
+
+
+def summarise_folds(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """Summarise the experiments of each user fold under each model.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of experiments with ``seed`` and ``user_fold``.
+    alpha : float
+        Significance level.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per ``seed`` and ``user_fold``: mean accuracy ``difference`` between user and
+        test data, ``share`` of SUITABLE decisions, number of ``false_positives`` and of
+        ``experiments``.
+    """
+    suitable = results["p_value"] <= as_number("alpha", alpha, 0, 1)
+    rows = results[["seed", "user_fold"]].assign(
+        difference=results["user_accuracy"] - results["test_accuracy"],
+        share=suitable.astype(float),
+        false_positives=suitable & ~results["truth"],
+    )
+    grouped = rows.groupby(["seed", "user_fold"], sort=False)
+    table = grouped[["difference", "share"]].mean()
+    table["false_positives"] = grouped["false_positives"].sum()
+    table["experiments"] = grouped.size()
+    return table.reset_index()
 
 
 def mean_and_sd(mean: pd.DataFrame, sd: pd.DataFrame) -> pd.DataFrame:

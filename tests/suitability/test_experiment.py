@@ -15,6 +15,7 @@ from lib.suitability import (
     make_tasks,
     metrics_table,
     share_suitable,
+    summarise_folds,
 )
 
 needs_data = pytest.mark.skipif(
@@ -150,6 +151,50 @@ def test_table_of_metrics():
     assert list(table["accuracy"]) == [1.0, 0.0]
     assert list(table["suitable"]) == [1, 1]
     assert list(table["experiments"]) == [2, 2]
+
+
+def test_summary_of_folds():
+    rows = pd.DataFrame(
+        {
+            "seed": [0, 0, 0, 1],
+            "user_fold": ["a", "a", "b", "a"],
+            "user_accuracy": [0.5, 0.5, 0.9, 0.4],
+            "test_accuracy": [0.6, 0.4, 0.8, 0.6],
+            "p_value": [0.01, 0.01, 0.9, 0.05],
+            "truth": [False, True, True, False],
+        }
+    )
+    table = summarise_folds(rows)
+    assert list(zip(table["seed"], table["user_fold"], strict=True)) == [
+        (0, "a"),
+        (0, "b"),
+        (1, "a"),
+    ]
+    np.testing.assert_allclose(table["difference"], [0.0, 0.1, -0.2], atol=1e-12)
+    assert list(table["share"]) == [1.0, 0.0, 1.0]
+    assert list(table["false_positives"]) == [1, 0, 1]
+    assert list(table["experiments"]) == [2, 1, 1]
+
+
+def test_figures_show_every_bucket_and_fold():
+    rows = suitability.run_study(suitability.digits_study(0), 5, 32)
+    steps = share_suitable(rows, 0.05)
+    figure = suitability.plot_share_suitable(steps, reach=1.0)
+    assert len(figure.axes[0].patches) == len(steps)
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    np.testing.assert_allclose(heights, 100 * steps["share"])
+    per_fold = summarise_folds(rows)
+    figure = suitability.plot_per_fold(per_fold)
+    assert len(figure.axes[0].lines[0].get_xdata()) == len(per_fold)
+
+
+def test_text_of_tables():
+    mean = pd.DataFrame({"fpr": [0.12345, 0.5]})
+    sd = pd.DataFrame({"fpr": [0.01, np.nan]})
+    text = suitability.mean_and_sd(mean, sd)
+    assert list(text["FPR"]) == ["0.123\u00a0±\u00a00.010", "0.500"]
+    text = suitability.middle_and_range(mean - 0.1, mean, mean + 0.1)
+    assert text["FPR"][1] == "0.500 (0.400\u00a0to\u00a00.600)"
 
 
 def test_buckets_of_accuracy_difference():
