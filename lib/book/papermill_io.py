@@ -6,17 +6,21 @@ whatever is no ``.py`` file is handled as papermill itself would.
 
 import warnings
 
-from papermill.iorw import LocalHandler
-
 __all__ = ["ChapterHandler"]
 
 
-class _ChapterHandler(LocalHandler):
-    """papermill's handler of local files, with one more format to read."""
+class _ChapterHandler:
+    """papermill's handler of local files, with one more format to read.
+
+    papermill loads this module while it is itself being imported, so that nothing of
+    papermill can be imported before a method is called.
+    """
 
     def read(self, path: str) -> str:
         """Return the notebook's JSON, converting a ``.py`` chapter on the way."""
-        text = super().read(path)
+        from papermill.iorw import LocalHandler
+
+        text = LocalHandler().read(path)
         if not path.endswith(".py"):
             return text
         import nbformat
@@ -24,6 +28,22 @@ class _ChapterHandler(LocalHandler):
         from lib.book.chapters import read_chapter
 
         return nbformat.writes(read_chapter(text))
+
+    def listdir(self, path: str) -> list[str]:
+        """List a folder."""
+        from papermill.iorw import LocalHandler
+
+        return LocalHandler().listdir(path)
+
+    def write(self, buf: str, path: str) -> None:
+        """Write a notebook's JSON."""
+        from papermill.iorw import LocalHandler
+
+        LocalHandler().write(buf, path)
+
+    def pretty_path(self, path: str) -> str:
+        """Return the path as messages show it."""
+        return path
 
 
 # papermill warns about every extension but its own before it asks a handler.

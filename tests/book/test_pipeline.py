@@ -266,6 +266,21 @@ def test_half_written_page_is_written_again(built):
     assert built.page("two").rstrip().endswith("</html>")
 
 
+@pytest.mark.parametrize(
+    "address", ["https://github.com/some/where.git", "git@github.com:some/where", None]
+)
+def test_launch_buttons_point_to_the_repository_if_it_is_known(built, address):
+    subprocess.run(["git", "init", "-q"], cwd=built.root, check=True)
+    if address:
+        subprocess.run(["git", "remote", "add", "origin", address], cwd=built.root, check=True)
+    built.build()
+    page = built.page("one")
+    assert "notebooks/one.ipynb" in page
+    binder = "https://mybinder.org/v2/gh/some/where/HEAD?urlpath=lab/tree/book/one.py"
+    colab = "https://colab.research.google.com/github/some/where/blob/notebooks/one.ipynb"
+    assert (binder in page) == (colab in page) == (address is not None)
+
+
 # ------------------------------------------------------------- papermill, literally
 
 
