@@ -24,6 +24,7 @@ from lib.book.execute import VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.records import read_records
 from lib.book.render import claim_html, csv_link, table_html
+from lib.runs import code_fingerprint
 
 __all__ = ["Chapter", "open_chapter"]
 
@@ -197,6 +198,17 @@ class Chapter:
     def recorded(self, profile: str) -> dict[str, Any] | None:
         """Return the recorded run of this chapter under a profile, None if there is none."""
         return self._records.get(profile)
+
+    def describe_record(self, profile: str) -> str:
+        """Return a sentence on when, where and by which code a recorded run was made."""
+        run = self._records[profile]
+        machine = run["hardware"]
+        version = "this" if run["code"] == code_fingerprint() else "an earlier"
+        return (
+            f"Recorded run ({profile}) of {run['finished'][:10]}, by {version} version of the "
+            f"code, on {machine['cores']} cores of {machine['processor']}, "
+            f"in {run['seconds']:.0f} s."
+        )
 
     # ------------------------------------------------------------------ showing
 

@@ -36,7 +36,10 @@ class CorrectnessEstimator:
     weights : ndarray, shape (n_signals, 5)
         Slopes of the five sigmoids with respect to the raw signals.
     bias : ndarray, shape (5,)
-        Their intercepts.
+        Their values on the logit scale at ``center``.
+    center : ndarray, shape (n_signals,)
+        Mean of the signals at fit. Signals are taken relative to it before anything else,
+        so that a large offset costs no digits.
 
     References
     ----------
@@ -46,6 +49,7 @@ class CorrectnessEstimator:
 
     weights: Array
     bias: Array
+    center: Array
 
     def fit(self, signals: Any, correct: Any) -> Self:
         """Fit to signals of predictions whose correctness is known.
@@ -77,7 +81,13 @@ class CorrectnessEstimator:
                 f"predictions, one per split of the calibration, got {counts[0]} and {counts[1]}"
             )
         n, p = x.shape
-        mean, scale = x.mean(axis=0), x.std(axis=0)
+        with np.errstate(over="ignore"):
+            mean, scale = x.mean(axis=0), x.std(axis=0)
+        if not np.isfinite(scale).all():
+            raise ValueError(
+                "signals must be small enough for a finite standard deviation, got values up to "
+                f"{np.abs(x).max():.3g}"
+            )
         # A column that is constant up to rounding is left unscaled, as scikit-learn does.
         constant = scale <= 10 * np.finfo(float).eps * np.abs(mean)
         scale = np.where(constant, 1.0, scale)
@@ -97,7 +107,8 @@ class CorrectnessEstimator:
             slope[k], shift[k] = _platt(decisions[rows, k], y[rows])
         coefficients = theta[:, :p] / scale
         self.weights = (slope[:, None] * coefficients).T
-        self.bias = slope * (theta[:, p] - coefficients @ mean) + shift
+        self.bias = slope * theta[:, p] + shift
+        self.center = mean
         return self
 
     def predict(self, signals: Any) -> Array:
@@ -118,7 +129,7 @@ class CorrectnessEstimator:
             raise ValueError(
                 f"signals must have {len(self.weights)} columns, as at fit, got {x.shape[1]}"
             )
-        return mean_sigmoid(x @ self.weights + self.bias)
+        return mean_sigmoid((x - self.center) @ self.weights + self.bias)
 
 
 def mean_sigmoid(eta: Array) -> Array:

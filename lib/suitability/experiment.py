@@ -181,11 +181,13 @@ def evaluate_pairs(
 
     estimators = [CorrectnessEstimator().fit(source[rows], correct[rows]) for rows in partition]
     weights = np.concatenate([e.weights for e in estimators], axis=1)
-    bias = np.concatenate([e.bias for e in estimators])
+    # One centre for all estimators, so that one matrix product serves them.
+    center = source.mean(axis=0)
+    bias = np.concatenate([e.bias + (center - e.center) @ e.weights for e in estimators])
     folds = source[np.concatenate(partition)]
     # Indexed [test fold, row, estimator] and [row, estimator].
-    on_folds = mean_sigmoid(folds @ weights + bias).reshape(k, size, k)
-    on_user = mean_sigmoid(user @ weights + bias)
+    on_folds = mean_sigmoid((folds - center) @ weights + bias).reshape(k, size, k)
+    on_user = mean_sigmoid((user - center) @ weights + bias)
 
     sf, test = np.nonzero(~np.eye(k, dtype=bool))
     mean, variance = on_folds.mean(axis=1), on_folds.var(axis=1, ddof=1)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -60,6 +61,36 @@ def test_large_sample_and_smallest_possible_one():
     assert np.isfinite(CorrectnessEstimator().fit(np.arange(10.0)[:, None], small).bias).all()
 
 
+@pytest.mark.parametrize(
+    ("x", "correct"),
+    [
+        (np.arange(10.0)[:, None], np.arange(10) >= 5),
+        (np.arange(10.0)[:, None], np.arange(10) % 2 == 0),
+        (np.repeat([[0.0], [1.0]], [5, 5000], axis=0), np.arange(5005) < 5),
+        (np.append(np.zeros(99), 1e8)[:, None], np.arange(100) % 2 == 0),
+        (np.ones((100, 2)), np.arange(100) < 50),
+        (np.random.default_rng(0).normal(size=(12, 50)), np.arange(12) % 2 == 0),
+        (np.random.default_rng(0).normal(size=(60, 2)) * 1e150, np.arange(60) % 3 == 0),
+        (np.random.default_rng(0).normal(size=(60, 2)) + 1e12, np.arange(60) % 3 == 0),
+    ],
+    ids=["separable", "alternating", "rare", "outlier", "constant", "wide", "huge", "offset"],
+)
+def test_hard_problems_converge_to_probabilities(x, correct):
+    """The optimum, by its definition: no scikit-learn solver converges on all of these."""
+    estimator = CorrectnessEstimator().fit(x, correct)
+    estimate = estimator.predict(x)
+    assert ((estimate > 0) & (estimate < 1)).all()
+    # Platt's first-order condition on each held-out fifth: residuals sum to zero.
+    for k, (_, rows) in enumerate(StratifiedKFold(5).split(x, correct)):
+        positive = correct[rows].sum()
+        negative = len(rows) - positive
+        high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
+        eta = (x[rows] - estimator.center) @ estimator.weights[:, k] + estimator.bias[k]
+        fitted = 1 / (1 + np.exp(-eta))
+        residual = fitted - np.where(correct[rows], high, low)
+        assert abs(residual.sum()) < 1e-9 * len(rows)
+
+
 def test_units_of_the_signals_do_not_matter():
     x, correct = sample("plain")
     a = CorrectnessEstimator().fit(x, correct).predict(x)
@@ -87,6 +118,7 @@ def test_estimates_are_calibrated_where_the_model_is_right():
         (np.zeros((20, 2)), np.array(["yes"] * 20), "booleans or 0 and 1"),
         (np.full((20, 2), np.nan), np.arange(20) < 10, "signals must be finite"),
         (np.zeros(20), np.arange(20) < 10, "signals must be real numbers"),
+        (np.arange(20.0)[:, None] * 1e300, np.arange(20) < 10, "signals must be small enough"),
     ],
 )
 def test_bad_input(signals, correct, message):
