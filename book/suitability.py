@@ -426,14 +426,15 @@ else:
 # - On {value}`suitability.main`, out of distribution, {value}`suitability.main_ood_accuracy:.1%` of
 #   the decisions are right, with a false positive rate of {value}`suitability.main_ood_fpr:.1%` and
 #   a ROC AUC of {value}`suitability.main_ood_roc_auc:.3f`.
-# - False positives cluster: {value}`suitability.top_three_share:.0%` of them come from three user
-#   folds. The average over users is reassuring; it is no bound for a single user.
+# - {value}`suitability.top_three_share:.0%` of its {value}`suitability.n_false_positives` false
+#   positives come from the worst three of {value}`suitability.n_user_folds` user folds: a rate
+#   averaged over users is no bound for a single one.
 # - Which claims of the paper these numbers confirm is on the page [What reproduces](reproduces.md).
 #
 # ### Exercises
 #
-# 1. Rerun with `margin: 0.01`. Which of the areas change, and why do the areas change at all when
-#    the p-values of a fixed margin are monotone in each other?
+# 1. Rerun with `margin: 0.01`. Which metrics change, and why, although every estimated accuracy
+#    stays as it is?
 # 2. Rerun with `n_folds: 5`: more data for the estimator and for the test set. What happens to the
 #    share of INCONCLUSIVE among suitable user data?
 # 3. Replace the estimator by gradient boosting: `SuitabilityFilter(estimator=...)`.
