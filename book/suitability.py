@@ -363,7 +363,7 @@ chapter.values(
 # to the digit. The `standard` profile repeats the experiment for other seeds; its recorded run
 # shows how far the values move.
 
-# %%
+# %% tags=["hide-input"]
 by_partition = suitability.metrics_table(
     everything, ["partition", "dataset", "kind", "seed"], alpha
 )

@@ -101,6 +101,15 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
+def _recorded(found: Mapping[str, Any] | None) -> str:
+    """Value and verdict of a recorded run, which may differ from the build's."""
+    if not found:
+        return "–"
+    kind, mark = _MARKS[found["verdict"]]
+    word = found["verdict"]
+    return f"{_number(found['value'])} <span class='mark-{kind}' title='{word}'>{mark}</span>"
+
+
 def _chip(verdict: str) -> str:
     kind, mark = _MARKS[verdict]
     return f"<span class='verdict verdict-{kind}'>{mark} {verdict}</span>"
@@ -123,8 +132,7 @@ def claim_html(
     kind, _ = _MARKS[verdict.verdict]
     columns = [("paper", _number(claim.reported))]
     columns += [
-        (f"recorded run ({profile})", _number(found["value"]) if found else "–")
-        for profile, found in recorded.items()
+        (f"recorded run ({profile})", _recorded(found)) for profile, found in recorded.items()
     ]
     columns.append(("this build", _number(verdict.value)))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
@@ -166,7 +174,7 @@ def ledger_html(
         if not of_paper:
             continue
         profiles = sorted({p for c in of_paper for p in records.get(c.chapter, {})})
-        head = ["Verdict", "Place", "Claim", "Paper", *(f"Recorded run ({p})" for p in profiles)]
+        head = ["Verdict", "Claim", "Paper", *(f"Recorded run ({p})" for p in profiles)]
         head.append("This build")
         rows = "".join(
             _ledger_row(c, verdicts[c.id], records.get(c.chapter, {}), profiles, addresses)
@@ -202,7 +210,7 @@ def _ledger_row(
     for profile in profiles:
         of_run = records.get(profile, {}).get("verdicts", [])
         found = next((v for v in of_run if v["id"] == claim.id), None)
-        recorded += f"<td class='number'>{_number(found['value']) if found else '–'}</td>"
+        recorded += f"<td class='number'>{_recorded(found)}</td>"
     address = f"{addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
     reason = (
         f" <span class='claim-why'>{html.escape(verdict['reason'])}</span>"
@@ -212,7 +220,7 @@ def _ledger_row(
     paper = claim.criterion if claim.reported is None else _number(claim.reported)
     return (
         f"<tr><td><a href='{address}'>{_chip(verdict['verdict'])}</a></td>"
-        f"<td>{html.escape(claim.place)}</td><td>{html.escape(claim.claim)}{reason}</td>"
+        f"<td><strong>{html.escape(claim.place)}</strong><br>{html.escape(claim.claim)}{reason}</td>"
         f"<td class='number'>{paper}</td>{recorded}"
         f"<td class='number'>{_number(verdict['value'])}</td></tr>"
     )

@@ -121,10 +121,13 @@ def test_audit_names_everything_that_is_wrong():
 def test_pages_escape_what_claims_say():
     claim = make(reported=0.5, tolerance=0.1)
     verdict = judge(claim, 0.55, {})
-    box = claim_html(claim, verdict, {"gpu": {"value": 0.52}, "standard": None})
+    box = claim_html(
+        claim, verdict, {"gpu": {"value": 0.52, "verdict": NOT_REPRODUCED}, "standard": None}
+    )
     assert "It is &lt;so&gt;." in box
     assert "recorded run (gpu)" in box
-    for number in ("0.5<", "0.52<", "0.55<"):
+    assert "title='not reproduced'>✗" in box
+    for number in ("0.5<", "0.52 <", "0.55<"):
         assert number in box
     page = ledger_html({"A": claim}, {"A": verdict.as_dict()}, {}, {"one": "one.html"})
     assert "one.html#claim-A" in page

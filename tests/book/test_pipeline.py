@@ -137,7 +137,7 @@ def test_recorded_run_stands_beside_the_build_and_is_marked(built):
     assert executed(built.build()) == 1  # the page shows the record: it is one of its inputs
     ledger = built.page("ledger")
     assert "Recorded run (standard)" in ledger
-    assert ">40<" in ledger
+    assert ">40 <" in ledger
     assert ">4<" in ledger
 
 
