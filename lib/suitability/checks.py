@@ -6,7 +6,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-__all__ = ["as_correct", "as_matrix", "as_number"]
+__all__ = ["as_array", "as_correct", "as_matrix", "as_number"]
+
+
+def as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    """Return ``values`` as an array of whatever type; rows of unequal length are refused."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
 
 
 def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
@@ -17,7 +25,7 @@ def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
         if wrong:
             raise ValueError(f"{name} must be real numbers, got other types in {', '.join(wrong)}")
         values = values.to_numpy(dtype=float)
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be real numbers of shape (n, columns), both at least 1, got "
@@ -36,7 +44,7 @@ def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
 
 def as_correct(name: str, values: Any, n: int) -> npt.NDArray[np.bool_]:
     """Return ``values`` as n booleans; 0 and 1 are taken for them."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one entry per row, got {array.shape}")
     if array.dtype != bool:

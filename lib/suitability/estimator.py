@@ -101,13 +101,14 @@ class CorrectnessEstimator:
         theta = _newton(
             design, y.astype(float), 1.0 - held_out, penalty, np.repeat(start, N_SPLITS, axis=0)
         )
-        decisions = design @ theta.T
-        slope, shift = np.empty(N_SPLITS), np.empty(N_SPLITS)
+        # Platt's intercept takes the place of the regression's.
+        decisions = design[:, :p] @ theta[:, :p].T
+        slope, bias = np.empty(N_SPLITS), np.empty(N_SPLITS)
         for k, rows in enumerate(held_out.astype(bool)):
-            slope[k], shift[k] = _platt(decisions[rows, k], y[rows])
+            slope[k], bias[k] = _platt(decisions[rows, k], y[rows])
         coefficients = theta[:, :p] / scale
         self.weights = (slope[:, None] * coefficients).T
-        self.bias = slope * theta[:, p] + shift
+        self.bias = bias
         self.center = mean
         return self
 
@@ -162,12 +163,16 @@ def _platt(decisions: Array, correct: npt.NDArray[np.bool_]) -> tuple[float, flo
     positive = int(correct.sum())
     negative = len(correct) - positive
     target = np.where(correct, (positive + 1) / (positive + 2), 1 / (negative + 2))
-    size = np.abs(decisions).max() or 1.0
-    design = np.column_stack([decisions / size, np.ones(len(decisions))])
-    if np.ptp(decisions) == 0:  # nothing to learn from: the intercept alone
-        design = design[:, 1:]
+    center = decisions.mean()
+    size = np.abs(decisions - center).max()
+    design = np.ones((len(decisions), 1))
+    # Where all decisions are equal, up to rounding, the intercept alone is left.
+    varied = size > 10 * np.finfo(float).eps * np.abs(decisions).max()
+    if varied:
+        design = np.column_stack([(decisions - center) / size, design])
     theta = _newton(design, target, np.ones((1, len(target))), np.zeros(design.shape[1]))[0]
-    return (theta[0] / size if len(theta) == 2 else 0.0), theta[-1]
+    slope = theta[0] / size if varied else 0.0
+    return slope, theta[-1] - slope * center
 
 
 def _newton(

@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.metrics import average_precision_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from lib.suitability.checks import as_correct, as_matrix, as_number
+from lib.suitability.checks import as_array, as_correct, as_matrix, as_number
 from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
 from lib.suitability.noninferiority import welch_non_inferiority
 
@@ -109,7 +109,8 @@ def make_tasks(
     Raises
     ------
     ValueError
-        If a split is unknown, or the source data are too few for ``n_folds`` folds.
+        If a split is unknown, rows are not distinct row numbers of it, or the source
+        data are too few for ``n_folds`` folds.
 
     References
     ----------
@@ -125,6 +126,15 @@ def make_tasks(
             if name not in sizes:
                 raise ValueError(f"split must be one of {', '.join(sizes)}, got {name!r}")
         rows = np.asarray(rows)
+        integers = rows.ndim == 1 and len(rows) > 0 and rows.dtype.kind in "iu"
+        if not integers or rows.min() < 0 or rows.max() >= sizes[split]:
+            raise ValueError(
+                f"rows of {label} must be integers from 0 to {sizes[split] - 1}, at least one, "
+                f"got {rows.dtype} of shape {rows.shape}"
+                + (f" from {rows.min()} to {rows.max()}" if integers else "")
+            )
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError(f"rows of {label} must be distinct")
         source = [(name, np.arange(sizes[name])) for name in id_splits if name != split]
         if split in id_splits:
             source.insert(0, (split, np.setdiff1d(np.arange(sizes[split]), rows)))
@@ -175,9 +185,20 @@ def evaluate_pairs(
     correct = as_correct("source_correct", source_correct, len(source))
     user_correct = as_correct("user_correct", user_correct, len(user))
     margin = as_number("margin", margin, -1, 1)
-    size, k = len(partition[0]), len(partition)
-    if any(len(rows) != size for rows in partition):
-        raise ValueError("partition must have folds of one length")
+    if user.shape[1] != source.shape[1]:
+        raise ValueError(
+            f"user_signals must have {source.shape[1]} columns, as source_signals, "
+            f"got {user.shape[1]}"
+        )
+    if len(user) < 2:
+        raise ValueError(f"user_signals must have at least 2 rows, got {len(user)}")
+    lengths = sorted({len(rows) for rows in partition})
+    if len(partition) < 2 or len(lengths) > 1 or lengths[0] < 2:
+        raise ValueError(
+            "partition must have at least 2 folds of one length, at least 2, "
+            f"got {len(partition)} folds of lengths {lengths}"
+        )
+    size, k = lengths[0], len(partition)
 
     estimators = [CorrectnessEstimator().fit(source[rows], correct[rows]) for rows in partition]
     weights = np.concatenate([e.weights for e in estimators], axis=1)
@@ -214,7 +235,8 @@ def evaluate_pairs(
             "user_accuracy": user_accuracy,
             "estimated_test_accuracy": mean[test, sf],
             "estimated_user_accuracy": user_mean[sf],
-            "truth": user_accuracy >= test_accuracy - margin,
+            # 0.7 >= 0.8 - 0.1 but for rounding; accuracies differ by 1e-12 or not at all.
+            "truth": user_accuracy - test_accuracy >= -margin - 1e-12,
         }
     )
 
@@ -294,9 +316,16 @@ def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> Decision
         NaN where a metric is not defined: the areas if the truth is the same
         throughout, the false positive rate if everything is suitable.
     """
-    p = np.asarray(p_values, dtype=float)
-    if p.ndim != 1 or len(p) == 0 or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"p_values must be numbers in [0, 1] of shape (n,), got shape {p.shape}")
+    p = as_array("p_values", p_values)
+    if p.ndim != 1 or len(p) == 0 or p.dtype.kind not in "fiu":
+        raise ValueError(
+            "p_values must be numbers of shape (n,), n at least 1, got "
+            f"{p.dtype} of shape {p.shape}"
+        )
+    p = p.astype(float)
+    outside = ~((p >= 0) & (p <= 1))
+    if outside.any():
+        raise ValueError(f"p_values must be in [0, 1], got {p[outside][0]}")
     truth = as_correct("truth", truth, len(p))
     suitable = p <= as_number("alpha", alpha, 0, 1)
     both = truth.any() and not truth.all()
@@ -327,13 +356,16 @@ def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05)
         A row per group, in order of appearance: ``by``, the metrics, and the number of
         ``experiments``, ``suitable`` ones and ``unsuitable`` ones by ground truth.
     """
+    if isinstance(by, str):
+        raise ValueError(f"by must be a sequence of column names, got {by!r}")
     rows = []
-    for key, group in results.groupby(list(by), sort=False):
+    for key, group in results.groupby(list(by), sort=False, dropna=False):
         metrics = asdict(decision_metrics(group["p_value"], group["truth"], alpha))
+        suitable = int(group["truth"].sum())
         counts = {
             "experiments": len(group),
-            "suitable": int(group["truth"].sum()),
-            "unsuitable": int((~group["truth"]).sum()),
+            "suitable": suitable,
+            "unsuitable": len(group) - suitable,
         }
         rows.append(dict(zip(by, key, strict=True)) | metrics | counts)
     return pd.DataFrame(rows)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from lib.suitability.checks import as_correct, as_matrix, as_number
+from lib.suitability.checks import as_array, as_correct, as_matrix, as_number
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.noninferiority import non_inferiority_test
 
@@ -83,8 +83,12 @@ class SuitabilityFilter:
     def __init__(self, margin: float = 0.0, alpha: float = 0.05, estimator: Any = None) -> None:
         self.margin = as_number("margin", margin, -1, 1)
         self.alpha = as_number("alpha", alpha, 0, 1)
-        if estimator is not None and not hasattr(estimator, "predict_proba"):
-            raise ValueError(f"estimator must have predict_proba, got {estimator!r}")
+        if estimator is not None and (
+            isinstance(estimator, type) or not hasattr(estimator, "predict_proba")
+        ):
+            raise ValueError(
+                f"estimator must have predict_proba and be no class, got {estimator!r}"
+            )
         self.estimator = estimator
         self._fitted: Any = None
         self._columns: list[str] | int = 0
@@ -97,7 +101,8 @@ class SuitabilityFilter:
         signals : DataFrame or array_like, shape (n, n_signals)
             Signals of the predictions.
         correct : array_like of bool, shape (n,)
-            Whether each was correct; both kinds must occur.
+            Whether each was correct; both kinds must occur, five times each for the
+            default estimator.
 
         Returns
         -------
@@ -114,6 +119,9 @@ class SuitabilityFilter:
         if y.all() or not y.any():
             only = "correct" if y.all() else "wrong"
             raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
+        if isinstance(signals, pd.DataFrame) and not signals.columns.is_unique:
+            twice = list(signals.columns[signals.columns.duplicated()].unique())
+            raise ValueError(f"signals must have distinct column names, got {twice} more than once")
         model = CorrectnessEstimator() if self.estimator is None else clone(self.estimator)
         self._fitted = model.fit(x, y)
         self._columns = list(signals.columns) if isinstance(signals, pd.DataFrame) else x.shape[1]
@@ -183,13 +191,15 @@ class SuitabilityFilter:
         if isinstance(signals, pd.DataFrame) and isinstance(columns, list):
             missing = [c for c in columns if c not in signals.columns]
             extra = [c for c in signals.columns if c not in columns]
-            if missing or extra:
+            if missing or extra or not signals.columns.is_unique:
                 raise ValueError(
-                    f"{name} must have the columns of the fit; missing {missing}, unknown {extra}"
+                    f"{name} must have the columns of the fit, each once; missing {missing}, "
+                    f"unknown {extra}, repeated "
+                    f"{list(signals.columns[signals.columns.duplicated()].unique())}"
                 )
             return signals[columns]
         expected = len(columns) if isinstance(columns, list) else columns
-        shape = np.shape(signals)
+        shape = as_array(name, signals).shape
         if len(shape) == 2 and shape[1] != expected:
             raise ValueError(f"{name} must have {expected} columns, as at fit, got {shape[1]}")
         return signals

@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from lib.suitability.checks import as_number
+from lib.suitability.checks import as_array, as_number
 
 __all__ = ["NonInferiority", "non_inferiority_test", "welch_non_inferiority"]
+
+# Relative; sums over many rows may err by that much.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,34 @@ def welch_non_inferiority(
     Returns
     -------
     statistic, p_value, dof : ndarrays
-        Of the arguments' common broadcast shape. Where both variances are zero nothing
-        is left to chance: the statistic is infinite with p-value 0 or 1 by the sign of
-        ``mean_test - mean_user - margin``, or 0 with p-value 0.5 where that is zero; the
-        degrees of freedom are then NaN.
+        Of the arguments' common broadcast shape. Where both variances are zero, but for
+        rounding, nothing is left to chance: the statistic is infinite with p-value 0 or
+        1 by the sign of ``mean_test - mean_user - margin``, or 0 with p-value 0.5 where
+        that is zero; the degrees of freedom are then NaN.
+
+    Raises
+    ------
+    ValueError
+        If a variance is negative or a size is below 2.
 
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Welch 1947.
     """
-    a, b = np.asarray(variance_test, float) / n_test, np.asarray(variance_user, float) / n_user
-    drop = np.asarray(mean_test, float) - (np.asarray(mean_user, float) + margin)
+    for name, value, low in (
+        ("variance_test", variance_test, 0),
+        ("n_test", n_test, 2),
+        ("variance_user", variance_user, 0),
+        ("n_user", n_user, 2),
+    ):
+        if not (np.asarray(value) >= low).all():
+            raise ValueError(f"{name} must be at least {low}, got {np.min(value)}")
+    mean_test, mean_user = np.asarray(mean_test, float), np.asarray(mean_user, float)
+    a = _above_rounding(np.asarray(variance_test, float), mean_test) / n_test
+    b = _above_rounding(np.asarray(variance_user, float), mean_user) / n_user
+    drop = mean_test - (mean_user + margin)
+    rounding = _ROUNDING * (np.abs(mean_test) + np.abs(mean_user) + np.abs(margin))
+    drop = np.where((a + b == 0) & (np.abs(drop) <= rounding), 0.0, drop)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where((a + b == 0) & (drop == 0), 0.0, drop / np.sqrt(a + b))
         # In shares of the variance, so that tiny variances do not underflow when squared.
@@ -77,6 +97,11 @@ def welch_non_inferiority(
         p_value = np.where(a + b == 0, certain, special.stdtr(dof, statistic))
     statistic, p_value, dof = np.broadcast_arrays(statistic, p_value, dof)
     return statistic, p_value, dof
+
+
+def _above_rounding(variance: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Variance, or zero where it comes from the rounding of the mean of equal numbers."""
+    return np.where(variance <= (_ROUNDING * mean) ** 2, 0.0, variance)
 
 
 def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferiority:
@@ -102,7 +127,7 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
     """
     samples = []
     for name, values in (("test", test), ("user", user)):
-        array = np.asarray(values)
+        array = as_array(name, values)
         if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "fiu":
             raise ValueError(
                 f"{name} must be real numbers of shape (n,), n at least 2, got {array.dtype} of "

@@ -27,6 +27,7 @@ SIGNAL_NAMES = (
 )
 
 _EPSILON = 1e-10  # epsilon_0 of the paper's formulas: keeps logarithms and ratios finite
+_LARGEST = 1e150  # beyond, the variance of the logits overflows
 
 
 def signals(logits: Any) -> pd.DataFrame:
@@ -52,7 +53,7 @@ def signals(logits: Any) -> pd.DataFrame:
     Parameters
     ----------
     logits : array_like, shape (n, k)
-        Real and finite, k >= 2. Computed in double precision whatever the input.
+        Real, at most 1e150 in size, k >= 2. Computed in double precision whatever the input.
 
     Returns
     -------
@@ -77,6 +78,8 @@ def signals(logits: Any) -> pd.DataFrame:
     k = z.shape[1]
     if k < 2:
         raise ValueError(f"logits must have at least 2 columns, one per class, got {k}")
+    if (largest_z := np.abs(z).max()) > _LARGEST:
+        raise ValueError(f"logits must be at most {_LARGEST:g} in size, got {largest_z:g}")
     normaliser = logsumexp(z, axis=1, keepdims=True)
     log_p = z - normaliser
     p = np.exp(log_p)

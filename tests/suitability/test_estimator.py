@@ -6,7 +6,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lib.suitability import CorrectnessEstimator
+from lib.suitability import CorrectnessEstimator, estimator
 
 
 def reference(**options):
@@ -77,18 +77,70 @@ def test_large_sample_and_smallest_possible_one():
 )
 def test_hard_problems_converge_to_probabilities(x, correct):
     """The optimum, by its definition: no scikit-learn solver converges on all of these."""
-    estimator = CorrectnessEstimator().fit(x, correct)
-    estimate = estimator.predict(x)
+    model = CorrectnessEstimator().fit(x, correct)
+    estimate = model.predict(x)
     assert ((estimate > 0) & (estimate < 1)).all()
     # Platt's first-order condition on each held-out fifth: residuals sum to zero.
     for k, (_, rows) in enumerate(StratifiedKFold(5).split(x, correct)):
         positive = correct[rows].sum()
         negative = len(rows) - positive
         high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
-        eta = (x[rows] - estimator.center) @ estimator.weights[:, k] + estimator.bias[k]
+        eta = (x[rows] - model.center) @ model.weights[:, k] + model.bias[k]
         fitted = 1 / (1 + np.exp(-eta))
         residual = fitted - np.where(correct[rows], high, low)
         assert abs(residual.sum()) < 1e-9 * len(rows)
+
+
+def test_platt_on_heavy_tails_reaches_its_optimum():
+    """An outlier in one fold leaves the decision values of the others equal but for 1e-8."""
+    for seed in range(150, 400):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(10, 60))
+        x = rng.standard_cauchy((n, 1)) ** (3 + 2 * (seed % 2))
+        correct = rng.permutation(np.arange(n) < rng.integers(5, n - 4))
+        estimate = CorrectnessEstimator().fit(x, correct).predict(x)
+        assert np.isfinite(estimate).all()
+        assert abs(estimate.mean() - correct.mean()) < 0.25
+
+
+def test_newton_survives_a_bad_start():
+    """The full step from here lands where the Hessian vanishes; half steps find the way back."""
+    theta = estimator._newton(
+        np.ones((10, 1)), np.full(10, 0.5), np.ones((1, 10)), np.zeros(1), np.array([[8.0]])
+    )
+    np.testing.assert_allclose(theta, 0.0, atol=1e-12)
+
+
+def test_order_of_rows_matters_through_the_split_alone():
+    """Reordering within a class reorders the split; moving the classes about does not."""
+    x, correct = sample("plain")
+    order = np.argsort(correct != correct[0], kind="stable")  # one class, then the other
+    a = CorrectnessEstimator().fit(x, correct).predict(x)
+    b = CorrectnessEstimator().fit(x[order], correct[order]).predict(x)
+    shuffled = np.random.default_rng(0).permutation(len(x))
+    c = CorrectnessEstimator().fit(x[shuffled], correct[shuffled]).predict(x)
+    np.testing.assert_allclose(c, a, atol=0.03)
+    assert np.abs(c - a).max() > 1e-6
+    d = CorrectnessEstimator().fit(x, correct).predict(x[shuffled])
+    np.testing.assert_allclose(d, a[shuffled], rtol=1e-12)
+    np.testing.assert_allclose(b, a, atol=1e-9)
+
+
+@pytest.mark.parametrize("rare", [5, 30])
+def test_equals_scikit_learn_with_few_wrong_ones(rare):
+    rng = np.random.default_rng(rare)
+    x, correct = rng.normal(size=(505, 12)), np.arange(505) >= rare
+    ours = CorrectnessEstimator().fit(x, correct).predict(x)
+    tight = reference(solver="newton-cholesky", tol=1e-12, max_iter=10_000).fit(x, correct)
+    np.testing.assert_allclose(ours, tight.predict_proba(x)[:, 1], atol=1e-6)
+
+
+def test_single_precision_numbers_and_frames_are_the_same_as_floats():
+    x, correct = sample("plain")
+    x = np.round(x, 2).astype(np.float32)
+    a = CorrectnessEstimator().fit(x, correct).predict(x)
+    b = CorrectnessEstimator().fit(x.astype(float), correct.astype(int)).predict(x.tolist())
+    np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def test_units_of_the_signals_do_not_matter():

@@ -5,6 +5,10 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from lib import data, suitability
 from lib.suitability import (
@@ -56,6 +60,43 @@ def test_pairs_equal_fitting_each_pair_separately(margin):
         assert row.test_accuracy == correct[partition[row.test_fold]].mean()
         assert row.user_accuracy == user_correct.mean()
         assert row.truth == (user_correct.mean() >= row.test_accuracy - margin)
+
+
+def test_truth_is_not_decided_by_rounding():
+    """0.8 - 0.1 is more than 0.7 in binary arithmetic."""
+    x, _ = source(200)
+    correct = np.tile([True] * 8 + [False] * 2, 20)
+    user_correct = np.arange(100) % 10 < 7
+    partition = np.split(np.arange(200), 2)
+    for margin, truth in ((0.1, True), (0.1 - 1e-6, False), (0.0, False)):
+        rows = evaluate_pairs(x, correct, partition, x[:100], user_correct, margin)
+        assert (rows["truth"] == truth).all()
+
+
+@pytest.mark.parametrize("size", [500, 3000])
+def test_signals_that_say_nothing_decide_nothing(size):
+    _, correct = source(3 * size)
+    x = np.full((3 * size, 2), 0.1)
+    partition = np.split(np.arange(3 * size), 3)
+    rows = evaluate_pairs(x, correct, partition, x[: size // 3], correct[: size // 3])
+    assert (rows["p_value"] == 0.5).all()
+
+
+def test_folds_and_user_data_never_overlap():
+    sizes = {"id_val": 97, "id_test": 110, "test": 50}
+    rng = np.random.default_rng(0)
+    folds = [
+        (split, rng.choice(sizes[split], 20, replace=False), str(i))
+        for i, split in enumerate(["id_val", "id_test", "test"] * 4)
+    ]
+    for task in make_tasks(sizes, folds, ("id_val", "id_test"), n_folds=15):
+        split, rows = task.user
+        flat = [(name, int(i)) for name, part in task.source for i in part]
+        assert len(set(flat)) == len(flat) == 207 - 20 * (split != "test")
+        assert not {(split, int(i)) for i in rows} & set(flat)
+        positions = np.concatenate(task.partition)
+        assert len(np.unique(positions)) == len(positions) == 15 * (len(flat) // 15)
+        assert positions.max() < len(flat)
 
 
 def test_tasks_follow_the_authors():
@@ -124,6 +165,14 @@ def test_areas_against_brute_force_with_ties_and_tiny_p():
     for _ in range(20):
         p = rng.choice([1e-300, 1e-20, 1e-17, 0.2, 0.5, 1.0], 25)
         truth = rng.random(25) < 0.5
+        # Average precision: thresholds from the smallest p, ties at one threshold together.
+        area, recall = 0.0, 0.0
+        for threshold in np.unique(p):
+            taken = p <= threshold
+            more = (truth & taken).sum() / truth.sum()
+            area += (more - recall) * truth[taken].mean()
+            recall = more
+        assert decision_metrics(p, truth).pr_auc == pytest.approx(area)
         wins = [(a < b) + 0.5 * (a == b) for a, b in itertools.product(p[truth], p[~truth])]
         assert decision_metrics(p, truth).roc_auc == pytest.approx(np.mean(wins))
 
@@ -150,6 +199,12 @@ def test_table_of_metrics():
     assert list(table["kind"]) == ["b", "a"]
     assert list(table["accuracy"]) == [1.0, 0.0]
     assert list(table["suitable"]) == [1, 1]
+    assert list(table["unsuitable"]) == [1, 1]
+    np.testing.assert_array_equal(table["fpr"], [0.0, 1.0])
+    # The truth as numbers, and a group without a name.
+    numbers = rows.assign(truth=rows["truth"].astype(int), kind=["b", "b", None, None])
+    again = metrics_table(numbers, ["kind", "seed"])
+    pd.testing.assert_frame_equal(again.drop(columns="kind"), table.drop(columns="kind"))
     assert list(table["experiments"]) == [2, 2]
 
 
@@ -239,6 +294,43 @@ def test_buckets_of_accuracy_difference():
             lambda: evaluate_pairs(*source(), [np.arange(9), np.arange(8)], *source(10)),
             "folds of one length",
         ),
+        (
+            lambda: evaluate_pairs(*source(), [np.arange(900)], *source(10)),
+            "partition must have at least 2 folds.*got 1 folds",
+        ),
+        (lambda: evaluate_pairs(*source(), [], *source(10)), "got 0 folds"),
+        (
+            lambda: evaluate_pairs(*source(), [np.arange(9)] * 2, *source(1)),
+            "user_signals must have at least 2 rows, got 1",
+        ),
+        (
+            lambda: evaluate_pairs(*source(), [np.arange(9)] * 2, np.ones((4, 2)), [1, 0, 1, 0]),
+            "user_signals must have 3 columns, as source_signals, got 2",
+        ),
+        (
+            lambda: make_tasks({"a": 10}, [("a", [10], "x")], ("a",), 2),
+            "rows of x must be.* 0 to 9",
+        ),
+        (
+            lambda: make_tasks({"a": 10}, [("a", [-1], "x")], ("a",), 2),
+            "rows of x must be integers",
+        ),
+        (
+            lambda: make_tasks({"a": 2}, [("a", [True, False], "x")], ("a",), 2),
+            "rows of x must be integers from 0 to 1.*got bool",
+        ),
+        (
+            lambda: make_tasks({"a": 10}, [("a", [], "x")], ("a",), 2),
+            "rows of x must be.*least one",
+        ),
+        (
+            lambda: make_tasks({"a": 10}, [("a", [1, 1], "x")], ("a",), 2),
+            "rows of x must be distin",
+        ),
+        (lambda: decision_metrics(["0.5"], [True]), "p_values must be numbers"),
+        (lambda: decision_metrics([True], [True]), "p_values must be numbers"),
+        (lambda: metrics_table(pd.DataFrame(), "kind"), "by must be a sequence.*'kind'"),
+        (lambda: share_suitable(pd.DataFrame(), width=0), "width must be"),
     ],
 )
 def test_bad_input(call, message):
@@ -281,6 +373,25 @@ def test_real_pairs_equal_fitting_each_pair_separately(dataset):
             for row in rows.sample(8, random_state=int(rng.integers(1000))).itertuples():
                 one = separately(x, correct, task.partition, user, 0.0, row.sf_fold, row.test_fold)
                 assert row.p_value == pytest.approx(one.p_value, abs=1e-9)
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.parametrize("dataset", data.DATASETS)
+def test_estimates_on_real_signals_are_those_of_scikit_learn(dataset):
+    study = suitability.wilds_study(dataset, 0)
+    task = study.tasks("OOD", 15, 32)[0]
+    x, correct, user, _ = study.data(task)
+    rows = task.partition[0]
+    ours = suitability.CorrectnessEstimator().fit(x[rows], correct[rows]).predict(user)
+    for options, tolerance in (
+        ({"solver": "newton-cholesky", "tol": 1e-12, "max_iter": 10_000}, 1e-7),
+        ({"max_iter": 1000}, 0.01),  # the paper's, which stops early
+    ):
+        base = LogisticRegression(**options)
+        theirs = make_pipeline(StandardScaler(), CalibratedClassifierCV(base, cv=5))
+        theirs.fit(x[rows], correct[rows])
+        np.testing.assert_allclose(ours, theirs.predict_proba(user)[:, 1], atol=tolerance)
 
 
 @needs_data

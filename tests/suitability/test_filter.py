@@ -120,6 +120,12 @@ def test_power_grows_with_the_user_data():
         ({"alpha": 0.0}, r"alpha must be a number in \(0, 1\), got 0.0"),
         ({"alpha": 1}, "alpha must be"),
         ({"alpha": True}, "alpha must be"),
+        ({"margin": -1}, "margin must be"),
+        ({"margin": False}, "margin must be"),
+        ({"margin": np.True_}, "margin must be"),
+        ({"alpha": np.nan}, "alpha must be"),
+        ({"alpha": "0.05"}, "alpha must be"),
+        ({"estimator": GradientBoostingClassifier}, "estimator must have predict_proba and be no"),
         ({"estimator": "logistic"}, "estimator must have predict_proba"),
     ],
 )
@@ -135,7 +141,13 @@ def test_bad_use():
     for value, word in ((True, "correct"), (False, "wrong")):
         with pytest.raises(ValueError, match=f"got only {word} ones"):
             SuitabilityFilter().fit(x, np.full(len(x), value))
+    with pytest.raises(ValueError, match=r"signals must have distinct.*\['energy'\]"):
+        SuitabilityFilter().fit(pd.concat([x, x[["energy"]]], axis=1), correct)
     fitted = SuitabilityFilter().fit(x, correct)
+    with pytest.raises(ValueError, match=r"user_signals must have.*repeated \['energy'\]"):
+        fitted.decide(x, pd.concat([x, x[["energy"]]], axis=1))
+    with pytest.raises(ValueError, match="user_signals must be rectangular"):
+        fitted.decide(x, [[1.0, 2.0], [3.0]])
     with pytest.raises(ValueError, match="user_signals must have at least 2 rows, got 1"):
         fitted.decide(x, x[:1])
     with pytest.raises(ValueError, match="test_signals must be real numbers"):

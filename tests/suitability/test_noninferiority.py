@@ -41,6 +41,45 @@ def test_without_any_variance(test, user, margin, p):
     assert not np.isnan(result.statistic)
 
 
+@pytest.mark.parametrize("value", [0.1, 0.3, 1 / 3, 0.7])
+@pytest.mark.parametrize(("n", "m"), [(10, 7), (3, 1000), (99_999, 6)])
+def test_equal_numbers_have_no_variance_whatever_their_mean_is_rounded_to(value, n, m):
+    """The mean of ten times 0.1 is not 0.1: that is no evidence of anything."""
+    test = np.full(n, value)
+    assert non_inferiority_test(test, np.full(m, value)).p_value == 0.5
+    assert non_inferiority_test(test, np.full(m, value - 0.05), 0.05).p_value == 0.5
+    assert non_inferiority_test(test, np.full(m, value + 1e-6)).p_value == 0.0
+    assert non_inferiority_test(test, np.full(m, value - 1e-6)).p_value == 1.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_equals_scipy_on_random_cases(seed):
+    rng = np.random.default_rng(seed)
+    n, m = (int(v) for v in 10 ** rng.uniform(0.4, 4, 2))
+    test = rng.normal(0.7, 10 ** rng.uniform(-6, 2), n)
+    user = rng.normal(0.7, 10 ** rng.uniform(-6, 2), m)
+    margin = rng.uniform(-0.1, 0.1)
+    ours = non_inferiority_test(test, user, margin)
+    theirs = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
+    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-9, abs=1e-12)
+    assert ours.dof == pytest.approx(theirs.df, rel=1e-8)
+    assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("moments", "message"),
+    [
+        ((0.5, -0.1, 10, 0.5, 0.1, 10), "variance_test must be at least 0, got -0.1"),
+        ((0.5, 0.1, 10, 0.5, np.nan, 10), "variance_user must be at least 0, got nan"),
+        ((0.5, 0.1, [10, 1], 0.5, 0.1, 10), "n_test must be at least 2, got 1"),
+        ((0.5, 0.1, 10, 0.5, 0.1, 0), "n_user must be at least 2, got 0"),
+    ],
+)
+def test_bad_moments(moments, message):
+    with pytest.raises(ValueError, match=message):
+        welch_non_inferiority(*moments)
+
+
 def test_variance_on_one_side_only():
     user = np.array([0.4, 0.5, 0.7])
     ours = non_inferiority_test([0.5, 0.5], user)
@@ -100,6 +139,8 @@ def test_size_of_the_test(n, m, sd_test, sd_user, alpha):
         ([0.5, np.nan], [0.5, 0.6], 0, "test must be finite, got nan"),
         (["a", "b"], [0.5, 0.6], 0, "test must be real numbers"),
         ([True, False], [0.5, 0.6], 0, "test must be real numbers"),
+        ([0.5, [0.6]], [0.5, 0.6], 0, "test must be rectangular"),
+        ([0.5, 0.6], [0.5, -np.inf], 0, "user must be finite, got -inf"),
         ([0.5, 0.6], [0.5, 0.6], 1, r"margin must be a number in \(-1, 1\), got 1"),
         ([0.5, 0.6], [0.5, 0.6], np.nan, "margin must be"),
         ([0.5, 0.6], [0.5, 0.6], "0", "margin must be"),
