@@ -1,11 +1,19 @@
 """Suitability filters: decide whether a model may be used on unlabelled data.
 
 Implements Pouget et al., Suitability Filter, ICML 2025 (arXiv 2505.22356). From logits
-to a decision::
+to a decision:
 
-    table = signals(logits)
-    filter = SuitabilityFilter(margin=0.02).fit(table_sf, correct_sf)
-    print(filter.decide(table_test, table_user))
+>>> import numpy as np
+>>> from lib.suitability import SuitabilityFilter, signals
+>>> rng = np.random.default_rng(0)
+>>> labels = rng.integers(3, size=900)
+>>> logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(900, 3))
+>>> correct = logits.argmax(axis=1) == labels
+>>> table = signals(logits)
+>>> suitability_filter = SuitabilityFilter(margin=0.05).fit(table[:300], correct[:300])
+>>> decision = suitability_filter.decide(table[300:600], table[600:])
+>>> print(str(decision).split(":")[0])
+SUITABLE
 
 :mod:`lib.suitability.experiment` runs the paper's evaluation on many folds at once.
 """

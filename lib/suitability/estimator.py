@@ -124,7 +124,16 @@ class CorrectnessEstimator:
         -------
         ndarray, shape (n,)
             In (0, 1).
+
+        Raises
+        ------
+        ValueError
+            On input that is not as above.
+        RuntimeError
+            Before :meth:`fit`.
         """
+        if not hasattr(self, "weights"):
+            raise RuntimeError("the estimator must be fitted before it can predict")
         x = as_matrix("signals", signals)
         if x.shape[1] != len(self.weights):
             raise ValueError(

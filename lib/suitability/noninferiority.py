@@ -66,7 +66,8 @@ def welch_non_inferiority(
     Raises
     ------
     ValueError
-        If a variance is negative or a size is below 2.
+        If a variance is negative or a size is below 2, or one of them, a mean or the
+        margin is not finite.
 
     References
     ----------
@@ -80,6 +81,17 @@ def welch_non_inferiority(
     ):
         if not (np.asarray(value) >= low).all():
             raise ValueError(f"{name} must be at least {low}, got {np.min(value)}")
+    for name, value in (
+        ("mean_test", mean_test),
+        ("variance_test", variance_test),
+        ("n_test", n_test),
+        ("mean_user", mean_user),
+        ("variance_user", variance_user),
+        ("n_user", n_user),
+        ("margin", margin),
+    ):
+        if not (finite := np.isfinite(value)).all():
+            raise ValueError(f"{name} must be finite, got {np.asarray(value)[~finite][0]}")
     mean_test, mean_user = np.asarray(mean_test, float), np.asarray(mean_user, float)
     a = _above_rounding(np.asarray(variance_test, float), mean_test) / n_test
     b = _above_rounding(np.asarray(variance_user, float), mean_user) / n_user
