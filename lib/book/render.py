@@ -251,7 +251,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
     machines = pd.DataFrame([{"chapter": n, **done.hardware} for n, done in executed.items()])
     data = pd.DataFrame(
         [
-            (name, file, "absent" if digest == "absent" else "used", digest[:12])
+            (name, file, "absent" if digest == "absent" else "present", digest[:12])
             for name, done in executed.items()
             for file, digest in done.data.items()
         ],
@@ -259,7 +259,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
     )
     head = "".join(
         f"<th scope='col'>{name}</th>"
-        for name in ("chapter", "profile", "run time", "executed", "data files found")
+        for name in ("chapter", "profile", "run time", "executed", "data files present")
     )
     return (
         "<h2 id='chapters'>Chapters</h2><div class='companion-scroll' role='region' tabindex='0' "

@@ -37,6 +37,7 @@ DATASETS = ("fmow", "rxrx1")
 MODELS = (("ERM", 0), ("ERM", 1), ("ERM", 2), ("IRM", 0), ("groupDRO", 0))
 """The (algorithm, seed) pairs published for each data set."""
 
+#: The twelve signals, in the order of the authors' published tables.
 SIGNAL_NAMES = (
     "conf_max",
     "conf_std",
