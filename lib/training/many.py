@@ -1,0 +1,451 @@
+"""Hundreds of small models at once.
+
+Each model has its own Poisson samples, its own noise and its own data; no number of one model ever
+enters another's training, and a model's result does not depend on which others it is trained with.
+Two engines do the work, by the mechanism and with the random numbers of
+:func:`lib.training.train`:
+
+``"kernel"``
+    Linear models and perceptrons on a CPU: compiled code (:mod:`lib.training.kernels`) trains one
+    model per thread from start to end, all its state in the processor's cache.
+``"vmap"``
+    Any architecture, in lockstep by ``torch.func``, for accelerators.  On a CPU batching does not
+    pay for convolutions.
+
+What neither takes (dropout, objectives other than cross-entropy, augmentation) is trained one after
+the other by :func:`lib.training.train`.
+"""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.func import functional_call, grad, vmap
+
+from lib.runs import progress
+from lib.training import kernels
+from lib.training.checks import require_choice, require_int
+from lib.training.config import Plan, TrainingConfig, TrainingData, plan
+from lib.training.models import build_model, check_private
+from lib.training.objectives import CrossEntropy
+from lib.training.randomness import PoissonSampler, Streams
+from lib.training.single import (
+    TrainingDiverged,
+    TrainingResult,
+    autocast,
+    check_evaluation,
+    check_match,
+    device_noise,
+    settings,
+    spent,
+    summarise,
+    train,
+)
+
+__all__ = ["engine_for", "train_many"]
+
+_BLOCK = 1 << 16  # noise numbers drawn at a time, so that they are still in cache when used
+_GRADIENT_BYTES = 1 << 30  # bound on stored per-example gradients of the "vmap" engine
+
+
+def train_many(
+    configs: Sequence[TrainingConfig],
+    data: TrainingData | Sequence[TrainingData],
+    evaluation: npt.ArrayLike,
+    *,
+    engine: str = "auto",
+    threads: int | None = None,
+    same_randomness: str = "refuse",
+    show_progress: bool = False,
+) -> list[TrainingResult]:
+    """Train many models.
+
+    Parameters
+    ----------
+    configs : sequence of TrainingConfig
+        One a model: they may differ in everything.
+    data : TrainingData or sequence of TrainingData
+        One for all models, or one a model (subsets and changed labels of the same inputs share
+        memory: see :meth:`TrainingData.subset`).
+    evaluation : array_like of float, shape (n_evaluation, ...)
+        Points that all models are evaluated on.
+    engine : {"auto", "kernel", "vmap", "single"}
+        ``"auto"`` takes the kernel where it can, ``"vmap"`` on accelerators, else ``"single"``.
+    threads : int, optional
+        Threads of the kernel engine; the cores at hand by default.
+    same_randomness : {"refuse", "allow"}
+        Configurations that are equal, seed included, draw the same samples and the same noise.  On
+        different data their results are then dependent, which spoils an audit: refused unless
+        allowed.
+    show_progress : bool
+        Show a bar in the terminal.
+
+    Returns
+    -------
+    list of TrainingResult
+        In the order of `configs`.
+
+    Raises
+    ------
+    ValueError
+        On bad input, before any work.
+    TrainingDiverged
+        If a model's parameters are not finite at a checkpoint.
+
+    Notes
+    -----
+    Samples shared between models would be faster still, but make trials of an audit dependent;
+    there is no such mode here.
+    """
+    configs = list(configs)
+    sets = [data] * len(configs) if isinstance(data, TrainingData) else list(data)
+    if not configs or len(sets) != len(configs):
+        raise ValueError(
+            f"data must be one TrainingData or one per configuration ({len(configs)}, at least 1),"
+            f" got {len(sets)}"
+        )
+    require_choice("engine", engine, ("auto", "kernel", "vmap", "single"))
+    require_choice("same_randomness", same_randomness, ("refuse", "allow"))
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    require_int("threads", threads, at_least=1)
+    if same_randomness == "refuse" and len(set(configs)) < len(configs):
+        repeated = next(c for i, c in enumerate(configs) if c in configs[:i])
+        raise ValueError(
+            f"configs must differ, at least in their seed (seed {repeated.seed} comes twice): equal"
+            " ones draw the same samples and noise; same_randomness='allow' permits it"
+        )
+    engines = [engine_for(config) if engine == "auto" else engine for config in configs]
+    plans = []
+    for config, each, chosen in zip(configs, sets, engines, strict=True):
+        points = check_evaluation(evaluation, each)
+        check_match(config, each)
+        if reason := _unsuited(config, chosen):
+            raise ValueError(f"engine must suit every configuration: {chosen!r} cannot {reason}")
+        plans.append(plan(config, len(each)))
+
+    results: list[TrainingResult | None] = [None] * len(configs)
+    work = list(zip(configs, sets, plans, strict=True))
+
+    def chosen(name: str) -> list[int]:
+        return [i for i, each in enumerate(engines) if each == name]
+
+    if rows := chosen("kernel"):
+        _by_kernel(work, rows, results, points, threads, show_progress)
+    if rows := chosen("vmap"):
+        _by_vmap(work, rows, results, points)
+    for i in progress(chosen("single"), "models") if show_progress else chosen("single"):
+        results[i] = train(configs[i], sets[i], points)
+    return results
+
+
+def engine_for(config: TrainingConfig) -> str:
+    """The engine that ``"auto"`` chooses for a configuration."""
+    if not _unsuited(config, "kernel"):
+        return "kernel"
+    on_accelerator = torch.device(config.device).type != "cpu"
+    return "vmap" if on_accelerator and not _unsuited(config, "vmap") else "single"
+
+
+def _unsuited(config: TrainingConfig, engine: str) -> str | None:
+    """Why an engine cannot train a configuration, or None."""
+    if engine == "single":
+        return None
+    if type(config.objective) is not CrossEntropy:
+        return f"train with {type(config.objective).__name__}"
+    if config.model.dropout:
+        return "train with dropout"
+    if config.augmentation is not None:
+        return "augment"
+    if engine == "kernel":
+        if config.model.name not in ("linear", "mlp"):
+            return f"train a {config.model.name!r}"
+        if config.model.name == "mlp" and config.model.activation not in kernels.ACTIVATIONS:
+            return f"train with the activation {config.model.activation!r}"
+        if torch.device(config.device).type != "cpu" or config.precision != "float32":
+            return f"use device {config.device!r} with precision {config.precision!r}"
+        if config.noise_source != "host":
+            return "draw noise on the device"
+    return None
+
+
+def _initial(config: TrainingConfig) -> np.ndarray:
+    model = build_model(config.model, Streams(config.seed).model)
+    with torch.no_grad():
+        return torch.nn.utils.parameters_to_vector(model.parameters()).numpy().copy()
+
+
+# ----------------------------------------------------------------------------------------- kernel
+
+
+def _by_kernel(work, rows, results, points, threads, show_progress) -> None:
+    flat = points.reshape(len(points), -1)
+    shared: dict[int, tuple] = {}
+    initial = {i: _initial(work[i][0]) for i in rows}  # PyTorch's generator is not for threads
+    for i in rows:
+        data = work[i][1]
+        if id(data.targets) not in shared:
+            shared[id(data.targets)] = _targets(data)
+    lock = threading.Lock()
+    stop = threading.Event()
+
+    def one(i: int) -> int:
+        if not stop.is_set():
+            config, data, mechanism = work[i]
+            labels, soft = shared[id(data.targets)]
+            x = data.inputs.reshape(len(data.inputs), -1)
+            try:
+                result = _train_by_kernel(
+                    config, data, mechanism, x, labels, soft, flat, initial.pop(i)
+                )
+            except BaseException:
+                stop.set()
+                raise
+            with lock:
+                results[i] = result
+        return i
+
+    with ThreadPoolExecutor(threads) as pool:
+        done = pool.map(one, rows)
+        for _ in progress(done, "models", total=len(rows)) if show_progress else done:
+            pass
+
+
+def _targets(data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
+    if data.soft:
+        return np.zeros(0, np.int32), np.ascontiguousarray(data.targets, dtype=np.float32)
+    return data.targets.astype(np.int32), np.zeros((0, data.classes), np.float32)
+
+
+def _train_by_kernel(
+    config: TrainingConfig,
+    data: TrainingData,
+    mechanism: Plan,
+    x: np.ndarray,
+    labels: np.ndarray,
+    soft: np.ndarray,
+    points: np.ndarray,
+    params: np.ndarray,
+) -> TrainingResult:
+    started = time.perf_counter()
+    streams = Streams(config.seed)
+    sampler = PoissonSampler(streams, len(data), mechanism.sample_rate)
+    hidden = config.model.hidden if config.model.name == "mlp" else ()
+    sizes = np.array([x.shape[1], *hidden, data.classes], dtype=np.int64)
+    activation = kernels.ACTIVATIONS.get(config.model.activation, 0)
+    rates = config.learning_rates().astype(np.float32)
+    velocity = np.zeros_like(params)
+    clip = np.float32(config.clipping_norm if config.private else np.inf)
+    scale = np.float32(mechanism.noise_multiplier * config.clipping_norm if config.private else 0)
+    no_noise = np.zeros((0, len(params)), np.float32)
+    block = max(1, min(64, _BLOCK // len(params)))
+    step, kept = 0, []
+    for end in config.checkpoint_steps:
+        while step < end:
+            count = min(block, end - step)
+            positions, starts = sampler.draw(count)
+            noise = no_noise
+            if scale > 0:
+                noise = streams.noise.standard_normal((count, len(params)), dtype=np.float32)
+            kernels.run_steps(
+                x,
+                labels,
+                soft,
+                data.rows[positions],
+                starts,
+                params,
+                velocity,
+                noise,
+                scale,
+                clip,
+                rates[step : step + count],
+                np.float32(config.batch_size),
+                np.float32(config.momentum),
+                np.float32(config.weight_decay),
+                np.float32(config.objective.entropy),
+                sizes,
+                activation,
+            )
+            step += count
+        logits = np.empty((len(points), data.classes), np.float32)
+        kernels.predict(points, params, sizes, activation, logits)
+        _check_finite(params, config, step)
+        kept.append(params.copy() if config.keep == "weights" else summarise(logits, config.keep))
+    return TrainingResult(
+        config=config,
+        plan=mechanism,
+        ledger=spent(config, mechanism, config.steps),
+        logits=logits,
+        checkpoints=np.stack(kept),
+        parameters=params,
+        seconds=time.perf_counter() - started,
+        engine="kernel",
+    )
+
+
+def _check_finite(params: np.ndarray, config: TrainingConfig, step: int) -> None:
+    if not np.isfinite(params).all():
+        raise TrainingDiverged(
+            f"parameters are not finite after step {step} with learning_rate ="
+            f" {config.learning_rate!r} (seed {config.seed})"
+        )
+
+
+# ------------------------------------------------------------------------------------------- vmap
+
+
+def _by_vmap(work, rows, results, points) -> None:
+    groups: dict[tuple, list[int]] = {}
+    for i in rows:
+        config, data, _ = work[i]
+        same = replace(
+            config,
+            epsilon=math.inf,
+            delta=None,
+            noise_multiplier=None,
+            clipping_norm=1.0,
+            releases=1,
+            accountant="rdp",
+            batch_size=1,
+            learning_rate=1.0,
+            momentum=0.0,
+            weight_decay=0.0,
+            seed=0,
+        )
+        groups.setdefault((same, id(data.inputs), data.soft), []).append(i)
+    for members in groups.values():
+        with settings(work[members[0]][0]):
+            _train_by_vmap(work, members, results, points)
+
+
+def _train_by_vmap(work, members, results, points) -> None:
+    started = time.perf_counter()
+    config = work[members[0]][0]
+    configs = [work[i][0] for i in members]
+    sets = [work[i][1] for i in members]
+    plans = [work[i][2] for i in members]
+    device = torch.device(config.device)
+    network = build_model(config.model, 0).to(device).eval()
+    if any(each.private for each in configs):
+        check_private(network)
+    shapes = {name: p.shape for name, p in network.named_parameters()}
+    params = torch.from_numpy(np.stack([_initial(each) for each in configs])).to(device)
+    velocity = torch.zeros_like(params)
+    streams = [Streams(each.seed) for each in configs]
+    samplers = [
+        PoissonSampler(s, len(d), p.sample_rate)
+        for s, d, p in zip(streams, sets, plans, strict=True)
+    ]
+    inputs = torch.from_numpy(np.asarray(sets[0].inputs).copy()).to(device)
+    targets = [torch.from_numpy(np.asarray(d.targets).copy()).to(device) for d in sets]
+    evaluation = torch.from_numpy(points).to(device)
+
+    def column(values) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=device)[:, None]
+
+    private = column([float(each.private) for each in configs])
+    clip = column([each.clipping_norm if each.private else math.inf for each in configs])
+    scale = column(
+        [
+            p.noise_multiplier * each.clipping_norm if each.private else 0.0
+            for each, p in zip(configs, plans, strict=True)
+        ]
+    )
+    batch = column([each.batch_size for each in configs])
+    momentum = column([each.momentum for each in configs])
+    decay = column([each.weight_decay for each in configs])
+    rates = torch.from_numpy(
+        np.stack([each.learning_rates() for each in configs]).astype(np.float32)
+    ).to(device)
+
+    def unflatten(vector: torch.Tensor) -> dict[str, torch.Tensor]:
+        pieces = vector.split([shape.numel() for shape in shapes.values()])
+        return {
+            name: piece.view(shape)
+            for (name, shape), piece in zip(shapes.items(), pieces, strict=True)
+        }
+
+    def loss(vector, example, target):
+        with autocast(config, device):
+            output = functional_call(network, unflatten(vector), (example[None],))
+        return config.objective.per_example(output.float(), target[None], None)[0]
+
+    gradients = vmap(vmap(grad(loss), in_dims=(None, 0, 0)), in_dims=(0, 0, 0))
+    forward = vmap(
+        lambda vector, x: functional_call(network, unflatten(vector), (x,)), in_dims=(0, None)
+    )
+    per_gradient = 4 * params.shape[1]
+    kept, ends = [], frozenset(config.checkpoint_steps)
+    for step in range(config.steps):
+        positions = [sampler.draw(1)[0] for sampler in samplers]
+        longest = max(1, max(len(p) for p in positions))
+        rows = np.zeros((len(members), longest), np.int64)
+        inside = np.zeros((len(members), longest), np.float32)
+        for m, (p, d) in enumerate(zip(positions, sets, strict=True)):
+            rows[m, : len(p)] = d.rows[p]
+            inside[m, : len(p)] = 1
+        index = torch.from_numpy(rows).to(device)
+        mask = torch.from_numpy(inside).to(device)
+        total = torch.zeros_like(params)
+        models = max(1, min(len(members), _GRADIENT_BYTES // (per_gradient * longest)))
+        examples = max(1, min(longest, _GRADIENT_BYTES // (per_gradient * models)))
+        for m in range(0, len(members), models):
+            group = slice(m, m + models)
+            for e in range(0, longest, examples):
+                part = index[group, e : e + examples]
+                wanted = torch.stack([t[r] for t, r in zip(targets[group], part, strict=True)])
+                each = gradients(params[group], inputs[part], wanted)
+                factor = clip[group] / (each.norm(dim=2) + 1e-6)
+                factor = factor.clamp(max=1.0) * mask[group, e : e + examples]
+                total[group] += torch.einsum("mb,mbp->mp", factor, each)
+        if bool(private.any()):
+            total += scale * torch.stack(
+                [
+                    _noise(each, s, step, params.shape[1], device)
+                    for each, s in zip(configs, streams, strict=True)
+                ]
+            )
+        update = total / batch + decay * params
+        velocity = momentum * velocity + update
+        params = params - rates[:, step : step + 1] * velocity
+        if step + 1 in ends:
+            with torch.no_grad():
+                logits = torch.cat(
+                    [forward(params[m : m + 1], evaluation) for m in range(len(members))]
+                )
+            logits = config.objective.logits(logits).float().cpu().numpy()
+            values = params.detach().cpu().numpy()
+            for vector, each in zip(values, configs, strict=True):
+                _check_finite(vector, each, step + 1)
+            kept.append(
+                values.copy() if config.keep == "weights" else summarise(logits, config.keep)
+            )
+    seconds = (time.perf_counter() - started) / len(members)
+    for m, i in enumerate(members):
+        results[i] = TrainingResult(
+            config=configs[m],
+            plan=plans[m],
+            ledger=spent(configs[m], plans[m], config.steps),
+            logits=logits[m],
+            checkpoints=np.stack([each[m] for each in kept]),
+            parameters=values[m].copy(),
+            seconds=seconds,
+            engine="vmap",
+        )
+
+
+def _noise(
+    config: TrainingConfig, streams: Streams, step: int, size: int, device: torch.device
+) -> torch.Tensor:
+    if not config.private:
+        return torch.zeros(size, device=device)
+    if config.noise_source == "device":
+        return device_noise(streams, step, size, device)
+    return torch.from_numpy(streams.noise.standard_normal(size, dtype=np.float32)).to(device)

@@ -1,0 +1,516 @@
+"""One model at a time: DP-SGD by Opacus, with Poisson samples and noise of our streams.
+
+Opacus computes per-example gradients and clips them; the samples and the standard normal numbers
+come from :mod:`lib.training.randomness`, so that :func:`lib.training.train_many` can be given the
+same and be compared step by step.
+"""
+
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from opacus.grad_sample.utils import wrap_model
+from opacus.optimizers import DPOptimizer
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from lib.data.transforms import augment
+from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
+from lib.training.accounting import PrivacyLedger, SampledGaussian
+from lib.training.checks import require_int
+from lib.training.config import Plan, TrainingConfig, TrainingData, plan
+from lib.training.models import build_model, check_private
+from lib.training.objectives import SelectiveNet, SelfAdaptiveTraining
+from lib.training.randomness import PoissonSampler, Streams
+
+__all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
+
+_EVALUATION_BATCH = 1024
+
+
+class TrainingDiverged(RuntimeError):
+    """Parameters became infinite or NaN."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingResult:
+    """What a training leaves behind.
+
+    Attributes
+    ----------
+    config : TrainingConfig
+        What was trained.
+    plan : Plan
+        Sampling rate, noise multiplier and delta.
+    ledger : PrivacyLedger
+        Privacy spent by this training alone.
+    logits : ndarray of float32, shape (n_evaluation, classes)
+        Of the final model.
+    checkpoints : ndarray, shape (t, n_evaluation), (t, n_evaluation, classes) or (t, p)
+        Of the intermediate models, the final one last: predicted labels, class probabilities or
+        parameters, as ``config.keep`` says.
+    parameters : ndarray of float32, shape (p,)
+        The final model's, flat, in PyTorch's order.
+    seconds : float
+        Duration; of the whole group divided by its size where many were trained together.
+    engine : str
+        ``"opacus"``, ``"autograd"`` (no privacy, hence no per-example gradients) or ``"kernel"``.
+    """
+
+    config: TrainingConfig
+    plan: Plan
+    ledger: PrivacyLedger
+    logits: npt.NDArray[np.float32]
+    checkpoints: npt.NDArray
+    parameters: npt.NDArray[np.float32]
+    seconds: float
+    engine: str
+
+    @property
+    def probabilities(self) -> npt.NDArray[np.float32]:
+        """Softmax of the logits."""
+        return softmax(self.logits)
+
+    @property
+    def epsilon(self) -> float:
+        """What this training alone spent at ``plan.delta``, by ``config.accountant``."""
+        return self.ledger.epsilon(self.plan.delta, self.config.accountant)
+
+    def accuracy(self, labels: npt.ArrayLike) -> float:
+        """Share of the evaluation points that the final model classifies correctly."""
+        labels = np.asarray(labels)
+        if labels.shape != (len(self.logits),):
+            raise ValueError(
+                f"labels must have one entry per evaluation point ({len(self.logits)}), got shape"
+                f" {labels.shape}"
+            )
+        return float(np.mean(self.logits.argmax(1) == labels))
+
+
+class _GivenNoise(DPOptimizer):
+    """Opacus' optimizer, told the standard normal numbers instead of drawing them."""
+
+    normals: torch.Tensor | None = None
+
+    def add_noise(self):
+        start = 0
+        for p in self.params:
+            p.grad = p.summed_grad.view_as(p)
+            if self.normals is not None:
+                scale = self.noise_multiplier * self.max_grad_norm
+                p.grad = p.grad + scale * self.normals[start : start + p.numel()].view_as(p)
+            start += p.numel()
+
+
+def train(
+    config: TrainingConfig,
+    data: TrainingData,
+    evaluation: npt.ArrayLike,
+    *,
+    checkpoint: Checkpoint | None = None,
+    save_every: int = 200,
+) -> TrainingResult:
+    """Train one model.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+        The training.
+    data : TrainingData
+        What it reads, and what the privacy guarantee is about.
+    evaluation : array_like of float, shape (n_evaluation, ...)
+        Points that the final and the intermediate models are evaluated on.
+    checkpoint : lib.runs.Checkpoint, optional
+        Where the state is saved, and resumed from if there is one: an interrupted training goes on
+        with the same random numbers to the same result and the same privacy spent.
+    save_every : int
+        Steps between two saves.
+
+    Returns
+    -------
+    TrainingResult
+
+    Raises
+    ------
+    ValueError
+        On bad input, before any work.
+    TrainingDiverged
+        If parameters are not finite at a checkpoint.
+    """
+    require_int("save_every", save_every, at_least=1)
+    evaluation = check_evaluation(evaluation, data)
+    check_match(config, data)
+    mechanism = plan(config, len(data))
+    started = time.perf_counter()
+    with settings(config):
+        trainer = _Trainer(config, data, evaluation, mechanism)
+        if checkpoint is not None:
+            trainer.resume(checkpoint)
+        while trainer.step < config.steps:
+            trainer.advance()
+            if checkpoint is not None and (
+                trainer.step % save_every == 0 and trainer.step < config.steps
+            ):
+                trainer.save(checkpoint)
+        logits = trainer.evaluate()
+    return TrainingResult(
+        config=config,
+        plan=mechanism,
+        ledger=spent(config, mechanism, config.steps),
+        logits=logits,
+        checkpoints=np.stack(trainer.kept),
+        parameters=trainer.parameters(),
+        seconds=time.perf_counter() - started,
+        engine="opacus" if config.private else "autograd",
+    )
+
+
+class _Trainer:
+    """The state of one training and how to advance it by a step."""
+
+    def __init__(self, config, data, evaluation, mechanism):
+        self.config, self.data, self.mechanism = config, data, mechanism
+        self.streams = Streams(config.seed)
+        self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
+        self.device = torch.device(config.device)
+        self.inputs = torch.from_numpy(np.asarray(data.inputs).copy()).to(self.device)
+        self.targets = torch.from_numpy(np.asarray(data.targets).copy()).to(self.device)
+        self.evaluation = torch.from_numpy(evaluation).to(self.device)
+        model = build_model(config.model, self.streams.model).to(self.device)
+        optimizer = torch.optim.SGD(
+            model.parameters(),
+            lr=config.learning_rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+        )
+        if config.private:
+            check_private(model)
+            self.model = wrap_model(
+                model, grad_sample_mode=config.grad_sample_mode, loss_reduction="mean"
+            )
+            self.optimizer = _GivenNoise(
+                optimizer,
+                noise_multiplier=mechanism.noise_multiplier,
+                max_grad_norm=config.clipping_norm,
+                expected_batch_size=config.batch_size,
+            )
+        else:
+            self.model, self.optimizer = model, optimizer
+        self.network = model
+        self.size = sum(p.numel() for p in model.parameters())
+        self.rates = config.learning_rates()
+        self.step = 0
+        self.kept: list[np.ndarray] = []
+        self.memory = None  # SAT's moving averages, one row per training example: never released
+        if isinstance(config.objective, SelfAdaptiveTraining):
+            self.memory = config.objective.initial_state(self.targets[data.rows.copy()])
+
+    def advance(self) -> None:
+        config, step = self.config, self.step
+        positions, _ = self.sampler.draw(1)
+        self.model.train()
+        self.optimizer.zero_grad()
+        for group in self.optimizer.param_groups:
+            group["lr"] = float(self.rates[step])
+        with _seeded(self.streams.step(step), self.device, config):
+            self._gradients(positions)
+        if config.private:
+            if config.noise_source == "device":
+                noise = device_noise(self.streams, step, self.size, self.device)
+            else:
+                noise = self.streams.noise.standard_normal(self.size, dtype=np.float32)
+                noise = torch.from_numpy(noise).to(self.device)
+            self.optimizer.normals = noise
+        self.optimizer.step()
+        self.step += 1
+        if self.step in self._checkpoint_steps:
+            self._keep()
+
+    @property
+    def _checkpoint_steps(self) -> frozenset[int]:
+        return frozenset(self.config.checkpoint_steps)
+
+    def _gradients(self, positions: np.ndarray) -> None:
+        config = self.config
+        chunks = self._chunks(positions)
+        constants = self._statistics(chunks) if isinstance(config.objective, SelectiveNet) else None
+        if not len(positions):
+            for p in self.network.parameters():
+                p.grad = torch.zeros_like(p)
+                if config.private:
+                    p.grad_sample = p.new_zeros((0, *p.shape))
+            return
+        copies = config.augmentation.multiplicity if config.augmentation else 1
+        for number, chunk in enumerate(chunks):
+            inputs, targets = self._examples(chunk)
+            if copies > 1:
+                targets = targets.repeat_interleave(copies, dim=0)
+            with autocast(config, self.device):
+                outputs = self.model(inputs)
+            outputs = outputs.float()
+            state = constants
+            if self.memory is not None:
+                state = config.objective.state(self.memory, chunk, self.step)
+                if copies > 1 and state is not None:
+                    state = state.repeat_interleave(copies, dim=0)
+            losses = config.objective.per_example(outputs, targets, state)
+            if config.private:
+                losses.mean().backward()  # Opacus undoes the mean
+                if copies > 1:
+                    for p in self.network.parameters():
+                        g = p.grad_sample
+                        p.grad_sample = g.view(len(chunk), copies, *p.shape).mean(dim=1)
+                if number < len(chunks) - 1:
+                    self.optimizer.signal_skip_step(do_skip=True)
+                    self.optimizer.step()
+                    self.optimizer.zero_grad()
+            else:
+                (losses.sum() / (copies * config.batch_size)).backward()
+            if self.memory is not None:
+                rows = outputs.detach().view(len(chunk), copies, -1).mean(dim=1)
+                config.objective.update(self.memory, chunk, rows, self.step)
+
+    def _chunks(self, positions: np.ndarray) -> list[torch.Tensor]:
+        largest = self.config.physical_batch or max(1, len(positions))
+        pieces = [positions[i : i + largest] for i in range(0, len(positions), largest)]
+        return [torch.from_numpy(piece).to(self.device) for piece in pieces]
+
+    def _examples(self, chunk: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = torch.as_tensor(self.data.rows[chunk.cpu().numpy()], device=self.device)
+        inputs, extra = self.inputs[rows], self.config.augmentation
+        if extra is not None:
+            if extra.multiplicity > 1:
+                inputs = inputs.repeat_interleave(extra.multiplicity, dim=0)
+            generator = torch.Generator(device=self.device)
+            generator.manual_seed(self.streams.step(self.step) ^ int(chunk[0]))
+            inputs = augment(inputs, generator, flip=extra.flip, crop_padding=extra.crop_padding)
+        return inputs, self.targets[rows]
+
+    def _statistics(self, chunks: list[torch.Tensor]) -> Any:
+        """SelectiveNet's batch statistics, released with noise where training is private."""
+        config = self.config
+        sums = torch.zeros(2, device=self.device)
+        with torch.no_grad():
+            for chunk in chunks:
+                inputs, targets = self._examples(chunk)
+                sums += config.objective.statistics(self.network(inputs), targets)
+        noise = config.objective.statistic_noise if config.private else 0.0
+        count = config.batch_size if config.private else max(1, sum(len(c) for c in chunks))
+        normals = torch.from_numpy(self.streams.statistics.standard_normal(2, dtype=np.float32))
+        return config.objective.noisy_constants(sums, count, noise, normals.to(self.device))
+
+    def _keep(self) -> None:
+        parameters = self.parameters()
+        if not np.isfinite(parameters).all():
+            raise TrainingDiverged(
+                f"parameters are not finite after step {self.step} with learning_rate ="
+                f" {self.config.learning_rate!r}"
+            )
+        if self.config.keep == "weights":
+            self.kept.append(parameters)
+        else:
+            self.kept.append(summarise(self.evaluate(), self.config.keep))
+
+    def evaluate(self) -> np.ndarray:
+        return evaluate(self.network, self.config, self.evaluation)
+
+    def parameters(self) -> np.ndarray:
+        with torch.no_grad():
+            return parameters_to_vector(self.network.parameters()).cpu().numpy().copy()
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
+        if self.kept:
+            arrays["kept"] = np.stack(self.kept)
+        if self.memory is not None:
+            arrays["memory"] = self.memory.cpu().numpy()
+        state = {
+            "training": identity(self.config, self.data),
+            "step": self.step,
+            "streams": {
+                name: generator_state(getattr(self.streams, name)) for name in Streams.names
+            },
+            "ledger": spent(self.config, self.mechanism, self.step).to_dict(),
+        }
+        checkpoint.save(arrays, state)
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        found = checkpoint.load()
+        if found is None:
+            return
+        arrays, state = found
+        if state.get("training") != identity(self.config, self.data):
+            warnings.warn(
+                "the checkpoint belongs to another training; starting from the beginning",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return
+        self.step = state["step"]
+        if PrivacyLedger.from_dict(state["ledger"]) != spent(
+            self.config, self.mechanism, self.step
+        ):
+            raise ValueError("the checkpoint's privacy ledger does not belong to this training")
+        for name, content in state["streams"].items():
+            setattr(self.streams, name, restore_generator(content))
+        with torch.no_grad():
+            vector = torch.from_numpy(arrays["parameters"]).to(self.device)
+            vector_to_parameters(vector, self.network.parameters())
+        self._restore_velocity(arrays["velocity"])
+        self.kept = list(arrays["kept"]) if "kept" in arrays else []
+        if self.memory is not None:
+            self.memory = torch.from_numpy(arrays["memory"]).to(self.device)
+
+    def _torch_optimizer(self) -> torch.optim.Optimizer:
+        return self.optimizer.original_optimizer if self.config.private else self.optimizer
+
+    def _velocity(self) -> np.ndarray:
+        state = self._torch_optimizer().state
+        parts = [
+            state[p].get("momentum_buffer") if p in state else None
+            for p in self.network.parameters()
+        ]
+        if any(part is None for part in parts):
+            return np.zeros(0, np.float32)
+        return torch.cat([part.reshape(-1) for part in parts]).cpu().numpy()
+
+    def _restore_velocity(self, velocity: np.ndarray) -> None:
+        if not len(velocity):
+            return
+        start, state = 0, self._torch_optimizer().state
+        for p in self.network.parameters():
+            part = torch.from_numpy(velocity[start : start + p.numel()].copy())
+            state[p]["momentum_buffer"] = part.view_as(p).to(self.device)
+            start += p.numel()
+
+
+def spent(config: TrainingConfig, mechanism: Plan, steps: int) -> PrivacyLedger:
+    """The ledger after some steps."""
+    return PrivacyLedger(
+        (SampledGaussian(mechanism.sample_rate, mechanism.effective_noise_multiplier, steps),)
+    )
+
+
+def device_noise(streams: Streams, step: int, size: int, device: torch.device) -> torch.Tensor:
+    """Standard normal numbers of one step, drawn on the device (for large models)."""
+    generator = torch.Generator(device=device)
+    generator.manual_seed(streams.step_noise(step))
+    return torch.randn(size, generator=generator, device=device)
+
+
+def identity(config: TrainingConfig, data: TrainingData) -> str:
+    """What a checkpoint must agree with."""
+    return f"{config!r} {data.fingerprint}"
+
+
+def evaluate(
+    network: torch.nn.Module, config: TrainingConfig, points: torch.Tensor
+) -> npt.NDArray[np.float32]:
+    """Logits of the underlying classifier, dropout off."""
+    network.eval()
+    with torch.no_grad(), autocast(config, points.device):
+        parts = [
+            config.objective.logits(network(part).float())
+            for part in points.split(_EVALUATION_BATCH)
+        ]
+    return torch.cat(parts).cpu().numpy()
+
+
+def module_of(result: TrainingResult) -> torch.nn.Module:
+    """The trained network, on the CPU, in evaluation mode."""
+    network = build_model(result.config.model, 0)
+    with torch.no_grad():
+        vector_to_parameters(torch.from_numpy(result.parameters.copy()), network.parameters())
+    return network.eval()
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Softmax over the last axis, in the precision of the logits."""
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+def summarise(logits: np.ndarray, keep: str) -> np.ndarray:
+    """What is kept of an intermediate model's logits."""
+    if keep == "probabilities":
+        return softmax(logits)
+    small = np.uint8 if logits.shape[-1] <= 256 else np.int32
+    return logits.argmax(axis=-1).astype(small)
+
+
+def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:
+    """Evaluation points as float32, or one clear error."""
+    evaluation = np.ascontiguousarray(evaluation, dtype=np.float32)
+    if evaluation.shape[1:] != data.inputs.shape[1:] or not len(evaluation):
+        raise ValueError(
+            f"evaluation must be of shape (n, {', '.join(map(str, data.inputs.shape[1:]))}) with n"
+            f" of at least 1, got {evaluation.shape}"
+        )
+    if not np.isfinite(evaluation).all():
+        raise ValueError("evaluation must be finite, got NaN or infinite values")
+    return evaluation if evaluation.flags.writeable else evaluation.copy()
+
+
+def check_match(config: TrainingConfig, data: TrainingData) -> None:
+    """Model and data fit together, or one clear error."""
+    spec = config.model
+    if tuple(spec.inputs) != data.inputs.shape[1:]:
+        raise ValueError(
+            f"model.inputs must be {data.inputs.shape[1:]}, the shape of one example, got"
+            f" {tuple(spec.inputs)}"
+        )
+    if spec.classes != data.classes:
+        raise ValueError(
+            f"model.classes must be {data.classes}, as in the data, got {spec.classes}"
+        )
+    if config.augmentation is not None and data.inputs.ndim != 4:
+        raise ValueError(
+            f"augmentation needs images of shape (n, channels, height, width), got"
+            f" {data.inputs.shape}"
+        )
+
+
+def autocast(config: TrainingConfig, device: torch.device):
+    """The precision of forward and backward passes."""
+    if config.precision != "bf16":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+@contextlib.contextmanager
+def _seeded(seed: int, device: torch.device, config: TrainingConfig) -> Iterator[None]:
+    """PyTorch's global generator drives dropout; set it for a step and put it back."""
+    if config.model.dropout == 0:
+        yield
+        return
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def settings(config: TrainingConfig) -> Iterator[None]:
+    """Process-wide switches of PyTorch, put back afterwards."""
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+    )
+    if config.deterministic and config.device.startswith("cuda"):
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # PyTorch asks for it
+    try:
+        torch.use_deterministic_algorithms(config.deterministic)
+        torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
+        with warnings.catch_warnings():
+            # Opacus hooks the first layer, whose input needs no gradient: nothing is wrong.
+            warnings.filterwarnings("ignore", "Full backward hook is firing")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        torch.set_float32_matmul_precision(before[1])

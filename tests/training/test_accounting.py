@@ -1,0 +1,164 @@
+"""The privacy accounting agrees with closed forms, with itself and with a second library."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from lib.training.accounting import (
+    PrivacyLedger,
+    SampledGaussian,
+    budget_table,
+    effective_noise_multiplier,
+    find_noise_multiplier,
+)
+
+
+def gaussian_epsilon(sigma, steps, delta):
+    """Exact epsilon of `steps` Gaussian mechanisms without subsampling (Balle and Wang 2018)."""
+    mu = math.sqrt(steps) / sigma
+
+    def excess(epsilon):
+        return (
+            norm.cdf(-epsilon / mu + mu / 2)
+            - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
+            - delta
+        )
+
+    return brentq(excess, 0, 200)
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(1.0, 1), (4.0, 10), (20.0, 400)])
+def test_full_batches_against_the_exact_gaussian_mechanism(sigma, steps):
+    ledger = PrivacyLedger((SampledGaussian(1.0, sigma, steps),))
+    exact = gaussian_epsilon(sigma, steps, 1e-5)
+    assert ledger.epsilon(1e-5, "pld") == pytest.approx(exact, rel=2e-3)
+    assert ledger.epsilon(1e-5, "prv") == pytest.approx(exact, rel=3e-2)
+    assert exact <= ledger.epsilon(1e-5, "pld") <= ledger.epsilon(1e-5, "rdp") <= 1.3 * exact + 0.1
+
+
+def hockey_stick_one_step(q, sigma, epsilon):
+    """Brute force: delta(epsilon) of one subsampled step, both directions, on a fine grid."""
+    x = np.linspace(-30 * sigma, 30 * sigma + 1, 2_000_001)
+    p0 = norm.pdf(x, 0, sigma)
+    p1 = (1 - q) * p0 + q * norm.pdf(x, 1, sigma)
+    step = x[1] - x[0]
+    remove = np.maximum(p1 - np.exp(epsilon) * p0, 0).sum() * step
+    add = np.maximum(p0 - np.exp(epsilon) * p1, 0).sum() * step
+    return max(remove, add)
+
+
+def test_one_subsampled_step_against_brute_force():
+    q, sigma, delta = 0.1, 0.8, 1e-4
+    exact = brentq(lambda e: hockey_stick_one_step(q, sigma, e) - delta, 0.01, 20)
+    ledger = PrivacyLedger((SampledGaussian(q, sigma, 1),))
+    assert ledger.epsilon(delta, "pld") == pytest.approx(exact, rel=1e-3)
+    assert ledger.epsilon(delta, "prv") == pytest.approx(exact, rel=3e-2)
+    assert ledger.epsilon(delta, "rdp") >= exact
+
+
+@pytest.mark.parametrize("epsilon", [7.0, 3.0, 1.0, 0.1])
+@pytest.mark.parametrize(("n", "batch", "steps"), [(1200, 128, 400), (60_000, 128, 5000)])
+def test_noise_found_keeps_the_budget_and_wastes_little(epsilon, n, batch, steps):
+    delta = 1 / n
+    sigma = find_noise_multiplier(epsilon, delta, batch / n, steps)
+    ledger = PrivacyLedger((SampledGaussian(batch / n, sigma, steps),))
+    assert 0.999 * epsilon < ledger.epsilon(delta) <= epsilon
+    assert ledger.epsilon(delta, "pld") <= epsilon
+    assert ledger.epsilon(delta, "prv") == pytest.approx(ledger.epsilon(delta, "pld"), rel=0.03)
+    less = PrivacyLedger((SampledGaussian(batch / n, 0.99 * sigma, steps),))
+    assert less.epsilon(delta) > epsilon
+
+
+@pytest.mark.parametrize("accountant", ["prv", "pld"])
+def test_noise_by_a_tighter_accountant(accountant):
+    arguments = (3.0, 1 / 1200, 128 / 1200, 400)
+    sigma = find_noise_multiplier(*arguments, accountant=accountant, tolerance=1e-2)
+    assert sigma < find_noise_multiplier(*arguments)
+    ledger = PrivacyLedger((SampledGaussian(128 / 1200, sigma, 400),))
+    assert 2.9 < ledger.epsilon(1 / 1200, accountant) <= 3.0
+
+
+def test_composition_is_the_sum_of_steps():
+    one = PrivacyLedger((SampledGaussian(0.1, 2.0, 100),))
+    five = one.compose(one, one, one, one)
+    together = PrivacyLedger((SampledGaussian(0.1, 2.0, 500),))
+    for accountant in ("rdp", "prv", "pld"):
+        assert five.epsilon(1e-4, accountant) == together.epsilon(1e-4, accountant)
+    assert five.epsilon(1e-4) < 5 * one.epsilon(1e-4)
+
+
+def test_composition_of_different_mechanisms_needs_no_order():
+    a, b = SampledGaussian(0.1, 2.0, 100), SampledGaussian(0.02, 1.0, 300)
+    for accountant in ("rdp", "prv", "pld"):
+        both = PrivacyLedger((a, b)).epsilon(1e-4, accountant)
+        assert both == PrivacyLedger((b, a)).epsilon(1e-4, accountant)
+        assert both > max(PrivacyLedger((m,)).epsilon(1e-4, accountant) for m in (a, b))
+
+
+def test_releases_share_the_budget():
+    sigma = find_noise_multiplier(3.0, 1e-4, 0.1, 100, releases=5)
+    assert sigma == find_noise_multiplier(3.0, 1e-4, 0.1, 500)
+
+
+def test_effective_multiplier_of_two_sums_from_one_sample():
+    """Two unit-sensitivity sums with noise 2 and 3 are one vector whose noise is whitened."""
+    effective = effective_noise_multiplier(2.0, 3.0)
+    shift = np.array([1 / 2.0, 1 / 3.0])  # the change in units of each sum's noise
+    assert effective == pytest.approx(1 / np.linalg.norm(shift))
+    assert effective_noise_multiplier(2.0, math.inf) == 2.0
+    assert effective_noise_multiplier(math.inf) == math.inf
+
+
+def test_special_ledgers():
+    assert PrivacyLedger().epsilon(1e-5) == 0
+    assert PrivacyLedger((SampledGaussian(0.1, 1.0, 0),)).epsilon(1e-5) == 0
+    assert PrivacyLedger((SampledGaussian(0.1, 0.0, 1),)).epsilon(1e-5) == math.inf
+    assert PrivacyLedger((SampledGaussian(0.1, 1.0, 1),)).epsilon(0.0) == math.inf
+    assert find_noise_multiplier(math.inf, 0.0, 0.1, 10) == 0
+
+
+def test_ledger_survives_json():
+    import json
+
+    ledger = PrivacyLedger((SampledGaussian(0.1, 1.3, 7), SampledGaussian(1.0, 0.0, 1)))
+    assert PrivacyLedger.from_dict(json.loads(json.dumps(ledger.to_dict()))) == ledger
+
+
+def test_budget_table_tells_which_rule_keeps_its_promise():
+    rows = {row["rule"]: row for row in budget_table([3.0], 1 / 1200, 128 / 1200, 200, 5)}
+    assert set(rows) == {"one model", "composed", "epsilon/sqrt(M)", "epsilon/M"}
+    for rule in ("one model", "composed", "epsilon/M"):
+        assert rows[rule]["rdp"] <= 3.0, rule
+        assert rows[rule]["pld"] <= 3.0, rule
+    assert rows["composed"]["member"] < 3.0
+    assert rows["epsilon/M"]["noise_multiplier"] > rows["composed"]["noise_multiplier"]
+    assert rows["composed"]["noise_multiplier"] > rows["one model"]["noise_multiplier"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be positive .*got 0.0"),
+        ({"epsilon": -1.0}, "epsilon must be positive .*got -1.0"),
+        ({"epsilon": math.nan}, "epsilon must be positive .*got nan"),
+        ({"epsilon": 1e-5}, "epsilon = 1e-05 cannot be reached .*100000"),
+        ({"delta": 0.0}, "delta must be positive for a finite epsilon"),
+        ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1.0"),
+        ({"delta": -1e-9}, r"delta must be in \[0, 1\)"),
+        ({"delta": math.nan}, r"delta must be in \[0, 1\)"),
+        ({"delta": True}, r"delta must be a number in \[0, 1\), got True"),
+        ({"sample_rate": 0.0}, "sample_rate must be a number above 0 and at most 1, got 0.0"),
+        ({"sample_rate": 1.1}, "sample_rate must be a number above 0 and at most 1, got 1.1"),
+        ({"steps": 0}, "steps must be a number at least 1, got 0"),
+        ({"steps": 2.0}, "steps must be an integer, got 2.0"),
+        ({"releases": 0}, "releases must be a number at least 1, got 0"),
+        ({"accountant": "gdp"}, "accountant must be one of .*got 'gdp'"),
+    ],
+)
+def test_bad_input(change, message):
+    arguments = {"epsilon": 1.0, "delta": 1e-5, "sample_rate": 0.1, "steps": 10} | change
+    with pytest.raises(ValueError, match=message):
+        find_noise_multiplier(**arguments)
