@@ -1,0 +1,46 @@
+"""The paper cost model of P1's panel."""
+
+import pytest
+
+from lib.training import cost
+
+
+def test_sample_steps_of_the_panel():
+    # 14 trainings x 4 budgets x 5 seeds x 200 epochs over all examples of four data sets
+    examples = 60_000 + 50_000 + 73_257 + 39_209
+    assert cost.sample_steps(cost.p1_panel()) == 14 * 4 * 5 * 200 * examples
+    assert cost.sample_steps(cost.p1_panel()) == pytest.approx(12.5e9, rel=0.01)
+
+
+def test_time_by_hand():
+    gpu = cost.Accelerator("a chip", 100, 1000)
+    plain = cost.seconds_per_example(gpu, 1e9, 10**7, private=False, compute_share=0.5)
+    assert plain == pytest.approx(3e9 / 50e12)
+    private = cost.seconds_per_example(
+        gpu, 1e9, 10**7, private=True, compute_share=0.5, bandwidth_share=0.5, passes=4
+    )
+    assert private - plain == pytest.approx(4 * 4e7 / 500e9)
+
+
+@pytest.mark.parametrize(
+    ("durations", "workers", "expected"),
+    [([3, 2, 2], 1, 7), ([3, 2, 2], 2, 4), ([3, 2, 2], 5, 3), ([], 2, 0), ([1] * 10, 3, 4)],
+)
+def test_makespan(durations, workers, expected):
+    assert cost.makespan(durations, workers) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cost.makespan([1], 0), "workers must be a number at least 1, got 0"),
+        (lambda: cost.p1_panel(seeds=0), "seeds must be a number at least 1, got 0"),
+        (
+            lambda: cost.seconds_per_example(cost.GPUS[0], 1, 1, private=True, compute_share=2),
+            "compute_share must be a number above 0 and at most 1, got 2",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,228 @@
+"""The compiled kernel against per-example gradients by autograd, in double precision."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from lib.training import kernels
+from lib.training.randomness import PoissonSampler, Streams
+
+F32 = np.float32
+
+
+def make(sizes, n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, sizes[0])).astype(F32)
+    labels = rng.integers(0, sizes[-1], n).astype(np.int32)
+    size = sum((a + 1) * b for a, b in itertools.pairwise(sizes))
+    params = rng.normal(0, 0.4, size).astype(F32)
+    return rng, x, labels, params
+
+
+def network(sizes, params, activation):
+    layers, start = [], 0
+    for a, b in itertools.pairwise(sizes):
+        layer = torch.nn.Linear(a, b, dtype=torch.float64)
+        with torch.no_grad():
+            for p in (layer.weight, layer.bias):
+                p.copy_(torch.from_numpy(params[start : start + p.numel()].copy()).view_as(p))
+                start += p.numel()
+        layers += [layer, torch.nn.Tanh() if activation == "tanh" else torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def reference(sizes, x, targets, rows, params, noise, options):
+    """One model's steps, example by example, by autograd."""
+    params = params.astype(float)
+    velocity = np.zeros_like(params)
+    for step, sample in enumerate(rows):
+        total = np.zeros_like(params)
+        net = network(sizes, params, options["activation"])
+        for row in sample:
+            log_p = torch.log_softmax(net(torch.from_numpy(x[row].astype(float))), 0)
+            entropy = -(log_p.exp() * log_p).sum()
+            loss = -(torch.from_numpy(targets[row]) * log_p).sum() + options["entropy"] * entropy
+            g = torch.cat([v.reshape(-1) for v in torch.autograd.grad(loss, net.parameters())])
+            norm = float(g.norm())
+            total += g.numpy() * min(1.0, options["clip"] / (norm + 1e-6))
+        g = (total + options["scale"] * noise[step]) / options["batch"] + options["decay"] * params
+        velocity = options["momentum"] * velocity + g
+        params = params - options["rate"] * velocity
+    return params
+
+
+@pytest.mark.parametrize("sizes", [(5, 3), (64, 10), (7, 6, 4), (9, 33, 2), (6, 5, 7, 3), (1, 2)])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("soft", [False, True])
+def test_steps_equal_autograd(sizes, activation, soft):
+    rng, x, labels, params = make(sizes)
+    targets = np.eye(sizes[-1])[labels]
+    if soft:
+        targets = rng.dirichlet(np.ones(sizes[-1]), len(x))
+    # A long, a short, an empty and a middling sample: several tiles and every tile width.
+    rows = [np.sort(rng.choice(len(x), k, replace=False)) for k in (83, 5, 0, 40, 20)]
+    noise = rng.normal(size=(len(rows), len(params))).astype(F32)
+    options = {
+        "activation": activation,
+        "entropy": 0.3,
+        "clip": 0.7,
+        "scale": 0.9,
+        "batch": 30.0,
+        "rate": 0.5,
+        "momentum": 0.8,
+        "decay": 0.01,
+    }
+    expected = reference(sizes, x, targets, rows, params, noise, options)
+    kernels.run_steps(
+        x,
+        labels,
+        targets.astype(F32) if soft else np.zeros((0, sizes[-1]), F32),
+        np.concatenate(rows),
+        np.cumsum([0, *map(len, rows)]),
+        params,
+        np.zeros_like(params),
+        noise,
+        F32(options["scale"]),
+        F32(options["clip"]),
+        np.full(len(rows), options["rate"], F32),
+        F32(options["batch"]),
+        F32(options["momentum"]),
+        F32(options["decay"]),
+        F32(options["entropy"]),
+        np.array(sizes),
+        kernels.ACTIVATIONS[activation],
+    )
+    np.testing.assert_allclose(params, expected, atol=1e-5)
+
+    logits = np.empty((len(x), sizes[-1]), F32)
+    kernels.predict(x, params, np.array(sizes), kernels.ACTIVATIONS[activation], logits)
+    net = network(sizes, params, activation)
+    with torch.no_grad():
+        np.testing.assert_allclose(logits, net(torch.from_numpy(x.astype(float))), atol=2e-5)
+
+
+def run_plain(sizes, x, labels, params, clip=np.inf, rate=1.0, batch=1.0, rows=None):
+    rows = np.arange(len(x)) if rows is None else rows
+    kernels.run_steps(
+        x,
+        labels,
+        np.zeros((0, sizes[-1]), F32),
+        rows,
+        np.array([0, len(rows)]),
+        params,
+        np.zeros_like(params),
+        np.zeros((0, len(params)), F32),
+        F32(0),
+        F32(clip),
+        np.array([rate], F32),
+        F32(batch),
+        F32(0),
+        F32(0),
+        F32(0),
+        np.array(sizes),
+        0,
+    )
+
+
+def test_no_example_moves_the_sum_by_more_than_the_clipping_norm():
+    """Add one example, however extreme: the summed gradient changes by at most the norm."""
+    sizes = (20, 8, 5)
+    _, x, labels, params = make(sizes, n=64)
+    x[7] *= 1e6
+    for out in (0, 7, 63):
+        with_it, without = params.copy(), params.copy()
+        run_plain(sizes, x, labels, with_it, clip=0.3)
+        run_plain(sizes, x, labels, without, clip=0.3, rows=np.delete(np.arange(64), out))
+        # float32 sums of 64 vectors and parameters of order 1: absolute errors of about 1e-6
+        assert np.linalg.norm(with_it.astype(float) - without) <= 0.3 + 1e-4
+
+
+@pytest.mark.parametrize("sizes", [(4, 3), (4, 6, 3)])
+def test_divergence_is_visible(sizes):
+    _, x, labels, params = make(sizes)
+    params[0] = np.nan
+    run_plain(sizes, x, labels, params)
+    assert not np.isfinite(params).all()
+    logits = np.empty((len(x), 3), F32)
+    kernels.predict(x, params, np.array(sizes), 0, logits)
+    assert not np.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+def test_extreme_logits_stay_finite(scale):
+    sizes = (4, 3)
+    _, x, labels, params = make(sizes)
+    params *= F32(scale)
+    run_plain(sizes, x, labels, params, clip=1.0)
+    assert np.isfinite(params).all()
+
+
+# ------------------------------------------------------------------------------- Poisson samples
+
+
+def samples(n, rate, steps, seed=0):
+    positions, starts = PoissonSampler(Streams(seed), n, rate).draw(steps)
+    return [positions[a:b] for a, b in itertools.pairwise(starts)]
+
+
+@pytest.mark.parametrize(("n", "rate"), [(50, 0.1), (7, 0.5), (1, 0.3), (400, 0.003), (30, 0.97)])
+def test_every_example_is_drawn_independently_with_the_same_probability(n, rate):
+    steps = 20_000
+    drawn = np.zeros((steps, n))
+    for row, sample in zip(drawn, samples(n, rate, steps), strict=True):
+        assert np.all(np.diff(sample) > 0)
+        row[sample] = 1
+    counts = drawn.sum(0)
+    # inclusion: all n counts are binomial; a bound that holds for all of them with 1 - 1e-6
+    tail = 1e-6 / n
+    assert counts.min() >= stats.binom.ppf(tail / 2, steps, rate)
+    assert counts.max() <= stats.binom.isf(tail / 2, steps, rate)
+    # size: binomial distribution by a chi-square test
+    sizes = drawn.sum(1)
+    expected = steps * stats.binom.pmf(np.arange(n + 1), n, rate)
+    observed = np.bincount(sizes.astype(int), minlength=n + 1)
+    common = expected >= 5
+    observed = np.append(observed[common], observed[~common].sum())
+    expected = np.append(expected[common], expected[~common].sum())
+    keep = expected > 1e-9
+    statistic = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
+    assert stats.chi2.sf(statistic, keep.sum() - 1) > 1e-6
+    # neighbours in the data and in time are uncorrelated
+    if n > 1:
+        z = (drawn - rate) / math.sqrt(rate * (1 - rate))
+        for products in (z[:, 1:] * z[:, :-1], z[1:] * z[:-1]):
+            assert abs(products.mean()) < 6 / math.sqrt(products.size)
+
+
+def test_full_batches_and_block_sizes():
+    assert all(np.array_equal(sample, np.arange(9)) for sample in samples(9, 1.0, 3))
+    one_by_one = PoissonSampler(Streams(5), 60, 0.2)
+    singly = [one_by_one.draw(1)[0] for _ in range(200)]
+    for a, b in zip(singly, samples(60, 0.2, 200, seed=5), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_long_samples_are_completed():
+    """With hardly any numbers per step, samples still have the right size."""
+    sampler = PoissonSampler(Streams(1), 100, 0.5)
+    sampler._count = 10  # the overflow stream must supply the other forty or so
+    _, starts = sampler.draw(2000)
+    sizes = np.diff(starts)
+    assert abs(sizes.mean() - 50) < 6 * 5 / math.sqrt(2000)
+    assert abs(sizes.var() - 25) < 6 * 25 * math.sqrt(2 / 2000)
+
+
+def test_streams_are_independent_of_each_other_and_of_the_seed():
+    first = [
+        getattr(Streams(seed), name).standard_normal(2000)
+        for seed in (0, 1)
+        for name in Streams.names
+    ]
+    correlations = np.corrcoef(first)[np.triu_indices(len(first), 1)]
+    assert np.abs(correlations).max() < 6 / math.sqrt(2000)
+    steps = {Streams(s).step(t) for s in range(20) for t in range(20)}
+    assert len(steps) == 400
