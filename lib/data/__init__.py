@@ -16,6 +16,8 @@ from lib.data.errors import (
     UnknownData,
     UnsafePickle,
 )
+from lib.data.folders import load_folder
+from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
 from lib.data.store import ABSENT, available, fetch, fingerprints
@@ -32,10 +34,12 @@ from lib.data.suitability import (
     load_suitability_signals,
     published_for,
 )
+from lib.data.text import TextSet, load_sst2
 
 __all__ = [
     "ABSENT",
     "DATASETS",
+    "IMAGE_SETS",
     "MODELS",
     "SHIFTS",
     "SIGNAL_NAMES",
@@ -44,9 +48,11 @@ __all__ = [
     "Digits",
     "Entry",
     "Fold",
+    "ImageSet",
     "RegistryError",
     "SignalTable",
     "SuitabilitySignals",
+    "TextSet",
     "UndeclaredData",
     "UnknownData",
     "UnsafePickle",
@@ -56,8 +62,12 @@ __all__ = [
     "fetch",
     "fingerprints",
     "fold_summary",
+    "image_files",
     "load_digits",
+    "load_folder",
+    "load_images",
     "load_published_folds",
+    "load_sst2",
     "load_suitability_folds",
     "load_suitability_signals",
     "published_for",

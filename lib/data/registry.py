@@ -15,6 +15,8 @@ from lib.data.errors import RegistryError
 __all__ = ["Entry", "parse_registry", "registry"]
 
 HOST = "https://raw.githubusercontent.com/"
+# Plain http will do, as no file is used before its SHA-256 has been compared.
+ADDRESS = re.compile(r"https?://[a-z0-9][a-z0-9.-]*/")
 GROUP_KEYS = {"prefix", "licence", "citation", "files"}  # and one of url, mirror
 FILE_KEYS = {"name", "path", "title", "sha256", "size", "chapters"}
 
@@ -32,7 +34,8 @@ class Entry:
     url : str or None
         Its public address; None if it can be had from a mirror only.
     mirror : str
-        Its path inside a mirror or the cache.
+        Its path inside a mirror or the cache: its address without the scheme, and for GitHub
+        without the host.
     sha256 : str
         SHA-256 of its content, 64 lower-case hexadecimal digits.
     size : int
@@ -98,13 +101,13 @@ def _group(group: Any, place: str) -> Iterator[Entry]:
     prefix, base, licence, citation = (
         _text(group[key], f"{place}.{key}") for key in ("prefix", source, "licence", "citation")
     )
-    if source == "url" and not base.startswith(HOST):
-        raise RegistryError(f"{place}.url: {base!r} does not start with {HOST}")
+    if source == "url" and not ADDRESS.match(base):
+        raise RegistryError(f"{place}.url: {base!r} does not start with https://<host>/")
     for number, file in enumerate(_list(group["files"], f"{place}.files")):
         where = f"{place}.files[{number}]"
         _keys(file, FILE_KEYS, where)
         location = base + _text(file["path"], f"{where}.path")
-        mirror = location.removeprefix(HOST)
+        mirror = re.sub("^https?://", "", location.removeprefix(HOST))
         if mirror.startswith("/") or ".." in PurePosixPath(mirror).parts:
             raise RegistryError(f"{where}.path: {mirror!r} leaves the mirror")
         sha256 = _text(file["sha256"], f"{where}.sha256")

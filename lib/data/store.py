@@ -4,7 +4,7 @@ Three environment variables steer it:
 
 ``COMPANION_DATA``
     A directory with copies of the files, searched first.  Layout:
-    ``<owner>/<repository>/<commit>/<path>``.
+    ``<owner>/<repository>/<commit>/<path>`` for files on GitHub, ``<host>/<path>`` for others.
 ``COMPANION_CACHE``
     Where downloads are kept (same layout) instead of the user's cache directory.
 ``COMPANION_OFFLINE``
@@ -211,7 +211,7 @@ def _advice(wanted: Entry, reason: str) -> str:
     return (
         f"{wanted.name!r} is not on this machine (looked in {looked}) and {reason}. To have it,"
         f" {connect}set COMPANION_DATA to a mirror: a directory laid out as"
-        f" <owner>/<repository>/<commit>/<path>, here {wanted.mirror}"
+        f" <owner>/<repository>/<commit>/<path> or <host>/<path>, here {wanted.mirror}"
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from lib.data.errors import RegistryError
+from lib.data.images import IMAGE_SETS, image_files
 from lib.data.registry import parse_registry, registry
 
 CHAPTERS = {"suitability"}
@@ -43,6 +44,14 @@ def test_reads_a_file_with_its_group():
     assert (entry.size, entry.chapters) == (3, ("one",))
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_other_hosts_have_their_own_folder_in_a_mirror(scheme):
+    url = f"{scheme}://www.example.org/~who/"
+    entry = parse_registry(yaml.safe_dump(document(url=url)))["group/file"]
+    assert entry.url == f"{url}folder/file.pkl"
+    assert entry.mirror == "www.example.org/~who/folder/file.pkl"
+
+
 def test_mirror_only_file_has_no_url():
     entry = parse_registry(yaml.safe_dump(document(url=None, mirror="owner/repo/")))["group/file"]
     assert entry.url is None
@@ -67,7 +76,9 @@ def test_mirror_only_file_has_no_url():
         ({"chapters": "one"}, r"chapters: 'one' is not a list"),
         ({"chapters": [1]}, r"chapters: 1 is not a non-empty string"),
         ({"title": ""}, r"title: '' is not a non-empty string"),
-        ({"url": "http://example.org/"}, r"url: 'http://example.org/' does not start with https"),
+        ({"url": "ftp://example.org/"}, r"url: 'ftp://example.org/' does not start with https"),
+        ({"url": "https:///etc/"}, r"url: 'https:///etc/' does not start with https"),
+        ({"url": "https://../"}, r"url: 'https://../' does not start with https"),
         ({"path": "../../../../x"}, r"leaves the mirror"),
         ({"files": {}}, r"files: \{\} is not a list"),
     ],
@@ -104,9 +115,12 @@ def test_our_registry_names_each_place_once():
 
 
 def test_our_registry_pins_commits():
-    for entry in registry().values():
-        owner_repo_commit = entry.mirror.split("/")[:3]
-        assert re.fullmatch("[0-9a-f]{40}", owner_repo_commit[2]), entry.name
+    """Of all that is on GitHub; the image archives are elsewhere."""
+    pinned = "[^/]+/[^/]+/[0-9a-f]{40}/"
+    elsewhere = {name for name, entry in registry().items() if not re.match(pinned, entry.mirror)}
+    files = {file for name in IMAGE_SETS for file in image_files(name)}
+    assert elsewhere == files - {"cifar/cifar10_jpeg"}
+    assert not [name for name in elsewhere if "github" in registry()[name].url]
 
 
 def test_our_registry_declares_the_suitability_chapter():

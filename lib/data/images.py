@@ -1,0 +1,398 @@
+"""Labelled sets of small images: loaded by name, parsed once, memory-mapped afterwards.
+
+What a published file holds is kept as arrays below ``parsed/`` in the cache (``COMPANION_CACHE``),
+in a folder named after the SHA-256 of the sources and the version of the parser.  Such a folder
+appears whole or not at all, and its content is checked against its checksums the first time that a
+process reads it.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.data import store
+from lib.data.formats import (
+    SPLITS,
+    Parsed,
+    read_cifar10,
+    read_cifar100,
+    read_fashion_mnist,
+    read_gtsrb_test,
+    read_gtsrb_training,
+    read_jpeg_tar,
+    read_svhn,
+)
+
+__all__ = ["IMAGE_SETS", "ImageSet", "image_files", "load_images"]
+
+PARSER_VERSION = 1  # to be raised whenever a reader in formats.py returns something else
+SUMS = "SHA256SUMS"
+
+_checked: set[tuple[Path, int, int, str]] = set()  # (path, size, mtime_ns, SHA-256)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Images, their labels and the names of the classes; both arrays are read-only views.
+
+    Attributes
+    ----------
+    name : str
+        The label to show wherever results on these images appear, e.g. ``"cifar10-jpeg"``.
+    images : ndarray of uint8, shape (n, height, width, channels)
+        One channel (grey) or three (red, green, blue), from 0 to 255; it may be memory-mapped.
+    labels : ndarray of int64, shape (n,)
+        Positions in ``names``.
+    names : tuple of str
+        The classes.
+
+    Raises
+    ------
+    ValueError
+        If shapes or types do not fit, there are no images, or a label is not one of a class.
+    """
+
+    name: str
+    images: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"name must be a non-empty string, got {self.name!r}")
+        images, labels = np.asanyarray(self.images), np.asanyarray(self.labels)
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] not in (1, 3):
+            raise ValueError(
+                "images must be uint8 of shape (n, height, width, 1 or 3), got"
+                f" {images.dtype} of shape {images.shape}"
+            )
+        if images.size == 0:
+            raise ValueError(f"images must hold at least one pixel, got shape {images.shape}")
+        if labels.dtype != np.int64 or labels.shape != images.shape[:1]:
+            raise ValueError(
+                f"labels must be int64 of shape ({len(images)},), got {labels.dtype} of shape"
+                f" {labels.shape}"
+            )
+        names = tuple(self.names)
+        proper = all(isinstance(name, str) and name for name in names)
+        if not proper or len(set(names)) < len(names):
+            raise ValueError(f"names must be different non-empty strings, got {names}")
+        if labels.min() < 0 or labels.max() >= len(names):
+            raise ValueError(
+                f"labels must be from 0 to {len(names) - 1}, the positions in names, got"
+                f" {labels.min()} to {labels.max()}"
+            )
+        object.__setattr__(self, "names", names)
+        for attribute, array in (("images", images), ("labels", labels)):
+            view = array.view()
+            view.flags.writeable = False
+            object.__setattr__(self, attribute, view)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def as_float(self, rows: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
+        """The images as a network takes them.
+
+        Parameters
+        ----------
+        rows : array_like of int, shape (m,), optional
+            Which images, in that order; a row may be repeated.  All by default: mind that this
+            takes four times the memory of ``images``.
+
+        Returns
+        -------
+        ndarray of float32, shape (m, channels, height, width)
+            A new array with values in [0, 1]: the bytes divided by 255.
+
+        Raises
+        ------
+        ValueError
+            If the rows are not integers from 0 to n - 1.
+        """
+        chosen = self.images if rows is None else self.images[self._rows(rows)]
+        return np.divide(chosen.transpose(0, 3, 1, 2), np.float32(255), order="C")
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content: pixels, labels and class names, but not ``name``.
+
+        For a set of :func:`load_images` it is read from the cache, where it lies beside the arrays,
+        whose checksums have been compared.
+        """
+        return _fingerprint(self.images, self.labels, self.names)
+
+    def _rows(self, rows: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
+        rows = np.asarray(rows)
+        if rows.size == 0 and rows.ndim == 1:
+            rows = rows.astype(np.int64)
+        if rows.dtype.kind not in "iu" or rows.ndim != 1:
+            raise ValueError(
+                f"rows must be integers of shape (m,), got {rows.dtype} of shape {rows.shape}"
+            )
+        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
+            raise ValueError(
+                f"rows must be from 0 to {len(self) - 1}, got {rows.min()} to {rows.max()}"
+            )
+        return rows
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a published set comes from: per split, registered files and the arrays' shape."""
+
+    files: dict[str, tuple[str, ...]]
+    shapes: dict[str, tuple[int, int, int, int]]
+    parse: Callable[..., Parsed]  # split, *paths
+
+
+def _gtsrb(split: str, *paths: Path) -> Parsed:
+    return read_gtsrb_training(*paths) if split == "train" else read_gtsrb_test(*paths)
+
+
+def _both(name: str) -> dict[str, tuple[str, ...]]:
+    return dict.fromkeys(SPLITS, (name,))
+
+
+def _shapes(train: int, test: int, *shape: int) -> dict[str, tuple[int, int, int, int]]:
+    return {"train": (train, *shape), "test": (test, *shape)}
+
+
+_SOURCES = {
+    "fashion-mnist": _Source(
+        {s: (f"fashion_mnist/{s}_images", f"fashion_mnist/{s}_labels") for s in SPLITS},
+        _shapes(60_000, 10_000, 28, 28, 1),
+        lambda split, *paths: read_fashion_mnist(*paths),
+    ),
+    "cifar10": _Source(
+        _both("cifar/cifar10_binary"),
+        _shapes(50_000, 10_000, 32, 32, 3),
+        lambda split, path: read_cifar10(path, split),
+    ),
+    "cifar100": _Source(
+        _both("cifar/cifar100_binary"),
+        _shapes(50_000, 10_000, 32, 32, 3),
+        lambda split, path: read_cifar100(path, split),
+    ),
+    "svhn": _Source(
+        {split: (f"svhn/{split}",) for split in SPLITS},
+        _shapes(73_257, 26_032, 32, 32, 3),
+        lambda split, path: read_svhn(path),
+    ),
+    "gtsrb": _Source(
+        {"train": ("gtsrb/training",), "test": ("gtsrb/test_images", "gtsrb/test_labels")},
+        _shapes(26_640, 12_630, 32, 32, 3),
+        _gtsrb,
+    ),
+    "cifar10-jpeg": _Source(
+        _both("cifar/cifar10_jpeg"),
+        _shapes(50_000, 10_000, 32, 32, 3),
+        lambda split, path: read_jpeg_tar(path, split),
+    ),
+}
+
+IMAGE_SETS = (*_SOURCES, "digits")
+"""The names that :func:`load_images` knows."""
+
+
+def image_files(name: str, split: str | None = None) -> tuple[str, ...]:
+    """The registered data files that :func:`load_images` reads.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`IMAGE_SETS`.
+    split : {"train", "test"}, optional
+        Both by default; for the digits, which need no file, ``"all"``.
+
+    Returns
+    -------
+    tuple of str
+        Names for :func:`lib.data.available` and for ``chapters`` in the registry; none for the
+        digits.
+
+    Raises
+    ------
+    ValueError
+        If the name or the split is unknown.
+    """
+    if split is not None:
+        _check(name, split)
+    elif name not in IMAGE_SETS:
+        raise ValueError(f"name must be one of {IMAGE_SETS}, got {name!r}")
+    if name == "digits":
+        return ()
+    files = _SOURCES[name].files
+    wanted = SPLITS if split is None else (split,)
+    return tuple(dict.fromkeys(file for each in wanted for file in files[each]))
+
+
+def load_images(name: str, split: str) -> ImageSet:
+    """Load a published set of images.
+
+    Parameters
+    ----------
+    name : str
+        One of
+
+        ``"fashion-mnist"``
+            60,000 and 10,000 images of 28 x 28 grey pixels, 10 classes.
+        ``"cifar10"``, ``"cifar100"``
+            50,000 and 10,000 of 32 x 32 in colour, 10 classes or the 100 fine ones.
+        ``"svhn"``
+            73,257 and 26,032 of 32 x 32 in colour, 10 digits.
+        ``"gtsrb"``
+            26,640 (the 2011 competition's, as in torchvision) and 12,630 in colour, resized to
+            32 x 32 by Pillow's bilinear filter, 43 classes.
+        ``"cifar10-jpeg"``
+            CIFAR-10 re-encoded as JPEG, which is lossy: results on it are not results on CIFAR-10.
+        ``"digits"``
+            The 1,797 of 8 x 8 that ship with scikit-learn, 10 classes.  Their 17 levels of ink are
+            rounded to the nearest of 256, so that ``as_float`` is within 1/510 of
+            :func:`lib.data.load_digits`.
+
+    split : {"train", "test"}
+        As published.  For ``"digits"``, which have no published split, only ``"all"``.
+
+    Returns
+    -------
+    ImageSet
+        Memory-mapped, except for the digits.  A cached copy that is damaged is made anew, with a
+        warning.
+
+    Raises
+    ------
+    ValueError
+        If the name or the split is unknown, or a file is not in its format.
+    DataUnavailable, DataCorrupted, UndeclaredData
+        As :func:`lib.data.fetch` for the files of :func:`image_files`.
+    """
+    _check(name, split)
+    if name == "digits":
+        from lib.data.digits import load_digits
+
+        digits = load_digits()
+        grey = np.rint(digits.images * 255).astype(np.uint8)
+        return ImageSet(name, grey[..., np.newaxis], digits.labels, digits.names)
+    source = _SOURCES[name]
+    paths = [store.fetch(file) for file in source.files[split]]
+    identity = {
+        "parser": PARSER_VERSION,
+        "name": name,
+        "split": split,
+        "sources": [store.entry(file).sha256 for file in source.files[split]],
+    }
+    folder = store._cache() / "parsed" / _hash(identity)
+    if folder.exists():
+        try:
+            return _read(folder, name, source.shapes[split])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            warnings.warn(
+                f"the parsed copy of {name} ({split}) in {folder} is damaged and is made anew:"
+                f" {error}",
+                stacklevel=2,
+            )
+    images, labels, names = source.parse(split, *paths)
+    if images.shape != source.shapes[split]:
+        raise ValueError(
+            f"{name} ({split}): expected images of shape {source.shapes[split]}, found"
+            f" {images.shape} in {', '.join(map(str, paths))}"
+        )
+    parsed = ImageSet(name, images, labels, names)
+    _write(folder, parsed, identity)
+    return _read(folder, name, source.shapes[split])
+
+
+def _check(name: str, split: str) -> None:
+    if name not in IMAGE_SETS:
+        raise ValueError(f"name must be one of {IMAGE_SETS}, got {name!r}")
+    allowed = ("all",) if name == "digits" else SPLITS
+    if split not in allowed:
+        raise ValueError(f"split must be one of {allowed} for {name}, got {split!r}")
+
+
+# --- the cache of parsed arrays -----------------------------------------------------------------
+
+
+def _write(folder: Path, parsed: ImageSet, identity: dict[str, Any]) -> None:
+    """Put the arrays, what they are and their checksums into a folder that appears at once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:16]}."))
+    try:
+        np.save(temporary / "images.npy", parsed.images, allow_pickle=False)
+        np.save(temporary / "labels.npy", parsed.labels, allow_pickle=False)
+        about = {"names": parsed.names, "fingerprint": parsed.fingerprint, "made_from": identity}
+        (temporary / "about.json").write_text(json.dumps(about, indent=1), "utf-8")
+        files = sorted(temporary.iterdir())
+        sums = "".join(f"{_file_hash(path)}  {path.name}\n" for path in files)
+        (temporary / SUMS).write_text(sums, "utf-8")  # as sha256sum -c reads it
+        for path in temporary.iterdir():
+            with open(path, "rb+") as stream:
+                os.fsync(stream.fileno())
+        temporary.chmod(0o755)  # mkdtemp's folders are private
+        if folder.exists():  # damaged; who has it mapped keeps what is mapped
+            os.replace(folder, temporary / "damaged")
+        try:
+            os.replace(temporary, folder)
+        except OSError:
+            if not folder.exists():
+                raise
+            return  # another process was faster, and its copy is as good
+        shutil.rmtree(folder / "damaged", ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _read(folder: Path, name: str, shape: tuple[int, ...]) -> ImageSet:
+    """The set in a folder; any error means that the folder is damaged."""
+    lines = (folder / SUMS).read_text("utf-8").splitlines()
+    sums = {file: digest for digest, file in (line.split("  ") for line in lines)}
+    if set(sums) != {"images.npy", "labels.npy", "about.json"}:
+        raise ValueError(f"{SUMS} lists {sorted(sums)}")
+    for file, digest in sums.items():
+        status = (folder / file).stat()
+        key = (folder / file, status.st_size, status.st_mtime_ns, digest)
+        if key not in _checked:
+            if _file_hash(folder / file) != digest:
+                raise ValueError(f"{file} does not have the SHA-256 in {SUMS}")
+            _checked.add(key)
+    arrays = [
+        np.load(folder / f"{each}.npy", mmap_mode="r", allow_pickle=False)
+        for each in ("images", "labels")
+    ]
+    if arrays[0].shape != shape:
+        raise ValueError(f"images.npy is of shape {arrays[0].shape} instead of {shape}")
+    about = json.loads((folder / "about.json").read_text("utf-8"))
+    found = ImageSet(name, *arrays, tuple(about["names"]))  # which checks types and labels
+    found.__dict__["fingerprint"] = about["fingerprint"]  # what cached_property would keep
+    return found
+
+
+def _fingerprint(
+    images: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], names: tuple[str, ...]
+) -> str:
+    parts = [
+        hashlib.sha256(np.ascontiguousarray(array, dtype=dtype)).hexdigest()
+        for array, dtype in ((images, "|u1"), (labels, "<i8"))
+    ]
+    return _hash([images.shape, *parts, names])
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

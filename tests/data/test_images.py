@@ -1,0 +1,447 @@
+import hashlib
+import json
+import os
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from published import (
+    CIFAR10_NAMES,
+    cifar10,
+    cifar100,
+    encoded,
+    gtsrb_csv,
+    gtsrb_training,
+    idx,
+    jpeg_tar,
+    mat,
+    pixels,
+    tar,
+    zipped,
+)
+
+from lib.data import images as module
+from lib.data import store
+from lib.data.digits import load_digits
+from lib.data.errors import DataUnavailable, UndeclaredData
+from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
+from lib.data.registry import registry
+
+
+def image_set(n=4, name="made", **changes):
+    made = {
+        "name": name,
+        "images": pixels(n, 5, 6, 3),
+        "labels": np.arange(n) % 2,
+        "names": ("no", "yes"),
+    }
+    return ImageSet(**made | changes)
+
+
+# --- the type -----------------------------------------------------------------------------------
+
+
+def test_arrays_are_read_only_views():
+    images, labels = pixels(2, 5, 6, 1), np.array([0, 1])
+    made = image_set(images=images, labels=labels)
+    assert np.shares_memory(made.images, images)
+    assert len(made) == 2
+    for array in (made.images, made.labels):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    images[0] = labels[0] = 0  # the caller's own stay writeable
+    with pytest.raises(AttributeError):
+        made.name = "other"
+
+
+LABELS = np.array([0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": ""}, "name must be a non-empty string, got ''"),
+        ({"name": None}, "name must be a non-empty string, got None"),
+        ({"images": pixels(4, 5, 6, 3) / 255}, "images must be uint8 .*, got float64"),
+        ({"images": pixels(4, 5, 6)}, r"got uint8 of shape \(4, 5, 6\)"),
+        ({"images": pixels(4, 3, 5, 6)}, r"got uint8 of shape \(4, 3, 5, 6\)"),
+        ({"images": pixels(4, 0, 6, 3)}, r"at least one pixel, got shape \(4, 0, 6, 3\)"),
+        ({"images": pixels(0, 5, 6, 3), "labels": LABELS[:0]}, "at least one pixel"),
+        ({"labels": LABELS[:3]}, r"labels must be int64 of shape \(4,\), got int64 .* \(3,\)"),
+        ({"labels": LABELS.astype(np.uint8)}, "got uint8"),
+        ({"labels": LABELS.astype(bool)}, "got bool"),
+        ({"labels": LABELS + 1}, "labels must be from 0 to 1, .* got 1 to 2"),
+        ({"labels": LABELS - 1}, "labels must be from 0 to 1, .* got -1 to 0"),
+        ({"names": ("one",)}, "labels must be from 0 to 0"),
+        ({"names": ("same", "same")}, "names must be different"),
+        ({"names": (0, 1)}, "non-empty strings"),
+    ],
+)
+def test_malformed_sets_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        image_set(**changes)
+
+
+@pytest.mark.parametrize("rows", [None, [3, 0, 0], np.array([2], dtype=np.uint8), []])
+def test_as_float(rows):
+    made = image_set()
+    found = made.as_float(rows)
+    chosen = range(4) if rows is None else rows
+    assert found.shape == (len(chosen), 3, 5, 6)
+    assert (found.dtype, type(found), found.flags.c_contiguous) == (np.float32, np.ndarray, True)
+    for image, row in zip(found, chosen, strict=True):
+        for channel in range(3):
+            expected = [[pixel[channel] / 255 for pixel in line] for line in made.images[row]]
+            np.testing.assert_array_equal(image[channel], np.array(expected, dtype=np.float32))
+    found += 1  # its own memory
+
+
+def test_as_float_reaches_both_ends():
+    ends = np.array([0, 255], dtype=np.uint8).reshape(2, 1, 1, 1)
+    np.testing.assert_array_equal(
+        image_set(2, images=ends).as_float().ravel(), np.array([0, 1], dtype=np.float32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([4], "rows must be from 0 to 3, got 4 to 4"),
+        ([-1, 2], "got -1 to 2"),
+        ([0.0], "integers of shape .*, got float64"),
+        ([True, False, True, False], "got bool"),
+        ([[0]], r"got int64 of shape \(1, 1\)"),
+        (2, r"got int64 of shape \(\)"),
+    ],
+)
+def test_bad_rows_are_refused(rows, message):
+    with pytest.raises(ValueError, match=message):
+        image_set().as_float(rows)
+
+
+def test_fingerprint_is_of_the_content_alone():
+    made = image_set()
+    assert re.fullmatch("[0-9a-f]{64}", made.fingerprint)
+    assert image_set(name="other").fingerprint == made.fingerprint
+    strided = np.asfortranarray(made.images)
+    assert image_set(images=strided).fingerprint == made.fingerprint
+    changed = made.images.copy()
+    changed[3, 4, 5, 2] ^= 1
+    others = [
+        {"images": changed},
+        {"images": made.images.reshape(4, 6, 5, 3)},
+        {"labels": np.array([0, 1, 1, 1])},
+        {"names": ("no", "maybe")},
+    ]
+    assert len({image_set(**each).fingerprint for each in others} | {made.fingerprint}) == 5
+
+
+# --- loading ------------------------------------------------------------------------------------
+
+RGB = pixels(12, 32, 32, 3)
+SIGNS = list(pixels(43, 20, 24, 3))
+
+
+def published():
+    """Small sources of every set, by registered name; and how many images each split has."""
+    labels = np.arange(12, dtype=np.uint8) % 10
+    digit = pixels(4, 28, 28), np.array([1, 0, 9, 3], dtype=np.uint8)
+    svhn = mat(X=RGB[:4].transpose(1, 2, 3, 0), y=np.array([[10], [1], [2], [3]]))
+    files = {
+        "cifar/cifar10_binary": tar(cifar10(RGB, labels).items()),
+        "cifar/cifar100_binary": tar(cifar100(RGB, labels, labels + 50).items()),
+        "cifar/cifar10_jpeg": tar(jpeg_tar(2).items()),
+        "gtsrb/training": zipped(gtsrb_training(SIGNS).items()),
+        "gtsrb/test_images": zipped(
+            (f"GTSRB/Final_Test/Images/{number:05d}.ppm", encoded(SIGNS[number], "PPM"))
+            for number in range(3)
+        ),
+        "gtsrb/test_labels": zipped(
+            [
+                (
+                    "GT-final_test.csv",
+                    gtsrb_csv([("00001.ppm", 42), ("00000.ppm", 16), ("00002.ppm", 0)]),
+                )
+            ]
+        ),
+    }
+    for split in ("train", "test"):
+        files[f"fashion_mnist/{split}_images"] = idx(digit[0])
+        files[f"fashion_mnist/{split}_labels"] = idx(digit[1])
+        files[f"svhn/{split}"] = svhn
+    counts = {
+        "fashion-mnist": (4, 4),
+        "cifar10": (10, 2),
+        "cifar100": (6, 6),
+        "cifar10-jpeg": (6, 6),
+        "svhn": (4, 4),
+        "gtsrb": (43, 3),
+    }
+    return files, counts
+
+
+@pytest.fixture
+def small(mirror, monkeypatch):
+    """A mirror with all sets in small, of which the loader knows the sizes."""
+    files, counts = published()
+    for name, content in files.items():
+        mirror.add(name, content)
+    for name, split_counts in counts.items():
+        shapes = module._SOURCES[name].shapes
+        for split, count in zip(("train", "test"), split_counts, strict=True):
+            monkeypatch.setitem(shapes, split, (count, *shapes[split][1:]))
+    monkeypatch.setattr(module, "_checked", set())
+    return mirror
+
+
+def parsed_folders():
+    folder = store._cache() / "parsed"
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+FIRST_LABELS = {
+    "fashion-mnist": ([1, 0, 9, 3], [1, 0, 9, 3]),
+    "cifar10": ([0, 1, 2], [0, 1]),
+    "cifar100": ([50, 51, 52], [56, 57]),
+    "cifar10-jpeg": ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]),
+    "svhn": ([0, 1, 2, 3], [0, 1, 2, 3]),
+    "gtsrb": (list(range(43)), [42, 16, 0]),
+}
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("name", FIRST_LABELS)
+def test_every_set_loads_and_is_memory_mapped(small, monkeypatch, name, split):
+    first = load_images(name, split)
+    assert first.name == name
+    assert isinstance(first.images, np.memmap)
+    assert not first.images.flags.writeable
+    assert not first.labels.flags.writeable
+    expected = FIRST_LABELS[name][split == "test"]
+    assert first.labels[: len(expected)].tolist() == expected
+    own = ImageSet(name, np.array(first.images), np.array(first.labels), first.names)
+    assert first.fingerprint == own.fingerprint
+
+    # The second time nothing is parsed, written or hashed to a fingerprint.
+    monkeypatch.setattr(module, "_SOURCES", {name: source_that_does_not_parse(name)})
+    monkeypatch.setattr(module, "_fingerprint", None)
+    monkeypatch.setattr(module, "_write", None)
+    again = load_images(name, split)
+    np.testing.assert_array_equal(again.images, first.images)
+    np.testing.assert_array_equal(again.labels, first.labels)
+    assert (again.names, again.fingerprint) == (first.names, first.fingerprint)
+
+
+def source_that_does_not_parse(name):
+    source = module._SOURCES[name]
+    return module._Source(source.files, source.shapes, None)
+
+
+def test_loaded_pixels_are_the_published_ones(small):
+    train = load_images("cifar10", "train")
+    np.testing.assert_array_equal(train.images, RGB[:10])
+    assert train.names == tuple(CIFAR10_NAMES)
+    np.testing.assert_array_equal(
+        train.as_float([1]), (RGB[1:2].transpose(0, 3, 1, 2) / np.float32(255))
+    )
+
+
+def test_parsed_files_carry_checksums_that_sha256sum_reads(small):
+    load_images("cifar10", "test")
+    (folder,) = parsed_folders()
+    assert re.fullmatch("[0-9a-f]{64}", folder.name)
+    files = sorted(path.name for path in folder.iterdir())
+    assert files == ["SHA256SUMS", "about.json", "images.npy", "labels.npy"]
+    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True)
+    assert (done.returncode, done.stdout.count(b": OK")) == (0, 3)
+
+
+def test_other_sources_and_another_parser_make_another_copy(small, monkeypatch):
+    first = load_images("cifar10", "test")
+    changed = cifar10(RGB[::-1], np.arange(12, dtype=np.uint8) % 10)
+    small.add("cifar/cifar10_binary", tar(changed.items()))
+    second = load_images("cifar10", "test")
+    np.testing.assert_array_equal(second.images, RGB[::-1][10:])
+    assert second.fingerprint != first.fingerprint
+    assert len(parsed_folders()) == 2
+    monkeypatch.setattr(module, "PARSER_VERSION", module.PARSER_VERSION + 1)
+    assert load_images("cifar10", "test").fingerprint == second.fingerprint
+    assert len(parsed_folders()) == 3
+
+
+def flip(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def forged(folder, **arrays):
+    """Other arrays, with checksums that fit."""
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    files = [path for path in sorted(folder.iterdir()) if path.name != "SHA256SUMS"]
+    sums = [f"{hashlib.sha256(x.read_bytes()).hexdigest()}  {x.name}\n" for x in files]
+    (folder / "SHA256SUMS").write_text("".join(sums))
+
+
+DAMAGE = {
+    "a pixel": lambda folder: flip(folder / "images.npy", -1),
+    "a header": lambda folder: flip(folder / "images.npy", 30),
+    "a label": lambda folder: flip(folder / "labels.npy", -8),
+    "a class name": lambda folder: flip(folder / "about.json", 20),
+    "a checksum": lambda folder: flip(folder / "SHA256SUMS", 0),
+    "cut short": lambda folder: os.truncate(folder / "images.npy", 3000),
+    "empty": lambda folder: (folder / "labels.npy").write_bytes(b""),
+    "longer": lambda folder: os.truncate(folder / "labels.npy", 152),
+    "no images": lambda folder: (folder / "images.npy").unlink(),
+    "no checksums": lambda folder: (folder / "SHA256SUMS").unlink(),
+    "no lines of checksums": lambda folder: (folder / "SHA256SUMS").write_text("nothing"),
+    "not text": lambda folder: (folder / "SHA256SUMS").write_bytes(b"\xff\xfe"),
+    "a file too few": lambda folder: (folder / "SHA256SUMS").write_text(""),
+    "other shape": lambda folder: forged(folder, images=pixels(3, 32, 32, 3)),
+    "other type": lambda folder: forged(folder, images=pixels(2, 32, 32, 3).astype(float)),
+    "other labels": lambda folder: forged(folder, labels=np.array([0, 10])),
+    "label type": lambda folder: forged(folder, labels=np.array([0, 1], dtype=np.int32)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_copy_is_made_anew_with_a_warning(small, monkeypatch, damage):
+    good = load_images("cifar10", "test")
+    expected = np.array(good.images)
+    del good
+    (folder,) = parsed_folders()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    DAMAGE[damage](folder)
+    monkeypatch.setattr(module, "_checked", set())  # as a new process
+    with pytest.warns(UserWarning, match=r"parsed copy of cifar10 \(test\) in .* made anew") as got:
+        healed = load_images("cifar10", "test")
+    assert len(got) == 1
+    np.testing.assert_array_equal(healed.images, expected)
+    assert parsed_folders() == [folder]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    load_images("cifar10", "test")  # without a warning
+
+
+def test_damage_by_a_running_process_is_noticed_too(small):
+    load_images("cifar10", "test")
+    flip(parsed_folders()[0] / "images.npy", -1)
+    os.utime(parsed_folders()[0] / "images.npy", ns=(0, 0))
+    with pytest.warns(UserWarning, match="made anew"):
+        load_images("cifar10", "test")
+
+
+def test_a_writer_that_dies_leaves_no_copy(small, monkeypatch):
+    def dies(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", dies)
+        with pytest.raises(KeyboardInterrupt):
+            load_images("cifar10", "test")
+    assert parsed_folders() == []
+    load_images("cifar10", "test")
+
+
+def test_a_faster_writer_wins(small, monkeypatch):
+    """Two processes parse at once: the slower finds the folder there when it comes to rename."""
+    replace, others = os.replace, []
+
+    def slow(source, target):
+        if not others:
+            others.append(True)
+            load_images("cifar10", "test")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", slow)
+    made = load_images("cifar10", "test")
+    np.testing.assert_array_equal(made.images, RGB[10:])
+    assert [path.name for path in parsed_folders()[0].iterdir() if path.is_dir()] == []
+    assert len(parsed_folders()) == 1
+
+
+def test_another_number_of_images_is_refused(small):
+    module._SOURCES["cifar10"].shapes["test"] = (3, 32, 32, 3)
+    with pytest.raises(ValueError, match=r"expected images of shape \(3, 32, .*found \(2, 32, 32"):
+        load_images("cifar10", "test")
+    assert parsed_folders() == []
+
+
+def test_source_in_a_wrong_format_is_named(small):
+    small.add("svhn/test", b"not a MATLAB file")
+    with pytest.raises(ValueError, match=rf"{small.path('svhn/test')}: expected a MATLAB 5 file"):
+        load_images("svhn", "test")
+    assert parsed_folders() == []
+
+
+@pytest.mark.parametrize("call", [load_images, image_files])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cifar", "train"), r"name must be one of \('fashion-mnist', .*'digits'\), got 'cifar'"),
+        (("cifar10", "val"), r"split must be one of \('train', 'test'\) for cifar10, got 'val'"),
+        (("cifar10", "all"), "got 'all'"),
+        (("digits", "train"), r"split must be one of \('all',\) for digits, got 'train'"),
+    ],
+)
+def test_bad_arguments_list_what_is_allowed(call, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        call(*arguments)
+
+
+def test_absent_and_undeclared_files(monkeypatch):
+    with pytest.raises(DataUnavailable, match="cifar/cifar10_jpeg"):
+        load_images("cifar10-jpeg", "test")
+    monkeypatch.setenv("COMPANION_CHAPTER", "suitability")
+    with pytest.raises(UndeclaredData, match="'suitability' reads 'svhn/test'"):
+        load_images("svhn", "test")
+
+
+def test_a_parsed_copy_does_not_open_a_file_to_another_chapter(small, monkeypatch):
+    load_images("cifar10", "test")
+    monkeypatch.setenv("COMPANION_CHAPTER", "two")
+    with pytest.raises(UndeclaredData):
+        load_images("cifar10", "test")
+
+
+# --- what is registered -------------------------------------------------------------------------
+
+
+def test_image_files_are_registered():
+    names = [file for name in IMAGE_SETS for file in image_files(name)]
+    assert set(names) <= set(registry())
+    assert len(set(names)) == len(names) == 12
+    assert image_files("digits") == image_files("digits", "all") == ()
+    assert image_files("gtsrb", "train") == ("gtsrb/training",)
+    assert image_files("gtsrb") == ("gtsrb/training", "gtsrb/test_images", "gtsrb/test_labels")
+    assert image_files("cifar10-jpeg") == ("cifar/cifar10_jpeg",)
+
+
+def test_digits():
+    made, digits = load_images("digits", "all"), load_digits()
+    assert (made.name, made.images.shape, made.names) == ("digits", (1797, 8, 8, 1), digits.names)
+    np.testing.assert_array_equal(made.labels, digits.labels)
+    assert len(np.unique(made.images)) == 17
+    difference = np.abs(made.as_float()[:, 0] - digits.images)
+    assert 0 < difference.max() <= 0.5 / 255 + 1e-7
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_data")
+def test_real_jpegs():
+    if not store.available("cifar/cifar10_jpeg"):
+        pytest.skip("cifar/cifar10_jpeg is not in the mirror")
+    for split, count in (("train", 5000), ("test", 1000)):
+        made = load_images("cifar10-jpeg", split)
+        assert made.name == "cifar10-jpeg"
+        assert (made.images.shape, made.images.dtype) == ((10 * count, 32, 32, 3), np.uint8)
+        assert made.names == tuple(CIFAR10_NAMES)
+        np.testing.assert_array_equal(made.labels, np.repeat(np.arange(10), count))
+        # The mean colour of CIFAR-10's training images, which JPEG hardly changes and which the
+        # test images share to within 0.004.
+        means = made.images.mean(axis=(0, 1, 2)) / 255
+        np.testing.assert_allclose(means, [0.4914, 0.4822, 0.4465], atol=0.005)
+        about = json.loads((made.images.filename.parent / "about.json").read_text())
+        assert about["fingerprint"] == made.fingerprint
