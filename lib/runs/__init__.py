@@ -1,6 +1,13 @@
-"""What a run leaves behind: provenance, fingerprints, progress."""
+"""Runs: stored once under their content hash, resumed, spread over workers, with provenance.
 
-from lib.runs.files import write_atomic
+A job (:class:`Job`) is a frozen configuration that can be executed; :class:`RunStore` keeps what it
+gives, :func:`run_all` runs many.  ``CLUSTERS.md`` beside this file tells how to use a cluster.
+"""
+
+from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
+from lib.runs.executors import RunsFailed, executor_for, run_all
+from lib.runs.files import write_atomic, write_atomic_bytes
+from lib.runs.jobs import Job, Outcome, canonical, run_key
 from lib.runs.progress import progress
 from lib.runs.provenance import (
     MAIN_PACKAGES,
@@ -10,14 +17,28 @@ from lib.runs.provenance import (
     package_versions,
     python_version,
 )
+from lib.runs.store import RunStore, StoredRun
 
 __all__ = [
     "MAIN_PACKAGES",
+    "Checkpoint",
+    "Job",
+    "Outcome",
+    "RunStore",
+    "RunsFailed",
+    "StoredRun",
+    "canonical",
     "code_fingerprint",
+    "executor_for",
     "fingerprint",
+    "generator_state",
     "hardware",
     "package_versions",
     "progress",
     "python_version",
+    "restore_generator",
+    "run_all",
+    "run_key",
     "write_atomic",
+    "write_atomic_bytes",
 ]

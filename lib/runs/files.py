@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomic"]
+__all__ = ["write_atomic", "write_atomic_bytes"]
 
 
 def write_atomic(path: Path | str, text: str) -> Path:
@@ -26,12 +26,30 @@ def write_atomic(path: Path | str, text: str) -> Path:
     pathlib.Path
         ``path``.
     """
+    return write_atomic_bytes(path, text.encode("utf-8"))
+
+
+def write_atomic_bytes(path: Path | str, content: bytes) -> Path:
+    """Write bytes as :func:`write_atomic` writes text.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the file shall be; missing folders are made.
+    content : bytes
+        Its content.
+
+    Returns
+    -------
+    pathlib.Path
+        ``path``.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)  # mkstemp's files are private

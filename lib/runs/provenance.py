@@ -39,17 +39,31 @@ def fingerprint(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def code_fingerprint() -> str:
-    """SHA-256 over the names and bytes of every file of ``lib``.
+def code_fingerprint(*parts: str) -> str:
+    """SHA-256 over the names and bytes of every file of ``lib``, or of some of its parts.
+
+    Parameters
+    ----------
+    *parts : str
+        Sub-packages, e.g. ``"data"``; all of ``lib`` if none is named.
 
     Returns
     -------
     str
         64 hexadecimal digits. Bytecode is left out.
+
+    Raises
+    ------
+    ValueError
+        If ``lib`` has no such sub-package.
     """
     root = Path(lib.__file__).parent
+    for part in parts:
+        if not (root / part / "__init__.py").is_file():
+            raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
+    files = [path for part in parts for path in (root / part).rglob("*")]
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
+    for path in sorted(set(files) if parts else root.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(path.relative_to(root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())

@@ -1,9 +1,61 @@
-"""Training of classifiers.
+"""Private training: one engine for one model or for hundreds, with its privacy accounted for.
 
-So far one small model for pages that run without downloads; the private training
-engine will stand beside it.
+:class:`TrainingConfig` says what is trained, :func:`train` trains one model (DP-SGD by Opacus),
+:func:`train_many` many at once by the same mechanism, and every result carries a
+:class:`PrivacyLedger`.
 """
 
+from lib.training.accounting import (
+    ACCOUNTANTS,
+    PrivacyLedger,
+    SampledGaussian,
+    budget_table,
+    effective_noise_multiplier,
+    find_noise_multiplier,
+)
+from lib.training.config import Augmentation, Plan, TrainingConfig, TrainingData, plan
+from lib.training.cost import p1_panel, sample_steps
+from lib.training.jobs import DataSpec, LoadedData, ManyTrainings, Training
 from lib.training.linear import LinearClassifier, train_linear
+from lib.training.many import engine_for, train_many
+from lib.training.models import ModelSpec, build_model, check_private, parameter_count
+from lib.training.objectives import CrossEntropy, SelectiveNet, SelfAdaptiveTraining
+from lib.training.single import TrainingDiverged, TrainingResult, module_of, train
+from lib.training.tuning import LearningRateChoice, choose_learning_rate
 
-__all__ = ["LinearClassifier", "train_linear"]
+__all__ = [
+    "ACCOUNTANTS",
+    "Augmentation",
+    "CrossEntropy",
+    "DataSpec",
+    "LearningRateChoice",
+    "LinearClassifier",
+    "LoadedData",
+    "ManyTrainings",
+    "ModelSpec",
+    "Plan",
+    "PrivacyLedger",
+    "SampledGaussian",
+    "SelectiveNet",
+    "SelfAdaptiveTraining",
+    "Training",
+    "TrainingConfig",
+    "TrainingData",
+    "TrainingDiverged",
+    "TrainingResult",
+    "budget_table",
+    "build_model",
+    "check_private",
+    "choose_learning_rate",
+    "effective_noise_multiplier",
+    "engine_for",
+    "find_noise_multiplier",
+    "module_of",
+    "p1_panel",
+    "parameter_count",
+    "plan",
+    "sample_steps",
+    "train",
+    "train_linear",
+    "train_many",
+]

@@ -13,10 +13,10 @@ from lib.training.checks import require_choice, require_finite, require_int, req
 from lib.training.models import ModelSpec
 from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 
-__all__ = ["Augmentation", "TrainingConfig", "TrainingData", "plan"]
+__all__ = ["Augmentation", "Plan", "TrainingConfig", "TrainingData", "plan"]
 
 PRECISIONS = ("float32", "tf32", "bf16")
-GRAD_SAMPLE_MODES = ("hooks", "functorch", "ew")
+GRAD_SAMPLE_MODES = ("hooks", "functorch", "ew", "taps")
 KEEP = ("labels", "probabilities", "weights")
 
 
@@ -99,8 +99,8 @@ class TrainingConfig:
     noise_source : {"host", "device"}
         Where the noise is drawn.  ``"host"`` gives every engine the same numbers; ``"device"`` is
         for large models on an accelerator.
-    grad_sample_mode : {"hooks", "functorch", "ew"}
-        How Opacus computes per-example gradients.
+    grad_sample_mode : {"hooks", "functorch", "ew", "taps"}
+        How per-example gradients come about: Opacus' three ways, or :mod:`lib.training.taps`.
     physical_batch : int, optional
         Largest number of examples whose gradients are in memory at once.
     deterministic : bool
@@ -162,6 +162,8 @@ class TrainingConfig:
         require_choice("precision", self.precision, PRECISIONS)
         require_choice("noise_source", self.noise_source, ("host", "device"))
         require_choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
+        if self.grad_sample_mode == "ew" and self.precision == "bf16":
+            raise ValueError("precision 'bf16' needs a grad_sample_mode other than 'ew'")
         if self.physical_batch is not None:
             require_int("physical_batch", self.physical_batch, at_least=1)
         if self.model.head != self.objective.model_head:

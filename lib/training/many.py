@@ -2,7 +2,7 @@
 
 Each model has its own Poisson samples, its own noise and its own data; no number of one model ever
 enters another's training, and a model's result does not depend on which others it is trained with.
-Two engines do the work, by the mechanism and with the random numbers of
+Three engines do the work, by the mechanism and with the random numbers of
 :func:`lib.training.train`:
 
 ``"kernel"``
@@ -12,8 +12,11 @@ Two engines do the work, by the mechanism and with the random numbers of
     Any architecture, in lockstep by ``torch.func``, for accelerators.  On a CPU batching does not
     pay for convolutions.
 
-What neither takes (dropout, objectives other than cross-entropy, augmentation) is trained one after
-the other by :func:`lib.training.train`.
+``"taps"``
+    Any architecture and objective on a CPU: one model per thread by :func:`lib.training.train` with
+    ``grad_sample_mode="taps"``.
+
+What none of them takes is trained one after the other, by Opacus (``"single"``).
 """
 
 import math
@@ -23,6 +26,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +34,17 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from lib.runs import progress
-from lib.training import kernels
+from lib.training import kernels, taps
 from lib.training.checks import require_choice, require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
-from lib.training.models import build_model, check_private
+from lib.training.models import ModelSpec, build_model, check_private
 from lib.training.objectives import CrossEntropy
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import (
+    Trainer,
     TrainingDiverged,
     TrainingResult,
+    as_tensor,
     autocast,
     check_evaluation,
     check_match,
@@ -76,10 +82,10 @@ def train_many(
         memory: see :meth:`TrainingData.subset`).
     evaluation : array_like of float, shape (n_evaluation, ...)
         Points that all models are evaluated on.
-    engine : {"auto", "kernel", "vmap", "single"}
-        ``"auto"`` takes the kernel where it can, ``"vmap"`` on accelerators, else ``"single"``.
+    engine : {"auto", "kernel", "vmap", "taps", "single"}
+        ``"auto"`` takes the kernel where it can, ``"vmap"`` on accelerators, else ``"taps"``.
     threads : int, optional
-        Threads of the kernel engine; the cores at hand by default.
+        Threads of the kernel and taps engines; the cores at hand by default.
     same_randomness : {"refuse", "allow"}
         Configurations that are equal, seed included, draw the same samples and the same noise.  On
         different data their results are then dependent, which spoils an audit: refused unless
@@ -111,7 +117,7 @@ def train_many(
             f"data must be one TrainingData or one per configuration ({len(configs)}, at least 1),"
             f" got {len(sets)}"
         )
-    require_choice("engine", engine, ("auto", "kernel", "vmap", "single"))
+    require_choice("engine", engine, ("auto", "kernel", "vmap", "taps", "single"))
     require_choice("same_randomness", same_randomness, ("refuse", "allow"))
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -141,6 +147,8 @@ def train_many(
         _by_kernel(work, rows, results, points, threads, show_progress)
     if rows := chosen("vmap"):
         _by_vmap(work, rows, results, points)
+    if rows := chosen("taps"):
+        _by_taps(work, rows, results, points, threads, show_progress)
     for i in progress(chosen("single"), "models") if show_progress else chosen("single"):
         results[i] = train(configs[i], sets[i], points)
     return results
@@ -150,14 +158,19 @@ def engine_for(config: TrainingConfig) -> str:
     """The engine that ``"auto"`` chooses for a configuration."""
     if not _unsuited(config, "kernel"):
         return "kernel"
-    on_accelerator = torch.device(config.device).type != "cpu"
-    return "vmap" if on_accelerator and not _unsuited(config, "vmap") else "single"
+    if torch.device(config.device).type == "cpu":
+        return "single" if _unsuited(config, "taps") else "taps"
+    return "single" if _unsuited(config, "vmap") else "vmap"
 
 
 def _unsuited(config: TrainingConfig, engine: str) -> str | None:
     """Why an engine cannot train a configuration, or None."""
     if engine == "single":
         return None
+    if engine == "taps":
+        if torch.device(config.device).type != "cpu":
+            return f"use device {config.device!r}"
+        return None if _tapped(config.model) else f"train a {config.model.name!r}"
     if type(config.objective) is not CrossEntropy:
         return f"train with {type(config.objective).__name__}"
     if config.model.dropout:
@@ -174,6 +187,11 @@ def _unsuited(config: TrainingConfig, engine: str) -> str | None:
         if config.noise_source != "host":
             return "draw noise on the device"
     return None
+
+
+@cache
+def _tapped(spec: ModelSpec) -> bool:
+    return taps.supports(build_model(spec, 0))
 
 
 def _initial(config: TrainingConfig) -> np.ndarray:
@@ -298,6 +316,46 @@ def _check_finite(params: np.ndarray, config: TrainingConfig, step: int) -> None
         )
 
 
+# ------------------------------------------------------------------------------------------- taps
+
+
+def _by_taps(work, rows, results, points, threads, show_progress) -> None:
+    if any(work[i][0].model.dropout for i in rows):
+        threads = 1  # dropout draws from PyTorch's global generator
+    before = torch.get_num_threads()
+    lock = threading.Lock()
+    stop = threading.Event()
+
+    def one(i: int) -> None:
+        if stop.is_set():
+            return
+        config, data, mechanism = work[i]
+        try:
+            started = time.perf_counter()
+            with lock:  # making a model uses the global generator, too
+                trainer = Trainer(config, data, points, mechanism, mode="taps")
+            while trainer.step < config.steps:
+                trainer.advance()
+            results[i] = trainer.result(time.perf_counter() - started)
+        except BaseException:
+            stop.set()
+            raise
+
+    groups: dict[tuple, list[int]] = {}
+    for i in rows:
+        config = work[i][0]
+        groups.setdefault((config.precision, config.deterministic), []).append(i)
+    for members in groups.values():
+        with settings(work[members[0]][0]), ThreadPoolExecutor(threads) as pool:
+            try:
+                torch.set_num_threads(max(1, before // threads))
+                done = pool.map(one, members)
+                for _ in progress(done, "models", total=len(members)) if show_progress else done:
+                    pass
+            finally:
+                torch.set_num_threads(before)
+
+
 # ------------------------------------------------------------------------------------------- vmap
 
 
@@ -332,9 +390,10 @@ def _train_by_vmap(work, members, results, points) -> None:
     sets = [work[i][1] for i in members]
     plans = [work[i][2] for i in members]
     device = torch.device(config.device)
-    network = build_model(config.model, 0).to(device).eval()
+    network = build_model(config.model, 0).to(device)
     if any(each.private for each in configs):
         check_private(network)
+    network.eval()
     shapes = {name: p.shape for name, p in network.named_parameters()}
     params = torch.from_numpy(np.stack([_initial(each) for each in configs])).to(device)
     velocity = torch.zeros_like(params)
@@ -343,8 +402,8 @@ def _train_by_vmap(work, members, results, points) -> None:
         PoissonSampler(s, len(d), p.sample_rate)
         for s, d, p in zip(streams, sets, plans, strict=True)
     ]
-    inputs = torch.from_numpy(np.asarray(sets[0].inputs).copy()).to(device)
-    targets = [torch.from_numpy(np.asarray(d.targets).copy()).to(device) for d in sets]
+    inputs = as_tensor(sets[0].inputs).to(device)
+    targets = [as_tensor(d.targets).to(device) for d in sets]
     evaluation = torch.from_numpy(points).to(device)
 
     def column(values) -> torch.Tensor:

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.data.transforms import augment
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
+from lib.training import taps
 from lib.training.accounting import PrivacyLedger, SampledGaussian
 from lib.training.checks import require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
@@ -60,7 +62,8 @@ class TrainingResult:
     seconds : float
         Duration; of the whole group divided by its size where many were trained together.
     engine : str
-        ``"opacus"``, ``"autograd"`` (no privacy, hence no per-example gradients) or ``"kernel"``.
+        ``"opacus"``, ``"taps"``, ``"autograd"`` (no privacy, hence no per-example gradients),
+        ``"kernel"`` or ``"vmap"``.
     """
 
     config: TrainingConfig
@@ -149,7 +152,7 @@ def train(
     mechanism = plan(config, len(data))
     started = time.perf_counter()
     with settings(config):
-        trainer = _Trainer(config, data, evaluation, mechanism)
+        trainer = Trainer(config, data, evaluation, mechanism)
         if checkpoint is not None:
             trainer.resume(checkpoint)
         while trainer.step < config.steps:
@@ -158,29 +161,23 @@ def train(
                 trainer.step % save_every == 0 and trainer.step < config.steps
             ):
                 trainer.save(checkpoint)
-        logits = trainer.evaluate()
-    return TrainingResult(
-        config=config,
-        plan=mechanism,
-        ledger=spent(config, mechanism, config.steps),
-        logits=logits,
-        checkpoints=np.stack(trainer.kept),
-        parameters=trainer.parameters(),
-        seconds=time.perf_counter() - started,
-        engine="opacus" if config.private else "autograd",
-    )
+        return trainer.result(time.perf_counter() - started)
 
 
-class _Trainer:
+class Trainer:
     """The state of one training and how to advance it by a step."""
 
-    def __init__(self, config, data, evaluation, mechanism):
+    def __init__(self, config, data, evaluation, mechanism, mode=None):
+        mode = config.grad_sample_mode if mode is None else mode
+        self.engine = "autograd"
+        if config.private:
+            self.engine = "taps" if mode == "taps" else "opacus"
         self.config, self.data, self.mechanism = config, data, mechanism
         self.streams = Streams(config.seed)
         self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
         self.device = torch.device(config.device)
-        self.inputs = torch.from_numpy(np.asarray(data.inputs).copy()).to(self.device)
-        self.targets = torch.from_numpy(np.asarray(data.targets).copy()).to(self.device)
+        self.inputs = as_tensor(data.inputs).to(self.device)
+        self.targets = as_tensor(data.targets).to(self.device)
         self.evaluation = torch.from_numpy(evaluation).to(self.device)
         model = build_model(config.model, self.streams.model).to(self.device)
         optimizer = torch.optim.SGD(
@@ -191,9 +188,12 @@ class _Trainer:
         )
         if config.private:
             check_private(model)
-            self.model = wrap_model(
-                model, grad_sample_mode=config.grad_sample_mode, loss_reduction="mean"
+        if self.engine == "taps" and not taps.supports(model):
+            raise ValueError(
+                f"grad_sample_mode 'taps' does not know all layers of {config.model.name!r}"
             )
+        if self.engine == "opacus":
+            self.model = wrap_model(model, grad_sample_mode=mode, loss_reduction="mean")
             self.optimizer = _GivenNoise(
                 optimizer,
                 noise_multiplier=mechanism.noise_multiplier,
@@ -209,7 +209,9 @@ class _Trainer:
         self.kept: list[np.ndarray] = []
         self.memory = None  # SAT's moving averages, one row per training example: never released
         if isinstance(config.objective, SelfAdaptiveTraining):
-            self.memory = config.objective.initial_state(self.targets[data.rows.copy()])
+            self.memory = config.objective.initial_state(
+                self.targets[as_tensor(data.rows)], config.model.classes
+            )
 
     def advance(self) -> None:
         config, step = self.config, self.step
@@ -220,17 +222,18 @@ class _Trainer:
             group["lr"] = float(self.rates[step])
         with _seeded(self.streams.step(step), self.device, config):
             self._gradients(positions)
-        if config.private:
-            if config.noise_source == "device":
-                noise = device_noise(self.streams, step, self.size, self.device)
-            else:
-                noise = self.streams.noise.standard_normal(self.size, dtype=np.float32)
-                noise = torch.from_numpy(noise).to(self.device)
-            self.optimizer.normals = noise
+        if self.engine == "opacus":
+            self.optimizer.normals = self._noise()
         self.optimizer.step()
         self.step += 1
         if self.step in self._checkpoint_steps:
             self._keep()
+
+    def _noise(self) -> torch.Tensor:
+        if self.config.noise_source == "device":
+            return device_noise(self.streams, self.step, self.size, self.device)
+        noise = self.streams.noise.standard_normal(self.size, dtype=np.float32)
+        return torch.from_numpy(noise).to(self.device)
 
     @property
     def _checkpoint_steps(self) -> frozenset[int]:
@@ -240,27 +243,35 @@ class _Trainer:
         config = self.config
         chunks = self._chunks(positions)
         constants = self._statistics(chunks) if isinstance(config.objective, SelectiveNet) else None
-        if not len(positions):
+        if not len(positions) and self.engine != "taps":
             for p in self.network.parameters():
                 p.grad = torch.zeros_like(p)
                 if config.private:
                     p.grad_sample = p.new_zeros((0, *p.shape))
             return
+        total = torch.zeros(self.size, device=self.device)
         copies = config.augmentation.multiplicity if config.augmentation else 1
         for number, chunk in enumerate(chunks):
             inputs, targets = self._examples(chunk)
             if copies > 1:
                 targets = targets.repeat_interleave(copies, dim=0)
-            with autocast(config, self.device):
-                outputs = self.model(inputs)
-            outputs = outputs.float()
             state = constants
             if self.memory is not None:
                 state = config.objective.state(self.memory, chunk, self.step)
                 if copies > 1 and state is not None:
                     state = state.repeat_interleave(copies, dim=0)
-            losses = config.objective.per_example(outputs, targets, state)
-            if config.private:
+            if self.engine == "taps":
+                loss = partial(config.objective.per_example, targets=targets, state=state)
+                with autocast(config, self.device):
+                    gradient, outputs = taps.clipped_sum(
+                        self.network, inputs, loss, config.clipping_norm, copies
+                    )
+                total += gradient
+            else:
+                with autocast(config, self.device):
+                    outputs = self.model(inputs).float()
+                losses = config.objective.per_example(outputs, targets, state)
+            if self.engine == "opacus":
                 losses.mean().backward()  # Opacus undoes the mean
                 if copies > 1:
                     for p in self.network.parameters():
@@ -270,11 +281,18 @@ class _Trainer:
                     self.optimizer.signal_skip_step(do_skip=True)
                     self.optimizer.step()
                     self.optimizer.zero_grad()
-            else:
+            elif self.engine == "autograd":
                 (losses.sum() / (copies * config.batch_size)).backward()
             if self.memory is not None:
                 rows = outputs.detach().view(len(chunk), copies, -1).mean(dim=1)
                 config.objective.update(self.memory, chunk, rows, self.step)
+        if self.engine == "taps":
+            scale = self.mechanism.noise_multiplier * config.clipping_norm
+            vector = (total + scale * self._noise()) / config.batch_size
+            start = 0
+            for p in self.network.parameters():
+                p.grad = vector[start : start + p.numel()].view_as(p)
+                start += p.numel()
 
     def _chunks(self, positions: np.ndarray) -> list[torch.Tensor]:
         largest = self.config.physical_batch or max(1, len(positions))
@@ -316,6 +334,19 @@ class _Trainer:
             self.kept.append(parameters)
         else:
             self.kept.append(summarise(self.evaluate(), self.config.keep))
+
+    def result(self, seconds: float) -> TrainingResult:
+        """What the finished training leaves behind."""
+        return TrainingResult(
+            config=self.config,
+            plan=self.mechanism,
+            ledger=spent(self.config, self.mechanism, self.step),
+            logits=self.evaluate(),
+            checkpoints=np.stack(self.kept),
+            parameters=self.parameters(),
+            seconds=seconds,
+            engine=self.engine,
+        )
 
     def evaluate(self) -> np.ndarray:
         return evaluate(self.network, self.config, self.evaluation)
@@ -368,7 +399,7 @@ class _Trainer:
             self.memory = torch.from_numpy(arrays["memory"]).to(self.device)
 
     def _torch_optimizer(self) -> torch.optim.Optimizer:
-        return self.optimizer.original_optimizer if self.config.private else self.optimizer
+        return self.optimizer.original_optimizer if self.engine == "opacus" else self.optimizer
 
     def _velocity(self) -> np.ndarray:
         state = self._torch_optimizer().state
@@ -402,6 +433,13 @@ def device_noise(streams: Streams, step: int, size: int, device: torch.device) -
     generator = torch.Generator(device=device)
     generator.manual_seed(streams.step_noise(step))
     return torch.randn(size, generator=generator, device=device)
+
+
+def as_tensor(array: np.ndarray) -> torch.Tensor:
+    """A tensor on the same memory, which nobody writes to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(array)
 
 
 def identity(config: TrainingConfig, data: TrainingData) -> str:

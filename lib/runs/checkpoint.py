@@ -1,0 +1,153 @@
+"""The state of an unfinished run, in one file that is whole or not there."""
+
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.runs.files import write_atomic_bytes
+
+__all__ = [
+    "Checkpoint",
+    "dump_arrays",
+    "generator_state",
+    "load_arrays",
+    "restore_generator",
+    "set_aside",
+]
+
+_GENERATORS = {
+    "PCG64": np.random.PCG64,
+    "PCG64DXSM": np.random.PCG64DXSM,
+    "Philox": np.random.Philox,
+    "SFC64": np.random.SFC64,
+}
+
+
+class Checkpoint:
+    """A place for the state of one unfinished run.
+
+    Arrays and state lie in one file, so that they cannot disagree; it is replaced as a whole, so
+    that ``kill -9`` at any moment leaves the previous state or the new one.
+
+    Parameters
+    ----------
+    folder : path-like, optional
+        Made when first needed.  Without one, nothing is ever saved.
+    """
+
+    def __init__(self, folder: Path | str | None = None):
+        self.path = None if folder is None else Path(folder) / "checkpoint.npz"
+
+    def save(self, arrays: Mapping[str, npt.NDArray], state: Mapping[str, Any]) -> None:
+        """Replace the saved state.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray
+            Of numbers or booleans; no objects.
+        state : mapping of str to JSON
+            Anything JSON holds, integers of any size included.
+        """
+        if self.path is not None:
+            write_atomic_bytes(self.path, dump_arrays(arrays, json.dumps(dict(state))))
+
+    def load(self) -> tuple[dict[str, npt.NDArray], dict[str, Any]] | None:
+        """The saved arrays and state; None, with a warning, if the file is damaged."""
+        if self.path is None or not self.path.exists():
+            return None
+        try:
+            arrays, text = load_arrays(self.path)
+            return arrays, json.loads(text)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            where = set_aside(self.path, self.path.parent)
+            warnings.warn(
+                f"the checkpoint {self.path} is damaged ({error}); moved to {where}, starting anew",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+
+    def clear(self) -> None:
+        """Forget the saved state."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+_TEXT = "__state__"
+
+
+def dump_arrays(arrays: Mapping[str, npt.NDArray], text: str = "") -> bytes:
+    """Arrays, and a text beside them, as the bytes of an uncompressed npz file."""
+    plain = {}
+    for name, array in arrays.items():
+        array = np.asarray(array)
+        if array.dtype.hasobject or array.dtype.kind not in "biufc":
+            raise ValueError(
+                f"arrays[{name!r}] must hold numbers or booleans, got dtype {array.dtype}"
+            )
+        if not name or name == _TEXT:
+            raise ValueError(f"arrays must have other names than {name!r}")
+        plain[name] = array
+    buffer = io.BytesIO()
+    np.savez(buffer, **plain, **{_TEXT: np.frombuffer(text.encode(), dtype=np.uint8)})
+    return buffer.getvalue()
+
+
+def load_arrays(path: Path | str) -> tuple[dict[str, npt.NDArray], str]:
+    """What :func:`dump_arrays` wrote; zip checksums are verified and pickles refused."""
+    with np.load(path, allow_pickle=False) as archive:
+        found = {name: archive[name] for name in archive.files}
+    text = found.pop(_TEXT).tobytes().decode()
+    return found, text
+
+
+def set_aside(path: Path, folder: Path) -> Path:
+    """Move a damaged file or folder out of the way and return its new place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    target = folder / f"{path.name}.damaged-{stamp}-{os.getpid()}"
+    os.replace(path, target)
+    return target
+
+
+def generator_state(rng: np.random.Generator) -> dict[str, Any]:
+    """The state of a NumPy generator in a form that JSON holds."""
+    name = type(rng.bit_generator).__name__
+    if name not in _GENERATORS:
+        raise ValueError(f"rng must use one of {', '.join(_GENERATORS)}, got {name}")
+    return _plain(rng.bit_generator.state)
+
+
+def restore_generator(state: Mapping[str, Any]) -> np.random.Generator:
+    """The generator whose state :func:`generator_state` gave."""
+    name = state.get("bit_generator")
+    if name not in _GENERATORS:
+        raise ValueError(f"state must be of one of {', '.join(_GENERATORS)}, got {name!r}")
+    bits = _GENERATORS[name]()
+    bits.state = _arrays_again(state)
+    return np.random.Generator(bits)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"uint64": [int(item) for item in value]}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _arrays_again(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if set(value) == {"uint64"}:
+            return np.array(value["uint64"], dtype=np.uint64)
+        return {key: _arrays_again(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,118 @@
+"""What a run is: a frozen configuration that can be executed, and its outcome."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.runs.checkpoint import Checkpoint
+from lib.runs.provenance import code_fingerprint, fingerprint
+
+__all__ = ["Job", "Outcome", "canonical", "label", "run_key"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What executing a job gives.
+
+    Attributes
+    ----------
+    arrays : mapping of str to ndarray
+        Predictions and the like.
+    metrics : mapping of str to JSON
+        Numbers.
+    privacy : mapping of str to JSON, optional
+        What was spent.
+    """
+
+    arrays: Mapping[str, npt.NDArray]
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    privacy: Mapping[str, Any] | None = None
+
+
+class Job(Protocol):
+    """A frozen dataclass that says everything about a computation, and can do it.
+
+    Its fields are JSON-able: strings, numbers (infinity included), booleans, None, tuples, and
+    frozen dataclasses of these.  It must be importable and picklable, for workers.
+
+    Attributes
+    ----------
+    code : tuple of str
+        Sub-packages of ``lib`` that the result depends on, e.g. ``("data", "training")``; the run
+        is made anew when any of their files changes.
+    """
+
+    code: ClassVar[tuple[str, ...]]
+
+    def data_fingerprint(self) -> str:
+        """Identify the data that :meth:`execute` reads."""
+        ...
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Do the work; resume from `checkpoint` if it holds something, and save to it."""
+        ...
+
+
+def canonical(value: Any, name: str = "job") -> Any:
+    """A configuration in a form that JSON holds and that two unlike ones never share.
+
+    Dataclasses carry their class's name; infinities become ``{"float": "inf"}``.
+
+    Raises
+    ------
+    ValueError
+        On NaN.
+    TypeError
+        On anything else that a configuration must not hold.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        if not type(value).__dataclass_params__.frozen:
+            raise TypeError(f"{name} must be a frozen dataclass, got {type(value).__name__}")
+        kind = type(value)
+        content = {f.name: canonical(getattr(value, f.name), f.name) for f in fields(value)}
+        return {"class": f"{kind.__module__}.{kind.__qualname__}", **content}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise ValueError(f"{name} must not be NaN")
+        return {"float": "inf" if value > 0 else "-inf"} if math.isinf(value) else value
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [canonical(item, name) for item in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError(f"{name} must have strings as keys")
+        return {"mapping": {key: canonical(item, key) for key, item in value.items()}}
+    raise TypeError(
+        f"{name} must be a number, string, tuple, mapping or frozen dataclass, got"
+        f" {type(value).__name__}"
+    )
+
+
+def run_key(job: Job) -> str:
+    """Content hash of a run: configuration, code and data.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    return fingerprint(
+        {
+            "config": canonical(job),
+            "code": code_fingerprint(*job.code),
+            "data": job.data_fingerprint(),
+        }
+    )
+
+
+def label(job: Job) -> str:
+    """A short name for messages."""
+    text = repr(job)
+    return text if len(text) <= 160 else f"{text[:157]}..."

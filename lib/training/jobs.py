@@ -1,0 +1,274 @@
+"""Trainings as jobs for :mod:`lib.runs`: stored once, resumed, spread over workers."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.data.digits import load_digits
+from lib.data.features import cached_features, group_normalise, scattering
+from lib.data.images import IMAGE_SETS, load_images
+from lib.data.splits import split_rows, subsample_class
+from lib.runs import fingerprint
+from lib.runs.checkpoint import Checkpoint
+from lib.runs.jobs import Outcome
+from lib.training.checks import require_choice, require_finite, require_int
+from lib.training.config import TrainingConfig, TrainingData
+from lib.training.many import train_many
+from lib.training.single import TrainingResult, train
+
+__all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
+
+FEATURES = ("pixels", "images", "scattering")
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedData:
+    """Data as a training wants them.
+
+    Attributes
+    ----------
+    training : TrainingData
+        Inputs and labels to train on.
+    evaluation : ndarray of float32
+        Inputs of the evaluation points.
+    labels : ndarray of int64
+        Their labels.
+    validation, validation_labels : ndarray
+        The same of the validation points, to choose hyper-parameters on; possibly none.
+    name : str
+        What pages must call the data, e.g. ``"cifar10-jpeg"``.
+    """
+
+    training: TrainingData
+    evaluation: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64]
+    validation: npt.NDArray[np.float32]
+    validation_labels: npt.NDArray[np.int64]
+    name: str
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Which data a job trains on: enough for any worker to load the same.
+
+    Attributes
+    ----------
+    name : str
+        A name of :data:`lib.data.images.IMAGE_SETS`.
+    features : {"pixels", "images", "scattering"}
+        Flat pixels, images of shape (channels, height, width), or the scattering transform
+        (normalised per example; nothing is fitted to data).
+    train, test, validation : int
+        Number of training, evaluation and validation points, disjoint.  Digits have no official
+        split: all are drawn from one pot.  Of other sets, training and validation points are drawn
+        from their training split.
+    seed : int
+        Of the draw.
+    keep_class : float
+        Probability with which an example of class 0 stays in the training set (P1, appendix B.2).
+    """
+
+    name: str = "digits"
+    features: str = "pixels"
+    train: int = 1200
+    test: int = 597
+    validation: int = 0
+    seed: int = 0
+    keep_class: float = 1.0
+
+    def __post_init__(self):
+        require_choice("name", self.name, tuple(IMAGE_SETS))
+        require_choice("features", self.features, FEATURES)
+        require_int("train", self.train, at_least=1)
+        require_int("test", self.test, at_least=1)
+        require_int("validation", self.validation, at_least=0)
+        require_int("seed", self.seed, at_least=0)
+        require_finite("keep_class", self.keep_class, at_least=0, at_most=1)
+
+    def load(self) -> LoadedData:
+        """Read, draw and transform the data."""
+        drawn = {"train": self.train}
+        if self.validation:
+            drawn["validation"] = self.validation
+        if self.name == "digits":
+            digits = load_digits()
+            images = digits.images[:, None].astype(np.float32)
+            rows = split_rows(len(images), self.seed, drawn | {"test": self.test})
+            parts = {name: (images[r], digits.labels[r]) for name, r in rows.items()}
+            classes = len(digits.names)
+        else:
+            parts = self._drawn("train", drawn) | self._drawn("test", {"test": self.test})
+            classes = len(load_images(self.name, "test").names)
+        x, y = parts["train"]
+        kept = None
+        if self.keep_class < 1:
+            kept = subsample_class(y, 0, self.keep_class, self.seed)
+        training = TrainingData(self._transform(x), y, classes, kept)
+        test, labels = parts["test"]
+        validation, validation_labels = parts.get("validation", (x[:0], y[:0]))
+        if len(validation):
+            validation = self._transform(validation)
+        return LoadedData(
+            training, self._transform(test), labels, validation, validation_labels, self.name
+        )
+
+    def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        source = load_images(self.name, split)
+        found = split_rows(len(source.labels), self.seed, sizes)
+        return {
+            name: (source.as_float(np.sort(rows)), np.asarray(source.labels[np.sort(rows)]))
+            for name, rows in found.items()
+        }
+
+    def _transform(self, images: np.ndarray) -> np.ndarray:
+        if self.features == "images":
+            return images
+        if self.features == "pixels":
+            return images.reshape(len(images), -1)
+        content = fingerprint_of(images)
+        found = cached_features(
+            "scattering", content, {}, lambda: group_normalise(scattering(images), groups=27)
+        )
+        return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
+
+
+@dataclass(frozen=True)
+class Training:
+    """One model as a job.
+
+    Attributes
+    ----------
+    config : TrainingConfig
+        The training.
+    data : DataSpec
+        Its data.
+    save_every : int
+        Steps between two saves of the state.
+    keep_parameters : bool
+        Whether the final parameters are stored.
+    """
+
+    config: TrainingConfig
+    data: DataSpec
+    save_every: int = 200
+    keep_parameters: bool = False
+
+    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the training reads."""
+        return _data_fingerprint(self.data)
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train, resuming from a checkpoint if there is one."""
+        data = self.data.load()
+        result = train(
+            self.config,
+            data.training,
+            data.evaluation,
+            checkpoint=checkpoint,
+            save_every=self.save_every,
+        )
+        arrays = {"logits": result.logits, "checkpoints": result.checkpoints, "labels": data.labels}
+        if self.keep_parameters:
+            arrays["parameters"] = result.parameters
+        return Outcome(arrays, _metrics(result, data), _privacy(result))
+
+
+@dataclass(frozen=True)
+class ManyTrainings:
+    """Many models as one job.
+
+    Attributes
+    ----------
+    configs : tuple of TrainingConfig
+        The trainings.
+    data : DataSpec
+        Their data.
+    chunk : int
+        Models trained between two saves of the state.
+    """
+
+    configs: tuple[TrainingConfig, ...]
+    data: DataSpec
+    chunk: int = 64
+
+    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
+
+    def __post_init__(self):
+        require_int("chunk", self.chunk, at_least=1)
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _data_fingerprint(self.data)
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train all models, going on after the last finished chunk if there is one."""
+        data = self.data.load()
+        logits: list[np.ndarray] = []
+        checkpoints: list[np.ndarray] = []
+        metrics: list[dict[str, Any]] = []
+        privacy: list[dict[str, Any]] = []
+        found = checkpoint.load()
+        if found is not None:
+            arrays, state = found
+            logits, checkpoints = list(arrays["logits"]), list(arrays["checkpoints"])
+            metrics, privacy = state["metrics"], state["privacy"]
+        while len(logits) < len(self.configs):
+            part = self.configs[len(logits) : len(logits) + self.chunk]
+            for result in train_many(part, data.training, data.evaluation):
+                logits.append(result.logits)
+                checkpoints.append(result.checkpoints)
+                metrics.append(_metrics(result, data))
+                privacy.append(_privacy(result))
+            if len(logits) < len(self.configs):
+                checkpoint.save(
+                    {"logits": np.stack(logits), "checkpoints": np.stack(checkpoints)},
+                    {"metrics": metrics, "privacy": privacy},
+                )
+        arrays = {
+            "logits": np.stack(logits),
+            "checkpoints": np.stack(checkpoints),
+            "labels": data.labels,
+        }
+        return Outcome(arrays, {"models": metrics}, {"models": privacy})
+
+
+def fingerprint_of(array: np.ndarray) -> str:
+    """SHA-256 of an array's shape, type and bytes."""
+    import hashlib
+
+    array = np.ascontiguousarray(array)
+    digest = hashlib.sha256(f"{array.shape}{array.dtype}".encode())
+    digest.update(array.data)
+    return digest.hexdigest()
+
+
+def _data_fingerprint(spec: DataSpec) -> str:
+    """Of the sources: the draw itself is part of the configuration and of the code."""
+    if spec.name == "digits":
+        digits = load_digits()
+        return fingerprint([fingerprint_of(digits.images), fingerprint_of(digits.labels)])
+    return fingerprint([load_images(spec.name, split).fingerprint for split in ("train", "test")])
+
+
+def _metrics(result: TrainingResult, data: LoadedData) -> dict[str, Any]:
+    return {
+        "accuracy": result.accuracy(data.labels),
+        "training_examples": len(data.training),
+        "training_seconds": result.seconds,
+        "engine": result.engine,
+    }
+
+
+def _privacy(result: TrainingResult) -> dict[str, Any]:
+    epsilon = result.epsilon
+    return {
+        "epsilon": "Infinity" if math.isinf(epsilon) else epsilon,
+        "delta": result.plan.delta,
+        "accountant": result.config.accountant,
+        "ledger": result.ledger.to_dict(),
+    }

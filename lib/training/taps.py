@@ -1,0 +1,149 @@
+"""Clipped sums of per-example gradients, faster than Opacus' on a CPU.
+
+The network runs with its weights frozen; autograd goes only as far as the outputs of the layers
+that have parameters.  From a layer's input and the gradient of its output the per-example
+gradients follow in closed form, so that the gradients of the batch, which DP-SGD has no use for,
+and the input gradient of the first layer are never computed.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+__all__ = ["clipped_sum", "supports"]
+
+_LAYERS = (nn.Linear, nn.Conv2d, nn.GroupNorm)
+_GUARD = 1e-6  # as in Opacus
+_CONV_CHUNK = 16  # examples whose unfolded patches are in memory, and in cache, at once
+
+
+def supports(network: nn.Module) -> bool:
+    """Whether every parameter belongs to a layer whose per-example gradients are known here."""
+    for module in network.modules():
+        own = list(module.parameters(recurse=False))
+        if own and not isinstance(module, _LAYERS):
+            return False
+        if isinstance(module, nn.Conv2d) and (
+            module.groups != 1 or module.padding_mode != "zeros" or isinstance(module.padding, str)
+        ):
+            return False
+        if own and not all(p.requires_grad for p in own):
+            return False
+    return True
+
+
+def clipped_sum(
+    network: nn.Module,
+    inputs: torch.Tensor,
+    loss: Callable[[torch.Tensor], torch.Tensor],
+    clipping_norm: float,
+    copies: int = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sum of per-example gradients, each clipped to an L2 norm.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        See :func:`supports`; each of its layers is used once.
+    inputs : Tensor, shape (b * copies, ...)
+        Examples, the copies of one following each other.
+    loss : callable
+        From the outputs to one loss a row; no row may depend on another.
+    clipping_norm : float
+        May be infinite.
+    copies : int
+        Augmented copies of an example, whose gradients are averaged before clipping.
+
+    Returns
+    -------
+    gradient : Tensor, shape (p,)
+        Flat, in the order of ``network.parameters()``.
+    outputs : Tensor, shape (b * copies, k)
+        Of the network.
+    """
+    taps: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def tap(module, arguments, output):
+        if not output.requires_grad:
+            output.requires_grad_()
+        taps[module] = (arguments[0].detach(), output)
+        return output
+
+    layers = [m for m in network.modules() if isinstance(m, _LAYERS) and m._parameters]
+    weights = [p for p in network.parameters() if p.requires_grad]
+    hooks = [layer.register_forward_hook(tap) for layer in layers]
+    try:
+        for p in weights:
+            p.requires_grad_(False)
+        with torch.enable_grad():
+            outputs = network(inputs)
+            total = loss(outputs.float()).sum()
+        used = [layer for layer in layers if layer in taps]
+        if len(used) < len(layers):
+            raise ValueError("network must use each of its layers, but some were not")
+        errors = torch.autograd.grad(total, [taps[layer][1] for layer in used])
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for p in weights:
+            p.requires_grad_(True)
+    contributions = []  # per parameter: squared norms of the examples, and how to sum them
+    for layer, error in zip(used, errors, strict=True):
+        x = taps[layer][0]
+        if isinstance(layer, nn.Linear) and x.dim() == 2 and copies == 1:
+            contributions.extend(_outer_products(layer, x, error))
+            continue
+        for p, gradient in _per_example(layer, x, error):
+            flat = gradient.reshape(len(gradient), -1).float()
+            if copies > 1:
+                flat = flat.view(-1, copies, flat.shape[1]).mean(dim=1)
+            contributions.append((p, (flat * flat).sum(dim=1), _sum_of(flat)))
+    squares = sum(square for _, square, _ in contributions)
+    factor = (clipping_norm / (squares.sqrt() + _GUARD)).clamp(max=1.0)
+    sums = {p: total(factor).reshape(-1) for p, _, total in contributions}
+    return torch.cat([sums[p] for p in network.parameters()]), outputs.detach()
+
+
+def _sum_of(flat: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda factor: factor @ flat
+
+
+def _outer_products(layer: nn.Linear, x: torch.Tensor, error: torch.Tensor):
+    """A dense layer's gradients are outer products, which need not be written out."""
+    x, error = x.float(), error.float()
+    size = (error * error).sum(dim=1)
+    yield layer.weight, size * (x * x).sum(dim=1), lambda factor: (factor[:, None] * error).T @ x
+    if layer.bias is not None:
+        yield layer.bias, size, lambda factor: factor @ error
+
+
+def _per_example(layer: nn.Module, x: torch.Tensor, error: torch.Tensor):
+    """Pairs of a parameter and its gradients, one an example."""
+    if isinstance(layer, nn.Linear):
+        if x.dim() > 2:  # the same weights at several positions of an example
+            x, error = x.flatten(1, -2), error.flatten(1, -2)
+            yield layer.weight, torch.bmm(error.transpose(1, 2), x)
+            if layer.bias is not None:
+                yield layer.bias, error.sum(dim=1)
+            return
+        yield layer.weight, error[:, :, None] * x[:, None, :]
+        if layer.bias is not None:
+            yield layer.bias, error
+    elif isinstance(layer, nn.Conv2d):
+        error = error.flatten(2)
+        pieces = []
+        for part, e in zip(x.split(_CONV_CHUNK), error.split(_CONV_CHUNK), strict=True):
+            patches = functional.unfold(
+                part, layer.kernel_size, layer.dilation, layer.padding, layer.stride
+            )
+            pieces.append(torch.bmm(e, patches.transpose(1, 2)))
+        yield layer.weight, torch.cat(pieces)
+        if layer.bias is not None:
+            yield layer.bias, error.sum(dim=2)
+    else:
+        normalised = functional.group_norm(x, layer.num_groups, eps=layer.eps)
+        if layer.weight is not None:
+            yield layer.weight, (error * normalised).flatten(2).sum(dim=2)
+            yield layer.bias, error.flatten(2).sum(dim=2)

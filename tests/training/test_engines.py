@@ -1,0 +1,447 @@
+"""All engines are one mechanism: same samples, same noise, same model."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from lib.training import (
+    Augmentation,
+    CrossEntropy,
+    ModelSpec,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+    TrainingConfig,
+    TrainingData,
+    TrainingDiverged,
+    engine_for,
+    module_of,
+    plan,
+    train,
+    train_many,
+)
+
+LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
+MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(24,))
+CNN = ModelSpec("small_cnn", inputs=(1, 28, 28), classes=4)
+
+
+def config(model=MLP, **changes):
+    return TrainingConfig(model, **({"epsilon": 3.0, "steps": 30, "learning_rate": 1.0} | changes))
+
+
+VARIANTS = [
+    {},
+    {"epsilon": math.inf},
+    {"momentum": 0.7, "weight_decay": 1e-3, "schedule": "cosine"},
+    {"objective": CrossEntropy(entropy=0.2)},
+    {"noise_multiplier": 0.7, "epsilon": math.inf, "clipping_norm": 0.1},
+    {"batch_size": 2, "learning_rate": 0.1},  # many samples are empty
+]
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+@pytest.mark.parametrize("model", [LINEAR, MLP])
+@pytest.mark.parametrize("engine", ["kernel", "vmap", "taps"])
+def test_every_engine_trains_the_model_that_opacus_trains(digits, model, changes, engine):
+    data, points, _ = digits
+    each = config(model, checkpoint_every=10, keep="probabilities", **changes)
+    one = train(each, data, points)
+    assert one.engine == ("opacus" if each.private else "autograd")
+    (many,) = train_many([each], data, points, engine=engine)
+    np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5)
+    np.testing.assert_allclose(many.logits, one.logits, atol=1e-4)
+    np.testing.assert_allclose(many.checkpoints, one.checkpoints, atol=1e-5)
+    assert many.checkpoints.shape == (len(each.checkpoint_steps), len(points), 10)
+    assert many.plan == one.plan
+    assert many.ledger == one.ledger
+
+
+@pytest.mark.parametrize("mode", ["functorch", "ew", "taps"])
+def test_every_grad_sample_mode_gives_the_same_cnn(images, mode):
+    data, points = images
+    each = config(CNN, steps=4, batch_size=24)
+    hooks = train(each, data, points)
+    other = train(replace(each, grad_sample_mode=mode), data, points)
+    np.testing.assert_allclose(other.parameters, hooks.parameters, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["vmap", "taps", "single"])
+def test_many_cnns(images, engine):
+    data, points = images
+    configs = [
+        config(CNN, steps=3, batch_size=24, seed=seed, epsilon=epsilon)
+        for seed, epsilon in ((0, 2.0), (1, math.inf), (2, 8.0))
+    ]
+    for each, result in zip(configs, train_many(configs, data, points, engine=engine), strict=True):
+        np.testing.assert_allclose(
+            result.parameters, train(each, data, points).parameters, atol=1e-5
+        )
+
+
+def test_soft_targets(digits):
+    data, points, _ = digits
+    soft = np.random.default_rng(0).dirichlet(np.ones(10), len(data.inputs))
+    softened = data.with_targets(soft)
+    one = train(config(), softened, points)
+    for engine in ("kernel", "vmap"):
+        (many,) = train_many([config()], softened, points, engine=engine)
+        np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5)
+    hard = train(config(), data.with_targets(np.eye(10)[data.targets]), points)
+    np.testing.assert_allclose(hard.parameters, train(config(), data, points).parameters, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["hooks", "taps"])
+@pytest.mark.parametrize("multiplicity", [1, 2])
+def test_memory_is_bounded_without_changing_the_result(images, mode, multiplicity):
+    data, points = images
+    each = config(CNN, steps=3, batch_size=40, grad_sample_mode=mode)
+    if multiplicity > 1:  # neither flips nor shifts: the copies are equal
+        each = replace(each, augmentation=Augmentation(False, 0, multiplicity))
+    whole = train(config(CNN, steps=3, batch_size=40), data, points)
+    pieces = train(replace(each, physical_batch=7), data, points)
+    np.testing.assert_allclose(pieces.parameters, whole.parameters, atol=1e-5)
+
+
+def test_a_model_does_not_depend_on_its_company(digits):
+    data, points, _ = digits
+    configs = [config(seed=seed, steps=10 + seed) for seed in range(6)]
+    sets = [data.subset(np.sort(data.rows[seed::2])) for seed in range(2)] * 3
+    together = train_many(configs, sets, points)
+    for i, result in enumerate(together):
+        (alone,) = train_many([configs[i]], [sets[i]], points, threads=1)
+        assert np.array_equal(alone.parameters, result.parameters)
+        assert np.array_equal(alone.logits, result.logits)
+
+
+@pytest.mark.parametrize("engine", ["kernel", "vmap", "taps"])
+def test_no_data_of_one_model_reach_another(digits, engine):
+    """Change everything in one model's data: no other model changes by a bit."""
+    data, points, _ = digits
+    configs = [config(seed=seed, steps=5) for seed in range(3)]
+    before = train_many(configs, [data] * 3, points, engine=engine)
+    changed = data.with_targets((data.targets + 1) % 10)
+    after = train_many(configs, [data, changed, data], points, engine=engine)
+    for i in (0, 2):
+        assert np.array_equal(before[i].parameters, after[i].parameters)
+    assert not np.array_equal(before[1].parameters, after[1].parameters)
+
+
+def test_rows_outside_the_training_set_are_never_read(digits):
+    data, points, _ = digits
+    outside = np.setdiff1d(np.arange(len(data.inputs)), data.rows)
+    poisoned = np.array(data.inputs)
+    poisoned[outside] = 1e6
+    other = TrainingData(poisoned, data.targets, 10, data.rows)
+    for engine in ("kernel", "vmap", "taps", "single"):
+        (a,) = train_many([config()], data, points, engine=engine)
+        (b,) = train_many([config()], other, points, engine=engine)
+        assert np.array_equal(a.parameters, b.parameters)
+
+
+@pytest.mark.parametrize("engine", ["kernel", "single", "taps", "vmap"])
+def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine):
+    """With a constant gradient of zero (clipped to almost nothing) only noise moves the model."""
+    data, points, _ = digits
+    each = config(
+        MLP,
+        epsilon=math.inf,
+        noise_multiplier=2.0,
+        clipping_norm=0.5,
+        steps=1,
+        batch_size=64,
+        learning_rate=1.0,
+    )
+    moves = []
+    for seed in range(6):
+        start = train(replace(each, seed=seed, learning_rate=1e-30), data, points).parameters
+        (end,) = train_many([replace(each, seed=seed)], data, points, engine=engine)
+        clipped = train(
+            replace(each, seed=seed, noise_multiplier=1e-9), data, points
+        ).parameters  # the same sample without the noise
+        moves.append((end.parameters - clipped) * 64 / (2.0 * 0.5))
+        assert not np.array_equal(start, clipped)
+    z = np.concatenate(moves)
+    # 6 x 1,810 standard normal numbers: variance by chi-square, shape by Kolmogorov-Smirnov
+    low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], len(z)) / len(z)
+    assert low < np.mean(z**2) < high
+    assert stats.kstest(z, "norm").pvalue > 1e-6
+    # models have noise of their own, and so have a model's steps
+    correlations = np.corrcoef(moves)[np.triu_indices(6, 1)]
+    assert np.abs(correlations).max() < 6 / math.sqrt(len(moves[0]))
+
+
+@pytest.mark.slow
+def test_both_paths_agree_in_accuracy_within_noise_over_20_seeds(digits):
+    """The acceptance test of the engine: independent seeds, a t-test per budget."""
+    data, points, labels = digits
+    for epsilon, rate in ((math.inf, 1.0), (7.0, 1.0), (3.0, 1.0), (1.0, 0.5)):
+        each = config(epsilon=epsilon, steps=200, learning_rate=rate)
+        a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(20)]
+        others = [replace(each, seed=100 + s) for s in range(20)]
+        b = [result.accuracy(labels) for result in train_many(others, data, points)]
+        assert stats.ttest_ind(a, b, equal_var=False).pvalue > 1e-4
+        assert np.mean(a) > 0.8
+
+
+def test_privacy_is_spent_as_planned(digits):
+    data, points, _ = digits
+    result = train(config(epsilon=3.0, releases=5), data, points)
+    assert result.plan.delta == pytest.approx(1 / len(data))
+    assert result.plan.sample_rate == 128 / 1200
+    assert result.epsilon < 3.0
+    together = result.ledger.compose(*[result.ledger] * 4)
+    assert 2.99 < together.epsilon(result.plan.delta) <= 3.0
+    free = train(config(epsilon=math.inf), data, points)
+    assert free.epsilon == math.inf
+    assert free.plan.noise_multiplier == 0
+
+
+def test_checkpoints(digits):
+    data, points, _ = digits
+    each = config(steps=25, checkpoint_every=10)
+    assert each.checkpoint_steps == (10, 20, 25)
+    for engine in ("kernel", "single"):
+        (labels,) = train_many([each], data, points, engine=engine)
+        assert labels.checkpoints.dtype == np.uint8
+        assert np.array_equal(labels.checkpoints[-1], labels.logits.argmax(1))
+        (weights,) = train_many([replace(each, keep="weights")], data, points, engine=engine)
+        assert np.array_equal(weights.checkpoints[-1], weights.parameters)
+        (shorter,) = train_many([replace(each, steps=10)], data, points, engine=engine)
+    # the noise is planned for another number of steps; without noise, prefixes are equal
+    quiet = replace(each, epsilon=math.inf)
+    (long,) = train_many([replace(quiet, keep="weights")], data, points)
+    (short,) = train_many([replace(quiet, steps=20)], data, points)
+    assert np.array_equal(long.checkpoints[1], short.parameters)
+    assert shorter.checkpoints.shape == (1, len(points))
+
+
+def test_module_of_gives_back_the_network(digits):
+    data, points, _ = digits
+    (result,) = train_many([config()], data, points)
+    with torch.no_grad():
+        logits = module_of(result)(torch.from_numpy(points)).numpy()
+    np.testing.assert_allclose(logits, result.logits, atol=1e-4)
+
+
+OTHER = [
+    ({"model": replace(MLP, dropout=0.2)}, "taps"),
+    (
+        {
+            "model": replace(MLP, head="abstain"),
+            "objective": SelfAdaptiveTraining(burn_in_steps=5),
+        },
+        "taps",
+    ),
+    (
+        {
+            "model": replace(MLP, head="selective"),
+            "objective": SelectiveNet(coverage=0.7, statistic_noise=20.0),
+        },
+        "taps",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "engine"), OTHER)
+@pytest.mark.parametrize("epsilon", [3.0, math.inf])
+def test_other_objectives_and_dropout(digits, changes, engine, epsilon):
+    data, points, labels = digits
+    each = config(**(changes | {"epsilon": epsilon, "steps": 60}))
+    assert engine_for(each) == engine
+    one, again = train(each, data, points), train(each, data, points)
+    assert np.array_equal(one.parameters, again.parameters)
+    (many,) = train_many([each], data, points)
+    np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5)
+    assert many.logits.shape == (len(points), 10)
+    assert many.accuracy(labels) > 0.5
+    assert many.ledger == one.ledger
+    if epsilon == 3.0:
+        assert 2.99 < many.epsilon <= 3.0
+
+
+def test_selectivenet_pays_for_its_statistics(digits):
+    data, _, _ = digits
+    objective = SelectiveNet(coverage=0.7, statistic_noise=10.0)
+    each = config(replace(MLP, head="selective"), objective=objective, epsilon=3.0)
+    with_statistics = plan(each, len(data))
+    without = plan(config(epsilon=3.0), len(data))
+    assert with_statistics.effective_noise_multiplier == without.noise_multiplier
+    assert with_statistics.noise_multiplier > without.noise_multiplier
+    sigma = with_statistics.noise_multiplier
+    assert (sigma**-2 + 10.0**-2) ** -0.5 == pytest.approx(without.noise_multiplier)
+    with pytest.raises(ValueError, match=r"objective.statistic_noise must be above"):
+        plan(replace(each, objective=replace(objective, statistic_noise=1.0)), len(data))
+
+
+def test_global_state_is_left_alone(digits):
+    data, points, _ = digits
+    torch.manual_seed(7)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    np.random.seed(7)  # noqa: NPY002
+    numpy_state = np.random.get_state()[1].copy()  # noqa: NPY002
+    each = config(replace(MLP, dropout=0.2), steps=5)
+    train(each, data, points)
+    train_many([config(steps=5), replace(each, seed=1)], data, points)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_precision_is_for_the_passes_only(images, precision):
+    data, points = images
+    each = config(CNN, steps=3, batch_size=24)
+    exact = train(each, data, points)
+    for engine in ("single", "taps", "vmap"):
+        (rough,) = train_many([replace(each, precision=precision)], data, points, engine=engine)
+        assert rough.parameters.dtype == np.float32
+        np.testing.assert_allclose(rough.parameters, exact.parameters, atol=5e-3)
+
+
+def test_noise_drawn_on_the_device(images):
+    data, points = images
+    each = config(CNN, steps=3, batch_size=24, noise_source="device")
+    results = [train_many([each], data, points, engine=e)[0] for e in ("single", "taps", "vmap")]
+    for result in results[1:]:
+        np.testing.assert_allclose(result.parameters, results[0].parameters, atol=1e-5)
+    host = train(replace(each, noise_source="host"), data, points)
+    assert np.abs(host.parameters - results[0].parameters).max() > 1e-3
+
+
+@pytest.mark.parametrize("engine", ["kernel", "single", "taps", "vmap"])
+def test_divergence_is_an_error(digits, engine):
+    data, points, _ = digits
+    wild = config(epsilon=math.inf, learning_rate=3e38, steps=8)
+    with pytest.raises(TrainingDiverged, match="not finite after step 8 with learning_rate = 3e"):
+        train_many([wild], data, points, engine=engine)
+
+
+# ------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be a number above 0, got 0.0"),
+        ({"epsilon": -1}, "epsilon must be a number above 0, got -1"),
+        ({"epsilon": math.nan}, "epsilon must be a number above 0, got nan"),
+        ({"delta": 1.0}, "delta must be a number at least 0 and below 1, got 1.0"),
+        ({"delta": -0.1}, "delta must be a number at least 0 and below 1"),
+        ({"batch_size": 0}, "batch_size must be a number at least 1, got 0"),
+        ({"batch_size": 8.0}, "batch_size must be an integer, got 8.0"),
+        ({"clipping_norm": 0.0}, "clipping_norm must be a number above 0, got 0.0"),
+        ({"clipping_norm": -1.0}, "clipping_norm must be a number above 0"),
+        ({"clipping_norm": math.inf}, "clipping_norm must be finite for private training"),
+        ({"noise_multiplier": 1.0}, "epsilon must be left infinite where noise_multiplier"),
+        ({"steps": 0}, "steps must be a number at least 1, got 0"),
+        ({"steps": True}, "steps must be an integer, got True"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
+        ({"momentum": 1.0}, "momentum must be a number at least 0 and below 1"),
+        ({"weight_decay": -1.0}, "weight_decay must be a number at least 0"),
+        ({"schedule": "step"}, "schedule must be one of 'constant', 'cosine', got 'step'"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be a number at least 1"),
+        ({"keep": "logits"}, "keep must be one of"),
+        ({"seed": -1}, "seed must be a number at least 0, got -1"),
+        ({"precision": "fp16"}, "precision must be one of"),
+        ({"accountant": "gdp"}, "accountant must be one of"),
+        ({"releases": 0}, "releases must be a number at least 1"),
+        ({"physical_batch": 0}, "physical_batch must be a number at least 1"),
+        ({"grad_sample_mode": "ew", "precision": "bf16"}, "precision 'bf16' needs"),
+    ],
+)
+def test_bad_configurations(change, message):
+    with pytest.raises(ValueError, match=message):
+        config(**change)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"inputs": [[math.nan]] * 4}, "inputs must be finite, got 4 NaN or infinite values"),
+        ({"inputs": [[math.inf], [0], [0], [0]]}, "inputs must be finite, got 1 NaN"),
+        ({"inputs": [0.0] * 4}, r"inputs must be of shape \(n, \.\.\.\)"),
+        ({"targets": [0, 1, 2, 3]}, "targets must lie between 0 and 2, got 0 to 3"),
+        ({"targets": [0, 1, -1, 0]}, "targets must lie between 0 and 2, got -1 to 1"),
+        ({"targets": [0, 1]}, r"targets must have one entry per input \(4\), got 2"),
+        ({"targets": [0.0, 1.0, 1.0, 0.0]}, "targets must be integers from 0 to 2, got float64"),
+        ({"targets": [[0.5, 0.6, 0.0]] * 4}, "must be distributions"),
+        ({"targets": [[1.5, -0.5, 0.0]] * 4}, "must be distributions"),
+        ({"targets": [[0.5, 0.5]] * 4}, r"targets must be of shape \(n,\) or \(n, 3\)"),
+        ({"targets": [[math.nan, 0.5, 0.5]] * 4}, "must be distributions"),
+        ({"rows": [0, 4]}, "rows must lie between 0 and 3, got 0 to 4"),
+        ({"rows": [-1]}, "rows must lie between 0 and 3, got -1 to -1"),
+        ({"rows": [1, 1]}, "rows must not repeat"),
+        ({"rows": []}, "rows must be a non-empty vector"),
+        ({"rows": [True, False]}, r"rows must be a mask of shape \(4,\)"),
+        ({"classes": 1}, "classes must be a number at least 2, got 1"),
+    ],
+)
+def test_bad_data(changes, message):
+    good = {"inputs": [[0.0], [1.0], [2.0], [3.0]], "targets": [0, 1, 2, 0], "classes": 3}
+    good = good | changes
+    with pytest.raises(ValueError, match=message):
+        TrainingData(np.array(good.pop("inputs")), np.array(good.pop("targets")), **good)
+
+
+class TestBadCalls:
+    def test_batch_larger_than_the_data(self, digits):
+        data, points, _ = digits
+        small = data.subset(data.rows[:100])
+        with pytest.raises(ValueError, match=r"batch_size must be at most .*\(100\), got 128"):
+            train(config(), small, points)
+
+    def test_shapes_that_do_not_match(self, digits):
+        data, points, labels = digits
+        with pytest.raises(ValueError, match=r"model.inputs must be \(64,\), .*got \(32,\)"):
+            train(config(replace(MLP, inputs=(32,))), data, points)
+        with pytest.raises(ValueError, match=r"model.classes must be 10, as in the data, got 3"):
+            train(config(replace(MLP, classes=3)), data, points)
+        with pytest.raises(ValueError, match=r"evaluation must be of shape \(n, 64\)"):
+            train(config(), data, points[:, :3])
+        with pytest.raises(ValueError, match="evaluation must be finite"):
+            train(config(), data, points * np.float32(np.nan))
+        with pytest.raises(ValueError, match="labels must have one entry per evaluation point"):
+            train(config(), data, points).accuracy(labels[:5])
+
+    def test_unreachable_budget(self, digits):
+        data, points, _ = digits
+        with pytest.raises(ValueError, match="epsilon = 1e-06 cannot be reached"):
+            train(config(epsilon=1e-6, delta=1e-12), data, points)
+        with pytest.raises(ValueError, match="delta must be positive for a finite epsilon"):
+            train(config(delta=0.0), data, points)
+
+    def test_heads_must_fit(self):
+        with pytest.raises(ValueError, match="model must have the head 'selective'"):
+            config(objective=SelectiveNet(coverage=0.5))
+
+    def test_equal_randomness_is_refused(self, digits):
+        data, points, _ = digits
+        configs = [config(), config()]
+        with pytest.raises(ValueError, match=r"configs must differ, .*\(seed 0 comes twice\)"):
+            train_many(configs, data, points)
+        a, b = train_many(configs, data, points, same_randomness="allow")
+        assert np.array_equal(a.parameters, b.parameters)
+
+    def test_engines_that_cannot(self, digits):
+        data, points, _ = digits
+        each = config(replace(MLP, dropout=0.1))
+        with pytest.raises(ValueError, match="'kernel' cannot train with dropout"):
+            train_many([each], data, points, engine="kernel")
+        with pytest.raises(ValueError, match="engine must be one of"):
+            train_many([each], data, points, engine="gpu")
+        with pytest.raises(ValueError, match="data must be one TrainingData or one per"):
+            train_many([each], [], points)
+        with pytest.raises(ValueError, match="data must be one TrainingData or one per"):
+            train_many([], data, points)
+        with pytest.raises(ValueError, match="threads must be a number at least 1, got 0"):
+            train_many([config()], data, points, threads=0)
+
+    def test_augmentation_is_for_images(self, digits):
+        data, points, _ = digits
+        with pytest.raises(ValueError, match="augmentation needs images"):
+            train(config(augmentation=Augmentation()), data, points)
