@@ -50,7 +50,8 @@ def scattering(images: npt.ArrayLike) -> npt.NDArray[np.float32]:
     Returns
     -------
     ndarray of float32, shape (n, 81 channels, height / 4, width / 4)
-        Maps of the first channel first; within one, order 0, 1 (scale by scale) and 2.
+        Maps of the first channel first; within one, order 0, 1 (scale by scale) and 2.  As in
+        Kymatio, second-order waves are subsampled by two before their modulus is averaged.
 
     References
     ----------

@@ -104,7 +104,7 @@ def dump_arrays(arrays: Mapping[str, npt.NDArray], text: str = "") -> bytes:
 
 def load_arrays(path: Path | str) -> tuple[dict[str, npt.NDArray], str]:
     """What :func:`dump_arrays` wrote; zip checksums are verified and pickles refused."""
-    with np.load(path, allow_pickle=False) as archive:
+    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
         found = {name: archive[name] for name in archive.files}
     text = found.pop(_TEXT).tobytes().decode()
     return found, text

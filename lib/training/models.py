@@ -83,7 +83,8 @@ class ModelSpec:
         if self.name in ("linear", "mlp"):
             if not self.inputs:
                 raise ValueError("inputs must have at least one number, got ()")
-        elif len(self.inputs) != 3 or min(self.inputs[1:]) < (least := _SMALLEST[self.name]):
+        elif len(self.inputs) != 3 or min(self.inputs[1:]) < _SMALLEST[self.name]:
+            least = _SMALLEST[self.name]
             raise ValueError(
                 f"inputs must be (channels, height, width) of at least {least} x {least} for"
                 f" {self.name}, got {self.inputs}"

@@ -1,0 +1,208 @@
+"""Fixed features: the scattering transform from its definition, patches, the cache."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from lib.data.features import (
+    cached_features,
+    fit_patches,
+    group_normalise,
+    patch_features,
+    scattering,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def wavelet(scale, k, radius=24, envelope_only=False):
+    """A Morlet wavelet on a grid, written down directly."""
+    y, x = np.mgrid[-radius : radius + 1, -radius : radius + 1].astype(float)
+    angle = math.pi * k / 8
+    sigma, slant, frequency = 0.8 * 2**scale, 0.5, 0.75 * math.pi / 2**scale
+    u = x * math.cos(angle) + y * math.sin(angle)
+    v = y * math.cos(angle) - x * math.sin(angle)
+    gauss = np.exp(-(u**2 + slant**2 * v**2) / (2 * sigma**2)) * slant / (2 * np.pi * sigma**2)
+    wave = gauss * np.exp(1j * frequency * u)
+    return wave - gauss * wave.sum() / gauss.sum()
+
+
+def direct(image):
+    """The scattering maps of one plane by convolutions in space, without any subsampling."""
+    y, x = np.mgrid[-12:13, -12:13].astype(float)
+    low = np.exp(-(x**2 + y**2) / (2 * 1.6**2)) / (2 * np.pi * 1.6**2)
+    padded = np.pad(image.astype(float), 4, mode="reflect")
+
+    def convolve(a, kernel):
+        return ndimage.convolve(a, kernel, mode="wrap")
+
+    def average(a):
+        return convolve(a, low)[4:-4:4, 4:-4:4]
+
+    maps = [average(padded)]
+    first = {}
+    for scale in (0, 1):
+        for k in range(8):
+            psi = wavelet(scale, k)
+            real, imag = convolve(padded, psi.real), convolve(padded, psi.imag)
+            first[scale, k] = np.hypot(real, imag)
+            maps.append(average(first[scale, k]))
+    for k in range(8):
+        for m in range(8):
+            psi = wavelet(1, m)
+            both = np.hypot(convolve(first[0, k], psi.real), convolve(first[0, k], psi.imag))
+            maps.append(average(both))
+    return np.stack(maps)
+
+
+def test_scattering_equals_direct_convolution():
+    image = ndimage.gaussian_filter(RNG.random((16, 16)), 0.7)
+    ours = scattering(image[None, None])[0]
+    assert ours.shape == (81, 4, 4)
+    expected = direct(image)
+    np.testing.assert_allclose(ours[:17], expected[:17], atol=2e-5)
+    # order 2 is, as in Kymatio, subsampled by two before its modulus is averaged: some aliasing
+    scale = np.abs(expected[17:]).max()
+    assert np.abs(ours[17:] - expected[17:]).max() < 0.06 * scale
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 28, 28), (1, 3, 32, 32), (3, 1, 8, 8), (1, 1, 8, 16)])
+def test_shapes(shape):
+    n, channels, height, width = shape
+    maps = scattering(RNG.random(shape))
+    assert maps.shape == (n, 81 * channels, height // 4, width // 4)
+    assert np.isfinite(maps).all()
+
+
+def test_channels_and_examples_are_independent():
+    images = RNG.random((3, 2, 16, 16))
+    together = scattering(images)
+    for i in range(3):
+        for c in range(2):
+            alone = scattering(images[i : i + 1, c : c + 1])[0]
+            np.testing.assert_allclose(together[i, 81 * c : 81 * (c + 1)], alone, atol=1e-6)
+
+
+def test_constants_have_no_variation_and_energy_does_not_grow():
+    maps = scattering(np.full((1, 1, 16, 16), 0.7))
+    np.testing.assert_allclose(maps[0, 0], 0.7, atol=1e-5)
+    assert np.abs(maps[0, 1:]).max() < 1e-5
+    noise = RNG.normal(size=(20, 1, 32, 32))
+    energy = (scattering(noise) ** 2).sum(axis=(1, 2, 3)) * 16  # each value stands for 16 pixels
+    assert np.all(energy < 1.1 * (noise**2).sum(axis=(1, 2, 3)))
+
+
+def test_small_shifts_change_little():
+    image = ndimage.gaussian_filter(RNG.random((1, 1, 32, 32)), (0, 0, 1, 1))
+    moved = np.roll(image, 1, axis=3)
+    change = np.linalg.norm(scattering(moved) - scattering(image)) / np.linalg.norm(
+        scattering(image)
+    )
+    pixels = np.linalg.norm(moved - image) / np.linalg.norm(image - image.mean())
+    assert change < 0.25 * pixels
+
+
+def test_group_normalisation():
+    maps = RNG.normal(3, 5, (4, 6, 2, 2))
+    out = group_normalise(maps, 3)
+    groups = out.reshape(4, 3, -1)
+    np.testing.assert_allclose(groups.mean(2), 0, atol=1e-5)
+    np.testing.assert_allclose(groups.var(2), 1, atol=1e-3)
+    np.testing.assert_allclose(group_normalise(maps[:1], 3), out[:1], atol=1e-6)
+    assert np.isfinite(group_normalise(np.ones((1, 2, 2, 2)), 1)).all()
+    with pytest.raises(ValueError, match=r"groups must divide .*got 4"):
+        group_normalise(maps, 4)
+
+
+def test_patches_see_public_images_only():
+    images = RNG.random((40, 3, 16, 16)).astype(np.float32)
+    public = np.arange(10)
+    filters = fit_patches(images, public, n_filters=32, seed=1)
+    poisoned = images.copy()
+    poisoned[10:] = 1e6
+    again = fit_patches(poisoned, public, n_filters=32, seed=1)
+    assert np.array_equal(filters.weights, again.weights)
+    assert np.array_equal(filters.bias, again.bias)
+    filters.check_disjoint(np.arange(10, 40))
+    with pytest.raises(ValueError, match="rows must not hold public examples, got 2 of them"):
+        filters.check_disjoint([3, 9, 20])
+    features = patch_features(images, filters)
+    assert features.shape == (40, 64, 2, 2)
+    assert features.min() >= 0
+    assert features.max() > 0
+
+
+def test_patches_are_white():
+    images = ndimage.gaussian_filter(RNG.normal(size=(30, 1, 24, 24)), (0, 0, 2, 2))
+    filters = fit_patches(images, np.arange(30), size=3, n_filters=9, regularisation=1e-9)
+    windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
+    patches = windows.reshape(-1, 9)
+    responses = patches @ filters.weights.reshape(9, 9).T + filters.bias
+    # each filter is a unit vector in white coordinates: its responses have variance one
+    np.testing.assert_allclose(responses.var(axis=0), 1, rtol=0.25)
+    np.testing.assert_allclose(responses.mean(axis=0), 0, atol=0.15)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: scattering(np.ones((1, 1, 10, 12))), "multiples of 4"),
+        (lambda: scattering(np.ones((1, 4, 4))), "images must be of shape"),
+        (lambda: scattering(np.full((1, 1, 8, 8), np.nan)), "images must be finite"),
+        (lambda: fit_patches(np.ones((2, 1, 4, 4)), [0], size=5), "size must fit"),
+        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [2]), "public must hold rows between 0 and 1"),
+        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [0], regularisation=0), "regularisation must"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+class TestCache:
+    @pytest.fixture(autouse=True)
+    def cache(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
+        self.folder = tmp_path / "features"
+        self.calls = 0
+
+    def compute(self):
+        self.calls += 1
+        return np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def test_is_computed_once_and_mapped(self):
+        first = cached_features("test", "abc", {"a": 1}, self.compute)
+        second = cached_features("test", "abc", {"a": 1}, self.compute)
+        assert self.calls == 1
+        assert isinstance(second, np.memmap)
+        assert np.array_equal(first, second)
+        with pytest.raises(ValueError, match="read-only"):
+            second[0] = 1
+        cached_features("test", "abc", {"a": 2}, self.compute)
+        cached_features("test", "abd", {"a": 1}, self.compute)
+        assert self.calls == 3
+
+    @pytest.mark.parametrize("damage", ["truncate", "flip", "sum", "foreign"])
+    def test_damage_is_found(self, damage):
+        cached_features("test", "abc", {}, self.compute)
+        (path,) = self.folder.glob("*.npy")
+        content = path.read_bytes()
+        if damage == "truncate":
+            path.write_bytes(content[:-4])
+        elif damage == "flip":
+            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        elif damage == "sum":
+            path.with_suffix(".sha256").unlink()
+        else:
+            path.write_bytes(b"not an array")
+        with pytest.warns(RuntimeWarning, match="are damaged; computing them anew"):
+            again = cached_features("test", "abc", {}, self.compute)
+        assert np.array_equal(again, np.arange(6).reshape(2, 3))
+        assert self.calls == 2
+
+    def test_failure_leaves_nothing(self):
+        with pytest.raises(ZeroDivisionError):
+            cached_features("test", "abc", {}, lambda: 1 / 0)
+        assert not list(self.folder.iterdir())

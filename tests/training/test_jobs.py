@@ -1,0 +1,222 @@
+"""Trainings as jobs: stored, killed and resumed, with the same result and the same privacy."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lib.runs import Checkpoint, RunStore, run_key
+from lib.training import (
+    DataSpec,
+    ManyTrainings,
+    ModelSpec,
+    PrivacyLedger,
+    SelfAdaptiveTraining,
+    Training,
+    TrainingConfig,
+    choose_learning_rate,
+    train,
+)
+
+MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(8,))
+CONFIG = TrainingConfig(
+    MLP, epsilon=3.0, steps=60, batch_size=64, learning_rate=0.5, checkpoint_every=7, momentum=0.5
+)
+DATA = DataSpec(train=400, test=100)
+
+
+def test_digits_are_divided_and_fingerprinted():
+    loaded = DataSpec(train=1000, validation=200, test=597, seed=4).load()
+    assert loaded.name == "digits"
+    assert loaded.training.inputs.shape == (1000, 64)
+    assert loaded.validation.shape == (200, 64)
+    assert loaded.evaluation.shape == (597, 64)
+    rows = np.concatenate([loaded.training.inputs, loaded.validation, loaded.evaluation])
+    everything = DataSpec(train=1796, test=1).load()
+    whole = np.concatenate([everything.training.inputs, everything.evaluation])
+    assert np.array_equal(np.sort(rows.sum(1)), np.sort(whole.sum(1)))
+    images = DataSpec(features="images", train=50, test=10).load()
+    assert images.training.inputs.shape == (50, 1, 8, 8)
+    thinned = DataSpec(train=1000, test=10, keep_class=0.1).load().training
+    assert np.bincount(thinned.targets[thinned.rows])[0] < 30
+    assert len(thinned) < 1000
+
+
+def test_scattering_features(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
+    loaded = DataSpec(features="scattering", train=30, test=10).load()
+    assert loaded.training.inputs.shape == (30, 81 * 4)
+    again = DataSpec(features="scattering", train=30, test=10).load()
+    assert np.array_equal(again.evaluation, loaded.evaluation)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "mnist"}, "name must be one of .*got 'mnist'"),
+        ({"features": "sift"}, "features must be one of"),
+        ({"train": 0}, "train must be a number at least 1, got 0"),
+        ({"keep_class": 1.5}, "keep_class must be a number at least 0 and at most 1"),
+    ],
+)
+def test_bad_data_specifications(change, message):
+    with pytest.raises(ValueError, match=message):
+        DataSpec(**change)
+
+
+def test_stored_training(tmp_path):
+    store = RunStore(tmp_path)
+    job = Training(CONFIG, DATA)
+    run = store.run(job)
+    loaded = DATA.load()
+    direct = train(CONFIG, loaded.training, loaded.evaluation)
+    assert np.array_equal(run.arrays["logits"], direct.logits)
+    assert np.array_equal(run.arrays["checkpoints"], direct.checkpoints)
+    assert run.metrics["accuracy"] == direct.accuracy(loaded.labels)
+    assert run.privacy["epsilon"] == direct.epsilon
+    ledger = PrivacyLedger.from_dict(run.privacy["ledger"])
+    assert ledger == direct.ledger
+    assert ledger.epsilon(run.privacy["delta"], "pld") <= 3.0
+    assert run_key(job) != run_key(replace(job, config=replace(CONFIG, seed=1)))
+    assert run_key(job) != run_key(replace(job, data=replace(DATA, seed=1)))
+    assert store.run(Training(replace(CONFIG, epsilon=math.inf), DATA)).privacy["epsilon"] == (
+        "Infinity"
+    )
+
+
+VARIANTS = {
+    "plain": CONFIG,
+    "free": replace(CONFIG, epsilon=math.inf),
+    "dropout": replace(CONFIG, model=replace(MLP, dropout=0.3)),
+    "taps": replace(CONFIG, grad_sample_mode="taps"),
+    "sat": replace(
+        CONFIG,
+        model=replace(MLP, head="abstain"),
+        objective=SelfAdaptiveTraining(burn_in_steps=20),
+    ),
+}
+
+
+class Stop(Exception):
+    pass
+
+
+class Interrupted(Checkpoint):
+    """Dies, as it were, right after a given save."""
+
+    def __init__(self, folder, saves):
+        super().__init__(folder)
+        self.left = saves
+
+    def save(self, arrays, state):
+        super().save(arrays, state)
+        self.left -= 1
+        if not self.left:
+            raise Stop
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("saves", [1, 4])
+def test_resumed_training_equals_uninterrupted(tmp_path, name, saves):
+    config, loaded = VARIANTS[name], DATA.load()
+    arguments = (config, loaded.training, loaded.evaluation)
+    with pytest.raises(Stop):
+        train(*arguments, checkpoint=Interrupted(tmp_path, saves), save_every=11)
+    resumed = train(*arguments, checkpoint=Checkpoint(tmp_path), save_every=11)
+    whole = train(*arguments)
+    assert np.array_equal(resumed.parameters, whole.parameters)
+    assert np.array_equal(resumed.logits, whole.logits)
+    assert np.array_equal(resumed.checkpoints, whole.checkpoints)
+    assert resumed.ledger == whole.ledger
+    assert resumed.epsilon == whole.epsilon
+
+
+def test_a_foreign_checkpoint_is_not_used(tmp_path):
+    loaded = DATA.load()
+    with pytest.raises(Stop):
+        train(
+            replace(CONFIG, seed=9),
+            loaded.training,
+            loaded.evaluation,
+            checkpoint=Interrupted(tmp_path, 1),
+            save_every=11,
+        )
+    arguments = (CONFIG, loaded.training, loaded.evaluation)
+    with pytest.warns(RuntimeWarning, match="the checkpoint belongs to another training"):
+        result = train(*arguments, checkpoint=Checkpoint(tmp_path), save_every=11)
+    assert np.array_equal(result.parameters, train(*arguments).parameters)
+
+
+@pytest.mark.slow
+def test_training_survives_kill_9(tmp_path):
+    """A real SIGKILL in the middle of a training, again and again."""
+    code = textwrap.dedent(
+        """
+        import os, signal, sys
+        import lib.training.single as single
+        from lib.runs import RunStore
+        from tests_jobs import JOB
+        advance, died = single.Trainer.advance, sys.argv[2]
+        def step(self):
+            advance(self)
+            if self.step == int(died):
+                os.kill(os.getpid(), signal.SIGKILL)
+        single.Trainer.advance = step
+        RunStore(sys.argv[1]).run(JOB)
+        """
+    )
+    (tmp_path / "tests_jobs.py").write_text(
+        "from lib.training import *\n"
+        f"JOB = Training({CONFIG!r}, {DATA!r}, save_every=10)\n".replace("inf", "float('inf')")
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    for died, code_expected in (("13", -9), ("38", -9), ("10", 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "runs"), died],
+            env=environment,
+            timeout=120,
+        )
+        assert done.returncode == code_expected
+        assert code_expected in (0, -signal.SIGKILL)
+    run = RunStore(tmp_path / "runs").get(Training(CONFIG, DATA, save_every=10))
+    loaded = DATA.load()
+    whole = train(CONFIG, loaded.training, loaded.evaluation)
+    np.testing.assert_allclose(run.arrays["logits"], whole.logits, atol=1e-5)
+    assert np.array_equal(run.arrays["checkpoints"], whole.checkpoints)
+    assert PrivacyLedger.from_dict(run.privacy["ledger"]) == whole.ledger
+
+
+def test_many_trainings_resume_after_a_chunk(tmp_path):
+    configs = tuple(replace(CONFIG, seed=seed) for seed in range(5))
+    job = ManyTrainings(configs, DATA, chunk=2)
+    with pytest.raises(Stop):
+        job.execute(Interrupted(tmp_path / "c", 1))
+    resumed = job.execute(Checkpoint(tmp_path / "c"))
+    whole = job.execute(Checkpoint())
+    assert resumed.arrays["logits"].shape == (5, 100, 10)
+    for name in whole.arrays:
+        assert np.array_equal(resumed.arrays[name], whole.arrays[name])
+    assert resumed.privacy == whole.privacy
+    stored = RunStore(tmp_path).run(job)
+    assert len(stored.metrics["models"]) == 5
+
+
+def test_learning_rates_are_chosen_on_the_validation_split():
+    loaded = DataSpec(train=400, validation=200, test=100).load()
+    config = replace(CONFIG, epsilon=math.inf, steps=30, momentum=0.0)
+    arguments = (config, loaded.training, loaded.validation, loaded.validation_labels)
+    choice = choose_learning_rate(*arguments, [1.0, 1e-4, 1.0, 1e38])
+    assert choice.rates == (1e-4, 1.0, 1e38)
+    assert choice.best == 1.0
+    assert choice.accuracies[1] > 0.6
+    assert choice.accuracies[2] < 0.3  # diverged, or useless
+    with pytest.raises(ValueError, match="rates must hold at least one learning rate"):
+        choose_learning_rate(*arguments, [])
+    with pytest.raises(ValueError, match="rates must be a number above 0"):
+        choose_learning_rate(*arguments, [0.0])

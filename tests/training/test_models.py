@@ -1,0 +1,123 @@
+"""Architectures: sizes, determinism, and that no example reaches another."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from lib.training.models import (
+    ModelSpec,
+    build_model,
+    check_private,
+    forward_flops,
+    parameter_count,
+)
+
+ALL = [
+    ModelSpec("linear", (64,), 10),
+    ModelSpec("mlp", (64,), 10, hidden=(32, 16)),
+    ModelSpec("small_cnn", (1, 28, 28), 10),
+    ModelSpec("small_cnn", (3, 32, 32), 10),
+    ModelSpec("small_cnn", (1, 8, 8), 10),
+    ModelSpec("p3_cnn", (3, 32, 32), 10),
+    ModelSpec("resnet18", (3, 32, 32), 10),
+    ModelSpec("wide_resnet", (3, 32, 32), 10, depth=10, width=1),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "count"),
+    [
+        (ALL[0], 64 * 10 + 10),
+        (ALL[1], 65 * 32 + 33 * 16 + 17 * 10),
+        # Papernot et al. 2021, table 1: 16 8x8 and 32 4x4 filters, 32 units
+        (ALL[2], (64 * 1 * 16 + 16) + (16 * 16 * 32 + 32) + (512 * 32 + 32) + 330),
+        (ALL[5], 973_962),
+        # He et al. 2016 with a 3x3 stem; batch and group normalisation have as many parameters
+        (ALL[6], 11_173_962),
+    ],
+)
+def test_parameter_counts(spec, count):
+    assert parameter_count(spec) == count
+
+
+def test_operations():
+    assert forward_flops(ALL[0]) == 2 * 64 * 10
+    assert forward_flops(ALL[1]) == 2 * (64 * 32 + 32 * 16 + 16 * 10)
+    # conv1: 3x3x3 -> 64 on 32x32; the usual count for this network is 0.56 G multiply-adds
+    assert forward_flops(ALL[6]) / 2 == pytest.approx(0.556e9, rel=0.005)
+
+
+@pytest.mark.parametrize("spec", ALL, ids=lambda s: f"{s.name}-{s.inputs}")
+@pytest.mark.parametrize("head", ["plain", "abstain", "selective"])
+def test_outputs_are_independent_and_reproducible(spec, head):
+    spec = ModelSpec(**{**spec.__dict__, "head": head})
+    state = torch.get_rng_state()
+    network, twin, other = build_model(spec, 3), build_model(spec, 3), build_model(spec, 4)
+    assert torch.equal(torch.get_rng_state(), state)
+    check_private(network)
+    pairs = list(zip(network.parameters(), twin.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in pairs)
+    others = zip(network.parameters(), other.parameters(), strict=True)
+    assert any(not torch.equal(a, b) for a, b in others)
+    x = torch.rand(3, *spec.inputs, generator=torch.Generator().manual_seed(0))
+    outputs = network(x)
+    assert outputs.shape == (3, {"plain": 10, "abstain": 11, "selective": 21}[head])
+    x[1] = 100.0  # an outlier in the batch leaves the others as they are
+    changed = network(x)
+    assert torch.allclose(changed[[0, 2]], outputs[[0, 2]], atol=1e-5)
+    assert not torch.allclose(changed[1], outputs[1])
+
+
+@pytest.mark.parametrize("name", ["mlp", "small_cnn", "resnet18"])
+def test_dropout_is_for_training(name):
+    inputs = (64,) if name == "mlp" else (1, 16, 16)
+    spec = ModelSpec(name, inputs, 4, dropout=0.5)
+    network = build_model(spec, 0)
+    assert any(isinstance(m, nn.Dropout) and m.p == 0.5 for m in network.modules())
+    x = torch.rand(4, *inputs)
+    assert not torch.equal(network(x), network(x))
+    network.eval()
+    assert torch.equal(network(x), network(x))
+    plain = build_model(ModelSpec(name, inputs, 4), 0)
+    assert not any(isinstance(m, nn.Dropout) for m in plain.modules())
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.BatchNorm1d(8), nn.BatchNorm2d(8), nn.SyncBatchNorm(8)], ids=lambda m: str(m)
+)
+def test_batch_norm_is_refused(layer):
+    kind = type(layer).__name__
+    with pytest.raises(ValueError, match=f"layer '1' is a {kind}, which mixes the examples"):
+        check_private(nn.Sequential(nn.Linear(4, 8), layer))
+
+
+def test_instance_norm_with_running_statistics_is_refused():
+    with pytest.raises(ValueError, match="InstanceNorm2d"):
+        check_private(nn.Sequential(nn.InstanceNorm2d(3, track_running_stats=True)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "vgg"}, "name must be one of .*got 'vgg'"),
+        ({"classes": 1}, "classes must be a number at least 2, got 1"),
+        ({"inputs": ()}, r"inputs must have at least one number, got \(\)"),
+        ({"inputs": (0,)}, "inputs must be a number at least 1, got 0"),
+        ({"hidden": (0,)}, "hidden must be a number at least 1, got 0"),
+        ({"hidden": ()}, "hidden must name at least one layer"),
+        ({"activation": "gelu"}, "activation must be one of"),
+        ({"dropout": 1.0}, "dropout must be a number at least 0 and below 1"),
+        ({"head": "two"}, "head must be one of"),
+        ({"name": "resnet18"}, r"inputs must be \(channels, height, width\) of at least 8 x 8"),
+        ({"name": "p3_cnn", "inputs": (3, 8, 8)}, "at least 18 x 18 for p3_cnn"),
+        (
+            {"name": "wide_resnet", "inputs": (3, 32, 32), "depth": 18},
+            re.escape("depth must be 6 k + 4 for 'wide_resnet', got 18"),
+        ),
+    ],
+)
+def test_bad_specifications(changes, message):
+    with pytest.raises(ValueError, match=message):
+        ModelSpec(**({"name": "mlp", "inputs": (64,), "classes": 10} | changes))

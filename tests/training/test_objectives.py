@@ -1,0 +1,174 @@
+"""Objectives against hand calculation, autograd of the batch loss, and each other."""
+
+import math
+
+import pytest
+import torch
+
+from lib.training.objectives import CrossEntropy, SelectiveNet, SelfAdaptiveTraining
+
+
+def draw(b, k, classes, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    outputs = torch.randn(b, k, generator=g, dtype=torch.float64)
+    return outputs, torch.randint(0, classes, (b,), generator=g)
+
+
+def test_cross_entropy_by_hand():
+    outputs = torch.tensor([[math.log(0.7), math.log(0.2), math.log(0.1)]], dtype=torch.float64)
+    targets = torch.tensor([1])
+    entropy = -(0.7 * math.log(0.7) + 0.2 * math.log(0.2) + 0.1 * math.log(0.1))
+    for weight in (0.0, 0.01, 2.0):
+        loss = CrossEntropy(weight).per_example(outputs, targets)
+        assert loss.item() == pytest.approx(-math.log(0.2) + weight * entropy)
+    soft = torch.tensor([[0.5, 0.25, 0.25]], dtype=torch.float64)
+    expected = -(0.5 * math.log(0.7) + 0.25 * math.log(0.2) + 0.25 * math.log(0.1))
+    assert CrossEntropy().per_example(outputs, soft).item() == pytest.approx(expected)
+
+
+def test_entropy_regularisation_prefers_confident_predictions():
+    outputs = torch.tensor([[2.0, 1.0, 0.0]], requires_grad=True)
+    only_entropy = CrossEntropy(1.0).per_example(outputs, torch.tensor([0])) - CrossEntropy(
+        0.0
+    ).per_example(outputs, torch.tensor([0]))
+    (gradient,) = torch.autograd.grad(only_entropy.sum(), outputs)
+    assert gradient[0, 0] < 0  # descending raises the largest logit
+
+
+def test_self_adaptive_training_by_hand():
+    """Eq. 12 for two classes and abstention."""
+    p = [0.5, 0.2, 0.3]
+    outputs = torch.log(torch.tensor([p], dtype=torch.float64))
+    targets = torch.tensor([1])
+    objective = SelfAdaptiveTraining(momentum=0.9)
+    memory = objective.initial_state(targets, 2).double()
+    assert memory.tolist() == [[0.0, 1.0]]
+    predicted = 0.2 / 0.7  # softmax over the first two outputs
+    t = 0.9 * 1.0 + 0.1 * predicted
+    state = objective.state(memory, torch.tensor([0]), step=0)
+    loss = objective.per_example(outputs, targets, state)
+    assert loss.item() == pytest.approx(-t * math.log(0.2) - (1 - t) * math.log(0.3))
+    objective.update(memory, torch.tensor([0]), outputs, step=0)
+    assert memory[0, 1].item() == pytest.approx(t)
+    assert memory.sum().item() == pytest.approx(1.0)
+
+
+def test_burn_in_is_cross_entropy_without_abstention():
+    outputs, targets = draw(6, 4, 3)
+    objective = SelfAdaptiveTraining(burn_in_steps=10)
+    memory = objective.initial_state(targets, 3)
+    before = memory.clone()
+    assert objective.state(memory, torch.arange(6), step=9) is None
+    plain = CrossEntropy().per_example(outputs[:, :3], targets)
+    assert torch.allclose(objective.per_example(outputs, targets, None), plain)
+    objective.update(memory, torch.arange(6), outputs, step=9)
+    assert torch.equal(memory, before)
+    assert objective.state(memory, torch.arange(6), step=10) is not None
+
+
+def test_only_sampled_examples_move():
+    outputs, _ = draw(2, 4, 3)
+    objective = SelfAdaptiveTraining()
+    memory = objective.initial_state(torch.tensor([0, 1, 2, 0]), 3).double()
+    before = memory.clone()
+    objective.update(memory, torch.tensor([1, 3]), outputs, step=0)
+    assert torch.equal(memory[[0, 2]], before[[0, 2]])
+    assert not torch.equal(memory[[1, 3]], before[[1, 3]])
+
+
+@pytest.mark.parametrize("coverage", [0.3, 0.7, 1.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_selectivenet_surrogate_has_the_gradient_of_the_batch_loss(coverage, alpha):
+    outputs, targets = draw(7, 9, 4)
+    objective = SelectiveNet(coverage, alpha=alpha, loss_bound=100.0, entropy=0.1)
+    outputs.requires_grad_()
+    (true,) = torch.autograd.grad(objective.batch_loss(outputs, targets), outputs)
+    sums = objective.statistics(outputs.detach(), targets)
+    constants = objective.noisy_constants(sums, 7, 0.0, torch.zeros(2))
+    surrogate = objective.per_example(outputs, targets, constants).mean()
+    (ours,) = torch.autograd.grad(surrogate, outputs)
+    assert torch.allclose(ours, true, atol=1e-12)
+
+
+def test_selectivenet_by_hand():
+    f, h, g = [math.log(0.8), math.log(0.2)], [math.log(0.4), math.log(0.6)], 0.0
+    outputs = torch.tensor([[*f, *h, g]], dtype=torch.float64)
+    loss = SelectiveNet(0.7).batch_loss(outputs, torch.tensor([0])).item()
+    selective = -math.log(0.8) + 32 * (0.7 - 0.5) ** 2  # c = sigmoid(0) = 1/2
+    assert loss == pytest.approx(0.5 * selective + 0.5 * -math.log(0.4))
+
+
+def test_statistics_have_the_stated_sensitivity():
+    """Adding one example, however extreme, moves the pair by at most sqrt(2)."""
+    objective = SelectiveNet(0.7, loss_bound=5.0)
+    outputs, targets = draw(50, 9, 4)
+    for scale in (1.0, 10.0, 1e4):
+        for row in range(10):
+            extreme = outputs * scale
+            with_it = objective.statistics(extreme, targets)
+            keep = torch.arange(50) != row
+            without = objective.statistics(extreme[keep], targets[keep])
+            assert (with_it - without).norm() <= math.sqrt(2) + 1e-9
+
+
+def test_noise_of_the_statistics():
+    objective = SelectiveNet(0.7)
+    sums = torch.tensor([40.0, 10.0])
+    exact = objective.noisy_constants(sums, 100, 0.0, torch.zeros(2))
+    assert exact.tolist() == pytest.approx([0.4, 5.0 * 0.1 / 0.4])
+    moved = objective.noisy_constants(sums, 100, 2.0, torch.tensor([1.0, 0.0]))
+    assert moved[0].item() == pytest.approx(0.4 + 2 * math.sqrt(2) / 100)
+    tiny = objective.noisy_constants(sums, 100, 1e6, torch.tensor([-1.0, -1.0]))
+    assert tiny.tolist() == pytest.approx([0.05, 0.0])
+
+
+CASES = [
+    (CrossEntropy(0.01), 3, None),
+    (SelfAdaptiveTraining(entropy=0.01), 4, "memory"),
+    (SelectiveNet(0.5, entropy=0.01), 7, "constants"),
+]
+
+
+@pytest.mark.parametrize(("objective", "k", "kind"), CASES)
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("b", [0, 1, 5])
+def test_no_example_depends_on_another_and_nothing_is_nan(objective, k, kind, scale, b):
+    outputs, targets = draw(b, k, 3)
+    outputs = (outputs * scale).requires_grad_()
+    state = None
+    if kind == "memory":
+        state = objective.initial_state(targets, 3).double()
+    elif kind == "constants":
+        state = torch.tensor([0.4, 1.0], dtype=torch.float64)
+    losses = objective.per_example(outputs, targets, state)
+    assert losses.shape == (b,)
+    assert torch.isfinite(losses).all()
+    for row in range(b):
+        (gradient,) = torch.autograd.grad(losses[row], outputs, retain_graph=True)
+        assert torch.isfinite(gradient).all()
+        others = torch.arange(b) != row
+        assert torch.equal(gradient[others], torch.zeros(b - 1, k, dtype=torch.float64))
+    assert objective.logits(outputs).shape == (b, 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CrossEntropy(-0.1), "entropy must be a number at least 0, got -0.1"),
+        (lambda: CrossEntropy(math.nan), "entropy must be a number at least 0, got nan"),
+        (lambda: SelfAdaptiveTraining(momentum=1.0), "momentum must be .* below 1, got 1.0"),
+        (lambda: SelfAdaptiveTraining(burn_in_steps=-1), "burn_in_steps must be"),
+        (lambda: SelectiveNet(0.0), "coverage must be a number above 0 and at most 1, got 0.0"),
+        (lambda: SelectiveNet(1.1), "coverage must be"),
+        (lambda: SelectiveNet(0.5, alpha=2), "alpha must be"),
+        (lambda: SelectiveNet(0.5, statistic_noise=0.0), "statistic_noise must be"),
+        (lambda: SelectiveNet(0.5, loss_bound=math.inf), "loss_bound must be finite, got inf"),
+        (
+            lambda: SelfAdaptiveTraining().initial_state(torch.ones(2, 3) / 3, 3),
+            "targets must be classes for SelfAdaptiveTraining",
+        ),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
