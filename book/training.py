@@ -96,15 +96,14 @@ chapter.figure(
 )
 
 # %% [markdown]
-# Below, RDP chooses the noise, as in the papers, for the digits of this page and for two settings
-# of P1 (200 epochs, batches of 128, $\delta = 1/N$). The last column is what RDP wastes: by how
+# Below, RDP chooses the noise, as in the papers, for the digits of this page and for P1's CIFAR-10
+# models (200 epochs, batches of 128, $\delta = 1/N$). The last column is what RDP wastes: by how
 # much the noise could shrink if PLD certified the same budget.
 
 # %%
 settings = {
     "digits": (len(data.training), batch_size, steps),
     "CIFAR-10 (P1)": (50_000, 128, 200 * 50_000 // 128),
-    "FashionMNIST (P1)": (60_000, 128, 200 * 60_000 // 128),
 }
 accounts = studies.accounting_table(epsilons, settings)
 chapter.table(
@@ -248,13 +247,14 @@ else:
 # %% [markdown]
 # ## How fast
 #
-# Opacus is measured at its best for small models: without its data loader, one model after another
-# on all cores, and as two processes with one thread each. Digits-sized inputs, batches of 128,
+# Opacus is measured at its best for small models: without its data loader, in the fastest of its
+# modes, one model after another (on one thread or all, whichever is faster), and as two processes
+# with one thread each. Digits-sized inputs, batches of 128,
 # independent samples; the CNN sees 32 x 32 colour images.
 
 # %%
 speeds = benchmark.compare_all(
-    {"linear": (n_models, 40), "mlp": (n_models, 40), "small_cnn": (4, 8)}, rounds=rounds
+    {"linear": (n_models, 200), "mlp": (n_models, 200), "small_cnn": (4, 8)}, rounds=rounds
 )
 chapter.figure(
     figures.plot_speed(speeds),

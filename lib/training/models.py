@@ -6,6 +6,7 @@ Batch normalisation would, so every normalisation here is by groups of channels 
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from opacus.validators import ModuleValidator
@@ -158,11 +159,13 @@ def check_private(network: nn.Module) -> None:
         raise ValueError(f"network cannot be trained privately: {errors[0]}")
 
 
+@cache
 def parameter_count(spec: ModelSpec) -> int:
     """Number of trainable parameters."""
     return sum(p.numel() for p in build_model(spec, 0).parameters())
 
 
+@cache
 def forward_flops(spec: ModelSpec) -> int:
     """Floating-point operations of one example's forward pass, two a multiply-add.
 

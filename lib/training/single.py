@@ -27,13 +27,14 @@ from lib.training import taps
 from lib.training.accounting import PrivacyLedger, SampledGaussian
 from lib.training.checks import require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
-from lib.training.models import build_model, check_private
+from lib.training.models import build_model, check_private, forward_flops
 from lib.training.objectives import SelectiveNet, SelfAdaptiveTraining
 from lib.training.randomness import PoissonSampler, Streams
 
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
 
 _EVALUATION_BATCH = 1024
+_SMALL_WORK = 5e7  # operations of a forward pass of the batch
 
 
 class TrainingDiverged(RuntimeError):
@@ -151,7 +152,7 @@ def train(
     check_match(config, data)
     mechanism = plan(config, len(data))
     started = time.perf_counter()
-    with settings(config):
+    with settings(config), _threads(config):
         trainer = Trainer(config, data, evaluation, mechanism)
         if checkpoint is not None:
             trainer.resume(checkpoint)
@@ -531,6 +532,18 @@ def _seeded(seed: int, device: torch.device, config: TrainingConfig) -> Iterator
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield
+
+
+@contextlib.contextmanager
+def _threads(config: TrainingConfig) -> Iterator[None]:
+    """One thread for small networks: waiting for each other costs them more than it gives."""
+    before = torch.get_num_threads()
+    if forward_flops(config.model) * config.batch_size < _SMALL_WORK:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager
