@@ -62,5 +62,6 @@ def plot_speed(speeds: Sequence[Speed]) -> Figure:
     ax.set_xticks(np.arange(len(frame)), frame.index)
     ax.set_yscale("log")
     ax.set_ylabel("training steps / s")
+    ax.set_ylim(top=60 * frame.to_numpy().max())  # room for the legend above the bars
     ax.legend(loc="upper right")
     return figure
