@@ -4,6 +4,9 @@ Files are registered in ``registry.yml`` with their address and SHA-256; :func:`
 a mirror, in the cache or on the network and never returns one whose content has not been checked.
 The loaders turn files into typed, validated arrays.
 
+What needs PyTorch is imported by its module: :mod:`lib.data.transforms` (shifts, augmentations) and
+:mod:`lib.data.features` (fixed features).
+
 From the command line: ``python -m lib.data list | fetch NAME... | verify``.
 """
 
@@ -20,6 +23,7 @@ from lib.data.folders import load_folder
 from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
+from lib.data.splits import public_private, split_rows, subsample_class
 from lib.data.store import ABSENT, available, fetch, fingerprints
 from lib.data.suitability import (
     DATASETS,
@@ -70,7 +74,10 @@ __all__ = [
     "load_sst2",
     "load_suitability_folds",
     "load_suitability_signals",
+    "public_private",
     "published_for",
     "read_numpy_pickle",
     "registry",
+    "split_rows",
+    "subsample_class",
 ]

@@ -8,6 +8,8 @@ privacy.  Whitened patches are fitted: to examples that were declared public, an
 import hashlib
 import math
 import os
+import re
+import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ __all__ = [
 
 SCALES = 2  # J: averaging over 2^J pixels
 ORIENTATIONS = 8  # L
-_BATCH = 64
+_BATCH = 16  # small enough for the processor's cache
 
 
 def scattering(images: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -50,8 +52,13 @@ def scattering(images: npt.ArrayLike) -> npt.NDArray[np.float32]:
     Returns
     -------
     ndarray of float32, shape (n, 81 channels, height / 4, width / 4)
-        Maps of the first channel first; within one, order 0, 1 (scale by scale) and 2.  As in
-        Kymatio, second-order waves are subsampled by two before their modulus is averaged.
+        Maps of the first channel first; within one, order 0, 1 (scale by scale) and 2.
+
+    Notes
+    -----
+    The images are extended by reflection.  As in Kymatio, second-order waves are subsampled by two
+    before the modulus; Kymatio does so with those of the larger scale in first order, too, and
+    numbers the orientations differently.
 
     References
     ----------
@@ -66,72 +73,71 @@ def scattering(images: npt.ArrayLike) -> npt.NDArray[np.float32]:
             f" {step}, got {images.shape}"
         )
     if min(images.shape[2:]) < 2 * step or not np.isfinite(images).all():
-        raise ValueError(f"images must be finite and at least {2 * step} pixels wide and high")
+        raise ValueError(
+            f"images must be finite and at least {2 * step} pixels wide and high, got shape"
+            f" {images.shape}"
+        )
     n, channels, height, width = images.shape
-    low, wavelets = _filters(height + 2 * step, width + 2 * step)
     planes = torch.from_numpy(np.array(images).reshape(n * channels, 1, height, width))
-    found = []
-    for part in planes.split(_BATCH):
-        padded = functional.pad(part, [step] * 4, mode="reflect")[:, 0]
-        found.append(_transform(padded, low, wavelets)[..., 1:-1, 1:-1])
-    maps = torch.cat(found) if found else torch.zeros(0, 81, height // step, width // step)
-    return maps.reshape(n, channels * maps.shape[1], *maps.shape[2:]).numpy()
+    maps = torch.empty(n * channels, 81, height // step, width // step)
+    for part, out in zip(planes.split(_BATCH), maps.split(_BATCH), strict=True):
+        if len(part):
+            _transform(functional.pad(part, [step] * 4, mode="reflect")[:, 0], out)
+    return maps.reshape(n, channels * 81, *maps.shape[2:]).numpy()
 
 
-def _transform(x: torch.Tensor, low: torch.Tensor, wavelets: list[list[torch.Tensor]]):
-    """Scattering maps, shape (n, 81, h / 4, w / 4), of padded planes (n, h, w)."""
-    spectrum = torch.fft.fft2(x)
+def _transform(x: torch.Tensor, out: torch.Tensor) -> None:
+    """Scattering maps, shape (n, 81, h / 4, w / 4) without the padding, of padded planes (n, h, w).
 
-    def average(transformed: torch.Tensor, factor: int) -> torch.Tensor:
-        """Low-pass and keep every 2^J-th pixel; `factor` of the subsampling is done already."""
-        return torch.fft.ifft2(_fold(transformed * _coarse(low, factor), 2**SCALES // factor)).real
-
-    maps = [average(spectrum, 1)[:, None]]
-    second = []
-    for scale in range(SCALES):
-        first = torch.stack([spectrum * psi for psi in wavelets[scale]], dim=1)
-        first = torch.fft.fft2(torch.fft.ifft2(first).abs())
-        maps.append(average(first, 1))
-        for larger in range(scale + 1, SCALES):
-            both = torch.stack([first * psi for psi in wavelets[larger]], dim=2)
-            both = torch.fft.ifft2(_fold(both, 2**larger)).abs()
-            second.append(average(torch.fft.fft2(both), 2**larger).flatten(1, 2))
-    return torch.cat(maps + second, dim=1)
-
-
-def _fold(spectrum: torch.Tensor, factor: int) -> torch.Tensor:
-    """The spectrum of every `factor`-th pixel in both directions."""
-    if factor == 1:
-        return spectrum
-    *front, h, w = spectrum.shape
-    parts = spectrum.reshape(*front, factor, h // factor, factor, w // factor)
-    return parts.mean(dim=(-4, -2))
-
-
-def _coarse(kernel: torch.Tensor, factor: int) -> torch.Tensor:
-    """A low-pass spectrum at lower resolution: its central part, and what aliases into it."""
-    return _fold(kernel, factor) * factor**2
+    The Gaussian is separable, so averaging is a product with a matrix on either side.
+    """
+    n, h, w = x.shape
+    small, large = _wavelets(h, w)
+    down, right = _average(h), _average(w)
+    spectrum = torch.fft.fft2(x)[:, None]
+    out[:, 0] = down @ (x @ right.T)
+    first = torch.fft.ifft2(spectrum * small).abs()
+    out[:, 1:9] = down @ (first @ right.T)
+    out[:, 9:17] = down @ (torch.fft.ifft2(spectrum * large).abs() @ right.T)
+    # Every second pixel of first * large: the spectrum's four quarters add up (aliasing).
+    quarters = torch.view_as_real(torch.fft.fft2(first)).reshape(n, 8, 1, 2, h // 2, 2, w // 2, 2)
+    kernels = (large / 4).reshape(8, 2, h // 2, 2, w // 2, 1)
+    folded = quarters[:, :, :, 0, :, 0] * kernels[:, 0, :, 0]
+    for i, j in ((0, 1), (1, 0), (1, 1)):
+        folded.addcmul_(quarters[:, :, :, i, :, j], kernels[:, i, :, j])
+    second = torch.fft.ifft2(torch.view_as_complex(folded)).abs().flatten(1, 2)
+    # At half the resolution the average has half as many terms, each twice the weight.
+    out[:, 17:] = (2 * down[:, ::2]) @ (second @ (2 * right[:, ::2]).T)
 
 
 @cache
-def _filters(height: int, width: int) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
-    """Spectra of the low-pass filter and of the wavelets, by scale and orientation."""
-    low = _spectrum(_gabor(height, width, 0.8 * 2 ** (SCALES - 1), 0.0, 0.0, 1.0))
-    wavelets = []
+def _average(side: int) -> torch.Tensor:
+    """Gaussian average around every 2^J-th pixel of a periodic line, the padding's left out."""
+    sigma, step = 0.8 * 2 ** (SCALES - 1), 2**SCALES
+    offsets = np.arange(step, side - step, step)[:, None] - np.arange(side)
+    wrapped = offsets[..., None] + side * np.arange(-2, 3)
+    weights = np.exp(-(wrapped**2) / (2 * sigma**2)).sum(axis=-1)
+    return torch.from_numpy((weights / (math.sqrt(2 * math.pi) * sigma)).astype(np.float32))
+
+
+@cache
+def _wavelets(height: int, width: int) -> torch.Tensor:
+    """Spectra of the wavelets, shape (scales, orientations, height, width)."""
+    spectra = np.empty((SCALES, ORIENTATIONS, height, width), np.float32)
     for scale in range(SCALES):
-        row = []
         for k in range(ORIENTATIONS):
-            angle = math.pi * k / ORIENTATIONS
-            shape = (height, width, 0.8 * 2**scale, angle)
+            shape = (height, width, 0.8 * 2**scale, math.pi * k / ORIENTATIONS)
             wave = _gabor(*shape, 0.75 * math.pi / 2**scale, 4 / ORIENTATIONS)
             envelope = _gabor(*shape, 0.0, 4 / ORIENTATIONS)
             wave -= envelope * (wave.sum() / envelope.sum())  # no response to constants
-            row.append(_spectrum(wave))
-        wavelets.append(row)
-    return low, wavelets
+            # The transform of these filters is real: they are Hermitian about the origin.
+            spectra[scale, k] = np.fft.fft2(wave).real
+    return torch.from_numpy(spectra)
 
 
-def _gabor(height, width, sigma, angle, frequency, slant) -> npt.NDArray[np.complex128]:
+def _gabor(
+    height: int, width: int, sigma: float, angle: float, frequency: float, slant: float
+) -> npt.NDArray[np.complex128]:
     """Gaussian envelope times plane wave, made periodic, of mass 1 without the wave."""
     rows, columns = np.mgrid[:height, :width]
     total = np.zeros((height, width), complex)
@@ -145,16 +151,11 @@ def _gabor(height, width, sigma, angle, frequency, slant) -> npt.NDArray[np.comp
     return total * slant / (2 * math.pi * sigma**2)
 
 
-def _spectrum(filter_: npt.NDArray[np.complex128]) -> torch.Tensor:
-    # The transform of these filters is real: they are Hermitian about the origin.
-    return torch.from_numpy(np.fft.fft2(filter_).real.astype(np.float32))
-
-
 def group_normalise(maps: npt.ArrayLike, groups: int) -> npt.NDArray[np.float32]:
     """Normalise each example by its own groups of maps: zero mean, unit variance.
 
     No statistic is shared between examples, hence nothing is to be accounted for (Tramèr and Boneh
-    2021, section 2.3, "group normalization").
+    2021).  A group that is constant becomes 0.
 
     Parameters
     ----------
@@ -163,13 +164,24 @@ def group_normalise(maps: npt.ArrayLike, groups: int) -> npt.NDArray[np.float32]
     groups : int
         Number of groups of successive channels; divides their number.
     """
-    maps = np.asarray(maps, dtype=np.float32)
-    if maps.ndim != 4 or groups < 1 or maps.shape[1] % groups:
+    maps = np.asarray(maps)
+    if maps.ndim != 4:
+        raise ValueError(
+            f"maps must be of shape (n, channels, height, width), got shape {maps.shape}"
+        )
+    _check_int("groups", groups, 1)
+    if maps.shape[1] % groups:
         raise ValueError(f"groups must divide the number of channels of {maps.shape}, got {groups}")
-    flat = maps.reshape(len(maps), groups, -1)
-    flat = flat - flat.mean(axis=2, keepdims=True)
-    flat /= np.sqrt((flat**2).mean(axis=2, keepdims=True) + 1e-5)
-    return flat.reshape(maps.shape)
+    out = np.empty(maps.shape, np.float32)
+    for start in range(0, len(maps), 1024):  # features of 50,000 images take gigabytes
+        part = maps[start : start + 1024]
+        flat = part.reshape(len(part), groups, -1).astype(np.float32)
+        if not np.isfinite(flat).all():
+            raise ValueError(f"maps must be finite, got others from row {start} on")
+        flat -= flat.mean(axis=2, keepdims=True)
+        flat /= np.sqrt((flat**2).mean(axis=2, keepdims=True) + 1e-5)
+        out[start : start + 1024] = flat.reshape(part.shape)
+    return out
 
 
 # ----------------------------------------------------------------------------- whitened patches
@@ -187,19 +199,40 @@ class PatchFilters:
         What the mean patch adds.
     public : ndarray of int64
         Rows of the images that they were fitted to.
+    contents : frozenset of bytes
+        SHA-256 of each of these images, as float32.
     """
 
     weights: npt.NDArray[np.float32]
     bias: npt.NDArray[np.float32]
     public: npt.NDArray[np.int64]
+    contents: frozenset[bytes]
 
     def check_disjoint(self, rows: npt.ArrayLike) -> None:
-        """Raise ValueError if any of these training rows was used for the filters."""
-        shared = np.intersect1d(self.public, np.asarray(rows))
+        """Raise ValueError if any of these training rows was used for the filters.
+
+        Row numbers must be those of the images given to :func:`fit_patches`, counted from 0; where
+        that is in doubt, use :meth:`check_images`.  Masks and negative numbers are refused, as
+        they would be taken for other rows.
+        """
+        shared = np.intersect1d(self.public, _rows("rows", rows))
         if len(shared):
             raise ValueError(
                 f"rows must not hold public examples, got {len(shared)} of them, the first being"
                 f" {shared[0]}: the filters were fitted to them without noise"
+            )
+
+    def check_images(self, images: npt.ArrayLike) -> None:
+        """Raise ValueError if any of these training images was used for the filters.
+
+        Compares contents, however the images are numbered; they must be scaled as those given to
+        :func:`fit_patches`.
+        """
+        shared = [k for k, content in enumerate(_contents(images)) if content in self.contents]
+        if shared:
+            raise ValueError(
+                f"images must not hold public examples, got {len(shared)} of them, the first being"
+                f" number {shared[0]}: the filters were fitted to them without noise"
             )
 
 
@@ -212,15 +245,16 @@ def fit_patches(
     seed: int = 0,
     regularisation: float = 1e-2,
 ) -> PatchFilters:
-    """Take random patches of public images and whiten them (Coates and Ng 2012).
+    """Take random patches of public images and whiten them.
 
     Parameters
     ----------
     images : array_like of float, shape (n, channels, height, width)
         All images; only the public rows are read.
     public : array_like of int
-        Rows declared public.  They must be left out of training: see
-        :meth:`PatchFilters.check_disjoint`.
+        Rows declared public, e.g. by :func:`~lib.data.splits.public_private`; numbers, not a mask.
+        They must be left out of training - :meth:`PatchFilters.check_disjoint` sees to it - or the
+        fit must be accounted for: it uses them without noise.
     size : int
         Side of a patch.
     n_filters : int
@@ -229,23 +263,32 @@ def fit_patches(
         Of the choice of patches.
     regularisation : float
         Added to the eigenvalues of the patches' covariance.
+
+    References
+    ----------
+    Coates and Ng 2011, The Importance of Encoding Versus Training with Sparse Coding and Vector
+    Quantization: random patches as filters, whitening, thresholds on both sides.  Unlike there,
+    patches are not normalised for contrast one by one, so that the responses are convolutions.
     """
-    images, public = np.asarray(images, dtype=np.float32), np.unique(np.asarray(public))
-    if images.ndim != 4 or not 1 <= size <= min(images.shape[2:]):
+    images, public = np.asarray(images), np.unique(_rows("public", public))
+    _check_int("size", size, 1)
+    _check_int("n_filters", n_filters, 1)
+    _check_int("seed", seed, 0)
+    if images.ndim != 4 or size > min(images.shape[2:]):
         raise ValueError(f"size must fit into the images {images.shape}, got {size}")
-    if not len(public) or public.min() < 0 or public.max() >= len(images):
+    if not len(public) or public.max() >= len(images):
         raise ValueError(f"public must hold rows between 0 and {len(images) - 1}")
-    if regularisation <= 0 or n_filters < 1:
-        raise ValueError(
-            "regularisation must be positive and n_filters at least 1, got"
-            f" {regularisation!r} and {n_filters!r}"
-        )
+    if isinstance(regularisation, bool) or not 0 < regularisation < math.inf:
+        raise ValueError(f"regularisation must be positive and finite, got {regularisation!r}")
+    seen = images[public].astype(np.float32)
+    if not np.isfinite(seen).all():
+        raise ValueError("images must be finite in the public rows")
     rng = np.random.default_rng([seed, 0xFA7C4])
     count = max(10_000, 4 * n_filters)
-    rows = rng.choice(public, count)
+    rows = rng.choice(len(seen), count)
     top = rng.integers(0, images.shape[2] - size + 1, count)
     left = rng.integers(0, images.shape[3] - size + 1, count)
-    windows = np.lib.stride_tricks.sliding_window_view(images, (size, size), axis=(2, 3))
+    windows = np.lib.stride_tricks.sliding_window_view(seen, (size, size), axis=(2, 3))
     patches = windows[rows, :, top, left].reshape(count, -1).astype(float)
     mean = patches.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov((patches - mean).T, bias=True).reshape(2 * [len(mean)]))
@@ -255,7 +298,10 @@ def fit_patches(
     weights = chosen @ whiten
     shape = (len(weights), images.shape[1], size, size)
     return PatchFilters(
-        weights.reshape(shape).astype(np.float32), (-weights @ mean).astype(np.float32), public
+        weights.reshape(shape).astype(np.float32),
+        (-weights @ mean).astype(np.float32),
+        public,
+        frozenset(_contents(seen)),
     )
 
 
@@ -264,11 +310,33 @@ def patch_features(
 ) -> npt.NDArray[np.float32]:
     """Responses to the filters, thresholded on both sides and averaged over a grid of cells.
 
+    Parameters
+    ----------
+    images : array_like of float, shape (n, channels, height, width)
+        Scaled as those given to :func:`fit_patches`.
+    filters : PatchFilters
+        What to respond to.
+    threshold : float
+        Not negative: max(0, response - threshold) and max(0, -response - threshold) are kept.
+    grid : int
+        Cells in either direction.
+
     Returns
     -------
     ndarray of float32, shape (n, 2 filters, grid, grid)
     """
     images = np.array(images, dtype=np.float32)
+    _, channels, size, _ = filters.weights.shape
+    if images.ndim != 4 or images.shape[1] != channels or min(images.shape[2:]) < size:
+        raise ValueError(
+            f"images must have {channels} channels and sides of at least {size}, got shape"
+            f" {images.shape}"
+        )
+    if not np.isfinite(images).all():
+        raise ValueError(f"images must be finite, got shape {images.shape} with others")
+    if isinstance(threshold, bool) or not 0 <= threshold < math.inf:
+        raise ValueError(f"threshold must be at least 0 and finite, got {threshold!r}")
+    _check_int("grid", grid, 1)
     weights, bias = torch.from_numpy(filters.weights), torch.from_numpy(filters.bias)
     found = []
     for part in torch.from_numpy(images).split(_BATCH):
@@ -277,6 +345,31 @@ def patch_features(
         found.append(functional.adaptive_avg_pool2d(both, grid))
     empty = torch.zeros(0, 2 * len(bias), grid, grid)
     return (torch.cat(found) if found else empty).numpy()
+
+
+def _contents(images: npt.ArrayLike) -> list[bytes]:
+    return [
+        hashlib.sha256(np.ascontiguousarray(image, dtype="<f4").tobytes()).digest()
+        for image in np.asarray(images)
+    ]
+
+
+def _rows(name: str, rows: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    rows = np.asarray(rows)
+    if not rows.size:
+        return np.zeros(0, np.int64)
+    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer) or rows.min() < 0:
+        raise ValueError(
+            f"{name} must be row numbers of at least 0 in one dimension, not a mask, got"
+            f" {rows.dtype} of shape {rows.shape}"
+            + (f" from {rows.min()}" if np.issubdtype(rows.dtype, np.integer) else "")
+        )
+    return rows.astype(np.int64)
+
+
+def _check_int(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
 
 
 # --------------------------------------------------------------------------------------- on disk
@@ -293,7 +386,7 @@ def cached_features(
     Parameters
     ----------
     name : str
-        Of the kind of features.
+        Of the kind of features: letters, digits, "-" and "_".
     content : str
         Fingerprint of what they are computed from.
     options : mapping
@@ -306,8 +399,10 @@ def cached_features(
     ndarray
         Read-only.
     """
-    from lib.runs import fingerprint
+    from lib.runs import fingerprint, write_atomic
 
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise ValueError(f"name must consist of letters, digits, - and _, got {name!r}")
     source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     key = fingerprint([name, content, dict(options), source])
     path = store._cache() / "features" / f"{name}-{key[:32]}.npy"
@@ -322,11 +417,11 @@ def cached_features(
             stacklevel=2,
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npy")
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.npy")
     try:
         np.save(temporary, np.ascontiguousarray(compute(), dtype=np.float32))
         digest = store.pooch.file_hash(str(temporary), alg="sha256")
-        sums.write_text(digest)
+        write_atomic(sums, digest)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,6 +1,12 @@
-"""Dividing data at random, by an explicit seed."""
+"""Dividing data at random, by an explicit seed.
+
+Each function draws from a stream of its own: the same seed given to two of them gives independent
+draws.  Row numbers count within what a function was given: the rows of a split of the private part
+are ``private[rows]``, not ``rows``.
+"""
 
 from collections.abc import Mapping
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +28,20 @@ def split_rows(
     sizes : mapping of str to int
         How many rows each set gets, at least 1 each, at most `n` together.
     labels : array_like of int, shape (n,), optional
-        Stratify by these classes: every set gets its share of each class, up to rounding by the
-        largest remainders.
+        Stratify by these classes: every set gets its share of each class, rounded up or down, up
+        where the remainders are largest.
 
     Returns
     -------
     dict of str to ndarray of int64
         Row numbers in random order, by the names in `sizes`.
+
+    Notes
+    -----
+    With several sets, rounding each by itself may leave too few or too many of a class.  The
+    counts are the integral solution of the transport problem that rounds up where the sum of the
+    remainders is largest; such a solution exists for every table.  For one set it
+    is the method of largest remainders.
     """
     _check_int("n", n, 1)
     _check_int("seed", seed, 0)
@@ -40,13 +53,15 @@ def split_rows(
     rng = np.random.default_rng([seed, 0x5B117])
     order = rng.permutation(n)
     if labels is not None:
-        labels = np.asarray(labels)
+        labels = _classes(labels)
         if labels.shape != (n,):
             raise ValueError(f"labels must have shape ({n},), got {labels.shape}")
-        # Class after class, sets take turns by their shares: each gets its part of every class.
-        order = np.concatenate([order[labels[order] == label] for label in np.unique(labels)])
-        owner = _turns(np.array([*sizes.values(), n - total]))
-        return {name: rng.permutation(order[owner == k]) for k, name in enumerate(sizes)}
+        members = [order[labels[order] == label] for label in np.unique(labels)]
+        counts = _counts(np.array([*sizes.values(), n - total]), np.array([*map(len, members)]))
+        ends = counts.cumsum(axis=0)[:-1]
+        parts = [np.split(rows, end) for rows, end in zip(members, ends.T, strict=True)]
+        found = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        return {name: rng.permutation(rows) for name, rows in zip(sizes, found, strict=False)}
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(order[:total], ends[:-1]), strict=True))
 
@@ -71,17 +86,18 @@ def subsample_class(
     Returns
     -------
     ndarray of int64
-        Kept rows, ascending.
+        Kept rows, ascending.  With the same seed, those of a smaller `keep` are among those of a
+        larger one, so that degrees of imbalance are compared on nested sets.
 
     References
     ----------
     Rabanser et al. 2023 (P1), appendix B.2: p_0 in {0.5, 0.25, 0.1, 0.01} for class 0.
     """
-    labels = np.asarray(labels)
+    labels = _classes(labels)
     _check_int("seed", seed, 0)
-    if labels.ndim != 1 or not np.any(labels == class_index):
+    if isinstance(class_index, bool) or not np.any(labels == class_index):
         raise ValueError(f"class_index must be a class that occurs in labels, got {class_index!r}")
-    if isinstance(keep, bool) or not 0 <= keep <= 1:
+    if isinstance(keep, bool) or not isinstance(keep, Real) or not 0 <= keep <= 1:
         raise ValueError(f"keep must be in [0, 1], got {keep!r}")
     draws = np.random.default_rng([seed, 0x7415]).random(len(labels))
     return np.flatnonzero((labels != class_index) | (draws < keep))
@@ -94,6 +110,15 @@ def public_private(
 
     Whatever is fitted to data without noise - patches, whitening, normalisation - may use the
     public rows only, and these must not be trained on afterwards as if they were private.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, at least 2.
+    public : int
+        How many become public, from 1 to `n` - 1.
+    seed : int
+        Not negative.
 
     Returns
     -------
@@ -109,11 +134,35 @@ def public_private(
     return np.sort(order[:public]), np.sort(order[public:])
 
 
-def _turns(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Which set takes the k-th row, so that after any k each has its share up to rounding."""
-    positions = [(np.arange(size) + 0.5) / size for size in sizes]
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    return owners[np.argsort(np.concatenate(positions), kind="stable")]
+def _counts(sizes: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many of each class each set gets; the sums are `sizes` and `classes`."""
+    from scipy import optimize  # here, as importing it takes a quarter of a second
+
+    products = np.outer(sizes, classes)
+    down, remainder = np.divmod(products, classes.sum())
+    n_sets, n_classes = products.shape
+    sums = np.vstack(
+        [np.kron(np.eye(n_sets), np.ones(n_classes)), np.kron(np.ones(n_sets), np.eye(n_classes))]
+    )
+    missing = np.concatenate([sizes - down.sum(axis=1), classes - down.sum(axis=0)])
+    # The matrix of a transport problem is totally unimodular: a vertex is integral.
+    solved = optimize.linprog(
+        -remainder.ravel() / classes.sum(),
+        A_eq=sums,
+        b_eq=missing,
+        bounds=[(0, int(part > 0)) for part in remainder.ravel()],
+        method="highs-ds",
+    )
+    return down + np.rint(solved.x).astype(np.int64).reshape(down.shape)
+
+
+def _classes(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"labels must be integers in one dimension, got shape {labels.shape} of {labels.dtype}"
+        )
+    return labels
 
 
 def _check_int(name: str, value: object, least: int) -> None:

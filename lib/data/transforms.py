@@ -1,6 +1,7 @@
 """Covariate shifts and augmentations of images of shape (n, channels, height, width)."""
 
 import math
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -10,16 +11,17 @@ from torch.nn import functional
 __all__ = ["IMAGE_SHIFTS", "augment", "corrupt_images"]
 
 # Kind: (smallest severity, largest, what it is measured in).
+# Bounds that are not part of the definition keep kernels and Poisson rates computable.
 IMAGE_SHIFTS = {
     "gaussian_noise": (0, math.inf, "standard deviation"),
-    "shot_noise": (0, math.inf, "1 / photons per unit of brightness"),
+    "shot_noise": (0, math.inf, "1 / photons at full brightness"),
     "blur": (0, math.inf, "standard deviation in pixels"),
     "rotation": (0, 180, "degrees, one way or the other"),
     "translation": (0, math.inf, "pixels, in a random direction"),
     "contrast": (0, 1, "share of contrast lost"),
     "brightness": (-1, 1, "added to every pixel"),
     "pixelate": (0, 1, "share of resolution lost"),
-    "occlusion": (0, 1, "side of a grey square over the side of the image"),
+    "occlusion": (0, 1, "sides of a grey rectangle over the sides of the image"),
 }
 
 
@@ -35,32 +37,48 @@ def corrupt_images(
     kind : str
         A key of :data:`IMAGE_SHIFTS`.
     severity : float
-        In the unit that :data:`IMAGE_SHIFTS` names; 0 changes nothing.
+        In the unit that :data:`IMAGE_SHIFTS` names; 0 changes nothing.  ``"shot_noise"`` takes no
+        positive value below 1e-12, ``"blur"`` none above the longer side of the images.
     seed : int
         Not negative.
 
     Returns
     -------
     ndarray of float32
-        A new array of the same shape, clipped to [0, 1].
+        A new array of the same shape, clipped to [0, 1].  Rotation and translation interpolate
+        linearly and fill with black; contrast keeps each image's own mean.
     """
     from scipy import ndimage  # here, as importing it takes a quarter of a second
 
     images = np.array(images, dtype=np.float32)
-    if images.ndim != 4 or not np.all((images >= 0) & (images <= 1)):
+    if images.ndim != 4 or 0 in images.shape[1:]:
         raise ValueError(
-            "images must be of shape (n, channels, height, width) with values in [0, 1], got shape"
+            "images must be of shape (n, channels, height, width) with no side of 0, got"
             f" {images.shape}"
+        )
+    if not np.all((images >= 0) & (images <= 1)):
+        raise ValueError(
+            "images must be of shape (n, channels, height, width) with values in [0, 1], got values"
+            f" from {images.min()} to {images.max()}"
         )
     if kind not in IMAGE_SHIFTS:
         raise ValueError(f"kind must be one of {', '.join(IMAGE_SHIFTS)}, got {kind!r}")
     low, high, unit = IMAGE_SHIFTS[kind]
+    if isinstance(severity, bool) or not isinstance(severity, Real):
+        raise ValueError(f"severity must be a number, got {severity!r}")
     if not (low <= severity <= high and math.isfinite(severity)):
         raise ValueError(
             f"severity must be finite and in [{low}, {high}] for {kind} ({unit}), got {severity!r}"
         )
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed must be an int of at least 0, got {seed!r}")
+    if kind == "shot_noise" and 0 < severity < 1e-12:
+        raise ValueError(f"severity must be 0 or at least 1e-12 for shot_noise, got {severity!r}")
+    if kind == "blur" and severity > max(images.shape[2:]):
+        raise ValueError(
+            f"severity must be at most {max(images.shape[2:])} for blur of images of shape"
+            f" {images.shape}, got {severity!r}"
+        )
     if severity == 0 or not len(images):
         return images
     rng = np.random.default_rng([seed, 0xC0881])
@@ -105,7 +123,12 @@ def corrupt_images(
 
 
 def augment(
-    images: torch.Tensor, generator: torch.Generator, *, flip: bool = True, crop_padding: int = 4
+    images: torch.Tensor,
+    generator: torch.Generator,
+    *,
+    flip: bool = True,
+    crop_padding: int = 4,
+    padding: str = "zeros",
 ) -> torch.Tensor:
     """Flip and shift each image at random, independently.
 
@@ -118,14 +141,28 @@ def augment(
     flip : bool
         Mirror left and right with probability 1/2.
     crop_padding : int
-        Pad with zeros by so many pixels on all sides and cut the original size out anywhere: a
-        shift by up to that many pixels.
+        Pad by so many pixels on all sides and cut the original size out anywhere: a shift by up
+        to that many pixels.
+    padding : {"zeros", "reflect"}
+        What surrounds the image; "reflect" needs sides longer than `crop_padding`.
 
     Returns
     -------
     Tensor
-        Of the same shape.  Several augmented copies of one example may be averaged into its one
-        gradient without any further cost in privacy (De et al. 2022).
+        Of the same shape.
+
+    Notes
+    -----
+    For augmentation multiplicity (De et al. 2022) pass each example k times in a row
+    (``images.repeat_interleave(k, dim=0)``) and average the gradients of its copies *before*
+    clipping.  One example then still adds one gradient of bounded norm to the sum: the privacy
+    cost is the same for every k.  Clipping each copy by itself would multiply an example's
+    influence by k.
+
+    References
+    ----------
+    De et al. 2022, Unlocking High-Accuracy Differentially Private Image Classification through
+    Scale.
     """
     if images.ndim != 4:
         raise ValueError(
@@ -133,7 +170,14 @@ def augment(
         )
     if isinstance(crop_padding, bool) or not isinstance(crop_padding, int) or crop_padding < 0:
         raise ValueError(f"crop_padding must be an int of at least 0, got {crop_padding!r}")
+    if padding not in ("zeros", "reflect"):
+        raise ValueError(f"padding must be 'zeros' or 'reflect', got {padding!r}")
     n, channels, height, width = images.shape
+    if padding == "reflect" and crop_padding >= min(height, width):
+        raise ValueError(
+            f"crop_padding must be less than the sides {height} and {width} to reflect, got"
+            f" {crop_padding}"
+        )
     device = images.device
     columns = torch.arange(width, device=device).expand(n, width)
     rows = torch.arange(height, device=device).expand(n, height)
@@ -141,7 +185,8 @@ def augment(
         mirrored = torch.rand(n, generator=generator, device=device) < 0.5
         columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     if crop_padding:
-        images = functional.pad(images, [crop_padding] * 4)
+        mode = "constant" if padding == "zeros" else "reflect"
+        images = functional.pad(images, [crop_padding] * 4, mode=mode)
         offsets = torch.randint(
             0, 2 * crop_padding + 1, (2, n, 1), generator=generator, device=device
         )

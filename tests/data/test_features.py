@@ -15,6 +15,7 @@ from lib.data.features import (
 )
 
 RNG = np.random.default_rng(0)
+FILTERS = fit_patches(RNG.random((4, 1, 8, 8)), [0, 1], size=3, n_filters=4)
 
 
 def wavelet(scale, k, radius=24, envelope_only=False):
@@ -30,7 +31,7 @@ def wavelet(scale, k, radius=24, envelope_only=False):
 
 
 def direct(image):
-    """The scattering maps of one plane by convolutions in space, without any subsampling."""
+    """The scattering maps of one plane by convolutions in space; order 2 on every second pixel."""
     y, x = np.mgrid[-12:13, -12:13].astype(float)
     low = np.exp(-(x**2 + y**2) / (2 * 1.6**2)) / (2 * np.pi * 1.6**2)
     padded = np.pad(image.astype(float), 4, mode="reflect")
@@ -49,23 +50,36 @@ def direct(image):
             real, imag = convolve(padded, psi.real), convolve(padded, psi.imag)
             first[scale, k] = np.hypot(real, imag)
             maps.append(average(first[scale, k]))
+    coarse = 4 * low[::2, ::2]  # the average at half the resolution
     for k in range(8):
         for m in range(8):
             psi = wavelet(1, m)
             both = np.hypot(convolve(first[0, k], psi.real), convolve(first[0, k], psi.imag))
-            maps.append(average(both))
+            maps.append(convolve(both[::2, ::2], coarse)[2:-2:2, 2:-2:2])
     return np.stack(maps)
 
 
-def test_scattering_equals_direct_convolution():
-    image = ndimage.gaussian_filter(RNG.random((16, 16)), 0.7)
+@pytest.mark.parametrize("shape", [(16, 16), (8, 20)])
+def test_scattering_equals_direct_convolution(shape):
+    image = RNG.random(shape)
     ours = scattering(image[None, None])[0]
-    assert ours.shape == (81, 4, 4)
-    expected = direct(image)
-    np.testing.assert_allclose(ours[:17], expected[:17], atol=2e-5)
-    # order 2 is, as in Kymatio, subsampled by two before its modulus is averaged: some aliasing
-    scale = np.abs(expected[17:]).max()
-    assert np.abs(ours[17:] - expected[17:]).max() < 0.06 * scale
+    assert ours.shape == (81, shape[0] // 4, shape[1] // 4)
+    np.testing.assert_allclose(ours, direct(image), atol=2e-5)
+    assert ours[17:].std() > 1e-3
+
+
+def test_filters_do_not_amplify():
+    """Littlewood-Paley: |low|^2 + sum of the wavelets' |psi|^2 for +-frequency / 2 is at most 1."""
+    y, x = np.mgrid[-24:25, -24:25]
+    low = np.exp(-(x**2 + y**2) / (2 * 1.6**2)) / (2 * np.pi * 1.6**2)
+    power = np.abs(np.fft.fft2(low)) ** 2
+    for scale in (0, 1):
+        for k in range(8):
+            psi = np.abs(np.fft.fft2(wavelet(scale, k))) ** 2
+            mirrored = np.roll(psi[::-1, ::-1], (1, 1), axis=(0, 1))
+            power += (psi + mirrored) / 2
+    assert power.max() < 1 + 1e-5
+    assert power[0, 0] == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 28, 28), (1, 3, 32, 32), (3, 1, 8, 8), (1, 1, 8, 16)])
@@ -128,14 +142,38 @@ def test_patches_see_public_images_only():
     filters.check_disjoint(np.arange(10, 40))
     with pytest.raises(ValueError, match="rows must not hold public examples, got 2 of them"):
         filters.check_disjoint([3, 9, 20])
+    for rows in (np.arange(40) >= 10, [-1], [10.0], [[10, 11]]):
+        with pytest.raises(
+            ValueError, match=r"rows must be row numbers of at least 0 .*not a mask"
+        ):
+            filters.check_disjoint(rows)
+    filters.check_disjoint([])
+    filters.check_images(images[10:])
+    with pytest.raises(ValueError, match="got 1 of them, the first being number 2"):
+        filters.check_images(images[[20, 30, 5]])
     features = patch_features(images, filters)
     assert features.shape == (40, 64, 2, 2)
     assert features.min() >= 0
     assert features.max() > 0
 
 
+def test_patch_features_by_hand():
+    images = RNG.random((30, 2, 9, 9)).astype(np.float32)
+    filters = fit_patches(images, np.arange(20), size=4, n_filters=5, seed=2)
+    features = patch_features(images[20:], filters, threshold=0.1, grid=2)
+    assert features.shape == (10, 10, 2, 2)
+    windows = np.lib.stride_tricks.sliding_window_view(images[20:], (4, 4), axis=(2, 3))
+    response = np.einsum("ncyxab,fcab->nfyx", windows, filters.weights, dtype=float)
+    response += filters.bias[:, None, None]
+    for sign, got in ((1, features[:, :5]), (-1, features[:, 5:])):
+        kept = np.maximum(sign * response - 0.1, 0)
+        cells = kept.reshape(10, 5, 2, 3, 2, 3).mean(axis=(3, 5))
+        np.testing.assert_allclose(got, cells, atol=1e-5)
+    assert patch_features(images[:0], filters).shape == (0, 10, 2, 2)
+
+
 def test_patches_are_white():
-    images = ndimage.gaussian_filter(RNG.normal(size=(30, 1, 24, 24)), (0, 0, 2, 2))
+    images = 3 + ndimage.gaussian_filter(RNG.normal(size=(30, 1, 24, 24)), (0, 0, 2, 2))
     filters = fit_patches(images, np.arange(30), size=3, n_filters=9, regularisation=1e-9)
     windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
     patches = windows.reshape(-1, 9)
@@ -151,6 +189,22 @@ def test_patches_are_white():
         (lambda: scattering(np.ones((1, 1, 10, 12))), "multiples of 4"),
         (lambda: scattering(np.ones((1, 4, 4))), "images must be of shape"),
         (lambda: scattering(np.full((1, 1, 8, 8), np.nan)), "images must be finite"),
+        (lambda: group_normalise(np.ones((1, 2, 2, 2)), 1.0), "groups must be an int .*got 1.0"),
+        (lambda: group_normalise(np.full((1, 2, 2, 2), np.nan), 1), "maps must be finite"),
+        (lambda: fit_patches(np.full((2, 1, 8, 8), np.inf), [0]), "images must be finite"),
+        (
+            lambda: fit_patches(np.ones((2, 1, 8, 8)), [True, False]),
+            "public .*not a mask, got bool",
+        ),
+        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [-1]), "public must be .* from -1"),
+        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [0], n_filters=0), "n_filters must be an int"),
+        (lambda: patch_features(np.ones((2, 3, 8, 8)), FILTERS), "images must have 1 channels"),
+        (lambda: patch_features(np.ones((2, 1, 8, 8)), FILTERS, grid=0), "grid must be an int"),
+        (
+            lambda: patch_features(np.ones((2, 1, 8, 8)), FILTERS, threshold=math.nan),
+            "threshold must be at least 0 and finite, got nan",
+        ),
+        (lambda: cached_features("../x", "a", {}, lambda: 0), "name must consist of letters"),
         (lambda: fit_patches(np.ones((2, 1, 4, 4)), [0], size=5), "size must fit"),
         (lambda: fit_patches(np.ones((2, 1, 8, 8)), [2]), "public must hold rows between 0 and 1"),
         (lambda: fit_patches(np.ones((2, 1, 8, 8)), [0], regularisation=0), "regularisation must"),

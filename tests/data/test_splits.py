@@ -1,5 +1,7 @@
 """Random divisions of data."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -37,7 +39,65 @@ def test_strata_keep_their_shares(sizes):
         assert len(found[name]) == size
         got = np.bincount(LABELS[order][found[name]], minlength=5)
         share = size * np.bincount(LABELS) / 1000
-        assert np.abs(got - share).max() < 1.6, name
+        assert np.abs(got - share).max() < 1, name
+
+
+def test_counts_are_shares_rounded_up_or_down():
+    rng = np.random.default_rng(0)
+    for seed in range(200):
+        classes = rng.integers(1, 40, rng.integers(1, 8))
+        n = classes.sum()
+        parts = rng.multinomial(n, np.full(5, 0.2))[: rng.integers(1, 5)]
+        sizes = {str(k): int(size) for k, size in enumerate(parts) if size}
+        labels = rng.permutation(np.repeat(np.arange(len(classes)), classes))
+        found = split_rows(int(n), seed, sizes, labels)
+        assert len(np.unique(np.concatenate([*found.values()]))) == sum(sizes.values())
+        for name, size in sizes.items():
+            assert len(found[name]) == size
+            got = np.bincount(labels[found[name]], minlength=len(classes))
+            assert np.all(got >= size * classes // n)
+            assert np.all(got <= -(-size * classes // n))
+
+
+@pytest.mark.parametrize(
+    ("classes", "size", "counts"),
+    [
+        ([50, 30, 20], 10, [5, 3, 2]),
+        ([50, 30, 20], 9, [4, 3, 2]),  # 4.5, 2.7, 1.8: up where .8 and .7
+        ([70, 20, 10], 4, [3, 1, 0]),  # 2.8, 0.8, 0.4
+        ([97, 2, 1], 10, [10, 0, 0]),
+        ([5], 3, [3]),
+    ],
+)
+def test_one_set_is_rounded_by_largest_remainders(classes, size, counts):
+    labels = np.repeat(np.arange(len(classes)), classes)
+    rows = split_rows(len(labels), 0, {"a": size}, labels)["a"]
+    assert np.bincount(labels[rows], minlength=len(classes)).tolist() == counts
+
+
+def test_rows_of_a_stratum_are_equally_likely():
+    labels = np.repeat([0, 1], [12, 8])
+    counts = np.zeros(20)
+    for seed in range(1000):
+        counts[split_rows(20, seed, {"a": 5, "b": 5}, labels)["b"]] += 1
+    for label in (0, 1):
+        assert stats.chisquare(counts[labels == label]).pvalue > 1e-6
+
+
+def test_one_seed_gives_independent_streams():
+    common = [
+        len(np.intersect1d(split_rows(40, s, {"a": 20})["a"], public_private(40, 20, s)[0]))
+        for s in range(400)
+    ]
+    law = stats.hypergeom(40, 20, 20)
+    assert abs(np.mean(common) - law.mean()) < 5 * law.std() / 20
+
+
+def test_thinned_classes_are_nested():
+    kept = [subsample_class(LABELS, 0, keep, 2) for keep in (0.5, 0.25, 0.1, 0.01)]
+    for more, fewer in pairwise(kept):
+        assert np.isin(fewer, more).all()
+        assert np.all(np.diff(fewer) > 0)
 
 
 def test_thinning_a_class():
@@ -70,6 +130,12 @@ def test_public_rows_are_not_private():
         (lambda: subsample_class(LABELS, 9, 0.5, 0), "class_index must be a class that occurs"),
         (lambda: subsample_class(LABELS, 0, 1.5, 0), r"keep must be in \[0, 1\], got 1.5"),
         (lambda: subsample_class(LABELS, 0, np.nan, 0), r"keep must be in \[0, 1\], got nan"),
+        (lambda: split_rows(2, 0, {"a": 1}, [0.0, 1.0]), "labels must be integers in one"),
+        (lambda: split_rows(2, 0, {"a": 1}, [0, np.nan]), "labels must be integers in one"),
+        (lambda: subsample_class([[0, 1]], 0, 0.5, 0), r"labels must be .* got shape \(1, 2\)"),
+        (lambda: subsample_class(LABELS, True, 0.5, 0), "class_index must be .*, got True"),
+        (lambda: subsample_class(LABELS, 0, "a", 0), r"keep must be in \[0, 1\], got 'a'"),
+        (lambda: public_private(5, 0, 0), "public must be an int of at least 1, got 0"),
         (lambda: public_private(5, 5, 0), "public must be less than n = 5, got 5"),
     ],
 )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from lib.data.transforms import IMAGE_SHIFTS, augment, corrupt_images
 
@@ -40,6 +41,45 @@ def test_shifts_by_hand():
     assert counted.std() == pytest.approx(np.sqrt(0.5 * 0.01), rel=0.03)
 
 
+def test_geometry_of_shifts():
+    turned = corrupt_images(IMAGES[..., :16], "rotation", 180, 0)
+    np.testing.assert_allclose(turned, IMAGES[:, :, ::-1, 15::-1], atol=1e-5)
+    quarter = corrupt_images(IMAGES[..., :16], "rotation", 90, 0)
+    turns = [np.rot90(IMAGES[..., :16], k, axes=(2, 3)) for k in (1, -1)]
+    ways = [np.abs(quarter - turn).max(axis=(1, 2, 3)) < 1e-5 for turn in turns]
+    assert np.all(ways[0] ^ ways[1])
+    assert ways[0].any()
+    assert ways[1].any()
+    # a point moves by the severity, whatever the direction
+    point = np.zeros((50, 1, 21, 21), np.float32)
+    point[:, :, 10, 10] = 1
+    moved = corrupt_images(point, "translation", 4, 0)[:, 0]
+    rows = (moved.sum(axis=2) * np.arange(21)).sum(axis=1) - 10
+    columns = (moved.sum(axis=1) * np.arange(21)).sum(axis=1) - 10
+    np.testing.assert_allclose(np.hypot(rows, columns), 4, atol=1e-4)
+    assert min(rows.min(), columns.min()) < -3
+    assert max(rows.max(), columns.max()) > 3
+    assert np.all(corrupt_images(point, "translation", 1e9, 0) == 0)
+
+
+def test_blur_spreads_each_channel_by_itself():
+    point = np.zeros((2, 3, 25, 25), np.float32)
+    point[0, 1, 12, 12] = 1
+    blurred = corrupt_images(point, "blur", 2, 0)
+    assert np.all(blurred[1] == 0)
+    assert np.all(blurred[0, ::2] == 0)
+    weights, offsets = blurred[0, 1], np.arange(25) - 12
+    assert weights.sum() == pytest.approx(1, abs=1e-4)
+    for axis in (0, 1):
+        assert weights.sum(axis=axis) @ offsets**2 == pytest.approx(4, rel=0.02)
+
+
+def test_pixelating_averages_blocks():
+    coarse = corrupt_images(IMAGES, "pixelate", 0.75, 0)
+    blocks = IMAGES.reshape(12, 3, 4, 4, 5, 4).mean(axis=(3, 5))
+    np.testing.assert_allclose(coarse, blocks.repeat(4, axis=2).repeat(4, axis=3), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -50,6 +90,11 @@ def test_shifts_by_hand():
         ((IMAGES, "blur", -1, 0), r"severity must be finite and in \[0, inf\] for blur"),
         ((IMAGES, "contrast", 1.5, 0), r"\[0, 1\] for contrast .*got 1.5"),
         ((IMAGES, "blur", np.nan, 0), "severity must be finite"),
+        ((IMAGES, "blur", True, 0), "severity must be a number, got True"),
+        ((IMAGES, "blur", "1", 0), "severity must be a number, got '1'"),
+        ((IMAGES, "blur", 21, 0), "severity must be at most 20 for blur"),
+        ((IMAGES, "shot_noise", 1e-20, 0), "severity must be 0 or at least 1e-12 for shot_noise"),
+        ((IMAGES[:, :0], "blur", 1, 0), "no side of 0"),
         ((IMAGES, "blur", 1, -1), "seed must be an int of at least 0, got -1"),
     ],
 )
@@ -97,3 +142,24 @@ def test_augmentation_is_independent_and_can_be_switched_off():
         augment(images, generator(), crop_padding=-1)
     with pytest.raises(ValueError, match="images must be of shape"):
         augment(images[0], generator())
+    with pytest.raises(ValueError, match="padding must be 'zeros' or 'reflect', got 'edge'"):
+        augment(images, generator(), padding="edge")
+    with pytest.raises(ValueError, match="crop_padding must be less than the sides 8 and 8"):
+        augment(images, generator(), crop_padding=8, padding="reflect")
+
+
+def test_reflected_crops():
+    images = torch.rand(40, 2, 6, 7, generator=generator(3))
+    new = augment(images, generator(), flip=False, crop_padding=2, padding="reflect")
+    padded = torch.nn.functional.pad(images, [2] * 4, mode="reflect")
+    for k in range(40):
+        crops = [padded[k, :, i : i + 6, j : j + 7] for i in range(5) for j in range(5)]
+        assert sum(torch.equal(new[k], crop) for crop in crops) == 1
+
+
+def test_copies_of_one_example_are_augmented_independently():
+    image = torch.arange(64, dtype=torch.float32).reshape(1, 1, 8, 8) + 1
+    copies = augment(image.repeat_interleave(2000, dim=0), generator(), crop_padding=1)
+    _, counts = copies.reshape(2000, -1).unique(dim=0, return_counts=True)
+    assert len(counts) == 18
+    assert stats.chisquare(counts.numpy()).pvalue > 1e-6
