@@ -315,10 +315,14 @@ class Trainer:
         """SelectiveNet's batch statistics, released with noise where training is private."""
         config = self.config
         sums = torch.zeros(2, device=self.device)
-        with torch.no_grad():
+        copies = config.augmentation.multiplicity if config.augmentation else 1
+        with torch.no_grad(), autocast(config, self.device):
             for chunk in chunks:
                 inputs, targets = self._examples(chunk)
-                sums += config.objective.statistics(self.network(inputs), targets)
+                if copies > 1:  # the mean over an example's copies: the sensitivity stays
+                    targets = targets.repeat_interleave(copies, dim=0)
+                outputs = self.network(inputs).float()
+                sums += config.objective.statistics(outputs, targets) / copies
         noise = config.objective.statistic_noise if config.private else 0.0
         count = config.batch_size if config.private else max(1, sum(len(c) for c in chunks))
         normals = torch.from_numpy(self.streams.statistics.standard_normal(2, dtype=np.float32))

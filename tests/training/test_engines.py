@@ -106,6 +106,29 @@ def test_memory_is_bounded_without_changing_the_result(images, mode, multiplicit
     np.testing.assert_allclose(pieces.parameters, whole.parameters, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["hooks", "taps"])
+@pytest.mark.parametrize("multiplicity", [1, 3])
+@pytest.mark.parametrize(
+    ("head", "objective"),
+    [
+        ("selective", SelectiveNet(coverage=0.7, statistic_noise=20.0)),
+        ("abstain", SelfAdaptiveTraining(burn_in_steps=1)),
+    ],
+)
+def test_memory_is_bounded_for_other_objectives(images, mode, multiplicity, head, objective):
+    data, points = images
+    each = config(replace(CNN, head=head), objective=objective, steps=4, batch_size=40)
+    whole = train(each, data, points)
+    copies = replace(
+        each,
+        augmentation=Augmentation(False, 0, multiplicity),  # neither flips nor shifts
+        physical_batch=7,
+        grad_sample_mode=mode,
+    )
+    pieces = train(copies, data, points)
+    np.testing.assert_allclose(pieces.parameters, whole.parameters, atol=1e-5)
+
+
 def test_a_model_does_not_depend_on_its_company(digits):
     data, points, _ = digits
     configs = [config(seed=seed, steps=10 + seed) for seed in range(6)]
