@@ -92,6 +92,8 @@ class TrainingConfig:
         probabilities, or its parameters.
     seed : int
         Of the initial parameters, samples, noise, dropout and augmentation, all independent.
+        Private models that are released together need different seeds: the noise of the same seed
+        is the same, and cancels in their difference.
     device : str
         As PyTorch names it.
     precision : {"float32", "tf32", "bf16"}

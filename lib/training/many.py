@@ -87,8 +87,9 @@ def train_many(
     threads : int, optional
         Threads of the kernel and taps engines; the cores at hand by default.
     same_randomness : {"refuse", "allow"}
-        Configurations that are equal, seed included, draw the same samples and the same noise.  On
-        different data their results are then dependent, which spoils an audit: refused unless
+        Trainings with the same seed draw the same noise.  It cancels in the difference of two
+        private models, so that no accountant covers their joint release; and equal configurations
+        on different data give dependent results, which spoils an audit.  Both are refused unless
         allowed.
     show_progress : bool
         Show a bar in the terminal.
@@ -122,12 +123,8 @@ def train_many(
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     require_int("threads", threads, at_least=1)
-    if same_randomness == "refuse" and len(set(configs)) < len(configs):
-        repeated = next(c for i, c in enumerate(configs) if c in configs[:i])
-        raise ValueError(
-            f"configs must differ, at least in their seed (seed {repeated.seed} comes twice): equal"
-            " ones draw the same samples and noise; same_randomness='allow' permits it"
-        )
+    if same_randomness == "refuse":
+        _check_seeds(configs)
     engines = [engine_for(config) if engine == "auto" else engine for config in configs]
     plans = []
     for config, each, chosen in zip(configs, sets, engines, strict=True):
@@ -152,6 +149,21 @@ def train_many(
     for i in progress(chosen("single"), "models") if show_progress else chosen("single"):
         results[i] = train(configs[i], sets[i], points)
     return results
+
+
+def _check_seeds(configs: list[TrainingConfig]) -> None:
+    first: dict[int, TrainingConfig] = {}
+    for config in configs:
+        if config.seed not in first:
+            first[config.seed] = config
+            continue
+        other = first[config.seed]
+        if config.private or other.private or config == other:
+            raise ValueError(
+                f"configs must have different seeds, but seed {config.seed} comes twice: noise that"
+                " two models share cancels in their difference, and equal trainings on different"
+                " data are dependent; same_randomness='allow' permits it"
+            )
 
 
 def engine_for(config: TrainingConfig) -> str:

@@ -45,8 +45,9 @@ def tune(
             data.validation_labels,
             rates,
             repetitions=repetitions,
+            seed=10_000 * (number + 1),
         )
-        for epsilon in epsilons
+        for number, epsilon in enumerate(epsilons)
     }
 
 
@@ -89,10 +90,11 @@ def agreement(
         the means over different seeds in units of its standard error.
     """
     rows = []
-    for epsilon, rate in rates.items():
+    for number, (epsilon, rate) in enumerate(rates.items()):
         base = replace(config, epsilon=epsilon, learning_rate=rate)
-        same = [replace(base, seed=seed) for seed in range(n_seeds)]
-        other = [replace(base, seed=1000 + seed) for seed in range(n_seeds)]
+        first = 2 * n_seeds * number  # no two models of this study share noise, but twins
+        same = [replace(base, seed=first + k) for k in range(n_seeds)]
+        other = [replace(base, seed=first + n_seeds + k) for k in range(n_seeds)]
         one_by_one = [train(each, data.training, data.evaluation) for each in same]
         batched = train_many([*same, *other], data.training, data.evaluation)
         a = np.array([result.accuracy(data.labels) for result in one_by_one])

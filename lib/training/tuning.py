@@ -64,8 +64,8 @@ def choose_learning_rate(
     repetitions : int
         Trainings per rate.
     seed : int
-        The first of `repetitions` consecutive seeds, the same for every rate; take others than the
-        final trainings use.
+        The first of consecutive seeds, one per rate and repetition; take others than the final
+        trainings use.
 
     Returns
     -------
@@ -79,10 +79,10 @@ def choose_learning_rate(
     require_int("repetitions", repetitions, at_least=1)
     require_int("seed", seed, at_least=0)
     accuracies = []
-    for rate in rates:
+    for number, rate in enumerate(rates):
+        seeds = range(seed + number * repetitions, seed + (number + 1) * repetitions)
         configs = [
-            replace(config, learning_rate=rate, seed=seed + i, checkpoint_every=None)
-            for i in range(repetitions)
+            replace(config, learning_rate=rate, seed=each, checkpoint_every=None) for each in seeds
         ]
         try:
             results = train_many(configs, data, validation)

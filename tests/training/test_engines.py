@@ -444,11 +444,18 @@ class TestBadCalls:
 
     def test_equal_randomness_is_refused(self, digits):
         data, points, _ = digits
-        configs = [config(), config()]
-        with pytest.raises(ValueError, match=r"configs must differ, .*\(seed 0 comes twice\)"):
-            train_many(configs, data, points)
-        a, b = train_many(configs, data, points, same_randomness="allow")
+        free = config(epsilon=math.inf)
+        for configs in (
+            [config(), config()],
+            [config(), config(learning_rate=0.1)],  # their noise cancels in the difference
+            [free, config()],
+            [free, free],
+        ):
+            with pytest.raises(ValueError, match="different seeds, but seed 0 comes twice"):
+                train_many(configs, data, points)
+        a, b = train_many([config(), config()], data, points, same_randomness="allow")
         assert np.array_equal(a.parameters, b.parameters)
+        train_many([free, replace(free, learning_rate=0.1)], data, points)
 
     def test_engines_that_cannot(self, digits):
         data, points, _ = digits
