@@ -222,13 +222,15 @@ chapter.values(
     accuracy_strongest=strongest["opacus"],
     strongest_epsilon=strongest["epsilon"],
     largest_z=float(agreement["z"].abs().max()),
+    chance=studies.chance_of_largest(agreement, n_seeds),
 )
 chapter.values(largest_difference=agreement["largest_difference"].max(), volatile=True)
 
 # %% [markdown]
 # After {value}`training.n_seeds` trainings per budget the parameters of twins differ by at most
 # {value}`training.largest_difference:.0e`. With other seeds the mean accuracies differ by at most
-# {value}`training.largest_z:.1f` standard errors. On digits, privacy takes the accuracy from
+# {value}`training.largest_z:.1f` standard errors; the largest of so many differences is that large
+# by chance with probability {value}`training.chance:.2f`. On digits, privacy takes the accuracy from
 # {value}`training.accuracy_without:.3f` to {value}`training.accuracy_strongest:.3f` at
 # $\epsilon = $ {value}`training.strongest_epsilon:g`.
 
@@ -241,7 +243,8 @@ else:
     chapter.note(
         f"{chapter.describe_record('standard')} Over {found['n_seeds']} seeds per budget and path "
         f"twins differed by at most {found['largest_difference']:.0e}, and means over different "
-        f"seeds by at most {found['largest_z']:.1f} standard errors. There, training many linear "
+        f"seeds by at most {found['largest_z']:.1f} standard errors (by chance with probability "
+        f"{found['chance']:.2f}). There, training many linear "
         f"models at once was {found['ratio_linear']:.0f} times as fast as Opacus one after another "
         f"(perceptrons {found['ratio_mlp']:.0f}, small CNNs {found['ratio_cnn']:.1f} times)."
     )

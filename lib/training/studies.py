@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from lib.training import cost
 from lib.training.accounting import ACCOUNTANTS, PrivacyLedger, SampledGaussian, budget_table
@@ -22,6 +23,7 @@ __all__ = [
     "accounting_table",
     "agreement",
     "budget_rules",
+    "chance_of_largest",
     "chosen_rates",
     "panel_table",
     "speed_table",
@@ -117,6 +119,16 @@ def agreement(
             }
         )
     return pd.DataFrame(rows)
+
+
+def chance_of_largest(table: pd.DataFrame, n_seeds: int) -> float:
+    """Probability that the largest ``|z|`` of :func:`agreement` is by chance as large as it is.
+
+    Each z follows Student's distribution with 2 (n_seeds - 1) degrees of freedom, about, and the
+    rows are independent.
+    """
+    largest = float(table["z"].abs().max())
+    return float(1 - (1 - 2 * stats.t.sf(largest, 2 * (n_seeds - 1))) ** len(table))
 
 
 def accounting_table(

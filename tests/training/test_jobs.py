@@ -220,3 +220,19 @@ def test_learning_rates_are_chosen_on_the_validation_split():
         choose_learning_rate(*arguments, [])
     with pytest.raises(ValueError, match="rates must be a number above 0"):
         choose_learning_rate(*arguments, [0.0])
+
+
+def test_chance_of_the_largest_difference():
+    """Against simulation: the largest of four t statistics of 2 x 20 normal numbers."""
+    import pandas as pd
+
+    from lib.training.studies import chance_of_largest
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 20_000, 4, 20))
+    error = np.sqrt((x.var(2, ddof=1) + y.var(2, ddof=1)) / 20)
+    largest = np.abs((x.mean(2) - y.mean(2)) / error).max(1)
+    for z in (1.0, 2.0, 2.9):
+        expected = np.mean(largest >= z)
+        found = chance_of_largest(pd.DataFrame({"z": [0.1, -z, 0.0, 0.2]}), 20)
+        assert abs(found - expected) < 6 * np.sqrt(expected / 20_000)
