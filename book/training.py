@@ -230,8 +230,8 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # After {value}`training.n_seeds` trainings per budget the parameters of twins differ by at most
 # {value}`training.largest_difference:.0e`. With other seeds the mean accuracies differ by at most
 # {value}`training.largest_z:.1f` standard errors; the largest of so many differences is that large
-# by chance with probability {value}`training.chance:.2f`. On digits, privacy takes the accuracy from
-# {value}`training.accuracy_without:.3f` to {value}`training.accuracy_strongest:.3f` at
+# by chance with probability {value}`training.chance:.2f`. On digits, privacy takes the accuracy
+# from {value}`training.accuracy_without:.3f` to {value}`training.accuracy_strongest:.3f` at
 # $\epsilon = $ {value}`training.strongest_epsilon:g`.
 
 # %% tags=["hide-input"]
