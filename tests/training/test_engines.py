@@ -69,6 +69,17 @@ def test_every_grad_sample_mode_gives_the_same_cnn(images, mode):
     np.testing.assert_allclose(other.parameters, hooks.parameters, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["functorch", "taps"])
+def test_normalised_networks(mode):
+    rng = np.random.default_rng(0)
+    data = TrainingData(rng.random((40, 3, 16, 16), dtype=np.float32), rng.integers(0, 4, 40), 4)
+    spec = ModelSpec("wide_resnet", (3, 16, 16), 4, depth=10, width=1)
+    each = config(spec, steps=3, batch_size=8, learning_rate=0.3)
+    hooks = train(each, data, data.inputs[:4])
+    other = train(replace(each, grad_sample_mode=mode), data, data.inputs[:4])
+    np.testing.assert_allclose(other.parameters, hooks.parameters, atol=1e-5)
+
+
 @pytest.mark.parametrize("engine", ["vmap", "taps", "single"])
 def test_many_cnns(images, engine):
     data, points = images
