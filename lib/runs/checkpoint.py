@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.runs.files import write_atomic_bytes
+from lib.runs.plain import decode, encode
 
 __all__ = [
     "Checkpoint",
@@ -42,10 +43,18 @@ class Checkpoint:
     ----------
     folder : path-like, optional
         Made when first needed.  Without one, nothing is ever saved.
+    aside : path-like, optional
+        Where a damaged file is moved; `folder` if not given.
     """
 
-    def __init__(self, folder: Path | str | None = None):
+    def __init__(self, folder: Path | str | None = None, aside: Path | str | None = None):
         self.path = None if folder is None else Path(folder) / "checkpoint.npz"
+        self._aside = folder if aside is None else aside
+
+    @classmethod
+    def none(cls) -> "Checkpoint":
+        """A checkpoint that keeps nothing."""
+        return cls()
 
     def save(self, arrays: Mapping[str, npt.NDArray], state: Mapping[str, Any]) -> None:
         """Replace the saved state.
@@ -55,10 +64,16 @@ class Checkpoint:
         arrays : mapping of str to ndarray
             Of numbers or booleans; no objects.
         state : mapping of str to JSON
-            Anything JSON holds, integers of any size included.
+            Anything JSON holds, and infinity, NaN and large integers.
+
+        Raises
+        ------
+        ValueError, TypeError
+            On anything else, naming it.
         """
         if self.path is not None:
-            write_atomic_bytes(self.path, dump_arrays(arrays, json.dumps(dict(state))))
+            text = json.dumps(encode(state, "state"))
+            write_atomic_bytes(self.path, dump_arrays(arrays, text))
 
     def load(self) -> tuple[dict[str, npt.NDArray], dict[str, Any]] | None:
         """The saved arrays and state; None, with a warning, if the file is damaged."""
@@ -66,11 +81,14 @@ class Checkpoint:
             return None
         try:
             arrays, text = load_arrays(self.path)
-            return arrays, json.loads(text)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            where = set_aside(self.path, self.path.parent)
+            return arrays, decode(json.loads(text))
+        except PermissionError:
+            raise
+        except Exception as error:  # whatever a reader of zip files makes of a flipped bit
+            where = set_aside(self.path, Path(self._aside))
             warnings.warn(
-                f"the checkpoint {self.path} is damaged ({error}); moved to {where}, starting anew",
+                f"the checkpoint {self.path} is damaged ({error or type(error).__name__});"
+                f" moved to {where}, starting anew",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -87,7 +105,7 @@ _TEXT = "__state__"
 
 def dump_arrays(arrays: Mapping[str, npt.NDArray], text: str = "") -> bytes:
     """Arrays, and a text beside them, as the bytes of an uncompressed npz file."""
-    plain = {}
+    members = {}
     for name, array in arrays.items():
         array = np.asarray(array)
         if array.dtype.hasobject or array.dtype.kind not in "biufc":
@@ -96,9 +114,13 @@ def dump_arrays(arrays: Mapping[str, npt.NDArray], text: str = "") -> bytes:
             )
         if not name or name == _TEXT:
             raise ValueError(f"arrays must have other names than {name!r}")
-        plain[name] = array
+        members[name] = array
+    members[_TEXT] = np.frombuffer(text.encode(), dtype=np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, **plain, **{_TEXT: np.frombuffer(text.encode(), dtype=np.uint8)})
+    with zipfile.ZipFile(buffer, "w") as archive:  # np.savez takes no array called "file"
+        for name, array in members.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -4,8 +4,14 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import pickle
+import queue
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -18,6 +24,7 @@ from lib.runs.store import RunStore, StoredRun
 __all__ = ["RunsFailed", "executor_for", "run_all"]
 
 _ATTEMPTS = 3  # of a job whose worker died
+_PATIENCE = 10.0  # seconds until what another machine wrote must be visible here
 
 
 class RunsFailed(RuntimeError):
@@ -27,13 +34,19 @@ class RunsFailed(RuntimeError):
     ----------
     failures : dict of str to Exception
         By the label of the job.
+    total : int
+        Number of runs asked for.
     """
 
     def __init__(self, failures: dict[str, BaseException], total: int):
+        super().__init__(failures, total)
         self.failures = failures
-        lines = [f"  {name}: {type(e).__name__}: {e}" for name, e in failures.items()]
-        super().__init__(
-            f"{len(failures)} of {total} runs failed, the others are stored:\n" + "\n".join(lines)
+        self.total = total
+
+    def __str__(self) -> str:
+        lines = [f"  {name}: {type(e).__name__}: {e}" for name, e in self.failures.items()]
+        return "\n".join(
+            [f"{len(lines)} of {self.total} runs failed, the others are stored:", *lines]
         )
 
 
@@ -43,6 +56,7 @@ def run_all(
     *,
     store: RunStore | None = None,
     max_workers: int | None = None,
+    on_failure: str = "raise",
 ) -> list[StoredRun]:
     """Run all jobs that are not stored yet.
 
@@ -53,11 +67,15 @@ def run_all(
     executor : object, optional
         Anything with ``submit(function, *arguments)`` that returns futures with ``result()``:
         the executors of :mod:`concurrent.futures`, or a Dask client.  Local processes if not given;
-        their number is `max_workers`.
+        a single missing job is then run in this process.
     store : RunStore, optional
         Where runs are kept: a folder that all workers share.
     max_workers : int, optional
         Local processes; the usable cores by default.  Each gets its share of them as threads.
+        An executor that is handed in has its own number.
+    on_failure : {"raise", "warn"}
+        What to do at the end if jobs failed.  With ``"warn"`` there is one `RuntimeWarning`, and
+        None in the place of each failed run.
 
     Returns
     -------
@@ -69,44 +87,52 @@ def run_all(
     RunsFailed
         At the end, naming every job that failed.  Finished runs are kept; asking again runs only
         what is missing.
+    ValueError
+        If `max_workers` or `on_failure` is none of what is allowed.
     """
+    if on_failure not in ("raise", "warn"):
+        raise ValueError(f"on_failure must be 'raise' or 'warn', got {on_failure!r}")
+    if max_workers is not None and (
+        isinstance(max_workers, bool) or not isinstance(max_workers, int) or max_workers < 1
+    ):
+        raise ValueError(f"max_workers must be an integer of at least 1, got {max_workers!r}")
     store = RunStore() if store is None else store
     keys = [run_key(job) for job in jobs]
-    found: dict[str, StoredRun] = {}
-    missing: dict[str, Job] = {}
-    for key, job in zip(keys, jobs, strict=True):
-        if key in found or key in missing:
-            continue
-        stored = store.get_key(key)
-        if stored is None:
-            missing[key] = job
-        else:
-            found[key] = stored
-    failures: dict[str, BaseException] = {}
+    wanted = dict(zip(keys, jobs, strict=True))
+    found = {key: run for key in wanted if (run := store.get_key(key)) is not None}
+    missing = {key: job for key, job in wanted.items() if key not in found}
     if executor is not None:
         failures = _through(executor, missing, store)
-    elif len(missing) == 1:
-        failures = _here(missing, store)
-    elif missing:
-        failures = _local(missing, store, max_workers)
-    for key in missing:
-        if key not in failures:
-            stored = store.get_key(key)
-            if stored is None:
-                failures[key] = FileNotFoundError(
-                    f"the worker says that it stored the run, but {store.path(key)} is not there:"
-                    " all workers must share the store's file system"
-                )
-            else:
-                found[key] = stored
+    elif len(missing) < 2:
+        failures = _through(_ThisProcess(), missing, store)
+    else:
+        with _LocalProcesses(len(missing), max_workers) as local:
+            failures = _through(local, missing, store)
+    deadline = time.monotonic() + _PATIENCE
+    for key in missing.keys() - failures.keys():
+        run = _visible(store, key, deadline)
+        if run is not None:
+            found[key] = run
+        else:
+            failures[key] = FileNotFoundError(
+                f"the worker says that it stored the run, but {store.path(key)} is not there:"
+                " all workers must share the store's file system"
+            )
     if failures:
-        named = {f"{label(missing[key])} ({key[:8]})": error for key, error in failures.items()}
-        raise RunsFailed(named, len(set(keys)))
-    return [found[key] for key in keys]
+        named = {
+            f"{label(job)} ({key[:8]})": failures[key]
+            for key, job in missing.items()
+            if key in failures
+        }
+        failed = RunsFailed(named, len(wanted))
+        if on_failure == "raise":
+            raise failed from next(iter(named.values()))
+        warnings.warn(str(failed), RuntimeWarning, stacklevel=2)
+    return [found.get(key) for key in keys]
 
 
 @contextlib.contextmanager
-def executor_for(scheduler: str | None = None, max_workers: int | None = None) -> Iterator[Any]:
+def executor_for(scheduler: str | None = None) -> Iterator[Any]:
     """The executor that a chapter's parameter ``scheduler`` names, for :func:`run_all`.
 
     Parameters
@@ -114,8 +140,6 @@ def executor_for(scheduler: str | None = None, max_workers: int | None = None) -
     scheduler : str, optional
         ``"local"`` or None: local processes (yields None).  ``"tcp://host:port"``: the Dask cluster
         with that scheduler.  ``"local-cluster:2"``: a Dask cluster of so many processes here.
-    max_workers : int, optional
-        Not used by clusters.
 
     Raises
     ------
@@ -127,9 +151,10 @@ def executor_for(scheduler: str | None = None, max_workers: int | None = None) -
     if scheduler in (None, "", "local"):
         yield None
         return
-    kind, _, rest = scheduler.partition(":")
-    count = int(rest) if kind == "local-cluster" and rest.isdigit() else 0
-    if count < 1 and not scheduler.startswith(("tcp://", "tls://", "ws://", "wss://")):
+    kind, _, rest = scheduler.partition(":") if isinstance(scheduler, str) else ("", "", "")
+    count = int(rest) if kind == "local-cluster" and rest.isdecimal() else 0
+    address = kind in ("tcp", "tls", "ws", "wss") and rest.startswith("//") and len(rest) > 2
+    if count < 1 and not address:
         raise ValueError(
             "scheduler must be 'local', 'local-cluster:N' or an address such as 'tcp://host:8786',"
             f" got {scheduler!r}"
@@ -144,7 +169,11 @@ def executor_for(scheduler: str | None = None, max_workers: int | None = None) -
     if count:
         with (
             LocalCluster(
-                n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs="ERROR",  # a replaced worker is no news for a page
             ) as cluster,
             Client(cluster) as client,
         ):
@@ -154,72 +183,154 @@ def executor_for(scheduler: str | None = None, max_workers: int | None = None) -
             yield client
 
 
-def _execute(job: Job, folder: str) -> str:
-    """What a worker does; only the key travels back."""
-    return RunStore(folder).run(job).key
-
-
-def _here(missing: dict[str, Job], store: RunStore) -> dict[str, BaseException]:
-    failures: dict[str, BaseException] = {}
-    for key, job in missing.items():
+def _execute(job: Job, folder: str, key: str) -> None:
+    """What a worker does; nothing travels back."""
+    try:
+        if run_key(job) != key:
+            raise RuntimeError(
+                "the worker finds other code or other data than the process that asked for the run"
+            )
+        RunStore(folder).run(job)
+    except Exception as error:
         try:
-            store.run(job)
-        except Exception as error:
-            failures[key] = error
-    return failures
+            pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+        except Exception:  # it would break the pool that carries it
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        raise
 
 
-def _through(executor: Any, missing: dict[str, Job], store: RunStore) -> dict[str, BaseException]:
+def _through(
+    executor: Any, missing: Mapping[str, Job], store: RunStore
+) -> dict[str, BaseException]:
+    """Have all jobs executed; the failures, by key."""
     folder = str(store.folder.absolute())
     options = {}
     if type(executor).__module__.startswith("distributed"):
         options = {"pure": False}  # Dask would else take equal calls of two sessions for one
-    futures = {
-        key: executor.submit(_execute, job, folder, **options) for key, job in missing.items()
-    }
+    futures: dict[str, Any] = {}
     failures: dict[str, BaseException] = {}
-    for key, future in progress(futures.items(), "runs", total=len(futures)):
-        try:
-            future.result()
-        except Exception as error:
-            failures[key] = error
-    return failures
-
-
-def _local(
-    missing: dict[str, Job], store: RunStore, max_workers: int | None
-) -> dict[str, BaseException]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    workers = max(1, min(max_workers or cores or 1, len(missing)))
-    threads = max(1, (cores or 1) // workers)
-    context = multiprocessing.get_context("spawn")  # forks of a threaded process may hang
-    failures: dict[str, BaseException] = {}
-    attempts = dict.fromkeys(missing, 0)
-    waiting = dict(missing)
-    while waiting:
-        lost: dict[str, BaseException] = {}
-        with concurrent.futures.ProcessPoolExecutor(
-            workers, mp_context=context, initializer=_limit_threads, initargs=(threads,)
-        ) as pool:
-            folder = str(store.folder.absolute())
-            futures = {pool.submit(_execute, job, folder): key for key, job in waiting.items()}
-            done = concurrent.futures.as_completed(futures)
-            for future in progress(done, "runs", total=len(futures)):
-                key = futures[future]
-                try:
-                    future.result()
-                except BrokenProcessPool as error:
-                    lost[key] = error  # this worker died, or another one whose pool it shared
-                except Exception as error:
-                    failures[key] = error
-        waiting = {}
-        for key, error in lost.items():
-            attempts[key] += 1
-            if attempts[key] < _ATTEMPTS:
-                waiting[key] = missing[key]
-            else:
+    try:
+        for key, job in missing.items():
+            try:
+                futures[key] = executor.submit(_execute, job, folder, key, **options)
+            except Exception as error:  # a pool that is broken or shut down
                 failures[key] = error
+        for key in progress(_as_completed(futures), "runs", total=len(futures)):
+            try:
+                futures[key].result()
+            except Exception as error:
+                failures[key] = error
+    except BaseException:  # interrupted: what has not begun shall not begin
+        for future in futures.values():
+            if hasattr(future, "cancel"):
+                future.cancel()
+        raise
     return failures
+
+
+def _as_completed(futures: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of futures as these finish; in order if they cannot tell."""
+    if not all(hasattr(future, "add_done_callback") for future in futures.values()):
+        yield from futures
+        return
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for key, future in futures.items():
+        future.add_done_callback(lambda _, key=key: done.put(key))
+    for _ in futures:
+        yield done.get()
+
+
+def _visible(store: RunStore, key: str, deadline: float) -> StoredRun | None:
+    """The stored run; network file systems may show with delay what others have written."""
+    while (run := store.get_key(key)) is None and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            os.listdir(store.path(key).parent)  # makes NFS look again
+        time.sleep(0.2)
+    return run
+
+
+class _ThisProcess:
+    """An executor that does the work when asked to."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> concurrent.futures.Future:
+        future: concurrent.futures.Future = concurrent.futures.Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class _LocalProcesses:
+    """An executor of worker processes, each in a pool of its own.
+
+    In a common pool, a dying worker takes the jobs of all others with it, and it cannot be told
+    which one was to blame.
+    """
+
+    def __init__(self, jobs: int, max_workers: int | None):
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self._workers = min(max_workers or cores or 1, jobs)
+        self._threads_each = max(1, (cores or 1) // self._workers)
+        self._waiting = ThreadPoolExecutor(self._workers)
+        self._lock = threading.Lock()
+        self._idle: list[ProcessPoolExecutor] = []
+        self._busy: set[ProcessPoolExecutor] = set()
+        self._closed = False
+
+    def __enter__(self) -> "_LocalProcesses":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        with self._lock:
+            self._closed = True
+            for pool in self._busy if kind else ():  # interrupted: checkpoints are on the disk
+                for process in list((pool._processes or {}).values()):
+                    process.terminate()
+        self._waiting.shutdown(cancel_futures=True)
+        for pool in self._idle:
+            pool.shutdown()
+
+    def submit(
+        self, function: Callable[..., Any], job: Job, *arguments: Any
+    ) -> concurrent.futures.Future:
+        main = sys.modules["__main__"]
+        if type(job).__module__ == "__main__" and not hasattr(main, "__file__"):
+            raise ValueError(
+                f"{type(job).__name__} is defined in a notebook, where worker processes do not"
+                " find it: put it in a module"
+            )
+        return self._waiting.submit(self._call, function, job, *arguments)
+
+    def _call(self, *call: Any) -> Any:
+        """Have one call made, by a second and third worker if the first ones die."""
+        for _ in range(_ATTEMPTS):
+            with self._lock:
+                if self._closed:
+                    raise concurrent.futures.CancelledError
+                pool = self._idle.pop() if self._idle else self._new_pool()
+                self._busy.add(pool)
+                future = pool.submit(*call)
+            died = isinstance(error := future.exception(), BrokenProcessPool)
+            with self._lock:
+                self._busy.remove(pool)
+                if not died:
+                    self._idle.append(pool)
+            if not died:
+                return future.result()
+            pool.shutdown()
+        raise BrokenProcessPool(
+            f"its worker process died {_ATTEMPTS} times: killed, out of memory, or a script that"
+            " lacks `if __name__ == '__main__':`"
+        ) from error
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            1,
+            mp_context=multiprocessing.get_context("spawn"),  # forks of threads may hang
+            initializer=_limit_threads,
+            initargs=(self._threads_each,),
+        )
 
 
 def _limit_threads(threads: int) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.provenance import code_fingerprint, fingerprint
 
-__all__ = ["Job", "Outcome", "canonical", "label", "run_key"]
+__all__ = ["Job", "Outcome", "canonical", "identity", "label", "run_key"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Outcome:
     arrays : mapping of str to ndarray
         Predictions and the like.
     metrics : mapping of str to JSON
-        Numbers.
+        Numbers (also infinity, NaN and NumPy's scalars), texts, lists and mappings of these.
     privacy : mapping of str to JSON, optional
         What was spent.
     """
@@ -95,6 +95,15 @@ def canonical(value: Any, name: str = "job") -> Any:
     )
 
 
+def identity(job: Job) -> dict[str, Any]:
+    """What tells a run from others: configuration, code and data, in a form that JSON holds."""
+    return {
+        "config": canonical(job),
+        "code": code_fingerprint(*job.code),
+        "data": job.data_fingerprint(),
+    }
+
+
 def run_key(job: Job) -> str:
     """Content hash of a run: configuration, code and data.
 
@@ -103,13 +112,7 @@ def run_key(job: Job) -> str:
     str
         64 hexadecimal digits.
     """
-    return fingerprint(
-        {
-            "config": canonical(job),
-            "code": code_fingerprint(*job.code),
-            "data": job.data_fingerprint(),
-        }
-    )
+    return fingerprint(identity(job))
 
 
 def label(job: Job) -> str:

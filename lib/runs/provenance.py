@@ -14,6 +14,7 @@ import lib
 
 __all__ = [
     "MAIN_PACKAGES",
+    "check_loaded",
     "code_fingerprint",
     "fingerprint",
     "hardware",
@@ -59,7 +60,7 @@ def code_fingerprint(*parts: str) -> str:
     """
     root = Path(lib.__file__).parent
     for part in parts:
-        if not (root / part / "__init__.py").is_file():
+        if not part.isidentifier() or not (root / part / "__init__.py").is_file():
             raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
     files = [path for part in parts for path in (root / part).rglob("*")]
     digest = hashlib.sha256()
@@ -68,6 +69,40 @@ def code_fingerprint(*parts: str) -> str:
             digest.update(path.relative_to(root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _parts() -> dict[str, str]:
+    root = Path(lib.__file__).parent
+    names = sorted(path.parent.name for path in root.glob("*/__init__.py"))
+    return {name: code_fingerprint(name) for name in names}
+
+
+_LOADED = _parts()  # 2 ms
+
+
+def check_loaded(*parts: str) -> None:
+    """Make sure that files of ``lib`` are still those that this process has loaded.
+
+    A notebook or a worker of a cluster lives long.  If files change meanwhile, it goes on with the
+    old code, and what it makes would be stored under the fingerprint of the new.
+
+    Parameters
+    ----------
+    *parts : str
+        Sub-packages; all if none is named.
+
+    Raises
+    ------
+    RuntimeError
+        Naming the parts that have changed since ``lib.runs`` was imported.
+    """
+    now = _parts()
+    changed = [name for name in parts or sorted(_LOADED) if now.get(name) != _LOADED.get(name)]
+    if changed:
+        raise RuntimeError(
+            f"files of {', '.join(f'lib.{name}' for name in changed)} have changed since this"
+            " process loaded them: restart it (the kernel, or the cluster's workers)"
+        )
 
 
 def python_version() -> str:

@@ -3,11 +3,11 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
 import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,9 +21,11 @@ from filelock import FileLock
 import lib
 from lib.runs.checkpoint import Checkpoint, dump_arrays, load_arrays, set_aside
 from lib.runs.files import write_atomic_bytes
-from lib.runs.jobs import Job, canonical, run_key
+from lib.runs.jobs import Job, Outcome, identity, run_key
+from lib.runs.plain import decode, encode
 from lib.runs.provenance import (
-    code_fingerprint,
+    check_loaded,
+    fingerprint,
     hardware,
     package_versions,
     python_version,
@@ -32,6 +34,7 @@ from lib.runs.provenance import (
 __all__ = ["RunStore", "StoredRun", "default_folder"]
 
 FORMAT = 1
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +100,8 @@ class RunStore:
 
     def keys(self) -> list[str]:
         """Content hashes of all finished runs, sorted."""
-        return sorted(p.parent.name for p in self.folder.glob("??/*/run.json"))
+        found = (path.parent for path in self.folder.glob("??/*/run.json"))
+        return sorted(p.name for p in found if _KEY.fullmatch(p.name) and p == self.path(p.name))
 
     def get(self, job: Job) -> StoredRun | None:
         """The stored run of a job, None if there is none.
@@ -108,61 +112,84 @@ class RunStore:
 
     def get_key(self, key: str) -> StoredRun | None:
         """The stored run of a content hash, as :meth:`get`."""
-        path = self.path(key)
-        if not path.exists():
-            return None
         try:
-            return _read(path, key)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            try:
-                where = set_aside(path, self.folder / "set-aside")
-            except FileNotFoundError:
-                return None  # another process was quicker
-            warnings.warn(
-                f"the run {path} is damaged ({error or type(error).__name__}); moved to {where},"
-                " to be computed anew",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-            return None
+            return _read(self.path(key), key)
+        except PermissionError:
+            raise
+        except Exception:
+            with self._lock(key):  # lest a second process sets aside what a first has mended
+                return self._read_or_set_aside(key)
 
     def run(self, job: Job) -> StoredRun:
         """The stored run of a job, executed now if there is none.
 
         While a job is executed here, other processes that ask for it wait.
+
+        Raises
+        ------
+        RuntimeError
+            If files of ``lib`` that the job depends on have changed since they were loaded.
+        ValueError, TypeError
+            If the job's outcome holds what cannot be stored; its checkpoint is kept.
         """
-        key = run_key(job)
+        parts = identity(job)
+        key = fingerprint(parts)
         if (found := self.get_key(key)) is not None:
             return found
-        partial = self.folder / "partial" / key
-        partial.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.folder / "partial" / f"{key}.lock"):
-            if (found := self.get_key(key)) is not None:
+        self.path(key).parent.mkdir(parents=True, exist_ok=True)
+        with self._lock(key):
+            if (found := self._read_or_set_aside(key)) is not None:
                 return found
-            checkpoint = Checkpoint(partial)
+            check_loaded(*job.code)
+            for leftover in self.path(key).parent.glob(f".{key}.*"):
+                self._set_aside(leftover, "its writer was killed")
+            partial = self.folder / "partial" / key
             started = time.perf_counter()
-            outcome = job.execute(checkpoint)
+            outcome = job.execute(Checkpoint(partial, self.folder / "set-aside"))
             seconds = time.perf_counter() - started
-            self._write(key, job, outcome, seconds)
+            self._write(key, parts, outcome, seconds)
             shutil.rmtree(partial, ignore_errors=True)
-        found = self.get_key(key)
+            found = self._read_or_set_aside(key)
         if found is None:
             raise OSError(f"the run {self.path(key)} cannot be read back after it was written")
         return found
 
-    def _write(self, key: str, job: Job, outcome: Any, seconds: float) -> None:
+    def _lock(self, key: str) -> FileLock:
+        folder = self.folder / "partial"
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / f"{key}.lock")
+
+    def _read_or_set_aside(self, key: str) -> StoredRun | None:
+        """For the holder of the lock."""
+        try:
+            return _read(self.path(key), key)
+        except PermissionError:
+            raise
+        except Exception as error:  # whatever there is, it is no run
+            self._set_aside(self.path(key), f"{error or type(error).__name__}")
+            return None
+
+    def _set_aside(self, path: Path, why: str) -> None:
+        where = set_aside(path, self.folder / "set-aside")
+        warnings.warn(
+            f"the run {path} is damaged ({why}); moved to {where}, to be computed anew",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+    def _write(self, key: str, parts: Mapping[str, Any], outcome: Outcome, seconds: float) -> None:
         arrays = dump_arrays(outcome.arrays)
         record = {
             "format": FORMAT,
             "key": key,
-            "config": canonical(job),
-            "metrics": dict(outcome.metrics),
-            "privacy": None if outcome.privacy is None else dict(outcome.privacy),
+            "config": parts["config"],
+            "metrics": encode(outcome.metrics, "metrics"),
+            "privacy": encode(outcome.privacy, "privacy"),
             "seconds": seconds,
             "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
             "provenance": {
-                "code": code_fingerprint(*job.code),
-                "data": job.data_fingerprint(),
+                "code": parts["code"],
+                "data": parts["data"],
                 "hardware": hardware(),
                 "packages": package_versions(),
                 "python": python_version(),
@@ -172,7 +199,6 @@ class RunStore:
         record["record_sha256"] = _digest(record)
         text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
         target = self.path(key)
-        target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{key}."))
         try:
             write_atomic_bytes(temporary / "arrays.npz", arrays)
@@ -189,7 +215,9 @@ def _digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _read(path: Path, key: str) -> StoredRun:
+def _read(path: Path, key: str) -> StoredRun | None:
+    if not path.exists():
+        return None
     record = json.loads((path / "run.json").read_text(encoding="utf-8"))
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise ValueError("run.json is not a run of this format")
@@ -204,8 +232,8 @@ def _read(path: Path, key: str) -> StoredRun:
         key=key,
         path=path,
         config=record["config"],
-        metrics=record["metrics"],
-        privacy=record["privacy"],
+        metrics=decode(record["metrics"]),
+        privacy=decode(record["privacy"]),
         seconds=record["seconds"],
         provenance=record["provenance"],
     )

@@ -14,7 +14,11 @@ from lib.runs import Checkpoint, Outcome, generator_state, restore_generator
 
 @dataclass(frozen=True)
 class Walk:
-    """A random walk that saves its state, counts its executions and dies where told."""
+    """A random walk that saves its state, counts its executions and dies where told.
+
+    Each step costs privacy, and more or less of it by chance, so that a step that is repeated or
+    forgotten after a resumption is seen in what was spent.
+    """
 
     folder: str
     steps: int = 40
@@ -24,6 +28,7 @@ class Walk:
     pause: float = 0.0
     data: str = "d"
     level: float = float("inf")
+    bits: str = "SFC64"
 
     code: ClassVar[tuple[str, ...]] = ("runs",)
 
@@ -34,27 +39,33 @@ class Walk:
         name = f"{self.seed}"
         with open(Path(self.folder) / f"executions-{name}", "a") as stream:
             stream.write("x")
-        rng = np.random.Generator(np.random.SFC64(self.seed))
-        path, step = [0.0], 0
+        rng = np.random.Generator(getattr(np.random, self.bits)(self.seed))
+        path, step, spent = [0.0], 0, 0.0
         found = checkpoint.load()
         if found is not None:
             arrays, state = found
-            path, step = list(arrays["path"]), state["step"]
+            path, step, spent = list(arrays["path"]), state["step"], state["spent"]
             rng = restore_generator(state["rng"])
         while step < self.steps:
             path.append(path[-1] + rng.standard_normal() + float(rng.integers(3)))
+            spent += rng.random()
             step += 1
             if self.pause:
                 time.sleep(self.pause)
             if step % self.save_every == 0:
-                state = {"step": step, "rng": generator_state(rng)}
+                state = {"step": step, "spent": spent, "rng": generator_state(rng)}
                 checkpoint.save({"path": np.array(path)}, state)
             if step in self.kill_at:
                 mark = Path(self.folder) / f"killed-{name}-{step}"
                 if not mark.exists():
                     mark.touch()
                     os.kill(os.getpid(), signal.SIGKILL)
-        return Outcome({"path": np.array(path)}, {"end": path[-1]}, {"epsilon": 1.0})
+        metrics = {
+            "end": path[-1],
+            "pid": os.getpid(),
+            "threads": os.environ.get("OMP_NUM_THREADS"),
+        }
+        return Outcome({"path": np.array(path)}, metrics, {"epsilon": spent})
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,21 @@ class Fails:
 
     def execute(self, checkpoint):
         raise ZeroDivisionError(f"job {self.number} divides by zero")
+
+
+class Stubborn(Exception):
+    """An error that can be pickled but not unpickled, as some libraries have them."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+@dataclass(frozen=True)
+class FailsStubbornly(Fails):
+    """A job whose error would break the pool that carries it."""
+
+    def execute(self, checkpoint):
+        raise Stubborn(self.number, "more")
 
 
 @dataclass(frozen=True)

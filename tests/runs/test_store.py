@@ -8,26 +8,21 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from jobs_for_tests import Deadly, Fails, Walk, executions
+from jobs_for_tests import Walk, executions
 
 from lib.runs import (
     Checkpoint,
     Outcome,
-    RunsFailed,
     RunStore,
     canonical,
-    executor_for,
     generator_state,
     restore_generator,
-    run_all,
     run_key,
 )
 from lib.runs import provenance as provenance_module
@@ -145,8 +140,26 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     (package / "runs" / "a.py").write_text("1")
     assert code_fingerprint("runs") != before
     assert run_key(job) != key
-    with pytest.raises(ValueError, match="parts must name sub-packages of lib, got 'nothing'"):
-        code_fingerprint("nothing")
+
+
+@pytest.mark.parametrize("part", ["nothing", "", ".", "data/../runs", "runs/store.py"])
+def test_unknown_parts_of_the_code(part):
+    with pytest.raises(ValueError, match=f"parts must name sub-packages of lib, got {part!r}"):
+        code_fingerprint("runs", part)
+
+
+def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monkeypatch):
+    """A long-lived kernel would store old code's results under the new code's key."""
+    stale = provenance_module._LOADED | {"runs": "0" * 64}
+    monkeypatch.setattr(provenance_module, "_LOADED", stale)
+    with pytest.raises(RuntimeError, match=r"files of lib\.runs have changed since .* restart it"):
+        store.run(walk(tmp_path))
+    assert executions(tmp_path) == 0
+    monkeypatch.setattr(provenance_module, "_LOADED", stale | {"runs": code_fingerprint("runs")})
+    monkeypatch.setitem(provenance_module._LOADED, "data", "0" * 64)
+    store.run(walk(tmp_path))  # does not depend on lib.data
+    with pytest.raises(RuntimeError, match=r"files of lib\.data have changed"):
+        provenance_module.check_loaded()
 
 
 # ---------------------------------------------------------------------------------------- storing
@@ -158,8 +171,10 @@ def test_a_run_is_made_once(tmp_path, store):
     first, second = store.run(job), store.run(job)
     assert executions(tmp_path) == 1
     assert np.array_equal(first.arrays["path"], second.arrays["path"])
-    assert first.metrics == second.metrics == {"end": first.arrays["path"][-1]}
-    assert first.privacy == {"epsilon": 1.0}
+    assert first.metrics == second.metrics
+    assert first.metrics["end"] == first.arrays["path"][-1]
+    assert first.privacy == second.privacy
+    assert 10 < first.privacy["epsilon"] < 30  # 40 steps of 0.5 each on average
     assert first.config["steps"] == 40
     assert first.config["level"] == {"float": "inf"}
     assert {"code", "data", "hardware", "packages", "python", "when"} <= set(first.provenance)
@@ -205,8 +220,38 @@ def empty(path):
     path.mkdir()
 
 
+def lose_record(path):
+    (path / "run.json").unlink()
+
+
+def foreign_file(path):
+    shutil.rmtree(path)
+    path.write_text("not even a folder")
+
+
+def binary(path):
+    (path / "run.json").write_bytes(b"\xff\xfe\x00")
+
+
+def deep(path):
+    (path / "run.json").write_text("[" * 100_000)  # a RecursionError
+
+
 @pytest.mark.parametrize(
-    "damage", [damage_json, damage_value, damage_arrays, truncate, lose_arrays, foreign, empty]
+    "damage",
+    [
+        damage_json,
+        damage_value,
+        damage_arrays,
+        truncate,
+        lose_arrays,
+        lose_record,
+        foreign,
+        foreign_file,
+        empty,
+        binary,
+        deep,
+    ],
 )
 def test_damage_is_found_set_aside_and_repaired(tmp_path, store, damage):
     job = walk(tmp_path)
@@ -235,6 +280,87 @@ def test_objects_are_never_written(store):
         with pytest.raises(ValueError, match=r"arrays\['a'\] must hold numbers or booleans"):
             store.run(Gives(name))
     assert store.keys() == []
+
+
+@dataclass(frozen=True)
+class Says(Holder):
+    """A job with the metrics and arrays of `SAYINGS`."""
+
+    def execute(self, checkpoint):
+        checkpoint.save({"a": np.arange(3)}, {"step": 1})
+        arrays, metrics = SAYINGS[self.value]
+        return Outcome(arrays, metrics, {"epsilon": math.inf})
+
+
+SAYINGS = {
+    "numbers": (
+        {"file": np.arange(2), "allow_pickle": np.ones((0, 3)), "a/b": np.array(1.5, np.float16)},
+        {"x": np.float32(0.5), "n": np.int64(3), "flag": np.bool_(True), "t": (1, (2, None))}
+        | {"inf": math.inf, "rates": [-math.inf, {"deep": "ü"}], "float": "text"},
+    ),
+    "nan": ({}, {"x": math.nan}),
+    "integer keys": ({}, {"x": {10: 1, 9: 2}}),
+    "an array": ({}, {"x": [np.zeros(2)]}),
+    "complex": ({}, {"x": 1j}),
+}
+
+
+def test_all_numbers_come_back(store):
+    arrays, _ = SAYINGS["numbers"]
+    run = store.run(Says("numbers"))
+    assert set(run.arrays) == set(arrays)
+    for name, array in arrays.items():
+        assert run.arrays[name].dtype == array.dtype
+        assert run.arrays[name].shape == array.shape
+        assert np.array_equal(run.arrays[name], array)
+    numbers = {"x": 0.5, "n": 3, "flag": True, "t": [1, [2, None]], "inf": math.inf}
+    assert run.metrics == numbers | {"rates": [-math.inf, {"deep": "ü"}], "float": "text"}
+    assert run.privacy == {"epsilon": math.inf}
+    assert math.isnan(store.run(Says("nan")).metrics["x"])
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("integer keys", r"metrics\['x'\] must have strings as keys, got 10"),
+        ("an array", r"metrics\['x'\]\[0\] must be a number, .* got ndarray"),
+        ("complex", r"metrics\['x'\] must be a number, .* got complex"),
+    ],
+)
+def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what, message):
+    with pytest.raises(TypeError, match=message):
+        store.run(Says(what))
+    assert store.keys() == []
+    partial = store.folder / "partial" / run_key(Says(what))
+    assert Checkpoint(partial).load()[1] == {"step": 1}
+
+
+def test_what_a_killed_writer_left_is_set_aside(tmp_path, store):
+    job = walk(tmp_path)
+    target = store.path(run_key(job))
+    leftover = target.parent / f".{target.name}.abc"
+    leftover.mkdir(parents=True)
+    (leftover / "run.json").write_text("{")
+    for foreign in (target.parent / "foreign", store.folder / "fo" / "foreign"):
+        foreign.mkdir(parents=True)
+        (foreign / "run.json").write_text("{}")
+    assert store.keys() == []
+    with pytest.warns(RuntimeWarning, match=r"is damaged \(its writer was killed\); moved to"):
+        store.run(job)
+    assert store.keys() == [target.name]
+    assert not leftover.exists()
+
+
+def test_what_may_not_be_read_is_not_taken_for_damage(tmp_path, store, monkeypatch):
+    stored = store.run(walk(tmp_path))
+
+    def refused(*_, **__):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(PermissionError):
+        store.get_key(stored.key)
+    assert stored.path.exists()
 
 
 def test_two_processes_do_not_run_the_same_job(tmp_path, store):
@@ -276,6 +402,12 @@ def test_other_generators_are_refused():
         restore_generator({"bit_generator": "os"})
 
 
+@pytest.mark.parametrize("name", ["", "__state__"])
+def test_names_that_no_array_may_have(tmp_path, name):
+    with pytest.raises(ValueError, match=f"arrays must have other names than {name!r}"):
+        Checkpoint(tmp_path).save({name: np.zeros(2)}, {})
+
+
 def test_checkpoints(tmp_path):
     checkpoint = Checkpoint(tmp_path / "c")
     assert checkpoint.load() is None
@@ -290,146 +422,130 @@ def test_checkpoints(tmp_path):
         assert checkpoint.load() is None
     assert checkpoint.load() is None
     checkpoint.clear()
-    nothing = Checkpoint()
-    nothing.save({"a": np.arange(3)}, {})
-    assert nothing.load() is None
-    nothing.clear()
+    for nothing in (Checkpoint(), Checkpoint.none()):
+        nothing.save({"a": np.arange(3)}, {})
+        assert nothing.load() is None
+        nothing.clear()
 
 
-@pytest.mark.parametrize("kill_at", [(1,), (5,), (12,), (39,), (7, 23)])
-def test_a_killed_run_goes_on_to_the_same_result(tmp_path, store, kill_at):
+def test_a_state_keeps_infinity_and_numpy_scalars(tmp_path):
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.save({}, {"epsilon": math.inf, "loss": math.nan, "step": np.int64(3)})
+    arrays, state = checkpoint.load()
+    assert arrays == {}
+    assert math.isnan(state.pop("loss"))
+    assert state == {"epsilon": math.inf, "step": 3}
+    with pytest.raises(TypeError, match=r"state\['x'\] must be a number, .* got object"):
+        checkpoint.save({}, {"x": object()})
+    assert checkpoint.load()[1]["step"] == 3
+
+
+@pytest.mark.filterwarnings("ignore:the checkpoint .* is damaged:RuntimeWarning")
+def test_no_flipped_bit_or_cut_stops_a_checkpoint_or_is_believed(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "c", tmp_path / "aside")
+    written = {"a": np.arange(2.0)}, {"step": 7}
+    checkpoint.save(*written)
+    content = checkpoint.path.read_bytes()
+    flips = (
+        content[:i] + bytes([content[i] ^ 1 << bit]) + content[i + 1 :]
+        for i in range(len(content))
+        for bit in range(0, 8, 2)
+    )
+    refused = 0
+    for damaged in [*flips, *(content[:n] for n in range(0, len(content), 5))]:
+        checkpoint.path.write_bytes(damaged)
+        found = checkpoint.load()
+        if found is None:
+            refused += 1
+        else:  # in what the zip format ignores, such as dates
+            assert found[0].keys() == {"a"}
+            assert np.array_equal(found[0]["a"], written[0]["a"])
+            assert found[1] == written[1]
+    assert refused > 1000
+    assert len(list((tmp_path / "aside").iterdir())) == refused
+
+
+def same_result(a, b):
+    return (
+        np.array_equal(a.arrays["path"], b.arrays["path"])
+        and a.metrics["end"] == b.metrics["end"]
+        and a.privacy == b.privacy
+    )
+
+
+@pytest.mark.parametrize(
+    ("kill_at", "bits"),
+    [((1,), "SFC64"), ((5,), "Philox"), ((12,), "PCG64"), ((39,), "SFC64"), ((7, 23), "Philox")],
+)
+def test_a_killed_run_goes_on_to_the_same_result(tmp_path, store, kill_at, bits):
     code = textwrap.dedent(
         """
         import ast, sys
         from jobs_for_tests import Walk
         from lib.runs import RunStore
-        RunStore(sys.argv[2]).run(Walk(sys.argv[1], kill_at=ast.literal_eval(sys.argv[3])))
+        kill_at = ast.literal_eval(sys.argv[3])
+        RunStore(sys.argv[2]).run(Walk(sys.argv[1], kill_at=kill_at, bits=sys.argv[4]))
         """
     )
-    command = [sys.executable, "-c", code, str(tmp_path), str(store.folder), str(kill_at)]
+    command = [sys.executable, "-c", code, str(tmp_path), str(store.folder), str(kill_at), bits]
     codes = [subprocess.run(command, timeout=60).returncode for _ in range(len(kill_at) + 1)]
     assert codes == [-signal.SIGKILL] * len(kill_at) + [0]
-    resumed = store.get(walk(tmp_path, kill_at=kill_at))
-    whole = RunStore(tmp_path / "other").run(walk(tmp_path, seed=0))
-    assert np.array_equal(resumed.arrays["path"], whole.arrays["path"])
+    resumed = store.get(walk(tmp_path, kill_at=kill_at, bits=bits))
+    whole = RunStore(tmp_path / "other").run(walk(tmp_path, seed=0, bits=bits))
+    assert same_result(resumed, whole)
     assert executions(tmp_path) == len(kill_at) + 2
 
 
-# -------------------------------------------------------------------------------------- executors
+def test_killed_at_every_moment_of_every_write(tmp_path):
+    """SIGKILL before each flush and each renaming, of checkpoints and of the result."""
+    code = textwrap.dedent(
+        """
+        import os, signal, sys
+        from jobs_for_tests import Walk
+        from lib.runs import RunStore
 
+        def child(number, die_at):
+            folder = os.path.join(sys.argv[1], str(number))
+            os.makedirs(folder, exist_ok=True)
+            calls = 0
+            def dying(function):
+                def call(*arguments):
+                    nonlocal calls
+                    calls += 1
+                    if calls == die_at:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return function(*arguments)
+                return call
+            os.fsync, os.replace = dying(os.fsync), dying(os.replace)
+            RunStore(os.path.join(folder, "store")).run(Walk(folder, steps=20))
 
-def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store):
-    store.run(walk(tmp_path, seed=1))
-    jobs = [walk(tmp_path, seed=seed) for seed in (2, 1, 0, 2)]
-    found = run_all(jobs, ThreadPoolExecutor(2), store=store)
-    assert [run.config["seed"] for run in found] == [2, 1, 0, 2]
-    assert [executions(tmp_path, seed) for seed in (0, 1, 2)] == [1, 1, 1]
-    run_all(jobs, store=store)
-    assert [executions(tmp_path, seed) for seed in (0, 1, 2)] == [1, 1, 1]
-    assert run_all([], store=store) == []
+        def forked(*arguments):
+            pid = os.fork()
+            if not pid:
+                child(*arguments)
+                os._exit(0)
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-
-@pytest.mark.slow
-def test_local_processes(tmp_path, store):
-    jobs = [walk(tmp_path, seed=seed) for seed in range(3)]
-    found = run_all(jobs, store=store, max_workers=2)
-    here = RunStore(tmp_path / "here")
-    for run, job in zip(found, jobs, strict=True):
-        assert np.array_equal(run.arrays["path"], here.run(job).arrays["path"])
-
-
-def test_failures_are_named_and_the_rest_is_kept(tmp_path, store):
-    jobs = [Fails(1), walk(tmp_path), Fails(2)]
-    with pytest.raises(RunsFailed) as caught:
-        run_all(jobs, ThreadPoolExecutor(1), store=store)
-    text = str(caught.value)
-    assert "2 of 3 runs failed, the others are stored" in text
-    for number in (1, 2):
-        assert f"Fails(number={number})" in text
-        assert f"ZeroDivisionError: job {number} divides by zero" in text
-    assert len(store.keys()) == 1
-    with pytest.raises(RunsFailed, match="1 of 1 runs failed"):
-        run_all([Fails(3)], store=store)
-
-
-@pytest.mark.slow
-def test_a_killed_local_worker_is_replaced(tmp_path, store):
-    jobs = [walk(tmp_path, seed=0, kill_at=(12,)), walk(tmp_path, seed=1), walk(tmp_path, seed=2)]
-    found = run_all(jobs, store=store, max_workers=2)
-    whole = RunStore(tmp_path / "other").run(walk(tmp_path))
-    assert np.array_equal(found[0].arrays["path"], whole.arrays["path"])
-
-
-@pytest.mark.slow
-def test_a_job_that_always_kills_its_worker_is_given_up(tmp_path, store):
-    with pytest.raises(RunsFailed, match=r"Deadly\(number=1\)") as caught:
-        run_all([Deadly(1), Deadly(2)], store=store, max_workers=2)
-    assert len(caught.value.failures) == 2
-
-
-class Elsewhere:
-    """An executor whose workers keep their results to themselves."""
-
-    def submit(self, function, job, folder):
-        class Done:
-            def result(self):
-                return run_key(job)
-
-        return Done()
-
-
-def test_a_store_that_workers_do_not_share_is_noticed(tmp_path, store):
-    with pytest.raises(RunsFailed, match="all workers must share the store's file system"):
-        run_all([walk(tmp_path)], Elsewhere(), store=store)
-
-
-@pytest.mark.parametrize("scheduler", ["slurm", "local-cluster:0", "local-cluster:x", "http://a"])
-def test_unknown_schedulers(scheduler):
-    with (
-        pytest.raises(ValueError, match="scheduler must be 'local', 'local-cluster:N' or an addr"),
-        executor_for(scheduler),
-    ):
-        pass
-
-
-def test_dask_is_optional(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(ImportError, match=r"pip install \"abstention-privacy-companion\[cluster\]"),
-        executor_for("local-cluster:2"),
-    ):
-        pass
-    with executor_for("local") as executor:
-        assert executor is None
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Dask leaves sockets to the collector
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_dask_cluster_loses_a_worker_and_finishes(tmp_path, store):
-    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
-    jobs = [walk(tmp_path, seed=seed, steps=20, pause=0.1) for seed in range(6)]
-    with executor_for("local-cluster:2") as client:
-        client.wait_for_workers(2, timeout=60)
-        pids = client.run(os.getpid)
-        assert len(pids) == 2
-        killer = ThreadPoolExecutor(1)
-
-        def kill_one():
-            deadline = time.monotonic() + 60
-            while sum(executions(tmp_path, seed) for seed in range(6)) < 2:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            os.kill(next(iter(pids.values())), signal.SIGKILL)
-
-        killed = killer.submit(kill_one)
-        found = run_all(jobs, client, store=store)
-        killed.result()
-    whole = RunStore(tmp_path / "other")
-    for run, job in zip(found, jobs, strict=True):
-        assert np.array_equal(run.arrays["path"], whole.run(job).arrays["path"])
-    assert sum(executions(tmp_path, seed) for seed in range(6)) > 2 * 6  # one ran again
+        number = 1
+        while forked(number, number) == -signal.SIGKILL:
+            assert forked(number, None) == 0
+            number += 1
+        print(number)
+        """
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    number = int(done.stdout)
+    # a flush and a renaming for each of 4 checkpoints and 2 files, and the renaming of the folder
+    assert number == 1 + 2 * (4 + 2) + 1
+    whole = RunStore(tmp_path / "whole").run(walk(tmp_path, steps=20))
+    for folder in (tmp_path / str(n) for n in range(1, number + 1)):
+        store = RunStore(folder / "store")
+        (key,) = store.keys()
+        assert same_result(store.get_key(key), whole)
+        assert executions(folder) == 2 - (folder.name == str(number))
+        assert not list((store.folder / "partial").glob("*/"))
+        assert not list(store.folder.glob(f"{key[:2]}/.*"))
 
 
 def test_where_runs_are_kept(monkeypatch, tmp_path):

@@ -1,0 +1,344 @@
+"""Many runs through processes, threads and a cluster, whatever dies on the way."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jobs_for_tests import Deadly, Fails, FailsStubbornly, Walk, executions
+
+from lib.runs import RunsFailed, RunStore, executor_for, executors, run_all, run_key
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path / "store")
+
+
+def walk(tmp_path, **changes):
+    return Walk(str(tmp_path), **changes)
+
+
+def same_result(a, b):
+    return np.array_equal(a.arrays["path"], b.arrays["path"]) and a.privacy == b.privacy
+
+
+def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store):
+    store.run(walk(tmp_path, seed=1))
+    jobs = [walk(tmp_path, seed=seed) for seed in (2, 1, 0, 2)]
+    found = run_all(jobs, ThreadPoolExecutor(2), store=store)
+    assert [run.config["seed"] for run in found] == [2, 1, 0, 2]
+    assert [executions(tmp_path, seed) for seed in (0, 1, 2)] == [1, 1, 1]
+    assert run_all([], store=store) == []
+
+
+def test_no_process_starts_for_stored_runs_or_a_single_one(tmp_path, store, monkeypatch):
+    def none(*_, **__):
+        raise AssertionError("a pool was started")
+
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", none)
+    jobs = [walk(tmp_path, seed=seed) for seed in range(3)]
+    for job in jobs[:2]:
+        store.run(job)
+    for _ in range(2):
+        assert run_all([*jobs, jobs[2]], store=store)[2].metrics["pid"] == os.getpid()
+    assert [executions(tmp_path, seed) for seed in range(3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_workers": 0}, "max_workers must be an integer of at least 1, got 0"),
+        ({"max_workers": True}, "max_workers must be .* got True"),
+        ({"max_workers": 1.5}, "max_workers must be .* got 1.5"),
+        ({"on_failure": "ignore"}, "on_failure must be 'raise' or 'warn', got 'ignore'"),
+    ],
+)
+def test_bad_options(tmp_path, store, options, message):
+    with pytest.raises(ValueError, match=message):
+        run_all([walk(tmp_path)], store=store, **options)
+    assert executions(tmp_path) == 0
+
+
+@pytest.mark.slow
+def test_local_processes(tmp_path, store):
+    jobs = [walk(tmp_path, seed=seed) for seed in range(3)]
+    found = run_all(jobs, store=store, max_workers=2)
+    here = RunStore(tmp_path / "here")
+    for run, job in zip(found, jobs, strict=True):
+        assert same_result(run, here.run(job))
+        assert run.metrics["pid"] != os.getpid()
+        assert run.metrics["threads"] == str(max(1, len(os.sched_getaffinity(0)) // 2))
+    assert len({run.metrics["pid"] for run in found}) <= 2
+
+
+def test_failures_are_named_and_the_rest_is_kept(tmp_path, store):
+    jobs = [Fails(1), walk(tmp_path), Fails(2)]
+    with pytest.raises(RunsFailed) as caught:
+        run_all(jobs, ThreadPoolExecutor(1), store=store)
+    text = str(caught.value)
+    assert "2 of 3 runs failed, the others are stored" in text
+    for number in (1, 2):
+        assert f"Fails(number={number})" in text
+        assert f"ZeroDivisionError: job {number} divides by zero" in text
+    assert len(store.keys()) == 1
+    with pytest.raises(RunsFailed, match="1 of 1 runs failed"):
+        run_all([Fails(3)], store=store)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == text
+    assert list(again.failures) == list(caught.value.failures)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_failures_may_be_warnings(tmp_path, store):
+    with pytest.warns(RuntimeWarning, match=r"1 of 2 runs failed(.|\n)*Fails\(number=1\)"):
+        found = run_all(
+            [Fails(1), walk(tmp_path)], ThreadPoolExecutor(1), store=store, on_failure="warn"
+        )
+    assert found[0] is None
+    assert found[1].config["seed"] == 0
+
+
+def test_an_executor_that_takes_no_jobs(tmp_path, store):
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(RunsFailed, match="cannot schedule new futures after shutdown"):
+        run_all([walk(tmp_path)], pool, store=store)
+
+
+def test_a_worker_with_other_code_does_not_begin(tmp_path, store):
+    with pytest.raises(RuntimeError, match="the worker finds other code or other data"):
+        executors._execute(walk(tmp_path), str(store.folder), "0" * 64)
+    assert executions(tmp_path) == 0
+
+
+@pytest.mark.slow
+def test_an_error_that_cannot_travel_is_told_all_the_same(tmp_path, store):
+    with pytest.raises(RunsFailed, match="RuntimeError: Stubborn: 1 and more") as caught:
+        run_all([FailsStubbornly(1), walk(tmp_path)], store=store, max_workers=1)
+    assert len(caught.value.failures) == 1
+
+
+@pytest.mark.slow
+def test_a_killed_local_worker_is_replaced(tmp_path, store):
+    jobs = [walk(tmp_path, seed=0, kill_at=(12,)), walk(tmp_path, seed=1), walk(tmp_path, seed=2)]
+    found = run_all(jobs, store=store, max_workers=2)
+    assert same_result(found[0], RunStore(tmp_path / "other").run(walk(tmp_path)))
+    assert [executions(tmp_path, seed) for seed in range(3)] == [3, 1, 1]  # one of them `other`
+
+
+@pytest.mark.slow
+def test_a_job_that_always_kills_its_worker_harms_no_other(tmp_path, store):
+    jobs = [Deadly(1), *(walk(tmp_path, seed=seed, steps=5, pause=0.02) for seed in range(8))]
+    with pytest.raises(RunsFailed, match="its worker process died 3 times") as caught:
+        run_all(jobs, store=store, max_workers=2)
+    assert [name[:9] for name in caught.value.failures] == ["Deadly(nu"]
+    assert len(store.keys()) == 8
+    assert [executions(tmp_path, seed) for seed in range(8)] == [1] * 8
+
+
+def gone(group):
+    """Whether a process group comes to its end within 5 seconds."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whom", ["everyone", "parent"])
+def test_an_interrupt_ends_at_once_and_leaves_no_process(tmp_path, store, whom):
+    """Ctrl-C reaches all processes, the stop button of some notebooks the parent only."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from jobs_for_tests import Walk
+            from lib.runs import RunStore, run_all
+            if __name__ == "__main__":
+                jobs = [Walk(sys.argv[1], seed=s, steps=600, pause=0.1) for s in range(4)]
+                run_all(jobs, store=RunStore(sys.argv[2]), max_workers=2)
+            """
+        )
+    )
+    command = [sys.executable, str(script), str(tmp_path), str(store.folder)]
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ["PYTHONPATH"]])}
+    process = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while sum(executions(tmp_path, seed) for seed in range(4)) < 2:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        (os.killpg if whom == "everyone" else os.kill)(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=10)  # one walk takes a minute
+        assert b"KeyboardInterrupt" in errors
+        assert gone(process.pid)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert sum(executions(tmp_path, seed) for seed in range(4)) == 2
+
+
+class Elsewhere:
+    """An executor whose workers keep their results to themselves, or show them late."""
+
+    def __init__(self, late=None):
+        self.late = late
+
+    def submit(self, function, *arguments):
+        if self.late is not None:
+            self.late.submit(lambda: (time.sleep(0.5), function(*arguments)))
+        future = Future()
+        future.set_result(None)
+        return future
+
+
+def test_a_store_that_workers_do_not_share_is_noticed(tmp_path, store, monkeypatch):
+    monkeypatch.setattr(executors, "_PATIENCE", 0.3)
+    with pytest.raises(RunsFailed, match="all workers must share the store's file system"):
+        run_all([walk(tmp_path)], Elsewhere(), store=store)
+
+
+def test_a_store_that_shows_runs_late_is_waited_for(tmp_path, store):
+    with ThreadPoolExecutor(1) as late:
+        (run,) = run_all([walk(tmp_path)], Elsewhere(late), store=store)
+    assert run.key == run_key(walk(tmp_path))
+
+
+class Bare:
+    """The least that an executor must have."""
+
+    def submit(self, function, *arguments):
+        class Promise:
+            def result(self):
+                return function(*arguments)
+
+        return Promise()
+
+
+def test_futures_need_no_more_than_a_result(tmp_path, store):
+    jobs = [walk(tmp_path), walk(tmp_path, seed=1)]
+    assert [run.config["seed"] for run in run_all(jobs, Bare(), store=store)] == [0, 1]
+
+
+@pytest.mark.slow
+def test_in_a_notebook(tmp_path, store):
+    """Worker processes start and end inside a kernel; its own classes are refused."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    code = f"""
+        from dataclasses import dataclass
+        from jobs_for_tests import Walk
+        from lib.runs import RunStore, RunsFailed, run_all
+        store = RunStore({str(store.folder)!r})
+        jobs = [Walk({str(tmp_path)!r}, seed=seed) for seed in range(3)]
+        found = run_all(jobs, store=store, max_workers=2)
+        print(len(found), sum(run.seconds > 0 for run in found))
+        class Here(Walk):
+            pass
+        try:
+            run_all([Here({str(tmp_path)!r}, seed=seed) for seed in (3, 4)], store=store)
+        except RunsFailed as failed:
+            print(*{{str(error) for error in failed.failures.values()}})
+    """
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(textwrap.dedent(code))],
+    )
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    (output,) = notebook.cells[0].outputs  # nothing on standard error
+    assert output.text == (
+        "3 3\nHere is defined in a notebook, where worker processes do not find it:"
+        " put it in a module\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    ["slurm", "local-cluster:0", "local-cluster:x", "local-cluster:²", "http://a", "tcp://", 8786],
+)
+def test_unknown_schedulers(scheduler):
+    with (
+        pytest.raises(ValueError, match="scheduler must be 'local', 'local-cluster:N' or an addr"),
+        executor_for(scheduler),
+    ):
+        pass
+
+
+def test_dask_is_optional(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(ImportError, match=r"pip install \"abstention-privacy-companion\[cluster\]"),
+        executor_for("local-cluster:2"),
+    ):
+        pass
+    with executor_for("local") as executor:
+        assert executor is None
+
+
+@pytest.fixture
+def cluster():
+    """A Dask cluster of two worker processes."""
+    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
+    with executor_for("local-cluster:2") as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_loses_a_worker_and_finishes(tmp_path, store, cluster):
+    jobs = [walk(tmp_path, seed=seed, steps=20, pause=0.1) for seed in range(6)]
+    pids = set(cluster.run(os.getpid).values())
+    assert len(pids) == 2
+
+    def begun():
+        return sum(executions(tmp_path, seed) for seed in range(6))
+
+    def kill_one():
+        deadline = time.monotonic() + 60
+        while begun() < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.8)  # beyond the first checkpoint
+        os.kill(min(pids), signal.SIGKILL)
+
+    with ThreadPoolExecutor(1) as killer:
+        killed = killer.submit(kill_one)
+        with pytest.warns(RuntimeWarning, match=r"1 of 7 runs failed(.|\n)*Fails\(number=1\)"):
+            found = run_all([*jobs, Fails(1)], cluster, store=store, on_failure="warn")
+        killed.result()
+    assert found.pop() is None
+    assert begun() == 6 + 1  # one ran again
+    whole = RunStore(tmp_path / "other")
+    for run, job in zip(found, jobs, strict=True):
+        assert same_result(run, whole.run(replace(job, pause=0.0)))
+    assert {run.metrics["pid"] for run in found} - pids  # the replacement worked, too
+
+
+@pytest.mark.slow
+def test_dask_by_its_address_and_as_an_executor(tmp_path, store, cluster):
+    address = cluster.scheduler.address
+    with executor_for(address) as client:
+        run_all([walk(tmp_path, seed=0)], client, store=store)
+    run_all([walk(tmp_path, seed=1)], cluster.get_executor(), store=store)
+    assert [executions(tmp_path, seed) for seed in (0, 1)] == [1, 1]
+    with pytest.raises(RunsFailed, match=r"Fails\(number=1\).*divides by zero"):
+        run_all([Fails(1)], cluster.get_executor(), store=store)
