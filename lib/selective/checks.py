@@ -1,0 +1,105 @@
+"""Checks of input that the modules of this package share."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["as_labels", "as_predictions", "as_probabilities", "as_scored", "as_scores", "as_unit"]
+
+
+def as_correct(correct: Any) -> npt.NDArray[np.bool_]:
+    """Return ``correct`` as booleans of shape (n,) with n >= 1; 0 and 1 will do."""
+    array = np.asarray(correct)
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"correct must be of shape (n,) with n of at least 1, got {array.shape}")
+    if array.dtype == bool:
+        return array
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"correct must be booleans (or 0 and 1), got {array.dtype}")
+    ones = array == 1
+    if not (ones | (array == 0)).all():
+        bad = array[~(ones | (array == 0))][0]
+        raise ValueError(f"correct must be booleans (or 0 and 1), got {bad}")
+    return ones
+
+
+def as_scores(score: Any, name: str = "score") -> npt.NDArray[np.floating]:
+    """Return acceptance scores as floats of shape (n,); NaN is refused, infinity has a rank."""
+    array = np.asarray(score)
+    if array.dtype.kind not in "biuf" or array.ndim != 1 or not len(array):
+        raise ValueError(
+            f"{name} must be real numbers of shape (n,) with n of at least 1, got {array.dtype} of"
+            f" shape {array.shape}"
+        )
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if np.isnan(array).any():
+        bad = np.flatnonzero(np.isnan(array))
+        raise ValueError(f"{name} must not be NaN, got {len(bad)} NaN, the first in row {bad[0]}")
+    return array
+
+
+def as_scored(correct: Any, score: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
+    """Return both, of equal length."""
+    correct, score = as_correct(correct), as_scores(score)
+    if len(correct) != len(score):
+        raise ValueError(
+            f"score must have one entry per entry of correct ({len(correct)}), got {len(score)}"
+        )
+    return correct, score
+
+
+def as_unit(name: str, values: Any, *, open_left: bool = False) -> npt.NDArray[np.float64]:
+    """Return numbers in [0, 1] (or (0, 1]) as an array of any shape."""
+    array = np.asarray(values)
+    allowed = "(0, 1]" if open_left else "[0, 1]"
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers in {allowed}, got {array.dtype}")
+    array = array.astype(np.float64)
+    low = array > 0 if open_left else array >= 0
+    fits = low & (array <= 1)
+    if not fits.all():
+        raise ValueError(f"{name} must be in {allowed}, got {array[~fits].flat[0]}")
+    return array
+
+
+def as_predictions(name: str, values: Any, dimensions: tuple[str, ...]) -> npt.NDArray[np.floating]:
+    """Return finite floats of a shape with the given dimensions, all of at least 1."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf" or array.ndim != len(dimensions) or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be real numbers of shape ({', '.join(dimensions)}), all at least 1, got"
+            f" {array.dtype} of shape {array.shape}"
+        )
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, got {array[bad]} at {bad}")
+    return array
+
+
+def as_probabilities(
+    name: str, values: Any, dimensions: tuple[str, ...] = ("n", "classes")
+) -> npt.NDArray[np.floating]:
+    """Return probabilities; those over the last axis sum to 1."""
+    array = as_predictions(name, values, dimensions)
+    if array.min() < 0 or np.abs(array.sum(axis=-1) - 1).max() > 1e-3:
+        raise ValueError(
+            f"{name} must be probabilities that sum to 1 over the last axis, got values from"
+            f" {array.min():g} with sums from {array.sum(axis=-1).min():g} to"
+            f" {array.sum(axis=-1).max():g}"
+        )
+    return array
+
+
+def as_labels(name: str, values: Any) -> npt.NDArray[np.integer]:
+    """Return predicted classes of shape (checkpoints, n), both at least 1."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be integers of shape (checkpoints, n), both at least 1, got"
+            f" {array.dtype} of shape {array.shape}"
+        )
+    return array

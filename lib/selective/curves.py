@@ -1,0 +1,184 @@
+"""Accuracy as a function of coverage, and the bound on it.
+
+Throughout the book a *score* is an acceptance score: the larger, the earlier a point is accepted.
+With n points the coverage takes the values i / n, i = 1..n.  Points of equal score are accepted in
+random order, and what is reported is the expected value over these orders, exactly.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from lib.selective.checks import as_scored, as_unit
+
+__all__ = [
+    "AccuracyCoverage",
+    "accuracy_bound",
+    "accuracy_coverage",
+    "coverage_at_accuracy",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyCoverage:
+    """The accuracy-coverage trade-off of a selective classifier.
+
+    Attributes
+    ----------
+    coverage : ndarray of float64, shape (n,)
+        i / n, ascending.
+    accuracy : ndarray of float64, shape (n,)
+        Selective accuracy at that coverage: the expected share of correct predictions among the
+        first i accepted points.
+    """
+
+    coverage: npt.NDArray[np.float64]
+    accuracy: npt.NDArray[np.float64]
+
+    @property
+    def full_accuracy(self) -> float:
+        """Accuracy at full coverage."""
+        return float(self.accuracy[-1])
+
+
+def accuracy_coverage(correct: npt.ArrayLike, score: npt.ArrayLike) -> AccuracyCoverage:
+    """Compute selective accuracy at every coverage.
+
+    Parameters
+    ----------
+    correct : array_like of bool, shape (n,)
+        Whether the prediction for each point is right.
+    score : array_like of float, shape (n,)
+        Acceptance score: larger is accepted earlier.  May be infinite, not NaN.
+
+    Returns
+    -------
+    AccuracyCoverage
+
+    Raises
+    ------
+    ValueError
+        On NaN, unequal lengths, or no point at all.
+
+    Notes
+    -----
+    Let a group of m points with h correct ones share a score, after i0 accepted points of which k0
+    are correct.  Over random orders within the group the expected number of correct points among
+    the first i0 + j is k0 + h j / m.  One point, no correct or no wrong prediction need no special
+    case: the accuracy is then constant.  Time O(n log n) for the sort.
+
+    References
+    ----------
+    P1 (Rabanser et al. 2023), Eq. 3 and 4.
+
+    Examples
+    --------
+    >>> curve = accuracy_coverage([True, False, True], [0.9, 0.5, 0.7])
+    >>> curve.accuracy.round(3).tolist()
+    [1.0, 1.0, 0.667]
+    >>> accuracy_coverage([True, False], [0.5, 0.5]).accuracy.tolist()
+    [0.5, 0.5]
+    """
+    correct, score = as_scored(correct, score)
+    right, wrong = _sorted_parts(correct, score)
+    accuracy = np.empty(len(correct))
+    _expected_accuracy(right, wrong, accuracy)
+    n = len(correct)
+    return AccuracyCoverage(np.arange(1, n + 1) / n, accuracy)
+
+
+def accuracy_bound(full_accuracy: npt.ArrayLike, coverage: npt.ArrayLike) -> npt.NDArray:
+    """The largest selective accuracy that a given accuracy at full coverage allows.
+
+    Parameters
+    ----------
+    full_accuracy : array_like of float
+        Accuracy at full coverage, in [0, 1].
+    coverage : array_like of float
+        In (0, 1].
+
+    Returns
+    -------
+    ndarray of float64
+        1 where coverage <= full_accuracy, full_accuracy / coverage beyond; of the broadcast shape.
+
+    References
+    ----------
+    P1, Definition 3.1, Eq. 5.
+
+    Examples
+    --------
+    >>> accuracy_bound(0.6, [0.5, 0.6, 0.8, 1.0]).round(2).tolist()
+    [1.0, 1.0, 0.75, 0.6]
+    """
+    full = as_unit("full_accuracy", full_accuracy)
+    return np.minimum(1.0, full / as_unit("coverage", coverage, open_left=True))
+
+
+def coverage_at_accuracy(correct: npt.ArrayLike, score: npt.ArrayLike, target: float) -> float:
+    """The largest coverage at which the selective accuracy is at least a target.
+
+    Parameters
+    ----------
+    correct, score : array_like, shape (n,)
+        As for :func:`accuracy_coverage`.
+    target : float
+        Accuracy to reach, in [0, 1].
+
+    Returns
+    -------
+    float
+        One of 1/n, ..., 1; 0 if no coverage reaches the target.
+
+    Notes
+    -----
+    Rounding is forgiven: accuracies within 1e-12 of the target reach it.  P1's Table 1 is this with
+    the non-private model's accuracy at full coverage as target.
+
+    Examples
+    --------
+    >>> coverage_at_accuracy([True, True, False, True], [4, 3, 2, 1], 0.75)
+    1.0
+    >>> coverage_at_accuracy([True, True, False, True], [4, 3, 2, 1], 0.9)
+    0.5
+    """
+    target = float(as_unit("target", target))
+    curve = accuracy_coverage(correct, score)
+    reached = np.flatnonzero(curve.accuracy >= target - 1e-12)
+    return float(curve.coverage[reached[-1]]) if len(reached) else 0.0
+
+
+def _sorted_parts(
+    correct: npt.NDArray[np.bool_], score: npt.NDArray[np.floating]
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+    """Scores of the correct and of the wrong points, each ascending.
+
+    Sorting values is several times as fast as finding the order, and two sorted lists are all
+    that the curve needs.
+    """
+    right, wrong = score[correct], score[~correct]
+    right.sort()
+    wrong.sort()
+    return right, wrong
+
+
+@njit(cache=True)
+def _expected_accuracy(right, wrong, out):
+    """Merge from the largest score down, averaging over groups of equal scores."""
+    i, j, rank, hits = len(right) - 1, len(wrong) - 1, 0, 0
+    while i >= 0 or j >= 0:
+        top = right[i] if j < 0 or (i >= 0 and right[i] >= wrong[j]) else wrong[j]
+        h, m = 0, 0
+        while i >= 0 and right[i] == top:
+            i -= 1
+            h += 1
+        while j >= 0 and wrong[j] == top:
+            j -= 1
+            m += 1
+        m += h
+        for k in range(1, m + 1):
+            out[rank + k - 1] = (hits + h * k / m) / (rank + k)
+        rank += m
+        hits += h

@@ -1,0 +1,374 @@
+"""Acceptance scores: from predictions to a number that is larger for points to accept earlier.
+
+Under differential privacy they fall into two classes (P1, section 3.2).  *Post-processing*: all
+that is used comes from one private training run, and the score costs nothing more.  *Composition*:
+several models were trained on the same data, and share the budget.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import entr, logsumexp
+
+from lib.selective.checks import as_labels, as_predictions, as_probabilities, as_scores
+
+__all__ = [
+    "COMPOSITION",
+    "METHODS",
+    "POST_PROCESSING",
+    "Method",
+    "conformal_set_size",
+    "deep_ensemble",
+    "deep_gamblers",
+    "energy",
+    "entropy",
+    "margin",
+    "mc_dropout",
+    "sctd",
+    "selective_net",
+    "self_adaptive_training",
+    "softmax_response",
+    "ties_broken_by",
+]
+
+POST_PROCESSING = "post-processing"
+COMPOSITION = "composition"
+
+
+def softmax_response(probabilities: npt.ArrayLike) -> npt.NDArray:
+    """Largest class probability (SR; MSP in P1's tables).
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, classes)
+        Softmax of the model.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        In [1 / classes, 1].
+
+    References
+    ----------
+    P1, Eq. 7; Hendrycks and Gimpel (2017).
+    """
+    return as_probabilities("probabilities", probabilities).max(axis=1)
+
+
+def entropy(probabilities: npt.ArrayLike) -> npt.NDArray:
+    """Minus the entropy of the prediction, in nats.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, classes)
+        Softmax of the model.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        In [-ln classes, 0].
+    """
+    return -entr(as_probabilities("probabilities", probabilities)).sum(axis=1)
+
+
+def margin(probabilities: npt.ArrayLike) -> npt.NDArray:
+    """Largest minus second largest class probability.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, classes)
+        Softmax of the model, with at least two classes.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        In [0, 1].
+    """
+    p = as_probabilities("probabilities", probabilities)
+    if p.shape[1] < 2:
+        raise ValueError(f"probabilities must have at least two classes, got shape {p.shape}")
+    top = np.partition(p, -2, axis=1)
+    return top[:, -1] - top[:, -2]
+
+
+def energy(logits: npt.ArrayLike) -> npt.NDArray:
+    """Minus the energy: logsumexp of the logits.
+
+    Parameters
+    ----------
+    logits : array_like, shape (n, classes)
+        Outputs before the softmax.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    References
+    ----------
+    Liu et al. (2020), Energy-based out-of-distribution detection.
+    """
+    return logsumexp(as_predictions("logits", logits, ("n", "classes")), axis=1)
+
+
+def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.NDArray:
+    """Minus the number of classes that it takes to collect a given probability.
+
+    The size of the set that adaptive prediction sets (Romano et al. 2020) would return with the
+    model's own probabilities in place of calibrated ones; the last class counts by the fraction of
+    its probability that is needed, which is what their randomisation does on average.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, classes)
+        Softmax of the model.
+    mass : float
+        Probability to collect, in (0, 1).
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        In [-classes, 0).
+    """
+    if not 0 < mass < 1:
+        raise ValueError(f"mass must lie strictly between 0 and 1, got {mass!r}")
+    p = -np.sort(-as_probabilities("probabilities", probabilities), axis=1)
+    total = p.cumsum(axis=1)
+    total /= total[:, -1:]
+    last = (total < mass).sum(axis=1)  # index of the class that completes the mass
+    rows = np.arange(len(p))
+    before = np.where(last, total[rows, last - 1], 0.0)
+    return -(last + (mass - before) / (total[rows, last] - before))
+
+
+def mc_dropout(probabilities: npt.ArrayLike) -> npt.NDArray:
+    """Largest class probability of the mean over random sub-networks (MCDO).
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (passes, n, classes)
+        Softmax of the same model with dropout left on.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    References
+    ----------
+    P1, Eq. 15; Gal and Ghahramani (2016).
+    """
+    return _response_of_mean(probabilities, "passes")
+
+
+def deep_ensemble(probabilities: npt.ArrayLike) -> npt.NDArray:
+    """Largest class probability of the mean over models (DE).
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (members, n, classes)
+        Softmax of each model.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    References
+    ----------
+    P1, Eq. 14; Lakshminarayanan et al. (2017).
+    """
+    return _response_of_mean(probabilities, "members")
+
+
+def _response_of_mean(probabilities: npt.ArrayLike, first: str) -> npt.NDArray:
+    p = as_probabilities("probabilities", probabilities, (first, "n", "classes"))
+    return p.mean(axis=0).max(axis=1)
+
+
+def sctd(labels: npt.ArrayLike, k: float = 3.0, form: str = "equation") -> npt.NDArray:
+    """Minus the weighted disagreement of intermediate models with the final one (SCTD).
+
+    P1 writes the score in two ways, which do not rank alike in general:
+
+    ``"equation"`` (Eq. 16, the default)
+        sum over t of (t / T)^k [f_t(x) != f_T(x)];
+    ``"algorithm"`` (Algorithm 1)
+        the same sum with the weights 1 / (1 - (t / T)^k).
+
+    Both count late disagreement most, but differently: with k = 3 and T = 20, the next to last
+    checkpoint has 7 times the weight of the one in the middle by the equation, and 6 times by the
+    algorithm; the first one has 1/6859 of the largest weight or 1/7.
+
+    Parameters
+    ----------
+    labels : array_like of int, shape (checkpoints, n)
+        Predicted classes, the final model's last.
+    k : float
+        Weighting parameter, at least 0; above 0 for the algorithm.
+    form : {"equation", "algorithm"}
+        Which weights.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        At most 0; 0 where no checkpoint disagrees, which is usual: how ties are broken matters
+        (:func:`ties_broken_by`).
+
+    References
+    ----------
+    P1, Eq. 16 and Algorithm 1; Rabanser et al. (2022).
+    """
+    labels = as_labels("labels", labels)
+    if not isinstance(k, (int, float)) or not 0 <= k < np.inf:
+        raise ValueError(f"k must be a finite number of at least 0, got {k!r}")
+    if form not in ("equation", "algorithm"):
+        raise ValueError(f"form must be 'equation' or 'algorithm', got {form!r}")
+    if form == "algorithm" and k == 0:
+        raise ValueError("k must be above 0 for the form 'algorithm', whose weights are infinite")
+    steps = len(labels)
+    share = (np.arange(1, steps) / steps) ** k
+    weights = share if form == "equation" else 1 / (1 - share)
+    total = np.zeros(labels.shape[1])
+    for weight, row in zip(weights, labels[:-1], strict=True):
+        # One by one: a matrix product may add in another order for other points, and break ties.
+        total += weight * (row != labels[-1])
+    return 0.0 - total
+
+
+def self_adaptive_training(probabilities: npt.ArrayLike) -> npt.NDArray:
+    """Minus the probability of the abstention class (SAT's own score).
+
+    P1 ranks SAT by the softmax response of the underlying classifier instead.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, classes + 1)
+        Softmax over all outputs, abstention last.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        In [-1, 0].
+
+    References
+    ----------
+    P1, Eq. 13; Huang et al. (2020).
+    """
+    return -as_probabilities("probabilities", probabilities, ("n", "classes + 1"))[:, -1]
+
+
+def deep_gamblers(probabilities: npt.ArrayLike) -> npt.NDArray:
+    """Minus the probability of the abstention class, which is what a gambler keeps in hand.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, classes + 1)
+        Softmax over all outputs, abstention last.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        In [-1, 0].
+
+    References
+    ----------
+    Liu et al. (2019), Deep gamblers: Learning to abstain with portfolio theory.
+    """
+    return -as_probabilities("probabilities", probabilities, ("n", "classes + 1"))[:, -1]
+
+
+def selective_net(selection: npt.ArrayLike) -> npt.NDArray:
+    """The selection function of one SelectiveNet, its own score.
+
+    P1 ranks SelectiveNet by the softmax response of the underlying classifier instead, each model
+    at its target coverage.  (Eq. 11 prints the sigmoid without the minus sign in the exponent: with
+    it, larger would mean rejected.)
+
+    Parameters
+    ----------
+    selection : array_like, shape (n,)
+        Output of the selection head, before or after the sigmoid: the order is the same.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    References
+    ----------
+    P1, Eq. 11; Geifman and El-Yaniv (2019).
+    """
+    return as_scores(selection, "selection")
+
+
+def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """A score that ranks as the first one does, and ties of it as the second one.
+
+    Parameters
+    ----------
+    score, second : array_like, shape (n,)
+        Acceptance scores.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Ranks, from 0; equal only where both are equal.
+    """
+    first, second = as_scores(score), as_scores(second, "second")
+    if len(first) != len(second):
+        raise ValueError(
+            f"second must have one entry per entry of score ({len(first)}), got {len(second)}"
+        )
+    order = np.lexsort((second, first))
+    a, b = first[order], second[order]
+    new = np.r_[False, (a[1:] != a[:-1]) | (b[1:] != b[:-1])]
+    ranks = np.empty(len(a))
+    ranks[order] = np.cumsum(new)
+    return ranks
+
+
+@dataclass(frozen=True)
+class Method:
+    """A selective classification method, and what it costs under differential privacy.
+
+    Attributes
+    ----------
+    name : str
+        As P1's text abbreviates it.
+    title : str
+        In full.
+    privacy : str
+        :data:`POST_PROCESSING` or :data:`COMPOSITION`.
+    releases : int
+        Models trained on the same data that share the budget, in P1's panel.
+    uses : str
+        What of the training the score is computed from.
+    """
+
+    name: str
+    title: str
+    privacy: str
+    releases: int
+    uses: str
+
+
+def _methods() -> Mapping[str, Method]:
+    final = "final model"
+    rows = (
+        Method("SR", "softmax response", POST_PROCESSING, 1, final),
+        Method("MCDO", "Monte-Carlo dropout", POST_PROCESSING, 1, "final model with dropout"),
+        Method("SAT", "self-adaptive training", POST_PROCESSING, 1, "final model, C + 1 outputs"),
+        Method("DG", "deep gamblers", POST_PROCESSING, 1, "final model, C + 1 outputs"),
+        Method("SCTD", "training dynamics", POST_PROCESSING, 1, "all checkpoints of one run"),
+        Method("DE", "deep ensemble", COMPOSITION, 5, "final models of 5 runs"),
+        Method("SN", "SelectiveNet", COMPOSITION, 5, "final models of 5 target coverages"),
+        Method("entropy", "negative entropy", POST_PROCESSING, 1, final),
+        Method("margin", "margin of the top two", POST_PROCESSING, 1, final),
+        Method("energy", "negative energy", POST_PROCESSING, 1, final),
+        Method("set size", "conformal-style set size", POST_PROCESSING, 1, final),
+    )
+    return MappingProxyType({m.name: m for m in rows})
+
+
+#: Every method by name: those of P1 first, others for comparison after them.
+METHODS = _methods()

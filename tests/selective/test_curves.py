@@ -1,0 +1,229 @@
+"""Curves and areas against brute force, second libraries and closed forms."""
+
+import itertools
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import entr
+from sklearn.metrics import roc_auc_score
+
+from lib import selective
+
+small = st.integers(1, 7).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.booleans(), min_size=n, max_size=n),
+        st.lists(st.integers(0, 3), min_size=n, max_size=n),
+    )
+)
+some = st.integers(1, 60).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.booleans(), min_size=n, max_size=n),
+        st.lists(st.integers(-4, 4).map(lambda i: i / 4), min_size=n, max_size=n),
+    )
+)
+
+
+def all_orders(correct, score):
+    """Exact expected accuracy at every rank, over every order that respects the score."""
+    n = len(correct)
+    total, count = [Fraction(0)] * n, 0
+    for order in itertools.permutations(range(n)):
+        ordered = [score[i] for i in order]
+        if ordered != sorted(ordered, reverse=True):
+            continue
+        count += 1
+        hits = 0
+        for rank, i in enumerate(order, 1):
+            hits += correct[i]
+            total[rank - 1] += Fraction(hits, rank)
+    return [t / count for t in total]
+
+
+@settings(max_examples=60, deadline=None)
+@given(small)
+def test_ties_are_averaged_over_all_orders(case):
+    correct, score = case
+    curve = selective.accuracy_coverage(correct, score)
+    expected = [float(x) for x in all_orders(correct, score)]
+    assert curve.accuracy == pytest.approx(expected, abs=1e-14)
+    n = len(correct)
+    assert curve.coverage.tolist() == [i / n for i in range(1, n + 1)]
+    assert curve.full_accuracy == sum(correct) / n
+    assert selective.selective_auc(correct, score) == pytest.approx(np.mean(expected))
+
+
+@settings(deadline=None)
+@given(some)
+def test_normalized_score_is_e_aurc_and_bounded(case):
+    correct, score = case
+    value = selective.normalized_score(correct, score)
+    assert value == pytest.approx(selective.e_aurc(correct, score), abs=1e-12)
+    n, right = len(correct), sum(correct)
+    _, worst = selective.normalized_score_extremes(right, n)
+    assert -1e-15 <= value <= worst + 1e-12
+    assert selective.normalized_score(correct, correct) == pytest.approx(0, abs=1e-15)
+    flipped = [not c for c in correct]
+    assert selective.normalized_score(correct, flipped) == pytest.approx(worst, abs=1e-12)
+    constant = selective.normalized_score(correct, [0.5] * n)
+    expected = selective.normalized_score_extremes(right, n)[0]
+    assert constant == pytest.approx(expected, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(some)
+def test_curve_lies_under_the_bound(case):
+    correct, score = case
+    curve = selective.accuracy_coverage(correct, score)
+    bound = selective.accuracy_bound(curve.full_accuracy, curve.coverage)
+    assert (curve.accuracy <= bound + 1e-12).all()
+
+
+@settings(deadline=None)
+@given(some)
+def test_augrc_by_auroc_of_scikit_learn(case):
+    correct, score = case
+    a = np.mean(correct)
+    auroc = roc_auc_score(correct, score) if 0 < a < 1 else 0.0
+    expected = (1 - auroc) * a * (1 - a) + (1 - a) ** 2 / 2
+    assert selective.augrc(correct, score) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(some, st.floats(0, 1))
+def test_coverage_at_accuracy_is_the_last_that_reaches(case, target):
+    correct, score = case
+    found = selective.coverage_at_accuracy(correct, score, target)
+    curve = selective.accuracy_coverage(correct, score)
+    reached = [
+        c for c, a in zip(curve.coverage, curve.accuracy, strict=True) if a >= target - 1e-12
+    ]
+    assert found == (max(reached) if reached else 0.0)
+
+
+def test_own_full_accuracy_is_always_reached():
+    rng = np.random.default_rng(0)
+    for n in range(1, 200):
+        correct, score = rng.random(n) < 0.6, rng.random(n)
+        assert selective.coverage_at_accuracy(correct, score, np.mean(correct)) == 1.0
+
+
+def test_any_increasing_function_of_the_score_gives_the_same():
+    rng = np.random.default_rng(1)
+    correct, score = rng.random(500) < 0.7, np.round(rng.normal(size=500), 1)
+    for area in (selective.normalized_score, selective.augrc, selective.selective_auc):
+        assert area(correct, score) == area(correct, np.exp(3 * score) - 7)
+        shuffle = rng.permutation(500)
+        assert area(correct, score) == pytest.approx(area(correct[shuffle], score[shuffle]))
+
+
+@pytest.mark.parametrize("a", [0.1, 0.5, 0.8, 0.99])
+def test_closed_forms_are_the_limits(a):
+    n = 200_000
+    right = round(a * n)
+    correct = np.arange(n) < right
+    order = np.arange(n)[::-1]
+    assert selective.normalized_score(correct, order) == 0.0
+    assert selective.selective_auc(correct, order) == pytest.approx(
+        selective.bound_area(a), abs=2 / n * math.log(n)
+    )
+    worst = selective.normalized_score(correct, -order)
+    assert worst == pytest.approx(selective.worst_order_score(a), abs=1e-4)
+    random, _ = selective.normalized_score_extremes(right, n)
+    assert random == pytest.approx(selective.random_order_score(a), abs=1e-4)
+    assert selective.random_order_score(a) == pytest.approx(-a * math.log(a))
+    assert selective.worst_order_score(a) == pytest.approx(entr(a) + entr(1 - a))
+
+
+@pytest.mark.parametrize("a", [0.0, 1.0])
+def test_nothing_to_rank(a):
+    correct = [bool(a)] * 5
+    assert selective.normalized_score(correct, [1, 2, 3, 4, 5]) == 0.0
+    assert selective.e_aurc(correct, [1, 2, 3, 4, 5]) == 0.0
+    assert selective.accuracy_coverage(correct, [1, 2, 3, 4, 5]).accuracy.tolist() == [a] * 5
+    assert selective.worst_order_score(a) == selective.random_order_score(a) == 0.0
+    assert selective.coverage_at_accuracy(correct, [1] * 5, 0.5) == a
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_one_point(right):
+    curve = selective.accuracy_coverage([right], [0.3])
+    assert (curve.coverage.tolist(), curve.accuracy.tolist()) == ([1.0], [float(right)])
+    assert selective.normalized_score([right], [0.3]) == 0.0
+    assert selective.augrc([right], [0.3]) == (0.0 if right else 0.5)
+
+
+def test_infinite_scores_have_a_rank():
+    curve = selective.accuracy_coverage([True, False, True], [-np.inf, 0.0, np.inf])
+    assert curve.accuracy == pytest.approx([1, 1 / 2, 2 / 3])
+    assert selective.accuracy_coverage([1, 0], [0.0, -0.0]).accuracy.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("correct", "score", "message"),
+    [
+        ([], [], "correct must be of shape"),
+        ([[True]], [1.0], "correct must be of shape"),
+        ([True, False], [1.0], r"score must have one entry per entry of correct \(2\), got 1"),
+        ([True, False], [1.0, math.nan], "score must not be NaN, got 1 NaN, the first in row 1"),
+        ([0, 2], [1.0, 2.0], r"correct must be booleans \(or 0 and 1\), got 2"),
+        ([0.5, 1], [1.0, 2.0], "got 0.5"),
+        ([math.nan, 1], [1.0, 2.0], "got nan"),
+        (["a", "b"], [1.0, 2.0], "correct must be booleans"),
+        ([True], ["a"], "score must be real numbers"),
+        ([True], [[1.0]], "score must be real numbers"),
+        ([True], [1j], "score must be real numbers"),
+    ],
+)
+@pytest.mark.parametrize(
+    "function",
+    [
+        selective.accuracy_coverage,
+        selective.normalized_score,
+        selective.selective_auc,
+        selective.aurc,
+        selective.e_aurc,
+        selective.augrc,
+        selective.influence,
+        lambda c, s: selective.coverage_at_accuracy(c, s, 0.5),
+        lambda c, s: selective.bootstrap(c, s, seed=0),
+    ],
+)
+def test_bad_input(function, correct, score, message):
+    with pytest.raises(ValueError, match=message):
+        function(correct, score)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: selective.accuracy_bound(1.2, 0.5), r"full_accuracy must be in \[0, 1\], got 1.2"),
+        (lambda: selective.accuracy_bound(0.5, 0.0), r"coverage must be in \(0, 1\], got 0.0"),
+        (lambda: selective.accuracy_bound(math.nan, 0.5), "full_accuracy must be in"),
+        (lambda: selective.accuracy_bound("a", 0.5), "full_accuracy must be numbers"),
+        (lambda: selective.coverage_at_accuracy([1], [1], 2), "target must be in"),
+        (lambda: selective.normalized_score_extremes(3, 2), "n_correct must be from 0 to n"),
+        (lambda: selective.normalized_score_extremes(0, 0), "n at least 1"),
+    ],
+)
+def test_bad_numbers(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_ten_million_points_in_less_than_three_seconds():
+    rng = np.random.default_rng(0)
+    score = rng.random(10**7)
+    correct = rng.random(10**7) < score
+    selective.normalized_score(correct[:9], score[:9])  # compile
+    for area in (selective.accuracy_coverage, selective.normalized_score):
+        started = time.perf_counter()
+        area(correct, score)
+        assert time.perf_counter() - started < 3
+    started = time.perf_counter()
+    assert selective.normalized_score(correct, np.round(score, 2)) > 0
+    assert time.perf_counter() - started < 3

@@ -1,0 +1,142 @@
+"""Acceptance scores against their formulas, written out point by point."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib import selective
+
+
+@pytest.fixture
+def logits():
+    return np.random.default_rng(0).normal(0, 2, (50, 6))
+
+
+@pytest.fixture
+def p(logits):
+    e = np.exp(logits)
+    return e / e.sum(1, keepdims=True)
+
+
+def test_scores_of_one_model(logits, p):
+    for i, row in enumerate(p):
+        top = sorted(row)
+        assert selective.softmax_response(p)[i] == top[-1]
+        assert selective.margin(p)[i] == pytest.approx(top[-1] - top[-2])
+        assert selective.entropy(p)[i] == pytest.approx(-stats.entropy(row))
+        assert selective.energy(logits)[i] == pytest.approx(math.log(np.exp(logits[i]).sum()))
+
+
+def test_all_scores_prefer_a_sure_point():
+    sure, unsure = [0.97, 0.01, 0.01, 0.01], [0.4, 0.3, 0.2, 0.1]
+    p = np.array([sure, unsure])
+    for score in (selective.softmax_response, selective.entropy, selective.margin):
+        assert score(p)[0] > score(p)[1]
+    assert selective.energy([[9.0, 0, 0], [1.0, 0, 0]])[0] > 2
+    assert selective.conformal_set_size(p)[0] > selective.conformal_set_size(p)[1]
+    assert np.diff(selective.mc_dropout([p, p]))[0] < 0
+    assert np.diff(selective.self_adaptive_training([[0.9, 0, 0.1], [0.4, 0, 0.6]]))[0] < 0
+    assert np.diff(selective.deep_gamblers([[0.9, 0, 0.1], [0.4, 0, 0.6]]))[0] < 0
+    assert selective.selective_net([2.0, -1.0]).tolist() == [2.0, -1.0]
+
+
+def test_set_size_counts_classes():
+    p = [[0.5, 0.3, 0.2], [0.95, 0.03, 0.02], [1.0, 0.0, 0.0], [0.2, 0.5, 0.3]]
+    found = selective.conformal_set_size(p, 0.9)
+    assert found == pytest.approx([-2.5, -0.9 / 0.95, -0.9, -2.5])
+    assert selective.conformal_set_size([[0.25] * 4], 0.75) == pytest.approx([-3])
+
+
+def test_ensembles_average_probabilities_first(p):
+    members = np.stack([p, p[:, ::-1], np.roll(p, 1, axis=1)])
+    expected = [max(np.mean([m[i, c] for m in members]) for c in range(6)) for i in range(50)]
+    assert selective.deep_ensemble(members) == pytest.approx(expected)
+    assert selective.mc_dropout(members) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("form", ["equation", "algorithm"])
+@pytest.mark.parametrize("k", [0.5, 1, 3, 10])
+def test_sctd_point_by_point(form, k):
+    labels = np.random.default_rng(1).integers(0, 3, (20, 40))
+    expected = []
+    for column in labels.T:
+        total = 0.0
+        for t, label in enumerate(column, 1):
+            if label != column[-1]:
+                share = (t / 20) ** k
+                total += share if form == "equation" else 1 / (1 - share)
+        expected.append(-total)
+    assert selective.sctd(labels, k, form) == pytest.approx(expected)
+
+
+def test_sctd_equal_histories_tie_exactly():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 2, (37, 20))
+    many = np.tile(labels, (1, 501))[:, rng.permutation(20 * 501)]
+    assert len(np.unique(selective.sctd(many))) == len(np.unique(selective.sctd(labels)))
+
+
+def test_sctd_edges():
+    assert selective.sctd([[3, 1]]).tolist() == [0.0, 0.0]
+    assert selective.sctd([[1], [1], [1]]).tolist() == [0.0]
+    assert selective.sctd([[0], [1]], k=0).tolist() == [-1.0]
+    assert not np.signbit(selective.sctd([[1], [1]])).any()
+
+
+def test_the_two_forms_can_rank_differently():
+    # Two disagreements at the start, or one in the middle.
+    early, middle = [1, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0, 0]
+    labels = np.array([early, middle]).T
+    a, b = selective.sctd(labels, 3, "equation")
+    assert a > b
+    a, b = selective.sctd(labels, 3, "algorithm")
+    assert a < b
+
+
+def test_ties_broken_by_keeps_the_first_order():
+    rng = np.random.default_rng(3)
+    first, second = rng.integers(0, 4, 300), rng.random(300)
+    found = selective.ties_broken_by(first, second)
+    for i in range(0, 300, 7):
+        for j in range(300):
+            expected = (first[i], second[i]) > (first[j], second[j])
+            assert (found[i] > found[j]) == expected
+    assert len(np.unique(found)) == 300
+    assert selective.ties_broken_by([1, 1, 0], [2, 2, 9]).tolist() == [1, 1, 0]
+
+
+def test_every_method_names_its_privacy():
+    methods = selective.METHODS
+    assert {m for m in methods if methods[m].privacy == "composition"} == {"DE", "SN"}
+    for method in methods.values():
+        assert (method.releases > 1) == (method.privacy == "composition")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: selective.softmax_response([[0.5, 0.6]]), "must be probabilities that sum to 1"),
+        (lambda: selective.softmax_response([[1.5, -0.5]]), "must be probabilities"),
+        (lambda: selective.softmax_response([0.5, 0.5]), r"of shape \(n, classes\)"),
+        (lambda: selective.softmax_response([[math.nan, 1]]), r"must be finite, got nan at \(0, 0"),
+        (lambda: selective.softmax_response(np.zeros((0, 3))), "all at least 1"),
+        (lambda: selective.margin([[1.0], [1.0]]), "at least two classes"),
+        (lambda: selective.energy([[math.inf, 0]]), "logits must be finite"),
+        (lambda: selective.conformal_set_size([[0.5, 0.5]], 1.0), "mass must lie strictly"),
+        (lambda: selective.mc_dropout([[0.5, 0.5]]), r"shape \(passes, n, classes\)"),
+        (lambda: selective.deep_ensemble([[0.5, 0.5]]), r"shape \(members, n, classes\)"),
+        (lambda: selective.sctd([[0.5]]), "labels must be integers"),
+        (lambda: selective.sctd([0, 1]), r"of shape \(checkpoints, n\)"),
+        (lambda: selective.sctd([[1], [1]], k=-1), "k must be a finite number"),
+        (lambda: selective.sctd([[1], [1]], k=math.nan), "k must be a finite number"),
+        (lambda: selective.sctd([[1], [1]], form="x"), "form must be 'equation' or 'algorithm'"),
+        (lambda: selective.sctd([[1], [1]], 0, "algorithm"), "k must be above 0"),
+        (lambda: selective.selective_net([math.nan]), "selection must not be NaN"),
+        (lambda: selective.ties_broken_by([1], [1, 2]), "second must have one entry"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

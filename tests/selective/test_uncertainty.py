@@ -1,0 +1,164 @@
+"""Standard errors and intervals: against brute force, jackknife, and counted coverage."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib import selective
+from lib.selective.uncertainty import METRICS
+
+
+def draw(rng, n, decimals=None):
+    z = rng.random(n)
+    correct = rng.random(n) < 0.3 + 0.7 * z
+    score = z + 0.3 * rng.normal(size=n)
+    return correct, score if decimals is None else np.round(score, decimals)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_influence_is_what_removing_a_point_changes(metric, decimals):
+    correct, score = draw(np.random.default_rng(3), 600, decimals)
+    n = len(correct)
+    influence = selective.influence(correct, score, metric)
+    area = METRICS[metric]
+    keep = ~np.eye(n, dtype=bool)
+    jackknife = np.array([area(correct[k], score[k]) for k in keep])
+    pseudo = (n - 1) * (jackknife.mean() - jackknife)
+    assert influence.mean() == pytest.approx(0, abs=0.02)
+    assert np.corrcoef(influence, pseudo)[0, 1] > 0.999
+    assert np.sqrt(np.mean(influence**2)) == pytest.approx(pseudo.std(), rel=0.03)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_bootstrap_is_resampling_rows(metric, decimals):
+    rng = np.random.default_rng(4)
+    correct, score = draw(rng, 80, decimals)
+    other_correct, other_score = draw(rng, 80, decimals)
+    found = selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=9)
+    paired = selective.bootstrap(
+        correct, score, other_correct, other_score, metric=metric, repetitions=100, seed=9
+    )
+    rng = np.random.default_rng(9)
+    one, two = [], []
+    for _ in range(100):
+        rows = rng.integers(0, 80, 80)
+        one.append(METRICS[metric](correct[rows], score[rows]))
+        two.append(one[-1] - METRICS[metric](other_correct[rows], other_score[rows]))
+    assert (found.low, found.high) == pytest.approx(np.quantile(one, [0.025, 0.975]), abs=1e-12)
+    assert found.standard_error == pytest.approx(np.std(one, ddof=1), abs=1e-12)
+    assert (paired.low, paired.high) == pytest.approx(np.quantile(two, [0.025, 0.975]), abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_normal_intervals_cover(metric, decimals):
+    """Coverage counted over repetitions, within what a binomial of 0.95 would do, and 1% bias."""
+    rng = np.random.default_rng(5)
+    truth = METRICS[metric](*draw(rng, 2_000_000, decimals))
+    repetitions = 1000
+    hits = 0
+    for _ in range(repetitions):
+        found = selective.estimate(*draw(rng, 800, decimals), metric)
+        hits += found.low <= truth <= found.high
+    low = stats.binom.ppf(0.0005, repetitions, 0.94)
+    high = stats.binom.ppf(0.9995, repetitions, 0.96)
+    assert low <= hits <= high, hits
+
+
+def test_bootstrap_intervals_cover():
+    rng = np.random.default_rng(6)
+    truth = selective.normalized_score(*draw(rng, 2_000_000))
+    hits = 0
+    for _ in range(300):
+        found = selective.bootstrap(*draw(rng, 500), repetitions=300, seed=rng)
+        hits += found.low <= truth <= found.high
+    assert stats.binom.ppf(0.0005, 300, 0.93) <= hits <= stats.binom.ppf(0.9995, 300, 0.97), hits
+
+
+def test_paired_differences_have_the_right_level():
+    """Two equally good scores on the same points: rejected in 5% of the repetitions."""
+    rng = np.random.default_rng(7)
+    rejected = 0
+    for _ in range(1000):
+        z = rng.random(600)
+        correct = rng.random(600) < 0.3 + 0.7 * z
+        a, b = (z + 0.3 * rng.normal(size=600) for _ in range(2))
+        found = selective.compare(correct, a, correct, b)
+        rejected += not found.low <= 0 <= found.high
+    assert stats.binom.ppf(0.0005, 1000, 0.045) <= rejected <= stats.binom.ppf(0.9995, 1000, 0.06)
+
+
+def test_points_needed_give_the_promised_power():
+    """A pilot of many points, then trials of the size it asks for."""
+    rng = np.random.default_rng(8)
+
+    def trial(n):
+        z = rng.random(n)
+        correct = rng.random(n) < 0.3 + 0.7 * z
+        return correct, z + 0.1 * rng.normal(size=n), correct, z + 0.4 * rng.normal(size=n)
+
+    n = math.ceil(selective.points_needed(*trial(400_000)))
+    assert 20 < n < 5000
+    found = 0
+    for _ in range(600):
+        difference = selective.compare(*trial(n))
+        found += not difference.low <= 0 <= difference.high
+    assert stats.binom.ppf(0.0005, 600, 0.76) <= found <= stats.binom.ppf(0.9995, 600, 0.84), found
+
+
+def test_points_needed_scales_with_the_squared_difference():
+    rng = np.random.default_rng(9)
+    pair = (*draw(rng, 500), *draw(rng, 500))
+    one = selective.points_needed(*pair, difference=0.02)
+    assert selective.points_needed(*pair, difference=0.01) == pytest.approx(4 * one)
+    assert selective.points_needed(*pair, difference=0) == math.inf
+    same = (*pair[:2], *pair[:2])
+    assert selective.points_needed(*same) == math.inf
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_nothing_varies_where_all_are_right(metric):
+    correct, score = np.ones(20, bool), np.arange(20.0)
+    found = selective.estimate(correct, score, metric)
+    assert found.standard_error == 0
+    assert found.low == found.value == found.high
+    sampled = selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=0)
+    assert sampled.low == pytest.approx(found.value)
+    assert sampled.standard_error < 1e-12
+    one = selective.estimate([True], [0.0], metric)
+    assert one.value == METRICS[metric]([True], [0.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metric": "auc"}, "metric must be one of normalized_score, .*, got 'auc'"),
+        ({"repetitions": 10}, "repetitions must be an integer of at least 100, got 10"),
+        ({"level": 1.0}, "level must lie strictly between 0 and 1, got 1.0"),
+        ({"other_correct": [True]}, "given both or not at all"),
+        ({"other_correct": [True], "other_score": [1]}, r"the same points as correct \(3\), got 1"),
+    ],
+)
+def test_bad_bootstrap(change, message):
+    with pytest.raises(ValueError, match=message):
+        selective.bootstrap([True, False, True], [1, 2, 3], **{"seed": 0, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"alpha": 0}, "alpha must lie strictly"),
+        ({"power": 0.01}, "power must lie between alpha"),
+        ({"difference": math.nan}, "difference must be finite"),
+        ({"metric": "x"}, "metric must be one of"),
+    ],
+)
+def test_bad_points_needed(change, message):
+    with pytest.raises(ValueError, match=message):
+        selective.points_needed([1, 0], [1, 2], [1, 0], [2, 1], **change)
+    with pytest.raises(ValueError, match="the same points"):
+        selective.compare([1, 0], [1, 2], [1], [2])
