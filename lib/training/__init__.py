@@ -19,7 +19,13 @@ from lib.training.jobs import DataSpec, LoadedData, ManyTrainings, Training
 from lib.training.linear import LinearClassifier, train_linear
 from lib.training.many import engine_for, train_many
 from lib.training.models import ModelSpec, build_model, check_private, parameter_count
-from lib.training.objectives import CrossEntropy, SelectiveNet, SelfAdaptiveTraining
+from lib.training.objectives import (
+    CrossEntropy,
+    DeepGamblers,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+)
+from lib.training.predict import dropout_probabilities, outputs_of
 from lib.training.single import TrainingDiverged, TrainingResult, module_of, train
 from lib.training.tuning import LearningRateChoice, choose_learning_rate
 
@@ -28,6 +34,7 @@ __all__ = [
     "Augmentation",
     "CrossEntropy",
     "DataSpec",
+    "DeepGamblers",
     "LearningRateChoice",
     "LinearClassifier",
     "LoadedData",
@@ -47,10 +54,12 @@ __all__ = [
     "build_model",
     "check_private",
     "choose_learning_rate",
+    "dropout_probabilities",
     "effective_noise_multiplier",
     "engine_for",
     "find_noise_multiplier",
     "module_of",
+    "outputs_of",
     "p1_panel",
     "parameter_count",
     "plan",

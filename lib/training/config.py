@@ -52,7 +52,7 @@ class TrainingConfig:
     ----------
     model : ModelSpec
         The architecture.
-    objective : CrossEntropy, SelfAdaptiveTraining or SelectiveNet
+    objective : CrossEntropy, SelfAdaptiveTraining, DeepGamblers or SelectiveNet
         The loss.
     epsilon : float
         Privacy budget at `delta` of all `releases` together; infinity is plain SGD on Poisson

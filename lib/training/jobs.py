@@ -2,13 +2,21 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lib.data.digits import load_digits
-from lib.data.features import cached_features, group_normalise, scattering
+from lib.data.features import (
+    PatchFilters,
+    cached_features,
+    fit_patches,
+    group_normalise,
+    patch_features,
+    scattering,
+)
 from lib.data.images import IMAGE_SETS, load_images
 from lib.data.splits import split_rows, subsample_class
 from lib.runs import fingerprint
@@ -17,11 +25,13 @@ from lib.runs.jobs import Outcome
 from lib.training.checks import require_choice, require_finite, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
+from lib.training.predict import dropout_probabilities, outputs_of
 from lib.training.single import TrainingResult, train
 
 __all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
 
-FEATURES = ("pixels", "images", "scattering")
+FEATURES = ("pixels", "images", "scattering", "patches")
+POINTS = ("test", "validation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +68,13 @@ class DataSpec:
     ----------
     name : str
         A name of :data:`lib.data.images.IMAGE_SETS`.
-    features : {"pixels", "images", "scattering"}
-        Flat pixels, images of shape (channels, height, width), or the scattering transform
-        (normalised per example; nothing is fitted to data).
-    train, test, validation : int
-        Number of training, evaluation and validation points, disjoint.  Digits have no official
+    features : {"pixels", "images", "scattering", "patches"}
+        Flat pixels; images of shape (channels, height, width); the scattering transform
+        (normalised per example; nothing is fitted to data); or responses to 256 whitened patches
+        of the public images, averaged over 2 x 2 cells and standardised per example.
+    train, test, validation, public : int
+        Number of training, evaluation, validation and public points, disjoint.  Public ones are
+        for patches alone: the guarantee does not cover them.  Digits have no official
         split: all are drawn from one pot.  Of other sets, training and validation points are drawn
         from their training split.
     seed : int
@@ -76,6 +88,7 @@ class DataSpec:
     train: int = 1200
     test: int = 597
     validation: int = 0
+    public: int = 0
     seed: int = 0
     keep_class: float = 1.0
 
@@ -85,6 +98,12 @@ class DataSpec:
         require_int("train", self.train, at_least=1)
         require_int("test", self.test, at_least=1)
         require_int("validation", self.validation, at_least=0)
+        require_int("public", self.public, at_least=0)
+        if (self.features == "patches") != (self.public > 0):
+            raise ValueError(
+                f"public must be above 0 for patches and 0 for other features, got {self.public}"
+                f" for {self.features!r}"
+            )
         require_int("seed", self.seed, at_least=0)
         require_finite("keep_class", self.keep_class, at_least=0, at_most=1)
 
@@ -93,6 +112,8 @@ class DataSpec:
         drawn = {"train": self.train}
         if self.validation:
             drawn["validation"] = self.validation
+        if self.public:
+            drawn["public"] = self.public
         if self.name == "digits":
             digits = load_digits()
             images = digits.images[:, None].astype(np.float32)
@@ -102,17 +123,22 @@ class DataSpec:
         else:
             parts = self._drawn("train", drawn) | self._drawn("test", {"test": self.test})
             classes = len(load_images(self.name, "test").names)
+        transform = self._transform
+        if self.features == "patches":
+            public = parts.pop("public")[0]
+            filters = fit_patches(public, np.arange(len(public)), seed=self.seed)
+            transform = partial(self._patches, filters=filters)
         x, y = parts["train"]
         kept = None
         if self.keep_class < 1:
             kept = subsample_class(y, 0, self.keep_class, self.seed)
-        training = TrainingData(self._transform(x), y, classes, kept)
+        training = TrainingData(transform(x), y, classes, kept)
         test, labels = parts["test"]
         validation, validation_labels = parts.get("validation", (x[:0], y[:0]))
         if len(validation):
-            validation = self._transform(validation)
+            validation = transform(validation)
         return LoadedData(
-            training, self._transform(test), labels, validation, validation_labels, self.name
+            training, transform(test), labels, validation, validation_labels, self.name
         )
 
     def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -132,6 +158,19 @@ class DataSpec:
         found = cached_features(
             "scattering", content, {}, lambda: group_normalise(scattering(images), groups=27)
         )
+        return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
+
+    def _patches(self, images: np.ndarray, filters: PatchFilters) -> np.ndarray:
+        settings = {
+            "filters": fingerprint_of(filters.weights),
+            "bias": fingerprint_of(filters.bias),
+        }
+
+        def compute() -> np.ndarray:
+            maps = patch_features(images, filters)
+            return group_normalise(maps, groups=1)
+
+        found = cached_features("patches", fingerprint_of(images), settings, compute)
         return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
 
 
@@ -175,7 +214,7 @@ class Training:
         arrays = {"logits": result.logits, "checkpoints": result.checkpoints, "labels": data.labels}
         if self.keep_parameters:
             arrays["parameters"] = result.parameters
-        return Outcome(arrays, _metrics(result, data), _privacy(result))
+        return Outcome(arrays, _metrics(result, data, data.labels), _privacy(result))
 
 
 @dataclass(frozen=True)
@@ -190,16 +229,32 @@ class ManyTrainings:
         Their data.
     chunk : int
         Models trained between two saves of the state.
+    points : {"test", "validation"}
+        What the models are evaluated on.
+    dropout_passes : int
+        Random sub-networks of Monte-Carlo dropout, 0 for none.
+
+    Notes
+    -----
+    The arrays of the outcome: ``logits`` (models, n, classes), ``checkpoints`` (models, t, ...),
+    ``labels`` (n,); ``outputs`` (models, n, outputs) where the models have a head of their own;
+    ``dropout`` (models, n, classes), the mean probabilities of the sub-networks.
     """
 
     configs: tuple[TrainingConfig, ...]
     data: DataSpec
     chunk: int = 64
+    points: str = "test"
+    dropout_passes: int = 0
 
     code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
 
     def __post_init__(self):
         require_int("chunk", self.chunk, at_least=1)
+        require_choice("points", self.points, POINTS)
+        require_int("dropout_passes", self.dropout_passes, at_least=0)
+        if self.points == "validation" and not self.data.validation:
+            raise ValueError("points must be 'test' where data have no validation points")
 
     def data_fingerprint(self) -> str:
         """Fingerprint of what the trainings read."""
@@ -208,33 +263,38 @@ class ManyTrainings:
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train all models, going on after the last finished chunk if there is one."""
         data = self.data.load()
-        logits: list[np.ndarray] = []
-        checkpoints: list[np.ndarray] = []
+        points, labels = data.evaluation, data.labels
+        if self.points == "validation":
+            points, labels = data.validation, data.validation_labels
+        kept: dict[str, list[np.ndarray]] = {}
         metrics: list[dict[str, Any]] = []
         privacy: list[dict[str, Any]] = []
         found = checkpoint.load()
         if found is not None:
             arrays, state = found
-            logits, checkpoints = list(arrays["logits"]), list(arrays["checkpoints"])
+            kept = {name: list(array) for name, array in arrays.items()}
             metrics, privacy = state["metrics"], state["privacy"]
-        while len(logits) < len(self.configs):
-            part = self.configs[len(logits) : len(logits) + self.chunk]
-            for result in train_many(part, data.training, data.evaluation):
-                logits.append(result.logits)
-                checkpoints.append(result.checkpoints)
-                metrics.append(_metrics(result, data))
+        while len(metrics) < len(self.configs):
+            part = self.configs[len(metrics) : len(metrics) + self.chunk]
+            for result in train_many(part, data.training, points):
+                for name, array in self._arrays(result, points).items():
+                    kept.setdefault(name, []).append(array)
+                metrics.append(_metrics(result, data, labels))
                 privacy.append(_privacy(result))
-            if len(logits) < len(self.configs):
-                checkpoint.save(
-                    {"logits": np.stack(logits), "checkpoints": np.stack(checkpoints)},
-                    {"metrics": metrics, "privacy": privacy},
-                )
-        arrays = {
-            "logits": np.stack(logits),
-            "checkpoints": np.stack(checkpoints),
-            "labels": data.labels,
-        }
+            if len(metrics) < len(self.configs):
+                arrays = {name: np.stack(each) for name, each in kept.items()}
+                checkpoint.save(arrays, {"metrics": metrics, "privacy": privacy})
+        arrays = {name: np.stack(each) for name, each in kept.items()} | {"labels": labels}
         return Outcome(arrays, {"models": metrics}, {"models": privacy})
+
+    def _arrays(self, result: TrainingResult, points: np.ndarray) -> dict[str, np.ndarray]:
+        arrays = {"logits": result.logits, "checkpoints": result.checkpoints}
+        if result.config.model.head != "plain":
+            arrays["outputs"] = outputs_of(result, points)
+        if self.dropout_passes:
+            seed = result.config.seed
+            arrays["dropout"] = dropout_probabilities(result, points, self.dropout_passes, seed)
+        return arrays
 
 
 def fingerprint_of(array: np.ndarray) -> str:
@@ -255,9 +315,9 @@ def _data_fingerprint(spec: DataSpec) -> str:
     return fingerprint([load_images(spec.name, split).fingerprint for split in ("train", "test")])
 
 
-def _metrics(result: TrainingResult, data: LoadedData) -> dict[str, Any]:
+def _metrics(result: TrainingResult, data: LoadedData, labels: np.ndarray) -> dict[str, Any]:
     return {
-        "accuracy": result.accuracy(data.labels),
+        "accuracy": result.accuracy(labels),
         "training_examples": len(data.training),
         "training_seconds": result.seconds,
         "engine": result.engine,

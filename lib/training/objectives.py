@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from lib.training.checks import require_finite, require_int
 
-__all__ = ["CrossEntropy", "Objective", "SelectiveNet", "SelfAdaptiveTraining"]
+__all__ = ["CrossEntropy", "DeepGamblers", "Objective", "SelectiveNet", "SelfAdaptiveTraining"]
 
 
 def _cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -139,6 +139,45 @@ class SelfAdaptiveTraining:
     def _moved(self, state: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
         prediction = torch.softmax(self.logits(outputs).detach(), dim=1)
         return self.momentum * state + (1 - self.momentum) * prediction
+
+
+@dataclass(frozen=True)
+class DeepGamblers:
+    """Deep gamblers (Liu et al. 2019): bet on classes, or keep the money.
+
+    The network has one more output, for abstention.  With p_i the softmax over all C + 1 outputs,
+    the loss is -log(p_i[y_i] + p_i[C + 1] / reward).  Each loss depends on its own example alone.
+
+    Attributes
+    ----------
+    reward : float
+        What a bet on the right class pays, in (1, C]; the paper tries 2 to 10 for ten classes.
+    entropy : float
+        As in :class:`CrossEntropy`, on the C classes.
+    """
+
+    reward: float = 4.0
+    entropy: float = 0.0
+    model_head: ClassVar[str] = "abstain"
+
+    def __post_init__(self):
+        require_finite("reward", self.reward, above=1)
+        require_finite("entropy", self.entropy, at_least=0)
+
+    def per_example(
+        self, outputs: torch.Tensor, targets: torch.Tensor, state: None = None
+    ) -> torch.Tensor:
+        """Losses, shape (b,)."""
+        if targets.is_floating_point():
+            raise ValueError("targets must be classes for DeepGamblers, got distributions")
+        log_p = torch.log_softmax(outputs, dim=1)
+        right = log_p.gather(1, targets[:, None])[:, 0]
+        losses = -torch.logaddexp(right, log_p[:, -1] - math.log(self.reward))
+        return losses + self.entropy * _entropy(self.logits(outputs)) if self.entropy else losses
+
+    def logits(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Logits of the underlying classifier, without abstention."""
+        return outputs[..., :-1]
 
 
 @dataclass(frozen=True)
@@ -269,4 +308,4 @@ class SelectiveNet:
         )
 
 
-Objective = CrossEntropy | SelfAdaptiveTraining | SelectiveNet
+Objective = CrossEntropy | SelfAdaptiveTraining | DeepGamblers | SelectiveNet

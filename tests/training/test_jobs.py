@@ -21,6 +21,7 @@ from lib.training import (
     Training,
     TrainingConfig,
     choose_learning_rate,
+    dropout_probabilities,
     train,
 )
 
@@ -56,9 +57,27 @@ def test_scattering_features(tmp_path, monkeypatch):
     assert np.array_equal(again.evaluation, loaded.evaluation)
 
 
+def test_patch_features_see_no_private_image_and_no_statistic_of_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
+    spec = DataSpec(features="patches", train=30, test=10, validation=5, public=100)
+    loaded = spec.load()
+    x = loaded.training.inputs
+    assert x.shape == (30, 2048)
+    assert np.allclose(x.mean(1), 0, atol=1e-5)
+    assert np.allclose(x.std(1), 1, atol=1e-2)
+    rows = np.concatenate([loaded.training.targets, loaded.labels, loaded.validation_labels])
+    assert len(rows) == 45
+    fewer = replace(spec, train=20).load()  # the same draw of public images is not promised
+    assert fewer.training.inputs.shape == (20, 2048)
+    again = spec.load()
+    assert np.array_equal(again.evaluation, loaded.evaluation)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"features": "patches"}, "public must be above 0 for patches"),
+        ({"public": 5}, "public must be above 0 for patches and 0 for other features, got 5"),
         ({"name": "mnist"}, "name must be one of .*got 'mnist'"),
         ({"features": "sift"}, "features must be one of"),
         ({"train": 0}, "train must be a number at least 1, got 0"),
@@ -205,6 +224,45 @@ def test_many_trainings_resume_after_a_chunk(tmp_path):
     assert resumed.privacy == whole.privacy
     stored = RunStore(tmp_path).run(job)
     assert len(stored.metrics["models"]) == 5
+
+
+def test_many_trainings_keep_what_scores_need(tmp_path):
+    data = replace(DATA, validation=50)
+    abstaining = replace(MLP, head="abstain")
+    base = replace(CONFIG, model=abstaining, objective=SelfAdaptiveTraining(10), steps=20)
+    configs = (base, replace(base, seed=1))
+    run = ManyTrainings(configs, data, chunk=1).execute(Checkpoint(tmp_path / "a"))
+    outputs = run.arrays["outputs"]
+    assert outputs.shape == (2, 100, 11)
+    np.testing.assert_allclose(outputs[:, :, :10], run.arrays["logits"], atol=1e-6)
+    on_validation = ManyTrainings(configs, data, points="validation").execute(Checkpoint())
+    loaded = data.load()
+    assert np.array_equal(on_validation.arrays["labels"], loaded.validation_labels)
+    expected = np.mean(on_validation.arrays["logits"].argmax(2) == loaded.validation_labels, axis=1)
+    found = [model["accuracy"] for model in on_validation.metrics["models"]]
+    assert found == pytest.approx(expected.tolist())
+    with pytest.raises(ValueError, match="points must be 'test' where data have no validation"):
+        ManyTrainings(configs, DATA, points="validation")
+    with pytest.raises(ValueError, match="points must be one of"):
+        ManyTrainings(configs, DATA, points="train")
+
+
+def test_dropout_predictions_are_means_over_sub_networks():
+    data = DATA.load()
+    config = replace(CONFIG, model=replace(MLP, dropout=0.5), epsilon=math.inf, steps=30)
+    result = train(config, data.training, data.evaluation)
+    few = [dropout_probabilities(result, data.evaluation, 1, seed) for seed in range(300)]
+    many = dropout_probabilities(result, data.evaluation, 300, 1000)
+    assert many.shape == (100, 10)
+    np.testing.assert_allclose(many.sum(1), 1, atol=1e-5)
+    assert np.array_equal(many, dropout_probabilities(result, data.evaluation, 300, 1000))
+    error = np.std(few, axis=0) * math.sqrt(2 / 300)
+    z = (np.mean(few, axis=0) - many) / np.maximum(error, 1e-6)
+    assert np.abs(z).max() < 5
+    assert np.std(few, axis=0).max() > 0.05
+    plain = train(replace(CONFIG, steps=2), data.training, data.evaluation)
+    with pytest.raises(ValueError, match="result must be of a model with dropout"):
+        dropout_probabilities(plain, data.evaluation, 2, 0)
 
 
 def test_learning_rates_are_chosen_on_the_validation_split():

@@ -5,7 +5,12 @@ import math
 import pytest
 import torch
 
-from lib.training.objectives import CrossEntropy, SelectiveNet, SelfAdaptiveTraining
+from lib.training.objectives import (
+    CrossEntropy,
+    DeepGamblers,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+)
 
 
 def draw(b, k, classes, seed=0):
@@ -51,6 +56,21 @@ def test_self_adaptive_training_by_hand():
     objective.update(memory, torch.tensor([0]), outputs, step=0)
     assert memory[0, 1].item() == pytest.approx(t)
     assert memory.sum().item() == pytest.approx(1.0)
+
+
+def test_deep_gamblers_by_hand():
+    p = [0.5, 0.2, 0.3]
+    outputs = torch.log(torch.tensor([p], dtype=torch.float64)) + 3.0
+    objective = DeepGamblers(reward=1.5, entropy=0.1)
+    loss = objective.per_example(outputs, torch.tensor([1])).item()
+    a, b = 0.5 / 0.7, 0.2 / 0.7
+    entropy = -(a * math.log(a) + b * math.log(b))
+    assert loss == pytest.approx(-math.log(0.2 + 0.3 / 1.5) + 0.1 * entropy)
+    assert objective.logits(outputs).shape == (1, 2)
+    with pytest.raises(ValueError, match="targets must be classes for DeepGamblers"):
+        objective.per_example(outputs, torch.tensor([[0.5, 0.5]]))
+    with pytest.raises(ValueError, match=r"reward must be a number above 1, got 1\.0"):
+        DeepGamblers(reward=1.0)
 
 
 def test_burn_in_is_cross_entropy_without_abstention():
@@ -125,6 +145,7 @@ def test_noise_of_the_statistics():
 CASES = [
     (CrossEntropy(0.01), 3, None),
     (SelfAdaptiveTraining(entropy=0.01), 4, "memory"),
+    (DeepGamblers(entropy=0.01), 4, None),
     (SelectiveNet(0.5, entropy=0.01), 7, "constants"),
 ]
 

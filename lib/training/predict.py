@@ -1,0 +1,72 @@
+"""What a trained model says beyond its class logits."""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from lib.training.checks import require_int
+from lib.training.single import TrainingResult, module_of
+
+__all__ = ["dropout_probabilities", "outputs_of"]
+
+_BATCH = 1024
+
+
+def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """All outputs of the final model: class logits and those of its head.
+
+    Parameters
+    ----------
+    result : TrainingResult
+        A finished training.
+    points : array_like of float, shape (n, ...)
+        Where to evaluate.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, outputs)
+        In the order of :class:`lib.training.ModelSpec`'s `head`.
+    """
+    network = module_of(result)
+    with torch.no_grad():
+        return torch.cat([network(part) for part in _parts(points)]).numpy()
+
+
+def dropout_probabilities(
+    result: TrainingResult, points: npt.ArrayLike, passes: int, seed: int
+) -> npt.NDArray[np.float32]:
+    """Mean class probabilities over random sub-networks (Monte-Carlo dropout; P1, Eq. 15).
+
+    Parameters
+    ----------
+    result : TrainingResult
+        A finished training of a model with dropout.
+    points : array_like of float, shape (n, ...)
+        Where to evaluate.
+    passes : int
+        Sub-networks, each drawn for every point by itself.
+    seed : int
+        Of the draws; the global generator is put back as it was.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, classes)
+    """
+    if not result.config.model.dropout:
+        raise ValueError("result must be of a model with dropout, got dropout = 0.0")
+    require_int("passes", passes, at_least=1)
+    require_int("seed", seed, at_least=0)
+    network = module_of(result).train()
+    found = []
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for part in _parts(points):
+            total = torch.zeros(len(part), result.config.model.classes, dtype=torch.float64)
+            for _ in range(passes):
+                total += torch.softmax(result.config.objective.logits(network(part)), dim=1)
+            found.append(total / passes)
+    return torch.cat(found).float().numpy()
+
+
+def _parts(points: npt.ArrayLike) -> tuple[torch.Tensor, ...]:
+    return torch.from_numpy(np.array(points, dtype=np.float32)).split(_BATCH)
