@@ -338,13 +338,14 @@ def patch_features(
         raise ValueError(f"threshold must be at least 0 and finite, got {threshold!r}")
     _check_int("grid", grid, 1)
     weights, bias = torch.from_numpy(filters.weights), torch.from_numpy(filters.bias)
-    found = []
-    for part in torch.from_numpy(images).split(_BATCH):
+    # One array from the start: small results between large temporaries would fragment the memory.
+    out = torch.empty(len(images), 2 * len(bias), grid, grid)
+    for start in range(0, len(images), _BATCH):
+        part = torch.from_numpy(images[start : start + _BATCH])
         response = functional.conv2d(part, weights, bias)
         both = torch.cat([response - threshold, -response - threshold], dim=1).relu()
-        found.append(functional.adaptive_avg_pool2d(both, grid))
-    empty = torch.zeros(0, 2 * len(bias), grid, grid)
-    return (torch.cat(found) if found else empty).numpy()
+        out[start : start + _BATCH] = functional.adaptive_avg_pool2d(both, grid)
+    return out.numpy()
 
 
 def _contents(images: npt.ArrayLike) -> list[bytes]:

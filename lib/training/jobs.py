@@ -319,9 +319,16 @@ def _metrics(result: TrainingResult, data: LoadedData, labels: np.ndarray) -> di
     return {
         "accuracy": result.accuracy(labels),
         "training_examples": len(data.training),
+        "rare_examples": _of_class_0(data.training),
         "training_seconds": result.seconds,
         "engine": result.engine,
     }
+
+
+def _of_class_0(data: TrainingData) -> int:
+    """Training rows of class 0, the one that ``keep_class`` thins."""
+    targets = data.targets[data.rows]
+    return int(np.count_nonzero((targets.argmax(1) if data.soft else targets) == 0))
 
 
 def _privacy(result: TrainingResult) -> dict[str, Any]:

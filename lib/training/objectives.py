@@ -145,8 +145,9 @@ class SelfAdaptiveTraining:
 class DeepGamblers:
     """Deep gamblers (Liu et al. 2019): bet on classes, or keep the money.
 
-    The network has one more output, for abstention.  With p_i the softmax over all C + 1 outputs,
-    the loss is -log(p_i[y_i] + p_i[C + 1] / reward).  Each loss depends on its own example alone.
+    The network has one more output, for abstention.  After a burn-in of plain cross-entropy on the
+    C classes, and with p_i the softmax over all C + 1 outputs, the loss is
+    -log(p_i[y_i] + p_i[C + 1] / reward).  Each loss depends on its own example alone.
 
     Attributes
     ----------
@@ -154,30 +155,42 @@ class DeepGamblers:
         What a bet on the right class pays, in (1, C]; the paper tries 2 to 10 for ten classes.
     entropy : float
         As in :class:`CrossEntropy`, on the C classes.
+    burn_in_steps : int
+        Steps of plain cross-entropy.  Without them small rewards end in never betting, as the
+        paper reports, too.
     """
 
     reward: float = 4.0
     entropy: float = 0.0
+    burn_in_steps: int = 0
     model_head: ClassVar[str] = "abstain"
 
     def __post_init__(self):
         require_finite("reward", self.reward, above=1)
         require_finite("entropy", self.entropy, at_least=0)
+        require_int("burn_in_steps", self.burn_in_steps, at_least=0)
 
     def per_example(
-        self, outputs: torch.Tensor, targets: torch.Tensor, state: None = None
+        self, outputs: torch.Tensor, targets: torch.Tensor, state: bool | None = True
     ) -> torch.Tensor:
-        """Losses, shape (b,)."""
+        """Losses, shape (b,); `state` says whether the burn-in is over, see :meth:`state`."""
         if targets.is_floating_point():
             raise ValueError("targets must be classes for DeepGamblers, got distributions")
-        log_p = torch.log_softmax(outputs, dim=1)
-        right = log_p.gather(1, targets[:, None])[:, 0]
-        losses = -torch.logaddexp(right, log_p[:, -1] - math.log(self.reward))
+        if not state:
+            losses = _cross_entropy(self.logits(outputs), targets)
+        else:
+            log_p = torch.log_softmax(outputs, dim=1)
+            right = log_p.gather(1, targets[:, None])[:, 0]
+            losses = -torch.logaddexp(right, log_p[:, -1] - math.log(self.reward))
         return losses + self.entropy * _entropy(self.logits(outputs)) if self.entropy else losses
 
     def logits(self, outputs: torch.Tensor) -> torch.Tensor:
         """Logits of the underlying classifier, without abstention."""
         return outputs[..., :-1]
+
+    def state(self, step: int) -> bool:
+        """What :meth:`per_example` wants in a step: whether the burn-in is over."""
+        return step >= self.burn_in_steps
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from lib.training.accounting import PrivacyLedger, SampledGaussian
 from lib.training.checks import require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import build_model, check_private, forward_flops
-from lib.training.objectives import SelectiveNet, SelfAdaptiveTraining
+from lib.training.objectives import DeepGamblers, SelectiveNet, SelfAdaptiveTraining
 from lib.training.randomness import PoissonSampler, Streams
 
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
@@ -257,6 +257,8 @@ class Trainer:
             if copies > 1:
                 targets = targets.repeat_interleave(copies, dim=0)
             state = constants
+            if isinstance(config.objective, DeepGamblers):
+                state = config.objective.state(self.step)
             if self.memory is not None:
                 state = config.objective.state(self.memory, chunk, self.step)
                 if copies > 1 and state is not None:

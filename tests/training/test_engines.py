@@ -11,6 +11,7 @@ from scipy import stats
 from lib.training import (
     Augmentation,
     CrossEntropy,
+    DeepGamblers,
     ModelSpec,
     SelectiveNet,
     SelfAdaptiveTraining,
@@ -124,6 +125,7 @@ def test_memory_is_bounded_without_changing_the_result(images, mode, multiplicit
     [
         ("selective", SelectiveNet(coverage=0.7, statistic_noise=20.0)),
         ("abstain", SelfAdaptiveTraining(burn_in_steps=1)),
+        ("abstain", DeepGamblers(burn_in_steps=1)),
     ],
 )
 def test_memory_is_bounded_for_other_objectives(images, mode, multiplicity, head, objective):
@@ -267,6 +269,13 @@ OTHER = [
         {
             "model": replace(MLP, head="abstain"),
             "objective": SelfAdaptiveTraining(burn_in_steps=5),
+        },
+        "taps",
+    ),
+    (
+        {
+            "model": replace(MLP, head="abstain"),
+            "objective": DeepGamblers(9.0, burn_in_steps=5),
         },
         "taps",
     ),

@@ -67,6 +67,10 @@ def test_deep_gamblers_by_hand():
     entropy = -(a * math.log(a) + b * math.log(b))
     assert loss == pytest.approx(-math.log(0.2 + 0.3 / 1.5) + 0.1 * entropy)
     assert objective.logits(outputs).shape == (1, 2)
+    late = DeepGamblers(burn_in_steps=3)
+    assert (late.state(2), late.state(3)) == (False, True)
+    burning = late.per_example(outputs, torch.tensor([1]), late.state(2))
+    assert burning.item() == pytest.approx(-math.log(0.2 / 0.7))
     with pytest.raises(ValueError, match="targets must be classes for DeepGamblers"):
         objective.per_example(outputs, torch.tensor([[0.5, 0.5]]))
     with pytest.raises(ValueError, match=r"reward must be a number above 1, got 1\.0"):
@@ -145,7 +149,7 @@ def test_noise_of_the_statistics():
 CASES = [
     (CrossEntropy(0.01), 3, None),
     (SelfAdaptiveTraining(entropy=0.01), 4, "memory"),
-    (DeepGamblers(entropy=0.01), 4, None),
+    (DeepGamblers(entropy=0.01), 4, "gambling"),
     (SelectiveNet(0.5, entropy=0.01), 7, "constants"),
 ]
 
@@ -156,7 +160,7 @@ CASES = [
 def test_no_example_depends_on_another_and_nothing_is_nan(objective, k, kind, scale, b):
     outputs, targets = draw(b, k, 3)
     outputs = (outputs * scale).requires_grad_()
-    state = None
+    state = True if kind == "gambling" else None
     if kind == "memory":
         state = objective.initial_state(targets, 3).double()
     elif kind == "constants":
