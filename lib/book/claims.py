@@ -4,12 +4,14 @@
 computed by comparing a number with bounds that stand in that file.
 """
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 __all__ = [
@@ -61,7 +63,10 @@ class Claim:
     source : str, optional
         Where the reported value was read, if not in the paper's text.
     at_least, at_most : float, optional
-        Bounds on the value, inclusive, where there is no reported value.
+        Bounds on the value, inclusive.  They decide where they are given; a reported value beside
+        them, without tolerance, is only shown: that of a table's cell whose *trend* is checked.
+    group : str, optional
+        Claims of a group, such as the cells of one table, are shown together.
     full_scale : dict, optional
         Parameter values at which the check has the paper's size. At any others it is
         one at reduced scale.
@@ -79,12 +84,13 @@ class Claim:
     source: str | None = None
     at_least: float | None = None
     at_most: float | None = None
+    group: str | None = None
     full_scale: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def criterion(self) -> str:
         """The pre-stated condition, in words."""
-        if self.reported is not None:
+        if self.tolerance is not None:
             return f"within {self.tolerance:g} of {self.reported:g}"
         bounds = [("at least", self.at_least), ("at most", self.at_most)]
         return " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
@@ -93,7 +99,7 @@ class Claim:
         """Whether ``value`` meets the condition; NaN never does."""
         if math.isnan(value):
             return False
-        if self.reported is not None:
+        if self.tolerance is not None:
             return abs(value - self.reported) <= self.tolerance * (1 + 1e-12)
         low = -math.inf if self.at_least is None else self.at_least
         high = math.inf if self.at_most is None else self.at_most
@@ -114,12 +120,15 @@ class Verdict:
         The number that decided, None where the claim was not run.
     reason : str
         Why it was not run, at what reduced scale, or that the value is not finite.
+    shown : float or None
+        What stands beside the reported value where another number decided.
     """
 
     id: str
     verdict: str
     value: float | None = None
     reason: str = ""
+    shown: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain mapping for JSON."""
@@ -144,6 +153,13 @@ def read_claims(path: Path) -> dict[str, Claim]:
     ClaimError
         On an unknown or missing field, an unknown kind, a repeated id, or a claim
         without exactly one kind of condition.
+
+    Notes
+    -----
+    An entry with ``over``, a mapping of axes to lists of words, stands for one claim per
+    combination: ``{axis}`` in id, place and claim is replaced by the word, and ``reported`` is a
+    list (of lists) in the order of the axes.  A combination whose reported value is null is left
+    out.
     """
     if not path.exists():
         return {}
@@ -151,7 +167,7 @@ def read_claims(path: Path) -> dict[str, Claim]:
     known = {f.name for f in fields(Claim)}
     needed = {"id", "paper", "chapter", "place", "claim", "kind", "why"}
     claims: dict[str, Claim] = {}
-    for entry in entries:
+    for entry in (one for each in entries for one in _expanded(each, path)):
         name = f"{path.name}: claim {entry.get('id', entry)!r}"
         if unknown := set(entry) - known:
             raise ClaimError(f"{name} has the unknown field {', '.join(sorted(unknown))}")
@@ -160,9 +176,9 @@ def read_claims(path: Path) -> dict[str, Claim]:
         claim = Claim(**entry)
         if claim.kind not in _KINDS:
             raise ClaimError(f"{name}: kind = {claim.kind!r}; allowed are {', '.join(_KINDS)}")
-        by_value = (claim.reported is not None, claim.tolerance is not None)
+        by_value = claim.tolerance is not None
         by_bound = claim.at_least is not None or claim.at_most is not None
-        if by_value not in ((True, True), (False, False)) or by_value[0] == by_bound:
+        if by_value == by_bound or (by_value and claim.reported is None):
             raise ClaimError(
                 f"{name} needs either reported and tolerance, or at_least and/or at_most"
             )
@@ -172,7 +188,31 @@ def read_claims(path: Path) -> dict[str, Claim]:
     return claims
 
 
-def judge(claim: Claim, value: float, parameters: Mapping[str, Any]) -> Verdict:
+def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
+    """One entry per combination of the axes in ``over``."""
+    if "over" not in entry:
+        yield dict(entry)
+        return
+    name = f"{path.name}: claim {entry.get('id', entry)!r}"
+    axes = entry["over"]
+    shape = tuple(len(words) for words in axes.values())
+    reported = np.array(entry.get("reported"), dtype=object)
+    if "reported" in entry and reported.shape != shape:
+        raise ClaimError(f"{name}: reported must have the shape {shape}, got {reported.shape}")
+    for place in itertools.product(*(range(count) for count in shape)):
+        value = reported[place] if "reported" in entry else None
+        if "reported" in entry and value is None:
+            continue
+        words = {axis: str(axes[axis][i]) for axis, i in zip(axes, place, strict=True)}
+        one = {key: content for key, content in entry.items() if key != "over"}
+        for key in ("id", "place", "claim"):
+            one[key] = str(one[key]).format(**words)
+        yield one | {"reported": value}
+
+
+def judge(
+    claim: Claim, value: float, parameters: Mapping[str, Any], shown: float | None = None
+) -> Verdict:
     """Compare a number with a claim's pre-stated condition.
 
     Parameters
@@ -183,6 +223,8 @@ def judge(claim: Claim, value: float, parameters: Mapping[str, Any]) -> Verdict:
         What this execution found.
     parameters : mapping
         The chapter's parameters in effect, which decide about the scale.
+    shown : float, optional
+        What stands beside the reported value, if not the value that decides.
 
     Returns
     -------
@@ -192,15 +234,15 @@ def judge(claim: Claim, value: float, parameters: Mapping[str, Any]) -> Verdict:
     if not claim.holds(value):
         finite = math.isfinite(value)  # JSON has no word for the others
         reason = "" if finite else f"the value is {value}"
-        return Verdict(claim.id, NOT_REPRODUCED, value if finite else None, reason)
+        return Verdict(claim.id, NOT_REPRODUCED, value if finite else None, reason, shown)
     smaller = [
         f"{name} = {parameters.get(name)!r} instead of {full!r}"
         for name, full in claim.full_scale.items()
         if parameters.get(name) != full
     ]
     if smaller:
-        return Verdict(claim.id, REDUCED, value, ", ".join(smaller))
-    return Verdict(claim.id, REPRODUCED, value)
+        return Verdict(claim.id, REDUCED, value, ", ".join(smaller), shown)
+    return Verdict(claim.id, REPRODUCED, value, "", shown)
 
 
 def audit_verdicts(

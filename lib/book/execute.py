@@ -42,6 +42,7 @@ from lib.runs import (
 )
 
 __all__ = [
+    "TABLE_MIME",
     "VALUE_MIME",
     "VERDICT_MIME",
     "BuildError",
@@ -51,8 +52,9 @@ __all__ = [
 ]
 
 VALUE_MIME = "application/vnd.companion.value+json"
+TABLE_MIME = "application/vnd.companion.table+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
-_FORMAT = 1  # of the cached files
+_FORMAT = 2  # of the cached files
 
 
 class BuildError(RuntimeError):
@@ -116,6 +118,11 @@ class Executed:
     def verdicts(self) -> list[dict[str, Any]]:
         """Verdicts on claims, in the order of the page."""
         return list(self._payloads(VERDICT_MIME))
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The tables shown, by name, as CSV."""
+        return {item["name"]: item["csv"] for item in self._payloads(TABLE_MIME)}
 
 
 def execute_book(book: Path, profile: str) -> dict[str, Executed]:

@@ -1,6 +1,6 @@
 """Recorded runs: results too long for a build, kept in the repository as text.
 
-``book/records/<profile>/<chapter>.json`` holds the values and verdicts of one
+``book/records/<profile>/<chapter>.json`` holds the values, tables and verdicts of one
 execution with everything that produced it: parameters, fingerprints of code and
 data, versions, hardware, date and duration. Pages show them beside the present build.
 """
@@ -21,6 +21,7 @@ _FIELDS = {
     "profile",
     "parameters",
     "values",
+    "tables",
     "verdicts",
     "code",
     "data",

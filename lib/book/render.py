@@ -3,7 +3,7 @@
 import base64
 import html
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from lib.book.claims import NOT_REPRODUCED, NOT_RUN, REDUCED, REPRODUCED, Claim, Verdict
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
-__all__ = ["claim_html", "csv_link", "ledger_html", "status_html", "table_html"]
+__all__ = ["cells_html", "claim_html", "csv_link", "ledger_html", "status_html", "table_html"]
 
 #: Paper titles, in the order of the ledger.
 PAPERS = {
@@ -107,7 +107,9 @@ def _recorded(found: Mapping[str, Any] | None) -> str:
         return "–"
     kind, mark = _MARKS[found["verdict"]]
     word = found["verdict"]
-    return f"{_number(found['value'])} <span class='mark-{kind}' title='{word}'>{mark}</span>"
+    shown = found.get("shown")
+    value = found["value"] if shown is None else shown
+    return f"{_number(value)} <span class='mark-{kind}' title='{word}'>{mark}</span>"
 
 
 def _chip(verdict: str) -> str:
@@ -147,6 +149,64 @@ def claim_html(
     )
 
 
+def cells_html(
+    claims: Sequence[Claim],
+    verdicts: Sequence[Verdict],
+    recorded: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    caption: str,
+) -> str:
+    """Table of the claims of a group, folded: reported value, recorded runs, this build.
+
+    Parameters
+    ----------
+    claims : sequence of Claim
+        The group's.
+    verdicts : sequence of Verdict
+        What this execution found about each.
+    recorded : mapping
+        Profile to the verdicts of its recorded run, by claim id.
+    caption : str
+        What the table shows.
+    """
+    found = {v.id: v.as_dict() for v in verdicts}
+    rows = "".join(
+        _cell_row(c, found[c.id], {p: of_run.get(c.id) for p, of_run in recorded.items()})
+        for c in claims
+    )
+    head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
+    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
+    first = claims[0]
+    return (
+        f"<details class='companion-cells'><summary>{html.escape(caption)}: "
+        f"{_counts(found.values())}</summary>"
+        f"<p>Condition: {html.escape(first.criterion)}. {html.escape(first.why)}</p>"
+        "<div class='companion-scroll' role='region' tabindex='0' "
+        f"aria-label='{html.escape(caption, quote=True)}'><table class='companion-table'>"
+        f"<thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></details>"
+    )
+
+
+def _cell_row(
+    claim: Claim, verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
+) -> str:
+    runs = "".join(f"<td class='number'>{_recorded(found)}</td>" for found in recorded.values())
+    shown = verdict["value"] if verdict.get("shown") is None else verdict["shown"]
+    reason = f" {html.escape(verdict['reason'])}" if verdict["reason"] else ""
+    return (
+        f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"
+        f"<td class='number'>{_number(claim.reported)}</td>{runs}"
+        f"<td class='number'>{_number(shown)}</td>"
+        f"<td>{_chip(verdict['verdict'])}{reason}</td></tr>"
+    )
+
+
+def _counts(verdicts: Iterable[Mapping[str, Any]]) -> str:
+    counts = dict.fromkeys(_MARKS, 0)
+    for verdict in verdicts:
+        counts[verdict["verdict"]] += 1
+    return ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+
+
 def ledger_html(
     claims: Mapping[str, Claim],
     verdicts: Mapping[str, Mapping[str, Any]],
@@ -179,6 +239,7 @@ def ledger_html(
         rows = "".join(
             _ledger_row(c, verdicts[c.id], records.get(c.chapter, {}), profiles, addresses)
             for c in of_paper
+            if c.group is None
         )
         columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
         parts.append(
@@ -188,6 +249,14 @@ def ledger_html(
             f"<table class='companion-table companion-ledger'><thead><tr>{columns}</tr></thead>"
             f"<tbody>{rows}</tbody></table></div>"
         )
+        for group in dict.fromkeys(c.group for c in of_paper if c.group):
+            of_group = [c for c in of_paper if c.group == group]
+            found = [Verdict(**verdicts[c.id]) for c in of_group]
+            runs = {
+                profile: {v["id"]: v for v in run["verdicts"]}
+                for profile, run in records.get(of_group[0].chapter, {}).items()
+            }
+            parts.append(cells_html(of_group, found, runs, group))
     return "".join(parts)
 
 

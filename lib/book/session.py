@@ -20,10 +20,10 @@ from matplotlib.figure import Figure
 import lib
 from lib.book.chapters import PROFILES, profile_parameters
 from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
-from lib.book.execute import VALUE_MIME, VERDICT_MIME
+from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.records import read_records
-from lib.book.render import claim_html, csv_link, table_html
+from lib.book.render import cells_html, claim_html, csv_link, table_html
 from lib.runs import code_fingerprint
 
 __all__ = ["Chapter", "open_chapter"]
@@ -247,7 +247,18 @@ class Chapter:
         flat = frame if frame.index.names == [None] else frame.reset_index()
         source = flat if csv is None else csv
         page = table_html(flat, caption, formats) + csv_link(source, f"{self.name}_{name}.csv")
-        _display({"text/html": page, "text/plain": flat.to_string(index=False)})
+        _display(
+            {
+                "text/html": page,
+                "text/plain": flat.to_string(index=False),
+                TABLE_MIME: {"name": name, "csv": flat.to_csv(index=False)},
+            }
+        )
+
+    def recorded_table(self, profile: str, name: str) -> pd.DataFrame | None:
+        """Return a table that a recorded run showed, None if there is none."""
+        text = self._records.get(profile, {}).get("tables", {}).get(name)
+        return None if text is None else pd.read_csv(io.StringIO(text))
 
     def figure(self, figure: Figure, name: str, alt: str, caption: str) -> None:
         """Show a figure as SVG with alternative text, and close it.
@@ -303,6 +314,49 @@ class Chapter:
         verdict = judge(claim, value, self.parameters)
         self._show(claim, verdict)
         return verdict
+
+    def check_cells(
+        self, group: str, found: Mapping[str, tuple[float, float] | str], caption: str
+    ) -> list[Verdict]:
+        """Settle all claims of a group, and show them as one table.
+
+        Parameters
+        ----------
+        group : str
+            The group's name in ``book/claims.yml``.
+        found : mapping
+            Claim id to the number that decides and the one to show beside the reported value, or
+            to the reason why it is not run.
+        caption : str
+            What the table shows.
+
+        Returns
+        -------
+        list of Verdict
+            In the order of the ledger.
+        """
+        ids = [claim.id for claim in self._claims.values() if claim.group == group]
+        if set(ids) != set(found) or not ids:
+            odd = sorted(set(ids) ^ set(found)) or [group]
+            raise ClaimError(f"the claims of group {group!r} are not those found: {odd[0]!r}")
+        verdicts = []
+        for claim_id in ids:
+            claim, value = self._take(claim_id), found[claim_id]
+            if isinstance(value, str):
+                verdicts.append(Verdict(claim.id, NOT_RUN, None, value))
+            else:
+                verdicts.append(judge(claim, value[0], self.parameters, float(value[1])))
+        claims = [self._claims[claim_id] for claim_id in ids]
+        recorded = {p: {v["id"]: v for v in r["verdicts"]} for p, r in self._records.items()}
+        _display(
+            {
+                "text/html": cells_html(claims, verdicts, recorded, caption),
+                "text/plain": "\n".join(f"{v.id}: {v.verdict} ({v.value})" for v in verdicts),
+            }
+        )
+        for verdict in verdicts:
+            _display({VERDICT_MIME: verdict.as_dict()})
+        return verdicts
 
     def not_run(self, claim_ids: Iterable[str], reason: str) -> None:
         """Say that claims are not checked by this execution, and why.

@@ -22,7 +22,14 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 import lib
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import read_claims
-from lib.book.execute import VALUE_MIME, VERDICT_MIME, BuildError, Executed, execute_book
+from lib.book.execute import (
+    TABLE_MIME,
+    VALUE_MIME,
+    VERDICT_MIME,
+    BuildError,
+    Executed,
+    execute_book,
+)
 from lib.book.records import read_records
 from lib.book.render import ledger_html, status_html
 from lib.runs import fingerprint
@@ -73,7 +80,9 @@ def _code_cell(executed: dict[str, Any], cell_id: str, tags: list[str]) -> nbfor
     outputs = []
     for output in executed["outputs"]:
         data = {
-            k: v for k, v in output.get("data", {}).items() if k not in (VALUE_MIME, VERDICT_MIME)
+            k: v
+            for k, v in output.get("data", {}).items()
+            if k not in (TABLE_MIME, VALUE_MIME, VERDICT_MIME)
         }
         if "data" in output and not data:
             continue

@@ -38,10 +38,13 @@ from lib.selective.scores import (
 )
 from lib.selective.uncertainty import (
     Estimate,
+    Mean,
     bootstrap,
     compare,
+    compare_over_seeds,
     estimate,
     influence,
+    mean_over_seeds,
     points_needed,
 )
 
@@ -49,6 +52,7 @@ __all__ = [
     "METHODS",
     "AccuracyCoverage",
     "Estimate",
+    "Mean",
     "Method",
     "accuracy_bound",
     "accuracy_coverage",
@@ -57,6 +61,7 @@ __all__ = [
     "bootstrap",
     "bound_area",
     "compare",
+    "compare_over_seeds",
     "conformal_set_size",
     "coverage_at_accuracy",
     "deep_ensemble",
@@ -68,6 +73,7 @@ __all__ = [
     "influence",
     "margin",
     "mc_dropout",
+    "mean_over_seeds",
     "normalized_score",
     "normalized_score_extremes",
     "points_needed",

@@ -20,10 +20,13 @@ from lib.selective.checks import as_scored
 __all__ = [
     "METRICS",
     "Estimate",
+    "Mean",
     "bootstrap",
     "compare",
+    "compare_over_seeds",
     "estimate",
     "influence",
+    "mean_over_seeds",
     "points_needed",
 ]
 
@@ -169,6 +172,113 @@ def compare(
     _check_paired(first, second)
     area = METRICS[metric]
     return _normal(area(correct, score) - area(other_correct, other_score), first - second, level)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over trainings, with the uncertainty from trainings and evaluation points.
+
+    Attributes
+    ----------
+    value : float
+        The mean.
+    standard_error : float
+        Of the value.
+    degrees : float
+        Degrees of freedom of Student's distribution, by Welch and Satterthwaite; infinite where
+        nothing varies.
+    """
+
+    value: float
+    standard_error: float
+    degrees: float
+
+    @property
+    def p_positive(self) -> float:
+        """One-sided p-value of "not above 0": small where the mean is surely positive."""
+        if self.standard_error == 0:
+            return 0.0 if self.value > 0 else 1.0
+        return float(stats.t.sf(self.value / self.standard_error, self.degrees))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval."""
+        _check_level("level", level)
+        if self.standard_error == 0:
+            return self.value, self.value
+        half = float(stats.t.isf((1 - level) / 2, self.degrees)) * self.standard_error
+        return self.value - half, self.value + half
+
+
+def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points: int = 0) -> Mean:
+    """The mean over independent trainings, with its uncertainty.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (seeds,)
+        One a training, on the same evaluation points; at least two.
+    point_variance : float
+        Variance of the mean due to the draw of the points, which all trainings share.
+    n_points : int
+        Number of points, where their variance is given.
+
+    Returns
+    -------
+    Mean
+        Its variance is the sum of both parts.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise ValueError(
+            f"values must be finite, of shape (seeds,) with at least 2, got shape {values.shape}"
+        )
+    seeds = float(values.var(ddof=1)) / len(values)
+    total = seeds + point_variance
+    if total == 0:
+        return Mean(float(values.mean()), 0.0, math.inf)
+    parts = seeds**2 / (len(values) - 1)
+    if point_variance:
+        parts += point_variance**2 / max(1, n_points - 1)
+    return Mean(float(values.mean()), math.sqrt(total), total**2 / parts)
+
+
+def compare_over_seeds(
+    correct: npt.ArrayLike,
+    score: npt.ArrayLike,
+    other_correct: npt.ArrayLike,
+    other_score: npt.ArrayLike,
+    metric: str = "normalized_score",
+) -> Mean:
+    """The mean difference of an area between two methods, over trainings and points.
+
+    Parameters
+    ----------
+    correct, score : array_like, shape (seeds, n)
+        Of the first method: one row a training, one column an evaluation point.
+    other_correct, other_score : array_like, shape (seeds, n)
+        Of the second.  Rows may stem from the same trainings or from others.
+    metric : {"normalized_score", "selective_auc", "aurc", "augrc"}
+        Which area.
+
+    Returns
+    -------
+    Mean
+        First minus second.
+    """
+    stacks = [np.asarray(a) for a in (correct, score, other_correct, other_score)]
+    if any(a.shape != stacks[0].shape or a.ndim != 2 for a in stacks):
+        raise ValueError(
+            "correct, score, other_correct and other_score must share one shape (seeds, n), got "
+            + ", ".join(str(a.shape) for a in stacks)
+        )
+    area = METRICS.get(metric)
+    if area is None:
+        raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    rows = list(zip(*stacks, strict=True))
+    differences = [area(a, b) - area(c, d) for a, b, c, d in rows]
+    influences = [influence(a, b, metric) - influence(c, d, metric) for a, b, c, d in rows]
+    n = stacks[0].shape[1]
+    variance = float(np.mean(np.mean(influences, axis=0) ** 2)) / n
+    return mean_over_seeds(differences, variance, n)
 
 
 def points_needed(

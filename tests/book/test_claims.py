@@ -13,7 +13,7 @@ from lib.book.claims import (
     judge,
     read_claims,
 )
-from lib.book.render import claim_html, ledger_html
+from lib.book.render import cells_html, claim_html, ledger_html
 
 BASE = {
     "id": "A",
@@ -84,6 +84,37 @@ def test_bad_entries(tmp_path, changes, message):
     path.write_text(yaml.safe_dump([BASE | changes]))
     with pytest.raises(ClaimError, match=message):
         read_claims(path)
+
+
+def test_axes_make_one_claim_per_combination(tmp_path):
+    entry = BASE | {
+        "id": "T-{method}-{epsilon}",
+        "place": "Table 1, {method}, epsilon = {epsilon}",
+        "over": {"method": ["SR", "DE"], "epsilon": ["inf", 1]},
+        "reported": [[0.1, 0.2], [0.3, None]],
+        "at_most": 0.05,
+        "group": "Table 1",
+    }
+    (tmp_path / "claims.yml").write_text(yaml.safe_dump([entry], sort_keys=False))
+    claims = read_claims(tmp_path / "claims.yml")
+    assert list(claims) == ["T-SR-inf", "T-SR-1", "T-DE-inf"]
+    found = claims["T-DE-inf"]
+    assert (found.reported, found.place) == (0.3, "Table 1, DE, epsilon = inf")
+    verdict = judge(found, 0.01, {}, shown=0.4)  # the bound decides, not the reported value
+    assert (verdict.verdict, verdict.value, verdict.shown) == (REPRODUCED, 0.01, 0.4)
+    assert judge(found, 0.3, {}, shown=0.3).verdict == NOT_REPRODUCED
+    page = cells_html([found], [verdict], {"standard": {}}, "Table <1>")
+    assert "0.4" in page
+    assert "1 reproduced" in page
+    assert "<1>" not in page
+    ledger = ledger_html(
+        claims, {i: judge(c, 0.01, {}, 0.4).as_dict() for i, c in claims.items()}, {}, {"one": "x"}
+    )
+    assert ledger.count("companion-cells") == 1
+    entry["reported"] = [[0.1, 0.2]]
+    (tmp_path / "claims.yml").write_text(yaml.safe_dump([entry], sort_keys=False))
+    with pytest.raises(ClaimError, match=r"reported must have the shape \(2, 2\), got \(1, 2\)"):
+        read_claims(tmp_path / "claims.yml")
 
 
 def test_missing_field_and_repeated_id(tmp_path):

@@ -162,3 +162,63 @@ def test_bad_points_needed(change, message):
         selective.points_needed([1, 0], [1, 2], [1, 0], [2, 1], **change)
     with pytest.raises(ValueError, match="the same points"):
         selective.compare([1, 0], [1, 2], [1], [2])
+
+
+def test_level_over_seeds_and_points():
+    """Neither method is better; each training favours one or the other, points are shared."""
+    rng = np.random.default_rng(10)
+    rejected, repetitions = 0, 600
+    for _ in range(repetitions):
+        z = rng.random(400)
+        correct = rng.random((4, 400)) < 0.3 + 0.7 * z
+        noise = 0.1 + 0.4 * rng.random((2, 4, 1))
+        a, b = z + noise * rng.normal(size=(2, 4, 400))
+        found = selective.compare_over_seeds(correct, a, correct, b)
+        rejected += found.p_positive < 0.05
+    low, high = stats.binom.ppf([0.0005, 0.9995], repetitions, [0.035, 0.065])
+    assert low <= rejected <= high, rejected
+
+
+def test_power_over_seeds_and_points():
+    rng = np.random.default_rng(11)
+    z = rng.random(1000)
+    correct = rng.random((4, 1000)) < 0.3 + 0.7 * z
+    worse = z + 0.5 * rng.normal(size=(4, 1000))
+    found = selective.compare_over_seeds(correct, worse, correct, np.tile(z, (4, 1)))
+    assert found.p_positive < 0.01
+    assert found.interval()[0] > 0
+    back = selective.compare_over_seeds(correct, np.tile(z, (4, 1)), correct, worse)
+    assert back.value == -found.value
+    assert back.p_positive == pytest.approx(1 - found.p_positive)
+
+
+def test_mean_over_seeds_is_student_without_points():
+    values = np.array([0.1, 0.4, 0.2, 0.5])
+    found = selective.mean_over_seeds(values)
+    expected = stats.ttest_1samp(values, 0, alternative="greater")
+    assert found.p_positive == pytest.approx(expected.pvalue)
+    interval = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    assert found.interval(0.9) == pytest.approx((interval.low, interval.high))
+    still = selective.mean_over_seeds([0.5, 0.5])
+    assert (still.p_positive, still.interval()) == (0.0, (0.5, 0.5))
+    assert selective.mean_over_seeds([0.0, 0.0]).p_positive == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: selective.mean_over_seeds([1.0]), "at least 2"),
+        (lambda: selective.mean_over_seeds([1.0, math.nan]), "values must be finite"),
+        (
+            lambda: selective.compare_over_seeds([1, 0], [1, 2], [1, 0], [1, 2]),
+            r"must share one shape \(seeds, n\), got \(2,\)",
+        ),
+        (
+            lambda: selective.compare_over_seeds(*[np.ones((2, 3))] * 3, np.ones((2, 4))),
+            "must share one shape",
+        ),
+    ],
+)
+def test_bad_comparisons_over_seeds(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,187 @@
+"""P1's synthetic example: one outlier among a thousand points (section 3.3, Figure 1)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
+
+__all__ = ["OutlierStudy", "growth_of_wrong_confidence", "outlier_table", "run_outlier"]
+
+MAJORITY, OUTLIER = 1, 0  # classes; P1's labels 1 and -1
+
+
+@dataclass(frozen=True, eq=False)
+class OutlierStudy:
+    """Logistic regressions on a majority around 0 and one point around (10, 0).
+
+    Attributes
+    ----------
+    epsilons : tuple of float
+        Budgets.
+    wrong_confidence : ndarray, shape (epsilons, seeds)
+        Probability that the model gives to the majority's class at the training outlier.
+    test_wrong_confidence : ndarray, shape (epsilons, seeds)
+        The same at an outlier drawn anew.
+    test_accuracy : ndarray, shape (epsilons, seeds)
+        On a test set drawn anew: 1,000 points of the majority and one outlier.
+    points : ndarray, shape (n, 2)
+        Training points of the first seed, the outlier last.
+    weights : ndarray, shape (epsilons, 3)
+        (w1, w2, b) of the first seed: the outlier's class is predicted where
+        w1 x1 + w2 x2 + b > 0.
+    """
+
+    epsilons: tuple[float, ...]
+    wrong_confidence: npt.NDArray[np.float64]
+    test_wrong_confidence: npt.NDArray[np.float64]
+    test_accuracy: npt.NDArray[np.float64]
+    points: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+
+
+def run_outlier(
+    epsilons: Sequence[float] = (math.inf, 7.0, 3.0, 1.0),
+    n_seeds: int = 100,
+    *,
+    n_majority: int = 1000,
+    distance: float = 10.0,
+    steps: int = 1600,
+    batch_size: int = 128,
+    clipping_norm: float = 1.0,
+    learning_rate: float = 1.0,
+    seed: int = 0,
+) -> OutlierStudy:
+    """Train logistic regressions with and without privacy on data with one outlier.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Budgets at delta = 1 / n.
+    n_seeds : int
+        Repetitions, each with its own data, initial parameters, samples and noise; the data are
+        common to the budgets.
+    n_majority : int
+        Points from N(0, I).
+    distance : float
+        The outlier comes from N((distance, 0), I).
+    steps, batch_size, clipping_norm, learning_rate
+        Of the training; P1 does not state them for this example.
+    seed : int
+        Of everything.
+
+    Returns
+    -------
+    OutlierStudy
+
+    References
+    ----------
+    P1, section 3.3 and Figure 1.
+    """
+    if n_seeds < 1:
+        raise ValueError(f"n_seeds must be at least 1, got {n_seeds!r}")
+    rng = np.random.default_rng([seed, 0x0071])
+    spec = ModelSpec("linear", (2,), 2)
+    labels = np.r_[np.full(n_majority, MAJORITY), OUTLIER]
+    sets, tests = [], []
+    for _ in range(n_seeds):
+        sets.append(TrainingData(_draw(rng, n_majority, distance), labels, 2))
+        tests.append(_draw(rng, n_majority, distance))
+    configs, data = [], []
+    for i, epsilon in enumerate(epsilons):
+        for k in range(n_seeds):
+            configs.append(
+                TrainingConfig(
+                    spec,
+                    epsilon=epsilon,
+                    clipping_norm=clipping_norm,
+                    batch_size=batch_size,
+                    steps=steps,
+                    learning_rate=learning_rate,
+                    seed=1_000_000 * seed + n_seeds * i + k,
+                )
+            )
+            data.append(sets[k])
+    results = train_many(configs, data, sets[0].inputs)
+    weights = np.array([_difference(module_of(result)) for result in results])
+    weights = weights.reshape(len(epsilons), n_seeds, 3)
+    training = np.array([d.inputs for d in sets], dtype=float)
+    fresh = np.array(tests, dtype=float)
+
+    def logit(points: np.ndarray) -> np.ndarray:  # (seeds, n, 2) -> (epsilons, seeds, n)
+        return (
+            np.einsum("skd,eds->esk", points, weights[:, :, :2].transpose(0, 2, 1))
+            + (weights[:, :, 2:])
+        )
+
+    majority = lambda z: 1 / (1 + np.exp(np.clip(z, -500, 500)))  # noqa: E731
+    z_train, z_test = logit(training[:, -1:]), logit(fresh)
+    right = np.where(labels == OUTLIER, z_test > 0, z_test <= 0)
+    return OutlierStudy(
+        tuple(epsilons),
+        majority(z_train)[..., 0],
+        majority(z_test)[..., -1],
+        right.mean(-1),
+        training[0],
+        weights[:, 0],
+    )
+
+
+def outlier_table(study: OutlierStudy) -> pd.DataFrame:
+    """Wrong confidence by budget: means with standard errors, and how often the model is wrong."""
+    n = study.wrong_confidence.shape[1]
+    return pd.DataFrame(
+        {
+            "epsilon": study.epsilons,
+            "wrong confidence": study.wrong_confidence.mean(1),
+            "standard error": study.wrong_confidence.std(1, ddof=1) / math.sqrt(n),
+            "outlier misclassified": (study.wrong_confidence >= 0.5).mean(1),
+            "at a new outlier": study.test_wrong_confidence.mean(1),
+            "test accuracy": study.test_accuracy.mean(1),
+        }
+    )
+
+
+def growth_of_wrong_confidence(study: OutlierStudy) -> float:
+    """How surely the wrong confidence grows as epsilon falls, where utility is aligned.
+
+    Utility is aligned among the private models of a seed if all of them misclassify the outlier;
+    other seeds are left out.
+
+    Returns
+    -------
+    float
+        The smallest z of the paired differences between neighbouring finite budgets, the smaller
+        budget minus the larger one; NaN with fewer than two aligned seeds.
+    """
+    private = np.isfinite(study.epsilons)
+    values = study.wrong_confidence[private]
+    aligned = (values >= 0.5).all(0)
+    if aligned.sum() < 2 or len(values) < 2:
+        return math.nan
+    steps = np.diff(values[:, aligned], axis=0)
+    errors = steps.std(1, ddof=1) / math.sqrt(aligned.sum())
+    return float((steps.mean(1) / np.maximum(errors, 1e-300)).min())
+
+
+def p_value(z: float) -> float:
+    """One-sided normal p-value."""
+    return float(stats.norm.sf(z))
+
+
+def _draw(rng: np.random.Generator, n: int, distance: float) -> np.ndarray:
+    points = rng.standard_normal((n + 1, 2))
+    points[-1, 0] += distance
+    return points
+
+
+def _difference(module) -> np.ndarray:
+    """(w1, w2, b) of the logit of the outlier's class against the majority's."""
+    layer = module[-1]
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    return np.r_[weight[OUTLIER] - weight[MAJORITY], bias[OUTLIER] - bias[MAJORITY]].astype(float)
