@@ -65,6 +65,8 @@ class Claim:
     at_least, at_most : float, optional
         Bounds on the value, inclusive.  They decide where they are given; a reported value beside
         them, without tolerance, is only shown: that of a table's cell whose *trend* is checked.
+    sd : float, optional
+        Standard deviation that the paper prints beside the reported value.
     group : str, optional
         Claims of a group, such as the cells of one table, are shown together.
     full_scale : dict, optional
@@ -84,6 +86,7 @@ class Claim:
     source: str | None = None
     at_least: float | None = None
     at_most: float | None = None
+    sd: float | None = None
     group: str | None = None
     full_scale: Mapping[str, Any] = field(default_factory=dict)
 
@@ -157,9 +160,9 @@ def read_claims(path: Path) -> dict[str, Claim]:
     Notes
     -----
     An entry with ``over``, a mapping of axes to lists of words, stands for one claim per
-    combination: ``{axis}`` in id, place and claim is replaced by the word, and ``reported`` is a
-    list (of lists) in the order of the axes.  A combination whose reported value is null is left
-    out.
+    combination: ``{axis}`` in id, place and claim is replaced by the word, and ``reported`` and
+    ``sd`` are lists (of lists) in the order of the axes.  A combination whose reported value is
+    null is left out.
     """
     if not path.exists():
         return {}
@@ -196,18 +199,19 @@ def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
     name = f"{path.name}: claim {entry.get('id', entry)!r}"
     axes = entry["over"]
     shape = tuple(len(words) for words in axes.values())
-    reported = np.array(entry.get("reported"), dtype=object)
-    if "reported" in entry and reported.shape != shape:
-        raise ClaimError(f"{name}: reported must have the shape {shape}, got {reported.shape}")
+    arrays = {key: np.array(entry[key], dtype=object) for key in ("reported", "sd") if key in entry}
+    for key, array in arrays.items():
+        if array.shape != shape:
+            raise ClaimError(f"{name}: {key} must have the shape {shape}, got {array.shape}")
     for place in itertools.product(*(range(count) for count in shape)):
-        value = reported[place] if "reported" in entry else None
-        if "reported" in entry and value is None:
+        numbers = {key: array[place] for key, array in arrays.items()}
+        if "reported" in numbers and numbers["reported"] is None:
             continue
         words = {axis: str(axes[axis][i]) for axis, i in zip(axes, place, strict=True)}
         one = {key: content for key, content in entry.items() if key != "over"}
         for key in ("id", "place", "claim"):
             one[key] = str(one[key]).format(**words)
-        yield one | {"reported": value}
+        yield one | numbers
 
 
 def judge(

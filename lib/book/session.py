@@ -376,6 +376,10 @@ class Chapter:
         """Ids of this chapter's claims that begin with ``prefix``."""
         return [claim_id for claim_id in self._claims if claim_id.startswith(prefix)]
 
+    def reported(self, group: str) -> dict[str, tuple[float, float]]:
+        """Reported values and standard deviations (0 if none) of a group of claims, by id."""
+        return {c.id: (c.reported, c.sd or 0.0) for c in self._claims.values() if c.group == group}
+
     def _take(self, claim_id: str) -> Claim:
         if claim_id not in self._claims:
             close = difflib.get_close_matches(claim_id, self._claims, n=1)

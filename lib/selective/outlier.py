@@ -7,11 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
 
-__all__ = ["OutlierStudy", "growth_of_wrong_confidence", "outlier_table", "run_outlier"]
+__all__ = [
+    "OutlierStudy",
+    "growth_of_wrong_confidence",
+    "outlier_table",
+    "overall_growth",
+    "rate_sweep",
+    "run_outlier",
+]
 
 MAJORITY, OUTLIER = 1, 0  # classes; P1's labels 1 and -1
 
@@ -159,19 +165,64 @@ def growth_of_wrong_confidence(study: OutlierStudy) -> float:
         The smallest z of the paired differences between neighbouring finite budgets, the smaller
         budget minus the larger one; NaN with fewer than two aligned seeds.
     """
-    private = np.isfinite(study.epsilons)
-    values = study.wrong_confidence[private]
-    aligned = (values >= 0.5).all(0)
-    if aligned.sum() < 2 or len(values) < 2:
+    values = study.wrong_confidence[np.isfinite(study.epsilons)]
+    return _smallest_z(values[:, (values >= 0.5).all(0)])
+
+
+def overall_growth(study: OutlierStudy) -> float:
+    """The same over all seeds, whether the outlier is misclassified or not."""
+    return _smallest_z(study.wrong_confidence[np.isfinite(study.epsilons)])
+
+
+def _smallest_z(values: npt.NDArray) -> float:
+    """Smallest z of the steps from one budget to the next, (epsilons, seeds)."""
+    if values.shape[1] < 2 or len(values) < 2:
         return math.nan
-    steps = np.diff(values[:, aligned], axis=0)
-    errors = steps.std(1, ddof=1) / math.sqrt(aligned.sum())
+    steps = np.diff(values, axis=0)
+    errors = steps.std(1, ddof=1) / math.sqrt(values.shape[1])
     return float((steps.mean(1) / np.maximum(errors, 1e-300)).min())
 
 
-def p_value(z: float) -> float:
-    """One-sided normal p-value."""
-    return float(stats.norm.sf(z))
+def rate_sweep(
+    epsilons: Sequence[float],
+    n_seeds: int,
+    rates: Sequence[float] = (0.1, 0.3, 1.0, 3.0),
+    seed: int = 1,
+) -> pd.DataFrame:
+    """Mean wrong confidence by learning rate and budget, and how surely it grows.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Budgets.
+    n_seeds : int
+        Repetitions.
+    rates : sequence of float
+        Learning rates.
+    seed : int
+        As for :func:`run_outlier`.
+
+    Returns
+    -------
+    DataFrame
+        ``learning rate``, a column per budget, ``aligned`` seeds, ``z, aligned`` and ``z, all``.
+    """
+    rows = []
+    for rate in rates:
+        study = run_outlier(epsilons, n_seeds, learning_rate=rate, seed=seed)
+        means = study.wrong_confidence.mean(1)
+        names = ["epsilon = inf" if math.isinf(e) else f"epsilon = {e:g}" for e in epsilons]
+        private = study.wrong_confidence[np.isfinite(epsilons)]
+        rows.append(
+            {
+                "learning rate": rate,
+                **dict(zip(names, means, strict=True)),
+                "aligned": int((private >= 0.5).all(0).sum()),
+                "z, aligned": growth_of_wrong_confidence(study),
+                "z, all": overall_growth(study),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _draw(rng: np.random.Generator, n: int, distance: float) -> np.ndarray:

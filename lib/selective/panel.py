@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from lib.data.images import load_images
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
 from lib.training import (
@@ -37,6 +38,7 @@ __all__ = [
     "Predictions",
     "run_imbalance",
     "run_panel",
+    "settings_for",
 ]
 
 #: Ways of training, and the methods that score their models.
@@ -98,6 +100,10 @@ class PanelSettings:
         Share of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT).
     reward : float
         Of deep gamblers.
+    device : str
+        As PyTorch names it.
+    physical_batch : int, optional
+        Largest number of examples whose gradients are in memory at once.
     """
 
     data: DataSpec
@@ -119,6 +125,8 @@ class PanelSettings:
     coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
     burn_in: float = 0.5
     reward: float = 4.0
+    device: str = "cpu"
+    physical_batch: int | None = None
 
     def __post_init__(self):
         for family in self.families:
@@ -157,6 +165,8 @@ class PanelSettings:
             learning_rate=rate,
             schedule=self.schedule,
             checkpoint_every=self.checkpoint_every if family in _WATCHED else None,
+            device=self.device,
+            physical_batch=self.physical_batch,
         )
         return tuple(
             replace(base, seed=self._seed(family, epsilon, k, m), **change)
@@ -232,6 +242,61 @@ class PanelSettings:
         """All different, whatever is trained: no two models share their noise."""
         place = 10 * list(FAMILIES).index(family) + self.epsilons.index(epsilon)
         return 10_000 * place + 100 * k + m
+
+
+def settings_for(
+    dataset: str,
+    model: str,
+    *,
+    hidden: int = 32,
+    activation: str = "tanh",
+    seed: int = 0,
+    **others: Any,
+) -> PanelSettings:
+    """The panel on a data set of the book, with a model that suits it.
+
+    Parameters
+    ----------
+    dataset : str
+        ``"digits"`` (1,000 to train on, 200 to choose learning rates on, 597 to evaluate on) or
+        another name of :data:`lib.data.images.IMAGE_SETS`: all test images, 3,000 training images
+        to choose learning rates on, and for models on features 2,000 declared public, to which the
+        features are fitted.
+    model : {"linear", "mlp", "small_cnn", "resnet18"}
+        The first two work on pixels of the digits, and on patch features of other images.
+    hidden, activation
+        Of the perceptron.
+    seed : int
+        Of the division of the data.
+    **others
+        Fields of :class:`PanelSettings`.
+
+    Returns
+    -------
+    PanelSettings
+    """
+    convolutional = model not in ("linear", "mlp")
+    options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
+    if dataset == "digits":
+        features, shape, classes = "images" if convolutional else "pixels", (1, 8, 8), 10
+        data = DataSpec(dataset, features, train=1000, validation=200, test=597, seed=seed)
+    else:
+        train, test = load_images(dataset, "train"), load_images(dataset, "test")
+        height, width, channels = train.images.shape[1:]
+        shape, classes = (channels, height, width), len(train.names)
+        public = 0 if convolutional else 2000
+        data = DataSpec(
+            dataset,
+            "images" if convolutional else "patches",
+            train=len(train.labels) - 3000 - public,
+            validation=3000,
+            test=len(test.labels),
+            public=public,
+            seed=seed,
+        )
+    if not convolutional:
+        shape = (math.prod(shape),) if dataset == "digits" else (2048,)
+    return PanelSettings(data, ModelSpec(model, shape, classes, **options), **others)
 
 
 @dataclass(frozen=True, eq=False)

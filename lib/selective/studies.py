@@ -26,13 +26,18 @@ from lib.training import (
 )
 
 __all__ = [
+    "area_growth",
+    "best_methods",
     "bound_reached",
     "budget_cells",
     "checkpoint_sensitivity",
+    "chosen_rates",
     "closed_forms",
     "coverage_cells",
     "degradation",
     "early_stopping",
+    "fewest_best",
+    "imbalance_facts",
     "imbalance_table",
     "metric_table",
     "needed_points",
@@ -46,6 +51,11 @@ __all__ = [
     "selective_net_curve",
     "selective_net_score",
     "summary",
+    "table_1",
+    "table_2",
+    "worsening_in_paper",
+    "worsening_share",
+    "worst_p",
 ]
 
 #: Columns of :func:`summary` that are numbers, with the format that pages use.
@@ -683,6 +693,113 @@ def needed_points(panel: Panel, reference: str = "SR") -> pd.DataFrame:
     return pd.DataFrame(
         rows, columns=["method", "epsilon", "difference", "standard error", "points"]
     )
+
+
+def chosen_rates(panels: Mapping[str, Panel]) -> pd.DataFrame:
+    """Learning rate and validation accuracy, "rate (accuracy)", by model, family and budget."""
+    rows = []
+    for model, panel in panels.items():
+        chosen = panel.rates[panel.rates["chosen"]]
+        for family, found in chosen.groupby("family", sort=False):
+            row = {"model": model, "family": family}
+            for each in found.itertuples():
+                note = "" if math.isnan(each.accuracy) else f" ({each.accuracy:.3f})"
+                row[f"epsilon = {_word(each.epsilon)}"] = f"{each.rate:g}{note}"
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def fewest_best(summaries: Mapping[str, pd.DataFrame], method: str, value: str) -> int:
+    """Smallest number over the model families of budgets at which a method is the best."""
+    return min(
+        best_counts(t, method, value, largest=value == "coverage") for t in summaries.values()
+    )
+
+
+def area_growth(panel: Panel, method: str) -> Mean:
+    """Mean score of a method at the smallest budget minus that without privacy."""
+    a = panel.predictions[method, min(panel.settings.epsilons)]
+    b = panel.predictions[method, max(panel.settings.epsilons)]
+    return compare_over_seeds(a.correct, a.score, b.correct, b.score)
+
+
+def worsening_in_paper(reported: Mapping[str, tuple[float, float]]) -> float:
+    """Share of the steps to a smaller budget at which the score rises in P1's own Table 2."""
+    rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for claim_id, (mean, _) in reported.items():
+        _, _, data, method, epsilon = claim_id.split("-")
+        rows.setdefault((data, method), []).append((-float(epsilon), mean))
+    steps = [np.diff([mean for _, mean in sorted(row)]) > 0 for row in rows.values()]
+    return float(np.mean(np.concatenate(steps)))
+
+
+def best_methods(table: pd.DataFrame) -> dict[float, str]:
+    """Method of the lowest mean score, by budget."""
+    return {
+        epsilon: rows.set_index("method")["score"].idxmin()
+        for epsilon, rows in table.groupby("epsilon")
+    }
+
+
+def worst_p(test, panels: Mapping[str, Panel], *arguments) -> float:
+    """Largest one-sided p-value of a test over the model families."""
+    return max(test(panel, *arguments).p_positive for panel in panels.values())
+
+
+def imbalance_facts(table: pd.DataFrame) -> dict[str, float]:
+    """The numbers that decide about P1's appendix B.2; conditions stand in the ledger.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`imbalance_table`.
+    """
+    free = table[np.isinf(table["epsilon"])].set_index("p0")
+    strict = table[table["epsilon"] == table["epsilon"].min()].set_index("p0")
+    nearer = (strict["position"] - 0.5).abs() < (free["position"] - 0.5).abs()
+    return {
+        "position_free": float(free["position"].min()),
+        "right_first_free": float(free["right first"].min()),
+        "spread": float(nearer.mean()),
+        "lost_accuracy": float((free["rare accuracy"] - strict["rare accuracy"]).min()),
+        "right_first_rarest": float(strict.loc[strict.index.min(), "right first"]),
+    }
+
+
+def table_1(reported: Mapping[str, tuple[float, float]], dataset: str, panels: Sequence[Panel]):
+    """Settle the cells of P1's Table 1, by claim id; see :func:`coverage_cells`."""
+    return _by_claim(reported, dataset, panels, coverage_cells)
+
+
+def table_2(reported: Mapping[str, tuple[float, float]], dataset: str, panels: Sequence[Panel]):
+    """Settle the cells of P1's Table 2, by claim id; see :func:`score_cells`."""
+    return _by_claim(reported, dataset, panels, score_cells)
+
+
+_DATA = {
+    "CIFAR10": ("cifar10", "cifar10-jpeg"),
+    "FashionMNIST": ("fashion-mnist",),
+    "SVHN": ("svhn",),
+    "GTSRB": ("gtsrb",),
+}
+
+
+def _by_claim(reported, dataset, panels, settle):
+    found: dict[str, tuple[float, float] | str] = {}
+    here: dict[tuple[str, float], tuple[float, float]] = {}
+    names = {}
+    for claim_id, numbers in reported.items():
+        _, _, data, method, epsilon = claim_id.split("-")
+        if dataset not in _DATA[data]:
+            found[claim_id] = f"the data of this run are {dataset}"
+            continue
+        here[method, float(epsilon)] = numbers
+        names[method, float(epsilon)] = claim_id
+    missing = {e for _, e in here} - set(panels[0].settings.epsilons) if here else set()
+    if missing:
+        return found | dict.fromkeys(names.values(), "this run has other budgets")
+    settled = settle(panels, here) if here else {}
+    return found | {names[place]: value for place, value in settled.items()}
 
 
 def budget_cells(panel: Panel) -> pd.DataFrame:

@@ -1,0 +1,386 @@
+# ---
+# jupyter:
+#   kernelspec: {name: python3, display_name: Python 3, language: python}
+# ---
+
+# %% [markdown]
+# # The accuracy-normalized score
+#
+# Two selective classifiers of different accuracy cannot be compared by the area under their
+# accuracy-coverage curves: the more accurate one wins even where it has no idea which of its
+# answers are wrong. Under privacy accuracy falls with the budget, so the question whether privacy
+# harms *abstention*, beyond what it does to accuracy, needs another measure. P1
+# {cite}`rabanser2023training` proposes the area between the curve and the best curve that the
+# accuracy at full coverage allows.
+
+# %% tags=["parameters", "hide-input"]
+dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10, fashion-mnist, svhn, gtsrb} data
+models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, resnet18} model families, the main one first
+epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
+n_seeds: int = 5  # [2, 50] trainings per method and budget
+steps: int = 400  # [10, 1000000] updates of a training
+batch_size: int = 256  # [1, 100000] expected size of a Poisson sample
+clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient
+schedule: str = "constant"  # {constant, cosine} of the learning rate
+checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCTD watches
+rates: list[float] = [0.25, 0.5, 1.0, 2.0, 4.0]  # (0, 1000] learning rates to choose from
+hidden: int = 32  # [1, 10000] hidden units of the perceptron
+activation: str = "tanh"  # {tanh, relu} of the perceptron
+full_accuracies: list[float] = [0.5, 0.6, 0.7, 0.8, 0.9]  # (0, 1) of the bound experiment
+device: str = "cpu"  # {cpu, cuda} where models are trained
+seed: int = 0  # [0, 1000000] how the data are divided
+
+# %% tags=["hide-input"]
+from lib.book.session import open_chapter
+
+chapter = open_chapter("normalized_score", globals())
+
+import numpy as np
+import pandas as pd
+
+from lib import selective
+from lib.selective import figures, studies
+
+REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
+chapter.note(
+    f"Data: simulated scores, and {REAL.get(dataset, dataset)}: the same trained models as in the "
+    "chapter on the interplay of privacy and abstention, with the same parameters."
+)
+
+# %% [markdown]
+# ## The bound
+#
+# Let $a$ be the accuracy at full coverage. Whoever accepts a share $c \le a$ of the points can at
+# best accept correct ones only; beyond $c = a$ all correct points are used up, and at best $a$ of
+# the $c$ are correct:
+#
+# $$ \overline{\mathrm{acc}}(a, c) = \begin{cases} 1 & c \le a \\ a / c & c > a. \end{cases} $$
+#
+# The *accuracy-normalized score* is the area between this bound and the selective accuracy,
+# $s = \int_0^1 (\overline{\mathrm{acc}}(a, c) - \mathrm{acc}_c)\, dc$; 0 is perfect. The area under
+# the bound is $\int_0^a dc + \int_a^1 (a/c)\, dc = a - a \ln a$.
+#
+# Three decisions that P1 leaves open: the integral is the mean over $c = 1/n, 2/n, \dots, 1$ (Eq. 6
+# is printed as a sum without its width); points of equal score are accepted in random order, and
+# the expected value over these orders is computed exactly; larger scores are accepted first.
+#
+# P1 checks by simulation that the bound is reached: correct points get scores from one half of the
+# unit interval, wrong ones from the other (appendix B.3).
+
+# %%
+curves, largest = studies.bound_reached(full_accuracies, 2000, seed)
+chapter.figure(
+    figures.plot_bound_reached(curves),
+    "bound",
+    alt="Selective accuracy against coverage for five accuracies; dashed curves lie on the bounds.",
+    caption="Figure 6 of P1: perfect orders (dashed) and the bound (pale) for several accuracies.",
+)
+chapter.check("P1-B3-bound", largest)
+
+# %% [markdown]
+# ## What the extremes score
+#
+# A perfect order scores 0. A random order has the accuracy $a$ at every coverage, in expectation,
+# and scores $-a \ln a$. The worst order accepts all wrong points first; its area is
+# $a + (1-a) \ln(1-a)$, so it scores $-a \ln a - (1-a) \ln(1-a)$: the entropy of a coin that shows
+# heads with probability $a$. The score of *any* method lies between 0 and that.
+
+# %%
+chapter.table(
+    studies.closed_forms(480, 597),
+    "extremes",
+    "Normalized score of three orders, 480 of 597 points correct",
+    {"n to infinity": ".5f", "n = 597": ".5f"},
+)
+
+# %% [markdown]
+# The range depends on $a$, so *normalized* means: compared with what this accuracy allows. It does
+# not mean that scores at different accuracies share a scale. A random order scores
+# {value}`normalized_score.random_90:.3f` at $a = 0.9$, {value}`normalized_score.random_60:.3f` at
+# $a = 0.6$: a method that knows nothing looks worse on the less accurate model.
+
+# %% tags=["hide-input"]
+chapter.values(
+    random_90=float(selective.random_order_score(0.9)),
+    random_60=float(selective.random_order_score(0.6)),
+)
+
+# %% [markdown]
+# ## The same models as before
+#
+# Every method of P1 at every budget; the chapter {doc}`interplay` says how they are trained.
+
+# %%
+panels = {
+    model: selective.run_panel(
+        selective.settings_for(
+            dataset,
+            model,
+            hidden=hidden,
+            activation=activation,
+            seed=seed,
+            epsilons=(np.inf, *epsilons),
+            n_seeds=n_seeds,
+            steps=steps,
+            batch_size=batch_size,
+            clipping_norm=clipping_norm,
+            schedule=schedule,
+            checkpoint_every=checkpoint_every,
+            rates=tuple(rates),
+            device=device,
+        )
+    )
+    for model in models
+}
+panel = panels[models[0]]
+for model, each in panels.items():
+    chapter.note(f"{model}: {studies.describe(each.settings)}.")
+
+# %%
+chapter.figure(
+    figures.plot_to_bound(panel),
+    "to_bound",
+    alt="Four curves of selective accuracy, one a budget, each with its dashed bound above it.",
+    caption=(
+        f"Figure 3 of P1 on {dataset} ({models[0]}): SCTD (solid), its bound (dashed), and the "
+        "area between, which is the score; means over seeds."
+    ),
+)
+
+# %%
+summaries = {model: studies.summary(each) for model, each in panels.items()}
+chapter.figure(
+    figures.plot_scores(summaries[models[0]]),
+    "scores",
+    alt="Line chart, logarithmic: normalized score of each method by budget, with error bars.",
+    caption=(
+        f"Accuracy-normalized score by budget on {dataset} ({models[0]}); bars are standard "
+        f"deviations over {n_seeds} seeds."
+    ),
+)
+for model, found in summaries.items():
+    chapter.table(
+        studies.pivot(found, "score"),
+        f"scores_{model}",
+        f"Accuracy-normalized score on {dataset} ({model}), smaller is better",
+    )
+
+# %% tags=["hide-input"]
+chapter.check_cells(
+    "P1, Table 2",
+    studies.table_2(chapter.reported("P1, Table 2"), dataset, list(panels.values())),
+    "P1's Table 2, cell by cell",
+)
+found = summaries[models[0]]
+growing = min(studies.worsening_share(t) for t in summaries.values())
+against = {model: studies.sctd_against_best(each, min(epsilons)) for model, each in panels.items()}
+chapter.check("P1-S4-score-grows", growing)
+chapter.check("P1-S4-sctd-lowest", studies.fewest_best(summaries, "SCTD", "score"))
+chapter.check("P1-S4-sctd-strict", max(mean.p_positive for _, mean in against.values()))
+chapter.check("P1-F3-area-grows", studies.worst_p(studies.area_growth, panels, "SCTD"))
+best_other, gap = against[models[0]]
+low, high = gap.interval()
+best = studies.best_methods(found)
+sr = found[found["method"] == "SR"].set_index("epsilon")["score"]
+chapter.values(
+    growing=growing,
+    growing_paper=studies.worsening_in_paper(chapter.reported("P1, Table 2")),
+    best_other=best_other,
+    gap=gap.value,
+    gap_low=low,
+    gap_high=high,
+    strictest=min(epsilons),
+    best_strict=best[min(epsilons)],
+    best_free=best[np.inf],
+    sr_free=sr[np.inf],
+    sr_strict=sr[min(epsilons)],
+)
+
+# %% [markdown]
+# The score of the softmax response goes from {value}`normalized_score.sr_free:.4f` without privacy
+# to {value}`normalized_score.sr_strict:.4f` at $\epsilon = $
+# {value}`normalized_score.strictest:g`. Of all steps to the next smaller budget,
+# {value}`normalized_score.growing:.0%` make a method's mean score worse (in P1's own Table 2, where
+# the text says *all*, {value}`normalized_score.growing_paper:.0%`). The lowest score has
+# {value}`normalized_score.best_free` without privacy and {value}`normalized_score.best_strict` at
+# the strictest budget. There the best of P1's other methods, {value}`normalized_score.best_other`,
+# minus SCTD is {value}`normalized_score.gap:.4f`, with a 95% interval over trainings and points
+# from {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`; P1 finds it
+# positive.
+#
+# ## Why not just stop early?
+#
+# Models could be compared at equal accuracy if the less private ones were stopped early. But
+# privacy is spent step by step: a model that stops early is *more private than targeted*, and what
+# is then compared is not what was meant to be compared.
+
+# %%
+stopped = studies.early_stopping(panel)
+chapter.figure(
+    figures.plot_early_stopping(stopped),
+    "early_stopping",
+    alt="Pairs of bars per budget: the epsilon aimed at, and the smaller one spent when aligned.",
+    caption=(
+        "Budgets, and what models have spent when they first are as accurate as the most private "
+        "one in the end."
+    ),
+)
+chapter.table(
+    stopped,
+    "early_stopping",
+    "Accuracy-aligned models",
+    {"aligned accuracy": ".3f", "spent": ".3f", "share": ".0%"},
+)
+
+# %% tags=["hide-input"]
+widest = [studies.early_stopping(each).iloc[0] for each in panels.values()]
+chapter.check("P1-S3-early-stopping", max(row["share"] for row in widest))
+chapter.values(
+    widest=float(stopped.iloc[0]["epsilon"]),
+    widest_spent=float(stopped.iloc[0]["spent"]),
+    widest_step=int(stopped.iloc[0]["step"]),
+)
+
+# %% [markdown]
+# The model meant for $\epsilon = $ {value}`normalized_score.widest:g` reaches that accuracy after
+# {value}`normalized_score.widest_step` steps, and has then spent
+# {value}`normalized_score.widest_spent:.2f`.
+#
+# ## An old acquaintance: E-AURC
+#
+# The area under the risk-coverage curve (AURC) is one minus the area under the accuracy-coverage
+# curve. *Excess* AURC {cite}`geifman2019bias` subtracts the AURC of the same predictions in perfect
+# order. On the grid $c_i = i/n$ a perfect order of $h$ correct points has the accuracy
+# $\min(1, h/i)$, and the bound at $c_i$ is $\min(1, (h/n)/(i/n))$: the same number at every $i$. So
+#
+# $$ s = \frac1n \sum_i (\overline{\mathrm{acc}}(a, c_i) - \mathrm{acc}_{c_i})
+#      = \frac1n \sum_i (r_i - r_i^*) = \text{E-AURC}, $$
+#
+# where $r_i$ and $r_i^*$ are the risks of the given and of the perfect order. P1's score, proposed
+# as new, *is* E-AURC of 2019, which P1 does not cite. AUGRC {cite}`traub2024overcoming` integrates
+# the share of *all* points that are accepted and wrong, which does not overweight the first few.
+
+# %%
+metrics = studies.metric_table(panel)
+chapter.table(
+    metrics,
+    "metrics",
+    "Four metrics, means over seeds; smaller is better",
+    dict.fromkeys(["normalized", "E-AURC", "AURC", "AUGRC"], ".4f"),
+)
+disagreements = studies.ranking_disagreements(metrics)
+chapter.table(
+    disagreements,
+    "disagreements",
+    "Pairs of methods that a metric ranks otherwise than the normalized score",
+)
+chapter.values(
+    largest_gap=float((metrics["normalized"] - metrics["E-AURC"]).abs().max()),
+    pairs=int(disagreements["pairs"].sum() // 2),
+    aurc_odd=int(disagreements.loc[disagreements["metric"] == "AURC", "disagree"].sum()),
+    augrc_odd=int(disagreements.loc[disagreements["metric"] == "AUGRC", "disagree"].sum()),
+)
+
+# %% [markdown]
+# Normalized score and E-AURC, computed by two routes, differ by at most
+# {value}`normalized_score.largest_gap:.0e`. Of {value}`normalized_score.pairs` pairs of methods at
+# equal budgets AURC ranks {value}`normalized_score.aurc_odd` otherwise than the normalized score,
+# AUGRC {value}`normalized_score.augrc_odd`: both also reward accuracy.
+#
+# ## How many points does it take?
+#
+# P1 gives standard deviations over five trainings, on one test set. That test set is a sample, too.
+# The score has an influence function: with $u$ the coverage at which a point is accepted, $y$ its
+# correctness and $S$ the area under the curve, the point's influence on $S$ is
+#
+# $$ \mathrm{acc}_u - S + \int_u^1 \frac{y - \mathrm{acc}_c}{c}\, dc, $$
+#
+# on the bound's area $-\ln(a)\,(y - a)$, and on the score the difference. The variance of the score
+# is the mean square of the influence over $n$; for two methods on the same points, that of the
+# difference of influences. It agrees with the bootstrap, at a thousandth of the cost:
+
+# %%
+sr_runs = panel.predictions["SR", min(epsilons)]
+by_formula = selective.estimate(sr_runs.correct[0], sr_runs.score[0])
+by_bootstrap = selective.bootstrap(sr_runs.correct[0], sr_runs.score[0], seed=seed)
+chapter.table(
+    pd.DataFrame(
+        [
+            (name, e.value, e.standard_error, e.low, e.high)
+            for name, e in (("influence", by_formula), ("bootstrap", by_bootstrap))
+        ],
+        columns=["by", "score", "standard error", "95% from", "to"],
+    ),
+    "uncertainty",
+    "One model's score (SR, strictest budget) and its sampling uncertainty",
+    dict.fromkeys(["score", "standard error", "95% from", "to"], ".5f"),
+)
+
+# %%
+needed = studies.needed_points(panel)
+chapter.figure(
+    figures.plot_needed_points(needed, len(panel.labels)),
+    "needed",
+    alt="Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",
+    caption=(
+        "Evaluation points needed to tell a method from the softmax response with 80% power at the "
+        "5% level, at the mean difference found; dotted: the points at hand."
+    ),
+)
+chapter.table(
+    needed,
+    "needed",
+    "Evaluation points needed to tell a method from SR",
+    {"difference": "+.4f", "standard error": ".4f", "points": ",.0f"},
+)
+rest = needed[needed["method"].isin(["SAT", "MCDO", "DE"])]
+chapter.values(
+    at_hand=len(panel.labels),
+    not_enough=int((needed["points"] > len(panel.labels)).sum()),
+    comparisons=len(needed),
+    typical_points=float(rest["points"].median()),
+)
+
+# %% [markdown]
+# Of {value}`normalized_score.comparisons` comparisons, {value}`normalized_score.not_enough` need
+# more than the {value}`normalized_score.at_hand:,` points at hand; telling SAT, MCDO or a deep
+# ensemble from the softmax response takes {value}`normalized_score.typical_points:,.0f` points in
+# the median. More trainings on the same points cannot replace them.
+
+# %% tags=["hide-input"]
+run = chapter.recorded("standard")
+if run is None:
+    chapter.note("There is no recorded run yet.")
+elif dataset == "digits":
+    chapter.note(chapter.describe_record("standard"))
+    for model in run["parameters"]["models"]:
+        chapter.table(
+            chapter.recorded_table("standard", f"scores_{model}"),
+            f"recorded_scores_{model}",
+            f"Recorded run on {run['parameters']['dataset']} ({model}): normalized score",
+        )
+
+# %% [markdown]
+# ## Summary
+#
+# - The bound is reached exactly by a perfect order; the score of a random one is $-a \ln a$, of the
+#   worst one the binary entropy of $a$.
+# - On the grid the accuracy-normalized score is E-AURC.
+# - {value}`normalized_score.growing:.0%` of the steps to a smaller budget make a method's score
+#   worse; the lowest score at the strictest budget has {value}`normalized_score.best_strict`.
+# - Models aligned by early stopping differ in privacy from what they were meant for:
+#   {value}`normalized_score.widest_spent:.2f` instead of {value}`normalized_score.widest:g`.
+# - Differences between methods are small: {value}`normalized_score.not_enough` of
+#   {value}`normalized_score.comparisons` comparisons with the softmax response need more points
+#   than there are.
+#
+# ### Exercises
+#
+# 1. Divide the score by that of a random order. Does privacy still make abstention worse?
+# 2. Prove that no order can score more than the entropy of $a$.
+# 3. Use `selective.points_needed` on two models of your own.
+#
+# All numbers of this page that do not depend on the machine:
+
+# %% tags=["hide-cell", "expect-numbers"]
+print(chapter.numbers())
