@@ -1,0 +1,319 @@
+"""The panel: what is trained, what it spends, and how its scores come about."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lib import selective
+from lib.selective import studies
+from lib.selective.panel import FAMILIES, Panel, PanelSettings, Predictions
+from lib.training import (
+    DataSpec,
+    ModelSpec,
+    PrivacyLedger,
+    SampledGaussian,
+    find_noise_multiplier,
+    train_many,
+)
+
+SETTINGS = PanelSettings(
+    DataSpec(train=300, validation=100, test=200),
+    ModelSpec("mlp", (64,), 10, hidden=(8,)),
+    epsilons=(math.inf, 3.0, 1.0),
+    n_seeds=2,
+    steps=40,
+    batch_size=64,
+    clipping_norm=1.0,
+    checkpoint_every=8,
+    rates=(0.01, 1.0),
+    dropout_passes=3,
+    members=3,
+    coverages=(0.5, 1.0),
+)
+
+
+@pytest.fixture(scope="module")
+def panel(tmp_path_factory) -> Panel:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
+        found = selective.run_panel(SETTINGS)
+        again = selective.run_panel(SETTINGS)  # read, not trained
+    assert again.seconds == found.seconds
+    for place, each in found.predictions.items():
+        assert np.array_equal(each.score, again.predictions[place].score)
+    return found
+
+
+def test_no_two_models_share_their_randomness():
+    seeds = []
+    for family in FAMILIES:
+        for epsilon in SETTINGS.epsilons:
+            seeds += [c.seed for c in SETTINGS.configs(family, epsilon, 1.0)]
+            seeds += [c.seed for c in SETTINGS.tuning(family, epsilon)]
+    assert len(seeds) == len(set(seeds))
+
+
+def test_models_of_one_method_keep_the_budget_together(panel):
+    n = SETTINGS.data.train
+    for name, models in (("plain", 1), ("SAT", 1), ("MCDO", 1), ("DG", 1), ("DE", 3), ("SN", 2)):
+        for epsilon in (3.0, 1.0):
+            table = panel.privacy.set_index(["family", "epsilon"])
+            row = table.loc[(name, epsilon)]
+            assert row["models"] == models
+            assert 0.98 * epsilon < row["spent"] <= epsilon
+            # independently: as many steps of the same mechanism as all models take
+            ledger = PrivacyLedger(
+                (SampledGaussian(64 / n, row["noise_multiplier"], SETTINGS.steps * models),)
+            )
+            assert ledger.epsilon(1 / n) == pytest.approx(row["spent"])
+            alone = find_noise_multiplier(epsilon, 1 / n, 64 / n, SETTINGS.steps)
+            assert row["noise_multiplier"] >= alone * (1 - 1e-9)
+    assert np.isinf(panel.privacy.query("family == 'plain'")["spent"].iloc[0])
+
+
+def test_scores_are_those_of_models_trained_alone(panel):
+    rates = panel.rates[panel.rates["chosen"]].set_index(["family", "epsilon"])["rate"]
+    data = SETTINGS.data.load()
+    configs = SETTINGS.configs("plain", 3.0, rates["plain", 3.0])
+    results = train_many(configs, data.training, data.evaluation)
+    found = panel.predictions["SR", 3.0]
+    for k, result in enumerate(results):
+        assert np.array_equal(found.correct[k], result.logits.argmax(1) == data.labels)
+        assert found.score[k] == pytest.approx(result.probabilities.max(1), rel=1e-5)
+        expected = selective.sctd(result.checkpoints)
+        assert np.array_equal(panel.predictions["SCTD", 3.0].score[k], expected)
+    members = SETTINGS.configs("DE", 3.0, rates["DE", 3.0])[:3]
+    ensemble = np.mean(
+        [r.probabilities for r in train_many(members, data.training, data.evaluation)], axis=0
+    )
+    assert panel.predictions["DE", 3.0].score[0] == pytest.approx(ensemble.max(1), rel=1e-5)
+    assert np.array_equal(
+        panel.predictions["DE", 3.0].correct[0], ensemble.argmax(1) == data.labels
+    )
+
+
+def test_every_method_is_there_and_same_models_share_their_predictions(panel):
+    expected = [m for f, methods in FAMILIES.items() if f != "SN" for m in methods]
+    assert panel.methods == expected
+    for epsilon in SETTINGS.epsilons:
+        for family, methods in FAMILIES.items():
+            if family == "SN":
+                continue
+            first = panel.predictions[methods[0], epsilon].correct
+            assert first.shape == (2, 200)
+            for method in methods:
+                assert np.array_equal(panel.predictions[method, epsilon].correct, first)
+        assert panel.selective[epsilon].correct.shape == (2, 2, 200)
+        assert panel.checkpoints[epsilon].shape == (2, 5, 200)
+        final = panel.checkpoints[epsilon][:, -1] == panel.labels
+        assert np.array_equal(final, panel.predictions["SR", epsilon].correct)
+
+
+def test_the_better_rate_on_validation_points_is_taken(panel):
+    for (_, _), rows in panel.rates.groupby(["family", "epsilon"]):
+        assert rows["chosen"].sum() == 1
+        assert rows.loc[rows["chosen"], "accuracy"].item() == rows["accuracy"].max()
+    plain = panel.rates.query("family == 'plain' and epsilon == inf")
+    assert plain.set_index("rate")["chosen"].to_dict() == {0.01: False, 1.0: True}
+
+
+def test_imbalance(panel, tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    study = selective.run_imbalance(panel, (0.5, 0.1))
+    assert study.rare_examples[0.5] > study.rare_examples[0.1] > 0
+    table = studies.imbalance_table(study)
+    assert len(table) == 6
+    rare = study.labels == 0
+    row = table.query("p0 == 0.1 and epsilon == inf").iloc[0]
+    found = study.predictions[0.1, math.inf]
+    assert row["rare accuracy"] == pytest.approx(found.correct[:, rare].mean())
+    ranks = np.array([[np.mean(s > x) for x in s[rare]] for s in found.score])
+    assert row["position"] == pytest.approx(ranks.mean() + 1 / 200, abs=1e-9)
+    facts = studies.imbalance_facts(table)
+    free, strict = (table.query(f"epsilon == {e}").set_index("p0") for e in ("inf", "1.0"))
+    assert facts["lost_accuracy"] == (free["rare accuracy"] - strict["rare accuracy"]).min()
+    assert facts["position_free"] == free["position"].min()
+
+
+def test_right_first_is_the_share_of_ordered_pairs():
+    rng = np.random.default_rng(0)
+    correct, score = rng.random(30) < 0.5, np.round(rng.random(30), 1)
+    pairs = [(a > b) + 0.5 * (a == b) for a in score[correct] for b in score[~correct]]
+    assert studies._right_first(correct, score) == pytest.approx(np.mean(pairs))
+    assert math.isnan(studies._right_first(np.ones(3, bool), np.ones(3)))
+
+
+def test_summary_is_that_of_the_predictions(panel):
+    table = studies.summary(panel).set_index(["method", "epsilon"])
+    assert list(dict.fromkeys(m for m, _ in table.index)) == list(selective.P1_METHODS)
+    found = panel.predictions["MCDO", 1.0]
+    scores = [
+        selective.normalized_score(c, s) for c, s in zip(found.correct, found.score, strict=True)
+    ]
+    assert table.loc[("MCDO", 1.0), "score"] == pytest.approx(np.mean(scores))
+    assert table.loc[("MCDO", 1.0), "score sd"] == pytest.approx(np.std(scores, ddof=1))
+    twin = panel.predictions["MCDO", math.inf].correct.mean(1)
+    coverage = [
+        selective.coverage_at_accuracy(c, s, t)
+        for c, s, t in zip(found.correct, found.score, twin, strict=True)
+    ]
+    assert table.loc[("MCDO", 1.0), "coverage"] == pytest.approx(np.mean(coverage))
+    assert math.isnan(table.loc[("MCDO", math.inf), "coverage"])
+    assert math.isnan(table.loc[("SN", 1.0), "coverage"])
+
+
+def test_early_stopping_spends_what_the_accountant_says(panel):
+    table = studies.early_stopping(panel).set_index("epsilon")
+    assert table.loc[1.0, "spent"] == pytest.approx(1.0, rel=0.02)
+    row = table.loc[3.0]
+    accuracies = (panel.checkpoints[3.0] == panel.labels).mean((0, 2))
+    target = panel.predictions["SR", 1.0].correct.mean()
+    place = int(row["step"] // 8) - 1
+    assert accuracies[place] >= target
+    assert (accuracies[:place] < target).all()
+    assert row["spent"] <= 3.0
+
+
+def test_sensitivity_keeps_the_final_model_and_finds_the_default(panel):
+    table = studies.checkpoint_sensitivity(panel, ks=(3,), spacings=(1, 2))
+    default = table.query("form == 'equation' and spacing == 8").set_index("epsilon")
+    for epsilon in SETTINGS.epsilons:
+        found = panel.predictions["SCTD", epsilon]
+        expected = np.mean(
+            [selective.normalized_score(c, s) for c, s in zip(found.correct, found.score)]  # noqa: B905
+        )
+        assert default.loc[epsilon, "score"] == pytest.approx(expected)
+        broken = panel.predictions["SCTD, ties by SR", epsilon]
+        expected = np.mean(
+            [selective.normalized_score(c, s) for c, s in zip(broken.correct, broken.score)]  # noqa: B905
+        )
+        assert default.loc[epsilon, "ties by SR"] == pytest.approx(expected)
+    wide = table.query("form == 'equation' and spacing == 16")
+    assert set(wide["checkpoints"]) == {3}
+    labels = panel.checkpoints[3.0][0]
+    assert studies.rank_agreement(labels[[4]]) != studies.rank_agreement(labels)
+
+
+def test_selective_net_score_by_hand():
+    correct = np.array([[1, 1, 0, 0], [1, 0, 1, 0]], bool)
+    score = np.array([[4, 3, 2, 1], [4, 3, 2, 1]], float)
+    assert studies.selective_net_curve(correct, score, (0.5, 1.0)).tolist() == [1.0, 0.5]
+    # bound of a = 1/2 at 1/4 .. 1: 1, 1, 2/3, 1/2; curve: 1, 1, 3/4, 1/2
+    assert studies.selective_net_score(correct, score, (0.5, 1.0)) == pytest.approx(
+        (2 / 3 - 3 / 4) / 4
+    )
+
+
+def fake(scores_by_place, n=400, n_seeds=4):
+    """A panel in which a method's score at a budget has a chosen noise."""
+    rng = np.random.default_rng(1)
+    z = rng.random(n)
+    predictions = {}
+    for place, noise in scores_by_place.items():
+        correct = rng.random((n_seeds, n)) < 0.3 + 0.7 * z
+        predictions[place] = Predictions(correct, z + noise * rng.normal(size=(n_seeds, n)))
+    settings = replace(SETTINGS, n_seeds=n_seeds)
+    return Panel(settings, np.zeros(n, int), predictions, {}, {}, None, None)
+
+
+def test_cells_follow_the_papers_direction():
+    reported = {
+        ("SR", math.inf): (0.01, 0.001),
+        ("SR", 3.0): (0.02, 0.001),
+        ("SR", 1.0): (0.0205, 0.001),
+    }
+    rising = fake({("SR", math.inf): 0.05, ("SR", 3.0): 1.0, ("SR", 1.0): 1.0})
+    found = studies.score_cells([rising], reported)
+    assert found["SR", 3.0][0] < 0.01
+    assert found["SR", math.inf][0] < 0.01
+    assert "within two standard deviations" in found["SR", 1.0]
+    shown = np.mean(
+        [
+            selective.normalized_score(c, s)
+            for c, s in zip(*vars(rising.predictions["SR", 3.0]).values(), strict=True)
+        ]
+    )
+    assert found["SR", 3.0][1] == pytest.approx(shown)
+    falling = fake({("SR", math.inf): 1.0, ("SR", 3.0): 0.05, ("SR", 1.0): 0.05})
+    assert studies.score_cells([falling], reported)["SR", 3.0][0] > 0.99
+    both = studies.score_cells([rising, falling], reported)["SR", 3.0]
+    assert both[0] > 0.99  # the trend must hold in every family
+
+
+def test_claims_of_the_paper_find_their_cells():
+    reported = {
+        "P1-T2-CIFAR10-SR-inf": (0.01, 0.001),
+        "P1-T2-CIFAR10-SR-3": (0.02, 0.001),
+        "P1-T2-SVHN-SR-3": (0.02, 0.001),
+    }
+    panel = fake({("SR", math.inf): 0.05, ("SR", 3.0): 1.0, ("SR", 1.0): 1.0})
+    found = studies.table_2(reported, "cifar10-jpeg", [panel])
+    assert found["P1-T2-SVHN-SR-3"] == "the data of this run are cifar10-jpeg"
+    assert found["P1-T2-CIFAR10-SR-3"][0] < 0.01
+    assert all(isinstance(v, str) for v in studies.table_2(reported, "digits", [panel]).values())
+    other = {"P1-T2-CIFAR10-SR-7": (0.01, 0.001), "P1-T2-CIFAR10-SR-3": (0.02, 0.001)}
+    settled = studies.table_2(other, "cifar10-jpeg", [panel])
+    assert set(settled.values()) == {"this run has other budgets"}
+    assert studies.worsening_in_paper(reported) == 1.0
+
+
+def test_closed_forms_and_bound():
+    table = studies.closed_forms(480, 597).set_index("order")
+    assert table.loc["perfect", "n = 597"] == 0.0
+    limit = table["n to infinity"]
+    assert table["n = 597"].to_numpy() == pytest.approx(limit.to_numpy(), abs=0.01)
+    curves, largest = studies.bound_reached((0.3, 0.9), 500, 0)
+    assert largest < 1e-12
+    assert curves[0.3][-1] == pytest.approx(0.3)
+
+
+def test_needed_points_and_metrics(panel):
+    table = studies.needed_points(panel)
+    assert set(table["method"]) == {"SAT", "MCDO", "DE", "SCTD"}
+    assert (table["points"] > 0).all()
+    metrics = studies.metric_table(panel)
+    assert metrics["normalized"].to_numpy() == pytest.approx(metrics["E-AURC"].to_numpy())
+    odd = studies.ranking_disagreements(metrics)
+    assert set(odd["pairs"]) == {10}
+    one = metrics[metrics["epsilon"] == 1.0].set_index("method")
+    count = sum(
+        (one.loc[a, "normalized"] - one.loc[b, "normalized"])
+        * (one.loc[a, "AUGRC"] - one.loc[b, "AUGRC"])
+        < 0
+        for i, a in enumerate(one.index)
+        for b in one.index[i + 1 :]
+    )
+    found = odd.query("epsilon == 1.0 and metric == 'AUGRC'")["disagree"].item()
+    assert found == count
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"families": ("plain", "X")}, "families must be among .*, got 'X'"),
+        ({"families": ("DE",)}, "families must hold 'plain'"),
+        ({"model": ModelSpec("mlp", (64,), 10, dropout=0.1)}, "no dropout of its own"),
+        ({"epsilons": (1.0, 3.0)}, "epsilons must be descending"),
+        ({"coverages": (0.5, 0.9)}, "coverages must ascend to 1"),
+        ({"burn_in": 1.0}, "burn_in must be in"),
+        ({"n_seeds": 0}, "n_seeds must be from 1 to 99"),
+        ({"members": 0}, "members must be from 1 to 99"),
+    ],
+)
+def test_bad_settings(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(SETTINGS, **change)
+
+
+def test_settings_for_the_digits():
+    found = selective.settings_for("digits", "linear", n_seeds=2)
+    assert found.data == DataSpec(train=1000, validation=200, test=597)
+    assert found.model == ModelSpec("linear", (64,), 10)
+    found = selective.settings_for("digits", "small_cnn")
+    assert found.data.features == "images"
+    assert found.model.inputs == (1, 8, 8)
+    found = selective.settings_for("digits", "mlp", hidden=7, activation="relu", seed=3)
+    assert found.model.hidden == (7,)
+    assert found.data.seed == 3
