@@ -141,9 +141,9 @@ chapter.values(
     wrong_smallest=private["wrong confidence"].iloc[-1],
     misclassified_least=private["outlier misclassified"].min(),
     misclassified_most=private["outlier misclassified"].max(),
-    aligned_z=aligned,
-    overall_z=overall,
 )
+# Differences of nearly equal means: another processor's rounding moves them visibly.
+chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 chapter.check("P1-F1-separates", table["outlier misclassified"].iloc[0])
 chapter.check("P1-F1-misclassifies", private["outlier misclassified"].min())
 chapter.check("P1-F1-overconfidence", aligned)
@@ -503,4 +503,4 @@ elif dataset == "digits":
 # All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
-print(chapter.numbers())
+print(chapter.numbers(digits=2))
