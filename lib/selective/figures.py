@@ -162,8 +162,11 @@ def plot_scores(table: pd.DataFrame) -> Figure:
             label=method,
         )
     ax.set_yscale("log")
+    positive = table["score"][table["score"] > 0]
+    if len(positive):  # a standard deviation may reach below 0, where no logarithm is
+        ax.set_ylim(0.5 * positive.min(), 1.3 * (table["score"] + table["score sd"]).max())
     ax.set_xticks(range(len(epsilons)), [epsilon_word(e) for e in epsilons])
-    ax.set_ylabel("normalized score (smaller is better)")
+    ax.set_ylabel("normalized score")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=9)
     return figure
 

@@ -53,6 +53,7 @@ __all__ = [
     "summary",
     "table_1",
     "table_2",
+    "wins_with_ties_broken",
     "worsening_in_paper",
     "worsening_share",
     "worst_p",
@@ -151,7 +152,7 @@ def selective_net_score(
 
     P1 gives a number without saying how it comes about.  Here the accuracies at the target
     coverages are joined by straight lines, constant below the first one, and compared with the
-    bound of the model of target coverage 1.  The models differ, so it may be below 0.
+    bound of the most accurate of the models.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def selective_net_score(
     reached = selective_net_curve(correct, score, coverages)
     n = correct.shape[1]
     grid = np.arange(1, n + 1) / n
-    bound = accuracy_bound(correct[-1].mean(), grid)
+    bound = accuracy_bound(correct.mean(1).max(), grid)
     return float((bound - np.interp(grid, coverages, reached)).mean())
 
 
@@ -261,10 +262,13 @@ def mean_curve(
 def pivot(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Rows of :func:`summary` as P1 prints them: a row a method, "mean (± sd)" by budget."""
     out = {}
+    digits = 4 if value == "score" else 3
     for method, rows in table.groupby("method", sort=False):
         out[method] = {
             f"epsilon = {_word(r['epsilon'])}": (
-                "" if math.isnan(r[value]) else f"{r[value]:.3f} (± {r[f'{value} sd']:.3f})"
+                ""
+                if math.isnan(r[value])
+                else f"{r[value]:.{digits}f} (± {r[f'{value} sd']:.{digits}f})"
             )
             for _, r in rows.iterrows()
         }
@@ -731,6 +735,18 @@ def worsening_in_paper(reported: Mapping[str, tuple[float, float]]) -> float:
         rows.setdefault((data, method), []).append((-float(epsilon), mean))
     steps = [np.diff([mean for _, mean in sorted(row)]) > 0 for row in rows.values()]
     return float(np.mean(np.concatenate(steps)))
+
+
+def wins_with_ties_broken(panel: Panel) -> int:
+    """At how many budgets SCTD, ties broken by SR, has a lower mean score than all of P1's."""
+    variant = "SCTD, ties by SR"
+    return sum(
+        all(
+            normalized_scores(panel, variant, e).mean() < normalized_scores(panel, m, e).mean()
+            for m in _p1_methods(panel)
+        )
+        for e in panel.settings.epsilons
+    )
 
 
 def best_methods(table: pd.DataFrame) -> dict[float, str]:

@@ -200,9 +200,13 @@ def test_selective_net_score_by_hand():
     correct = np.array([[1, 1, 0, 0], [1, 0, 1, 0]], bool)
     score = np.array([[4, 3, 2, 1], [4, 3, 2, 1]], float)
     assert studies.selective_net_curve(correct, score, (0.5, 1.0)).tolist() == [1.0, 0.5]
-    # bound of a = 1/2 at 1/4 .. 1: 1, 1, 2/3, 1/2; curve: 1, 1, 3/4, 1/2
+    # bound of a = 1/2, which both have, at 1/4 .. 1: 1, 1, 2/3, 1/2; curve: 1, 1, 3/4, 1/2
     assert studies.selective_net_score(correct, score, (0.5, 1.0)) == pytest.approx(
         (2 / 3 - 3 / 4) / 4
+    )
+    collapsed = np.array([[1, 1, 1, 0], [0, 0, 0, 1]], bool)  # the bound is that of the first
+    assert studies.selective_net_score(collapsed, score, (0.5, 1.0)) == pytest.approx(
+        (0 + 0 + 1 - (1 + 0.25) / 2 + 3 / 4 - 0.25) / 4
     )
 
 
