@@ -23,6 +23,7 @@ _CLIP_GUARD = np.float32(1e-6)  # Opacus divides by the norm plus this
 # Reordering of sums is allowed (it is what vectorises them); assuming away NaN and infinity is not,
 # for diverged models must show as such.
 _MATH = {"reassoc", "contract", "arcp", "nsz"}
+_LARGEST = np.float32(np.finfo(np.float32).max)
 _compiled = njit(fastmath=_MATH, nogil=True, cache=True, error_model="numpy")
 
 
@@ -386,7 +387,17 @@ def run_steps(
 
             # Clip, and add to the summed gradient.
             for t in range(count):
-                norms[t] = min(one, clipping_norm / (np.sqrt(norms[t]) + _CLIP_GUARD))
+                if clipping_norm > _LARGEST:  # not private
+                    norms[t] = one
+                elif norms[t] <= _LARGEST:
+                    norms[t] = min(one, clipping_norm / (np.sqrt(norms[t]) + _CLIP_GUARD))
+                else:  # infinite or NaN: nothing bounds this gradient, so it is left out
+                    norms[t] = zero
+                    for layer in range(n_layers):
+                        for o in range(sizes[layer + 1]):
+                            deltas[layer][o, t] = zero
+                        for i in range(sizes[layer]):
+                            units[layer][i, t] = zero
             for t in range(count, width):
                 norms[t] = zero
             for layer in range(n_layers):

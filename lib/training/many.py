@@ -473,7 +473,12 @@ def _train_by_vmap(work, members, results, points) -> None:
                 part = index[group, e : e + examples]
                 wanted = torch.stack([t[r] for t, r in zip(targets[group], part, strict=True)])
                 each = gradients(params[group], inputs[part], wanted)
-                factor = clip[group] / (each.norm(dim=2) + 1e-6)
+                norm = each.norm(dim=2)
+                if not bool((finite := norm.isfinite() | (private[group] == 0)).all()):
+                    # Nothing bounds these gradients: the examples are left out.
+                    each = torch.where(finite[:, :, None], each, torch.zeros_like(each))
+                    norm = torch.where(finite, norm, torch.zeros_like(norm))
+                factor = clip[group] / (norm + 1e-6)
                 factor = factor.clamp(max=1.0) * mask[group, e : e + examples]
                 total[group] += torch.einsum("mb,mbp->mp", factor, each)
         if bool(private.any()):

@@ -277,7 +277,9 @@ class SelectiveNet:
         """Sums over the batch of g_i and min(l_i, bound) g_i / bound; L2 sensitivity sqrt(2)."""
         f, _, g = self._split(outputs)
         losses = self._prediction_loss(f, targets).clamp(0, self.loss_bound) / self.loss_bound
-        return torch.stack([g.sum(), (losses * g).sum()])
+        # Whatever an example does, NaN included, each of its two terms lies in [0, 1].
+        terms = torch.stack([g, losses * g], dim=1)
+        return torch.nan_to_num(terms, nan=0.0, posinf=1.0, neginf=0.0).clamp(0, 1).sum(dim=0)
 
     def noisy_constants(
         self, sums: torch.Tensor, batch_size: float, noise: float, normals: torch.Tensor

@@ -102,6 +102,22 @@ class _GivenNoise(DPOptimizer):
 
     normals: torch.Tensor | None = None
 
+    def clip_and_accumulate(self):
+        """Leave out examples whose gradient is infinite or NaN: nothing would bound them."""
+        before = [None if p.summed_grad is None else p.summed_grad.clone() for p in self.params]
+        super().clip_and_accumulate()
+        if all(bool(p.summed_grad.isfinite().all()) for p in self.params):
+            return
+        each = [p.grad_sample.detach() for p in self.params]
+        finite = torch.stack([g.flatten(1).isfinite().all(dim=1) for g in each]).all(dim=0)
+        norms = torch.stack([g.flatten(1).norm(dim=1) for g in each]).norm(dim=0)
+        finite &= norms.isfinite()
+        for p, g, summed in zip(self.params, each, before, strict=True):
+            rows = finite.view(-1, *[1] * (g.dim() - 1))
+            p.grad_sample = torch.where(rows, g, torch.zeros_like(g))
+            p.summed_grad = summed
+        super().clip_and_accumulate()
+
     def add_noise(self):
         start = 0
         for p in self.params:

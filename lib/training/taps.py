@@ -89,21 +89,39 @@ def clipped_sum(
             hook.remove()
         for p in weights:
             p.requires_grad_(True)
-    contributions = []  # per parameter: squared norms of the examples, and how to sum them
-    for layer, error in zip(used, errors, strict=True):
-        x = taps[layer][0]
+    pairs = [(layer, taps[layer][0], error) for layer, error in zip(used, errors, strict=True)]
+    contributions = _contributions(pairs, copies)
+    squares = sum(square for _, square, _ in contributions)
+    finite = squares.isfinite()
+    if not bool(finite.all()):
+        # Nothing bounds a gradient whose norm is infinite or NaN: the example is left out.
+        rows = finite.repeat_interleave(copies)
+        pairs = [(layer, _only(x, rows), _only(error, rows)) for layer, x, error in pairs]
+        contributions = _contributions(pairs, copies)
+        squares = sum(square for _, square, _ in contributions)
+    factor = (clipping_norm / (squares.sqrt() + _GUARD)).clamp(max=1.0)
+    sums = {p: total(factor).reshape(-1) for p, _, total in contributions}
+    return torch.cat([sums[p] for p in network.parameters()]), outputs.detach()
+
+
+def _contributions(pairs, copies: int) -> list:
+    """Per parameter: squared norms of the examples' gradients, and how to sum them."""
+    found = []
+    for layer, x, error in pairs:
         if isinstance(layer, nn.Linear) and x.dim() == 2 and copies == 1:
-            contributions.extend(_outer_products(layer, x, error))
+            found.extend(_outer_products(layer, x, error))
             continue
         for p, gradient in _per_example(layer, x, error):
             flat = gradient.reshape(len(gradient), -1).float()
             if copies > 1:
                 flat = flat.view(-1, copies, flat.shape[1]).mean(dim=1)
-            contributions.append((p, (flat * flat).sum(dim=1), _sum_of(flat)))
-    squares = sum(square for _, square, _ in contributions)
-    factor = (clipping_norm / (squares.sqrt() + _GUARD)).clamp(max=1.0)
-    sums = {p: total(factor).reshape(-1) for p, _, total in contributions}
-    return torch.cat([sums[p] for p in network.parameters()]), outputs.detach()
+            found.append((p, (flat * flat).sum(dim=1), _sum_of(flat)))
+    return found
+
+
+def _only(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The values, 0 in all other rows."""
+    return torch.where(rows.view(-1, *[1] * (values.dim() - 1)), values, torch.zeros_like(values))
 
 
 def _sum_of(flat: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:

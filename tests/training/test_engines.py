@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch.nn.utils import parameters_to_vector
 
 from lib.training import (
     Augmentation,
@@ -18,12 +19,14 @@ from lib.training import (
     TrainingConfig,
     TrainingData,
     TrainingDiverged,
+    build_model,
     engine_for,
     module_of,
     plan,
     train,
     train_many,
 )
+from lib.training.randomness import Streams
 
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(24,))
@@ -495,3 +498,66 @@ class TestBadCalls:
         data, points, _ = digits
         with pytest.raises(ValueError, match="augmentation needs images"):
             train(config(augmentation=Augmentation()), data, points)
+
+
+EXTREME = {
+    "huge": np.full(16, 1e20),
+    "largest": np.full(16, 3e38),
+    "mixed": np.r_[1e30, np.zeros(15)],
+    "opposed": np.r_[np.full(8, 3e38), np.full(8, -3e38)],
+    "zero": np.zeros(16),
+    "tiny": np.full(16, 1e-30),
+    "usual": np.linspace(-1, 1, 16),
+}
+
+
+@pytest.mark.parametrize("row", EXTREME)
+@pytest.mark.parametrize(
+    ("name", "head", "objective", "engine"),
+    [
+        ("linear", "plain", CrossEntropy(0.01), "kernel"),
+        ("linear", "plain", CrossEntropy(0.01), "vmap"),
+        ("linear", "plain", CrossEntropy(0.01), "taps"),
+        ("linear", "plain", CrossEntropy(0.01), "single"),
+        ("mlp", "plain", CrossEntropy(0.01), "kernel"),
+        ("mlp", "plain", CrossEntropy(0.01), "vmap"),
+        ("mlp", "plain", CrossEntropy(0.01), "taps"),
+        ("mlp", "plain", CrossEntropy(0.01), "single"),
+        ("mlp", "abstain", SelfAdaptiveTraining(), "taps"),
+        ("mlp", "abstain", SelfAdaptiveTraining(), "single"),
+        ("mlp", "abstain", DeepGamblers(), "taps"),
+        ("mlp", "abstain", DeepGamblers(), "single"),
+    ],
+)
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(
+    row, name, head, objective, engine, activation
+):
+    """Sampling rate 1 and the same noise: what is left of the difference is the added example."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 16)).astype(np.float32), rng.integers(0, 3, 12)
+    spec = ModelSpec(name, (16,), 3, hidden=(5,), head=head, activation=activation)
+
+    def noisy_sum(inputs, labels, clipping_norm):
+        each = TrainingConfig(
+            spec,
+            objective=objective,
+            noise_multiplier=1.0,
+            clipping_norm=clipping_norm,
+            batch_size=len(inputs),
+            steps=1,
+            learning_rate=1.0,
+            delta=1e-3,
+        )
+        (result,) = train_many([each], TrainingData(inputs, labels, 3), x[:2], engine=engine)
+        return len(inputs) * (result.parameters.astype(float) - first)
+
+    first = parameters_to_vector(build_model(spec, Streams(0).model).parameters())
+    first = first.detach().numpy().astype(float)
+    added = EXTREME[row].astype(np.float32)[None]
+    for clipping_norm in (0.1, 10.0):
+        without = noisy_sum(x, y, clipping_norm)
+        assert np.isfinite(without).all()
+        for label in range(3):
+            with_it = noisy_sum(np.r_[x, added], np.r_[y, label], clipping_norm)
+            assert np.linalg.norm(with_it - without) <= clipping_norm * (1 + 1e-3)

@@ -135,6 +135,19 @@ def test_statistics_have_the_stated_sensitivity():
             assert (with_it - without).norm() <= math.sqrt(2) + 1e-9
 
 
+def test_statistics_stay_bounded_whatever_an_example_does():
+    objective = SelectiveNet(0.7, loss_bound=5.0)
+    outputs, targets = draw(20, 9, 4)
+    rest = objective.statistics(outputs[1:], targets[1:])
+    for value in (math.nan, math.inf, -math.inf, 1e300):
+        for column in range(9):
+            odd = outputs.clone()
+            odd[0, column] = value
+            change = objective.statistics(odd, targets) - rest
+            assert torch.isfinite(change).all()
+            assert change.norm() <= math.sqrt(2) + 1e-9
+
+
 def test_noise_of_the_statistics():
     objective = SelectiveNet(0.7)
     sums = torch.tensor([40.0, 10.0])
