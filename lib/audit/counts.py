@@ -1,0 +1,108 @@
+"""What an attack got right and wrong, and intervals for its error rates."""
+
+import math
+import numbers
+from dataclasses import dataclass
+
+from scipy import special
+
+__all__ = ["AttackCounts", "check_delta", "check_level", "rate_interval"]
+
+
+@dataclass(frozen=True)
+class AttackCounts:
+    """Outcomes of independent trials of an attack (P3, Experiment 2).
+
+    A positive trial has the challenge point in the training data; a positive guess says so.
+
+    Attributes
+    ----------
+    tp, fp, tn, fn : int
+        True positives, false positives, true negatives and false negatives, at least 0 each, with
+        at least one positive and one negative trial.
+    """
+
+    tp: int
+    fp: int
+    tn: int
+    fn: int
+
+    def __post_init__(self):
+        for name in ("tp", "fp", "tn", "fn"):
+            value = getattr(self, name)
+            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+            if not whole or value < 0:
+                raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
+            object.__setattr__(self, name, int(value))
+        if self.positives == 0:
+            raise ValueError("tp + fn must be at least 1: there are no positive trials")
+        if self.negatives == 0:
+            raise ValueError("fp + tn must be at least 1: there are no negative trials")
+
+    @property
+    def positives(self) -> int:
+        """Trials with the challenge point in the training data."""
+        return self.tp + self.fn
+
+    @property
+    def negatives(self) -> int:
+        """Trials without it."""
+        return self.fp + self.tn
+
+    @property
+    def fnr(self) -> float:
+        """Observed false negative rate."""
+        return self.fn / self.positives
+
+    @property
+    def fpr(self) -> float:
+        """Observed false positive rate."""
+        return self.fp / self.negatives
+
+
+def rate_interval(errors: int, trials: int, tail: float, method: str) -> tuple[float, float]:
+    """Confidence interval of a binomial proportion.
+
+    Parameters
+    ----------
+    errors, trials : int
+        Successes and trials.
+    tail : float
+        Probability left out at each end, in (0, 1/2).
+    method : {"clopper-pearson", "jeffreys"}
+        Which interval.
+
+    Returns
+    -------
+    low, high : float
+        In [0, 1]; 0 and 1 where nothing was seen at that end.
+
+    References
+    ----------
+    P3, sections 2.6 and 3.1.
+    """
+    a, b = errors, trials - errors
+    if method == "jeffreys":
+        low, high = (a + 0.5, b + 0.5), (a + 0.5, b + 0.5)
+    else:
+        low, high = (a, b + 1), (a + 1, b)
+    return (
+        float(special.betaincinv(*low, tail)) if a else 0.0,
+        float(special.betainccinv(*high, tail)) if b else 1.0,
+    )
+
+
+def check_delta(delta: float) -> float:
+    """A number in [0, 1)."""
+    if isinstance(delta, bool) or not isinstance(delta, numbers.Real) or not 0 <= delta < 1:
+        raise ValueError(f"delta must be in [0, 1), got {delta!r}")
+    return float(delta)
+
+
+def check_level(level: float) -> float:
+    """A number in (0, 1)."""
+    if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level!r}")
+    if not math.isfinite(1 / (1 - level)):
+        raise ValueError(f"level must be in (0, 1), got {level!r}")
+    return float(level)

@@ -1,0 +1,228 @@
+"""Intervals for epsilon from an attack's counts: Bayesian, Jeffreys and Clopper-Pearson."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from lib.audit.counts import AttackCounts, check_delta, check_level, rate_interval
+from lib.audit.posterior import epsilon_posterior
+from lib.audit.regions import epsilon_point
+
+__all__ = [
+    "METHODS",
+    "SIDES",
+    "best_lower_bound",
+    "epsilon_interval",
+    "epsilon_lower_bounds",
+]
+
+METHODS = ("bayesian", "jeffreys", "clopper-pearson")
+SIDES = ("two-sided", "lower")
+
+
+def epsilon_interval(
+    counts: AttackCounts,
+    delta: float,
+    level: float = 0.9,
+    method: str = "bayesian",
+    side: str = "two-sided",
+) -> tuple[float, float]:
+    """Interval for the epsilon that an attack demonstrates.
+
+    Parameters
+    ----------
+    counts : AttackCounts
+        What the attack got right and wrong.
+    delta : float
+        In [0, 1).
+    level : float
+        Of the credible or confidence interval, in (0, 1).
+    method : {"bayesian", "jeffreys", "clopper-pearson"}
+        ``"bayesian"``: equal-tailed interval of :func:`lib.audit.epsilon_posterior`.  The other
+        two: the least and the largest epsilon over the rectangle of the confidence intervals for
+        both error rates, each at half the error probability (union bound).
+    side : {"two-sided", "lower"}
+        With ``"lower"`` all the error probability is on the lower end, and the upper one is
+        infinite.
+
+    Returns
+    -------
+    low, high : float
+        0 <= low <= high, high possibly infinite.
+
+    Notes
+    -----
+    The least epsilon over a rectangle is, by the definition through privacy regions, 0 where the
+    rectangle meets the region of epsilon = 0, and otherwise attained in its corner next to that
+    region.  A footnote of P3 takes a smaller value at a point with FPR = 0 by using one of the two
+    terms of Eq. 1; but no region of finite epsilon holds a point with FPR = 0 and FNR < 1 - delta.
+
+    References
+    ----------
+    P3, sections 2.5, 2.6, 3.1 and 3.2 (Eq. 4 and 5).
+
+    Examples
+    --------
+    >>> low, high = epsilon_interval(AttackCounts(tp=65, fp=25, tn=75, fn=35), 0.05, 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.522, 1.267)
+    """
+    if not isinstance(counts, AttackCounts):
+        raise TypeError(f"counts must be AttackCounts, got {type(counts).__name__}")
+    delta, level = check_delta(delta), check_level(level)
+    _check_choice("method", method, METHODS)
+    _check_choice("side", side, SIDES)
+    alpha = 1 - level
+    tail = alpha if side == "lower" else alpha / 2
+    if method == "bayesian":
+        posterior = epsilon_posterior(counts, delta)
+        low = float(posterior.ppf(tail))
+        return low, math.inf if side == "lower" else max(low, float(posterior.isf(tail)))
+    fnr = rate_interval(counts.fn, counts.positives, tail / 2, method)
+    fpr = rate_interval(counts.fp, counts.negatives, tail / 2, method)
+    low = _least(fnr, fpr, delta)
+    return low, math.inf if side == "lower" else max(low, _largest(fnr, fpr, delta))
+
+
+def epsilon_lower_bounds(
+    counts: npt.ArrayLike, delta: float, level: float = 0.9, method: str = "bayesian"
+) -> npt.NDArray[np.float64]:
+    """One-sided lower bounds on epsilon for many tables of counts.
+
+    Parameters
+    ----------
+    counts : array_like of int, shape (m, 4)
+        Columns tp, fp, tn, fn.
+    delta, level, method
+        As for :func:`epsilon_interval`.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+    """
+    table, delta, level = _table(counts), check_delta(delta), check_level(level)
+    _check_choice("method", method, METHODS)
+    if method == "bayesian":
+        return np.array([_bayesian(row, delta, 1 - level) for row in table])
+    tp, fp, tn, fn = table.T
+    half = (1 - level) / 2
+    x_low, x_high = _rate_intervals(fn, tp, half, method)
+    y_low, y_high = _rate_intervals(fp, tn, half, method)
+    better, worse = x_high + y_high < 1 - delta, x_low + y_low > 1 + delta
+    return np.select(
+        [better, worse],
+        [epsilon_point(y_high, x_high, delta), epsilon_point(y_low, x_low, delta)],
+        0.0,
+    )
+
+
+def best_lower_bound(
+    counts: npt.ArrayLike, delta: float, level: float = 0.9, method: str = "bayesian"
+) -> tuple[int, float]:
+    """The largest of many one-sided lower bounds, and where it is found.
+
+    P3 sweeps the N + 1 thresholds of a ROC curve and reports this.  *It is biased*: the largest of
+    many bounds that each hold with probability `level` does not.  See
+    :func:`lib.audit.union_lower_bound` and :func:`lib.audit.held_out_lower_bound`.
+
+    Parameters
+    ----------
+    counts : array_like of int, shape (m, 4)
+        Columns tp, fp, tn, fn.
+    delta, level, method
+        As for :func:`epsilon_interval`.
+
+    Returns
+    -------
+    index : int
+        The first row with the largest bound.
+    bound : float
+        The bound.
+
+    Notes
+    -----
+    A Bayesian bound exceeds b exactly if the posterior mass beyond b exceeds `level`.  Most rows
+    fail that by P(eps > b) <= P(y < r) + P(x < r) + P(1 - y < r) + P(1 - x < r) with
+    r = (1 - delta) e^-b, others by one evaluation of the mass; only the rest need their own bound.
+    """
+    table, delta, level = _table(counts), check_delta(delta), check_level(level)
+    _check_choice("method", method, METHODS)
+    # Where Jeffreys' rectangles put the bounds: close enough to look at the best ones first.
+    guess = epsilon_lower_bounds(
+        table, delta, level, "jeffreys" if method == "bayesian" else method
+    )
+    if method != "bayesian":
+        return int(np.argmax(guess)), float(guess.max())
+    order = np.argsort(-guess, kind="stable")
+    best, where = _bayesian(table[order[0]], delta, 1 - level), int(order[0])
+    rows = table[:, [3, 0, 1, 2]] + 0.5  # fn, tp, fp, tn: parameters of both Beta posteriors
+    left = order[1:]
+    while len(left):
+        r = (1 - delta) * math.exp(-best)
+        a, b, c, d = rows[left].T
+        bound = sum(special.betainc(p, q, r) for p, q in ((a, b), (b, a), (c, d), (d, c)))
+        left = left[bound > level]
+        found = None
+        for place, row in enumerate(left):
+            posterior = epsilon_posterior(AttackCounts(*map(int, table[row])), delta)
+            if posterior.sf(best) > level:
+                found = place
+                break
+        if found is None:
+            break
+        best, where = _bayesian(table[left[found]], delta, 1 - level), int(left[found])
+        left = left[found + 1 :]
+    if best == 0:
+        where = 0
+    return where, best
+
+
+def _bayesian(row: npt.NDArray[np.int64], delta: float, tail: float) -> float:
+    return float(epsilon_posterior(AttackCounts(*map(int, row)), delta).ppf(tail))
+
+
+def _rate_intervals(errors, others, tail: float, method: str):
+    """As :func:`lib.audit.counts.rate_interval`, over arrays."""
+    shift = 0.5 if method == "jeffreys" else 0.0
+    a, b = errors.astype(float), others.astype(float)
+    one = 0.5 if method == "jeffreys" else 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low = special.betaincinv(np.maximum(a + shift, 1e-300), b + one, tail)
+        high = special.betainccinv(a + one, np.maximum(b + shift, 1e-300), tail)
+    return np.where(a == 0, 0.0, low), np.where(b == 0, 1.0, high)
+
+
+def _table(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    table = np.asarray(counts)
+    if table.ndim != 2 or table.shape[1] != 4 or not len(table):
+        raise ValueError(
+            f"counts must be of shape (m, 4) with m of at least 1, got shape {table.shape}"
+        )
+    if table.dtype.kind not in "iu":
+        raise ValueError(f"counts must be integers, got {table.dtype}")
+    if (table < 0).any():
+        raise ValueError(f"counts must be at least 0, got {table.min()}")
+    if not ((table[:, 0] + table[:, 3]) > 0).all() or not ((table[:, 1] + table[:, 2]) > 0).all():
+        raise ValueError("counts must have positive and negative trials in every row")
+    return table.astype(np.int64)
+
+
+def _least(fnr: tuple[float, float], fpr: tuple[float, float], delta: float) -> float:
+    """Least epsilon over a rectangle of error rates."""
+    if fnr[1] + fpr[1] < 1 - delta:  # better than chance throughout
+        return float(epsilon_point(fpr[1], fnr[1], delta))
+    if fnr[0] + fpr[0] > 1 + delta:  # worse than chance throughout
+        return float(epsilon_point(fpr[0], fnr[0], delta))
+    return 0.0
+
+
+def _largest(fnr: tuple[float, float], fpr: tuple[float, float], delta: float) -> float:
+    """Largest epsilon over a rectangle of error rates, in one of two corners."""
+    return float(max(epsilon_point(fpr[0], fnr[0], delta), epsilon_point(fpr[1], fnr[1], delta)))
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")

@@ -1,0 +1,208 @@
+"""Choosing a threshold of an attack, and what the choice does to a lower bound."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from lib.audit.counts import check_delta, check_level
+from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
+
+__all__ = [
+    "gaussian_fnr",
+    "held_out_lower_bound",
+    "roc_counts",
+    "true_best_epsilon",
+    "union_lower_bound",
+]
+
+
+def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Counts of an attack at every threshold of its ROC curve.
+
+    Parameters
+    ----------
+    scores : array_like of float, shape (n,)
+        Larger says "member".  May be infinite, not NaN.
+    members : array_like of bool, shape (n,)
+        Whether the challenge point was in the training data; both kinds must occur.
+
+    Returns
+    -------
+    ndarray of int64, shape (m, 4)
+        Columns tp, fp, tn, fn; a row for guessing "member" nowhere, and one for every distinct
+        score from which on, downwards, it is guessed: n + 1 rows if all scores differ, 2 if all
+        are equal.
+    """
+    scores, members = _attack(scores, members)
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    last = np.r_[ordered[1:] != ordered[:-1], True]
+    tp = np.r_[0, np.cumsum(members[order])[last]]
+    fp = np.r_[0, np.cumsum(~members[order])[last]]
+    positives, negatives = int(members.sum()), int((~members).sum())
+    return np.stack([tp, fp, negatives - fp, positives - tp], axis=1).astype(np.int64)
+
+
+def union_lower_bound(
+    counts: npt.ArrayLike, delta: float, level: float = 0.9, method: str = "clopper-pearson"
+) -> tuple[int, float]:
+    """The largest of many lower bounds, each at a level that pays for the choice (Bonferroni).
+
+    Parameters
+    ----------
+    counts : array_like of int, shape (m, 4)
+        Columns tp, fp, tn, fn.
+    delta : float
+        In [0, 1).
+    level : float
+        Of the chosen bound; each one is computed at 1 - (1 - level) / m.
+    method : {"bayesian", "jeffreys", "clopper-pearson"}
+        Only Clopper-Pearson's intervals keep their level for all error rates.
+
+    Returns
+    -------
+    index : int
+        The first row with the largest bound.
+    bound : float
+        The bound.
+    """
+    level = check_level(level)
+    return best_lower_bound(counts, delta, 1 - (1 - level) / len(np.asarray(counts)), method)
+
+
+def held_out_lower_bound(
+    scores: npt.ArrayLike,
+    members: npt.ArrayLike,
+    delta: float,
+    level: float = 0.9,
+    method: str = "bayesian",
+    *,
+    share: float = 0.5,
+    seed: int | np.random.Generator,
+) -> tuple[float, float]:
+    """A lower bound whose threshold was chosen on other trials.
+
+    Parameters
+    ----------
+    scores, members : array_like, shape (n,)
+        As for :func:`roc_counts`; both parts must have trials of both kinds.
+    delta, level, method
+        As for :func:`lib.audit.epsilon_interval`.
+    share : float
+        Of the trials of each kind that choose the threshold, in (0, 1).
+    seed : int or Generator
+        Of the division.
+
+    Returns
+    -------
+    threshold : float
+        A trial is guessed to be a member from this score on; infinite for "never".
+    bound : float
+        On the trials that did not choose it.
+    """
+    scores, members = _attack(scores, members)
+    delta, level = check_delta(delta), check_level(level)
+    if not 0 < share < 1:
+        raise ValueError(f"share must be in (0, 1), got {share!r}")
+    rng = np.random.default_rng(seed)
+    choosing = np.zeros(len(scores), bool)
+    for kind in (True, False):
+        rows = rng.permutation(np.flatnonzero(members == kind))
+        count = round(share * len(rows))
+        if not 0 < count < len(rows):
+            raise ValueError(
+                f"scores must leave trials of both kinds to both parts, got {len(rows)} with"
+                f" members = {kind}"
+            )
+        choosing[rows[:count]] = True
+    table = roc_counts(scores[choosing], members[choosing])
+    index, _ = best_lower_bound(table, delta, level, method)
+    distinct = np.r_[math.inf, np.unique(scores[choosing])[::-1]]
+    threshold = float(distinct[index])
+    guess, truth = scores[~choosing] >= threshold, members[~choosing]
+    row = [
+        int((guess & truth).sum()),
+        int((guess & ~truth).sum()),
+        int((~guess & ~truth).sum()),
+        int((~guess & truth).sum()),
+    ]
+    return threshold, float(epsilon_lower_bounds([row], delta, level, method)[0])
+
+
+def gaussian_fnr(fpr: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
+    """Trade-off curve of the Gaussian mechanism: least FNR at each FPR.
+
+    Parameters
+    ----------
+    fpr : array_like of float
+        False positive rates, in [0, 1].
+    mu : float
+        Sensitivity over standard deviation of the noise.
+
+    Returns
+    -------
+    ndarray of float64
+
+    References
+    ----------
+    Dong, Roth and Su (2022), Gaussian differential privacy, Eq. 6.
+    """
+    return stats.norm.cdf(stats.norm.isf(np.asarray(fpr, dtype=float)) - mu)
+
+
+def true_best_epsilon(mu: float, delta: float) -> float:
+    """The exact epsilon of one Gaussian mechanism at `delta`.
+
+    Solves delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Balle and Wang 2018).
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity over standard deviation of the noise, positive.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0.
+    """
+    from scipy.optimize import brentq
+
+    def spare(eps: float) -> float:
+        second = math.exp(eps + stats.norm.logcdf(-eps / mu - mu / 2))
+        return float(stats.norm.cdf(-eps / mu + mu / 2)) - second - delta
+
+    if spare(0.0) <= 0:
+        return 0.0
+    high = 1.0
+    while spare(high) > 0:
+        high *= 2
+    return float(brentq(spare, 0.0, high, xtol=1e-13))
+
+
+def _attack(scores, members) -> tuple[np.ndarray, np.ndarray]:
+    scores, members = np.asarray(scores), np.asarray(members)
+    if scores.dtype.kind not in "biuf" or scores.ndim != 1 or not len(scores):
+        raise ValueError(
+            f"scores must be real numbers of shape (n,), got {scores.dtype} of shape {scores.shape}"
+        )
+    if members.shape != scores.shape:
+        raise ValueError(
+            f"members must have one entry per score ({len(scores)}), got shape {members.shape}"
+        )
+    if members.dtype != bool:
+        if members.dtype.kind not in "iu" or not np.isin(members, (0, 1)).all():
+            raise ValueError(f"members must be booleans (or 0 and 1), got {members.dtype}")
+        members = members.astype(bool)
+    scores = scores.astype(np.float64)
+    if np.isnan(scores).any():
+        raise ValueError(
+            f"scores must not be NaN, got {int(np.isnan(scores).sum())} NaN, the first in row"
+            f" {int(np.argmax(np.isnan(scores)))}"
+        )
+    if members.all() or not members.any():
+        raise ValueError(f"members must hold both kinds of trials, got only {bool(members[0])}")
+    return scores, members
