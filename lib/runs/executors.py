@@ -328,9 +328,21 @@ class _LocalProcesses:
         return ProcessPoolExecutor(
             1,
             mp_context=multiprocessing.get_context("spawn"),  # forks of threads may hang
-            initializer=_limit_threads,
-            initargs=(self._threads_each,),
+            initializer=_begin_worker,
+            initargs=(self._threads_each, os.getpid()),
         )
+
+
+def _begin_worker(threads: int, parent: int) -> None:
+    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+    _limit_threads(threads)
+
+
+def _follow(parent: int) -> None:
+    """End this worker when its parent was killed: nobody else would ever tell it to."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _limit_threads(threads: int) -> None:

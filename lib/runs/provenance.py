@@ -41,12 +41,14 @@ def fingerprint(content: Any) -> str:
 
 
 def code_fingerprint(*parts: str) -> str:
-    """SHA-256 over the names and bytes of every file of ``lib``, or of some of its parts.
+    """SHA-256 over the names and bytes of every file of ``lib``, or of the code of some parts.
 
     Parameters
     ----------
     *parts : str
-        Sub-packages, e.g. ``"data"``; all of ``lib`` if none is named.
+        Sub-packages, e.g. ``"data"``, of which the Python files count: a run's data have a
+        fingerprint of their own, and its description is no cause to repeat it.  All files of
+        ``lib`` if none is named.
 
     Returns
     -------
@@ -62,7 +64,7 @@ def code_fingerprint(*parts: str) -> str:
     for part in parts:
         if not part.isidentifier() or not (root / part / "__init__.py").is_file():
             raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
-    files = [path for part in parts for path in (root / part).rglob("*")]
+    files = [path for part in parts for path in (root / part).rglob("*.py")]
     digest = hashlib.sha256()
     for path in sorted(set(files) if parts else root.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

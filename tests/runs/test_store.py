@@ -137,6 +137,8 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     (package / "book" / "page.py").write_text("1")
     assert code_fingerprint("runs") == before
     assert code_fingerprint() != everything
+    (package / "runs" / "NOTES.md").write_text("1")  # words change no number
+    assert code_fingerprint("runs") == before
     (package / "runs" / "a.py").write_text("1")
     assert code_fingerprint("runs") != before
     assert run_key(job) != key
