@@ -286,9 +286,9 @@ chapter.check("P1-S4-sn-suffers", studies.worst_p(studies.degradation, panels, "
 best = studies.best_methods(first)
 strict = first[first["epsilon"] == min(epsilons)].set_index("method")
 free = first[np.isinf(first["epsilon"])].set_index("method")
+# Where means are nearly equal, another processor's rounding may name another.
+chapter.values(best_free=best[np.inf], best_strict=best[min(epsilons)], volatile=True)
 chapter.values(
-    best_free=best[np.inf],
-    best_strict=best[min(epsilons)],
     sr_strict=strict.loc["SR", "score"],
     sctd_strict=strict.loc["SCTD", "score"],
     sr_free=free.loc["SR", "score"],

@@ -183,17 +183,21 @@ low, high = gap.interval()
 best = studies.best_methods(found)
 sr = found[found["method"] == "SR"].set_index("epsilon")["score"]
 chapter.values(
-    growing=growing,
     growing_paper=studies.worsening_in_paper(chapter.reported("P1, Table 2")),
-    best_other=best_other,
     gap=gap.value,
     gap_low=low,
     gap_high=high,
     strictest=min(epsilons),
-    best_strict=best[min(epsilons)],
-    best_free=best[np.inf],
     sr_free=sr[np.inf],
     sr_strict=sr[min(epsilons)],
+)
+# Where means are nearly equal, another processor's rounding may decide otherwise.
+chapter.values(
+    volatile=True,
+    growing=growing,
+    best_other=best_other,
+    best_strict=best[min(epsilons)],
+    best_free=best[np.inf],
 )
 
 # %% [markdown]
