@@ -167,7 +167,9 @@ def executor_for(scheduler: str | None = None) -> Iterator[Any]:
             ' pip install "abstention-privacy-companion[cluster]"'
         ) from error
     if count:
+        before = dict(os.environ)  # Dask sets the numbers of threads in this process, too
         with (
+            contextlib.ExitStack() as stack,
             LocalCluster(
                 n_workers=count,
                 threads_per_worker=1,
@@ -177,10 +179,19 @@ def executor_for(scheduler: str | None = None) -> Iterator[Any]:
             ) as cluster,
             Client(cluster) as client,
         ):
+            stack.callback(_restore_threads, before)
             yield client
     else:
         with Client(scheduler) as client:
             yield client
+
+
+def _restore_threads(before: Mapping[str, str]) -> None:
+    for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
 
 
 def _execute(job: Job, folder: str, key: str) -> None:
@@ -346,6 +357,7 @@ def _follow(parent: int) -> None:
 
 
 def _limit_threads(threads: int) -> None:
+    os.environ["COMPANION_THREADS"] = str(threads)  # for threads of our own
     os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are not loaded yet
     threadpoolctl.threadpool_limits(threads)
     if "torch" in sys.modules:

@@ -85,8 +85,8 @@ def train_many(
     engine : {"auto", "kernel", "vmap", "taps", "single"}
         ``"auto"`` takes the kernel where it can, ``"vmap"`` on accelerators, else ``"taps"``.
     threads : int, optional
-        Threads of the kernel and taps engines; the cores at hand by default, or as many as
-        ``OMP_NUM_THREADS`` allows.
+        Threads of the kernel and taps engines; by default the cores at hand, or a local
+        worker's share of them.
     same_randomness : {"refuse", "allow"}
         Trainings with the same seed draw the same noise.  It cancels in the difference of two
         private models, so that no accountant covers their joint release; and equal configurations
@@ -123,7 +123,7 @@ def train_many(
     require_choice("same_randomness", same_randomness, ("refuse", "allow"))
     if threads is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        allowed = os.environ.get("OMP_NUM_THREADS", "")  # a worker's share, see lib.runs
+        allowed = os.environ.get("COMPANION_THREADS", "")  # a worker's share, see lib.runs
         threads = min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
     require_int("threads", threads, at_least=1)
     if same_randomness == "refuse":

@@ -287,6 +287,14 @@ def test_unknown_schedulers(scheduler):
         pass
 
 
+@pytest.mark.slow
+def test_a_local_cluster_leaves_this_process_as_it_was():
+    before = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
+    with executor_for("local-cluster:1") as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+    assert {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")} == before
+
+
 def test_dask_is_optional(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
