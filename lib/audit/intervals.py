@@ -108,8 +108,8 @@ def epsilon_lower_bounds(
         return np.array([_bayesian(row, delta, 1 - level) for row in table])
     tp, fp, tn, fn = table.T
     half = (1 - level) / 2
-    x_low, x_high = _rate_intervals(fn, tp, half, method)
-    y_low, y_high = _rate_intervals(fp, tn, half, method)
+    x_low, x_high = rate_intervals(fn, tp, half, method)
+    y_low, y_high = rate_intervals(fp, tn, half, method)
     better, worse = x_high + y_high < 1 - delta, x_low + y_low > 1 + delta
     return np.select(
         [better, worse],
@@ -183,7 +183,7 @@ def _bayesian(row: npt.NDArray[np.int64], delta: float, tail: float) -> float:
     return float(epsilon_posterior(AttackCounts(*map(int, row)), delta).ppf(tail))
 
 
-def _rate_intervals(errors, others, tail: float, method: str):
+def rate_intervals(errors, others, tail: float, method: str):
     """As :func:`lib.audit.counts.rate_interval`, over arrays."""
     shift = 0.5 if method == "jeffreys" else 0.0
     a, b = errors.astype(float), others.astype(float)

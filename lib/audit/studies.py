@@ -1,0 +1,509 @@
+"""What the three methods say, how often they are right, and what choosing a threshold does."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special, stats
+
+from lib.audit.counts import AttackCounts, check_delta, check_level, rate_interval
+from lib.audit.intervals import (
+    METHODS,
+    epsilon_interval,
+    epsilon_lower_bounds,
+    rate_intervals,
+)
+from lib.audit.posterior import epsilon_posterior
+from lib.audit.regions import epsilon_point, privacy_region
+from lib.audit.selection import roc_counts, true_best_epsilon
+
+__all__ = [
+    "actual_coverage",
+    "coverage_table",
+    "enclosed_mass",
+    "expected_counts",
+    "interval_table",
+    "mass_outside",
+    "rectangle_mass",
+    "selection_study",
+    "trials_needed",
+    "width_grid",
+    "widths_by_trials",
+]
+
+_PIECES, _NODES = 60, 16
+
+
+def interval_table(
+    counts: Mapping[str, AttackCounts], delta: float, level: float = 0.9, side: str = "two-sided"
+) -> pd.DataFrame:
+    """Intervals by the three methods, as P3's Table 2.
+
+    Parameters
+    ----------
+    counts : mapping of str to AttackCounts
+        What to call the rows, and their counts.
+    delta, level, side
+        As for :func:`lib.audit.epsilon_interval`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``case``, ``method``, ``low``, ``high``, ``width`` and ``against
+        Clopper-Pearson``: the relative change of the width, NaN where one of the two is infinite.
+    """
+    rows = []
+    for name, table in counts.items():
+        found = {m: epsilon_interval(table, delta, level, m, side) for m in METHODS[::-1]}
+        reference = found["clopper-pearson"][1] - found["clopper-pearson"][0]
+        for method, (low, high) in found.items():
+            change = math.nan
+            if method != "clopper-pearson" and math.isfinite(reference) and math.isfinite(high):
+                change = (high - low) / reference - 1
+            rows.append((name, method, low, high, high - low, change))
+    columns = ["case", "method", "low", "high", "width", "against Clopper-Pearson"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def rectangle_mass(counts: AttackCounts, level: float, method: str) -> float:
+    """Posterior mass in the rectangle of the two rates' confidence intervals.
+
+    Parameters
+    ----------
+    counts : AttackCounts
+        An attack's counts.
+    level : float
+        Of the interval for epsilon that the rectangle gives: each rate has half the error.
+    method : {"jeffreys", "clopper-pearson"}
+        Of the rates' intervals.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    P3, section 3.2 (Example).
+    """
+    tail = (1 - check_level(level)) / 4
+    fnr = rate_interval(counts.fn, counts.positives, tail, method)
+    fpr = rate_interval(counts.fp, counts.negatives, tail, method)
+    x = np.diff(special.betainc(counts.fn + 0.5, counts.tp + 0.5, fnr))
+    y = np.diff(special.betainc(counts.fp + 0.5, counts.tn + 0.5, fpr))
+    return float(x[0] * y[0])
+
+
+def enclosed_mass(counts: AttackCounts, delta: float, level: float, method: str) -> float:
+    """Posterior mass between the two privacy regions that an interval's ends belong to.
+
+    Parameters
+    ----------
+    counts : AttackCounts
+        An attack's counts.
+    delta, level, method
+        As for :func:`lib.audit.epsilon_interval`.
+
+    Returns
+    -------
+    float
+    """
+    low, high = epsilon_interval(counts, delta, level, method)
+    posterior = epsilon_posterior(counts, delta)
+    return float(posterior.cdf(high) - posterior.cdf(low))
+
+
+def expected_counts(fpr: float, fnr: float, trials: int) -> AttackCounts:
+    """Counts of a hypothetical attack that shows exactly its rates, half of the trials positive.
+
+    Parameters
+    ----------
+    fpr, fnr : float
+        Error rates, in [0, 1].
+    trials : int
+        Both kinds together; rates times half of it are rounded to whole numbers.
+
+    Returns
+    -------
+    AttackCounts
+    """
+    half = trials // 2
+    fn, fp = round(fnr * half), round(fpr * half)
+    return AttackCounts(tp=half - fn, fp=fp, tn=half - fp, fn=fn)
+
+
+def widths_by_trials(
+    rate: float, trials: Sequence[int], delta: float, level: float = 0.9
+) -> pd.DataFrame:
+    """Interval ends by number of trials, for an attack with FPR = FNR = `rate`.
+
+    Parameters
+    ----------
+    rate : float
+        In [0, 1].
+    trials : sequence of int
+        Numbers of trials.
+    delta, level
+        As for :func:`lib.audit.epsilon_interval`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``method``, ``trials``, ``low``, ``high``.
+
+    References
+    ----------
+    P3, Figure 4.
+    """
+    rows = [
+        (method, n, *epsilon_interval(expected_counts(rate, rate, n), delta, level, method))
+        for method in METHODS
+        for n in trials
+    ]
+    return pd.DataFrame(rows, columns=["method", "trials", "low", "high"])
+
+
+def trials_needed(
+    rate: float, half_width: float, delta: float, level: float = 0.9, step: int = 10
+) -> dict[str, int]:
+    """Fewest trials that give an interval of a half-width, for an attack with FPR = FNR = `rate`.
+
+    Parameters
+    ----------
+    rate : float
+        In (0, 1/2).
+    half_width : float
+        Half of the distance of the interval's ends, positive.
+    delta, level
+        As for :func:`lib.audit.epsilon_interval`.
+    step : int
+        Numbers of trials are multiples of this; with a rate of 0.4, multiples of 10 give whole
+        numbers of errors.
+
+    Returns
+    -------
+    dict
+        Method to number of trials.
+    """
+    if half_width <= 0:
+        raise ValueError(f"half_width must be above 0, got {half_width!r}")
+
+    def narrow(method: str, n: int) -> bool:
+        low, high = epsilon_interval(expected_counts(rate, rate, n), delta, level, method)
+        return high - low <= 2 * half_width
+
+    found = {}
+    for method in METHODS:
+        high = step
+        while not narrow(method, high):
+            high *= 2
+        low = high // 2  # too few, or the first tried
+        while high - low > step:
+            middle = (low + high) // 2 // step * step
+            low, high = (low, middle) if narrow(method, middle) else (middle, high)
+        found[method] = high
+    return found
+
+
+def width_grid(
+    rates: Sequence[float], trials: int, delta: float, level: float = 0.9
+) -> pd.DataFrame:
+    """Widths of the three intervals over a grid of error rates.
+
+    Parameters
+    ----------
+    rates : sequence of float
+        FPR and FNR.
+    trials : int
+        P3 uses 1000.
+    delta, level
+        As for :func:`lib.audit.epsilon_interval`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``fpr``, ``fnr``, a width by method, and ``below jeffreys``, ``below
+        clopper-pearson``: by which share the Bayesian interval is narrower.
+
+    References
+    ----------
+    P3, Figure 5.
+    """
+    rows = []
+    for fpr in rates:
+        for fnr in rates:
+            counts = expected_counts(fpr, fnr, trials)
+            width = {}
+            for method in METHODS:
+                low, high = epsilon_interval(counts, delta, level, method)
+                width[method] = high - low
+            rows.append({"fpr": fpr, "fnr": fnr, **width})
+    table = pd.DataFrame(rows)
+    for method in METHODS[1:]:
+        table[f"below {method}"] = 1 - table["bayesian"] / table[method]
+    return table
+
+
+def mass_outside(
+    positives: int, negatives: int, epsilon: float, delta: float
+) -> npt.NDArray[np.float64]:
+    """Posterior mass beyond one epsilon for *every* table of counts at once.
+
+    Parameters
+    ----------
+    positives, negatives : int
+        Trials of each kind.
+    epsilon : float
+        At least 0.
+    delta : float
+        In [0, 1).
+
+    Returns
+    -------
+    ndarray of float64, shape (positives + 1, negatives + 1)
+        Entry (fn, fp) is ``epsilon_posterior(...).sf(epsilon)`` for these errors, to about 1e-5.
+
+    Notes
+    -----
+    F(epsilon) is a sum over nodes of x = FNR of a factor that depends on fn and one that depends on
+    fp: all tables together are one matrix product.
+    """
+    delta = check_delta(delta)
+    region = privacy_region(epsilon, delta)
+    points, weights = np.polynomial.legendre.leggauss(_NODES)
+    # Pieces end where the bounds of the region have their corners, and are finer near 0 and 1.
+    cross = (1 - delta) / (1 + math.exp(epsilon))
+    corners = [0.0, cross, 1 - delta, 1 - cross, delta, 1.0]
+    marks = np.linspace(0, 1, _PIECES + 1)
+    ends = np.unique(np.arcsin(np.sqrt(np.clip([*corners, *np.sin(marks * np.pi / 2) ** 2], 0, 1))))
+    half = np.diff(ends)[:, None] / 2
+    theta = ((ends[:-1] + ends[1:])[:, None] / 2 + half * points).ravel()
+    weight = (half * weights).ravel()
+    x = np.sin(theta) ** 2
+    fn, fp = np.arange(positives + 1)[:, None], np.arange(negatives + 1)[:, None]
+    a, b = fn + 0.5, positives - fn + 0.5
+    log = (2 * a - 1) * np.log(np.sin(theta)) + (2 * b - 1) * np.log(np.cos(theta))
+    density = 2 * np.exp(log - special.betaln(a, b)) * weight
+    c, d = fp + 0.5, negatives - fp + 0.5
+    low, high = region.lower(x), region.upper(x)
+    # 1 - (I(high) - I(low)) without cancellation.
+    outside = special.betainc(c, d, low) + special.betainc(d, c, 1 - high)
+    return density @ outside.T
+
+
+def actual_coverage(
+    fpr: float,
+    fnr: float,
+    trials: int,
+    delta: float,
+    level: float = 0.9,
+    side: str = "lower",
+) -> dict[str, float]:
+    """Probability that an interval holds the true epsilon of an attack with known error rates.
+
+    Computed exactly, as a sum over all tables of counts with their binomial probabilities.
+
+    Parameters
+    ----------
+    fpr, fnr : float
+        True error rates, in [0, 1].
+    trials : int
+        Both kinds together, half of them positive.
+    delta, level, side
+        As for :func:`lib.audit.epsilon_interval`.
+
+    Returns
+    -------
+    dict
+        Method to probability.
+    """
+    delta, level = check_delta(delta), check_level(level)
+    half = trials // 2
+    truth = float(epsilon_point(fpr, fnr, delta))
+    tail = 1 - level if side == "lower" else (1 - level) / 2
+    weight = np.outer(
+        stats.binom.pmf(np.arange(half + 1), half, fnr),
+        stats.binom.pmf(np.arange(half + 1), half, fpr),
+    )
+    found = {}
+    if math.isfinite(truth):
+        outside = mass_outside(half, half, truth, delta)
+        # low <= truth: at most 1 - tail lies beyond; high >= truth: at least tail does.
+        covers = outside <= 1 - tail + 1e-9
+        if side != "lower":
+            covers &= (outside >= tail - 1e-9) | (truth == 0)
+    else:
+        covers = np.full((half + 1, half + 1), side == "lower")
+    found["bayesian"] = float(weight[covers].sum())
+    # The ends of the other two, for all errors of one kind at a time.
+    fn, fp = np.meshgrid(np.arange(half + 1), np.arange(half + 1), indexing="ij")
+    likely = weight > 1e-12
+    tables = np.stack([half - fn[likely], fp[likely], half - fp[likely], fn[likely]], axis=1)
+    for method in METHODS[1:]:
+        lows = epsilon_lower_bounds(tables, delta, 1 - tail, method)
+        covers = lows <= truth + 1e-12
+        if side != "lower":
+            highs = _upper_ends(tables, delta, tail, method)
+            covers &= highs >= truth - 1e-12
+        found[method] = float(weight[likely][covers].sum())
+    return found
+
+
+def coverage_table(
+    rates: Sequence[tuple[float, float]],
+    trials: Sequence[int],
+    delta: float,
+    level: float = 0.9,
+    side: str = "lower",
+) -> pd.DataFrame:
+    """:func:`actual_coverage` over a grid.
+
+    Parameters
+    ----------
+    rates : sequence of (float, float)
+        Pairs (FPR, FNR).
+    trials : sequence of int
+        Numbers of trials.
+    delta, level, side
+        As for :func:`lib.audit.epsilon_interval`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``fpr``, ``fnr``, ``epsilon`` (the true one), ``trials`` and one a method.
+    """
+    rows = [
+        {
+            "fpr": fpr,
+            "fnr": fnr,
+            "epsilon": float(epsilon_point(fpr, fnr, delta)),
+            "trials": n,
+            **actual_coverage(fpr, fnr, n, delta, level, side),
+        }
+        for fpr, fnr in rates
+        for n in trials
+    ]
+    return pd.DataFrame(rows)
+
+
+def selection_study(
+    sensitivities: Sequence[float],
+    trials: int,
+    repetitions: int,
+    delta: float,
+    level: float = 0.9,
+    *,
+    seed: int,
+) -> pd.DataFrame:
+    """How often a lower bound exceeds the true epsilon when the threshold is chosen.
+
+    Auditing one Gaussian mechanism, whose epsilon is known, with its best attack: trials are
+    normal with mean 0 (negative) or mu (positive).
+
+    Parameters
+    ----------
+    sensitivities : sequence of float
+        mu: sensitivity over standard deviation; 0 tells nothing at all.
+    trials : int
+        Both kinds together, half of them positive.
+    repetitions : int
+        Audits.
+    delta, level
+        As for :func:`lib.audit.epsilon_interval`.
+    seed : int
+        Of the trials.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``mu``, ``epsilon`` (the truth), ``method``, ``choice`` (``"fixed"``: the threshold
+        that is best in truth; ``"best"``: the largest bound over all thresholds, as in P3;
+        ``"union"``; ``"held-out"``: chosen on half of the trials), ``exceeds`` (the share of
+        audits whose bound is above the truth), ``median`` (of the bounds by Clopper-Pearson; NaN
+        for the Bayesian ones, which are compared through the posterior mass alone).
+
+    Notes
+    -----
+    A Bayesian bound exceeds the truth exactly where the posterior mass beyond the truth exceeds
+    `level`, see :func:`mass_outside`.  On the choosing half the threshold is the one whose
+    Jeffreys bound is largest.
+    """
+    level, delta = check_level(level), check_delta(delta)
+    rng = np.random.default_rng(seed)
+    half = trials // 2
+    members = np.r_[np.ones(half, bool), np.zeros(half, bool)]
+    chosen = np.zeros(2 * half, bool)
+    chosen[: half // 2] = chosen[half : half + half // 2] = True
+    rest = half - half // 2
+    rows = []
+    for mu in sensitivities:
+        truth = true_best_epsilon(mu, delta) if mu else 0.0
+        beyond = mass_outside(half, half, truth, delta)
+        beyond_rest = mass_outside(rest, rest, truth, delta)
+        at = _best_threshold(mu, delta)
+        exceeds: dict[tuple[str, str], list[bool]] = {}
+        bounds: dict[tuple[str, str], list[float]] = {}
+
+        def note(method: str, choice: str, tables, matrix, each: float) -> None:
+            """Record whether any bound of these tables, each at its level, exceeds the truth."""
+            if method == "bayesian":
+                value = bool((matrix[tables[:, 3], tables[:, 1]] > each).any())
+                exceeds.setdefault((method, choice), []).append(value)  # noqa: B023
+            else:
+                best = float(epsilon_lower_bounds(tables, delta, each, method).max())
+                exceeds.setdefault((method, choice), []).append(best > truth + 1e-12)  # noqa: B023
+                bounds.setdefault((method, choice), []).append(best)  # noqa: B023
+
+        for _ in range(repetitions):
+            scores = rng.standard_normal(2 * half) + mu * members
+            tables = roc_counts(scores, members)
+            fixed = _counts_at(scores, members, at)
+            pick = roc_counts(scores[chosen], members[chosen])
+            index = int(epsilon_lower_bounds(pick, delta, level, "jeffreys").argmax())
+            levels = np.r_[math.inf, np.unique(scores[chosen])[::-1]]
+            held = _counts_at(scores[~chosen], members[~chosen], levels[index])
+            corrected = 1 - (1 - level) / len(tables)
+            for method in ("bayesian", "clopper-pearson"):
+                note(method, "fixed", fixed, beyond, level)
+                note(method, "best", tables, beyond, level)
+                note(method, "union", tables, beyond, corrected)
+                note(method, "held-out", held, beyond_rest, level)
+        for (method, choice), values in exceeds.items():
+            median = (
+                float(np.median(bounds[method, choice]))
+                if bounds.get((method, choice))
+                else (math.nan)
+            )
+            rows.append((mu, truth, method, choice, float(np.mean(values)), median))
+    return pd.DataFrame(rows, columns=["mu", "epsilon", "method", "choice", "exceeds", "median"])
+
+
+def _counts_at(scores, members, threshold: float) -> npt.NDArray[np.int64]:
+    guess = scores >= threshold
+    return np.array(
+        [
+            [
+                np.count_nonzero(guess & members),
+                np.count_nonzero(guess & ~members),
+                np.count_nonzero(~guess & ~members),
+                np.count_nonzero(~guess & members),
+            ]
+        ]
+    )
+
+
+def _best_threshold(mu: float, delta: float) -> float:
+    """The threshold whose true rates show the largest epsilon."""
+    grid = np.linspace(-2, 4, 601)
+    points = epsilon_point(stats.norm.sf(grid), stats.norm.cdf(grid - mu), delta)
+    # Far out epsilon is still larger, but no number of trials would show it.
+    return float(grid[int(np.argmax(np.where(stats.norm.sf(grid) > 0.05, points, 0.0)))])
+
+
+def _upper_ends(tables, delta: float, tail: float, method: str) -> npt.NDArray[np.float64]:
+    """The largest epsilon over each rectangle: in one of its two corners far from the diagonal."""
+    tp, fp, tn, fn = tables.T
+    x_low, x_high = rate_intervals(fn, tp, tail / 2, method)
+    y_low, y_high = rate_intervals(fp, tn, tail / 2, method)
+    return np.maximum(epsilon_point(y_low, x_low, delta), epsilon_point(y_high, x_high, delta))

@@ -1,0 +1,168 @@
+"""Studies of the three interval methods: numbers of the paper, exactness, honesty."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.audit import AttackCounts, epsilon_interval, epsilon_point, epsilon_posterior
+from lib.audit.studies import (
+    actual_coverage,
+    coverage_table,
+    enclosed_mass,
+    expected_counts,
+    interval_table,
+    mass_outside,
+    rectangle_mass,
+    selection_study,
+    trials_needed,
+    width_grid,
+    widths_by_trials,
+)
+
+EXAMPLE = AttackCounts(tp=65, fp=25, tn=75, fn=35)
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "epsilon", "delta"),
+    [(100, 100, 0.4, 1e-5), (30, 50, 2.0, 0.05), (256, 250, 0.0, 1e-5), (5, 7, 3.0, 0.0)],
+)
+def test_all_tables_at_once_agree_with_one_at_a_time(positives, negatives, epsilon, delta):
+    found = mass_outside(positives, negatives, epsilon, delta)
+    assert found.shape == (positives + 1, negatives + 1)
+    rng = np.random.default_rng(0)
+    corners = [(0, 0), (0, negatives), (positives, 0), (positives, negatives)]
+    drawn = zip(rng.integers(0, positives, 30), rng.integers(0, negatives, 30), strict=True)
+    for fn, fp in [*corners, *drawn]:
+        counts = AttackCounts(positives - fn, fp, negatives - fp, fn)
+        assert found[fn, fp] == pytest.approx(
+            float(epsilon_posterior(counts, delta).sf(epsilon)), abs=1e-5
+        )
+
+
+def test_masses_of_the_papers_example():
+    # The printed 96.3% and 99.8% are those of Clopper-Pearson's rectangle, not of Jeffreys'.
+    assert round(rectangle_mass(EXAMPLE, 0.95, "clopper-pearson"), 3) == 0.963
+    assert round(enclosed_mass(EXAMPLE, 0.05, 0.95, "clopper-pearson"), 3) == 0.998
+    # Two independent 97.5% intervals hold 0.975 squared, whatever the counts.
+    assert rectangle_mass(EXAMPLE, 0.95, "jeffreys") == pytest.approx(0.975**2, abs=1e-12)
+    assert enclosed_mass(EXAMPLE, 0.05, 0.95, "bayesian") == pytest.approx(0.95, abs=1e-9)
+
+
+def test_rectangle_mass_by_simulation():
+    rng = np.random.default_rng(1)
+    n = 200_000
+    x, y = rng.beta(35.5, 65.5, n), rng.beta(25.5, 75.5, n)
+    from lib.audit.counts import rate_interval
+
+    xs = rate_interval(35, 100, 0.0125, "clopper-pearson")
+    ys = rate_interval(25, 100, 0.0125, "clopper-pearson")
+    share = np.mean((x >= xs[0]) & (x <= xs[1]) & (y >= ys[0]) & (y <= ys[1]))
+    value = rectangle_mass(EXAMPLE, 0.95, "clopper-pearson")
+    assert abs(share - value) < 4 * math.sqrt(value * (1 - value) / n)
+
+
+def test_interval_table():
+    table = interval_table({"example": EXAMPLE}, 0.05, 0.95).set_index("method")
+    for method in ("bayesian", "jeffreys", "clopper-pearson"):
+        assert (table.loc[method, "low"], table.loc[method, "high"]) == epsilon_interval(
+            EXAMPLE, 0.05, 0.95, method
+        )
+    assert math.isnan(table.loc["clopper-pearson", "against Clopper-Pearson"])
+    width = table["width"]
+    assert table.loc["bayesian", "against Clopper-Pearson"] == pytest.approx(
+        width["bayesian"] / width["clopper-pearson"] - 1
+    )
+    endless = interval_table({"x": AttackCounts(487, 512, 1, 0)}, 1e-5)
+    assert endless["against Clopper-Pearson"].isna().all()
+
+
+def test_trials_needed_is_where_the_width_is_reached():
+    found = trials_needed(0.4, 0.15, 1e-5)
+    assert found == {"bayesian": 550, "jeffreys": 1430, "clopper-pearson": 1480}
+    table = widths_by_trials(0.4, [540, 550, 1420, 1430, 1470, 1480], 1e-5)
+    width = (table["high"] - table["low"]).to_numpy().reshape(3, 6)
+    for row, place in zip(width, (1, 3, 5), strict=True):
+        assert row[place] <= 0.3 < row[place - 1]
+    with pytest.raises(ValueError, match=r"half_width must be above 0, got 0"):
+        trials_needed(0.4, 0, 1e-5)
+
+
+def test_width_grid():
+    table = width_grid([0.1, 0.3], 1000, 1e-5)
+    assert len(table) == 4
+    assert (table["below jeffreys"] > 0).all()
+    assert (table["below clopper-pearson"] > table["below jeffreys"]).all()
+    counts = expected_counts(0.1, 0.3, 1000)
+    assert (counts.fp, counts.fn, counts.positives, counts.negatives) == (50, 150, 500, 500)
+
+
+@pytest.mark.parametrize("side", ["lower", "two-sided"])
+@pytest.mark.parametrize(("fpr", "fnr"), [(0.1, 0.3), (0.4, 0.45), (0.02, 0.6), (0.7, 0.8)])
+def test_coverage_against_simulation(fpr, fnr, side):
+    repetitions, trials, delta, level = 400, 60, 1e-3, 0.9
+    exact = actual_coverage(fpr, fnr, trials, delta, level, side)
+    truth = float(epsilon_point(fpr, fnr, delta))
+    rng = np.random.default_rng(2)
+    half = trials // 2
+    fns, fps = rng.binomial(half, fnr, repetitions), rng.binomial(half, fpr, repetitions)
+    for method, expected in exact.items():
+        inside = 0
+        seen = {}
+        for fn, fp in zip(fns, fps, strict=True):
+            if (fn, fp) not in seen:
+                counts = AttackCounts(half - fn, fp, half - fp, fn)
+                low, high = epsilon_interval(counts, delta, level, method, side)
+                seen[fn, fp] = low <= truth <= high
+            inside += seen[fn, fp]
+        spread = math.sqrt(max(expected * (1 - expected), 1e-4) / repetitions)
+        assert abs(inside / repetitions - expected) < 4 * spread, method
+
+
+def test_clopper_pearson_never_below_its_level_and_bayesian_at_chance():
+    grid = [(0.5, 0.5), (0.3, 0.3), (0.05, 0.9), (0.01, 0.01)]
+    for side in ("lower", "two-sided"):
+        table = coverage_table(grid, [40, 200], 1e-5, 0.9, side)
+        assert (table["clopper-pearson"] >= 0.9).all()
+    # At epsilon = 0 no interval with a positive lower end holds the truth.
+    assert table.loc[table["fpr"] == 0.5, "bayesian"].max() < 1e-6
+
+
+def test_coverage_of_an_attack_that_never_errs():
+    assert actual_coverage(0.0, 0.0, 20, 1e-5)["bayesian"] == 1.0
+    assert actual_coverage(0.0, 0.0, 20, 1e-5, 0.9, "two-sided")["clopper-pearson"] == 1.0
+
+
+def test_selection_study():
+    repetitions, level = 300, 0.9
+    table = selection_study([0.0, 1.0], 128, repetitions, 0.01, level, seed=3)
+    share = table.set_index(["mu", "method", "choice"])["exceeds"]
+    ceiling = stats.binom.isf(1e-4, repetitions, 1 - level) / repetitions
+    for mu in (0.0, 1.0):
+        for choice in ("fixed", "union", "held-out"):
+            assert share[mu, "clopper-pearson", choice] <= ceiling
+    # Choosing the best threshold breaks the Bayesian bound's level.
+    assert share[0.0, "bayesian", "best"] > 0.5
+    again = selection_study([0.0, 1.0], 128, repetitions, 0.01, level, seed=3)
+    assert again.equals(table)
+
+
+def test_selection_study_counts_what_the_bounds_say():
+    from lib.audit import best_lower_bound, roc_counts, true_best_epsilon
+
+    mu, half, delta = 0.5, 20, 0.02
+    table = selection_study([mu], 2 * half, 40, delta, seed=4)
+    rng = np.random.default_rng(4)
+    members = np.r_[np.ones(half, bool), np.zeros(half, bool)]
+    truth = true_best_epsilon(mu, delta)
+    for method in ("bayesian", "clopper-pearson"):
+        rng = np.random.default_rng(4)
+        exceeding = 0
+        for _ in range(40):
+            scores = rng.standard_normal(2 * half) + mu * members
+            exceeding += (
+                best_lower_bound(roc_counts(scores, members), delta, 0.9, method)[1] > truth
+            )
+        row = table[(table["method"] == method) & (table["choice"] == "best")]
+        assert row["exceeds"].item() == exceeding / 40
