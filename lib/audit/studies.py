@@ -24,8 +24,11 @@ __all__ = [
     "coverage_table",
     "enclosed_mass",
     "expected_counts",
+    "footnote_term",
+    "growing_counts",
     "interval_table",
     "mass_outside",
+    "rate_ends",
     "rectangle_mass",
     "selection_study",
     "trials_needed",
@@ -131,6 +134,50 @@ def expected_counts(fpr: float, fnr: float, trials: int) -> AttackCounts:
     half = trials // 2
     fn, fp = round(fnr * half), round(fpr * half)
     return AttackCounts(tp=half - fn, fp=fp, tn=half - fp, fn=fn)
+
+
+def rate_ends(counts: AttackCounts, level: float, method: str) -> tuple[float, float]:
+    """Upper ends (FNR, FPR) of the two rates' intervals that give one for epsilon at `level`."""
+    tail = (1 - check_level(level)) / 4
+    fnr = rate_interval(counts.fn, counts.positives, tail, method)
+    fpr = rate_interval(counts.fp, counts.negatives, tail, method)
+    return fnr[1], fpr[1]
+
+
+def footnote_term(counts: AttackCounts, delta: float, level: float) -> float:
+    """One of the two logarithms of P3's Eq. 1, at FPR = 0 and the upper end of the FNR.
+
+    What footnote 1 of P3 takes for the smallest epsilon over the Clopper-Pearson rectangle.
+    """
+    fnr, _ = rate_ends(counts, level, "clopper-pearson")
+    return math.log((1 - check_delta(delta)) / fnr)
+
+
+def growing_counts(rate: float, trials: Sequence[int], *, seed: int) -> list[AttackCounts]:
+    """Counts of one attack with FPR = FNR = `rate` as trials go on, half of them positive.
+
+    Parameters
+    ----------
+    rate : float
+        In [0, 1].
+    trials : sequence of int
+        Even and ascending numbers; the first ones have one error of each kind.
+    seed : int
+        Of the trials after those.
+
+    Returns
+    -------
+    list of AttackCounts
+    """
+    rng = np.random.default_rng(seed)
+    fn, fp, done = 1, 1, trials[0] // 2
+    found = []
+    for total in trials:
+        more = total // 2 - done
+        fn, fp = fn + int(rng.binomial(more, rate)), fp + int(rng.binomial(more, rate))
+        done = total // 2
+        found.append(AttackCounts(tp=done - fn, fp=fp, tn=done - fp, fn=fn))
+    return found
 
 
 def widths_by_trials(

@@ -25,8 +25,14 @@ from lib.training.objectives import (
     SelectiveNet,
     SelfAdaptiveTraining,
 )
-from lib.training.predict import dropout_probabilities, outputs_of
+from lib.training.predict import (
+    dropout_probabilities,
+    example_gradients,
+    initial_parameters,
+    outputs_of,
+)
 from lib.training.single import TrainingDiverged, TrainingResult, module_of, train
+from lib.training.subsets import SubsetTrainings, confidence, relabel
 from lib.training.tuning import LearningRateChoice, choose_learning_rate
 
 __all__ = [
@@ -45,6 +51,7 @@ __all__ = [
     "SampledGaussian",
     "SelectiveNet",
     "SelfAdaptiveTraining",
+    "SubsetTrainings",
     "Training",
     "TrainingConfig",
     "TrainingData",
@@ -54,15 +61,19 @@ __all__ = [
     "build_model",
     "check_private",
     "choose_learning_rate",
+    "confidence",
     "dropout_probabilities",
     "effective_noise_multiplier",
     "engine_for",
+    "example_gradients",
     "find_noise_multiplier",
+    "initial_parameters",
     "module_of",
     "outputs_of",
     "p1_panel",
     "parameter_count",
     "plan",
+    "relabel",
     "sample_steps",
     "train",
     "train_linear",

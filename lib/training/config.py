@@ -72,6 +72,10 @@ class TrainingConfig:
     batch_size : int
         *Expected* batch size; the sampling probability is this over the number of examples.
         Gradients are divided by it, not by the realised size, which is private.
+    sample_rate : float, optional
+        Probability of each example in each step, in (0, 1]; `batch_size` over the number of
+        examples if not given.  Where neighbouring data sets differ in size, as in an audit, give it
+        (and `delta`): the mechanism must not depend on that number.
     steps : int
         Number of updates.
     learning_rate : float
@@ -119,6 +123,7 @@ class TrainingConfig:
     releases: int = 1
     accountant: str = "rdp"
     batch_size: int = 128
+    sample_rate: float | None = None
     steps: int = 400
     learning_rate: float = 0.5
     schedule: str = "constant"
@@ -152,6 +157,8 @@ class TrainingConfig:
         require_int("releases", self.releases, at_least=1)
         require_choice("accountant", self.accountant, ACCOUNTANTS)
         require_int("batch_size", self.batch_size, at_least=1)
+        if self.sample_rate is not None:
+            require_finite("sample_rate", self.sample_rate, above=0, at_most=1)
         require_int("steps", self.steps, at_least=1)
         require_finite("learning_rate", self.learning_rate, above=0)
         require_choice("schedule", self.schedule, ("constant", "cosine"))
@@ -305,13 +312,15 @@ def plan(config: TrainingConfig, n_train: int) -> Plan:
     ValueError
         If the batch is larger than the data, or no noise keeps the budget.
     """
-    if config.batch_size > n_train:
+    if config.sample_rate is None and config.batch_size > n_train:
         raise ValueError(
             f"batch_size must be at most the number of training examples ({n_train}), got"
             f" {config.batch_size}"
         )
     delta = 1 / n_train if config.delta is None else float(config.delta)
     rate = config.batch_size / n_train
+    if config.sample_rate is not None:
+        rate = float(config.sample_rate)
     if not config.private:
         return Plan(delta, rate, 0.0, 0.0)
     if config.noise_multiplier is not None:

@@ -39,6 +39,7 @@ from lib.training.checks import require_choice, require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import ModelSpec, build_model, check_private
 from lib.training.objectives import CrossEntropy
+from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import (
     Trainer,
@@ -209,19 +210,14 @@ def _tapped(spec: ModelSpec) -> bool:
     return taps.supports(build_model(spec, 0))
 
 
-def _initial(config: TrainingConfig) -> np.ndarray:
-    model = build_model(config.model, Streams(config.seed).model)
-    with torch.no_grad():
-        return torch.nn.utils.parameters_to_vector(model.parameters()).numpy().copy()
-
-
 # ----------------------------------------------------------------------------------------- kernel
 
 
 def _by_kernel(work, rows, results, points, threads, show_progress) -> None:
     flat = points.reshape(len(points), -1)
     shared: dict[int, tuple] = {}
-    initial = {i: _initial(work[i][0]) for i in rows}  # PyTorch's generator is not for threads
+    # Here, because PyTorch's generator is not for threads.
+    initial = {i: initial_parameters(work[i][0]) for i in rows}
     for i in rows:
         data = work[i][1]
         if id(data.targets) not in shared:
@@ -410,7 +406,7 @@ def _train_by_vmap(work, members, results, points) -> None:
         check_private(network)
     network.eval()
     shapes = {name: p.shape for name, p in network.named_parameters()}
-    params = torch.from_numpy(np.stack([_initial(each) for each in configs])).to(device)
+    params = torch.from_numpy(np.stack([initial_parameters(each) for each in configs])).to(device)
     velocity = torch.zeros_like(params)
     streams = [Streams(each.seed) for each in configs]
     samplers = [

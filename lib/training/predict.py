@@ -3,11 +3,15 @@
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.training.checks import require_int
+from lib.training.config import TrainingConfig
+from lib.training.models import ModelSpec, build_model
+from lib.training.randomness import Streams
 from lib.training.single import TrainingResult, module_of
 
-__all__ = ["dropout_probabilities", "outputs_of"]
+__all__ = ["dropout_probabilities", "example_gradients", "initial_parameters", "outputs_of"]
 
 _BATCH = 1024
 
@@ -66,6 +70,55 @@ def dropout_probabilities(
                 total += torch.softmax(result.config.objective.logits(network(part)), dim=1)
             found.append(total / passes)
     return torch.cat(found).float().numpy()
+
+
+def initial_parameters(config: TrainingConfig) -> npt.NDArray[np.float32]:
+    """The parameters that a training starts from; they depend on the model and the seed alone.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+        The training.
+
+    Returns
+    -------
+    ndarray of float32, shape (p,)
+    """
+    model = build_model(config.model, Streams(config.seed).model)
+    with torch.no_grad():
+        return parameters_to_vector(model.parameters()).numpy().copy()
+
+
+def example_gradients(
+    spec: ModelSpec, parameters: npt.ArrayLike, point: npt.ArrayLike, label: int
+) -> npt.NDArray[np.float32]:
+    """Gradients of the cross-entropy at one example, for many models.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The architecture of all.
+    parameters : array_like of float, shape (models, p)
+        Their parameters.
+    point : array_like of float, shape (...)
+        The example's input.
+    label : int
+        Its label.
+
+    Returns
+    -------
+    ndarray of float32, shape (models, p)
+    """
+    network = build_model(spec, 0).eval()
+    x = torch.as_tensor(np.array(point, dtype=np.float32))[None]
+    target = torch.tensor([int(label)])
+    found = []
+    for row in np.asarray(parameters, dtype=np.float32):
+        vector_to_parameters(torch.from_numpy(row.copy()), network.parameters())
+        loss = torch.nn.functional.cross_entropy(network(x), target)
+        gradient = torch.autograd.grad(loss, tuple(network.parameters()))
+        found.append(torch.cat([g.reshape(-1) for g in gradient]).numpy())
+    return np.stack(found)
 
 
 def _parts(points: npt.ArrayLike) -> tuple[torch.Tensor, ...]:

@@ -1,0 +1,193 @@
+"""Membership inference attacks, and the choice of the points that they do best on."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Attack", "LiRA", "Threshold", "fit_models", "log_ratio", "select_worst"]
+
+_FLOOR = 1e-6  # variances are not believed below this
+
+
+class Attack(Protocol):
+    """Something that turns what models show into scores of membership.
+
+    An attack sees one number a model and point, such as the model's confidence in the label, and
+    may learn from shadow models of known membership.
+    """
+
+    name: str
+
+    def score(
+        self,
+        observed: npt.NDArray[np.floating],
+        shadows: npt.NDArray[np.floating],
+        members: npt.NDArray[np.bool_],
+    ) -> npt.NDArray[np.float64]:
+        """Score models at one point.
+
+        Parameters
+        ----------
+        observed : ndarray, shape (m,)
+            What the models in question show at the point.
+        shadows : ndarray, shape (s,)
+            What the shadow models show there.
+        members : ndarray of bool, shape (s,)
+            Whether the point was among their training points.
+
+        Returns
+        -------
+        ndarray of float64, shape (m,)
+            Larger says "member".
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The observed number itself, without shadow models: a global threshold on the loss.
+
+    References
+    ----------
+    Yeom et al. (2018), Privacy risk in machine learning.
+    """
+
+    name: str = "loss"
+
+    def score(self, observed, shadows, members):
+        """See :class:`Attack`."""
+        return np.asarray(observed, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class LiRA:
+    """Online likelihood-ratio attack: a normal distribution each for members and non-members.
+
+    References
+    ----------
+    Carlini et al. (2022), Algorithm 1.
+    """
+
+    name: str = "LiRA"
+
+    def score(self, observed, shadows, members):
+        """See :class:`Attack`."""
+        inside, outside = fit_models(shadows[:, None], members[:, None])
+        return log_ratio(np.asarray(observed, dtype=np.float64), inside, outside)
+
+
+def fit_models(
+    shadows: npt.ArrayLike, members: npt.ArrayLike
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Mean and variance of what shadow models show, of members and non-members apart.
+
+    Parameters
+    ----------
+    shadows : array_like of float, shape (s, n)
+        What shadow models show at n points.
+    members : array_like of bool, shape (s, n)
+        Whether the point was among the model's training points; both must occur at least twice at
+        every point.
+
+    Returns
+    -------
+    inside, outside : ndarray of float64, shape (2, n)
+        Mean and variance.
+    """
+    values, inside = np.asarray(shadows, dtype=np.float64), np.asarray(members)
+    if values.ndim != 2 or inside.shape != values.shape or inside.dtype != bool:
+        raise ValueError(
+            "members must be booleans of the shape of shadows (s, n), got"
+            f" {inside.dtype} {inside.shape} for {values.shape}"
+        )
+    if np.isnan(values).any():
+        raise ValueError(f"shadows must not be NaN, got {int(np.isnan(values).sum())} NaN")
+    found = []
+    for which in (inside, ~inside):
+        count = which.sum(0)
+        if (count < 2).any():
+            place = int(np.argmax(count < 2))
+            raise ValueError(
+                "members must hold at least two shadow models with and without every point, got"
+                f" {int(count[place])} at point {place}"
+            )
+        mean = np.where(which, values, 0.0).sum(0) / count
+        square = np.where(which, (values - mean) ** 2, 0.0).sum(0) / (count - 1)
+        found.append(np.stack([mean, np.maximum(square, _FLOOR)]))
+    return found[0], found[1]
+
+
+def log_ratio(
+    observed: npt.NDArray[np.floating],
+    inside: npt.NDArray[np.float64],
+    outside: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """LiRA's score: the log-likelihood ratio of two normal distributions.
+
+    Parameters
+    ----------
+    observed : ndarray, shape (..., n)
+        What models show at n points.
+    inside, outside : ndarray of float64, shape (2, n)
+        Mean and variance, see :func:`fit_models`.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., n)
+    """
+    (m1, v1), (m0, v0) = inside, outside
+    ratio = (observed - m0) ** 2 / v0 - (observed - m1) ** 2 / v1 + np.log(v0 / v1)
+    return ratio / 2
+
+
+def select_worst(
+    shadows: npt.ArrayLike,
+    members: npt.ArrayLike,
+    count: int,
+    *,
+    fit_share: float = 0.8,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The points on which LiRA does best (P3, Algorithm 3).
+
+    Fitted to the first `fit_share` of the shadow models and tested on the rest.
+
+    Parameters
+    ----------
+    shadows : array_like of float, shape (s, n)
+        What shadow models show at n points.
+    members : array_like of bool, shape (s, n)
+        Whether the point was among the model's training points.
+    count : int
+        Points to select, from 1 to n.
+    fit_share : float
+        Share of the shadow models that LiRA is fitted to, in (0, 1); P3's 80:20.
+
+    Returns
+    -------
+    places : ndarray of int64, shape (count,)
+        The worst points, the worst first.
+    weights : ndarray of float64, shape (n,)
+        Share of right guesses on the shadow models left out.
+
+    Notes
+    -----
+    With few models left out many points tie; among them those come first whose two normal
+    distributions lie furthest apart.
+    """
+    values, inside = np.asarray(shadows, dtype=np.float64), np.asarray(members)
+    if not 0 < fit_share < 1:
+        raise ValueError(f"fit_share must be in (0, 1), got {fit_share!r}")
+    if not 1 <= count <= values.shape[1]:
+        raise ValueError(f"count must be from 1 to {values.shape[1]}, got {count!r}")
+    fitted = round(fit_share * len(values))
+    if not 0 < fitted < len(values):
+        raise ValueError(
+            f"fit_share must leave shadow models on both sides, got {fit_share!r} of {len(values)}"
+        )
+    ins, outs = fit_models(values[:fitted], inside[:fitted])
+    guess = log_ratio(values[fitted:], ins, outs) > 0
+    weights = (guess == inside[fitted:]).mean(0)
+    apart = np.abs(ins[0] - outs[0]) / np.sqrt((ins[1] + outs[1]) / 2)
+    return np.lexsort((-apart, -weights))[:count].astype(np.int64), weights

@@ -1,0 +1,206 @@
+"""Many models, each trained on its own part of one data set: shadow and target models."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.runs import Checkpoint, Outcome
+from lib.training.checks import require_int
+from lib.training.config import TrainingConfig, TrainingData
+from lib.training.jobs import DataSpec, LoadedData, _data_fingerprint, _privacy
+from lib.training.many import train_many
+
+__all__ = ["SubsetTrainings", "confidence", "relabel"]
+
+
+@dataclass(frozen=True)
+class SubsetTrainings:
+    """Models that each train on some of the training points, chosen at random.
+
+    Every training point is in with probability 1/2, by a coin of its own.  Without `challenges`
+    (shadow models) that is all.  With them (target models), model i is asked about one of the
+    challenge points z, at random, and z's coin is the challenge bit (P3, Experiment 2).
+
+    Attributes
+    ----------
+    config : TrainingConfig
+        Of all; model i has its seed plus i.  `sample_rate` and `delta` must be given: they may not
+        depend on b.
+    data : DataSpec
+        The points.
+    n_models : int
+        How many.
+    canaries : int
+        Number of training points that get a wrong label, in all models alike (:func:`relabel`).
+    challenges : tuple of int
+        Places of the challenge points among the training points.
+    seed : int
+        Of subsets, challenges and coins.
+    keep_parameters : bool
+        Whether the final parameters are stored.
+    chunk : int
+        Models trained between two saves of the state.
+
+    Notes
+    -----
+    The arrays of the outcome: ``confidence``, (models, n) for shadow models and (models,) for
+    targets, at their challenge point (:func:`confidence`); ``members`` of the same shape;
+    ``challenge`` (models,), an index into `challenges`; ``parameters``; ``correct`` (models,), the
+    share of right answers on the evaluation points.
+    """
+
+    config: TrainingConfig
+    data: DataSpec
+    n_models: int
+    canaries: int = 0
+    challenges: tuple[int, ...] = ()
+    seed: int = 0
+    keep_parameters: bool = False
+    chunk: int = 128
+
+    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
+
+    def __post_init__(self):
+        require_int("n_models", self.n_models, at_least=1)
+        require_int("canaries", self.canaries, at_least=0, at_most=self.data.train)
+        require_int("seed", self.seed, at_least=0)
+        require_int("chunk", self.chunk, at_least=1)
+        for place in self.challenges:
+            require_int("challenges", place, at_least=0, at_most=self.data.train - 1)
+        if self.config.sample_rate is None or self.config.delta is None:
+            raise ValueError(
+                "config must give sample_rate and delta, got"
+                f" {self.config.sample_rate!r} and {self.config.delta!r}"
+            )
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _data_fingerprint(self.data)
+
+    def drawn(self, i: int) -> tuple[npt.NDArray[np.bool_], int]:
+        """Which points are in, and the challenge (an index; -1 for shadow models), of a model."""
+        purpose = 1 if self.challenges else 0
+        rng = np.random.default_rng(np.random.SeedSequence([self.seed, purpose, i]))
+        coins = rng.integers(0, 2, self.data.train).astype(bool)
+        return coins, int(rng.integers(len(self.challenges))) if self.challenges else -1
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train all models, going on after the last finished chunk if there is one."""
+        loaded = self.data.load()
+        data = relabel(loaded.training, self.canaries, self.seed)
+        kept: dict[str, list[np.ndarray]] = {}
+        privacy: dict[str, Any] = {}
+        seconds, done = 0.0, 0
+        found = checkpoint.load()
+        if found is not None:
+            arrays, state = found
+            kept = {name: list(array) for name, array in arrays.items()}
+            privacy, seconds, done = state["privacy"], state["seconds"], state["done"]
+        points, labels = self._points(data, loaded)
+        while done < self.n_models:
+            part = range(done, min(done + self.chunk, self.n_models))
+            draws = [self.drawn(i) for i in part]
+            results = train_many(
+                [replace(self.config, seed=self.config.seed + i) for i in part],
+                [data.subset(np.flatnonzero(coins)) for coins, _ in draws],
+                points,
+            )
+            for result, (coins, which) in zip(results, draws, strict=True):
+                for name, value in self._arrays(result, labels, coins, which).items():
+                    kept.setdefault(name, []).append(value)
+                seconds += result.seconds
+                privacy = privacy or _privacy(result)
+            done = part[-1] + 1
+            if done < self.n_models:
+                arrays = {name: np.stack(each) for name, each in kept.items()}
+                state = {"privacy": privacy, "seconds": seconds, "done": done}
+                checkpoint.save(arrays, state)
+        arrays = {name: np.stack(each) for name, each in kept.items()}
+        accuracy = float(arrays["correct"].mean())
+        return Outcome(arrays, {"accuracy": accuracy, "training_seconds": seconds}, privacy)
+
+    def _points(self, data: TrainingData, loaded: LoadedData):
+        """What models are evaluated on: the points that are asked about, then the test points."""
+        asked = slice(None) if not self.challenges else list(self.challenges)
+        return (
+            np.concatenate([data.inputs[asked], loaded.evaluation]),
+            np.concatenate([data.targets[asked], loaded.labels]),
+        )
+
+    def _arrays(self, result, labels, coins, which: int) -> dict[str, np.ndarray]:
+        asked = len(self.challenges) or self.data.train
+        sure = confidence(result.logits[:asked], labels[:asked])
+        correct = (result.logits[asked:].argmax(1) == labels[asked:]).mean()
+        arrays = {"correct": np.float64(correct), "confidence": sure, "members": coins}
+        if self.challenges:
+            arrays["confidence"] = sure[which]
+            arrays["members"] = coins[self.challenges[which]]
+            arrays["challenge"] = np.int64(which)
+        if self.keep_parameters:
+            arrays["parameters"] = result.parameters
+        return arrays
+
+
+def confidence(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Logit-scaled confidence in a label: log(p / (1 - p)).
+
+    Parameters
+    ----------
+    logits : array_like of float, shape (n, classes)
+        Of a model.
+    labels : array_like of int, shape (n,)
+        The labels.
+
+    Returns
+    -------
+    ndarray of float32, shape (n,)
+        Without cancellation where p is near 0 or 1: the logit of the label minus the logarithm of
+        the summed exponentials of all others.
+
+    References
+    ----------
+    Carlini et al. (2022), Membership inference attacks from first principles, section VI-A.
+    """
+    logits, labels = np.asarray(logits, dtype=np.float64), np.asarray(labels)
+    if logits.ndim != 2 or labels.shape != logits.shape[:1]:
+        raise ValueError(
+            "labels must have one entry per row of logits, got shapes"
+            f" {labels.shape} and {logits.shape}"
+        )
+    rows = np.arange(len(logits))
+    own = logits[rows, labels]
+    others = logits.copy()
+    others[rows, labels] = -np.inf
+    top = others.max(axis=1)
+    rest = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
+    return (own - rest).astype(np.float32)
+
+
+def relabel(data: TrainingData, count: int, seed: int) -> TrainingData:
+    """Give some points a wrong label: canaries.
+
+    Parameters
+    ----------
+    data : TrainingData
+        With classes as targets.
+    count : int
+        How many, at most all.
+    seed : int
+        Of the labels.
+
+    Returns
+    -------
+    TrainingData
+        The same inputs; the last `count` points have a wrong label, each equally likely.
+    """
+    if data.soft:
+        raise ValueError("data must have classes as targets, got distributions")
+    require_int("count", count, at_least=0, at_most=len(data.inputs))
+    rng = np.random.default_rng(seed)
+    targets = data.targets.copy()
+    if count:
+        shift = rng.integers(1, data.classes, count)
+        targets[-count:] = (targets[-count:] + shift) % data.classes
+    return data.with_targets(targets)
