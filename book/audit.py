@@ -64,9 +64,9 @@ chapter.note(
 # %% [markdown]
 # ## Differential privacy as a limit on tests
 #
-# Someone who sees the model guesses whether the challenge point was in the training set. A
-# *false positive* (FP) says "in" although it was out, a *false negative* (FN) "out" although it was
-# in. A training is $(\epsilon, \delta)$-private exactly if *every* such test has
+# Someone who sees the model guesses whether the challenge point was in the training set. A *false
+# positive* (FP) says "in" although it was out, a *false negative* (FN) "out" although it was in. A
+# training is $(\epsilon, \delta)$-private exactly if *every* such test has
 #
 # $$ \mathrm{FPR} + e^\epsilon\, \mathrm{FNR} \ge 1 - \delta, \qquad
 #    \mathrm{FNR} + e^\epsilon\, \mathrm{FPR} \ge 1 - \delta, $$
@@ -134,12 +134,10 @@ for claim, method, side in (
 #
 # P3 warns (footnote 1) that for TP, FP, TN, FN = 90, 0, 100, 10 the smallest $\epsilon$ over the
 # Clopper-Pearson rectangle is not the one at its far corner but 1.736, at a point with FPR = 0.
-# That
-# value comes from one of the two logarithms alone; the other is infinite there. A test that
+# That value comes from one of the two logarithms alone; the other is infinite there. A test that
 # never errs on one side and errs in fewer than $1 - \delta$ of the cases on the other is outside of
 # *every* privacy region of finite $\epsilon$, so it cannot hold the minimum. By the definition
-# through
-# regions the minimum is the value at the corner.
+# through regions the minimum is the value at the corner.
 
 # %%
 footnote = audit.AttackCounts(tp=90, fp=0, tn=100, fn=10)
@@ -155,10 +153,9 @@ chapter.values(
 )
 
 # %% [markdown]
-# The corner gives {value}`audit.corner:.3f`. Whether the point
-# $(\mathrm{FNR}, \mathrm{FPR}) = ({value}`audit.fnr_end:.3f`, 0)$ is in the region of that
-# $\epsilon$: {value}`audit.inside`. The single term gives {value}`audit.one_term:.3f`, the number
-# printed.
+# The corner gives {value}`audit.corner:.3f`. Whether the point $(\mathrm{FNR}, \mathrm{FPR}) =
+# ({value}`audit.fnr_end:.3f`, 0)$ is in the region of that $\epsilon$: {value}`audit.inside`. The
+# single term gives {value}`audit.one_term:.3f`, the number printed.
 #
 # ### What the rectangle holds
 #
@@ -200,9 +197,8 @@ chapter.values(
 # ### A posterior where intervals fail
 #
 # The authors' own counts for their Figure 1: TP 487, TN 1, FP 512, FN 0. The attack says "in"
-# almost
-# always; it was right both times... but for one negative. Clopper-Pearson and Jeffreys
-# say nothing, the posterior says something.
+# almost always; it was right both times... but for one negative. Clopper-Pearson and Jeffreys say
+# nothing, the posterior says something.
 
 # %%
 first = audit.AttackCounts(tp=487, fp=512, tn=1, fn=0)
@@ -228,18 +224,16 @@ chapter.values(first_low=low, first_high=high)
 
 # %% [markdown]
 # From {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`: within the tolerance of the
-# authors' root search. But mind what this is: one true negative among 513, none among the
-# 487 positives. The lower end says that a guess "out" is never wrong, on the strength of a single
+# authors' root search. But mind what this is: one true negative among 513, none among the 487
+# positives. The lower end says that a guess "out" is never wrong, on the strength of a single
 # guess. It is the prior that turns this into evidence; the next sections ask whether one may rely
-# on
-# it.
+# on it.
 #
 # ### How the posterior gathers
 #
 # With more trials the band between the two regions shrinks. The first panel has two positive and
-# two
-# negative trials, one error each, and gives P3's first interval; the others continue with trials
-# drawn from an attack with FNR = FPR = 0.35.
+# two negative trials, one error each, and gives P3's first interval; the others continue with
+# trials drawn from an attack with FNR = FPR = 0.35.
 
 # %%
 growing = studies.growing_counts(0.35, [4, 40, 400, 4000], seed=seed)
@@ -252,6 +246,7 @@ chapter.figure(
 low, high = audit.epsilon_interval(growing[0], 0.01, 0.95)
 chapter.check("P3-F7-low", low)
 chapter.check("P3-F7-high", high)
+chapter.values(first_trials_low=low, first_trials_high=high)
 
 # %% [markdown]
 # ## How many trials does it take?
@@ -311,9 +306,8 @@ chapter.values(
 #
 # A narrower interval is better only if it still holds the truth as often as it says. For given true
 # error rates the probability of every table of counts is known, so the actual coverage is a sum,
-# not
-# a simulation. Below, of the lower bound at the level {value}`audit.level:.0%`, for attacks with
-# $\epsilon$ from 0 to 4.
+# not a simulation. Below, of the lower bound at the level {value}`audit.level:.0%`, for attacks
+# with $\epsilon$ from 0 to 4.
 
 # %%
 rates = [(0.5, 0.5), (0.45, 0.45), (0.4, 0.4), (0.3, 0.4), (0.3, 0.3), (0.2, 0.3), (0.1, 0.4)]
@@ -341,26 +335,23 @@ chapter.values(
 )
 
 # %% [markdown]
-# Away from zero the Bayesian bound has about the coverage it promises
-# ({value}`audit.bayesian_typical:.3f` in the median, {value}`audit.bayesian_least:.3f` at the
-# least), where the rectangles have {value}`audit.cp_typical:.3f`. That is the paper's point, and it
-# holds. *At* $\epsilon = 0$ the Bayesian interval holds the truth in
-# {value}`audit.bayesian_at_zero:.0%` of the cases: with $\delta = 10^{-5}$ the posterior has no
-# mass
-# there, so its lower end is always positive. A small positive Bayesian lower bound is no
-# evidence against perfect privacy.
+# Away from zero the Bayesian bound has about the coverage it promises:
+# {value}`audit.bayesian_typical:.3f` in the median, where the rectangles have
+# {value}`audit.cp_typical:.3f`. That is the paper's point, and it holds. The least,
+# {value}`audit.bayesian_least:.3f`, is found where both rates are equal: $\epsilon$ is the larger
+# of two logarithms, and of two equal ones chance always takes the larger. *At* $\epsilon = 0$ the
+# Bayesian interval holds the truth in {value}`audit.bayesian_at_zero:.0%` of the cases: with
+# $\delta = 10^{-5}$ the posterior has no mass there, so its lower end is always positive. A small
+# positive Bayesian lower bound is no evidence against perfect privacy.
 #
 # ## Choosing the best threshold
 #
-# An attack gives a score, and every threshold on the score is a test of its own. P3 sweeps all
-# $N + 1$ thresholds and reports the largest lower bound, computed from the very trials that chose
-# it.
+# An attack gives a score, and every threshold on the score is a test of its own. P3 sweeps all $N +
+# 1$ thresholds and reports the largest lower bound, computed from the very trials that chose it.
 # The largest of many 90% bounds is not a 90% bound. To see how much that matters we audit a
-# mechanism whose $\epsilon$ is known: one Gaussian mechanism with sensitivity over noise $\mu$,
-# and its
-# optimal attack. Four ways: a threshold *fixed* in advance; the *best* of all; the best with a
-# *union*
-# bound (Bonferroni over all thresholds); and a threshold chosen on *held-out* trials.
+# mechanism whose $\epsilon$ is known: one Gaussian mechanism with sensitivity over noise $\mu$, and
+# its optimal attack. Four ways: a threshold *fixed* in advance; the *best* of all; the best with a
+# *union* bound (Bonferroni over all thresholds); and a threshold chosen on *held-out* trials.
 
 # %%
 selected = studies.selection_study(
@@ -375,7 +366,7 @@ chapter.figure(
         f"{selection_trials} trials, {selection_repetitions:,} audits); dotted: the error allowed."
     ),
 )
-exceeds = selected.set_index(["method", "choice", "mu"])["exceeds"]
+exceeds = selected.set_index(["method", "choice", "mu"])["exceeds"].sort_index()
 chapter.values(
     best_bayesian=exceeds["bayesian", "best"].max(),
     best_bayesian_03=exceeds["bayesian", "best", 0.3],
@@ -387,13 +378,12 @@ chapter.values(
 )
 
 # %% [markdown]
-# The best Bayesian bound of the sweep is above the truth in up to
-# {value}`audit.best_bayesian:.0%` of the audits ({value}`audit.best_bayesian_03:.0%` at
-# $\mu = 0.3$), where {value}`audit.allowed:.0%` were promised. Even Clopper-Pearson, conservative
-# as it is, reaches {value}`audit.best_cp:.0%` when the best of the sweep is taken. Corrected by a
-# union bound or by held-out trials Clopper-Pearson stays below {value}`audit.safe_cp:.1%`. **So
-# this
-# book never reports a swept bound alone.**
+# The best Bayesian bound of the sweep is above the truth in up to {value}`audit.best_bayesian:.0%`
+# of the audits ({value}`audit.best_bayesian_03:.0%` at $\mu = 0.3$), where
+# {value}`audit.allowed:.0%` were promised. Even Clopper-Pearson, conservative as it is, reaches
+# {value}`audit.best_cp:.0%` when the best of the sweep is taken. Corrected by a union bound or by
+# held-out trials Clopper-Pearson stays below {value}`audit.safe_cp:.1%`. **So this book never
+# reports a swept bound alone.**
 
 # %% tags=["hide-input"]
 chapter.values(allowed=1 - level)
@@ -540,20 +530,24 @@ chapter.check(
     "P3-T2-below-proven", float((lows["low"] - lows["proven"])[np.isfinite(lows["proven"])].max())
 )
 strict = min(epsilons)
+nothing = studies.null_sweeps(n_target, 30, delta, 1 - (1 - level) / 2, seed=seed)
 chapter.values(
     loosest=max(epsilons),
     strictest=strict,
     swept_loose=lows.loc[max(epsilons), "low"],
     swept_strict=lows.loc[strict, "low"],
     proven_strict=lows.loc[strict, "proven"],
-    swept_verdict="above" if lows.loc[strict, "low"] > lows.loc[strict, "proven"] else "below",
+    null_median=float(np.median(nothing)),
+    null_most=float(nothing.max()),
+    null_repetitions=len(nothing),
 )
 
 # %% [markdown]
-# At $\epsilon = $ {value}`audit.strictest:g` the swept Bayesian interval begins at
-# {value}`audit.swept_strict:.3f`, {value}`audit.swept_verdict` the {value}`audit.proven_strict:.3f`
-# that the accountant proves. A bound above the proof would say that the accountant or the code is
-# wrong; here it can only be the sweep.
+# How much of that is the sweep? Attacks that guess at random, with as many trials, get a swept
+# Bayesian lower end of {value}`audit.null_median:.2f` in the median and of
+# {value}`audit.null_most:.2f` in the worst of {value}`audit.null_repetitions`. So the
+# {value}`audit.swept_strict:.2f` at $\epsilon = $ {value}`audit.strictest:g` (proven:
+# {value}`audit.proven_strict:.2f`) is what knowing nothing gives, too.
 #
 # ### The same attacks, corrected
 
@@ -582,9 +576,9 @@ chapter.values(
 )
 
 # %% [markdown]
-# *Held-out* thresholds were chosen on the shadow models that LiRA was not fitted to; the target
-# models only counted. Without privacy LiRA shows {value}`audit.free_held:.2f`
-# (swept {value}`audit.free_best:.2f`), at $\epsilon = $ {value}`audit.loosest:g`
+# *Held-out* thresholds were chosen on the shadow models, each scored by what was fitted to others;
+# the target models only counted. Without privacy LiRA shows {value}`audit.free_held:.2f` (swept
+# {value}`audit.free_best:.2f`), at $\epsilon = $ {value}`audit.loosest:g`
 # {value}`audit.loose_held:.2f` by Clopper-Pearson and {value}`audit.loose_bayesian:.2f` by the
 # posterior (swept {value}`audit.loose_best:.2f`), at $\epsilon = $ {value}`audit.strictest:g`
 # {value}`audit.strict_held:.2f`. The build fails if a held-out bound is above the proven
@@ -593,10 +587,8 @@ chapter.values(
 # ## Audits whose answer is known
 #
 # Would the audit notice? A challenge point with a feature of its own, always clipped to the full
-# norm,
-# is put through the book's engine and through a plain DP-SGD of a few lines that can be told to
-# make
-# a mistake. All claim the same $\epsilon$.
+# norm, is put through the book's engine and through a plain DP-SGD of a few lines that can be told
+# to make a mistake. All claim the same $\epsilon$.
 
 # %%
 problem = sanity.SanityCheck(delta=delta)
@@ -622,13 +614,10 @@ chapter.values(
 # ## One training run instead of hundreds
 #
 # Steinke, Nasr and Jagielski {cite}`steinke2023privacy` audit *one* model: many canaries are each
-# put
-# in by a coin of their own, the auditor guesses those it is surest of, and the number of right
-# guesses
-# is bounded for a private training without assuming that guesses are independent. In our shadow
-# models
-# every point was in by its own coin, so those that LiRA was not fitted to can serve. Same
-# reference models, same attack, same number of audited models:
+# put in by a coin of their own, the auditor guesses those it is surest of, and the number of right
+# guesses is bounded for a private training without assuming that guesses are independent. In our
+# shadow models every point was in by its own coin, so those that LiRA was not fitted to can serve.
+# Same reference models, same attack, same number of audited models:
 
 # %%
 import pandas as pd
@@ -657,8 +646,9 @@ chapter.values(
 
 # %% [markdown]
 # With at most 50 audited models at $\epsilon = $ {value}`audit.loosest:g`:
-# {value}`audit.one_loose:.2f`
-# with many canaries a model, {value}`audit.many_loose:.2f` with one.
+# {value}`audit.one_loose:.2f` with many canaries a model, {value}`audit.many_loose:.2f` with one.
+# The bound of the one-run audit does not grow with the number of models for ever: its $\delta$ term
+# is proportional to the number of canaries in all.
 
 # %% tags=["hide-input"]
 run = chapter.recorded("standard")
@@ -683,13 +673,11 @@ elif dataset == "digits":
 # ## Summary
 #
 # - The posterior of $\epsilon$ is one integral; the Bayesian interval is the narrowest everywhere,
-#   and
-#   away from $\epsilon = 0$ its coverage is what it says.
+#   and away from $\epsilon = 0$ its coverage is what it says.
 # - P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and 99.8% belong to
 #   Clopper-Pearson's rectangle.
 # - The best bound of a ROC sweep is above the truth in up to {value}`audit.best_bayesian:.0%` of
-#   the
-#   audits. Choose thresholds on other trials, or pay for the choice.
+#   the audits. Choose thresholds on other trials, or pay for the choice.
 # - On {value}`audit.models:,` models the corrected bounds are {value}`audit.free_held:.2f` without
 #   privacy, {value}`audit.loose_held:.2f` at $\epsilon = $ {value}`audit.loosest:g` and
 #   {value}`audit.strict_held:.2f` at {value}`audit.strictest:g`.

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.audit.counts import AttackCounts, check_delta
-from lib.audit.regions import epsilon_point
 
 __all__ = ["EpsilonPosterior", "epsilon_posterior"]
 
@@ -67,6 +66,7 @@ class EpsilonPosterior:
         if not isinstance(counts, AttackCounts):
             raise TypeError(f"counts must be AttackCounts, got {type(counts).__name__}")
         self.counts, self.delta = counts, check_delta(delta)
+        self._outside_zero: float | None = None
         x = (counts.fn + 0.5, counts.tp + 0.5)
         y = (counts.fp + 0.5, counts.tn + 0.5)
         # Attacks better than chance leave the region below it, attacks worse than chance above:
@@ -153,13 +153,12 @@ class EpsilonPosterior:
             return 0.0
         if tail <= 0:
             return math.inf
-        zero, _ = self._outside(0.0)
-        if zero <= tail:
+        if self._outside_zero is None:
+            self._outside_zero = self._outside(0.0)[0]
+        if self._outside_zero <= tail:
             return 0.0
         low, high = 0.0, math.inf
-        c = self.counts
-        fnr, fpr = (c.fn + 0.5) / (c.positives + 1), (c.fp + 0.5) / (c.negatives + 1)
-        guess = max(0.05, float(epsilon_point(fpr, fnr, self.delta)))
+        guess = self._normal_guess(head)
         # Newton on log(tail), whose slope the density gives, kept within a bracket.
         goal = math.log(tail)
         for _ in range(200):
@@ -176,14 +175,32 @@ class EpsilonPosterior:
                     step = guess + (math.log(mass) - goal) * mass / density
                 else:
                     step = guess + (mass - tail) / density
-            if math.isfinite(step) and abs(step - guess) <= 4e-14 * (1 + guess):
+            # Newton squares the error, up to a factor of some tens.
+            if math.isfinite(step) and abs(step - guess) <= 1e-8 * (1 + guess):
                 return step if low <= step <= high else guess
+            step = min(step, 2 * guess + 4)  # a flat density would send it far out
             if not low < step < high:
                 step = 2 * guess + 1 if high == math.inf else (low + high) / 2
             if high - low <= 4e-15 * (1 + low):
                 return low
             guess = step
         return guess
+
+    def _normal_guess(self, head: float) -> float:
+        """About where the quantile lies: the larger logarithm of Eq. 1 as a normal variable."""
+        c = self.counts
+        x, y = (c.fn + 0.5) / (c.positives + 1), (c.fp + 0.5) / (c.negatives + 1)
+        if x + y > 1:
+            x, y = 1 - x, 1 - y
+        var_x, var_y = x * (1 - x) / (c.positives + 2), y * (1 - y) / (c.negatives + 2)
+        best = 0.05
+        for a, b, var_a, var_b in ((x, y, var_x, var_y), (y, x, var_y, var_x)):
+            top = 1 - self.delta - b
+            if top > 0:
+                spread = math.sqrt(var_a / a**2 + var_b / top**2)
+                z = min(6.0, max(-6.0, float(special.ndtri(head))))
+                best = max(best, math.log(top / a) + min(8.0, z * spread))
+        return best
 
 
 class _Corner:
@@ -199,7 +216,7 @@ class _Corner:
 
     def mass(self, eps: float) -> tuple[float, float]:
         """The probability, and minus its derivative in epsilon."""
-        shrink = math.exp(-eps)
+        shrink = max(math.exp(-eps), 1e-300)
         # The bound is (1 - delta - x) e^-eps from the crossing to x = 1 - delta, and below it
         # 1 - delta - e^eps x.
         cross = self.end * shrink / (1 + shrink)

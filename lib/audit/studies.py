@@ -11,6 +11,7 @@ from scipy import special, stats
 from lib.audit.counts import AttackCounts, check_delta, check_level, rate_interval
 from lib.audit.intervals import (
     METHODS,
+    best_lower_bound,
     epsilon_interval,
     epsilon_lower_bounds,
     rate_intervals,
@@ -28,6 +29,7 @@ __all__ = [
     "growing_counts",
     "interval_table",
     "mass_outside",
+    "null_sweeps",
     "rate_ends",
     "rectangle_mass",
     "selection_study",
@@ -492,16 +494,6 @@ def selection_study(
         exceeds: dict[tuple[str, str], list[bool]] = {}
         bounds: dict[tuple[str, str], list[float]] = {}
 
-        def note(method: str, choice: str, tables, matrix, each: float) -> None:
-            """Record whether any bound of these tables, each at its level, exceeds the truth."""
-            if method == "bayesian":
-                value = bool((matrix[tables[:, 3], tables[:, 1]] > each).any())
-                exceeds.setdefault((method, choice), []).append(value)  # noqa: B023
-            else:
-                best = float(epsilon_lower_bounds(tables, delta, each, method).max())
-                exceeds.setdefault((method, choice), []).append(best > truth + 1e-12)  # noqa: B023
-                bounds.setdefault((method, choice), []).append(best)  # noqa: B023
-
         for _ in range(repetitions):
             scores = rng.standard_normal(2 * half) + mu * members
             tables = roc_counts(scores, members)
@@ -511,11 +503,17 @@ def selection_study(
             levels = np.r_[math.inf, np.unique(scores[chosen])[::-1]]
             held = _counts_at(scores[~chosen], members[~chosen], levels[index])
             corrected = 1 - (1 - level) / len(tables)
-            for method in ("bayesian", "clopper-pearson"):
-                note(method, "fixed", fixed, beyond, level)
-                note(method, "best", tables, beyond, level)
-                note(method, "union", tables, beyond, corrected)
-                note(method, "held-out", held, beyond_rest, level)
+            for choice, counts, matrix, each in (
+                ("fixed", fixed, beyond, level),
+                ("best", tables, beyond, level),
+                ("union", tables, beyond, corrected),
+                ("held-out", held, beyond_rest, level),
+            ):
+                above = bool((matrix[counts[:, 3], counts[:, 1]] > each).any())
+                exceeds.setdefault(("bayesian", choice), []).append(above)
+                bound = epsilon_lower_bounds(counts, delta, each, "clopper-pearson").max()
+                exceeds.setdefault(("clopper-pearson", choice), []).append(bound > truth + 1e-12)
+                bounds.setdefault(("clopper-pearson", choice), []).append(float(bound))
         for (method, choice), values in exceeds.items():
             median = (
                 float(np.median(bounds[method, choice]))
@@ -524,6 +522,37 @@ def selection_study(
             )
             rows.append((mu, truth, method, choice, float(np.mean(values)), median))
     return pd.DataFrame(rows, columns=["mu", "epsilon", "method", "choice", "exceeds", "median"])
+
+
+def null_sweeps(
+    trials: int, repetitions: int, delta: float, level: float = 0.95, *, seed: int
+) -> npt.NDArray[np.float64]:
+    """Best Bayesian lower bounds over all thresholds of attacks that know nothing.
+
+    Parameters
+    ----------
+    trials : int
+        Of each attack, half of them positive.
+    repetitions : int
+        Attacks.
+    delta, level
+        As for :func:`lib.audit.best_lower_bound`.
+    seed : int
+        Of the scores.
+
+    Returns
+    -------
+    ndarray of float64, shape (repetitions,)
+        What a sweep shows where epsilon is 0.
+    """
+    rng = np.random.default_rng(seed)
+    members = np.arange(trials) % 2 == 0
+    return np.array(
+        [
+            best_lower_bound(roc_counts(rng.random(trials), members), delta, level)[1]
+            for _ in range(repetitions)
+        ]
+    )
 
 
 def _counts_at(scores, members, threshold: float) -> npt.NDArray[np.int64]:

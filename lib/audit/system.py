@@ -252,8 +252,8 @@ class AuditResult:
     scores : dict of str to ndarray
         Of the target models, by attack.
     held_out : dict of str to (ndarray, ndarray)
-        Scores and membership of the left-out shadow models at the challenge points, by attack:
-        what thresholds may be chosen on.
+        Scores and membership of the shadow models at the challenge points, by attack, each model
+        scored by what was fitted to others: what thresholds may be chosen on.
     shadows, shadow_members : ndarray, shape (n_shadow, n)
         Confidences of the shadow models at all points, and who was in.
     seconds : float
@@ -285,10 +285,22 @@ class AuditResult:
         return float(np.trapezoid(tpr, fpr))
 
     def held_out_threshold(self, attack: str = "LiRA", level: float = 0.95) -> float:
-        """The threshold that is best on the left-out shadow models (by Jeffreys' bound)."""
+        """The threshold that is best on the shadow models.
+
+        By the Clopper-Pearson bound that their error rates would give with as many trials as there
+        are target models; by Jeffreys' where all of those are 0.
+        """
         scores, members = self.held_out[attack]
-        table = roc_counts(scores, members)
-        index = int(epsilon_lower_bounds(table, self.settings.delta, level, "jeffreys").argmax())
+        table = roc_counts(scores, members) * (len(self.members) / len(scores))
+        # Rounded so that every row has the same numbers of trials of each kind.
+        positives, negatives = np.round(table[0, 3]), np.round(table[0, 2])
+        fn, fp = np.minimum(np.round(table[:, [3, 1]]), [positives, negatives]).T
+        scaled = np.stack([positives - fn, fp, negatives - fp, fn], axis=1).astype(np.int64)
+        delta = self.settings.delta
+        found = [
+            epsilon_lower_bounds(scaled, delta, level, m) for m in ("clopper-pearson", "jeffreys")
+        ]
+        index = int((found[0] if found[0].any() else found[1]).argmax())
         return float(np.r_[math.inf, np.unique(scores)[::-1]][index])
 
     def held_out_counts(self, attack: str = "LiRA", level: float = 0.95) -> AttackCounts:
@@ -340,7 +352,9 @@ def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
     shown = {"confidence": (sure[:, places], target_run.arrays["confidence"])}
     if settings.gradient:
         shown["alignment"] = _alignments(settings, places, shadow_run, target_run)
-    fitted = round(FIT_SHARE * len(sure))
+    # Five parts in turn, as 80:20 has it: shadow models are scored by what was fitted to others.
+    fold = np.arange(len(sure)) % 5
+    fitted = fold != 4
     scores, held_out = {}, {}
     for attack, observes in ATTACKS:
         if observes not in shown:
@@ -349,11 +363,16 @@ def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
         found = np.empty(len(members))
         left = []
         for j, z in enumerate(places):
-            known = (of_shadows[:fitted, j], inside[:fitted, z])
+            known = (of_shadows[fitted, j], inside[fitted, z])
             found[which == j] = attack.score(of_targets[which == j], *known)
-            left.append(attack.score(of_shadows[fitted:, j], *known))
+            own = np.empty(len(sure))
+            for part in range(5):
+                others = fold != part
+                known = (of_shadows[others, j], inside[others, z])
+                own[~others] = attack.score(of_shadows[~others, j], *known)
+            left.append(own)
         scores[attack.name] = found
-        held_out[attack.name] = np.concatenate(left), inside[fitted:, places].T.ravel()
+        held_out[attack.name] = np.concatenate(left), inside[:, places].T.ravel()
     privacy = target_run.privacy
     ledger = PrivacyLedger.from_dict(privacy["ledger"])
     return AuditResult(

@@ -21,7 +21,10 @@ from lib.training import (
     TrainingDiverged,
     build_model,
     engine_for,
+    example_gradients,
+    initial_parameters,
     module_of,
+    parameter_count,
     plan,
     train,
     train_many,
@@ -321,6 +324,49 @@ def test_selectivenet_pays_for_its_statistics(digits):
     assert (sigma**-2 + 10.0**-2) ** -0.5 == pytest.approx(without.noise_multiplier)
     with pytest.raises(ValueError, match=r"objective.statistic_noise must be above"):
         plan(replace(each, objective=replace(objective, statistic_noise=1.0)), len(data))
+
+
+def test_a_given_sample_rate_makes_neighbours_go_through_the_same_mechanism(digits):
+    data, points, _ = digits
+    each = config(epsilon=3.0, delta=1e-5, sample_rate=0.1, steps=10)
+    assert plan(each, 1200) == plan(each, 1199)
+    assert plan(each, 1200).sample_rate == 0.1
+    assert plan(replace(each, batch_size=5000), 1200).sample_rate == 0.1  # only a divisor then
+    (many,) = train_many([each], data, points)
+    one = train(each, data, points)
+    np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5)
+    assert many.ledger.entries[0].sample_rate == one.ledger.entries[0].sample_rate == 0.1
+    for bad in (0.0, 1.5, math.nan, "a"):
+        with pytest.raises(ValueError, match=r"sample_rate must be"):
+            config(sample_rate=bad)
+
+
+def test_initial_parameters_are_where_training_begins(digits):
+    data, points, _ = digits
+    each = config(learning_rate=1e-30, steps=2)
+    (result,) = train_many([each], data, points)
+    assert np.array_equal(initial_parameters(each), result.parameters)
+
+
+def test_example_gradients_by_finite_differences():
+    spec = ModelSpec("mlp", (3,), 2, hidden=(4,))
+    rng = np.random.default_rng(0)
+    parameters = rng.standard_normal((2, parameter_count(spec))).astype(np.float32)
+    point = np.array([0.3, -1.0, 2.0], dtype=np.float32)
+    found = example_gradients(spec, parameters, point, 1)
+
+    def loss(row):
+        network = build_model(spec, 0).double()
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(row), network.parameters())
+        logits = network(torch.from_numpy(point.astype(float))[None])
+        return torch.nn.functional.cross_entropy(logits, torch.tensor([1])).item()
+
+    for row, gradient in zip(parameters.astype(float), found, strict=True):
+        for k in range(len(row)):
+            step = np.zeros(len(row))
+            step[k] = 1e-6
+            slope = (loss(row + step) - loss(row - step)) / 2e-6
+            assert gradient[k] == pytest.approx(slope, abs=1e-4)
 
 
 def test_global_state_is_left_alone(digits):

@@ -1,0 +1,89 @@
+"""Membership inference attacks and the choice of challenge points."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.audit import LiRA, Threshold, select_worst
+from lib.audit.attacks import fit_models, log_ratio
+
+
+def shadows(n_models=400, n=6, seed=0):
+    """Point j shifts by j / 2 standard deviations when it is in."""
+    rng = np.random.default_rng(seed)
+    members = rng.integers(0, 2, (n_models, n)).astype(bool)
+    values = rng.standard_normal((n_models, n)) + members * np.arange(n) / 2
+    return values, members
+
+
+def test_lira_is_the_log_likelihood_ratio():
+    values, members = shadows()
+    seen = np.array([-1.0, 0.0, 2.5])
+    inside, outside = values[members[:, 4], 4], values[~members[:, 4], 4]
+    expected = stats.norm.logpdf(seen, inside.mean(), inside.std(ddof=1)) - stats.norm.logpdf(
+        seen, outside.mean(), outside.std(ddof=1)
+    )
+    found = LiRA().score(seen, values[:, 4], members[:, 4])
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert log_ratio(values, *fit_models(values, members)).shape == values.shape
+
+
+def test_threshold_is_the_number_itself():
+    assert Threshold().score(np.array([1.5, -2.0]), None, None).tolist() == [1.5, -2.0]
+
+
+def test_the_worst_points_are_those_that_shift_most():
+    values, members = shadows(n_models=2000)
+    places, weights = select_worst(values, members, 2)
+    assert set(places.tolist()) == {4, 5}
+    # The best test between N(0, 1) and N(d, 1) is right with probability Phi(d / 2).
+    rate = stats.norm.cdf(5 / 4)
+    assert abs(weights[5] - rate) < 4 * math.sqrt(rate * (1 - rate) / 400)
+    assert abs(weights[0] - 0.5) < 4 * 0.5 / math.sqrt(400)
+
+
+def test_ties_go_to_the_points_further_apart():
+    values, members = shadows(n_models=40, n=3)
+    values[:, 1] += 40 * members[:, 1]
+    values[:, 2] += 80 * members[:, 2]
+    places, weights = select_worst(values, members, 2)
+    assert weights[1] == weights[2] == 1.0
+    assert places.tolist() == [2, 1]
+
+
+def test_constant_shadows_give_finite_scores():
+    values, members = np.zeros((10, 1)), (np.arange(10) % 2 == 0)[:, None]
+    inside, outside = fit_models(values, members)
+    assert np.isfinite(log_ratio(np.array([[3.0]]), inside, outside)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"members": np.ones((4, 2), bool)}, r"at least two shadow models with and without"),
+        ({"members": np.ones((4, 2), int)}, r"members must be booleans"),
+        ({"members": np.ones((3, 2), bool)}, r"members must be booleans of the shape"),
+        ({"shadows": np.full((4, 2), np.nan)}, r"shadows must not be NaN, got 8 NaN"),
+    ],
+)
+def test_bad_shadows(change, message):
+    members = np.array([[True, True], [True, True], [False, False], [False, False]])
+    good = {"shadows": np.zeros((4, 2)), "members": members}
+    with pytest.raises(ValueError, match=message):
+        fit_models(**(good | change))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"count": 0}, r"count must be from 1 to 6, got 0"),
+        ({"count": 7}, r"count must be from 1 to 6, got 7"),
+        ({"count": 1, "fit_share": 1.0}, r"fit_share must be in \(0, 1\), got 1.0"),
+        ({"count": 1, "fit_share": 0.9999}, r"fit_share must leave shadow models on both sides"),
+    ],
+)
+def test_bad_selection(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        select_worst(*shadows(), **arguments)
