@@ -84,7 +84,7 @@ chapter.figure(
     figures.plot_privacy_regions([0.5, 1.0, 3.0], 0.05),
     "regions",
     alt="Nested lens-shaped regions around the falling diagonal of the unit square.",
-    caption=r"Figure 2 of P3: privacy regions for $\delta = 0.05$. They grow with $\epsilon$.",
+    caption="Figure 2 of P3: privacy regions for delta = 0.05. They grow with epsilon.",
 )
 
 # %% [markdown]
@@ -149,13 +149,13 @@ chapter.values(
     corner=smallest,
     one_term=studies.footnote_term(footnote, 1e-5, 0.9),
     fnr_end=fnr_end,
-    inside=str(bool(audit.privacy_region(smallest, 1e-5).contains(0.0, fnr_end))).lower(),
+    inside="Yes" if audit.privacy_region(smallest, 1e-5).contains(0.0, fnr_end) else "No",
 )
 
 # %% [markdown]
-# The corner gives {value}`audit.corner:.3f`. Whether the point $(\mathrm{FNR}, \mathrm{FPR}) =
-# ({value}`audit.fnr_end:.3f`, 0)$ is in the region of that $\epsilon$: {value}`audit.inside`. The
-# single term gives {value}`audit.one_term:.3f`, the number printed.
+# The corner gives {value}`audit.corner:.3f`. The single term gives {value}`audit.one_term:.3f`, the
+# number printed, at the point with FNR {value}`audit.fnr_end:.3f` and FPR 0. Is that point in the
+# privacy region of $\epsilon = $ {value}`audit.corner:.3f`? {value}`audit.inside`.
 #
 # ### What the rectangle holds
 #
@@ -207,8 +207,8 @@ chapter.figure(
     "posterior",
     alt="A broad density of epsilon between 0 and 8; below it intervals, two of them endless.",
     caption=(
-        r"Figure 1 of P3: posterior of $\epsilon$ from the authors' counts, and 90% intervals by "
-        r"the three methods; dotted: the accountant's $\epsilon = 10$."
+        "Figure 1 of P3: posterior of epsilon from the authors' counts, and 90% intervals by "
+        "the three methods; dotted: the accountant's epsilon = 10."
     ),
 )
 low, high = audit.epsilon_interval(first, 1e-5, 0.9)
@@ -224,10 +224,9 @@ chapter.values(first_low=low, first_high=high)
 
 # %% [markdown]
 # From {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`: within the tolerance of the
-# authors' root search. But mind what this is: one true negative among 513, none among the 487
-# positives. The lower end says that a guess "out" is never wrong, on the strength of a single
-# guess. It is the prior that turns this into evidence; the next sections ask whether one may rely
-# on it.
+# authors' root search. But mind what this is: the attack said "out" a single time and was right.
+# That one guess, and the prior, are all the evidence for an epsilon above zero; the next sections
+# ask whether one may rely on it.
 #
 # ### How the posterior gathers
 #
@@ -260,7 +259,7 @@ chapter.figure(
     figures.plot_widths(curves, 0.15, float(audit.epsilon_point(0.4, 0.4, delta))),
     "widths",
     alt="Three pairs of curves that approach each other; the Bayesian pair is the narrowest.",
-    caption=r"Figure 4 of P3: interval ends by number of trials; grey: $\epsilon \pm 0.15$.",
+    caption="Figure 4 of P3: interval ends by number of trials; grey: within 0.15 of the truth.",
 )
 chapter.check("P3-F4-clopper-pearson", needed["clopper-pearson"])
 chapter.check("P3-F4-jeffreys", 1 - needed["jeffreys"] / needed["clopper-pearson"])
@@ -362,7 +361,7 @@ chapter.figure(
     "selection",
     alt="Bars: the best threshold exceeds the truth far more often than the dotted level.",
     caption=(
-        rf"How often a lower bound at {level:.0%} is above the true $\epsilon$ ($\delta = 0.01$, "
+        f"How often a lower bound at {level:.0%} is above the true epsilon (delta = 0.01, "
         f"{selection_trials} trials, {selection_repetitions:,} audits); dotted: the error allowed."
     ),
 )
@@ -382,8 +381,8 @@ chapter.values(
 # of the audits ({value}`audit.best_bayesian_03:.0%` at $\mu = 0.3$), where
 # {value}`audit.allowed:.0%` were promised. Even Clopper-Pearson, conservative as it is, reaches
 # {value}`audit.best_cp:.0%` when the best of the sweep is taken. Corrected by a union bound or by
-# held-out trials Clopper-Pearson stays below {value}`audit.safe_cp:.1%`. **So this book never
-# reports a swept bound alone.**
+# held-out trials Clopper-Pearson exceeds the truth in at most {value}`audit.safe_cp:.1%`. **So this
+# book never reports a swept bound alone.**
 
 # %% tags=["hide-input"]
 chapter.values(allowed=1 - level)
@@ -480,7 +479,7 @@ chapter.table(
         "noise multiplier": ".3f",
         "proven epsilon": ".3f",
         "accuracy": ".3f",
-        "LiRA's accuracy at the challenges": ".3f",
+        "LiRA accuracy": ".3f",
     },
 )
 chapter.values(
@@ -545,9 +544,9 @@ chapter.values(
 # %% [markdown]
 # How much of that is the sweep? Attacks that guess at random, with as many trials, get a swept
 # Bayesian lower end of {value}`audit.null_median:.2f` in the median and of
-# {value}`audit.null_most:.2f` in the worst of {value}`audit.null_repetitions`. So the
+# {value}`audit.null_most:.2f` in the worst of {value}`audit.null_repetitions`. Against this the
 # {value}`audit.swept_strict:.2f` at $\epsilon = $ {value}`audit.strictest:g` (proven:
-# {value}`audit.proven_strict:.2f`) is what knowing nothing gives, too.
+# {value}`audit.proven_strict:.2f`) has to be measured.
 #
 # ### The same attacks, corrected
 
@@ -673,7 +672,7 @@ elif dataset == "digits":
 # ## Summary
 #
 # - The posterior of $\epsilon$ is one integral; the Bayesian interval is the narrowest everywhere,
-#   and away from $\epsilon = 0$ its coverage is what it says.
+#   and away from $\epsilon = 0$ its coverage is about what it says.
 # - P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and 99.8% belong to
 #   Clopper-Pearson's rectangle.
 # - The best bound of a ROC sweep is above the truth in up to {value}`audit.best_bayesian:.0%` of

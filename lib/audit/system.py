@@ -438,8 +438,8 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Columns ``epsilon``, ``learning rate``, ``noise multiplier``, ``proven epsilon``,
-        ``accuracy`` (mean of the target models on the test points), ``shadow models``,
-        ``target models``, ``LiRA's accuracy at the challenges``.
+        ``accuracy`` (mean of the target models on the test points), ``shadows``, ``targets``,
+        ``LiRA accuracy`` (mean at the challenge points, on shadow models left out).
     """
     return pd.DataFrame(
         [
@@ -449,9 +449,9 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
                 "noise multiplier": r.noise_multiplier,
                 "proven epsilon": r.proven,
                 "accuracy": r.accuracy,
-                "shadow models": r.settings.n_shadow,
-                "target models": r.settings.n_target,
-                "LiRA's accuracy at the challenges": float(r.weights.mean()),
+                "shadows": r.settings.n_shadow,
+                "targets": r.settings.n_target,
+                "LiRA accuracy": float(r.weights.mean()),
             }
             for r in results
         ]

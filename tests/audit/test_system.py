@@ -104,7 +104,7 @@ def test_tables(results):
     assert len(bounds) == 6
     assert (bounds["best, Bayesian"] >= bounds["held-out, Bayesian"]).all()
     assert (bounds["union"] <= bounds["best, Bayesian"]).all()
-    assert list(summary_table(results)["target models"]) == [60, 60]
+    assert list(summary_table(results)["targets"]) == [60, 60]
 
 
 def test_consistency(results):
