@@ -171,11 +171,12 @@ def compare_one_run(
     ins, outs = fit_models(result.shadows[:fitted], result.shadow_members[:fitted])
     scores = log_ratio(result.shadows[fitted:].astype(float), ins, outs)
     members = result.shadow_members[fitted:]
-    threshold, targets = result.held_out_threshold("LiRA", level), result.scores["LiRA"]
+    targets = result.scores["LiRA"]
     points = scores.shape[1]
     each = 1 - (1 - level) / len(shares)
     for n in models:
         if n <= len(targets):
+            threshold = result.held_out_threshold("LiRA", level, trials=n)
             guess, truth = targets[:n] >= threshold, result.members[:n]
             low = 0.0
             if truth.any() and not truth.all():

@@ -26,6 +26,8 @@ class PrivacyRegion:
     def lower(self, fnr: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Smallest FPR at each FNR; P3's first two conditions."""
         x = np.asarray(fnr, dtype=float)
+        if self.epsilon == np.inf:
+            return np.zeros_like(x)
         grow, shrink = np.exp(self.epsilon), np.exp(-self.epsilon)
         with np.errstate(invalid="ignore"):
             steep = np.where(x == 0, 1 - self.delta, 1 - self.delta - grow * x)

@@ -59,7 +59,7 @@ class SanityCheck:
         Updates.
     clipping_norm : float
         Of every example's gradient.  Initial weights are at most 0.45, so that the challenge's
-        gradient has at least three times the default.
+        gradient has at least 1.3 times the default.
     """
 
     epsilon: float = 1.0

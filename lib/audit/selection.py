@@ -50,6 +50,9 @@ def union_lower_bound(
 ) -> tuple[int, float]:
     """The largest of many lower bounds, each at a level that pays for the choice (Bonferroni).
 
+    It holds for thresholds at the observed scores, too: between two neighbouring scores the most
+    extreme true rate is distributed exactly as Clopper-Pearson's end assumes.
+
     Parameters
     ----------
     counts : array_like of int, shape (m, 4)
@@ -77,12 +80,15 @@ def held_out_lower_bound(
     members: npt.ArrayLike,
     delta: float,
     level: float = 0.9,
-    method: str = "bayesian",
+    method: str = "clopper-pearson",
     *,
     share: float = 0.5,
     seed: int | np.random.Generator,
 ) -> tuple[float, float]:
     """A lower bound whose threshold was chosen on other trials.
+
+    That takes away the bias of the choice, and nothing else: a Bayesian bound keeps its level only
+    where one of the two logarithms of P3's Eq. 1 dominates, and never at epsilon = 0.
 
     Parameters
     ----------
@@ -121,7 +127,8 @@ def held_out_lower_bound(
     index, _ = best_lower_bound(table, delta, level, method)
     distinct = np.r_[math.inf, np.unique(scores[choosing])[::-1]]
     threshold = float(distinct[index])
-    guess, truth = scores[~choosing] >= threshold, members[~choosing]
+    guess = (scores[~choosing] >= threshold) & (index > 0)
+    truth = members[~choosing]
     row = [
         int((guess & truth).sum()),
         int((guess & ~truth).sum()),

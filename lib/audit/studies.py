@@ -321,11 +321,13 @@ def mass_outside(
     delta = check_delta(delta)
     region = privacy_region(epsilon, delta)
     points, weights = np.polynomial.legendre.leggauss(_NODES)
-    # Pieces end where the bounds of the region have their corners, and are finer near 0 and 1.
+    # Pieces end where the bounds of the region have their corners and, on their steep branches,
+    # where they pass a grid of FPRs; they are finer near 0 and 1.
     cross = (1 - delta) / (1 + math.exp(epsilon))
+    grid = np.sin(np.linspace(0, np.pi / 2, _PIECES + 1)) ** 2
+    steep = np.clip((1 - delta - grid) * math.exp(-epsilon), 0, 1)
     corners = [0.0, cross, 1 - delta, 1 - cross, delta, 1.0]
-    marks = np.linspace(0, 1, _PIECES + 1)
-    ends = np.unique(np.arcsin(np.sqrt(np.clip([*corners, *np.sin(marks * np.pi / 2) ** 2], 0, 1))))
+    ends = np.unique(np.arcsin(np.sqrt(np.r_[corners, grid, steep, 1 - steep])))
     half = np.diff(ends)[:, None] / 2
     theta = ((ends[:-1] + ends[1:])[:, None] / 2 + half * points).ravel()
     weight = (half * weights).ravel()
@@ -467,10 +469,11 @@ def selection_study(
     -------
     pandas.DataFrame
         Columns ``mu``, ``epsilon`` (the truth), ``method``, ``choice`` (``"fixed"``: the threshold
-        that is best in truth; ``"best"``: the largest bound over all thresholds, as in P3;
-        ``"union"``; ``"held-out"``: chosen on half of the trials), ``exceeds`` (the share of
-        audits whose bound is above the truth), ``median`` (of the bounds by Clopper-Pearson; NaN
-        for the Bayesian ones, which are compared through the posterior mass alone).
+        that is best in truth among those with both error rates of at least 0.05; ``"best"``: the
+        largest bound over all thresholds, as in P3; ``"union"``; ``"held-out"``: chosen on half of
+        the trials), ``exceeds`` (the share of audits whose bound is above the truth), ``median``
+        (of the bounds by Clopper-Pearson; NaN for the Bayesian ones, which are compared through the
+        posterior mass alone).
 
     Notes
     -----
@@ -570,11 +573,14 @@ def _counts_at(scores, members, threshold: float) -> npt.NDArray[np.int64]:
 
 
 def _best_threshold(mu: float, delta: float) -> float:
-    """The threshold whose true rates show the largest epsilon."""
-    grid = np.linspace(-2, 4, 601)
-    points = epsilon_point(stats.norm.sf(grid), stats.norm.cdf(grid - mu), delta)
-    # Far out epsilon is still larger, but no number of trials would show it.
-    return float(grid[int(np.argmax(np.where(stats.norm.sf(grid) > 0.05, points, 0.0)))])
+    """The threshold whose true rates, both of at least 0.05, show the largest epsilon."""
+    if mu == 0:
+        return 0.0
+    grid = np.linspace(-4, 4, 801)
+    fpr, fnr = stats.norm.sf(grid), stats.norm.cdf(grid - mu)
+    # Further out epsilon is still larger, but few trials would show it.
+    points = np.where(np.minimum(fpr, fnr) >= 0.05, epsilon_point(fpr, fnr, delta), -1.0)
+    return float(grid[int(np.argmax(points))])
 
 
 def _upper_ends(tables, delta: float, tail: float, method: str) -> npt.NDArray[np.float64]:

@@ -182,11 +182,12 @@ def settings_for(
     Parameters
     ----------
     dataset : str
-        ``"digits"`` (at most 1,000 points, 597 to evaluate on) or another name of
+        ``"digits"`` (at most 1,000 points, 597 to evaluate on), ``"sst2"`` or another name of
         :data:`lib.data.images.IMAGE_SETS` (2,000 images declared public for models on features, to
         which the features are fitted; 2,000 test images).
-    model : {"linear", "mlp", "small_cnn", "p3_cnn"}
-        The first two work on pixels of the digits, and on patch features of other images.
+    model : {"linear", "mlp", "small_cnn", "p3_cnn", "roberta"}
+        The first two work on pixels of the digits, and on patch features of other images; the last
+        one on SST-2.
     epsilon : float
         Budget.
     points : int
@@ -206,6 +207,12 @@ def settings_for(
     """
     convolutional = model not in ("linear", "mlp")
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
+    if (dataset == "sst2") != (model == "roberta"):
+        raise ValueError(f"model must be 'roberta' for 'sst2' alone, got {model!r} for {dataset!r}")
+    if dataset == "sst2":
+        data = DataSpec(dataset, "tokens", train=points, validation=1000, test=872, seed=seed)
+        spec = ModelSpec(model, (data.tokens,), 2)
+        return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
     if dataset == "digits":
         features, shape = "images" if convolutional else "pixels", (1, 8, 8)
         data = DataSpec(dataset, features, train=points, validation=200, test=597, seed=seed)
@@ -284,16 +291,18 @@ class AuditResult:
         tpr = table[:, 0] / max(1, table[0, 3])
         return float(np.trapezoid(tpr, fpr))
 
-    def held_out_threshold(self, attack: str = "LiRA", level: float = 0.95) -> float:
+    def held_out_threshold(
+        self, attack: str = "LiRA", level: float = 0.95, trials: int | None = None
+    ) -> float:
         """The threshold that is best on the shadow models.
 
-        By the Clopper-Pearson bound that their error rates would give with as many trials as there
-        are target models; by Jeffreys' where all of those are 0.
+        By the Clopper-Pearson bound that their error rates would give with `trials` trials (by
+        default one a target model); by Jeffreys' where all of those are 0.
         """
         scores, members = self.held_out[attack]
-        table = roc_counts(scores, members) * (len(self.members) / len(scores))
+        table = roc_counts(scores, members) * ((trials or len(self.members)) / len(scores))
         # Rounded so that every row has the same numbers of trials of each kind.
-        positives, negatives = np.round(table[0, 3]), np.round(table[0, 2])
+        positives, negatives = max(1, np.round(table[0, 3])), max(1, np.round(table[0, 2]))
         fn, fp = np.minimum(np.round(table[:, [3, 1]]), [positives, negatives]).T
         scaled = np.stack([positives - fn, fp, negatives - fp, fn], axis=1).astype(np.int64)
         delta = self.settings.delta

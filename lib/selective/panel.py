@@ -239,7 +239,7 @@ class PanelSettings:
         return max(20.0, 2 * needed)
 
     def _seed(self, family: str, epsilon: float, k: int, m: int) -> int:
-        """All different, whatever is trained: no two models share their noise."""
+        """All different: no two models of a panel share their noise."""
         place = 10 * list(FAMILIES).index(family) + self.epsilons.index(epsilon)
         return 10_000 * place + 100 * k + m
 

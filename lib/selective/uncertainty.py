@@ -136,6 +136,13 @@ def estimate(
     -------
     Estimate
         By the central limit theorem for the :func:`influence` values.
+
+    Notes
+    -----
+    With few errors the area is skewed, and too few intervals hold the truth: of nominal 95%
+    intervals for the normalized score of 597 points, 94% at an accuracy of 0.75, 91% at 0.90, 83%
+    at 0.97 and 59% at 0.99.  The bootstrap's percentile interval does no better.  Standard errors
+    are right throughout.
     """
     values = influence(correct, score, metric)
     return _normal(METRICS[metric](correct, score), values, level)
@@ -263,6 +270,11 @@ def compare_over_seeds(
     -------
     Mean
         First minus second.
+
+    Notes
+    -----
+    What chance does to a training at a point enters both parts of the variance, so that the
+    standard error is too large, by a factor of the square root of two at most.
     """
     stacks = [np.asarray(a) for a in (correct, score, other_correct, other_score)]
     if any(a.shape != stacks[0].shape or a.ndim != 2 for a in stacks):

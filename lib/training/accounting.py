@@ -16,6 +16,9 @@ steps:
     a second library, against which the two others are checked.
 
 All three give upper bounds; the last two are nearly tight.
+
+Where the sampling rate, delta or the noise is computed from the number of examples, as in P1, that
+number counts as public; :class:`lib.training.TrainingConfig` takes a rate of its own instead.
 """
 
 import math
@@ -285,7 +288,7 @@ def _prv_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) ->
     with warnings.catch_warnings(), np.errstate(divide="ignore"):  # it takes log(1 - q) at q = 1
         # Opacus bounds the domain by its own RDP accountant, which says that about tiny deltas.
         warnings.filterwarnings("ignore", "Optimal order is the")
-        return float(accountant.get_epsilon(delta, eps_error=error))
+        return max(0.0, float(accountant.get_epsilon(delta, eps_error=error)))
 
 
 @lru_cache(maxsize=256)

@@ -19,6 +19,7 @@ from lib.data.features import (
 )
 from lib.data.images import IMAGE_SETS, load_images
 from lib.data.splits import split_rows, subsample_class
+from lib.data.text import load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
@@ -27,10 +28,13 @@ from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.predict import dropout_probabilities, outputs_of
 from lib.training.single import TrainingResult, train
+from lib.training.text import tokens_of
 
 __all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
 
-FEATURES = ("pixels", "images", "scattering", "patches")
+FEATURES = ("pixels", "images", "scattering", "patches", "tokens")
+TEXT = "sst2"
+_TEXT_SPLITS = ("train", "validation")
 POINTS = ("test", "validation")
 
 
@@ -67,11 +71,12 @@ class DataSpec:
     Attributes
     ----------
     name : str
-        A name of :data:`lib.data.images.IMAGE_SETS`.
-    features : {"pixels", "images", "scattering", "patches"}
+        A name of :data:`lib.data.images.IMAGE_SETS`, or ``"sst2"``.
+    features : {"pixels", "images", "scattering", "patches", "tokens"}
         Flat pixels; images of shape (channels, height, width); the scattering transform
         (normalised per example; nothing is fitted to data); or responses to 256 whitened patches
-        of the public images, averaged over 2 x 2 cells and standardised per example.
+        of the public images, averaged over 2 x 2 cells and standardised per example; or RoBERTa's
+        token numbers of texts.
     train, test, validation, public : int
         Number of training, evaluation, validation and public points, disjoint.  Public ones are
         for patches alone: the guarantee does not cover them.  Digits have no official
@@ -81,6 +86,9 @@ class DataSpec:
         Of the draw.
     keep_class : float
         Probability with which an example of class 0 stays in the training set (P1, appendix B.2).
+    tokens : int
+        Length of texts, in tokens.  Their test points come from the validation split: labels of the
+        test split were never published.
     """
 
     name: str = "digits"
@@ -91,10 +99,17 @@ class DataSpec:
     public: int = 0
     seed: int = 0
     keep_class: float = 1.0
+    tokens: int = 64
 
     def __post_init__(self):
-        require_choice("name", self.name, tuple(IMAGE_SETS))
+        require_choice("name", self.name, (*IMAGE_SETS, TEXT))
         require_choice("features", self.features, FEATURES)
+        if (self.name == TEXT) != (self.features == "tokens"):
+            raise ValueError(
+                f"features must be 'tokens' for {TEXT!r} alone, got {self.features!r} for"
+                f" {self.name!r}"
+            )
+        require_int("tokens", self.tokens, at_least=3, at_most=512)
         require_int("train", self.train, at_least=1)
         require_int("test", self.test, at_least=1)
         require_int("validation", self.validation, at_least=0)
@@ -109,6 +124,8 @@ class DataSpec:
 
     def load(self) -> LoadedData:
         """Read, draw and transform the data."""
+        if self.name == TEXT:
+            return self._texts()
         drawn = {"train": self.train}
         if self.validation:
             drawn["validation"] = self.validation
@@ -140,6 +157,21 @@ class DataSpec:
         return LoadedData(
             training, transform(test), labels, validation, validation_labels, self.name
         )
+
+    def _texts(self) -> LoadedData:
+        drawn = {"train": self.train} | ({"validation": self.validation} if self.validation else {})
+        parts = {}
+        for split, sizes in (("train", drawn), ("validation", {"test": self.test})):
+            source = load_sst2(split)
+            for name, rows in split_rows(len(source), self.seed, sizes).items():
+                texts = [source.texts[i] for i in np.sort(rows)]
+                parts[name] = tokens_of(texts, self.tokens), source.labels[np.sort(rows)]
+        x, y = parts["train"]
+        kept = None
+        if self.keep_class < 1:
+            kept = subsample_class(y, 0, self.keep_class, self.seed)
+        validation = parts.get("validation", (x[:0], y[:0]))
+        return LoadedData(TrainingData(x, y, 2, kept), *parts["test"], *validation, self.name)
 
     def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         source = load_images(self.name, split)
@@ -312,6 +344,8 @@ def _data_fingerprint(spec: DataSpec) -> str:
     if spec.name == "digits":
         digits = load_digits()
         return fingerprint([fingerprint_of(digits.images), fingerprint_of(digits.labels)])
+    if spec.name == TEXT:
+        return fingerprint([[s.texts, s.labels.tolist()] for s in map(load_sst2, _TEXT_SPLITS)])
     return fingerprint([load_images(spec.name, split).fingerprint for split in ("train", "test")])
 
 

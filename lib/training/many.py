@@ -183,6 +183,8 @@ def _unsuited(config: TrainingConfig, engine: str) -> str | None:
     """Why an engine cannot train a configuration, or None."""
     if engine == "single":
         return None
+    if config.model.name == "roberta":
+        return "train a 'roberta'"
     if engine == "taps":
         if torch.device(config.device).type != "cpu":
             return f"use device {config.device!r}"
@@ -479,7 +481,8 @@ def _train_by_vmap(work, members, results, points) -> None:
                     norm = torch.where(finite, norm, torch.zeros_like(norm))
                 factor = clip[group] / (norm + 1e-6)
                 factor = factor.clamp(max=1.0) * mask[group, e : e + examples]
-                total[group] += torch.einsum("mb,mbp->mp", factor, each)
+                with taps.exact(device):
+                    total[group] += torch.einsum("mb,mbp->mp", factor, each)
         if bool(private.any()):
             total += scale * torch.stack(
                 [

@@ -12,11 +12,12 @@ import torch
 from opacus.validators import ModuleValidator
 from torch import nn
 
+from lib.training import text
 from lib.training.checks import require_choice, require_finite, require_int
 
 __all__ = ["ModelSpec", "build_model", "check_private", "forward_flops", "parameter_count"]
 
-NAMES = ("linear", "mlp", "small_cnn", "p3_cnn", "resnet18", "wide_resnet")
+NAMES = ("linear", "mlp", "small_cnn", "p3_cnn", "resnet18", "wide_resnet", "roberta")
 HEADS = ("plain", "abstain", "selective")
 _SMALLEST = {"small_cnn": 8, "p3_cnn": 18, "resnet18": 8, "wide_resnet": 8}
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
@@ -38,8 +39,10 @@ class ModelSpec:
         stem for small images, 11.2 million parameters.  ``"wide_resnet"``: Zagoruyko and Komodakis
         (2016) with three groups of blocks; depth 16 and width 4 by default.  P5 says
         "Wide-ResNet18" without more; set `depth` and `width` to what you take that to be.
+        ``"roberta"``: RoBERTa-base, pre-trained, with a new classification head, as P3 fine-tunes
+        it; needs ``transformers``.
     inputs : tuple of int
-        Shape of one example, (features,) or (channels, height, width).
+        Shape of one example, (features,), (channels, height, width) or (tokens,).
     classes : int
         At least 2.
     hidden : tuple of int
@@ -81,7 +84,13 @@ class ModelSpec:
         require_choice("head", self.head, HEADS)
         require_int("depth", self.depth, at_least=10)
         require_int("width", self.width, at_least=1)
-        if self.name in ("linear", "mlp"):
+        if self.name == "roberta":
+            if len(self.inputs) != 1 or self.head != "plain":
+                raise ValueError(
+                    "inputs must be (tokens,), with a plain head, for 'roberta', got"
+                    f" {self.inputs} and {self.head!r}"
+                )
+        elif self.name in ("linear", "mlp"):
             if not self.inputs:
                 raise ValueError("inputs must have at least one number, got ()")
         elif len(self.inputs) != 3 or min(self.inputs[1:]) < _SMALLEST[self.name]:
@@ -125,6 +134,7 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
             "p3_cnn": _p3_cnn,
             "resnet18": _resnet18,
             "wide_resnet": _wide_resnet,
+            "roberta": _roberta,
         }[spec.name](spec)
     return nn.Sequential(*layers)
 
@@ -290,6 +300,10 @@ def _resnet18(spec: ModelSpec) -> list[nn.Module]:
         ]
         before = after
     return [*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *_head(spec, 512)]
+
+
+def _roberta(spec: ModelSpec) -> list[nn.Module]:
+    return [text.pretrained(spec.classes, spec.dropout)]
 
 
 def _wide_resnet(spec: ModelSpec) -> list[nn.Module]:

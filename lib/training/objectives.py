@@ -231,7 +231,8 @@ class SelectiveNet:
     of one example is clipped as usual.  Without noise the mean of its gradients *is* the gradient
     of the batch loss.  The two releases cost as much as one Gaussian mechanism, see
     :func:`lib.training.effective_noise_multiplier`; :func:`lib.training.plan` makes room for them
-    in the budget.  Training without privacy uses the exact statistics of the realised batch.
+    in the budget.  Training without privacy uses the statistics of the realised batch without
+    noise, bounded in the same way: losses above `loss_bound` enter them as that.
     """
 
     coverage: float

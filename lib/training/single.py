@@ -98,11 +98,22 @@ class TrainingResult:
 
 
 class _GivenNoise(DPOptimizer):
-    """Opacus' optimizer, told the standard normal numbers instead of drawing them."""
+    """Opacus' optimizer, told the standard normal numbers instead of drawing them.
+
+    It clips and sums in float32 whatever the passes were computed in, since rounding after the
+    norms are known would change the sensitivity.
+    """
 
     normals: torch.Tensor | None = None
 
     def clip_and_accumulate(self):
+        for p in self.params:
+            if isinstance(p.grad_sample, torch.Tensor):
+                p.grad_sample = p.grad_sample.float()
+        with taps.exact(self.params[0].device):
+            self._clip_and_accumulate()
+
+    def _clip_and_accumulate(self):
         """Leave out examples whose gradient is infinite or NaN: nothing would bound them."""
         before = [None if p.summed_grad is None else p.summed_grad.clone() for p in self.params]
         super().clip_and_accumulate()
@@ -126,6 +137,10 @@ class _GivenNoise(DPOptimizer):
                 scale = self.noise_multiplier * self.max_grad_norm
                 p.grad = p.grad + scale * self.normals[start : start + p.numel()].view_as(p)
             start += p.numel()
+
+    def scale_grad(self):
+        for p in self.params:
+            p.grad /= self.expected_batch_size
 
 
 def train(
@@ -210,12 +225,13 @@ class Trainer:
                 f"grad_sample_mode 'taps' does not know all layers of {config.model.name!r}"
             )
         if self.engine == "opacus":
-            self.model = wrap_model(model, grad_sample_mode=mode, loss_reduction="mean")
+            self.model = wrap_model(model, grad_sample_mode=mode, loss_reduction="sum")
             self.optimizer = _GivenNoise(
                 optimizer,
                 noise_multiplier=mechanism.noise_multiplier,
                 max_grad_norm=config.clipping_norm,
                 expected_batch_size=config.batch_size,
+                loss_reduction="sum",
             )
         else:
             self.model, self.optimizer = model, optimizer
@@ -291,7 +307,8 @@ class Trainer:
                     outputs = self.model(inputs).float()
                 losses = config.objective.per_example(outputs, targets, state)
             if self.engine == "opacus":
-                losses.mean().backward()  # Opacus undoes the mean
+                # A mean would make every example's rounding depend on the size of the batch.
+                losses.sum().backward()
                 if copies > 1:
                     for p in self.network.parameters():
                         g = p.grad_sample
@@ -453,6 +470,9 @@ def spent(config: TrainingConfig, mechanism: Plan, steps: int) -> PrivacyLedger:
 
 def device_noise(streams: Streams, step: int, size: int, device: torch.device) -> torch.Tensor:
     """Standard normal numbers of one step, drawn on the device (for large models)."""
+    if device.type == "cpu":  # PyTorch's generator uses 32 bits of a seed there: steps would repeat
+        stream = np.random.Generator(np.random.SFC64(streams.step_noise(step)))
+        return torch.from_numpy(stream.standard_normal(size, dtype=np.float32))
     generator = torch.Generator(device=device)
     generator.manual_seed(streams.step_noise(step))
     return torch.randn(size, generator=generator, device=device)

@@ -6,7 +6,8 @@ gradients follow in closed form, so that the gradients of the batch, which DP-SG
 and the input gradient of the first layer are never computed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -89,7 +90,34 @@ def clipped_sum(
             hook.remove()
         for p in weights:
             p.requires_grad_(True)
-    pairs = [(layer, taps[layer][0], error) for layer, error in zip(used, errors, strict=True)]
+    pairs = [
+        (layer, taps[layer][0].float(), error.float())
+        for layer, error in zip(used, errors, strict=True)
+    ]
+    with exact(inputs.device):
+        gradient = _clip_and_sum(network, pairs, clipping_norm, copies)
+    return gradient, outputs.detach()
+
+
+@contextmanager
+def exact(device: torch.device) -> Iterator[None]:
+    """Compute in float32 proper, whatever the passes use.
+
+    Products in fewer bits after the norms are known would let a batch's sum jump by more than the
+    clipping norm when one example joins.
+    """
+    before = torch.get_float32_matmul_precision()
+    if before != "highest":
+        torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        if before != "highest":
+            torch.set_float32_matmul_precision(before)
+
+
+def _clip_and_sum(network, pairs, clipping_norm: float, copies: int) -> torch.Tensor:
     contributions = _contributions(pairs, copies)
     squares = sum(square for _, square, _ in contributions)
     finite = squares.isfinite()
@@ -101,7 +129,7 @@ def clipped_sum(
         squares = sum(square for _, square, _ in contributions)
     factor = (clipping_norm / (squares.sqrt() + _GUARD)).clamp(max=1.0)
     sums = {p: total(factor).reshape(-1) for p, _, total in contributions}
-    return torch.cat([sums[p] for p in network.parameters()]), outputs.detach()
+    return torch.cat([sums[p] for p in network.parameters()])
 
 
 def _contributions(pairs, copies: int) -> list:

@@ -26,13 +26,22 @@ EXAMPLE = AttackCounts(tp=65, fp=25, tn=75, fn=35)
 
 @pytest.mark.parametrize(
     ("positives", "negatives", "epsilon", "delta"),
-    [(100, 100, 0.4, 1e-5), (30, 50, 2.0, 0.05), (256, 250, 0.0, 1e-5), (5, 7, 3.0, 0.0)],
+    [
+        (100, 100, 0.4, 1e-5),
+        (30, 50, 2.0, 0.05),
+        (256, 250, 0.0, 1e-5),
+        (5, 7, 3.0, 0.0),
+        (500, 500, 9.0, 0.0),
+        (500, 500, 6.2, 1e-5),
+        (2000, 2000, 3.81, 1e-5),
+    ],
 )
 def test_all_tables_at_once_agree_with_one_at_a_time(positives, negatives, epsilon, delta):
     found = mass_outside(positives, negatives, epsilon, delta)
     assert found.shape == (positives + 1, negatives + 1)
     rng = np.random.default_rng(0)
     corners = [(0, 0), (0, negatives), (positives, 0), (positives, negatives)]
+    corners += [(1, 5), (0, negatives // 2), (positives // 50, negatives // 10)]
     drawn = zip(rng.integers(0, positives, 30), rng.integers(0, negatives, 30), strict=True)
     for fn, fp in [*corners, *drawn]:
         counts = AttackCounts(positives - fn, fp, negatives - fp, fn)
@@ -132,6 +141,15 @@ def test_clopper_pearson_never_below_its_level_and_bayesian_at_chance():
 def test_coverage_of_an_attack_that_never_errs():
     assert actual_coverage(0.0, 0.0, 20, 1e-5)["bayesian"] == 1.0
     assert actual_coverage(0.0, 0.0, 20, 1e-5, 0.9, "two-sided")["clopper-pearson"] == 1.0
+
+
+def test_equal_rates_are_where_the_bayesian_bound_fails():
+    """The larger of two logarithms known with error is too large, however many trials."""
+    for trials in (100, 1000):
+        equal = actual_coverage(0.1, 0.1, trials, 1e-5)
+        assert equal["bayesian"] < 0.75
+        assert equal["clopper-pearson"] >= 0.9
+    assert actual_coverage(0.1, 0.4, 1000, 1e-5)["bayesian"] == pytest.approx(0.9, abs=0.01)
 
 
 def test_selection_study():

@@ -223,3 +223,9 @@ def test_bad_input(call, message):
         call()
     with pytest.raises(TypeError, match="counts must be AttackCounts, got tuple"):
         epsilon_interval((1, 1, 1, 1), 0.1)
+
+
+def test_the_region_of_infinity_is_the_unit_square():
+    region = privacy_region(math.inf, 1e-5)
+    rates = np.array([0.0, 0.3, 1.0])
+    assert region.contains(rates[:, None], rates).all()

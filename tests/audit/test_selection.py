@@ -127,3 +127,11 @@ def test_bad_division():
         held_out_lower_bound([1, 2, 3, 4], [1, 0, 1, 0], 0.1, share=1.0, seed=0)
     with pytest.raises(ValueError, match="trials of both kinds to both parts"):
         held_out_lower_bound([1, 2, 3], [1, 0, 1], 0.1, seed=0)
+
+
+def test_never_guessing_does_not_guess_infinite_scores():
+    scores = np.array([0.0, 0.0, 0.0, 0.0, np.inf, 0.0, np.inf, 0.0])
+    members = np.array([1, 0, 1, 0, 1, 0, 0, 1], bool)
+    threshold, bound = held_out_lower_bound(scores, members, 1e-5, seed=1)
+    assert bound == 0.0
+    assert threshold in (0.0, np.inf)

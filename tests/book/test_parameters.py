@@ -1,6 +1,7 @@
 import math
 
 import pytest
+import yaml
 
 from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
 from lib.book.parameters import ParameterError, parse_parameters, validate_parameters
@@ -135,4 +136,9 @@ def test_every_profile_of_every_chapter_is_valid(root):
 def test_every_parameter_file_has_its_chapter(root):
     chapters = chapter_files(root / "book")
     for path in (root / "params").glob("*/*.yml"):
-        assert path.stem in chapters
+        # <chapter>.yml, or <chapter>.<variant>.yml, which only papermill reads
+        chapter = path.stem.split(".")[0]
+        assert chapter in chapters
+        text = chapters[chapter].read_text(encoding="utf-8")
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        validate_parameters(declared_parameters(read_chapter(text)), given)

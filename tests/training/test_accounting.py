@@ -162,3 +162,12 @@ def test_bad_input(change, message):
     arguments = {"epsilon": 1.0, "delta": 1e-5, "sample_rate": 0.1, "steps": 10} | change
     with pytest.raises(ValueError, match=message):
         find_noise_multiplier(**arguments)
+
+
+def test_epsilon_is_never_negative():
+    for mechanism, delta in (
+        (SampledGaussian(1.0, 100.0, 1), 0.1),
+        (SampledGaussian(0.01, 5.0, 10), 0.01),
+    ):
+        for accountant in ("rdp", "prv", "pld"):
+            assert PrivacyLedger((mechanism,)).epsilon(delta, accountant) >= 0

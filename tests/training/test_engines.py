@@ -30,6 +30,7 @@ from lib.training import (
     train_many,
 )
 from lib.training.randomness import Streams
+from lib.training.single import device_noise
 
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(24,))
@@ -393,6 +394,46 @@ def test_precision_is_for_the_passes_only(images, precision):
         (rough,) = train_many([replace(each, precision=precision)], data, points, engine=engine)
         assert rough.parameters.dtype == np.float32
         np.testing.assert_allclose(rough.parameters, exact.parameters, atol=5e-3)
+
+
+@pytest.mark.parametrize("mode", ["hooks", "functorch", "taps"])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_one_example_moves_the_sum_by_the_clipping_norm_in_every_precision(mode, precision):
+    """Rounding after the norms are known would let a whole batch's sum jump."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(30 * rng.standard_normal((1, 64)), 513, axis=0).astype(np.float32)
+    x[0] += 0.5 * rng.standard_normal(64).astype(np.float32)
+    data = TrainingData(x, np.zeros(513, np.int64), 10)
+    each = TrainingConfig(
+        LINEAR,
+        noise_multiplier=1e-30,
+        delta=1e-5,
+        sample_rate=1.0,
+        batch_size=1,
+        steps=1,
+        learning_rate=1.0,
+        precision=precision,
+        grad_sample_mode=mode,
+    )
+    begin = initial_parameters(each).astype(float)
+    sums = {}
+    for size in (1, 256, 257, 300, 301, 512, 513):
+        part = data.subset(np.arange(size))
+        sums[size] = begin - train(each, part, x[:1]).parameters.astype(float)
+    assert np.linalg.norm(sums[1]) <= 1.0001
+    for size in (256, 300, 512):
+        # Parameters of norm 512 round at 3e-5 each.
+        assert np.linalg.norm(sums[size + 1] - sums[size]) <= 1.002, size
+
+
+def test_noise_of_two_steps_never_repeats_on_a_processor():
+    """PyTorch's generator keeps 32 bits of a seed, and these steps' seeds share them."""
+    streams = Streams(0)
+    first, second = streams.step_noise(21865), streams.step_noise(42405)
+    assert first % 2**32 == second % 2**32
+    noise = [device_noise(streams, t, 100, torch.device("cpu")) for t in (21865, 42405, 21865)]
+    assert not torch.equal(noise[0], noise[1])
+    assert torch.equal(noise[0], noise[2])
 
 
 def test_noise_drawn_on_the_device(images):

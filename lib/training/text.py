@@ -1,0 +1,88 @@
+"""Fine-tuning RoBERTa, as P3 does on SST-2, where ``transformers`` is installed."""
+
+import importlib.util
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+__all__ = ["ROBERTA", "ROBERTA_REVISION", "TextClassifier", "tokens_of"]
+
+ROBERTA = "FacebookAI/roberta-base"
+ROBERTA_REVISION = "e2da8e2f811d1448a5b465c236feacd80ffbac7b"
+
+_PADDING = 1  # RoBERTa's
+
+
+class TextClassifier(nn.Module):
+    """A RoBERTa with a classification head, on token numbers stored as floats.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        A ``RobertaForSequenceClassification``.
+    """
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Class logits of texts given as token numbers, padded with 1."""
+        numbers = tokens.long()
+        return self.network(numbers, attention_mask=(numbers != _PADDING).long()).logits
+
+
+def pretrained(classes: int, dropout: float) -> TextClassifier:
+    """RoBERTa-base with a new head, drawn from PyTorch's global generator."""
+    _require()
+    from transformers import RobertaForSequenceClassification
+
+    network = RobertaForSequenceClassification.from_pretrained(
+        ROBERTA,
+        revision=ROBERTA_REVISION,
+        num_labels=classes,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        # Fused attention has no gradient per example.
+        attn_implementation="eager",
+    )
+    return TextClassifier(network)
+
+
+def tokens_of(texts: Sequence[str], length: int) -> npt.NDArray[np.float32]:
+    """Token numbers of texts, cut or padded to one length.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The texts.
+    length : int
+        Tokens of each, the marks of beginning and end included.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, length)
+        Exact: RoBERTa has 50,265 tokens.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Where ``transformers`` is not installed.
+    """
+    _require()
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(ROBERTA, revision=ROBERTA_REVISION)
+    found = tokenizer(list(texts), truncation=True, max_length=length, padding="max_length")
+    return np.asarray(found["input_ids"], dtype=np.float32)
+
+
+def _require() -> None:
+    if importlib.util.find_spec("transformers") is None:
+        raise ModuleNotFoundError(
+            "a model 'roberta' needs the package transformers:"
+            ' pip install "abstention-privacy-companion[text]"'
+        )
