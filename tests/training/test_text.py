@@ -1,0 +1,118 @@
+"""Fine-tuning a text model privately; a tiny RoBERTa with random weights is trained here."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from lib.audit import settings_for
+from lib.data.text import TextSet
+from lib.training import DataSpec, ModelSpec, TrainingConfig, train, train_many
+from lib.training import jobs as jobs_module
+from lib.training import text as text_module
+
+needs_transformers = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None,
+    reason="needs the optional package transformers (extra 'text')",
+)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A RoBERTa of some hundred parameters in the place of the pre-trained one."""
+    from transformers import RobertaConfig, RobertaForSequenceClassification
+
+    def make(classes, dropout):
+        config = RobertaConfig(
+            vocab_size=50,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=20,
+            num_labels=classes,
+            pad_token_id=1,
+            initializer_range=0.5,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            attn_implementation="eager",
+        )
+        return text_module.TextClassifier(RobertaForSequenceClassification(config))
+
+    monkeypatch.setattr(text_module, "pretrained", make)
+
+
+@pytest.fixture
+def sst2(monkeypatch):
+    """Sentences whose label is their first word."""
+    rng = np.random.default_rng(0)
+
+    def load(split):
+        labels = rng.integers(0, 2, 200)
+        texts = tuple(f"{'good' if y else 'bad'} film {i}" for i, y in enumerate(labels))
+        return TextSet("sst2", texts, labels, ("negative", "positive"))
+
+    def tokens(texts, length):
+        found = np.ones((len(texts), length), np.float32)
+        found[:, 0] = 0
+        found[:, 1] = [5 if t.startswith("good") else 6 for t in texts]
+        found[:, 2] = 2
+        return found
+
+    monkeypatch.setattr(jobs_module, "load_sst2", load)
+    monkeypatch.setattr(jobs_module, "tokens_of", tokens)
+
+
+def test_text_data(sst2):
+    spec = DataSpec("sst2", "tokens", train=100, test=50, validation=20, tokens=8)
+    data = spec.load()
+    assert data.training.inputs.shape == (100, 8)
+    assert data.evaluation.shape == (50, 8)
+    assert data.validation.shape == (20, 8)
+    assert np.array_equal(data.labels == 1, data.evaluation[:, 1] == 5)
+
+
+@needs_transformers
+def test_a_text_model_trains_privately(tiny, sst2):
+    data = DataSpec("sst2", "tokens", train=100, test=50, tokens=8).load()
+    spec = ModelSpec("roberta", (8,), 2)
+    free = TrainingConfig(spec, batch_size=50, steps=80, learning_rate=0.3)
+    assert train(free, data.training, data.evaluation).accuracy(data.labels) == 1.0
+    private = TrainingConfig(
+        spec,
+        noise_multiplier=1e-30,
+        delta=1e-5,
+        clipping_norm=0.1,
+        sample_rate=1.0,
+        batch_size=1,
+        steps=1,
+        learning_rate=1.0,
+    )
+    results = [
+        train_many([private], data.training.subset(np.arange(n)), data.evaluation)[0]
+        for n in (20, 21)
+    ]
+    assert results[0].engine == "opacus"
+    moved = results[1].parameters.astype(float) - results[0].parameters
+    assert 0 < np.linalg.norm(moved) <= 0.1001
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match=r"features must be 'tokens' for 'sst2' alone"):
+        DataSpec("sst2", "pixels")
+    with pytest.raises(ValueError, match=r"features must be 'tokens' for 'sst2' alone"):
+        DataSpec("digits", "tokens")
+    with pytest.raises(ValueError, match=r"inputs must be \(tokens,\), with a plain head"):
+        ModelSpec("roberta", (3, 8, 8), 2)
+    with pytest.raises(ValueError, match=r"model must be 'roberta' for 'sst2' alone"):
+        settings_for("sst2", "mlp", 1.0, 100)
+    assert settings_for("sst2", "roberta", 8.0, 1000).model.inputs == (64,)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is not None,
+    reason="transformers is installed: there is nothing to refuse",
+)
+def test_without_transformers():
+    with pytest.raises(ModuleNotFoundError, match=r"needs the package transformers: pip install"):
+        text_module.tokens_of(["a"], 8)
