@@ -79,7 +79,7 @@ def one_run_epsilon(
     Examples
     --------
     >>> round(one_run_epsilon(90, 100, 1000, 0.0), 3)
-    1.644
+    1.631
     """
     _check(correct, guesses, canaries)
     delta, level = check_delta(delta), check_level(level)
