@@ -224,17 +224,12 @@ chapter.table(
 # %% tags=["hide-input"]
 for (dataset, kind), row in mean.iterrows():
     prefix = f"{dataset}_{kind.lower()}"
-    # The digits' classifier is trained here: another processor's rounding moves its numbers.
-    chapter.values(
-        volatile=dataset == "digits",
-        **{f"{prefix}_{m}": v for m, v in row.items() if np.isfinite(v)},
-    )
+    chapter.values(**{f"{prefix}_{m}": v for m, v in row.items() if np.isfinite(v)})
 
 main = mean.index[0][0]
 title = {"fmow": "FMoW-WILDS", "rxrx1": "RxRx1-WILDS"}.get(main, main)
-chapter.values(main=title)
 chapter.values(
-    volatile=main == "digits",
+    main=title,
     main_ood_accuracy=mean.loc[(main, "OOD"), "accuracy"],
     main_ood_fpr=mean.loc[(main, "OOD"), "fpr"],
     main_ood_roc_auc=mean.loc[(main, "OOD"), "roc_auc"],
@@ -308,9 +303,6 @@ chapter.values(
     n_ood=len(ood),
     n_partitions=len(partition_seeds),
     n_all_ood=len(all_ood),
-)
-chapter.values(
-    volatile=main == "digits",
     n_worse=len(worse),
     n_worse_called_suitable=called_suitable,
 )
@@ -351,9 +343,8 @@ chapter.figure(
 
 # %% tags=["hide-input"]
 false_positives = per_fold["false_positives"].sort_values(ascending=False)
-chapter.values(n_user_folds=len(per_fold))
 chapter.values(
-    volatile=main == "digits",
+    n_user_folds=len(per_fold),
     n_false_positives=int(false_positives.sum()),
     n_folds_with_false_positives=int((false_positives > 0).sum()),
     top_three_share=float(false_positives.iloc[:3].sum() / max(false_positives.sum(), 1)),

@@ -45,6 +45,12 @@ def signals(logits: Any) -> pd.DataFrame:
     pandas.DataFrame
         n rows and the columns :data:`SIGNAL_NAMES`; the index of a data frame is kept.
 
+    Notes
+    -----
+    A linear head with an L2 penalty has logits that sum to zero: their computed mean is rounding
+    error, which a standardisation would blow up to a signal like any other.  A mean within 100
+    machine epsilons (of the input's precision) times the largest logit is therefore given as 0.
+
     Raises
     ------
     ValueError
@@ -60,6 +66,8 @@ def signals(logits: Any) -> pd.DataFrame:
     np.float64(2.0)
     """
     z = as_matrix("logits", logits)
+    given = np.asarray(logits).dtype
+    rounding = 100 * np.finfo(given if given.kind == "f" else float).eps
     k = z.shape[1]
     if k < 2:
         raise ValueError(f"logits must have at least 2 columns, one per class, got {k}")
@@ -72,11 +80,12 @@ def signals(logits: Any) -> pd.DataFrame:
     largest = -np.partition(-p, range(min(max(top, 2), k)), axis=1)[:, : max(top, 2)]
     z_top = -np.partition(-z, (0, 1), axis=1)[:, :2]
     p1, p2 = largest[:, 0], largest[:, 1]
+    mean = z.mean(axis=1)
     columns = {
         "conf_max": p1,
         "conf_std": p.std(axis=1, ddof=1),
         "conf_entropy": -(p * np.log(p + _EPSILON)).sum(axis=1),
-        "logit_mean": z.mean(axis=1),
+        "logit_mean": np.where(np.abs(mean) <= rounding * np.abs(z).max(axis=1), 0.0, mean),
         "logit_max": z_top[:, 0],
         "logit_std": z.std(axis=1, ddof=1),
         "logit_diff_top2": z_top[:, 0] - z_top[:, 1],

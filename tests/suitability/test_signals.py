@@ -67,6 +67,21 @@ def test_single_precision_integers_and_frames():
     assert list(signals(frame).index) == list("abcde")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [3, 10, 1000])
+def test_mean_of_logits_that_sum_to_zero_is_no_signal(dtype, k):
+    rng = np.random.default_rng(k)
+    weights = rng.normal(size=(64, k))
+    weights -= weights.mean(axis=1, keepdims=True)
+    z = rng.random((500, 64)).astype(dtype) @ weights.astype(dtype)
+    assert z.dtype == dtype
+    assert z.mean(axis=1).any(), "without rounding error this test shows nothing"
+    assert (signals(z)["logit_mean"] == 0).all()
+    # Anything larger than rounding stays: a thousandth of the logits' size here.
+    shifted = z + dtype(1e-3) * np.abs(z).max()
+    assert (signals(shifted)["logit_mean"] > 0).all()
+
+
 def test_shift_and_order_of_classes():
     rng = np.random.default_rng(1)
     z = rng.normal(size=(20, 12))
