@@ -279,7 +279,8 @@ chapter.figure(
     alt="Three heat maps over FNR and FPR; all are darkest along the falling diagonal.",
     caption="Figure 5 of P3: interval widths for 1000 trials over a grid of error rates.",
 )
-small = studies.width_grid([0.002, 0.004, 0.006], 1000, delta)
+small_rates = [0.002, 0.004, 0.006]
+small = studies.width_grid(small_rates, 1000, delta)
 for method, name in (("jeffreys", "jeffreys"), ("clopper-pearson", "cp")):
     column = grid[f"below {method}"]
     chapter.check(f"P3-F5-{name}-least", column.min())
@@ -288,6 +289,8 @@ chapter.check(
     "P3-F5-narrowest", min(grid["below jeffreys"].min(), grid["below clopper-pearson"].min())
 )
 chapter.values(
+    small_from=small_rates[0],
+    small_to=small_rates[-1],
     jeffreys_least=grid["below jeffreys"].min(),
     jeffreys_most=grid["below jeffreys"].max(),
     cp_narrower_least=grid["below clopper-pearson"].min(),
@@ -304,7 +307,8 @@ chapter.values(
 # {value}`audit.jeffreys_least:.0%` to {value}`audit.jeffreys_most:.0%` against Jeffreys, by
 # {value}`audit.cp_narrower_least:.0%` to {value}`audit.cp_narrower_most:.0%` against
 # Clopper-Pearson. P3 prints 20 to 32% and 36 to 52%, for a range of rates that our copy of its
-# Figure 5 does not show. It is probably one of very small rates: between 0.002 and 0.006 it is
+# Figure 5 does not show. It is probably one of very small rates: between
+# {value}`audit.small_from` and {value}`audit.small_to` it is
 # {value}`audit.small_jeffreys_least:.0%` to {value}`audit.small_jeffreys_most:.0%` and
 # {value}`audit.small_cp_least:.0%` to {value}`audit.small_cp_most:.0%`.
 #
@@ -316,7 +320,8 @@ chapter.values(
 # many kinds.
 
 # %%
-rates = [(0.5, 0.5), (0.49, 0.49), (0.4, 0.4), (0.3, 0.3), (0.2, 0.2), (0.1, 0.1), (0.02, 0.02)]
+near = 0.49  # almost a coin
+rates = [(0.5, 0.5), (near, near), (0.4, 0.4), (0.3, 0.3), (0.2, 0.2), (0.1, 0.1), (0.02, 0.02)]
 rates += [(0.3, 0.4), (0.2, 0.3), (0.1, 0.4), (0.1, 0.2), (0.05, 0.5), (0.02, 0.6), (0.02, 0.3)]
 covered = studies.coverage_table(rates, coverage_trials, delta, level)
 chapter.values(level=level)
@@ -334,7 +339,7 @@ chapter.table(
 )
 largest = covered[covered["trials"] == max(coverage_trials)]
 unequal = largest[largest["fpr"] != largest["fnr"]]
-equal = largest[(largest["fpr"] == largest["fnr"]) & (largest["fpr"] < 0.49)]
+equal = largest[(largest["fpr"] == largest["fnr"]) & (largest["fpr"] < near)]
 chapter.values(
     most_trials=max(coverage_trials),
     bayesian_typical=unequal["bayesian"].median(),
@@ -343,7 +348,8 @@ chapter.values(
     cp_typical=largest["clopper-pearson"].median(),
     cp_least=largest["clopper-pearson"].min(),
     jeffreys_least_coverage=largest["jeffreys"].min(),
-    bayesian_near_zero=covered.loc[covered["fpr"] == 0.49, "bayesian"].min(),
+    near=near,
+    bayesian_near_zero=covered.loc[covered["fpr"] == near, "bayesian"].min(),
     bayesian_at_zero=covered.loc[covered["epsilon"] == 0, "bayesian"].max(),
 )
 
@@ -357,7 +363,7 @@ chapter.values(
 # two logarithms, and of two equal ones that are known with error the larger is too large. Jeffreys'
 # rectangle falls to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
 # {value}`audit.cp_least:.3f`. *Near* $\epsilon = 0$ the coverage of the Bayesian bound falls to
-# {value}`audit.bayesian_near_zero:.3f` (rates of 0.49), *at* 0 to
+# {value}`audit.bayesian_near_zero:.3f` (rates of {value}`audit.near`), *at* 0 to
 # {value}`audit.bayesian_at_zero:.0%`: with $\delta = 10^{-5}$ the posterior has no mass there, so
 # its lower end is always positive. A small positive Bayesian lower bound is no evidence against
 # perfect privacy.
@@ -435,13 +441,15 @@ if benchmark.peer_installed():
 else:
     chapter.note("privacy-estimates is not installed here: no comparison.")
     chapter.values(volatile=True, speed_ratio=math.nan)
-chapter.values(volatile=True, sweep_seconds=benchmark.sweep_seconds())
+sweep_trials = 1024
+chapter.values(volatile=True, sweep_seconds=benchmark.sweep_seconds(sweep_trials))
+chapter.values(sweep_thresholds=sweep_trials + 1)
 
 # %% [markdown]
 # At least {value}`audit.speed_ratio:,.0f` times as fast. The ends differ by the peer's tolerance
 # ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability); ours are exact to about $10^{-10}$ in
-# probability. The best bound over all 1,025 thresholds of a ROC curve takes
-# {value}`audit.sweep_seconds:.2f` s.
+# probability. The best bound over all {value}`audit.sweep_thresholds:,` thresholds of a ROC curve
+# takes {value}`audit.sweep_seconds:.2f` s.
 #
 # ## The end-to-end system
 #
@@ -657,7 +665,7 @@ import pandas as pd
 
 one_run = pd.concat([audit.compare_one_run(r, [1, 4, 16, 50, 128, 512, 1024]) for r in results])
 chapter.figure(
-    figures.plot_one_run(one_run, {r.settings.epsilon: r.proven for r in results}),
+    figures.plot_one_run(one_run),
     "one_run",
     alt="Lower bounds against the number of models: the one-run audit is higher at every budget.",
     caption=(

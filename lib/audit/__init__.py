@@ -12,9 +12,11 @@ from lib.audit.one_run import compare_one_run, one_run_epsilon, one_run_guesses,
 from lib.audit.posterior import EpsilonPosterior, epsilon_posterior
 from lib.audit.regions import PrivacyRegion, epsilon_point, privacy_region
 from lib.audit.selection import (
+    counts_at,
     gaussian_fnr,
     held_out_lower_bound,
     roc_counts,
+    roc_thresholds,
     true_best_epsilon,
     union_lower_bound,
 )
@@ -46,6 +48,7 @@ __all__ = [
     "best_lower_bound",
     "bounds_table",
     "compare_one_run",
+    "counts_at",
     "epsilon_interval",
     "epsilon_lower_bounds",
     "epsilon_point",
@@ -58,6 +61,7 @@ __all__ = [
     "privacy_region",
     "require_consistent",
     "roc_counts",
+    "roc_thresholds",
     "run_audit",
     "select_worst",
     "settings_for",

@@ -1,7 +1,7 @@
 """Figures of the chapter on P3."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -354,7 +354,7 @@ def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
     return figure
 
 
-def plot_one_run(table: pd.DataFrame, proven: Mapping[float, float]) -> Figure:
+def plot_one_run(table: pd.DataFrame) -> Figure:
     """Draw the lower bounds of both ways of auditing against the number of models."""
     epsilons = list(dict.fromkeys(table["epsilon"]))
     figure, axes = new_figure(rows=len(epsilons), height=2.3, sharex=True)

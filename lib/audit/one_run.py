@@ -11,6 +11,7 @@ from scipy import special, stats
 from lib.audit.attacks import fit_models, log_ratio
 from lib.audit.counts import check_delta, check_level
 from lib.audit.intervals import epsilon_lower_bounds
+from lib.audit.selection import counts_at
 from lib.audit.system import FIT_SHARE, AuditResult
 
 __all__ = ["compare_one_run", "one_run_epsilon", "one_run_guesses", "one_run_p_value"]
@@ -177,15 +178,9 @@ def compare_one_run(
     for n in models:
         if n <= len(targets):
             threshold = result.held_out_threshold("LiRA", level, trials=n)
-            guess, truth = targets[:n] >= threshold, result.members[:n]
-            low = 0.0
+            low, truth = 0.0, result.members[:n]
             if truth.any() and not truth.all():
-                row = [
-                    np.count_nonzero(guess & truth),
-                    np.count_nonzero(guess & ~truth),
-                    np.count_nonzero(~guess & ~truth),
-                    np.count_nonzero(~guess & truth),
-                ]
+                row = counts_at(targets[:n], truth, threshold)
                 low = epsilon_lower_bounds([row], settings.delta, level, "clopper-pearson")[0]
             rows.append((settings.epsilon, "many runs", n, float(low)))
         if n <= len(scores):

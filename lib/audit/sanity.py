@@ -16,7 +16,7 @@ from scipy import special
 
 from lib.audit.counts import AttackCounts
 from lib.audit.intervals import epsilon_interval, epsilon_lower_bounds
-from lib.audit.selection import roc_counts
+from lib.audit.selection import counts_at, roc_counts, roc_thresholds
 from lib.training import (
     ModelSpec,
     PrivacyLedger,
@@ -263,11 +263,5 @@ def _held_out(scores, members, delta: float) -> AttackCounts:
     third = len(scores) // 3
     table = roc_counts(scores[:third], members[:third])
     index = int(epsilon_lower_bounds(table, delta, 0.95, "jeffreys").argmax())
-    threshold = np.r_[math.inf, np.unique(scores[:third])[::-1]][index]
-    guess, truth = scores[third:] >= threshold, members[third:]
-    return AttackCounts(
-        tp=int(np.count_nonzero(guess & truth)),
-        fp=int(np.count_nonzero(guess & ~truth)),
-        tn=int(np.count_nonzero(~guess & ~truth)),
-        fn=int(np.count_nonzero(~guess & truth)),
-    )
+    threshold = float(roc_thresholds(scores[:third])[index])
+    return AttackCounts(*counts_at(scores[third:], members[third:], threshold).tolist())

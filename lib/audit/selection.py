@@ -10,9 +10,11 @@ from lib.audit.counts import check_delta, check_level
 from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
 
 __all__ = [
+    "counts_at",
     "gaussian_fnr",
     "held_out_lower_bound",
     "roc_counts",
+    "roc_thresholds",
     "true_best_epsilon",
     "union_lower_bound",
 ]
@@ -43,6 +45,48 @@ def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.
     fp = np.r_[0, np.cumsum(~members[order])[last]]
     positives, negatives = int(members.sum()), int((~members).sum())
     return np.stack([tp, fp, negatives - fp, positives - tp], axis=1).astype(np.int64)
+
+
+def roc_thresholds(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The thresholds that belong to the rows of :func:`roc_counts`.
+
+    Parameters
+    ----------
+    scores : array_like of float, shape (n,)
+        As there.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Infinite for "member nowhere", then the distinct scores from the largest; an infinite score
+        is reached by the largest finite number.
+    """
+    distinct = np.unique(np.asarray(scores, dtype=np.float64))[::-1]
+    return np.r_[math.inf, np.minimum(distinct, np.finfo(np.float64).max)]
+
+
+def counts_at(
+    scores: npt.ArrayLike, members: npt.ArrayLike, threshold: float
+) -> npt.NDArray[np.int64]:
+    """Counts of an attack at one threshold.
+
+    Parameters
+    ----------
+    scores, members : array_like, shape (n,)
+        As for :func:`roc_counts`, except that one kind of trials may be missing.
+    threshold : float
+        "Member" is guessed from this score on, and nowhere if it is infinite.
+
+    Returns
+    -------
+    ndarray of int64, shape (4,)
+        tp, fp, tn, fn.
+    """
+    scores, members = np.asarray(scores), np.asarray(members, dtype=bool)
+    guess = (scores >= threshold) & (threshold < math.inf)
+    tp, fp = np.count_nonzero(guess & members), np.count_nonzero(guess & ~members)
+    positives = np.count_nonzero(members)
+    return np.array([tp, fp, len(members) - positives - fp, positives - tp], dtype=np.int64)
 
 
 def union_lower_bound(
@@ -125,16 +169,8 @@ def held_out_lower_bound(
         choosing[rows[:count]] = True
     table = roc_counts(scores[choosing], members[choosing])
     index, _ = best_lower_bound(table, delta, level, method)
-    distinct = np.r_[math.inf, np.unique(scores[choosing])[::-1]]
-    threshold = float(distinct[index])
-    guess = (scores[~choosing] >= threshold) & (index > 0)
-    truth = members[~choosing]
-    row = [
-        int((guess & truth).sum()),
-        int((guess & ~truth).sum()),
-        int((~guess & ~truth).sum()),
-        int((~guess & truth).sum()),
-    ]
+    threshold = float(roc_thresholds(scores[choosing])[index])
+    row = counts_at(scores[~choosing], members[~choosing], threshold)
     return threshold, float(epsilon_lower_bounds([row], delta, level, method)[0])
 
 

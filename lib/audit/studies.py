@@ -18,7 +18,7 @@ from lib.audit.intervals import (
 )
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import epsilon_point, privacy_region
-from lib.audit.selection import roc_counts, true_best_epsilon
+from lib.audit.selection import counts_at, roc_counts, roc_thresholds, true_best_epsilon
 
 __all__ = [
     "actual_coverage",
@@ -495,16 +495,16 @@ def selection_study(
         beyond_rest = mass_outside(rest, rest, truth, delta)
         at = _best_threshold(mu, delta)
         exceeds: dict[tuple[str, str], list[bool]] = {}
-        bounds: dict[tuple[str, str], list[float]] = {}
+        bounds: dict[str, list[float]] = {}  # Clopper-Pearson's
 
         for _ in range(repetitions):
             scores = rng.standard_normal(2 * half) + mu * members
             tables = roc_counts(scores, members)
-            fixed = _counts_at(scores, members, at)
+            fixed = counts_at(scores, members, at)[None]
             pick = roc_counts(scores[chosen], members[chosen])
             index = int(epsilon_lower_bounds(pick, delta, level, "jeffreys").argmax())
-            levels = np.r_[math.inf, np.unique(scores[chosen])[::-1]]
-            held = _counts_at(scores[~chosen], members[~chosen], levels[index])
+            threshold = roc_thresholds(scores[chosen])[index]
+            held = counts_at(scores[~chosen], members[~chosen], threshold)[None]
             corrected = 1 - (1 - level) / len(tables)
             for choice, counts, matrix, each in (
                 ("fixed", fixed, beyond, level),
@@ -516,13 +516,9 @@ def selection_study(
                 exceeds.setdefault(("bayesian", choice), []).append(above)
                 bound = epsilon_lower_bounds(counts, delta, each, "clopper-pearson").max()
                 exceeds.setdefault(("clopper-pearson", choice), []).append(bound > truth + 1e-12)
-                bounds.setdefault(("clopper-pearson", choice), []).append(float(bound))
+                bounds.setdefault(choice, []).append(float(bound))
         for (method, choice), values in exceeds.items():
-            median = (
-                float(np.median(bounds[method, choice]))
-                if bounds.get((method, choice))
-                else (math.nan)
-            )
+            median = math.nan if method == "bayesian" else float(np.median(bounds[choice]))
             rows.append((mu, truth, method, choice, float(np.mean(values)), median))
     return pd.DataFrame(rows, columns=["mu", "epsilon", "method", "choice", "exceeds", "median"])
 
@@ -554,20 +550,6 @@ def null_sweeps(
         [
             best_lower_bound(roc_counts(rng.random(trials), members), delta, level)[1]
             for _ in range(repetitions)
-        ]
-    )
-
-
-def _counts_at(scores, members, threshold: float) -> npt.NDArray[np.int64]:
-    guess = scores >= threshold
-    return np.array(
-        [
-            [
-                np.count_nonzero(guess & members),
-                np.count_nonzero(guess & ~members),
-                np.count_nonzero(~guess & ~members),
-                np.count_nonzero(~guess & members),
-            ]
         ]
     )
 

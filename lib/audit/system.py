@@ -12,7 +12,7 @@ import pandas as pd
 from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
 from lib.audit.counts import AttackCounts
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
-from lib.audit.selection import roc_counts, union_lower_bound
+from lib.audit.selection import counts_at, roc_counts, roc_thresholds, union_lower_bound
 from lib.data.images import load_images
 from lib.runs import StoredRun, run_all
 from lib.training import (
@@ -310,17 +310,12 @@ class AuditResult:
             epsilon_lower_bounds(scaled, delta, level, m) for m in ("clopper-pearson", "jeffreys")
         ]
         index = int((found[0] if found[0].any() else found[1]).argmax())
-        return float(np.r_[math.inf, np.unique(scores)[::-1]][index])
+        return float(roc_thresholds(scores)[index])
 
     def held_out_counts(self, attack: str = "LiRA", level: float = 0.95) -> AttackCounts:
         """Counts of the target models at :meth:`held_out_threshold`."""
-        guess = self.scores[attack] >= self.held_out_threshold(attack, level)
-        return AttackCounts(
-            tp=int(np.count_nonzero(guess & self.members)),
-            fp=int(np.count_nonzero(guess & ~self.members)),
-            tn=int(np.count_nonzero(~guess & ~self.members)),
-            fn=int(np.count_nonzero(~guess & self.members)),
-        )
+        threshold = self.held_out_threshold(attack, level)
+        return AttackCounts(*counts_at(self.scores[attack], self.members, threshold).tolist())
 
     def best_counts(self, attack: str, method: str, level: float = 0.95) -> AttackCounts:
         """Counts at the threshold whose lower bound is largest: P3's choice, uncorrected."""

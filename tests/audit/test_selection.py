@@ -8,10 +8,12 @@ from scipy import stats
 
 from lib.audit import (
     best_lower_bound,
+    counts_at,
     epsilon_point,
     gaussian_fnr,
     held_out_lower_bound,
     roc_counts,
+    roc_thresholds,
     true_best_epsilon,
     union_lower_bound,
 )
@@ -130,8 +132,26 @@ def test_bad_division():
 
 
 def test_never_guessing_does_not_guess_infinite_scores():
-    scores = np.array([0.0, 0.0, 0.0, 0.0, np.inf, 0.0, np.inf, 0.0])
-    members = np.array([1, 0, 1, 0, 1, 0, 0, 1], bool)
-    threshold, bound = held_out_lower_bound(scores, members, 1e-5, seed=1)
-    assert bound == 0.0
-    assert threshold in (0.0, np.inf)
+    """The choosing half knows nothing; in the other one infinite scores would give all away."""
+    members = np.arange(80) % 2 == 0
+    # The documented division: of each kind the first half of a permutation chooses.
+    rng = np.random.default_rng(1)
+    scores = np.zeros(80)
+    scores[rng.permutation(np.flatnonzero(members))[20:]] = np.inf
+    found = held_out_lower_bound(scores, members, 1e-5, method="clopper-pearson", seed=1)
+    assert found == (math.inf, 0.0)
+    # With another division the choosing half sees infinite scores, and the bound is positive.
+    threshold, bound = held_out_lower_bound(scores, members, 1e-5, method="clopper-pearson", seed=2)
+    assert threshold < math.inf
+    assert bound > 0
+
+
+def test_counts_at_every_threshold_are_the_rows_of_the_roc():
+    rng = np.random.default_rng(0)
+    scores, members = np.round(rng.normal(size=60), 1), rng.random(60) < 0.5
+    scores[:6] = [np.inf, -np.inf, np.inf, -np.inf, np.inf, 0.0]
+    thresholds = roc_thresholds(scores)
+    assert thresholds[0] == math.inf > thresholds[1]
+    rows = [counts_at(scores, members, t).tolist() for t in thresholds]
+    assert rows == roc_counts(scores, members).tolist()
+    assert counts_at([1.0, 2.0], [True, True], 1.5).tolist() == [1, 0, 0, 1]
