@@ -10,6 +10,16 @@ What needs PyTorch is imported by its module: :mod:`lib.data.transforms` (shifts
 From the command line: ``python -m lib.data list | fetch NAME... | verify``.
 """
 
+from lib.data.canaries import (
+    CANARY_CLASSES,
+    CANARY_FILES,
+    CANARY_RUNS,
+    CanaryRuns,
+    canary_files,
+    load_canary_confidences,
+    load_canary_runs,
+    load_cifar_labels,
+)
 from lib.data.digits import SHIFTS, Digits, corrupt, digits_splits, load_digits
 from lib.data.errors import (
     DataCorrupted,
@@ -42,11 +52,15 @@ from lib.data.text import TextSet, load_sst2
 
 __all__ = [
     "ABSENT",
+    "CANARY_CLASSES",
+    "CANARY_FILES",
+    "CANARY_RUNS",
     "DATASETS",
     "IMAGE_SETS",
     "MODELS",
     "SHIFTS",
     "SIGNAL_NAMES",
+    "CanaryRuns",
     "DataCorrupted",
     "DataUnavailable",
     "Digits",
@@ -61,12 +75,16 @@ __all__ = [
     "UnknownData",
     "UnsafePickle",
     "available",
+    "canary_files",
     "corrupt",
     "digits_splits",
     "fetch",
     "fingerprints",
     "fold_summary",
     "image_files",
+    "load_canary_confidences",
+    "load_canary_runs",
+    "load_cifar_labels",
     "load_digits",
     "load_folder",
     "load_images",

@@ -1,8 +1,9 @@
 """Reading other people's pickles without running their code.
 
-A pickle is a program.  This reader admits plain containers, which need no imports, and the three
-names NumPy uses to write an array.  Those names do not even reach NumPy: they stand for small
-classes below, which check what they are given and build the array from its raw bytes.
+A pickle is a program.  This reader admits plain containers, which need no imports, the three
+names NumPy uses to write an array, and the one by which old protocols write bytes.  Those names do
+not even reach NumPy: they stand for small classes below, which check what they are given and build
+the array from its raw bytes.
 """
 
 import io
@@ -29,7 +30,7 @@ def read_numpy_pickle(source: str | os.PathLike[str] | bytes) -> Any:
     Parameters
     ----------
     source : path-like or bytes
-        The file, or its content; arrays must have been pickled at protocol 3 or 4.
+        The file, or its content; arrays must have been pickled at protocol 2, 3 or 4.
 
     Returns
     -------
@@ -108,7 +109,15 @@ class _Array:
         self.value = np.frombuffer(raw, kind).reshape(shape, order="F" if fortran else "C")
 
 
+def _encode(text: Any, encoding: Any = None) -> bytes:
+    """Stands for ``_codecs.encode``, as protocol 2 uses it: bytes written as Latin-1 text."""
+    if type(text) is not str or encoding != "latin1":
+        raise UnsafePickle(f"encode({type(text).__name__}, {encoding!r}) is refused, only latin1")
+    return text.encode("latin1")
+
+
 _ADMITTED = {
+    ("_codecs", "encode"): _encode,
     ("numpy", "ndarray"): _NDARRAY,
     ("numpy", "dtype"): _Dtype,
     ("numpy.core.multiarray", "_reconstruct"): _Array,

@@ -1,4 +1,5 @@
 import builtins
+import codecs
 import contextlib
 import io
 import os
@@ -52,6 +53,22 @@ def test_reads_arrays(array, protocol):
     assert type(read) is np.ndarray
     assert read.dtype == array.dtype
     np.testing.assert_array_equal(read, array)
+
+
+@pytest.mark.parametrize("array", [a for a in ARRAYS if a.size], ids=lambda array: array.dtype.str)
+def test_reads_arrays_of_protocol_2(array):
+    """It writes bytes as text, encoded by a call."""
+    content = dumped(array, 2)
+    assert b"_codecs" in content
+    read = read_numpy_pickle(content)
+    assert read.dtype == array.dtype
+    np.testing.assert_array_equal(read, array)
+
+
+@pytest.mark.parametrize("arguments", [("x", "rot13"), ("x",), (b"x", "latin1"), ("x", "utf-8")])
+def test_other_encodings_are_refused(arguments):
+    with pytest.raises(UnsafePickle, match="only latin1"):
+        read_numpy_pickle(dumped(Call(codecs.encode, *arguments)))
 
 
 def test_reads_files_written_by_numpy_1():

@@ -1,0 +1,121 @@
+"""Canaries: training examples that get a wrong label."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LEGACY_SEED", "Canaries", "insert_canaries"]
+
+#: The authors' seed of P5's published single runs.
+LEGACY_SEED = 11337
+
+
+@dataclass(frozen=True, eq=False)
+class Canaries:
+    """Examples with a wrong label.
+
+    Attributes
+    ----------
+    positions : ndarray of int64, shape (n,)
+        Of the canaries among the training examples, in the order in which they were drawn.
+    true_labels, canary_labels : ndarray of int64, shape (n,)
+        Their labels before and after.
+    n_classes : int
+        C.
+    """
+
+    positions: npt.NDArray[np.int64]
+    true_labels: npt.NDArray[np.int64]
+    canary_labels: npt.NDArray[np.int64]
+    n_classes: int
+
+    def __len__(self) -> int:
+        """Return the number of canaries."""
+        return len(self.positions)
+
+    def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return a copy of the labels with the canaries' wrong ones.
+
+        Raises
+        ------
+        ValueError
+            If the labels are not those that the canaries were drawn for.
+        """
+        labels = np.array(labels, dtype=np.int64)
+        if len(self) and (
+            self.positions.max() >= len(labels)
+            or not np.array_equal(labels[self.positions], self.true_labels)
+        ):
+            raise ValueError("labels must be those that the canaries were drawn for")
+        labels[self.positions] = self.canary_labels
+        return labels
+
+
+def insert_canaries(
+    labels: npt.ArrayLike,
+    n: int,
+    n_classes: int,
+    seed: int | np.random.Generator = LEGACY_SEED,
+    *,
+    legacy: bool = False,
+) -> Canaries:
+    """Draw canaries: n examples, each with a label drawn uniformly from its wrong ones.
+
+    Parameters
+    ----------
+    labels : array_like of int, shape (m,)
+        Labels of the training examples, from 0 to C - 1.
+    n : int
+        Number of canaries, from 0 to m.
+    n_classes : int
+        C, at least 3: the attack compares the wrong label with *another* wrong one.
+    seed : int or Generator
+        Of the draw.
+    legacy : bool
+        Draw as the authors' program does, by NumPy's legacy generator: with the seed 11337, on the
+        labels of CIFAR-10 and CIFAR-100, the positions and labels of P5's published confidences.
+
+    Returns
+    -------
+    Canaries
+        Positions are drawn without replacement.
+
+    Raises
+    ------
+    ValueError
+        On labels out of range, too many canaries, fewer than 3 classes, or a generator with
+        `legacy`.
+
+    References
+    ----------
+    P5, appendix B, Game 3; the function ``insert_canaries`` of the authors' public program.
+    """
+    labels = np.asarray(labels)
+    if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 3:
+        raise ValueError(f"n_classes must be an integer of at least 3, got {n_classes!r}")
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or not len(labels):
+        raise ValueError(
+            f"labels must be integers of shape (m,), got {labels.dtype} of shape {labels.shape}"
+        )
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise ValueError(
+            f"labels must lie between 0 and {n_classes - 1}, got {labels.min()} to {labels.max()}"
+        )
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 0 <= n <= len(labels):
+        raise ValueError(f"n must be an integer from 0 to {len(labels)}, got {n!r}")
+    if legacy:
+        if isinstance(seed, np.random.Generator):
+            raise ValueError("seed must be an integer for the legacy draw, got a Generator")
+        old = np.random.RandomState(seed)
+        positions = old.choice(len(labels), n, replace=False)
+        wrong = np.empty(n, np.int64)
+        for i, position in enumerate(positions):
+            others = np.delete(np.arange(n_classes), labels[position])
+            wrong[i] = old.choice(others)
+    else:
+        rng = np.random.default_rng(seed)
+        positions = rng.permutation(len(labels))[:n]
+        wrong = (labels[positions] + rng.integers(1, n_classes, n)) % n_classes
+    true = labels[positions].astype(np.int64)
+    return Canaries(positions.astype(np.int64), true, wrong.astype(np.int64), int(n_classes))

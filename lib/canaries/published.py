@@ -1,0 +1,173 @@
+"""The audits of P5 from its authors' own confidences."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from lib import data
+from lib.canaries.attack import (
+    THRESHOLDS,
+    CanaryAudit,
+    canary_epsilon,
+    single_label_guesses,
+    top_label_guesses,
+)
+from lib.canaries.insert import Canaries, insert_canaries
+
+__all__ = [
+    "CLAIMED",
+    "DELTA",
+    "LEVELS",
+    "careful_table",
+    "published_audits",
+    "published_canaries",
+    "published_table",
+]
+
+#: Names of the accuracy levels.
+LEVELS = {"HH": "Very high", "H": "High", "M": "Medium", "L": "Low"}
+
+#: Delta of the claims about mechanisms that have one.
+DELTA = 1e-5
+
+#: Epsilon that P5 claims (its Table 6), by data set, mechanism and accuracy level.
+CLAIMED = {
+    ("cifar10", "ALIBI", "H"): 8.0,
+    ("cifar10", "ALIBI", "M"): 2.1,
+    ("cifar10", "ALIBI", "L"): 1.0,
+    ("cifar10", "AGIBI", "H"): 19.0,
+    ("cifar10", "AGIBI", "M"): 7.7,
+    ("cifar10", "AGIBI", "L"): 3.7,
+    ("cifar100", "ALIBI", "H"): 6.3,
+    ("cifar100", "ALIBI", "M"): 3.0,
+    ("cifar100", "ALIBI", "L"): 2.0,
+    ("cifar100", "AGIBI", "H"): 17.0,
+    ("cifar100", "AGIBI", "M"): 8.4,
+    ("cifar100", "AGIBI", "L"): 5.4,
+}
+
+
+def published_canaries(dataset: str) -> Canaries:
+    """The canaries of P5's single runs, drawn again by the authors' rule.
+
+    Parameters
+    ----------
+    dataset : {"cifar10", "cifar100"}
+        Of which data set.
+
+    Returns
+    -------
+    Canaries
+    """
+    labels = data.load_cifar_labels(dataset)
+    return insert_canaries(labels, 1000, data.CANARY_CLASSES[dataset], legacy=True)
+
+
+def published_audits() -> dict[tuple[str, str, str, str], CanaryAudit]:
+    """Audit everything that the authors published: 20 single runs and 6 of ten runs each.
+
+    Returns
+    -------
+    dict
+        Key: data set, mechanism, accuracy level, and ``"1 x 1000"`` or ``"10 x 100"``.
+    """
+    return {key: canary_epsilon(*given) for key, given in _published().items()}
+
+
+def published_table(audits: dict[tuple[str, str, str, str], CanaryAudit]) -> pd.DataFrame:
+    """Results of :func:`published_audits` as a table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``data``, ``mechanism``, ``level``, ``runs``, ``claimed epsilon`` (NaN where the
+        paper's text has none), ``low``, ``high``, ``threshold``, ``canaries`` with a guess.
+    """
+    rows = []
+    for (dataset, mechanism, level, runs), audit in audits.items():
+        table = audit.per_threshold
+        chosen = table[table["threshold"] == audit.threshold]
+        rows.append(
+            {
+                "data": dataset,
+                "mechanism": mechanism,
+                "level": level,
+                "runs": runs,
+                "claimed epsilon": CLAIMED.get((dataset, mechanism, level), math.nan),
+                "low": audit.low,
+                "high": audit.high,
+                "threshold": audit.threshold,
+                "canaries": int(chosen["canaries"].iloc[0]) if len(chosen) else 0,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def careful_table(level: float = 0.95, *, draws: int = 25, seed: int) -> pd.DataFrame:
+    """What stricter readings of the same confidences say: lower ends for epsilon.
+
+    Parameters
+    ----------
+    level : float
+        Of all bounds; two-sided for the intervals of the paper, one-sided for the others.
+    draws : int
+        Draws of the alternatives of the single-label game; medians are shown.
+    seed : int
+        Of these draws.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a published file, with columns ``paper`` (the uncorrected interval's lower end),
+        ``corrected`` (Bonferroni over the thresholds), ``one label`` (one alternative a canary; the
+        bound of :meth:`lib.canaries.Guesses.lower_bound`, the level shared among the thresholds),
+        ``top label`` (guessing outright, likewise; pure DP only, NaN where the claim has a delta),
+        ``bayesian`` (the lower end of ``lib.audit``'s interval on the single-label guesses at the
+        smallest threshold, which nothing chose).
+    """
+    rows = []
+    each = 1 - (1 - level) / len(THRESHOLDS)
+    for (dataset, mechanism, name, runs), given in _published().items():
+        delta = 0.0 if mechanism == "ALIBI" else DELTA
+        rng = np.random.default_rng(seed)
+        single, bayesian = [], []
+        for _ in range(draws):
+            played = [single_label_guesses(*given, t, seed=rng) for t in THRESHOLDS]
+            single.append(max(g.lower_bound(each, delta) for g in played))
+            bayesian.append(played[0].bayesian_interval(level, delta)[0])
+        top = math.nan
+        if delta == 0:
+            top = max(top_label_guesses(*given, t).lower_bound(each) for t in THRESHOLDS)
+        rows.append(
+            {
+                "data": dataset,
+                "mechanism": mechanism,
+                "level": name,
+                "runs": runs,
+                "paper": canary_epsilon(*given, level=level).low,
+                "corrected": canary_epsilon(*given, level=level, corrected=True).low,
+                "one label": float(np.median(single)),
+                "top label": top,
+                "bayesian": float(np.median(bayesian)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _published() -> dict[tuple[str, str, str, str], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Confidences, canary labels and true labels of every published file."""
+    found = {}
+    for dataset in data.CANARY_CLASSES:
+        canaries = published_canaries(dataset)
+        truth = data.load_cifar_labels(dataset)
+        for mechanism, (_, levels) in data.CANARY_FILES.items():
+            for level in levels:
+                confidences = data.load_canary_confidences(dataset, mechanism, level)
+                labels = canaries.canary_labels, canaries.true_labels
+                found[dataset, mechanism, level, "1 x 1000"] = (confidences, *labels)
+        for level in data.CANARY_RUNS:
+            runs = data.load_canary_runs(dataset, level)
+            given = runs.confidences, runs.labels, truth[runs.positions]
+            found[dataset, "ALIBI", level, "10 x 100"] = given
+    return found

@@ -1,0 +1,272 @@
+"""The canary attack: by definition with loops, on edge cases, and against known mechanisms."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.audit import one_run_epsilon
+from lib.canaries import (
+    THRESHOLDS,
+    canary_epsilon,
+    epsilon_of_rate,
+    rate_of_epsilon,
+    single_label_guesses,
+    top_label_guesses,
+)
+
+
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def random_game(seed, n=200, classes=6, pull=1.5):
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, classes, n)
+    canary = (true + rng.integers(1, classes, n)) % classes
+    logits = rng.normal(size=(n, classes)) * rng.choice([0.3, 2.0, 6.0], (n, 1))
+    logits[np.arange(n), canary] += pull * rng.integers(0, 2, n)
+    return softmax(logits), canary, true
+
+
+def slowly(p, canary, true, threshold):
+    """Appendix B, one alternative after the other; (rates, numbers of guesses)."""
+    rates, numbers = [], []
+    for row, mine, right in zip(p, canary, true, strict=True):
+        made = won = 0
+        for other in range(len(row)):
+            if other in (mine, right):
+                continue
+            if max(row[mine], row[other]) < threshold:
+                continue
+            made += 1
+            won += row[mine] > row[other]
+        if made:
+            rates.append(won / made)
+            numbers.append(made)
+    return np.array(rates), np.array(numbers)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("thresholds", [THRESHOLDS, (0.0, 0.1, 0.3)])
+def test_intervals_by_definition(seed, thresholds):
+    p, canary, true = random_game(seed)
+    audit = canary_epsilon(p, canary, true, thresholds)
+    assert audit.per_threshold["threshold"].tolist() == list(thresholds)
+    for row in audit.per_threshold.itertuples():
+        rates, numbers = slowly(p, canary, true, row.threshold)
+        assert (row.canaries, row.guesses) == (len(rates), numbers.sum())
+        # The textbook's estimator of a weighted variance with reliability weights.
+        v1, v2 = numbers.sum(), np.square(numbers).sum()
+        mean = np.average(rates, weights=numbers)
+        variance = (numbers * (rates - mean) ** 2).sum() / (v1 - v2 / v1)
+        half = 1.959963984540054 * math.sqrt(variance / len(rates))
+        assert row.accuracy == pytest.approx(mean, abs=1e-12)
+        center = max(mean, 1 - mean)
+        ends = np.clip([center - half, center + half], 0.5, 1)
+        assert row.low == pytest.approx(epsilon_of_rate(ends[0]), abs=1e-9)
+        assert row.high == pytest.approx(epsilon_of_rate(ends[1]), abs=1e-9)
+    assert audit.low == audit.per_threshold["low"].max()
+
+
+def test_correction_widens_as_bonferroni_says():
+    given = random_game(0)
+    plain = canary_epsilon(*given, level=1 - 0.05 / 7)
+    corrected = canary_epsilon(*given, level=0.95, corrected=True)
+    np.testing.assert_allclose(
+        plain.per_threshold.to_numpy(), corrected.per_threshold.to_numpy(), rtol=1e-12
+    )
+    assert corrected.low < canary_epsilon(*given).low
+
+
+def certain(n, wrong=0):
+    """A model that is sure of the canary label, except for some rows where it is of another."""
+    true, canary, other = np.zeros(n, int), np.ones(n, int), np.full(n, 2)
+    named = np.where(np.arange(n) < wrong, other, canary)
+    p = np.full((n, 4), 0.0)
+    p[np.arange(n), named] = 1.0
+    return p, canary, true
+
+
+@pytest.mark.parametrize(
+    ("given", "low", "high"),
+    [
+        (certain(60), epsilon_of_rate(1 - 3 / 60), math.inf),
+        (certain(51), epsilon_of_rate(1 - 3 / 51), math.inf),
+        (certain(50), 0.0, math.inf),
+        (certain(1), 0.0, math.inf),
+        (certain(60, wrong=60), epsilon_of_rate(1 - 3 / 60), math.inf),  # mirrored
+        (certain(3, wrong=3), 0.0, math.inf),
+    ],
+)
+def test_attacks_that_are_never_wrong(given, low, high):
+    audit = canary_epsilon(*given)
+    assert (audit.low, audit.high) == (pytest.approx(low), high)
+
+
+def test_no_guess_gives_the_trivial_interval():
+    p = np.full((5, 4), 0.25)
+    audit = canary_epsilon(p, [1] * 5, [0] * 5)
+    assert (audit.low, audit.high) == (0.0, math.inf)
+    assert math.isnan(audit.threshold)
+    assert audit.per_threshold["guesses"].tolist() == [0] * 7
+    one = single_label_guesses(p, [1] * 5, [0] * 5, 0.5, seed=0)
+    assert one.n_made == 0
+    assert one.interval() == (0.0, math.inf)
+    assert one.bayesian_interval() == (0.0, math.inf)
+    assert one.lower_bound() == 0.0
+
+
+def test_one_canary_that_is_right_and_wrong_has_no_variance():
+    audit = canary_epsilon([[0.05, 0.5, 0.4, 0.05]], [2], [0], [0.3])
+    assert audit.per_threshold["guesses"].tolist() == [2]
+    assert audit.per_threshold["accuracy"].tolist() == [0.5]
+    assert (audit.low, audit.high) == (0.0, math.inf)
+
+
+def test_equal_confidences_are_wrong_guesses():
+    p = [[0.0, 0.5, 0.5, 0.0]] * 4
+    assert canary_epsilon(p, [1] * 4, [0] * 4, [0.5]).per_threshold["accuracy"][0] == 0.5
+    assert top_label_guesses(p, [1] * 4, [0] * 4, 0.5).n_correct == 4  # the smaller label is named
+    assert top_label_guesses(p, [2] * 4, [0] * 4, 0.5).n_correct == 0
+
+
+def test_among_equal_lower_ends_the_largest_threshold_with_a_finite_upper_end_is_reported():
+    """As the paper's "0.0-2.2" has it."""
+    rng = np.random.default_rng(1)
+    n = 40
+    p = np.full((n, 4), 0.0)
+    sure = rng.uniform(0.55, 0.93, n)
+    sure[0] = 0.97  # alone at the last threshold: never wrong there
+    named = np.where(np.arange(n) % 3 == 0, 1, 2)
+    p[np.arange(n), named] = sure
+    p[:, 3] = 1 - sure
+    audit = canary_epsilon(p, [1] * n, [0] * n)
+    table = audit.per_threshold.set_index("threshold")
+    assert (table["low"] == 0).all()
+    assert math.isinf(table.loc[0.95, "high"])
+    finite = table[np.isfinite(table["high"])]
+    assert audit.threshold == finite.index.max()
+    assert audit.high == finite["high"].iloc[-1]
+
+
+def test_single_label_game_draws_every_alternative_equally_often():
+    n, classes = 30_000, 5
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, classes, n)
+    canary = (true + rng.integers(1, classes, n)) % classes
+    # Only one label beats the canary's: the guess is wrong if and only if it was the alternative.
+    better = (true + 1) % classes
+    better = np.where(better == canary, (true + 2) % classes, better)
+    p = np.full((n, classes), 0.1)
+    p[np.arange(n), canary] = 0.2
+    p[np.arange(n), better] = 0.5
+    found = single_label_guesses(p, canary, true, 0.0, seed=3)
+    share = 1 - found.n_correct / n
+    assert found.n_made == n
+    assert stats.binomtest(n - found.n_correct, n, 1 / (classes - 2)).pvalue > 1e-3, share
+    assert stats.binomtest(int(found.bits.sum()), n, 0.5).pvalue > 1e-3
+
+
+def test_single_label_rates_average_to_the_weighted_accuracy():
+    p, canary, true = random_game(2)
+    accuracy = canary_epsilon(p, canary, true, [0.0]).per_threshold["accuracy"][0]
+    rng = np.random.default_rng(0)
+    played = [single_label_guesses(p, canary, true, 0.0, seed=rng) for _ in range(300)]
+    mean = np.mean([g.n_correct / g.n_made for g in played])
+    assert mean == pytest.approx(accuracy, abs=4 / math.sqrt(200 * 300))
+
+
+def test_bounds_of_guesses():
+    p, canary, true = random_game(4, n=400, pull=4.0)
+    one = single_label_guesses(p, canary, true, 0.3, seed=0)
+    test = stats.binomtest(one.n_correct, one.n_made)
+    exact = test.proportion_ci(0.95, "exact")
+    assert one.interval() == pytest.approx(
+        (epsilon_of_rate(exact.low), epsilon_of_rate(exact.high)), abs=1e-9
+    )
+    # Without delta the one-run bound of Steinke et al. is Clopper-Pearson's.
+    by_program = one_run_epsilon(one.n_correct, one.n_made, len(one.made), 0.0, 0.95)
+    assert one.lower_bound(0.95) == pytest.approx(by_program, abs=1e-9)
+    assert one.lower_bound(0.95, 1e-3) < one.lower_bound(0.95)
+    low, high = one.bayesian_interval()
+    assert 0 < low < high < math.inf
+    top = top_label_guesses(p, canary, true, 0.3)
+    # P[Binomial >= right] is 5% where every guess is right with the largest chance allowed.
+    chance = math.exp(top.lower_bound(0.95)) / (math.exp(top.lower_bound(0.95)) + top.options - 1)
+    assert stats.binom.sf(top.n_correct - 1, top.n_made, chance) == pytest.approx(0.05)
+    assert top.options == p.shape[1] - 1
+    with pytest.raises(ValueError, match=r"delta must be 0 for 5 options, got 0\.1"):
+        top.lower_bound(0.95, 0.1)
+    with pytest.raises(ValueError, match="needs two options, got 5"):
+        top.bayesian_interval()
+
+
+@pytest.mark.parametrize(
+    ("right", "made", "low", "high"),
+    [(0, 10, 0.0, 0.0), (10, 10, math.log(0.6915029 / 0.3084971), math.inf)],
+)
+def test_guesses_all_wrong_or_all_right(right, made, low, high):
+    p, canary, true = certain(made, wrong=made - right)
+    guesses = single_label_guesses(p, canary, true, 0.5, seed=1)
+    kept = guesses.interval()
+    if right:
+        assert guesses.n_correct == made
+        assert kept == (pytest.approx(low, abs=1e-6), high)
+    else:
+        # Only alternatives that the model is sure of make it guess, and then wrongly.
+        assert guesses.n_correct == 0
+        assert kept[0] == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 7.0, 30.0])
+def test_theorem_and_its_inverse(epsilon):
+    assert epsilon_of_rate(rate_of_epsilon(epsilon)) == pytest.approx(epsilon, rel=1e-2, abs=1e-9)
+    # The best guess about one randomized label attains the theorem's bound.
+    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+    assert rate_of_epsilon(epsilon) == pytest.approx(keep)
+
+
+def test_edges_of_the_theorem():
+    assert epsilon_of_rate(1) == math.inf
+    assert epsilon_of_rate(0) == epsilon_of_rate(0.5) == 0.0
+    assert rate_of_epsilon(math.inf) == 1.0
+    for bad in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="rate must be in"):
+            epsilon_of_rate(bad)
+    for bad in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="epsilon must be at least 0"):
+            rate_of_epsilon(bad)
+
+
+GOOD = ([[0.2, 0.3, 0.5]], [1], [0])
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        (([[0.5, 0.5]], [1], [0]), {}, "C of at least 3"),
+        (([0.2, 0.3, 0.5], [1], [0]), {}, "of shape"),
+        ((np.zeros((0, 3)), [], []), {}, "of shape"),
+        (([["a", "b", "c"]], [1], [0]), {}, "real numbers"),
+        (([[0.2, 0.3, 0.6]], [1], [0]), {}, r"must sum to 1 in every row, got 1\.1 in row 0"),
+        (([[0.2, 1.3, -0.5]], [1], [0]), {}, "must lie between 0 and 1, got 1.3 in row 0"),
+        (([[0.2, math.nan, 0.8]], [1], [0]), {}, "must lie between 0 and 1, got nan"),
+        ((GOOD[0], [0], [0]), {}, "canary_labels must differ from true_labels, got 1 equal"),
+        ((GOOD[0], [3], [0]), {}, "canary_labels must lie between 0 and 2"),
+        ((GOOD[0], [1], [-1]), {}, "true_labels must lie between 0 and 2"),
+        ((GOOD[0], [1, 1], [0]), {}, "canary_labels must be 1 integers"),
+        ((GOOD[0], [1.0], [0]), {}, "canary_labels must be 1 integers, got float64"),
+        (GOOD, {"thresholds": []}, "one or more numbers in"),
+        (GOOD, {"thresholds": [0.5, 1.5]}, "one or more numbers in"),
+        (GOOD, {"thresholds": [math.nan]}, "one or more numbers in"),
+        (GOOD, {"thresholds": [0.5, 0.5]}, "thresholds must differ"),
+        (GOOD, {"level": 1.0}, "level must be in"),
+        (GOOD, {"level": 0.0}, "level must be in"),
+    ],
+)
+def test_bad_input(given, options, message):
+    with pytest.raises(ValueError, match=message):
+        canary_epsilon(*given, **options)

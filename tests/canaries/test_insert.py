@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.canaries import insert_canaries
+
+LABELS = np.arange(5000) % 10
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_canaries_have_a_wrong_label(legacy):
+    found = insert_canaries(LABELS, 300, 10, seed=1, legacy=legacy)
+    assert len(found) == len(np.unique(found.positions)) == 300
+    np.testing.assert_array_equal(found.true_labels, LABELS[found.positions])
+    assert (found.canary_labels != found.true_labels).all()
+    changed = found.apply(LABELS)
+    assert np.count_nonzero(changed != LABELS) == 300
+    np.testing.assert_array_equal(changed[found.positions], found.canary_labels)
+    again = insert_canaries(LABELS, 300, 10, seed=1, legacy=legacy)
+    np.testing.assert_array_equal(found.positions, again.positions)
+    np.testing.assert_array_equal(found.canary_labels, again.canary_labels)
+    other = insert_canaries(LABELS, 300, 10, seed=2, legacy=legacy)
+    assert not np.array_equal(found.positions, other.positions)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_every_wrong_label_is_equally_likely(legacy):
+    found = insert_canaries(LABELS, 5000, 10, seed=3, legacy=legacy)
+    shift = (found.canary_labels - found.true_labels) % 10
+    assert stats.chisquare(np.bincount(shift, minlength=10)[1:]).pvalue > 1e-3
+
+
+def test_positions_are_uniform():
+    counts = np.zeros(20)
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        counts[insert_canaries(np.zeros(20, int), 5, 3, rng).positions] += 1
+    # Each position is in with probability 1/4; the counts sum to 5 * 2000.
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_legacy_draw_by_its_description():
+    """Positions first; then for each in turn a choice among the wrong labels in ascending order."""
+    old = np.random.RandomState(11337)
+    positions = old.choice(5000, 40, replace=False)
+    wrong = [old.choice([c for c in range(10) if c != LABELS[p]]) for p in positions]
+    found = insert_canaries(LABELS, 40, 10, legacy=True)
+    assert found.positions.tolist() == positions.tolist()
+    assert found.canary_labels.tolist() == wrong
+
+
+def test_the_global_generator_is_left_alone():
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    insert_canaries(LABELS, 10, 10, legacy=True)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("n", [0, 5000])
+def test_none_and_all(n):
+    found = insert_canaries(LABELS, n, 10, seed=0)
+    assert len(found) == n
+    assert np.count_nonzero(found.apply(LABELS) != LABELS) == n
+
+
+def test_other_labels_are_refused():
+    found = insert_canaries(LABELS, 10, 10, seed=0)
+    for wrong in (LABELS[:10], (LABELS + 1) % 10):
+        with pytest.raises(ValueError, match="those that the canaries were drawn for"):
+            found.apply(wrong)
+
+
+@pytest.mark.parametrize(
+    ("labels", "n", "classes", "options", "message"),
+    [
+        (LABELS, 5001, 10, {}, "n must be an integer from 0 to 5000, got 5001"),
+        (LABELS, -1, 10, {}, "n must be an integer"),
+        (LABELS, 1.5, 10, {}, "n must be an integer"),
+        (LABELS, True, 10, {}, "n must be an integer"),
+        ([0, 1], 1, 2, {}, "n_classes must be an integer of at least 3, got 2"),
+        (LABELS, 1, 9, {}, "labels must lie between 0 and 8, got 0 to 9"),
+        (LABELS * 1.0, 1, 10, {}, "labels must be integers"),
+        ([], 0, 10, {}, "labels must be integers of shape"),
+        (LABELS, 1, 10, {"seed": np.random.default_rng(0), "legacy": True}, "got a Generator"),
+    ],
+)
+def test_bad_input(labels, n, classes, options, message):
+    with pytest.raises(ValueError, match=message):
+        insert_canaries(labels, n, classes, **options)
