@@ -22,6 +22,7 @@ from lib.training.models import ModelSpec, build_model, check_private, parameter
 from lib.training.objectives import (
     CrossEntropy,
     DeepGamblers,
+    PosteriorTargets,
     SelectiveNet,
     SelfAdaptiveTraining,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "ManyTrainings",
     "ModelSpec",
     "Plan",
+    "PosteriorTargets",
     "PrivacyLedger",
     "SampledGaussian",
     "SelectiveNet",

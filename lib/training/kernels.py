@@ -264,6 +264,7 @@ def run_steps(
     entropy,
     sizes,
     activation,
+    posterior,
 ):
     """Train one model for some steps, in place.
 
@@ -295,6 +296,8 @@ def run_steps(
         Numbers of units, input first.
     activation : int
         A value of `ACTIVATIONS`.
+    posterior : bool
+        Take `soft` for likelihoods, as :class:`lib.training.PosteriorTargets` does.
     """
     one, zero = np.float32(1.0), np.float32(0.0)
     n_layers = sizes.shape[0] - 1
@@ -351,7 +354,14 @@ def run_steps(
                         d[c, t] -= entropy * d[c, t] * (errors[0, c, t] + h)
             for t in range(count):
                 row = rows[start + t]
-                if use_soft:
+                if posterior:
+                    s = zero
+                    for c in range(n_classes):
+                        s += soft[row, c] * d[c, t]
+                    # Where likelihood and prior have nothing in common, the likelihood decides.
+                    for c in range(n_classes):
+                        d[c, t] -= soft[row, c] * d[c, t] / s if s > zero else soft[row, c]
+                elif use_soft:
                     for c in range(n_classes):
                         d[c, t] -= soft[row, c]
                 else:

@@ -38,7 +38,7 @@ from lib.training import kernels, taps
 from lib.training.checks import require_choice, require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import ModelSpec, build_model, check_private
-from lib.training.objectives import CrossEntropy
+from lib.training.objectives import CrossEntropy, PosteriorTargets
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import (
@@ -189,7 +189,7 @@ def _unsuited(config: TrainingConfig, engine: str) -> str | None:
         if torch.device(config.device).type != "cpu":
             return f"use device {config.device!r}"
         return None if _tapped(config.model) else f"train a {config.model.name!r}"
-    if type(config.objective) is not CrossEntropy:
+    if type(config.objective) not in (CrossEntropy, PosteriorTargets):
         return f"train with {type(config.objective).__name__}"
     if config.model.dropout:
         return "train with dropout"
@@ -303,6 +303,7 @@ def _train_by_kernel(
                 np.float32(config.objective.entropy),
                 sizes,
                 activation,
+                isinstance(config.objective, PosteriorTargets),
             )
             step += count
         logits = np.empty((len(points), data.classes), np.float32)

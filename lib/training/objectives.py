@@ -13,7 +13,14 @@ from torch.nn import functional
 
 from lib.training.checks import require_finite, require_int
 
-__all__ = ["CrossEntropy", "DeepGamblers", "Objective", "SelectiveNet", "SelfAdaptiveTraining"]
+__all__ = [
+    "CrossEntropy",
+    "DeepGamblers",
+    "Objective",
+    "PosteriorTargets",
+    "SelectiveNet",
+    "SelfAdaptiveTraining",
+]
 
 
 def _cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -51,6 +58,39 @@ class CrossEntropy:
         """Losses, shape (b,), of outputs (b, classes) and targets (b,) or (b, classes)."""
         losses = _cross_entropy(outputs, targets)
         return losses + self.entropy * _entropy(outputs) if self.entropy else losses
+
+    def logits(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Logits of the underlying classifier: the outputs themselves."""
+        return outputs
+
+
+@dataclass(frozen=True)
+class PosteriorTargets:
+    """Cross-entropy with the posterior of the true label as target (ALIBI's and AGIBI's loss).
+
+    Targets are likelihoods of the classes given a noisy observation of the label, normalised:
+    L_i(c) = p(o_i | y = c) / sum_k p(o_i | y = k).  The model's own prediction p_i is the prior:
+
+        t_i(c) = L_i(c) p_i(c) / sum_k L_i(k) p_i(k),        l_i = -sum_c t_i(c) log p_i(c),
+
+    with no gradient through t_i.  The observation was made once and is private by itself: this is
+    post-processing, and costs nothing.  Each loss depends on its own example alone.
+
+    References
+    ----------
+    P5, Algorithm 3, Eq. 1 and 5.
+    """
+
+    model_head: ClassVar[str] = "plain"
+    entropy: ClassVar[float] = 0.0
+
+    def per_example(
+        self, outputs: torch.Tensor, targets: torch.Tensor, state: None = None
+    ) -> torch.Tensor:
+        """Losses, shape (b,), of outputs and likelihoods (b, classes)."""
+        log_p = torch.log_softmax(outputs, dim=-1)
+        log_t = torch.log_softmax(log_p.detach() + torch.log(targets), dim=-1)
+        return -(log_t.exp() * log_p).sum(dim=-1)
 
     def logits(self, outputs: torch.Tensor) -> torch.Tensor:
         """Logits of the underlying classifier: the outputs themselves."""
@@ -324,4 +364,4 @@ class SelectiveNet:
         )
 
 
-Objective = CrossEntropy | SelfAdaptiveTraining | DeepGamblers | SelectiveNet
+Objective = CrossEntropy | PosteriorTargets | SelfAdaptiveTraining | DeepGamblers | SelectiveNet

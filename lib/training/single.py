@@ -28,7 +28,12 @@ from lib.training.accounting import PrivacyLedger, SampledGaussian
 from lib.training.checks import require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import build_model, check_private, forward_flops
-from lib.training.objectives import DeepGamblers, SelectiveNet, SelfAdaptiveTraining
+from lib.training.objectives import (
+    DeepGamblers,
+    PosteriorTargets,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+)
 from lib.training.randomness import PoissonSampler, Streams
 
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
@@ -549,6 +554,11 @@ def check_match(config: TrainingConfig, data: TrainingData) -> None:
     if spec.classes != data.classes:
         raise ValueError(
             f"model.classes must be {data.classes}, as in the data, got {spec.classes}"
+        )
+    if isinstance(config.objective, PosteriorTargets) and not data.soft:
+        raise ValueError(
+            "data must have likelihoods of shape (n, classes) as targets for PosteriorTargets, got"
+            " classes"
         )
     if config.augmentation is not None and data.inputs.ndim != 4:
         raise ValueError(

@@ -14,6 +14,7 @@ from lib.training import (
     CrossEntropy,
     DeepGamblers,
     ModelSpec,
+    PosteriorTargets,
     SelectiveNet,
     SelfAdaptiveTraining,
     TrainingConfig,
@@ -66,6 +67,24 @@ def test_every_engine_trains_the_model_that_opacus_trains(digits, model, changes
     assert many.checkpoints.shape == (len(each.checkpoint_steps), len(points), 10)
     assert many.plan == one.plan
     assert many.ledger == one.ledger
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, 3.0])
+@pytest.mark.parametrize("model", [LINEAR, MLP])
+@pytest.mark.parametrize("engine", ["kernel", "vmap", "taps"])
+def test_every_engine_takes_the_posterior_for_the_target(digits, model, epsilon, engine):
+    data, points, _ = digits
+    rng = np.random.default_rng(0)
+    likelihoods = rng.dirichlet(np.full(10, 0.3), len(data.inputs))
+    noisy = data.with_targets(likelihoods)
+    each = config(model, epsilon=epsilon, objective=PosteriorTargets())
+    one = train(each, noisy, points)
+    (many,) = train_many([each], noisy, points, engine=engine)
+    np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5)
+    (other,) = train_many([config(model, epsilon=epsilon)], noisy, points, engine=engine)
+    assert np.abs(other.parameters - one.parameters).max() > 1e-2
+    with pytest.raises(ValueError, match="data must have likelihoods of shape"):
+        train_many([each], data, points, engine=engine)
 
 
 @pytest.mark.parametrize("mode", ["functorch", "ew", "taps"])

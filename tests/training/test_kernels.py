@@ -95,6 +95,7 @@ def test_steps_equal_autograd(sizes, activation, soft):
         F32(options["entropy"]),
         np.array(sizes),
         kernels.ACTIVATIONS[activation],
+        False,
     )
     np.testing.assert_allclose(params, expected, atol=1e-5)
 
@@ -125,6 +126,7 @@ def run_plain(sizes, x, labels, params, clip=np.inf, rate=1.0, batch=1.0, rows=N
         F32(0),
         np.array(sizes),
         0,
+        False,
     )
 
 

@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from lib.training.objectives import (
     CrossEntropy,
     DeepGamblers,
+    PosteriorTargets,
     SelectiveNet,
     SelfAdaptiveTraining,
 )
@@ -29,6 +31,30 @@ def test_cross_entropy_by_hand():
     soft = torch.tensor([[0.5, 0.25, 0.25]], dtype=torch.float64)
     expected = -(0.5 * math.log(0.7) + 0.25 * math.log(0.2) + 0.25 * math.log(0.1))
     assert CrossEntropy().per_example(outputs, soft).item() == pytest.approx(expected)
+
+
+def test_posterior_targets_by_hand():
+    """Bayes' rule with the prediction as prior; no gradient through the target."""
+    outputs = torch.tensor([[math.log(0.7), math.log(0.2), math.log(0.1)]], dtype=torch.float64)
+    outputs.requires_grad_()
+    likelihood = torch.tensor([[0.1, 0.6, 0.3]], dtype=torch.float64)
+    joint = np.array([0.7 * 0.1, 0.2 * 0.6, 0.1 * 0.3])
+    target = joint / joint.sum()
+    loss = PosteriorTargets().per_example(outputs, likelihood)
+    assert loss.item() == pytest.approx(-(target * np.log([0.7, 0.2, 0.1])).sum())
+    (gradient,) = torch.autograd.grad(loss.sum(), outputs)
+    np.testing.assert_allclose(gradient[0], np.array([0.7, 0.2, 0.1]) - target, atol=1e-12)
+
+
+def test_posterior_targets_at_the_extremes():
+    certain = torch.tensor([[0.0, 1.0, 0.0]], dtype=torch.float64)
+    flat = torch.full((1, 3), 1 / 3, dtype=torch.float64)
+    outputs = torch.tensor([[2000.0, -2000.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    # A certain observation is a hard label; one that says nothing leaves the model where it is.
+    hard = PosteriorTargets().per_example(outputs, certain)
+    assert hard.item() == pytest.approx(4000.0)
+    (gradient,) = torch.autograd.grad(PosteriorTargets().per_example(outputs, flat).sum(), outputs)
+    np.testing.assert_allclose(gradient, 0, atol=1e-12)
 
 
 def test_entropy_regularisation_prefers_confident_predictions():
@@ -164,6 +190,7 @@ CASES = [
     (SelfAdaptiveTraining(entropy=0.01), 4, "memory"),
     (DeepGamblers(entropy=0.01), 4, "gambling"),
     (SelectiveNet(0.5, entropy=0.01), 7, "constants"),
+    (PosteriorTargets(), 3, "likelihoods"),
 ]
 
 
@@ -176,6 +203,8 @@ def test_no_example_depends_on_another_and_nothing_is_nan(objective, k, kind, sc
     state = True if kind == "gambling" else None
     if kind == "memory":
         state = objective.initial_state(targets, 3).double()
+    elif kind == "likelihoods":
+        targets = torch.softmax(draw(b, 3, 3, seed=1)[0], dim=1)
     elif kind == "constants":
         state = torch.tensor([0.4, 1.0], dtype=torch.float64)
     losses = objective.per_example(outputs, targets, state)
