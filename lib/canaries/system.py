@@ -1,0 +1,402 @@
+"""Our own trainings under attack: ALIBI, AGIBI, randomised response and PATE, with canaries."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib.canaries.attack import (
+    THRESHOLDS,
+    CanaryAudit,
+    canary_epsilon,
+    single_label_guesses,
+    top_label_guesses,
+)
+from lib.canaries.insert import Canaries, insert_canaries
+from lib.runs import run_all
+from lib.training import (
+    DataSpec,
+    FixMatch,
+    GaussianLabels,
+    LabelTrainings,
+    LaplaceLabels,
+    ModelSpec,
+    PateStudents,
+    RandomizedResponse,
+    Teachers,
+    TrainingConfig,
+)
+
+__all__ = [
+    "MECHANISMS",
+    "CanaryDraw",
+    "MechanismResult",
+    "MechanismSettings",
+    "mechanism_table",
+    "memorisation_table",
+    "run_mechanisms",
+]
+
+#: What is trained, in the order of tables; the first is not private.
+MECHANISMS = ("none", "ALIBI", "AGIBI", "RR", "RR, two stages", "PATE")
+
+
+@dataclass(frozen=True)
+class CanaryDraw:
+    """Canaries of one training, by the rule that draws them (a :class:`lib.training.LabelChange`).
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    n_classes : int
+        C.
+    seed : int
+        Of the draw.
+    """
+
+    count: int
+    n_classes: int
+    seed: int
+
+    def draw(self, labels: npt.ArrayLike) -> Canaries:
+        """The canaries among these labels."""
+        return insert_canaries(labels, self.count, self.n_classes, self.seed)
+
+    def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The labels with the canaries' wrong ones."""
+        return self.draw(labels).apply(labels)
+
+    def watched(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The canaries' rows."""
+        return self.draw(labels).positions
+
+
+@dataclass(frozen=True)
+class MechanismSettings:
+    """What is trained and attacked.
+
+    Attributes
+    ----------
+    data : DataSpec
+        The points; "images" are read for PATE whatever its features are.
+    model : ModelSpec
+        The network of every mechanism but PATE.
+    config : TrainingConfig
+        Optimiser, steps, checkpoints; model, seed and objective are set by the mechanism.
+    alibi, agibi, response : tuple of float
+        Epsilon at each accuracy level, descending; AGIBI's at `delta`.
+    pate : tuple of (float, float, float, int)
+        sigma1, sigma2, threshold and number of answers at each level; empty for no PATE.
+    fixmatch : FixMatch
+        Of PATE's teachers and students.
+    n_teachers : int
+        Teachers of each ensemble.
+    queries : int
+        Images that the teachers are asked about.
+    canaries : int
+        Per training.
+    n_models : int
+        Trainings of each kind, each with its own canaries and noise.
+    n_ensembles : int
+        The same for PATE.
+    delta : float
+        Of AGIBI's and PATE's guarantees.
+    seed : int
+        Of everything.
+    """
+
+    data: DataSpec
+    model: ModelSpec
+    config: TrainingConfig
+    alibi: tuple[float, ...]
+    agibi: tuple[float, ...]
+    response: tuple[float, ...]
+    pate: tuple[tuple[float, float, float, int], ...] = ()
+    fixmatch: FixMatch | None = None
+    n_teachers: int = 50
+    queries: int = 1000
+    canaries: int = 100
+    n_models: int = 10
+    n_ensembles: int = 2
+    delta: float = 1e-5
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismResult:
+    """One mechanism at one accuracy level, attacked.
+
+    Attributes
+    ----------
+    name : str
+        A name of :data:`MECHANISMS`.
+    level : int
+        0 for the least noise.
+    claimed : float
+        Epsilon that is proven for the labels (for PATE from the votes, see
+        :class:`lib.training.PateCost`); infinite without privacy.
+    delta : float
+        Of the claim; 0 for pure DP.
+    accuracy : ndarray of float64, shape (trainings,)
+        On the test points.
+    confidences : ndarray of float64, shape (t, n, C)
+        On the canaries of all trainings, at all checkpoints.
+    canary_labels, true_labels : ndarray of int64, shape (n,)
+        Of these canaries.
+    notes : dict
+        What else is known: answers of PATE, its data-independent epsilon.
+    """
+
+    name: str
+    level: int
+    claimed: float
+    delta: float
+    accuracy: npt.NDArray[np.float64]
+    confidences: npt.NDArray[np.float64]
+    canary_labels: npt.NDArray[np.int64]
+    true_labels: npt.NDArray[np.int64]
+    notes: dict[str, Any]
+
+    def audit(self, **options: Any) -> CanaryAudit:
+        """P5's interval from the final models, see :func:`lib.canaries.canary_epsilon`."""
+        return canary_epsilon(self.confidences[-1], self.canary_labels, self.true_labels, **options)
+
+    def lower_bound(self, level: float = 0.95, *, seed: int = 0) -> float:
+        """A bound that needs no independence, the level shared among the thresholds.
+
+        Parameters
+        ----------
+        level : float
+            One-sided.
+        seed : int
+            Of the alternatives of the single-label game.
+
+        Returns
+        -------
+        float
+            By guessing labels outright for a claim of pure DP, by the single-label game for one
+            with a delta (see :meth:`lib.canaries.Guesses.lower_bound`).
+        """
+        each = 1 - (1 - level) / len(THRESHOLDS)
+        given = self.confidences[-1], self.canary_labels, self.true_labels
+        if not self.delta:
+            return max(top_label_guesses(*given, t).lower_bound(each) for t in THRESHOLDS)
+        played = [single_label_guesses(*given, t, seed=seed) for t in THRESHOLDS]
+        return max(guesses.lower_bound(each, self.delta) for guesses in played)
+
+
+def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
+    """Train everything, or read it where it is stored.
+
+    Parameters
+    ----------
+    settings : MechanismSettings
+        What to train.
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    list of MechanismResult
+        In the order of :data:`MECHANISMS`, levels from the least noise.
+    """
+    classes = settings.model.classes
+    truth = np.asarray(settings.data.load().training.targets)
+    plan: list[tuple[str, int, float, float, LabelTrainings]] = []
+
+    def add(name: str, level: int, mechanism: Any, delta: float, **options: Any) -> None:
+        number = len(plan)
+        draws = tuple(
+            CanaryDraw(settings.canaries, classes, _seed(settings.seed, number, i))
+            for i in range(settings.n_models)
+        )
+        claimed = math.inf
+        if isinstance(mechanism, RandomizedResponse):
+            claimed = mechanism.epsilon(delta, n_classes=classes)
+        elif mechanism is not None:
+            claimed = mechanism.epsilon(delta)
+        job = LabelTrainings(
+            replace(settings.config, seed=1000 * (1000 * settings.seed + number)),
+            settings.data,
+            mechanism,
+            draws,
+            seed=_seed(settings.seed, number, settings.n_models),
+            **options,
+        )
+        plan.append((name, level, claimed, delta, job))
+
+    add("none", 0, None, 0.0)
+    for level, epsilon in enumerate(settings.alibi):
+        add("ALIBI", level, LaplaceLabels.for_epsilon(epsilon), 0.0)
+    for level, epsilon in enumerate(settings.agibi):
+        mechanism = GaussianLabels.for_epsilon(epsilon, settings.delta)
+        add("AGIBI", level, mechanism, settings.delta)
+    for stages, name in ((1, "RR"), (2, "RR, two stages")):
+        for level, epsilon in enumerate(settings.response):
+            mechanism = RandomizedResponse(epsilon)
+            add(name, level, mechanism, 0.0, reading="labels", stages=stages)
+    runs = run_all([job for *_, job in plan], executor)
+    results = []
+    for (name, level, claimed, delta, job), run in zip(plan, runs, strict=True):
+        watched = np.asarray(run.arrays["watched"], dtype=np.float64)
+        labels, true = _labels(job.changes, truth)
+        results.append(
+            MechanismResult(
+                name=name,
+                level=level,
+                claimed=claimed,
+                delta=delta,
+                accuracy=np.asarray(run.arrays["accuracy"]),
+                confidences=np.concatenate(list(watched), axis=1),
+                canary_labels=labels,
+                true_labels=true,
+                notes={},
+            )
+        )
+    return results + _pate(settings, truth, executor)
+
+
+def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list[MechanismResult]:
+    if not settings.pate:
+        return []
+    classes = settings.model.classes
+    images = replace(settings.data, features="images", public=0)
+    if images != settings.data:
+        truth = np.asarray(images.load().training.targets)
+    draws = tuple(
+        CanaryDraw(settings.canaries, classes, _seed(settings.seed, 900, i))
+        for i in range(settings.n_ensembles)
+    )
+    teachers = [
+        Teachers(
+            replace(settings.fixmatch, seed=1_000_000 * (settings.seed + 1) + 10_000 * i),
+            images,
+            settings.n_teachers,
+            label_noise=draw,
+            shard_seed=_seed(settings.seed, 901, i),
+        )
+        for i, draw in enumerate(draws)
+    ]
+    run_all(teachers, executor)
+    jobs = [
+        PateStudents(
+            each,
+            settings.pate,
+            replace(settings.fixmatch, seed=each.config.seed + 9000),
+            settings.queries,
+            settings.delta,
+            seed=_seed(settings.seed, 902, i),
+        )
+        for i, each in enumerate(teachers)
+    ]
+    runs = run_all(jobs, executor)
+    labels, true = _labels(draws, truth)
+    results = []
+    for level in range(len(settings.pate)):
+
+        def of(name: str, level: int = level) -> np.ndarray:
+            return np.array([run.arrays[name][level] for run in runs], dtype=np.float64)
+
+        results.append(
+            MechanismResult(
+                name="PATE",
+                level=level,
+                claimed=float(of("data_dependent").max()),
+                delta=settings.delta,
+                accuracy=of("accuracy"),
+                confidences=np.concatenate(list(of("watched")), axis=1),
+                canary_labels=labels,
+                true_labels=true,
+                notes={
+                    "answered": of("answered"),
+                    "label accuracy": of("label_accuracy"),
+                    "data-independent epsilon": float(of("data_independent").max()),
+                    "ensemble": np.array([float(run.arrays["ensemble"]) for run in runs]),
+                },
+            )
+        )
+    return results
+
+
+def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> pd.DataFrame:
+    """Accuracy, the claim and what the canaries show: a row a training.
+
+    Parameters
+    ----------
+    results : sequence of MechanismResult
+        From :func:`run_mechanisms`.
+    level : float
+        Of intervals and bounds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``mechanism``, ``level``, ``accuracy``, ``claimed``, ``delta``, ``low`` and ``high``
+        (P5's interval), ``corrected`` (its lower end with all thresholds paid for), ``bound`` (the
+        valid lower bound, see :meth:`MechanismResult.lower_bound`), ``canaries``.
+    """
+    rows = []
+    for each in results:
+        audit = each.audit(level=level)
+        rows.append(
+            {
+                "mechanism": each.name,
+                "level": each.level,
+                "accuracy": float(each.accuracy.mean()),
+                "claimed": each.claimed,
+                "delta": each.delta,
+                "low": audit.low,
+                "high": audit.high,
+                "corrected": each.audit(level=level, corrected=True).low,
+                "bound": each.lower_bound(level),
+                "canaries": len(each.canary_labels),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def memorisation_table(results: Sequence[MechanismResult], steps: Sequence[int]) -> pd.DataFrame:
+    """Mean confidence in the canaries' labels as training goes on.
+
+    Parameters
+    ----------
+    results : sequence of MechanismResult
+        Those with several checkpoints are shown.
+    steps : sequence of int
+        After which the checkpoints were taken.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``mechanism``, ``level``, ``step``, ``canary`` (mean confidence in the label trained
+        with), ``true``, and ``other`` (mean over all other labels).
+    """
+    rows = []
+    for each in results:
+        if len(each.confidences) != len(steps):
+            continue
+        index = np.arange(len(each.canary_labels))
+        for step, p in zip(steps, each.confidences, strict=True):
+            canary, true = p[index, each.canary_labels], p[index, each.true_labels]
+            other = (1 - canary - true) / (p.shape[1] - 2)
+            means = float(canary.mean()), float(true.mean()), float(other.mean())
+            rows.append((each.name, each.level, step, *means))
+    columns = ["mechanism", "level", "step", "canary", "true", "other"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _labels(draws: Sequence[CanaryDraw], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    drawn = [draw.draw(truth) for draw in draws]
+    return (
+        np.concatenate([each.canary_labels for each in drawn]),
+        np.concatenate([each.true_labels for each in drawn]),
+    )
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])

@@ -1,0 +1,950 @@
+"""FixMatch for many small models at once: each has a few labelled rows, all share the images.
+
+PATE-FM (P5) trains its teachers and its student so.  A model labels weakly augmented images
+itself; where it is confident, it must answer the same for a strongly augmented copy (Sohn et al.
+2020).  Nothing here is private: privacy comes from the noisy vote of the teachers.
+
+Linear models and perceptrons advance in lockstep, by batched matrix products in groups that fit the
+processor's cache; other architectures are trained one model per thread.  Every model has random
+streams of its own, so that its result does not depend on its company (up to rounding).
+"""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional
+from torch.nn.utils import parameters_to_vector
+
+from lib.runs import Checkpoint, Outcome
+from lib.training.checks import require_choice, require_finite, require_int
+from lib.training.jobs import DataSpec, _data_fingerprint
+from lib.training.models import ModelSpec, build_model
+from lib.training.pate import shards
+from lib.training.randomness import Streams
+from lib.training.single import TrainingDiverged, as_tensor
+from lib.training.subsets import relabel
+
+__all__ = [
+    "POLICIES",
+    "FixMatch",
+    "FixMatchResult",
+    "Teachers",
+    "strong_augment",
+    "train_fixmatch",
+    "weak_augment",
+]
+
+_PURPOSE = 0xF1  # keeps these streams apart from those of lib.training.randomness
+_STEPS_AT_ONCE = 16  # random numbers are drawn for so many steps
+_GROUP_BYTES = 3 << 20  # working set of the models that advance together: the cache of a core
+_EVALUATION_BATCH = 1024
+_LOCKSTEP = ("linear", "mlp")
+_WEAK_NUMBERS, _STRONG_NUMBERS = 3, 11
+
+
+@dataclass(frozen=True)
+class _Policy:
+    """How far augmentations go; all are symmetric about doing nothing."""
+
+    flip: bool
+    padding: str  # of grid_sample
+    rotation: float  # degrees
+    shear: float
+    scale: float
+    brightness: float
+    contrast: float
+    cutout: float  # largest side over the image's
+    fill: float
+
+
+POLICIES = {
+    "digits": _Policy(False, "zeros", 15.0, 0.15, 0.1, 0.1, 0.3, 0.25, 0.0),
+    "photo": _Policy(True, "reflection", 30.0, 0.3, 0.2, 0.3, 0.5, 0.5, 0.5),
+}
+
+
+@dataclass(frozen=True)
+class FixMatch:
+    """One semi-supervised training: with images, labels and rows, it determines the result.
+
+    Attributes
+    ----------
+    model : ModelSpec
+        The architecture, with a plain head and no dropout.  ``"linear"`` and ``"mlp"`` flatten the
+        images.
+    steps : int
+        Number of updates.
+    labelled_batch : int
+        Labelled examples in a step.
+    unlabelled_ratio : int
+        Unlabelled examples in a step for each labelled one (mu).
+    threshold : float
+        A weakly augmented example gets a pseudo-label if its largest probability is at least this.
+    unlabelled_weight : float
+        Of the loss on pseudo-labels (lambda_u); 0 is supervised training.
+    learning_rate : float
+        Positive.
+    schedule : {"cosine", "constant"}
+        Of the learning rate; ``"cosine"`` is FixMatch's cos(7 pi k / (16 K)) in step k of K, which
+        ends near 0.2.
+    momentum : float
+        Nesterov's, in [0, 1).
+    weight_decay : float
+        L2 penalty on all parameters.
+    ema : float
+        In [0, 1): decay of the moving average of the parameters, the model that is evaluated.  In
+        step k = 0, 1, ... it is at most (1 + k) / (10 + k), so that the initial parameters are soon
+        forgotten.
+    weak, strong : {"digits", "photo"}
+        Policies of :func:`weak_augment` and :func:`strong_augment`.
+    seed : int
+        Of initial parameters, batches and augmentation.
+    device : str
+        As PyTorch names it.
+    """
+
+    model: ModelSpec
+    steps: int = 300
+    labelled_batch: int = 32
+    unlabelled_ratio: int = 3
+    threshold: float = 0.95
+    unlabelled_weight: float = 1.0
+    learning_rate: float = 0.03
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    schedule: str = "cosine"
+    ema: float = 0.999
+    weak: str = "digits"
+    strong: str = "digits"
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self):
+        model = self.model
+        if not isinstance(model, ModelSpec):
+            raise ValueError(f"model must be a ModelSpec, got {model!r}")
+        if model.name == "roberta" or model.head != "plain" or model.dropout:
+            raise ValueError(
+                "model must be for images, with a plain head and no dropout, got"
+                f" {model.name!r} with head {model.head!r} and dropout {model.dropout!r}"
+            )
+        require_int("steps", self.steps, at_least=1)
+        require_int("labelled_batch", self.labelled_batch, at_least=1)
+        require_int("unlabelled_ratio", self.unlabelled_ratio, at_least=1)
+        require_finite("threshold", self.threshold, at_least=0, at_most=1)
+        require_finite("unlabelled_weight", self.unlabelled_weight, at_least=0)
+        require_finite("learning_rate", self.learning_rate, above=0)
+        require_finite("momentum", self.momentum, at_least=0, below=1)
+        require_finite("weight_decay", self.weight_decay, at_least=0)
+        require_choice("schedule", self.schedule, ("cosine", "constant"))
+        require_finite("ema", self.ema, at_least=0, below=1)
+        require_choice("weak", self.weak, tuple(POLICIES))
+        require_choice("strong", self.strong, tuple(POLICIES))
+        require_int("seed", self.seed, at_least=0)
+        try:
+            torch.device(self.device)
+        except (RuntimeError, TypeError):
+            raise ValueError(
+                f"device must be a device of PyTorch such as 'cpu', got {self.device!r}"
+            ) from None
+
+    @property
+    def unlabelled_batch(self) -> int:
+        """Unlabelled examples in a step."""
+        return self.labelled_batch * self.unlabelled_ratio
+
+    def learning_rates(self) -> npt.NDArray[np.float64]:
+        """The learning rate of every step, shape (steps,)."""
+        if self.schedule == "constant":
+            return np.full(self.steps, self.learning_rate, dtype=np.float64)
+        return self.learning_rate * np.cos(7 * np.pi / 16 * np.arange(self.steps) / self.steps)
+
+    def ema_decays(self) -> npt.NDArray[np.float64]:
+        """The decay of the moving average in every step, shape (steps,)."""
+        k = np.arange(self.steps)
+        return np.minimum(self.ema, (1 + k) / (10 + k))
+
+
+@dataclass(frozen=True, eq=False)
+class FixMatchResult:
+    """What a training leaves behind.
+
+    Attributes
+    ----------
+    config : FixMatch
+        What was trained.
+    logits : ndarray of float32, shape (m, classes)
+        Of the averaged model, at the evaluation points.
+    parameters : ndarray of float32, shape (p,)
+        The averaged model's, flat, in PyTorch's order.
+    seconds : float
+        Duration; of the whole group divided by its size where many were trained together.
+    pseudo_share : float
+        Share of the unlabelled examples that got a pseudo-label in the last tenth of the steps.
+    """
+
+    config: FixMatch
+    logits: npt.NDArray[np.float32]
+    parameters: npt.NDArray[np.float32]
+    seconds: float
+    pseudo_share: float
+
+
+# ----------------------------------------------------------------------------------- augmentation
+
+
+def weak_augment(images: torch.Tensor, policy: str, generator: torch.Generator) -> torch.Tensor:
+    """Shift each image at random, by up to an eighth of its sides (at least a pixel).
+
+    Parameters
+    ----------
+    images : Tensor of float32, shape (..., channels, height, width)
+        Values in [0, 1]; left as they are.
+    policy : {"digits", "photo"}
+        Digits are never mirrored and have black around them; photos are mirrored left to right with
+        probability 1/2 and continue as their own reflection.
+    generator : torch.Generator
+        The source of randomness, on the images' device.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape, every image with a shift of its own.
+    """
+    flat, draws = _prepared(images, policy, generator, _WEAK_NUMBERS)
+    rows = torch.arange(len(flat), device=flat.device)
+    return _weak(_pad(flat, POLICIES[policy]), flat.shape, rows, POLICIES[policy], draws).view_as(
+        images
+    )
+
+
+def strong_augment(images: torch.Tensor, policy: str, generator: torch.Generator) -> torch.Tensor:
+    """Shift (and mirror) as :func:`weak_augment` does, distort, change the light and cut out.
+
+    Parameters
+    ----------
+    images : Tensor of float32, shape (..., channels, height, width)
+        Values in [0, 1]; left as they are.
+    policy : {"digits", "photo"}
+        At most, for digits and photos: rotation by 15 and 30 degrees; shear 0.15 and 0.3; scale
+        1 +- 0.1 and 1 +- 0.2; brightness +- 0.1 and +- 0.3; contrast 1 +- 0.3 and 1 +- 0.5, about
+        the image's mean; and a square of up to 1/4 and 1/2 of the sides, black and grey, centred
+        anywhere in the image.
+    generator : torch.Generator
+        The source of randomness, on the images' device.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape, in [0, 1], every image with draws of its own.
+    """
+    flat, draws = _prepared(images, policy, generator, _STRONG_NUMBERS)
+    return _strong(flat, POLICIES[policy], draws).view_as(images)
+
+
+def _prepared(images, policy, generator, numbers: int) -> tuple[torch.Tensor, torch.Tensor]:
+    require_choice("policy", policy, tuple(POLICIES))
+    shape = tuple(getattr(images, "shape", ()))
+    if not isinstance(images, torch.Tensor) or images.dtype != torch.float32:
+        kind = getattr(images, "dtype", type(images).__name__)
+        raise ValueError(f"images must be a tensor of float32, got {kind}")
+    if len(shape) < 3 or min(shape[-2:]) < 2 or shape[-3] < 1:
+        raise ValueError(
+            f"images must be of shape (..., channels, height, width), at least 2 x 2, got {shape}"
+        )
+    if not isinstance(generator, torch.Generator):
+        raise ValueError(f"generator must be a torch.Generator, got {generator!r}")
+    flat = images.reshape(-1, *shape[-3:])
+    draws = torch.rand(len(flat), numbers, generator=generator, device=images.device)
+    return flat, draws
+
+
+def _reach(side: int) -> int:
+    return max(1, side // 8)
+
+
+def _offsets(draws: torch.Tensor, reach: int) -> torch.Tensor:
+    """Whole numbers from -reach to reach; the clamp is for rounding, draws are below 1."""
+    count = 2 * reach + 1
+    return (draws * count).floor_().clamp_(max=count - 1) - reach
+
+
+def _pad(images: torch.Tensor, policy: _Policy) -> torch.Tensor:
+    """Surround images by as many pixels as they can be shifted."""
+    y, x = map(_reach, images.shape[-2:])
+    mode = "constant" if policy.padding == "zeros" else "reflect"
+    return functional.pad(images, [x, x, y, y], mode=mode)
+
+
+def _weak(
+    padded: torch.Tensor,
+    shape: tuple[int, ...],
+    rows: torch.Tensor,
+    policy: _Policy,
+    draws: torch.Tensor,
+) -> torch.Tensor:
+    """Cut shifted images (rows of the padded ones) out in one gather, shape (n, c, h, w)."""
+    channels, height, width = shape[1:]
+    y, x = _reach(height), _reach(width)
+    wide = padded.shape[3]
+    device = padded.device
+    area = padded.shape[2] * wide
+    columns = torch.arange(width, device=device)
+    base = (
+        torch.arange(channels, device=device)[:, None, None] * area
+        + torch.arange(height, device=device)[:, None] * wide
+        + columns
+    )
+    offsets = (_offsets(draws[:, 0], y) + y) * wide + _offsets(draws[:, 1], x) + x
+    start = rows * (channels * area) + offsets.long()
+    index = start[:, None] + base.reshape(-1)
+    if policy.flip:
+        mirror = (width - 1 - 2 * columns).expand(channels, height, width).reshape(-1)
+        index += (draws[:, 2:3] < 0.5) * mirror
+    return padded.view(-1)[index].view(-1, channels, height, width)
+
+
+def _strong(images: torch.Tensor, policy: _Policy, draws: torch.Tensor) -> torch.Tensor:
+    """Shift, mirror and distort in one resampling, then light and cutout, shape (n, c, h, w)."""
+    height, width = images.shape[2:]
+    u = draws.T.contiguous()
+    mirrored = policy.flip * (u[2] < 0.5)
+    angle, shear, stretch, light, contrast = 2 * u[3:8] - 1  # in [-1, 1)
+    angle, shear = angle * math.radians(policy.rotation), shear * policy.shear
+    stretch = 1 / (1 + stretch * policy.scale)
+    cos, sin = angle.cos() * stretch, angle.sin() * stretch
+    # From a pixel of the new image to where it comes from in the old, in units of half a side.
+    sign = 1 - 2.0 * mirrored
+    ratio = (width - 1) / (height - 1)
+    theta = torch.stack(
+        [
+            sign * cos,
+            sign * (shear * cos - sin) / ratio,
+            _offsets(u[1], _reach(width)) * (2 / (width - 1)),
+            sin * ratio,
+            shear * sin + cos,
+            _offsets(u[0], _reach(height)) * (2 / (height - 1)),
+        ],
+        dim=1,
+    )
+    # affine_grid's many products of 3 x 3 are several times slower than this one product.
+    grid = (theta @ _grid_basis(height, width, images.device)).view(-1, height, width, 2)
+    changed = functional.grid_sample(
+        images, grid, mode="bilinear", padding_mode=policy.padding, align_corners=True
+    )
+    factor = 1 + contrast * policy.contrast
+    added = changed.mean(dim=(1, 2, 3)) * (1 - factor) + light * policy.brightness
+    changed = changed.mul_(factor[:, None, None, None]).add_(added[:, None, None, None])
+    changed.clamp_(0, 1)
+    half = 0.5 * policy.cutout * u[8]
+    inside_y = _inside(height, u[9], half)
+    inside_x = _inside(width, u[10], half)
+    hole = inside_y[:, :, None] & inside_x[:, None, :]
+    return changed.masked_fill_(hole[:, None], policy.fill)
+
+
+def _grid_basis(height: int, width: int, device: torch.device) -> torch.Tensor:
+    """What turns six affine coefficients into grid_sample's grid, shape (6, h * w * 2)."""
+    y = torch.linspace(-1, 1, height, device=device)[:, None].expand(height, width)
+    x = torch.linspace(-1, 1, width, device=device).expand(height, width)
+    points = torch.stack([x, y, torch.ones_like(x)])
+    basis = points.new_zeros(2, 3, height, width, 2)
+    basis[0, ..., 0] = points
+    basis[1, ..., 1] = points
+    return basis.view(6, -1)
+
+
+def _inside(side: int, centre: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
+    """Which rows (or columns) a hole covers, shape (n, side)."""
+    places = (torch.arange(side, device=centre.device) + 0.5) / side
+    return (places - centre[:, None]).abs() < half[:, None]
+
+
+# --------------------------------------------------------------------------------------- training
+
+
+def train_fixmatch(
+    configs: Sequence[FixMatch],
+    images: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    rows: Sequence[npt.ArrayLike],
+    unlabelled: npt.ArrayLike,
+    evaluation: npt.ArrayLike,
+    *,
+    threads: int | None = None,
+) -> list[FixMatchResult]:
+    """Train many models by FixMatch, each with its own labelled rows.
+
+    Parameters
+    ----------
+    configs : sequence of FixMatch
+        One a model, equal but for the seeds, which must differ.
+    images : array_like of float32, shape (n, channels, height, width)
+        Values in [0, 1], shared by all models.
+    labels : array_like of int, shape (n,)
+        Classes.  A model reads those of its own rows alone.
+    rows : sequence of array_like of int
+        For each model its labelled rows, at least one.
+    unlabelled : array_like of int
+        Rows whose images are used without labels, by all models.
+    evaluation : array_like of float32, shape (m, channels, height, width)
+        Where the models are evaluated.
+    threads : int, optional
+        By default the cores at hand, or a local worker's share of them.
+
+    Returns
+    -------
+    list of FixMatchResult
+        In the order of `configs`.
+
+    Raises
+    ------
+    ValueError
+        On bad input, before any work.
+    TrainingDiverged
+        If a model's parameters are not finite in the end.
+
+    Notes
+    -----
+    Rows come in random order, shuffled anew when all were used; if there are fewer than a batch
+    takes, each is drawn by itself, with replacement.  Pseudo-labels are those of the current model,
+    not of the average.
+    """
+    configs = list(configs)
+    _check_configs(configs)
+    images = _images("images", images, configs[0].model)
+    evaluation = _images("evaluation", evaluation, configs[0].model)
+    if images.shape[1:] != evaluation.shape[1:]:
+        raise ValueError(
+            f"evaluation must hold images of shape {images.shape[1:]}, got {evaluation.shape[1:]}"
+        )
+    labels = np.asarray(labels)
+    if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels must be {len(images)} integers, one per image, got shape {labels.shape} of"
+            f" {labels.dtype}"
+        )
+    rows = list(rows)
+    if len(rows) != len(configs):
+        raise ValueError(
+            f"rows must have one array per configuration ({len(configs)}), got {len(rows)}"
+        )
+    rows = [_rows(f"rows[{i}]", each, len(images)) for i, each in enumerate(rows)]
+    unlabelled = _rows("unlabelled", unlabelled, len(images))
+    known = np.zeros(len(images), dtype=np.int64)  # what nobody may read stays 0
+    classes = configs[0].model.classes
+    for each in rows:
+        if labels[each].min() < 0 or labels[each].max() >= classes:
+            bad = labels[each][(labels[each] < 0) | (labels[each] >= classes)][0]
+            raise ValueError(f"labels must be from 0 to {classes - 1} in rows, got {bad}")
+        known[each] = labels[each]
+    if threads is None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        allowed = os.environ.get("COMPANION_THREADS", "")  # a worker's share, see lib.runs
+        threads = min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
+    require_int("threads", threads, at_least=1)
+
+    shared = _Shared(configs[0], images, known, unlabelled, evaluation)
+    groups = _groups(configs[0], len(configs), images[0].size)
+    results: list[FixMatchResult | None] = [None] * len(configs)
+    lock, stop = threading.Lock(), threading.Event()
+
+    def one(group: range) -> None:
+        if stop.is_set():
+            return
+        try:
+            found = _train_group(
+                [configs[i] for i in group], shared, [rows[i] for i in group], lock
+            )
+        except BaseException:
+            stop.set()
+            raise
+        for i, result in zip(group, found, strict=True):
+            results[i] = result
+
+    before = torch.get_num_threads()
+    threads = min(threads, len(groups)) if shared.device.type == "cpu" else 1
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            torch.set_num_threads(max(1, before // threads))
+            list(pool.map(one, groups))
+        finally:
+            torch.set_num_threads(before)
+    return results
+
+
+def _check_configs(configs: list[FixMatch]) -> None:
+    if not configs:
+        raise ValueError("configs must hold at least one FixMatch, got none")
+    for config in configs:
+        if not isinstance(config, FixMatch) or replace(config, seed=0) != replace(
+            configs[0], seed=0
+        ):
+            raise ValueError(
+                f"configs must be FixMatch configurations that are equal but for the seeds, got"
+                f" {config!r} beside {configs[0]!r}"
+            )
+    seeds = [config.seed for config in configs]
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for seed in seeds if seeds.count(seed) > 1)
+        raise ValueError(f"configs must have different seeds, but seed {twice} comes twice")
+
+
+def _images(name: str, images: npt.ArrayLike, spec: ModelSpec) -> npt.NDArray[np.float32]:
+    images = np.ascontiguousarray(images, dtype=np.float32)
+    if images.ndim != 4 or not len(images) or min(images.shape[2:]) < 2 or not images.shape[1]:
+        raise ValueError(
+            f"{name} must be of shape (n, channels, height, width), with n of at least 1 and at"
+            f" least 2 x 2 pixels, got {images.shape}"
+        )
+    fits = (
+        math.prod(spec.inputs) == images[0].size
+        if spec.name in _LOCKSTEP
+        else tuple(spec.inputs) == images.shape[1:]
+    )
+    if not fits:
+        raise ValueError(
+            f"{name} must be images that fit model.inputs = {spec.inputs}, got {images.shape[1:]}"
+        )
+    if not (images.min() >= 0 and images.max() <= 1):  # NaN compares false
+        raise ValueError(
+            f"{name} must be in [0, 1], got values from {images.min()} to {images.max()}"
+        )
+    return images
+
+
+def _rows(name: str, rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
+    rows = np.asarray(rows)
+    if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must be row numbers, at least one, got shape {rows.shape} of {rows.dtype}"
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(
+            f"{name} must be from 0 to {n - 1}, got numbers from {rows.min()} to {rows.max()}"
+        )
+    return rows.astype(np.int64)
+
+
+def _groups(config: FixMatch, count: int, pixels: int) -> list[range]:
+    """Which models advance together; it does not depend on the threads, nor does any rounding."""
+    largest = 1
+    if config.model.name in _LOCKSTEP:
+        hidden = config.model.hidden if config.model.name == "mlp" else ()
+        batch = config.labelled_batch + 2 * config.unlabelled_batch
+        numbers = batch * (3 * pixels + 2 * sum(hidden) + 4 * config.model.classes)
+        largest = max(1, _GROUP_BYTES // (4 * numbers))
+        if torch.device(config.device).type != "cpu":
+            largest = count
+    parts = np.array_split(np.arange(count), math.ceil(count / largest))
+    return [range(part[0], part[-1] + 1) for part in parts]
+
+
+class _Shared:
+    """What all models read, on the device."""
+
+    def __init__(self, config: FixMatch, images, labels, unlabelled, evaluation):
+        self.device = torch.device(config.device)
+        self.images = as_tensor(images).to(self.device)
+        self.padded = _pad(self.images, POLICIES[config.weak])
+        self.labels = torch.from_numpy(labels).to(self.device)
+        self.unlabelled = unlabelled
+        self.evaluation = as_tensor(evaluation).to(self.device)
+
+    def batch(
+        self, config: FixMatch, rows: torch.Tensor, draws: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step's images and labels.
+
+        Parameters
+        ----------
+        config : FixMatch
+            The training.
+        rows : Tensor of int64, shape (models, labelled + unlabelled)
+            Rows of the batch.
+        draws : Tensor of float32, shape (models, numbers)
+            Uniform numbers for its augmentation.
+
+        Returns
+        -------
+        inputs : Tensor, shape (models, labelled + 2 unlabelled, c, h, w)
+            Labelled images, strongly augmented ones and, in the same order, weakly augmented ones.
+        labels : Tensor of int64, shape (models, labelled)
+            Of the first.
+        """
+        models, total = rows.shape
+        labelled = config.labelled_batch
+        split = total * _WEAK_NUMBERS
+        weak = _weak(
+            self.padded,
+            self.images.shape,
+            rows.reshape(-1),
+            POLICIES[config.weak],
+            draws[:, :split].reshape(-1, _WEAK_NUMBERS),
+        ).view(models, total, *self.images.shape[1:])
+        strong = _strong(
+            self.images[rows[:, labelled:].reshape(-1)],
+            POLICIES[config.strong],
+            draws[:, split:].reshape(-1, _STRONG_NUMBERS),
+        ).view(models, total - labelled, *self.images.shape[1:])
+        inputs = torch.cat([weak[:, :labelled], strong, weak[:, labelled:]], dim=1)
+        return inputs, self.labels[rows[:, :labelled]]
+
+
+class _Draws:
+    """The random numbers of one model."""
+
+    def __init__(self, config: FixMatch, rows: np.ndarray, unlabelled: np.ndarray):
+        streams = [
+            np.random.Generator(np.random.SFC64(np.random.SeedSequence([config.seed, _PURPOSE, k])))
+            for k in range(3)
+        ]
+        self._sources = [
+            _Rows(rows, config.labelled_batch, streams[0]),
+            _Rows(unlabelled, config.unlabelled_batch, streams[1]),
+        ]
+        self._stream = streams[2]
+        batch = config.labelled_batch + config.unlabelled_batch
+        self._numbers = _WEAK_NUMBERS * batch + _STRONG_NUMBERS * config.unlabelled_batch
+
+    def next(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, shape (steps, batch), and uniform numbers of the next steps."""
+        rows = np.concatenate([source.next(steps) for source in self._sources], axis=1)
+        return rows, self._stream.random((steps, self._numbers), dtype=np.float32)
+
+
+class _Rows:
+    """Rows in random order, shuffled anew when all were used."""
+
+    def __init__(self, rows: np.ndarray, batch: int, stream: np.random.Generator):
+        self._rows, self._batch, self._stream = rows, batch, stream
+        self._left = rows[:0]
+
+    def next(self, steps: int) -> np.ndarray:
+        count = steps * self._batch
+        if len(self._rows) < self._batch:
+            found = self._rows[self._stream.integers(0, len(self._rows), count)]
+        else:
+            parts = [self._left]
+            missing = count - len(self._left)
+            while missing > 0:
+                parts.append(self._stream.permutation(self._rows))
+                missing -= len(self._rows)
+            found = np.concatenate(parts)
+            found, self._left = found[:count], found[count:]
+        return found.reshape(steps, self._batch)
+
+
+def _train_group(
+    configs: list[FixMatch], shared: _Shared, rows: list[np.ndarray], lock: threading.Lock
+) -> list[FixMatchResult]:
+    started = time.perf_counter()
+    config, device = configs[0], shared.device
+    with lock:  # making a model uses PyTorch's global generator, which is not for threads
+        networks = [build_model(each.model, Streams(each.seed).model) for each in configs]
+    with torch.no_grad():
+        parameters = torch.stack([parameters_to_vector(n.parameters()) for n in networks])
+    parameters = parameters.to(device)
+    kind = _Lockstep if config.model.name in _LOCKSTEP else _Network
+    engine = kind(config, networks[0].to(device), parameters)
+    del networks
+    average, velocity = parameters.clone(), torch.zeros_like(parameters)
+    draws = [_Draws(c, r, shared.unlabelled) for c, r in zip(configs, rows, strict=True)]
+    rates, decays = config.learning_rates(), config.ema_decays()
+    last_tenth = config.steps - max(1, config.steps // 10)
+    confident = torch.zeros(len(configs), device=device)
+    for start in range(0, config.steps, _STEPS_AT_ONCE):
+        count = min(_STEPS_AT_ONCE, config.steps - start)
+        block = [each.next(count) for each in draws]
+        block_rows, block_draws = (
+            torch.from_numpy(np.stack(each, axis=1)).to(device) for each in zip(*block, strict=True)
+        )
+        for i in range(count):
+            step = start + i
+            inputs, targets = shared.batch(config, block_rows[i], block_draws[i])
+            gradient, mask = engine.gradient(inputs, targets)
+            _update(parameters, gradient, velocity, rates[step], config)
+            average.lerp_(parameters, 1 - decays[step])
+            if step >= last_tenth:
+                confident += mask.mean(dim=1)
+    engine.load(average)
+    logits = torch.cat(
+        [engine.logits(part) for part in shared.evaluation.split(_EVALUATION_BATCH)], dim=1
+    )
+    average, logits = average.cpu().numpy(), logits.cpu().numpy()
+    shares = (confident / (config.steps - last_tenth)).tolist()
+    for each, row in zip(configs, average, strict=True):
+        if not np.isfinite(row).all():
+            raise TrainingDiverged(
+                f"parameters are not finite with learning_rate = {each.learning_rate!r} (seed"
+                f" {each.seed})"
+            )
+    seconds = (time.perf_counter() - started) / len(configs)
+    return [
+        FixMatchResult(each, logits[i].copy(), average[i].copy(), seconds, min(1.0, shares[i]))
+        for i, each in enumerate(configs)
+    ]
+
+
+def _update(
+    parameters: torch.Tensor,
+    gradient: torch.Tensor,
+    velocity: torch.Tensor,
+    rate: float,
+    config: FixMatch,
+) -> None:
+    """SGD with Nesterov's momentum as in torch.optim.SGD; all tensors but the gradient change."""
+    gradient = gradient.add(parameters, alpha=config.weight_decay)
+    velocity.mul_(config.momentum).add_(gradient)
+    parameters.add_(gradient.add_(velocity, alpha=config.momentum), alpha=-float(rate))
+
+
+def _residual(
+    config: FixMatch, logits: torch.Tensor, targets: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Derivative of the loss by the logits of labelled and strong images, and the mask.
+
+    The loss is the mean cross-entropy of the labelled images plus `unlabelled_weight` times the
+    mean, over all strong images, of mask times cross-entropy.
+    """
+    labelled, unlabelled = config.labelled_batch, config.unlabelled_batch
+    probabilities = logits.softmax(dim=2)
+    learnt = labelled + unlabelled
+    confidence, pseudo = probabilities[:, learnt:].max(dim=2)
+    mask = (confidence >= config.threshold).to(logits.dtype)
+    residual = probabilities[:, :learnt]
+    both = torch.cat([targets, pseudo], dim=1)
+    residual.scatter_add_(
+        2, both[:, :, None], residual.new_full((1, 1, 1), -1.0).expand(*both.shape, 1)
+    )
+    residual[:, :labelled] *= 1 / labelled
+    residual[:, labelled:] *= (mask * (config.unlabelled_weight / unlabelled))[:, :, None]
+    return residual, mask
+
+
+class _Lockstep:
+    """Perceptrons (and linear models) that advance together by batched matrix products."""
+
+    def __init__(self, config: FixMatch, network: torch.nn.Module, parameters: torch.Tensor):
+        self.config = config
+        self.relu = config.model.activation == "relu"
+        self.shapes = [tuple(p.shape) for p in network.parameters()]
+        self.load(parameters)
+        self.total = torch.empty_like(parameters)
+        self.slots = self._layers(self.total)
+
+    def load(self, parameters: torch.Tensor) -> None:
+        """Work with these parameters, shape (models, p), and with what they become."""
+        self.layers = self._layers(parameters)
+
+    def _layers(self, vectors: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        views, start = [], 0
+        for shape in self.shapes:
+            size = math.prod(shape)
+            views.append(vectors[:, start : start + size].view(-1, *shape))
+            start += size
+        return list(zip(views[::2], views[1::2], strict=True))
+
+    def _forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """What goes into every layer, and the logits."""
+        found = [x]
+        for number, (weight, bias) in enumerate(self.layers):
+            x = torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+            if number < len(self.layers) - 1:
+                x = x.relu_() if self.relu else x.tanh_()
+            found.append(x)
+        return found
+
+    def gradient(
+        self, inputs: torch.Tensor, targets: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradient of every model's loss, shape (models, p), and its mask."""
+        *before, logits = self._forward(inputs.flatten(2))
+        back, mask = _residual(self.config, logits, targets)
+        learnt = back.shape[1]
+        for number in reversed(range(len(self.layers))):
+            x = before[number][:, :learnt]
+            weight, bias = self.slots[number]
+            torch.bmm(back.transpose(1, 2), x, out=weight)
+            torch.sum(back, dim=1, out=bias)
+            if number:
+                back = torch.bmm(back, self.layers[number][0])
+                back *= (x > 0) if self.relu else 1 - x * x
+        return self.total, mask
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Of every model at the same images, shape (models, n, classes)."""
+        models = self.layers[0][0].shape[0]
+        return self._forward(images.flatten(1).expand(models, -1, -1))[-1]
+
+
+class _Network:
+    """Any one architecture, by PyTorch's own differentiation."""
+
+    def __init__(self, config: FixMatch, network: torch.nn.Module, parameters: torch.Tensor):
+        self.config, self.network = config, network
+        self.load(parameters)
+
+    def load(self, parameters: torch.Tensor) -> None:
+        """Work with these parameters, shape (1, p), and with what they become."""
+        start = 0
+        for p in self.network.parameters():
+            p.data = parameters[0, start : start + p.numel()].view_as(p)
+            start += p.numel()
+
+    def gradient(
+        self, inputs: torch.Tensor, targets: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradient of the model's loss, shape (1, p), and its mask."""
+        learnt = self.config.labelled_batch + self.config.unlabelled_batch
+        with torch.no_grad():
+            weak = self.network(inputs[0, learnt:])
+        logits = self.network(inputs[0, :learnt])
+        residual, mask = _residual(self.config, torch.cat([logits.detach(), weak])[None], targets)
+        parts = torch.autograd.grad(logits, tuple(self.network.parameters()), residual[0])
+        return torch.cat([part.reshape(-1) for part in parts])[None], mask
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Of the model, shape (1, n, classes)."""
+        with torch.no_grad():
+            return self.network(images)[None]
+
+
+# -------------------------------------------------------------------------------------------- job
+
+
+@dataclass(frozen=True)
+class Teachers:
+    """PATE-FM's teachers as a job: FixMatch on disjoint labelled shards, with all images.
+
+    Attributes
+    ----------
+    config : FixMatch
+        Of all; teacher i has its seed plus i.
+    data : DataSpec
+        Images (``features="images"``, all classes kept).
+    n_teachers : int
+        How many; each has about the same number of labels.
+    canaries : int
+        Number of training points (the last ones) that get a wrong label, see
+        :func:`lib.training.relabel`.
+    canary_seed : int
+        Of these labels.
+    label_noise : object, optional
+        A frozen dataclass with a method ``apply(labels) -> labels``, which replaces the training
+        labels (canaries' included).
+    shard_seed : int
+        Of the shards, see :func:`lib.training.pate.shards`.
+    chunk : int
+        Teachers trained between two saves of the state.
+
+    Notes
+    -----
+    The arrays of the outcome: ``predictions`` (teachers, n_train) and ``test_predictions``
+    (teachers, n_test) of int16, the classes that each teacher votes for; ``accuracy`` (teachers,)
+    on the test points; ``pseudo_share`` (teachers,), see :class:`FixMatchResult`.
+    """
+
+    config: FixMatch
+    data: DataSpec
+    n_teachers: int
+    canaries: int = 0
+    canary_seed: int = 0
+    label_noise: object | None = None
+    shard_seed: int = 0
+    chunk: int = 50
+
+    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
+
+    def __post_init__(self):
+        if self.data.features != "images" or self.data.keep_class < 1:
+            raise ValueError(
+                "data must have features 'images' and keep_class 1, got"
+                f" {self.data.features!r} and {self.data.keep_class!r}"
+            )
+        require_int("n_teachers", self.n_teachers, at_least=1, at_most=self.data.train)
+        require_int("canaries", self.canaries, at_least=0, at_most=self.data.train)
+        require_int("canary_seed", self.canary_seed, at_least=0)
+        if self.label_noise is not None and not callable(getattr(self.label_noise, "apply", None)):
+            raise ValueError(
+                f"label_noise must be None or have a method apply, got {self.label_noise!r}"
+            )
+        require_int("shard_seed", self.shard_seed, at_least=0)
+        require_int("chunk", self.chunk, at_least=1)
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _data_fingerprint(self.data)
+
+    def labels(self, labels: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64]:
+        """The labels that teachers see: `label_noise` applied, and checked."""
+        if self.label_noise is None:
+            return labels
+        changed = np.asarray(self.label_noise.apply(labels.copy()))
+        if (
+            changed.shape != labels.shape
+            or changed.dtype.kind not in "iu"
+            or not (changed.min() >= 0 and changed.max() < classes)
+        ):
+            raise ValueError(
+                f"label_noise must return {len(labels)} classes from 0 to {classes - 1}, got shape"
+                f" {changed.shape} of {changed.dtype}"
+            )
+        return changed.astype(np.int64)
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train all teachers, going on after the last finished chunk if there is one."""
+        loaded = self.data.load()
+        training = relabel(loaded.training, self.canaries, self.canary_seed)
+        images, n = training.inputs, len(training.inputs)
+        labels = self.labels(training.targets, training.classes)
+        parts = shards(n, self.n_teachers, self.shard_seed)
+        everything = np.concatenate([images, loaded.evaluation])
+        kept: dict[str, list[Any]] = {}
+        seconds, done = 0.0, 0
+        found = checkpoint.load()
+        if found is not None:
+            arrays, state = found
+            kept = {name: list(array) for name, array in arrays.items()}
+            seconds, done = state["seconds"], state["done"]
+        while done < self.n_teachers:
+            numbers = range(done, min(done + self.chunk, self.n_teachers))
+            results = train_fixmatch(
+                [replace(self.config, seed=self.config.seed + i) for i in numbers],
+                images,
+                labels,
+                [parts[i] for i in numbers],
+                np.arange(n),
+                everything,
+            )
+            for result in results:
+                votes = result.logits.argmax(axis=1).astype(np.int16)
+                one = {
+                    "predictions": votes[:n],
+                    "test_predictions": votes[n:],
+                    "accuracy": np.mean(votes[n:] == loaded.labels),
+                    "pseudo_share": np.float64(result.pseudo_share),
+                }
+                for name, value in one.items():
+                    kept.setdefault(name, []).append(value)
+                seconds += result.seconds
+            done = numbers[-1] + 1
+            if done < self.n_teachers:
+                arrays = {name: np.stack(each) for name, each in kept.items()}
+                checkpoint.save(arrays, {"seconds": seconds, "done": done})
+        arrays = {name: np.stack(each) for name, each in kept.items()}
+        metrics = {
+            "accuracy": float(arrays["accuracy"].mean()),
+            "pseudo_share": float(arrays["pseudo_share"].mean()),
+            "training_seconds": seconds,
+        }
+        return Outcome(arrays, metrics)

@@ -1,0 +1,757 @@
+"""Label-DP mechanisms against direct densities, brute-force privacy losses and a second library."""
+
+import itertools
+import math
+
+import dp_accounting
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import pld, rdp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import integrate, stats
+from scipy.optimize import minimize
+
+from lib.training.labels import (
+    GaussianLabels,
+    LaplaceLabels,
+    RandomizedResponse,
+    multi_stage_parts,
+    posterior,
+    project_to_simplex,
+    rr_with_prior,
+)
+
+MECHANISMS = [LaplaceLabels(1.3), GaussianLabels(0.8), RandomizedResponse(1.1)]
+
+
+def kind(mechanism):
+    return type(mechanism).__name__
+
+
+def within_binomial(count, n, p):
+    """Whether a count is one that a fair binomial shows with probability above 1e-6."""
+    return stats.binomtest(int(count), n, min(p, 1.0)).pvalue > 1e-6
+
+
+# --- noise ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [
+        (LaplaceLabels(0.7), stats.laplace(scale=0.7)),
+        (LaplaceLabels(3.0), stats.laplace(scale=3.0)),
+        (GaussianLabels(0.4), stats.norm(scale=0.4)),
+        (GaussianLabels(2.5), stats.norm(scale=2.5)),
+    ],
+)
+def test_noise_has_the_stated_law_and_is_independent(mechanism, law):
+    labels = np.arange(8000) % 4
+    observed = mechanism.observe(labels, 4, seed=5)
+    assert observed.shape == (8000, 4)
+    assert observed.dtype == np.float64
+    noise = observed - np.eye(4)[labels]
+    for column in noise.T:
+        assert stats.kstest(column, law.cdf).pvalue > 1e-3
+    for c in range(4):  # the law may not depend on the label either
+        assert stats.kstest(noise[labels == c].ravel(), law.cdf).pvalue > 1e-3
+    correlation = np.corrcoef(noise.T) - np.eye(4)
+    assert np.abs(correlation).max() < 5 / math.sqrt(8000)
+    many = mechanism.observe(np.zeros(50_000, dtype=int), 4, seed=6)[:, 1:]
+    assert many.std() == pytest.approx(law.std(), rel=0.008)
+
+
+@pytest.mark.parametrize(("epsilon", "n_classes"), [(0.1, 2), (1.0, 2), (1.5, 5), (4.0, 10)])
+def test_randomised_response_frequencies(epsilon, n_classes):
+    n = 20_000
+    for label in (0, n_classes - 1):
+        observed = RandomizedResponse(epsilon).observe(np.full(n, label), n_classes, seed=label)
+        assert set(np.unique(observed)) == {0.0, 1.0}
+        assert (observed.sum(axis=1) == 1).all()
+        counts = observed.sum(axis=0)
+        for c in range(n_classes):
+            weight = math.exp(epsilon) if c == label else 1.0
+            assert within_binomial(counts[c], n, weight / (math.exp(epsilon) + n_classes - 1))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
+def test_seeds(mechanism):
+    labels = np.arange(200) % 3
+    first = mechanism.observe(labels, 3, seed=1)
+    assert np.array_equal(first, mechanism.observe(labels, 3, seed=1))
+    assert np.array_equal(first, mechanism.observe(labels, 3, np.random.default_rng(1)))
+    assert not np.array_equal(first, mechanism.observe(labels, 3, seed=2))
+    rng = np.random.default_rng(1)
+    assert np.array_equal(first, mechanism.observe(labels, 3, rng))
+    assert not np.array_equal(first, mechanism.observe(labels, 3, rng))  # the generator went on
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_any_integer_labels(mechanism, dtype):
+    labels = np.array([0, 99, 1, 50])
+    expected = mechanism.observe(labels, 100, 0)
+    assert np.array_equal(mechanism.observe(labels.astype(dtype), 100, 0), expected)
+    assert np.array_equal(mechanism.observe(list(map(int, labels)), 100, 0), expected)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
+def test_no_examples(mechanism):
+    observed = mechanism.observe(np.array([], dtype=int), 3, 0)
+    assert observed.shape == mechanism.likelihood(observed).shape == (0, 3)
+    assert posterior(observed, observed).shape == project_to_simplex(observed).shape == (0, 3)
+
+
+# --- likelihood and posterior --------------------------------------------------------------------
+
+
+def log_densities(mechanism, observed):
+    """log p(o | y = c) as a sum over coordinates, for every c."""
+    n, n_classes = observed.shape
+    table = np.empty((n, n_classes))
+    for c in range(n_classes):
+        centre = np.eye(n_classes)[c]
+        if isinstance(mechanism, LaplaceLabels):
+            terms = stats.laplace.logpdf(observed, loc=centre, scale=mechanism.scale)
+        else:
+            terms = stats.norm.logpdf(observed, loc=centre, scale=mechanism.sigma)
+        table[:, c] = terms.sum(axis=1)
+    return table
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [LaplaceLabels(0.2), LaplaceLabels(2.0), GaussianLabels(0.3), GaussianLabels(1.7)],
+    ids=repr,
+)
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_likelihood_is_the_normalised_product_of_densities(mechanism, n_classes):
+    labels = np.arange(300) % n_classes
+    observed = mechanism.observe(labels, n_classes, 0)
+    likelihood = mechanism.likelihood(observed)
+    assert likelihood.dtype == np.float32
+    np.testing.assert_allclose(likelihood.sum(axis=1), 1, rtol=1e-6)
+    direct = np.exp(log_densities(mechanism, observed))
+    direct /= direct.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(likelihood, direct, rtol=2e-6, atol=1e-30)
+
+
+def test_likelihood_with_many_digits():
+    """One row by hand, in 50 digits."""
+    row = [0.3, -1.25, 2.5]
+    with mpmath.workdps(50):
+        for mechanism, power, unit in (
+            (LaplaceLabels(0.25), 1, mpmath.mpf("0.25")),
+            (GaussianLabels(0.5), 2, 2 * mpmath.mpf("0.5") ** 2),
+        ):
+            weights = [
+                mpmath.exp(-sum(abs(o - (j == c)) ** power for j, o in enumerate(row)) / unit)
+                for c in range(3)
+            ]
+            expected = [float(w / sum(weights)) for w in weights]
+            np.testing.assert_allclose(mechanism.likelihood([row])[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "n_classes"), [(0.5, 2), (2.0, 4), (1000.0, 3)])
+def test_likelihood_of_randomised_response(epsilon, n_classes):
+    likelihood = RandomizedResponse(epsilon).likelihood(np.eye(n_classes))
+    assert likelihood.dtype == np.float32
+    with mpmath.workdps(30):
+        right = mpmath.exp(epsilon) / (mpmath.exp(epsilon) + n_classes - 1)
+        wrong = (1 - right) / (n_classes - 1)
+        expected = np.where(np.eye(n_classes) == 1, float(right), float(wrong))
+    np.testing.assert_allclose(likelihood, expected, rtol=1e-6, atol=1e-40)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [LaplaceLabels(1e-3), GaussianLabels(1e-3), LaplaceLabels(5.0)], ids=repr
+)
+def test_likelihood_of_extreme_vectors(mechanism):
+    extreme = np.array([[1e300, 0, 0], [-1e300, 1e300, 5e299], [0, 0, 0], [1.7e308, -1.7e308, 1]])
+    likelihood = mechanism.likelihood(extreme)
+    assert np.isfinite(likelihood).all()
+    np.testing.assert_allclose(likelihood.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(likelihood[2], 1 / 3, rtol=1e-6)
+    assert (likelihood.argmax(axis=1)[:2] == [0, 1]).all()
+
+
+@pytest.mark.parametrize("mechanism", [LaplaceLabels(0.6), GaussianLabels(0.6)], ids=kind)
+def test_posterior_against_brute_force_bayes(mechanism):
+    rng = np.random.default_rng(3)
+    prior = rng.dirichlet(np.ones(5), 200)
+    observed = mechanism.observe(rng.integers(0, 5, 200), 5, rng)
+    expected = np.empty((200, 5))
+    for i, table in enumerate(log_densities(mechanism, observed)):
+        joint = [math.exp(table[c]) * prior[i, c] for c in range(5)]
+        expected[i] = np.array(joint) / sum(joint)
+    result = posterior(mechanism.likelihood(observed), prior)
+    assert result.dtype == np.float64
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-12)
+    one = posterior(mechanism.likelihood(observed), prior[0])
+    everywhere = np.repeat(prior[:1], 200, axis=0)
+    assert np.array_equal(one, posterior(mechanism.likelihood(observed), everywhere))
+
+
+def test_posterior_of_the_gaussian_is_the_softmax_of_the_paper():
+    rng = np.random.default_rng(4)
+    prior = rng.dirichlet(np.ones(6), 50)
+    observed = rng.normal(size=(50, 6))
+    logits = observed / 0.9**2 + np.log(prior)
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    result = posterior(GaussianLabels(0.9).likelihood(observed), prior)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
+def test_posterior_is_calibrated(mechanism):
+    """Of the labels drawn from the prior, a share p has a posterior of about p."""
+    rng = np.random.default_rng(8)
+    prior = np.array([0.6, 0.3, 0.1])
+    labels = rng.choice(3, 20_000, p=prior)
+    result = posterior(mechanism.likelihood(mechanism.observe(labels, 3, rng)), prior)
+    for c in range(3):
+        share = result[:, c]
+        for low in (0.0, 0.2, 0.5):
+            chosen = (share >= low) & (share < low + 0.3)
+            spread = math.sqrt((share[chosen] * (1 - share[chosen])).sum())
+            assert abs((labels[chosen] == c).sum() - share[chosen].sum()) <= 5 * spread
+
+
+def test_posterior_where_products_underflow():
+    likelihood = np.array([[1.0, 1e-200, 1e-250]])
+    prior = np.array([[0.0, 1e-200, 1e-150]])
+    np.testing.assert_allclose(posterior(likelihood, prior), [[0.0, 0.5, 0.5]], rtol=1e-12)
+    tiny = np.full((1, 2), 5e-324)
+    np.testing.assert_allclose(posterior(tiny, tiny), [[0.5, 0.5]])
+
+
+# --- privacy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.25, 1.0, 4.0])
+def test_laplace_loss_is_bounded_by_epsilon_and_attains_it(scale):
+    mechanism = LaplaceLabels(scale)
+    observed = mechanism.observe(np.zeros(5000, dtype=int), 4, 0)
+    observed = np.vstack([observed, [[1.5, -0.5, 0, 0], [-2.0, 1.0, 0, 0]]])
+    table = log_densities(mechanism, observed)
+    loss = table[:, :, None] - table[:, None, :]
+    assert loss.max() <= mechanism.epsilon() * (1 + 1e-12)
+    assert loss[-2, 0, 1] == pytest.approx(mechanism.epsilon(), rel=1e-12)
+    assert loss[-1, 1, 0] == pytest.approx(mechanism.epsilon(), rel=1e-12)
+    assert mechanism.epsilon() == 2 / scale
+
+
+def laplace_delta(scale, epsilon):
+    """Brute force: hockey-stick divergence of two products of two Laplace densities, on a grid.
+
+    Beyond [0, 1] in a coordinate its likelihood ratio is constant: two cells hold all of that mass.
+    """
+    edges = np.concatenate([[-np.inf], np.linspace(0, 1, 1001), [np.inf]])
+    law = stats.laplace(scale=scale)
+    one = np.diff(law.cdf(edges - 1))  # the coordinate of the true label
+    zero = np.diff(law.cdf(edges))
+    first = np.outer(one, zero)
+    second = np.outer(zero, one)
+    return np.maximum(first - math.exp(epsilon) * second, 0).sum()
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.0, 5.0])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 0.99])
+def test_laplace_delta_against_brute_force(scale, share):
+    epsilon = share * 2 / scale
+    delta = laplace_delta(scale, epsilon)
+    assert LaplaceLabels(scale).epsilon(delta) == pytest.approx(epsilon, rel=2e-4, abs=2e-4 / scale)
+    if share:
+        assert LaplaceLabels.for_epsilon(epsilon, delta).scale == pytest.approx(scale, rel=2e-4)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2, 0.3])
+def test_laplace_against_dp_accounting(delta):
+    """Two coordinates change by one each, so the mechanism is two Laplace mechanisms."""
+    mechanism = LaplaceLabels(1.7)
+    accountant = pld.PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(dp_accounting.LaplaceDpEvent(1.7), 2)
+    assert mechanism.epsilon(delta) == pytest.approx(accountant.get_epsilon(delta), abs=5e-4)
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-10, 1e-6])
+def test_laplace_small_delta_keeps_its_digits(delta):
+    with mpmath.workdps(60):
+        gain = mpmath.findroot(
+            lambda h: (1 + h / 4) * mpmath.exp(-h / 2) - 1 + mpmath.mpf(delta), 4 * delta
+        )
+        expected = float(2 - gain)
+    assert LaplaceLabels(1.0).epsilon(delta) == pytest.approx(expected, rel=0, abs=2e-15)
+
+
+def rr_rows(pure, n_classes):
+    """Output distributions of randomised response, one row per label, by its definition."""
+    weights = np.ones((n_classes, n_classes)) + (math.exp(pure) - 1) * np.eye(n_classes)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def hockey_stick(rows, epsilon):
+    """The largest divergence over all ordered pairs of rows."""
+    return max(
+        np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in itertools.permutations(rows, 2)
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("pure", [0.1, 1.0, 5.0])
+def test_randomised_response_epsilon_against_brute_force(pure, n_classes):
+    rows = rr_rows(pure, n_classes)
+    ratio = max(np.log(p / q).max() for p, q in itertools.permutations(rows, 2))
+    mechanism = RandomizedResponse(pure)
+    assert mechanism.epsilon() == pytest.approx(ratio, rel=1e-12)
+    np.testing.assert_allclose(mechanism.likelihood(np.eye(n_classes)), rows, rtol=1e-6)
+    for share in (0.1, 0.5, 0.95):
+        delta = hockey_stick(rows, share * pure)
+        exact = mechanism.epsilon(delta, n_classes=n_classes)
+        assert exact == pytest.approx(share * pure, rel=1e-9)
+        again = RandomizedResponse.for_epsilon(share * pure, delta, n_classes=n_classes)
+        assert again.pure_epsilon == pytest.approx(pure, rel=1e-9)
+        # Not knowing the number of classes may only cost, never lose, privacy.
+        assert mechanism.epsilon(delta) >= exact - 1e-12
+        careful = RandomizedResponse.for_epsilon(share * pure, delta).pure_epsilon
+        assert hockey_stick(rr_rows(careful, n_classes), share * pure) <= delta * (1 + 1e-9)
+    total_variation = hockey_stick(rows, 0.0)
+    assert mechanism.epsilon(1.01 * total_variation, n_classes=n_classes) == 0
+    assert mechanism.epsilon(0.99 * total_variation, n_classes=n_classes) > 0
+
+
+def gaussian_delta(sigma, epsilon):
+    """Hockey-stick divergence by numerical integration over the plane of the two coordinates.
+
+    The integral over one coordinate is written as a probability, the other is done numerically.
+    """
+    log_ratio_slope = 1 / sigma**2  # log p/q = (o_y - o_y') / sigma^2
+
+    def inner(second):
+        # Where o_y > second + epsilon sigma^2, p exceeds e^epsilon q.
+        cut = second + epsilon / log_ratio_slope
+        p = stats.norm.sf(cut, 1, sigma) * stats.norm.pdf(second, 0, sigma)
+        q = stats.norm.sf(cut, 0, sigma) * stats.norm.pdf(second, 1, sigma)
+        return p - math.exp(epsilon) * q
+
+    return integrate.quad(inner, -40 * sigma, 40 * sigma, epsabs=0, epsrel=1e-10, limit=500)[0]
+
+
+@pytest.mark.parametrize(
+    ("sigma", "epsilon"), [(0.5, 3.0), (0.5, 12.0), (1.0, 1.0), (3.0, 0.2), (3.0, 1.5), (30.0, 0.1)]
+)
+def test_gaussian_delta_by_integration(sigma, epsilon):
+    delta = gaussian_delta(sigma, epsilon)
+    assert GaussianLabels(sigma).epsilon(delta) == pytest.approx(epsilon, rel=1e-6)
+    assert GaussianLabels.for_epsilon(epsilon, delta).sigma == pytest.approx(sigma, rel=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 10.0, 140.0, 142.0, 1e4, 1e9])
+@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-5, 1e-2])
+def test_gaussian_epsilon_with_many_digits(sigma, delta):
+    """Also on both sides of mu = 0.01, where the way of computing changes."""
+    epsilon = GaussianLabels(sigma).epsilon(delta)
+    with mpmath.workdps(400):
+        mu = mpmath.sqrt(2) / mpmath.mpf(sigma)
+
+        def exact(e):
+            return mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+
+        if epsilon == 0:
+            assert exact(0) <= delta
+        else:
+            assert float(exact(mpmath.mpf(epsilon)) / delta) == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-10, 1e-5, 1e-3, 0.1])
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 5.0, 20.0])
+def test_gaussian_against_dp_accounting(sigma, delta):
+    """A Gaussian mechanism of sensitivity sqrt(2): noise multiplier sigma / sqrt(2)."""
+    event = dp_accounting.GaussianDpEvent(sigma / math.sqrt(2))
+    mechanism = GaussianLabels(sigma)
+    exact = mechanism.epsilon(delta)
+    grid = 1e-3 / sigma
+    tight = pld.PLDAccountant(value_discretization_interval=grid).compose(event)
+    assert exact == pytest.approx(tight.get_epsilon(delta), rel=1e-3, abs=2 * grid)
+    loose = mechanism.epsilon(delta, "rdp")
+    fine = np.concatenate([1 + np.geomspace(1e-2, 1, 300), np.geomspace(2.001, 5000, 1500)])
+    theirs = rdp.RdpAccountant(orders=list(fine)).compose(event).get_epsilon(delta)
+    assert exact <= loose <= 1.6 * exact + 0.3
+    if theirs:  # theirs jumps to 0 where another inequality shows that epsilon is 0
+        assert loose <= theirs * (1 + 1e-9)
+        assert loose == pytest.approx(theirs, rel=1e-3)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.floats(-3, 6), st.floats(-12, -0.01))
+def test_gaussian_rdp_never_beats_the_exact_one(log_sigma, log_delta):
+    mechanism, delta = GaussianLabels(10**log_sigma), 10**log_delta
+    assert mechanism.epsilon(delta) <= mechanism.epsilon(delta, "rdp") * (1 + 1e-9)
+
+
+def test_two_neighbouring_one_hot_vectors():
+    """The sensitivities that epsilon is computed from."""
+    difference = np.eye(5)[2] - np.eye(5)[4]
+    assert LaplaceLabels(0.5).epsilon() == np.abs(difference).sum() / 0.5
+    mu = np.linalg.norm(difference) / 0.5
+    at_zero = stats.norm.cdf(mu / 2) - stats.norm.cdf(-mu / 2)
+    assert GaussianLabels(0.5).epsilon(at_zero * (1 + 1e-9)) == 0
+    slope = stats.norm.cdf(-mu / 2)  # of -delta at epsilon = 0
+    small = GaussianLabels(0.5).epsilon(at_zero * (1 - 1e-6))
+    assert small == pytest.approx(1e-6 * at_zero / slope, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("cls", "delta"),
+    [
+        (cls, delta)
+        for cls in (LaplaceLabels, GaussianLabels, RandomizedResponse)
+        for delta in (0.0, 1e-9, 1e-5, 0.05)
+        if cls is not GaussianLabels or delta  # no Gaussian noise reaches 0, see test_bad_input
+    ],
+)
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 8.0, 50.0])
+def test_noise_for_a_budget(cls, epsilon, delta):
+    mechanism = cls.for_epsilon(epsilon, delta)
+    assert mechanism.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
+    (noise,) = vars(mechanism).values()
+    more = cls(noise * (0.99 if cls is RandomizedResponse else 1.01))
+    assert more.epsilon(delta) < epsilon
+    if delta == 0 and cls is LaplaceLabels:
+        assert noise == 2 / epsilon
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
+def test_epsilon_falls_with_delta_and_never_below_zero(mechanism):
+    values = [mechanism.epsilon(delta) for delta in (1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.999)]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values[:5])) > 3
+    assert values[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("accountant", "sigma", "expected"),
+    [(name, *case) for name in ("exact", "rdp") for case in ((1e-200, math.inf), (1e305, 0))],
+)
+def test_absurd_amounts_of_noise(accountant, sigma, expected):
+    assert GaussianLabels(sigma).epsilon(1e-5, accountant) == expected
+
+
+# --- projection ----------------------------------------------------------------------------------
+
+
+vectors = st.tuples(st.integers(1, 4), st.integers(2, 8)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=st.floats(-5, 5, width=32))
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(vectors)
+def test_projection_meets_the_kkt_conditions(observed):
+    """o - p = u on the support, o - p <= u off it, p >= 0, sum 1: sufficient, as it is convex."""
+    projected = project_to_simplex(observed)
+    assert (projected >= 0).all()
+    np.testing.assert_allclose(projected.sum(axis=1), 1, atol=1e-12)
+    residual = observed - projected
+    for r, p in zip(residual, projected, strict=True):
+        u = r[p > 0].max()
+        np.testing.assert_allclose(r[p > 0], u, atol=1e-12)
+        assert (r[p == 0] <= u + 1e-12).all()
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(arrays(np.float64, (1, 4), elements=st.floats(-3, 3, width=32)))
+def test_projection_against_a_solver(observed):
+    solved = minimize(
+        lambda p: ((p - observed[0]) ** 2).sum(),
+        np.full(4, 0.25),
+        jac=lambda p: 2 * (p - observed[0]),
+        method="SLSQP",
+        bounds=[(0, 1)] * 4,
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    np.testing.assert_allclose(project_to_simplex(observed)[0], solved.x, atol=1e-5)
+
+
+def algorithm_4(o):
+    """The paper's pseudocode, line by line."""
+    s = sorted(o, reverse=True)
+    k = max(j for j in range(1, len(o) + 1) if s[j - 1] > (sum(s[:j]) - 1) / j)
+    u = (sum(s[:k]) - 1) / k
+    return [max(value - u, 0) for value in o]
+
+
+def test_projection_is_algorithm_4():
+    observed = LaplaceLabels(0.8).observe(np.arange(300) % 7, 7, 0)
+    expected = [algorithm_4(list(row)) for row in observed]
+    np.testing.assert_allclose(project_to_simplex(observed), expected, atol=1e-13)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(vectors, st.floats(-1e6, 1e6))
+def test_projection_does_not_depend_on_a_shift_or_repetition(observed, shift):
+    projected = project_to_simplex(observed)
+    np.testing.assert_allclose(project_to_simplex(observed + shift), projected, atol=1e-8)
+    np.testing.assert_allclose(project_to_simplex(projected), projected, atol=1e-12)
+    np.testing.assert_array_equal(project_to_simplex(observed[:, ::-1]) > 0, projected[:, ::-1] > 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0.0, 0.0], [0.5, 0.5]),
+        ([7.0, 7.0, 7.0, 7.0], [0.25] * 4),
+        ([2.0, 2.0, -3.0], [0.5, 0.5, 0.0]),
+        ([0.75, 0.25], [0.75, 0.25]),
+        ([1.0, 0.0], [1.0, 0.0]),
+        ([0.4, -0.2], [0.8, 0.2]),
+        ([3.0, 2.0], [1.0, 0.0]),
+        ([1e300, -1e300, 0.0], [1.0, 0.0, 0.0]),
+        ([1.7e308, -1.7e308], [1.0, 0.0]),
+        ([-1e308, -1e308, -1e308], [1 / 3] * 3),
+        ([1e15 + 0.5, 1e15], [0.75, 0.25]),
+    ],
+)
+def test_projection_of_special_rows(row, expected):
+    np.testing.assert_allclose(project_to_simplex([row]), [expected], atol=1e-15)
+
+
+def test_projection_leaves_its_argument_alone():
+    observed = np.array([[3.0, 1.0], [0.2, 0.1]])
+    before = observed.copy()
+    project_to_simplex(observed)
+    assert np.array_equal(observed, before)
+
+
+# --- randomised response with a prior ------------------------------------------------------------
+
+
+def top_k_row(prior, epsilon, label):
+    """Distribution of RRWithPrior's output for one label by a slow reading of its definition."""
+    n_classes = len(prior)
+    ranked = sorted(range(n_classes), key=lambda c: (-prior[c], c))
+    best, k = -1.0, 0
+    for candidate in range(1, n_classes + 1):
+        mass = math.fsum(prior[c] for c in ranked[:candidate])
+        value = math.exp(epsilon) / (math.exp(epsilon) + candidate - 1) * mass
+        if value > best * (1 + 1e-12):
+            best, k = value, candidate
+    row = np.zeros(n_classes)
+    for c in ranked[:k]:
+        if label in ranked[:k]:
+            row[c] = (math.exp(epsilon) if c == label else 1) / (math.exp(epsilon) + k - 1)
+        else:
+            row[c] = 1 / k
+    return row, k, best
+
+
+PRIORS = [
+    [0.7, 0.2, 0.06, 0.04],
+    [0.02, 0.48, 0.45, 0.05],
+    [0.25, 0.25, 0.25, 0.25],
+    [0.0, 0.5, 0.5, 0.0],
+    [0.0, 0.0, 1.0, 0.0],
+    [0.1, 0.3, 0.35, 0.25],
+]
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_rr_with_prior_frequencies(epsilon, prior):
+    n = 4000
+    for label in range(4):
+        noisy, k = rr_with_prior(np.full(n, label), np.tile(prior, (n, 1)), epsilon, seed=label)
+        row, expected_k, _ = top_k_row(prior, epsilon, label)
+        assert (k == expected_k).all()
+        for c in range(4):
+            assert within_binomial((noisy == c).sum(), n, row[c])
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_exact_privacy_of_rr_with_prior(epsilon, prior):
+    """The distributions, which the test above ties to the code, differ by at most e^epsilon."""
+    rows = [top_k_row(prior, epsilon, label)[0] for label in range(4)]
+    k = top_k_row(prior, epsilon, 0)[1]
+    worst = 0.0
+    for p, q in itertools.permutations(rows, 2):
+        assert np.array_equal(p > 0, q > 0)
+        worst = max(worst, np.log(p[p > 0] / q[p > 0]).max())
+    assert worst == pytest.approx(epsilon if k > 1 else 0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_rr_with_prior_chooses_k_per_example(epsilon):
+    rng = np.random.default_rng(6)
+    prior = rng.dirichlet(np.full(7, 0.5), 300)
+    noisy, k = rr_with_prior(rng.integers(0, 7, 300), prior, epsilon, rng)
+    assert noisy.dtype == k.dtype == np.int64
+    for i in range(300):
+        _, expected_k, _ = top_k_row(list(prior[i]), epsilon, 0)
+        assert k[i] == expected_k
+        assert noisy[i] in np.argsort(-prior[i])[: k[i]]
+    assert len(set(k)) > 2
+    assert np.array_equal(k, rr_with_prior(np.zeros(300, int), 1e-3 * prior, epsilon, 0)[1])
+
+
+def test_rr_with_prior_is_right_as_often_as_promised_and_beats_plain_rr():
+    """If the prior is true, the probability of a right output is the maximum that chose k."""
+    prior, epsilon, n = [0.55, 0.3, 0.1, 0.05], 1.0, 40_000
+    labels = np.random.default_rng(0).choice(4, n, p=prior)
+    noisy, _ = rr_with_prior(labels, np.tile(prior, (n, 1)), epsilon, 1)
+    promised = top_k_row(prior, epsilon, 0)[2]
+    assert within_binomial((noisy == labels).sum(), n, promised)
+    plain = RandomizedResponse(epsilon).observe(labels, 4, 2).argmax(axis=1)
+    assert (noisy == labels).sum() > 1.1 * (plain == labels).sum()
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0, 1e4])
+def test_rr_with_a_uniform_prior_is_plain_rr(epsilon):
+    labels = np.arange(1000) % 10
+    noisy, k = rr_with_prior(labels, np.full((1000, 10), 0.1), epsilon, 0)
+    assert (k == 10).all()
+    q = 1 / (1 + 9 * math.exp(-epsilon))
+    assert within_binomial((noisy == labels).sum(), 1000, q)
+
+
+def test_rr_with_prior_breaks_ties_downwards():
+    noisy, k = rr_with_prior([2, 2, 0], [[0, 0.5, 0.5], [0, 1, 0], [0, 0, 5]], 1e4, 0)
+    assert k.tolist() == [2, 1, 1]
+    assert noisy.tolist() == [2, 1, 2]
+
+
+def test_rr_with_prior_is_reproducible_and_takes_no_examples():
+    labels, prior = np.arange(50) % 3, np.full((50, 3), 1 / 3)
+    first = rr_with_prior(labels, prior, 0.5, 3)[0]
+    assert np.array_equal(first, rr_with_prior(labels, prior, 0.5, np.random.default_rng(3))[0])
+    assert not np.array_equal(first, rr_with_prior(labels, prior, 0.5, 4)[0])
+    noisy, k = rr_with_prior(labels[:0], prior[:0], 0.5, 3)
+    assert noisy.shape == k.shape == (0,)
+
+
+def test_one_label_does_not_touch_the_noise_of_others():
+    """Neighbouring data sets and the same seed: all other outputs stay, as the proof wants."""
+    labels = np.arange(60) % 3
+    neighbour = labels.copy()
+    neighbour[7] = (labels[7] + 1) % 3
+    others = np.arange(60) != 7
+    for mechanism in MECHANISMS:
+        a, b = (mechanism.observe(y, 3, 0)[others] for y in (labels, neighbour))
+        assert np.array_equal(a, b)
+    prior = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    a, b = (rr_with_prior(y, prior, 1.0, 0)[0][others] for y in (labels, neighbour))
+    assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize(("n", "stages"), [(1, 1), (10, 1), (10, 3), (11, 11), (1000, 7)])
+def test_multi_stage_parts(n, stages):
+    parts = multi_stage_parts(n, stages, 0)
+    sizes = [len(part) for part in parts]
+    assert len(parts) == stages
+    assert max(sizes) - min(sizes) <= 1
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(n))
+    assert all((np.diff(part) > 0).all() for part in parts)
+    again = multi_stage_parts(n, stages, np.random.default_rng(0))
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+
+
+def test_multi_stage_parts_are_random():
+    counts = sum(np.isin(np.arange(20), multi_stage_parts(20, 4, seed)[0]) for seed in range(800))
+    assert all(within_binomial(count, 800, 0.25) for count in counts)
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+ROW = [[0.2, 0.8]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LaplaceLabels(0.0), "scale must be a number above 0, got 0.0"),
+        (lambda: LaplaceLabels(math.inf), "scale must be finite, got inf"),
+        (lambda: LaplaceLabels(True), "scale must be a number above 0, got True"),
+        (lambda: GaussianLabels(-1.0), "sigma must be a number above 0, got -1.0"),
+        (lambda: GaussianLabels(math.nan), "sigma must be a number above 0, got nan"),
+        (lambda: RandomizedResponse(0), "pure_epsilon must be a number above 0, got 0"),
+        (lambda: RandomizedResponse("1"), "pure_epsilon must be a number above 0, got '1'"),
+        (lambda: LaplaceLabels(1).epsilon(1.0), "delta .* at least 0 and below 1, got 1.0"),
+        (lambda: LaplaceLabels(1).epsilon(-1e-9), "delta .* at least 0 and below 1, got -1e-09"),
+        (lambda: LaplaceLabels(1).epsilon(0, "rdp"), "accountant .* 'exact', got 'rdp'"),
+        (lambda: GaussianLabels(1).epsilon(), "delta must be a number above 0 .*, got 0.0"),
+        (lambda: GaussianLabels(1).epsilon(0.1, "pld"), "accountant .* 'exact', 'rdp', got 'pld'"),
+        (lambda: RandomizedResponse(1).epsilon(math.nan), "delta .* below 1, got nan"),
+        (lambda: RandomizedResponse(1).epsilon(0, "rdp"), "accountant .* 'exact', got 'rdp'"),
+        (lambda: RandomizedResponse(1).epsilon(n_classes=1), "n_classes .* at least 2, got 1"),
+        (lambda: LaplaceLabels.for_epsilon(0.0), "epsilon must be a number above 0, got 0.0"),
+        (lambda: LaplaceLabels.for_epsilon(math.inf), "epsilon must be finite, got inf"),
+        (lambda: LaplaceLabels.for_epsilon(1, 1), "delta .* below 1, got 1"),
+        (lambda: GaussianLabels.for_epsilon(1.0), "delta must be a number above 0 .*, got 0.0"),
+        (lambda: GaussianLabels.for_epsilon(-1, 0.1), "epsilon must be a number above 0, got -1"),
+        (lambda: RandomizedResponse.for_epsilon(-1), "epsilon must be a number above 0, got -1"),
+        (
+            lambda: RandomizedResponse.for_epsilon(1, 0, n_classes=2.0),
+            "n_classes must be an integer, got 2.0",
+        ),
+        (lambda: posterior([0.2, 0.8], ROW), r"likelihood must have shape \(n, C\).*got \(2,\)"),
+        (lambda: posterior([[1.0]], ROW), r"likelihood .* C at least 2, got \(1, 1\)"),
+        (lambda: posterior([[1.0, -0.5]], ROW), "likelihood must not be negative, got -0.5"),
+        (lambda: posterior(ROW, [[1.0, math.nan]]), "prior must be finite, got nan"),
+        (lambda: posterior(ROW, [[1, 1, 1]]), r"prior must have shape \(1, 2\), got \(1, 3\)"),
+        (lambda: posterior(ROW, [[1, 1]] * 2), r"prior must have shape \(1, 2\), got \(2, 2\)"),
+        (lambda: posterior([[1, 0], [0, 1]], [[1, 0]] * 2), "prior must be positive .*in row 1"),
+        (lambda: project_to_simplex([0.2, 0.8]), r"observed must have shape .*got \(2,\)"),
+        (lambda: project_to_simplex([[math.inf, 0]]), "observed must be finite, got inf"),
+        (lambda: project_to_simplex([["a", "b"]]), "observed must be numbers, got dtype"),
+        (lambda: rr_with_prior([0, 1], ROW, 1, 0), r"prior must have shape \(2, 2\), got \(1, 2\)"),
+        (lambda: rr_with_prior([2], ROW, 1, 0), "labels must be in 0, ..., 1, got 2 in position 0"),
+        (lambda: rr_with_prior([0], [[0, 0]], 1, 0), "prior .* positive entry .* in row 0"),
+        (lambda: rr_with_prior([0], [[-1, 2]], 1, 0), "prior must not be negative, got -1"),
+        (lambda: rr_with_prior([0], ROW, 0, 0), "epsilon must be a number above 0, got 0"),
+        (lambda: rr_with_prior([0], ROW, 1, -1), "seed must be an integer .*got -1"),
+        (lambda: multi_stage_parts(0, 1, 0), "n must be a number at least 1, got 0"),
+        (lambda: multi_stage_parts(5, 6, 0), "stages .* at least 1 and at most 5, got 6"),
+        (lambda: multi_stage_parts(5, 2.0, 0), "stages must be an integer, got 2.0"),
+        (lambda: multi_stage_parts(5, 2, None), "seed must be an integer .*got None"),
+        (lambda: multi_stage_parts(5, 2, True), "seed must be an integer .*got True"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 3], 3, 0), "labels must be in 0, ..., 2, got 3 in position 1"),
+        (([-1, 0], 3, 0), "labels must be in 0, ..., 2, got -1 in position 0"),
+        (([0.0, 1.0], 3, 0), "labels must be integers, got dtype float64"),
+        (([True, False], 3, 0), "labels must be integers, got dtype bool"),
+        (([[0, 1]], 3, 0), r"labels must have shape \(n,\), got \(1, 2\)"),
+        (([0], 1, 0), "n_classes must be a number at least 2, got 1"),
+        (([0], 3.0, 0), "n_classes must be an integer, got 3.0"),
+        (([0], 3, 0.5), "seed must be an integer .*got 0.5"),
+    ],
+)
+def test_bad_input_to_observe(mechanism, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        mechanism.observe(*arguments)
+
+
+@pytest.mark.parametrize("row", [[0.5, 0.5], [1, 1], [0, 0], [2, -1]])
+def test_randomised_response_wants_one_hot_vectors(row):
+    with pytest.raises(ValueError, match=r"observed must have one-hot rows, got .* in row 1"):
+        RandomizedResponse(1.0).likelihood([[1, 0], row])
+
+
+def test_mechanisms_are_frozen_values():
+    assert LaplaceLabels(1.0) == LaplaceLabels(1.0)
+    assert hash(GaussianLabels(2.0)) == hash(GaussianLabels(2.0))
+    with pytest.raises(AttributeError):
+        LaplaceLabels(1.0).scale = 2.0

@@ -1,0 +1,611 @@
+"""The votes are counted and answered as described, and the accountant bounds the exact costs."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from scipy.special import erfc, erfcinv, log_ndtr, logsumexp
+
+from lib.training.pate import (
+    confident_gnmax,
+    confident_gnmax_rdp,
+    gnmax_log_q,
+    gnmax_rdp,
+    likely_outcome_rdp,
+    pate_epsilon,
+    shards,
+    threshold_log_q,
+    threshold_rdp,
+    vote_histogram,
+)
+
+ORDERS = np.array([1.01, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 20, 40, 100])
+STEP = 0.1  # the integrand is entire: the trapezoid rule's error is far below rounding
+NOISE = np.arange(-45, 45, STEP)
+ROUNDING = 1e-11  # of an exact divergence, a difference of logarithms
+
+
+def winner_log_probabilities(row, sigma):
+    """Exactly: class j wins if its noise x exceeds every other's by more than the gap."""
+    log_probabilities = []
+    for j in range(len(row)):
+        density = -(NOISE**2) / 2 - math.log(math.sqrt(2 * math.pi) / STEP)
+        for i in range(len(row)):
+            if i != j:
+                density = density + log_ndtr(NOISE + (row[j] - row[i]) / sigma)
+        log_probabilities.append(logsumexp(density))
+    return np.array(log_probabilities)
+
+
+def check_log_probabilities(largest, sigma, threshold):
+    margin = (largest - threshold) / sigma
+    return log_ndtr(np.array([-margin, margin]))
+
+
+def process_log_probabilities(row, sigma1, sigma2, threshold):
+    """No answer, or one of the classes."""
+    no, yes = check_log_probabilities(max(row), sigma1, threshold)
+    return np.append(no, yes + winner_log_probabilities(row, sigma2))
+
+
+def renyi(log_p, log_q, orders=ORDERS):
+    """D_a(p || q)."""
+    orders = np.asarray(orders, dtype=float)
+    return logsumexp(np.outer(orders, log_p) + np.outer(1 - orders, log_q), axis=1) / (orders - 1)
+
+
+def neighbours(row):
+    """All histograms with one vote moved."""
+    for source, target in itertools.permutations(range(len(row)), 2):
+        if row[source]:
+            moved = list(row)
+            moved[source] -= 1
+            moved[target] += 1
+            yield moved
+
+
+def random_tables(seed, count, largest=12):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        classes = rng.integers(2, 5)
+        teachers = rng.integers(3, largest + 1)
+        row = rng.multinomial(teachers, rng.dirichlet(np.full(classes, 0.3)))
+        yield row, rng.choice([0.6, 1.0, 1.5, 2.5, 5.0]), rng.uniform(0, 1.5 * teachers)
+
+
+def test_exact_winner_probabilities_are_those_of_two_classes_in_closed_form():
+    for gap, sigma in ((0, 1.0), (3, 1.0), (8, 0.5), (-5, 0.7)):
+        exact = winner_log_probabilities([10 + gap, 10], sigma)
+        closed = log_ndtr(np.array([gap, -gap]) / (math.sqrt(2) * sigma))
+        assert exact == pytest.approx(closed, rel=1e-11)
+
+
+# The accountant against brute force
+
+
+@pytest.mark.parametrize("largest", [8, 40])
+def test_no_neighbour_diverges_more_than_the_cost_of_an_answer(largest):
+    ratios, smaller = [], 0
+    for row, sigma, _ in random_tables(largest, 40, largest):
+        cost = gnmax_rdp([row], sigma, ORDERS)[0]
+        independent = ORDERS / sigma**2
+        assert np.all(cost <= independent)
+        smaller += np.sum(cost < 0.99 * independent)
+        here = winner_log_probabilities(row, sigma)
+        for neighbour in neighbours(row):
+            there = winner_log_probabilities(neighbour, sigma)
+            exact = renyi(here, there)
+            assert np.all(exact <= cost * (1 + 1e-9) + ROUNDING)
+            assert np.all(renyi(there, here) <= independent * (1 + 1e-9))
+            ratios.extend(exact[cost > 1e-6] / cost[cost > 1e-6])
+    assert max(ratios) > 0.9  # little is given away where the bound is tightest
+    assert smaller > 0.1 * 40 * len(ORDERS)
+
+
+def test_no_neighbour_diverges_more_than_the_cost_of_a_check():
+    ratios, smaller = [], 0
+    for row, sigma, threshold in random_tables(2, 120, 30):
+        cost = threshold_rdp([row], sigma, threshold, ORDERS)[0]
+        independent = ORDERS / (2 * sigma**2)
+        assert np.all(cost <= independent)
+        smaller += np.sum(cost < 0.99 * independent)
+        here = check_log_probabilities(max(row), sigma, threshold)
+        for largest in (max(row) - 1, max(row) + 1):
+            there = check_log_probabilities(largest, sigma, threshold)
+            exact = renyi(here, there)
+            assert np.all(exact <= cost * (1 + 1e-9) + ROUNDING)
+            assert np.all(renyi(there, here) <= independent * (1 + 1e-9))
+            ratios.extend(exact[cost > 1e-6] / cost[cost > 1e-6])
+    assert max(ratios) > 0.9
+    assert smaller > 0.1 * 120 * len(ORDERS)
+
+
+def test_no_neighbour_diverges_more_than_a_query_as_if_it_was_answered():
+    for row, sigma, threshold in random_tables(3, 40):
+        cost = confident_gnmax_rdp([row], 2 * sigma, sigma, threshold, ORDERS, expected=False)
+        here = process_log_probabilities(row, 2 * sigma, sigma, threshold)
+        for neighbour in neighbours(row):
+            there = process_log_probabilities(neighbour, 2 * sigma, sigma, threshold)
+            assert np.all(renyi(here, there) <= cost * (1 + 1e-9) + ROUNDING)
+
+
+def test_the_reverse_divergence_can_exceed_the_cost():
+    """Documented: these votes' cost bounds one direction, the neighbour's cost the other."""
+    row, neighbour, sigma, order = [10, 0], [9, 1], 1.0, [2.0]
+    here, there = (winner_log_probabilities(votes, sigma) for votes in (row, neighbour))
+    cost, cost_there = gnmax_rdp([row, neighbour], sigma, order)
+    assert renyi(here, there, order) <= cost
+    assert 100 * cost < renyi(there, here, order) <= cost_there
+
+
+def test_the_expected_cost_is_no_bound():
+    """Documented: an unlikely answer that would tell much counts by its probability only."""
+    row, neighbour, (sigma1, sigma2, threshold), order = [4, 2], [3, 3], (0.5, 0.7, 12), [3.0]
+    here = process_log_probabilities(row, sigma1, sigma2, threshold)
+    there = process_log_probabilities(neighbour, sigma1, sigma2, threshold)
+    exact = renyi(here, there, order)
+    assert exact > 1.5 * confident_gnmax_rdp([row], sigma1, sigma2, threshold, order)
+    assert exact <= confident_gnmax_rdp([row], sigma1, sigma2, threshold, order, expected=False)
+
+
+def test_q_is_above_the_exact_probability_and_close_where_it_is_small():
+    for row, sigma, threshold in random_tables(4, 60):
+        winners = winner_log_probabilities(row, sigma)
+        likely = int(np.argmax(row))
+        exact = logsumexp(np.delete(winners, likely))
+        bound = gnmax_log_q([row], sigma)[0]
+        assert exact <= bound + 1e-9
+        assert bound <= math.log(1 - 1 / len(row))
+        # A union bound counts an outcome at most once per class that beats the likely one.
+        assert bound <= exact + math.log(len(row) - 1) + 1e-9
+        check = check_log_probabilities(max(row), sigma, threshold)
+        assert threshold_log_q([row], sigma, threshold)[0] == pytest.approx(min(check), rel=1e-12)
+
+
+def test_epsilon_of_one_answer_against_the_exact_distribution():
+    """The check is always passed, so that its outcome tells nothing."""
+    row, sigma, delta = [20, 0, 0], 2.0, 1e-10
+    cost = pate_epsilon([row], 1e6, sigma, -1e9, delta, [True])
+    here = np.exp(winner_log_probabilities(row, sigma))
+    for neighbour in neighbours(row):
+        there = np.exp(winner_log_probabilities(neighbour, sigma))
+        for epsilon in (cost.data_dependent, cost.data_independent):
+            assert np.maximum(here - math.exp(epsilon) * there, 0).sum() <= delta
+    assert 0 < cost.data_dependent < 0.95 * cost.data_independent
+
+
+# The formulas
+
+
+def theorem_6(log_q, sigma, order):
+    """Papernot et al. 2018, Theorem 6 as printed, with 80 digits instead of logarithms."""
+    with mpmath.workdps(80):
+        q, sigma, order = mpmath.e ** mpmath.mpf(log_q), mpmath.mpf(sigma), mpmath.mpf(order)
+        mu2 = sigma * mpmath.sqrt(mpmath.log(1 / q))
+        mu1 = mu2 + 1
+        e1, e2 = mpmath.e ** (mu1 / sigma**2), mpmath.e ** (mu2 / sigma**2)
+        independent = order / sigma**2
+        if mu1 <= order or mu2 <= 1 or q * e2 >= 1:
+            return float(independent)
+        if q > e2 ** (mu2 - 1) / (mu1 / (mu1 - 1) * mu2 / (mu2 - 1)) ** mu2:
+            return float(independent)
+        a = (1 - q) / (1 - (q * e2) ** ((mu2 - 1) / mu2))
+        b = e1 / q ** (1 / (mu1 - 1))
+        bound = mpmath.log((1 - q) * a ** (order - 1) + q * b ** (order - 1)) / (order - 1)
+        return float(min(bound, independent))
+
+
+def test_theorem_6_as_printed():
+    rng = np.random.default_rng(5)
+    log_q = -np.exp(rng.uniform(math.log(0.05), math.log(100), 25))
+    smaller = 0
+    for sigma in (0.7, 1.5, 6.0, 40.0):
+        bounds = likely_outcome_rdp(log_q, sigma, ORDERS)
+        smaller += np.sum(bounds < 0.99 * ORDERS / sigma**2)
+        for i, k in itertools.product(range(len(log_q)), range(len(ORDERS))):
+            printed = theorem_6(log_q[i], sigma, ORDERS[k])
+            assert bounds[i, k] == pytest.approx(printed, rel=1e-8)
+    assert smaller > 200
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.0, 30.0, 1000.0])
+def test_the_bound_grows_with_q(sigma):
+    """Which is what lets an upper bound on q stand for q."""
+    log_q = np.linspace(-200, 0, 20_001)
+    bounds = likely_outcome_rdp(log_q, sigma, ORDERS)
+    assert np.all(np.diff(bounds, axis=0) >= -1e-12 * bounds[1:])
+    assert np.all(bounds[-1] == ORDERS / sigma**2)
+
+
+def test_tiny_probabilities_do_not_underflow():
+    votes = np.array([[5000, 0], [4000, 1000]])
+    assert gnmax_log_q(votes, 20.0) == pytest.approx(
+        [float(mpmath.log(mpmath.erfc(gap / mpmath.mpf(40)) / 2)) for gap in (5000, 3000)]
+    )
+    cost = gnmax_rdp(votes, 100.0, [50.0])[:, 0]
+    assert 0 < cost[0] < cost[1] < 1e-80
+
+
+# Published values
+
+
+# tensorflow/privacy, research/pate_2018/core_test.py: "Hand calculated -log(q0)s", where the
+# data-dependent bound takes over.
+SWITCHES = [
+    (1.5, (2.8, 2.6, 427, None)),
+    (15, (4.8, 4.0, 4.7, 275)),
+    (1500, (9.6, 8.8, 6.0, 4)),
+    (15_000, (12, 11.2, 8.6, 6.4)),
+]
+
+
+@pytest.mark.parametrize(
+    ("sigma", "order", "switch"),
+    [
+        (sigma, order, switch)
+        for sigma, switches in SWITCHES
+        for order, switch in zip((1.1, 2.5, 32, 250), switches, strict=True)
+        if switch is not None
+    ],
+)
+def test_authors_switch_points(sigma, order, switch):
+    below = likely_outcome_rdp(-switch - np.log([1, 2, 4, 8]), sigma, [order])[:, 0]
+    assert np.all(np.diff(below) < 0)
+    above = likely_outcome_rdp(
+        np.log(math.exp(-switch) + np.array([0.1, 0.2, 0.3, 0.4])), sigma, [order]
+    )
+    assert np.all(above == order / sigma**2)
+    assert below[0] == pytest.approx(order / sigma**2)
+
+
+def test_authors_local_sensitivities_of_gnmax():
+    """Same repository, smooth_sensitivity_test.py: 10 teachers, sigma 0.5, order 1.5.
+
+    Their Algorithm 3: the largest change of the cost if every gap shrinks or grows by two votes,
+    at 0, 1 and 2 votes from unanimity.
+    """
+    sigma, order, published = 0.5, [1.5], [3.13503646e-17, 1.60178280e-08, 5.90681786e-03]
+    for row, value in zip(([10, 0, 0], [9, 1, 0], [8, 2, 0]), published, strict=True):
+        log_q = gnmax_log_q([row], sigma)[0]
+        distance = erfcinv(math.exp(log_q))  # (classes - 1) / 2 is 1
+        shifted = np.log(erfc([distance - 1 / sigma, distance, distance + 1 / sigma]))
+        worse, same, better = likely_outcome_rdp(shifted, sigma, order)[:, 0]
+        assert max(worse - same, same - better) == pytest.approx(value, rel=2e-8)
+
+
+# The first 19 at distances 0, 1, ... from a largest count of 20, as printed there.
+RISING = [0, 1.48454129e-04, 1.47826870e-02, 3.94153241e-02, 6.45775697e-02, 9.01543247e-02]
+RISING += [1.16054002e-01, 1.42180452e-01]
+PUBLISHED = {
+    16: [0, 0, *RISING, *RISING[:0:-1][:1], *RISING[1:], 1.68302106e-01],
+    2: [1.60212079e-01, 2.07021132e-01, 2.07021132e-01, 1.93127860e-01, 1.68302106e-01]
+    + RISING[:0:-1]
+    + [0] * 7,
+    50: [
+        *(1.35750725752e-19, 1.88990500499e-17, 2.05403154065e-15, 1.74298153642e-13),
+        *(1.15489723995e-11, 5.97584949325e-10, 2.41486826748e-08, 7.62150641922e-07),
+        *(1.87846248741e-05, 0.000360973025976, 0.000360973025976, 2.76377015215e-50),
+        *(1.00904975276e-53, 2.87254164748e-57, 6.37583360761e-61, 1.10331620211e-64),
+        *(1.48844393335e-68, 1.56535552444e-72, 1.28328011060e-76),
+    ],
+}
+
+
+@pytest.mark.parametrize("threshold", PUBLISHED)
+def test_authors_local_sensitivities_of_the_check(threshold):
+    """Same file: 30 teachers, sigma 2, order 10; how the cost changes with the largest count.
+
+    At distance d the largest count is 20 + d or 20 - d, and changes by one from there.
+    """
+    counts = np.arange(1, 31)
+    votes = [[count] + [1] * (30 - count) + [0] * count for count in counts]  # 31 classes
+    cost = dict(zip(counts, threshold_rdp(votes, 2.0, threshold, [10.0])[:, 0], strict=True))
+    for distance, value in enumerate(PUBLISHED[threshold]):
+        change = max(
+            abs(cost[count] - cost[count + step])
+            for count in (20 + distance, 20 - distance)
+            for step in (-1, 1)
+            if count in cost and count + step in cost
+        )
+        assert change == pytest.approx(value, rel=1e-6 if value > 0.01 else 1e-8), distance
+
+
+# Composition
+
+
+@pytest.mark.parametrize(
+    ("sigma1", "sigma2", "asked", "answered", "delta"),
+    [(160.0, 20.0, 1000, 500, 1e-5), (20.0, 10.0, 50, 30, 1e-6), (90.0, 30.0, 2000, 0, 1e-3)],
+)
+def test_data_independent_epsilon_against_gaussian_mechanisms(
+    sigma1, sigma2, asked, answered, delta
+):
+    """A check is a Gaussian mechanism of sensitivity 1, an answer one of sensitivity sqrt(2)."""
+    votes = np.tile([60, 40], (asked, 1))
+    cost = pate_epsilon(votes, sigma1, sigma2, 50, delta, np.arange(asked) < answered)
+    accountants = RdpAccountant(np.linspace(1.05, 60, 1200).tolist()), PLDAccountant()
+    for accountant in accountants:
+        accountant.compose(SelfComposedDpEvent(GaussianDpEvent(sigma1), asked))
+        if answered:
+            one = GaussianDpEvent(sigma2 / math.sqrt(2))
+            accountant.compose(SelfComposedDpEvent(one, answered))
+    renyi_epsilon, exact = (accountant.get_epsilon(delta) for accountant in accountants)
+    assert cost.data_independent == pytest.approx(renyi_epsilon, rel=5e-3)
+    assert exact <= cost.data_independent <= 1.3 * exact
+
+
+def test_conventions_of_the_cost_of_a_run():
+    rng = np.random.default_rng(6)
+    votes = vote_histogram(rng.choice(3, size=(50, 200), p=[0.7, 0.2, 0.1]), 3)
+    arguments = (votes, 12.0, 5.0, 36.0, ORDERS)
+    check = threshold_rdp(votes, 12.0, 36.0, ORDERS)
+    answer = gnmax_rdp(votes, 5.0, ORDERS)
+    asked = np.arange(200) < 150
+    answered = asked & (rng.random(200) < 0.4)
+    realised = confident_gnmax_rdp(*arguments, asked, answered=answered)
+    assert realised == pytest.approx(check[:150].sum(axis=0) + answer[answered].sum(axis=0))
+    every = confident_gnmax_rdp(*arguments, asked, expected=False)
+    assert every == pytest.approx(check[:150].sum(axis=0) + answer[:150].sum(axis=0))
+    assert np.all(realised < every)
+    # The mean over runs of the realised cost, within five standard errors.
+    runs = np.array([confident_gnmax(votes, 12.0, 5.0, 36.0, seed).answered for seed in range(400)])
+    costs = check.sum(axis=0) + runs @ answer
+    error = costs.std(axis=0) / math.sqrt(len(runs))
+    assert np.all(np.abs(costs.mean(axis=0) - confident_gnmax_rdp(*arguments)) <= 5 * error)
+
+
+def test_epsilon_is_of_the_realised_cost():
+    rng = np.random.default_rng(7)
+    votes = vote_histogram(rng.choice(4, size=(200, 300), p=[0.9, 0.05, 0.03, 0.02]), 4)
+    parameters = (30.0, 20.0, 120.0)
+    run = confident_gnmax(votes, *parameters, seed=0, max_answers=100)
+    cost = pate_epsilon(votes, *parameters, 1e-5, run.answered, run.asked)
+    assert 0 < cost.data_dependent < cost.data_independent
+    total = confident_gnmax_rdp(
+        votes, *parameters, cost.orders[:1], run.asked, answered=run.answered
+    )
+    order, (spent,) = cost.orders[0], total
+    checks = threshold_rdp(votes[run.asked], 30.0, 120.0, [order]).sum()
+    assert cost.threshold_share == pytest.approx(checks / spent)
+    converted = spent + math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1)
+    assert cost.data_dependent == pytest.approx(converted)
+    # What was not asked costs nothing; all other things equal, asking more costs more.
+    cut = pate_epsilon(votes[run.asked], *parameters, 1e-5, run.answered[run.asked])
+    assert cut == cost
+    assert pate_epsilon(votes, *parameters, 1e-5, run.answered).data_dependent > cost.data_dependent
+
+
+# The aggregator
+
+
+def binomial_close(successes, trials, probability):
+    deviation = math.sqrt(trials * probability * (1 - probability))
+    return abs(successes - trials * probability) <= 5 * deviation + 1e-9
+
+
+@pytest.mark.parametrize("row", [(5, 3, 1), (4, 4, 1), (9, 0, 0)])
+def test_frequencies_of_answers_and_winners(row):
+    n, sigma1, sigma2, threshold = 40_000, 2.0, 1.5, 5.5
+    answers = confident_gnmax(np.tile(row, (n, 1)), sigma1, sigma2, threshold, seed=8)
+    answered = int(answers.answered.sum())
+    yes = math.exp(check_log_probabilities(max(row), sigma1, threshold)[1])
+    assert binomial_close(answered, n, yes)
+    for label, log_probability in enumerate(winner_log_probabilities(row, sigma2)):
+        wins = int(np.sum(answers.labels == label))
+        assert binomial_close(wins, answered, math.exp(log_probability)), label
+    assert np.all((answers.labels == -1) == ~answers.answered)
+
+
+def test_the_process_stops_after_enough_answers():
+    votes = np.tile([6, 4], (100, 1))
+    free = confident_gnmax(votes, 3.0, 2.0, 6.0, seed=9)
+    assert free.asked.all()
+    assert 20 < free.answered.sum() < 80
+    for limit in (0, 1, 7, 100):
+        answers = confident_gnmax(votes, 3.0, 2.0, 6.0, seed=9, max_answers=limit)
+        count = answers.asked.sum()
+        assert np.all(answers.asked == (np.arange(100) < count))  # the first ones
+        assert answers.answered.sum() == min(limit, free.answered.sum())
+        assert np.all(answers.labels[:count] == free.labels[:count])
+        assert np.all(answers.labels[count:] == -1)
+        if 0 < limit < free.answered.sum():
+            assert answers.answered[count - 1]  # stopped with the last answer, not later
+
+
+def test_seeds_decide():
+    votes = np.tile([6, 4], (100, 1))
+    first, again, other = (confident_gnmax(votes, 3.0, 2.0, 6.0, seed) for seed in (1, 1, 2))
+    assert np.all(first.labels == again.labels)
+    assert np.any(first.labels != other.labels)
+
+
+def test_the_noise_of_the_check_is_not_that_of_the_counts():
+    """Otherwise a passed check would favour the first class."""
+    runs = [confident_gnmax([[5, 5]], 1.0, 1.0, 5.5, seed) for seed in range(1000)]
+    labels = np.array([run.labels[0] for run in runs if run.answered[0]])
+    assert len(labels) > 150
+    assert binomial_close(np.sum(labels == 0), len(labels), 0.5)
+
+
+@pytest.mark.parametrize(("n", "teachers"), [(10, 1), (10, 3), (10, 10), (1001, 20)])
+def test_shards_divide_the_rows(n, teachers):
+    parts = shards(n, teachers, seed=0)
+    sizes = [len(part) for part in parts]
+    assert len(parts) == teachers
+    assert max(sizes) - min(sizes) <= 1
+    assert sorted(np.concatenate(parts)) == list(range(n))
+    if n > teachers > 1:
+        other = shards(n, teachers, seed=1)
+        assert any(set(one) != set(two) for one, two in zip(parts, other, strict=True))
+
+
+def test_histogram_counts_the_votes():
+    predictions = np.array([[0, 2, 1, 1], [0, 2, 0, 1], [0, 1, 2, 2]], dtype=np.uint8)
+    assert vote_histogram(predictions, 4).tolist() == [
+        [3, 0, 0, 0],
+        [0, 1, 2, 0],
+        [1, 1, 1, 0],
+        [0, 2, 1, 0],
+    ]
+
+
+def test_one_changed_label_moves_at_most_one_vote_of_a_query():
+    """The sensitivity that all costs rest on, with nearest neighbours for teachers."""
+    rng = np.random.default_rng(10)
+    points, queries, labels = rng.random((60, 2)), rng.random((40, 2)), rng.integers(0, 3, 60)
+    parts = shards(60, 6, seed=0)
+
+    def votes(labels):
+        distances = np.linalg.norm(queries[:, None] - points, axis=2)
+        return vote_histogram([labels[part[distances[:, part].argmin(1)]] for part in parts], 3)
+
+    moved = []
+    for changed in range(60):
+        other = labels.copy()
+        other[changed] = (other[changed] + 1) % 3
+        difference = votes(other) - votes(labels)
+        moved.append(np.abs(difference).sum(axis=1).max())
+        assert np.all(difference.sum(axis=1) == 0)
+    assert max(moved) == 2  # one leaves, one arrives
+
+
+# Edges
+
+
+NOBODY, EVERYBODY = np.zeros(1, dtype=bool), np.ones(1, dtype=bool)
+
+
+@pytest.mark.parametrize(
+    ("row", "sigma", "expected"),
+    [
+        # One teacher, ties, much noise: no outcome is likely.
+        ([1, 0], 1.0, ORDERS),
+        ([3, 3], 1.0, ORDERS),
+        ([1, 1, 1], 2.0, ORDERS / 4),
+        ([100, 0], 1e6, ORDERS / 1e12),
+        # A single class: the outcome is certain.
+        ([5], 1.0, 0 * ORDERS),
+    ],
+)
+def test_special_votes(row, sigma, expected):
+    assert gnmax_rdp([row], sigma, ORDERS)[0] == pytest.approx(expected, rel=1e-12, abs=1e-300)
+
+
+def test_unanimity_with_hardly_any_noise():
+    """The limit of no noise: log q is -(gap / (2 sigma))^2, mu2 is gap / 2 and A is 1.
+
+    q B^(a - 1) is exp of the difference below over sigma^2: an answer is free up to some order, and
+    at full price from gap / 2 + 1 on, where Theorem 6 ends.
+    """
+    gap, sigma = 100, 1e-3
+    difference = (ORDERS - 1) * (gap + 1) - gap**2 / 4
+    limit = np.where(gap / 2 + 1 > ORDERS, np.maximum(difference, 0) / (ORDERS - 1), ORDERS)
+    assert len(set(np.sign(difference))) == 2
+    assert gnmax_rdp([[gap, 0]], sigma, ORDERS)[0] == pytest.approx(limit / sigma**2, rel=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [1e-300, 1e-160, 1e160, 1e300])
+def test_extreme_noise_is_no_warning_and_no_discount(sigma):
+    votes = [[5, 0], [3, 2]]
+    for cost in (gnmax_rdp(votes, sigma, [200.0]), threshold_rdp(votes, sigma, 4.0, [200.0])):
+        assert np.all(cost == (math.inf if sigma < 1 else 0))
+    cost = pate_epsilon(votes, sigma, sigma, 4.0, 1e-5, [True, False])
+    assert cost.data_independent == (math.inf if sigma < 1 else 0)
+
+
+def test_nothing_asked_or_nothing_answered():
+    empty = np.zeros((0, 3), dtype=int)
+    assert gnmax_rdp(empty, 1.0, ORDERS).shape == (0, len(ORDERS))
+    assert threshold_rdp(empty, 1.0, 1.0, ORDERS).shape == (0, len(ORDERS))
+    assert np.all(confident_gnmax_rdp(empty, 1.0, 1.0, 1.0, ORDERS) == 0)
+    assert vote_histogram(np.zeros((4, 0), dtype=int), 3).shape == (0, 3)
+    answers = confident_gnmax(empty, 1.0, 1.0, 1.0, seed=0)
+    assert answers.labels.shape == answers.answered.shape == answers.asked.shape == (0,)
+    cost = pate_epsilon(empty, 1.0, 1.0, 1.0, 1e-5, [])
+    assert (cost.data_dependent, cost.data_independent, cost.threshold_share) == (0, 0, 0)
+    # Asked in vain, which is not free.
+    refused = pate_epsilon([[3, 2]], 1.0, 1.0, 4.0, 1e-5, NOBODY)
+    assert refused.data_dependent > 0
+    assert refused.threshold_share == 1
+    assert pate_epsilon([[3, 2]], 1.0, 1.0, 4.0, 1e-5, NOBODY, NOBODY).data_dependent == 0
+
+
+VOTES = [[3, 2], [4, 1]]
+GOOD = {"votes": VOTES, "sigma1": 1.0, "sigma2": 1.0, "threshold": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sigma1": 0.0}, "sigma1 must be a number above 0, got 0.0"),
+        ({"sigma1": math.inf}, "sigma1 must be finite, got inf"),
+        ({"sigma2": -1.0}, "sigma2 must be a number above 0, got -1.0"),
+        ({"sigma2": math.nan}, "sigma2 must be a number above 0, got nan"),
+        ({"threshold": -math.inf}, "threshold must be finite, got -inf"),
+        ({"votes": [3, 2]}, r"votes must have shape \(n_queries, n_classes\) .*got shape \(2,\)"),
+        ({"votes": np.zeros((2, 0), int)}, r"at least one class, got shape \(2, 0\)"),
+        ({"votes": [[1.5, 2.5]] * 2}, "votes must be integers, got dtype float64"),
+        ({"votes": [[5, -1], [2, 2]]}, "votes must not be negative, got -1"),
+        ({"votes": [[3, 2], [3, 3]]}, "one vote of each teacher in every row, got rows of 5 to 6"),
+        ({"votes": [[0, 0], [0, 0]]}, "one vote of each teacher in every row, got rows of 0 to 0"),
+    ],
+)
+def test_bad_input_everywhere(change, message):
+    arguments = GOOD | change
+    with pytest.raises(ValueError, match=message):
+        confident_gnmax(**arguments, seed=0)
+    with pytest.raises(ValueError, match=message):
+        confident_gnmax_rdp(**arguments, orders=[2.0])
+    with pytest.raises(ValueError, match=message):
+        pate_epsilon(**arguments, delta=1e-5, answered=[True, False])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gnmax_rdp(VOTES, 1.0, [2.0, 0.5]), "orders must all be .*above 1, got 0.5"),
+        (lambda: gnmax_rdp(VOTES, 1.0, [1.0]), "orders must all be .*above 1, got 1.0"),
+        (lambda: gnmax_rdp(VOTES, 1.0, [math.inf]), "orders must all be .*above 1, got inf"),
+        (lambda: gnmax_rdp(VOTES, 1.0, [math.nan]), "orders must all be .*above 1, got nan"),
+        (lambda: gnmax_rdp(VOTES, 1.0, []), r"orders must be a list of .*got shape \(0,\)"),
+        (lambda: gnmax_rdp(VOTES, 1.0, 2.0), r"orders must be a list of .*got shape \(\)"),
+        (lambda: gnmax_rdp(VOTES, 0.0, [2.0]), "sigma2 must be a number above 0, got 0.0"),
+        (lambda: threshold_rdp(VOTES, 0.0, 3.0, [2.0]), "sigma1 must be .*above 0, got 0.0"),
+        (lambda: likely_outcome_rdp([0.1], 1.0, [2.0]), "log_q must be at most 0, got 0.1"),
+        (lambda: likely_outcome_rdp([math.nan], 1.0, [2.0]), "log_q must be at most 0, got nan"),
+        (lambda: likely_outcome_rdp(-1.0, 1.0, [2.0]), "log_q must have one dimension"),
+        (lambda: pate_epsilon(**GOOD, delta=0.0, answered=[True] * 2), "delta must be .*got 0.0"),
+        (lambda: pate_epsilon(**GOOD, delta=1.0, answered=[True] * 2), "delta must be .*got 1.0"),
+        (lambda: pate_epsilon(**GOOD, delta=0.1, answered=None), "answered must hold a bool for"),
+        (lambda: pate_epsilon(**GOOD, delta=0.1, answered=[1, 0]), "answered .*of dtype int64"),
+        (lambda: pate_epsilon(**GOOD, delta=0.1, answered=[True]), r"answered .*got shape \(1,\)"),
+        (
+            lambda: pate_epsilon(**GOOD, delta=0.1, answered=[False, True], asked=[True, False]),
+            "answered must hold only queries that were asked, got query 1",
+        ),
+        (
+            lambda: confident_gnmax_rdp(**GOOD, orders=[2.0], expected="no"),
+            "expected must be True or False, got 'no'",
+        ),
+        (lambda: confident_gnmax(**GOOD, seed=-1), "seed must be a number at least 0, got -1"),
+        (
+            lambda: confident_gnmax(**GOOD, seed=0, max_answers=-1),
+            "max_answers must be a number at least 0, got -1",
+        ),
+        (lambda: shards(5, 6, 0), "n_teachers must be a number at least 1 and at most 5, got 6"),
+        (lambda: shards(0, 1, 0), "n must be a number at least 1, got 0"),
+        (lambda: vote_histogram([[0, 3]], 3), "predictions must be classes from 0 to 2, got 3"),
+        (lambda: vote_histogram([[0, -1]], 3), "predictions must be classes from 0 to 2, got -1"),
+        (lambda: vote_histogram([[0.0]], 3), "predictions must be integers, got dtype float64"),
+        (lambda: vote_histogram([0, 1], 3), r"predictions must have shape .*got shape \(2,\)"),
+        (lambda: vote_histogram([[0]], 0), "n_classes must be a number at least 1, got 0"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
