@@ -13,7 +13,6 @@ from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
 from lib.audit.counts import AttackCounts
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds, union_lower_bound
-from lib.data.images import load_images
 from lib.runs import StoredRun, run_all
 from lib.training import (
     DataSpec,
@@ -24,6 +23,7 @@ from lib.training import (
     example_gradients,
     initial_parameters,
     relabel,
+    suited,
 )
 
 __all__ = [
@@ -205,34 +205,15 @@ def settings_for(
     -------
     AuditSettings
     """
-    convolutional = model not in ("linear", "mlp")
-    options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     if (dataset == "sst2") != (model == "roberta"):
         raise ValueError(f"model must be 'roberta' for 'sst2' alone, got {model!r} for {dataset!r}")
     if dataset == "sst2":
         data = DataSpec(dataset, "tokens", train=points, validation=1000, test=872, seed=seed)
         spec = ModelSpec(model, (data.tokens,), 2)
         return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
-    if dataset == "digits":
-        features, shape = "images" if convolutional else "pixels", (1, 8, 8)
-        data = DataSpec(dataset, features, train=points, validation=200, test=597, seed=seed)
-        classes = 10
-    else:
-        source = load_images(dataset, "train")
-        height, width, channels = source.images.shape[1:]
-        shape, classes = (channels, height, width), len(source.names)
-        data = DataSpec(
-            dataset,
-            "images" if convolutional else "patches",
-            train=points,
-            validation=1000,
-            test=2000,
-            public=0 if convolutional else 2000,
-            seed=seed,
-        )
-    if not convolutional:
-        shape = (math.prod(shape),) if dataset == "digits" else (2048,)
-    spec = ModelSpec(model, shape, classes, **options)
+    validation, test = (200, 597) if dataset == "digits" else (1000, 2000)
+    sizes = {"train": points, "validation": validation, "test": test}
+    data, spec = suited(dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed)
     return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
 
 

@@ -17,6 +17,7 @@ from lib.data.images import load_images
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
 from lib.training import (
+    PUBLIC_IMAGES,
     CrossEntropy,
     DataSpec,
     DeepGamblers,
@@ -27,6 +28,7 @@ from lib.training import (
     SelfAdaptiveTraining,
     TrainingConfig,
     find_noise_multiplier,
+    suited,
 )
 
 __all__ = [
@@ -275,28 +277,16 @@ def settings_for(
     -------
     PanelSettings
     """
-    convolutional = model not in ("linear", "mlp")
-    options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
-    if dataset == "digits":
-        features, shape, classes = "images" if convolutional else "pixels", (1, 8, 8), 10
-        data = DataSpec(dataset, features, train=1000, validation=200, test=597, seed=seed)
-    else:
-        train, test = load_images(dataset, "train"), load_images(dataset, "test")
-        height, width, channels = train.images.shape[1:]
-        shape, classes = (channels, height, width), len(train.names)
-        public = 0 if convolutional else 2000
-        data = DataSpec(
-            dataset,
-            "images" if convolutional else "patches",
-            train=len(train.labels) - 3000 - public,
-            validation=3000,
-            test=len(test.labels),
-            public=public,
-            seed=seed,
-        )
-    if not convolutional:
-        shape = (math.prod(shape),) if dataset == "digits" else (2048,)
-    return PanelSettings(data, ModelSpec(model, shape, classes, **options), **others)
+    sizes = {"train": 1000, "validation": 200, "test": 597}
+    if dataset != "digits":
+        public = PUBLIC_IMAGES if model in ("linear", "mlp") else 0
+        sizes = {
+            "train": len(load_images(dataset, "train").labels) - 3000 - public,
+            "validation": 3000,
+            "test": len(load_images(dataset, "test").labels),
+        }
+    data, spec = suited(dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed)
+    return PanelSettings(data, spec, **others)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,10 +53,12 @@ from lib.training.predict import (
 )
 from lib.training.single import TrainingDiverged, TrainingResult, module_of, train
 from lib.training.subsets import SubsetTrainings, confidence, relabel
+from lib.training.suited import PUBLIC_IMAGES, suited
 from lib.training.tuning import LearningRateChoice, choose_learning_rate
 
 __all__ = [
     "ACCOUNTANTS",
+    "PUBLIC_IMAGES",
     "Answers",
     "Augmentation",
     "CrossEntropy",
@@ -114,6 +116,7 @@ __all__ = [
     "rr_with_prior",
     "sample_steps",
     "shards",
+    "suited",
     "train",
     "train_fixmatch",
     "train_linear",

@@ -1,0 +1,61 @@
+"""Data and models that suit each other, for the studies of the book."""
+
+import math
+
+from lib.data.images import load_images
+from lib.training.jobs import DataSpec
+from lib.training.models import ModelSpec
+
+__all__ = ["PUBLIC_IMAGES", "suited"]
+
+#: Images declared public for models on features, to which the features are fitted.
+PUBLIC_IMAGES = 2000
+_PATCH_FEATURES = 2048
+
+
+def suited(
+    dataset: str,
+    model: str,
+    *,
+    train: int,
+    validation: int,
+    test: int,
+    hidden: int = 32,
+    activation: str = "tanh",
+    seed: int = 0,
+) -> tuple[DataSpec, ModelSpec]:
+    """A data set of images and a model for it.
+
+    Parameters
+    ----------
+    dataset : str
+        A name of :data:`lib.data.images.IMAGE_SETS`.
+    model : str
+        ``"linear"`` and ``"mlp"`` work on pixels of the digits and on patch features of other
+        images, for which :data:`PUBLIC_IMAGES` more are declared public; other models on images.
+    train, validation, test : int
+        Numbers of points.
+    hidden, activation
+        Of the perceptron.
+    seed : int
+        Of the division of the data.
+
+    Returns
+    -------
+    DataSpec, ModelSpec
+    """
+    convolutional = model not in ("linear", "mlp")
+    options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
+    sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
+    if dataset == "digits":
+        features, shape, classes = "images" if convolutional else "pixels", (1, 8, 8), 10
+        data = DataSpec(dataset, features, **sizes)
+    else:
+        source = load_images(dataset, "train")
+        height, width, channels = source.images.shape[1:]
+        shape, classes = (channels, height, width), len(source.names)
+        features = "images" if convolutional else "patches"
+        data = DataSpec(dataset, features, public=0 if convolutional else PUBLIC_IMAGES, **sizes)
+    if not convolutional:
+        shape = (math.prod(shape) if dataset == "digits" else _PATCH_FEATURES,)
+    return data, ModelSpec(model, shape, classes, **options)
