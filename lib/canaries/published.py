@@ -22,6 +22,7 @@ __all__ = [
     "careful_table",
     "published_audits",
     "published_canaries",
+    "published_inputs",
     "published_table",
 ]
 
@@ -72,7 +73,7 @@ def published_audits() -> dict[tuple[str, str, str, str], CanaryAudit]:
     dict
         Key: data set, mechanism, accuracy level, and ``"1 x 1000"`` or ``"10 x 100"``.
     """
-    return {key: canary_epsilon(*given) for key, given in _published().items()}
+    return {key: canary_epsilon(*given) for key, given in published_inputs().items()}
 
 
 def published_table(audits: dict[tuple[str, str, str, str], CanaryAudit]) -> pd.DataFrame:
@@ -128,7 +129,7 @@ def careful_table(level: float = 0.95, *, draws: int = 25, seed: int) -> pd.Data
     """
     rows = []
     each = 1 - (1 - level) / len(THRESHOLDS)
-    for (dataset, mechanism, name, runs), given in _published().items():
+    for (dataset, mechanism, name, runs), given in published_inputs().items():
         delta = 0.0 if mechanism == "ALIBI" else DELTA
         rng = np.random.default_rng(seed)
         single, bayesian = [], []
@@ -155,8 +156,17 @@ def careful_table(level: float = 0.95, *, draws: int = 25, seed: int) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def _published() -> dict[tuple[str, str, str, str], tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Confidences, canary labels and true labels of every published file."""
+def published_inputs() -> dict[
+    tuple[str, str, str, str], tuple[np.ndarray, np.ndarray, np.ndarray]
+]:
+    """Confidences, canary labels and true labels of every published file.
+
+    Returns
+    -------
+    dict
+        Keys as for :func:`published_audits`; values are what
+        :func:`lib.canaries.canary_epsilon` takes.
+    """
     found = {}
     for dataset in data.CANARY_CLASSES:
         canaries = published_canaries(dataset)

@@ -29,16 +29,22 @@ from lib.training import (
     RandomizedResponse,
     Teachers,
     TrainingConfig,
+    suited,
 )
 
 __all__ = [
     "MECHANISMS",
+    "CanaryContradiction",
     "CanaryDraw",
     "MechanismResult",
     "MechanismSettings",
+    "advantage_at_equal_epsilon",
+    "least_overlap",
     "mechanism_table",
     "memorisation_table",
+    "require_consistent",
     "run_mechanisms",
+    "settings_for",
 ]
 
 #: What is trained, in the order of tables; the first is not private.
@@ -86,8 +92,9 @@ class MechanismSettings:
         The points; "images" are read for PATE whatever its features are.
     model : ModelSpec
         The network of every mechanism but PATE.
-    config : TrainingConfig
-        Optimiser, steps, checkpoints; model, seed and objective are set by the mechanism.
+    configs : tuple of TrainingConfig
+        Optimiser, steps, checkpoints at each accuracy level; model, seed and objective are set by
+        the mechanism.  Training without privacy takes the first.
     alibi, agibi, response : tuple of float
         Epsilon at each accuracy level, descending; AGIBI's at `delta`.
     pate : tuple of (float, float, float, int)
@@ -112,7 +119,7 @@ class MechanismSettings:
 
     data: DataSpec
     model: ModelSpec
-    config: TrainingConfig
+    configs: tuple[TrainingConfig, ...]
     alibi: tuple[float, ...]
     agibi: tuple[float, ...]
     response: tuple[float, ...]
@@ -125,6 +132,21 @@ class MechanismSettings:
     n_ensembles: int = 2
     delta: float = 1e-5
     seed: int = 0
+
+    def __post_init__(self):
+        for name in ("alibi", "agibi", "response"):
+            values = getattr(self, name)
+            if len(values) > len(self.configs) or list(values) != sorted(values, reverse=True):
+                raise ValueError(
+                    f"{name} must be at most {len(self.configs)} budgets, one a learning rate, in"
+                    f" descending order, got {values!r}"
+                )
+        if self.pate and self.fixmatch is None:
+            raise ValueError("fixmatch must be given where pate is, got None")
+        if not 0 < self.canaries <= self.data.train:
+            raise ValueError(
+                f"canaries must be from 1 to the {self.data.train} points, got {self.canaries!r}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +212,165 @@ class MechanismResult:
         return max(guesses.lower_bound(each, self.delta) for guesses in played)
 
 
+class CanaryContradiction(AssertionError):
+    """A valid lower bound from canaries is above what is proven for the labels."""
+
+
+def require_consistent(results: Sequence[MechanismResult], level: float = 0.999) -> None:
+    """Stop if the canaries refute a proven epsilon.
+
+    Parameters
+    ----------
+    results : sequence of MechanismResult
+        PATE's data-dependent epsilon is a record of one run and no guarantee: it is not held
+        against it.
+    level : float
+        Of each bound: how rarely a correct mechanism is suspected.
+
+    Raises
+    ------
+    CanaryContradiction
+        With what to check.
+    """
+    for each in results:
+        if each.name == "PATE" or not (bound := each.lower_bound(level)) > each.claimed:
+            continue
+        raise CanaryContradiction(
+            f"{each.name}, level {each.level}: canaries show epsilon >= {bound:.3f} at {level:.1%},"
+            f" but {each.claimed:.3f} is proven. Is the noise on the labels drawn once for each"
+            " training, after the canaries are inserted? Do trainings share seeds? Does anything"
+            " else read the labels?"
+        )
+
+
+def advantage_at_equal_epsilon(
+    table: pd.DataFrame, better: str = "ALIBI", other: str = "AGIBI"
+) -> float:
+    """Least accuracy that one mechanism has above another at the same claimed epsilon.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From :func:`mechanism_table`.
+    better, other : str
+        Mechanisms.  The first one's accuracy is interpolated in log epsilon to the budgets of the
+        second, and held constant outside its own (which is to the first one's disadvantage above).
+
+    Returns
+    -------
+    float
+        Over those budgets of `other` that are at least the smallest of `better`.
+    """
+    curve = table[table["mechanism"] == better].sort_values("claimed")
+    points = table[table["mechanism"] == other]
+    points = points[points["claimed"] >= curve["claimed"].min()]
+    at = np.interp(np.log(points["claimed"]), np.log(curve["claimed"]), curve["accuracy"])
+    return float((at - points["accuracy"]).min())
+
+
+def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:
+    """Least overlap of paired intervals: below 0 where two of them are apart.
+
+    Parameters
+    ----------
+    first, second : pandas.DataFrame
+        Columns ``low`` and ``high``, paired by their order.
+
+    Returns
+    -------
+    float
+    """
+    low = np.maximum(first["low"].to_numpy(), second["low"].to_numpy())
+    high = np.minimum(first["high"].to_numpy(), second["high"].to_numpy())
+    return float((high - low).min())
+
+
+def settings_for(
+    dataset: str,
+    model: str,
+    points: int,
+    *,
+    hidden: int = 64,
+    activation: str = "tanh",
+    steps: int = 1000,
+    batch_size: int = 64,
+    learning_rates: Sequence[float] = (0.1, 0.05, 0.02),
+    weight_decays: Sequence[float] = (0.0,),
+    pate_model: str = "mlp",
+    pate_steps: int = 300,
+    pate_batch: int = 20,
+    pate_learning_rate: float = 0.3,
+    pate_threshold: float = 0.8,
+    device: str = "cpu",
+    seed: int = 0,
+    **others: Any,
+) -> MechanismSettings:
+    """Trainings on a data set of the book, with models that suit it.
+
+    Parameters
+    ----------
+    dataset : str
+        As for :func:`lib.training.suited`; 597 test points of the digits, 2,000 of other sets.
+    model : str
+        Of every mechanism but PATE.
+    points : int
+        Training points.
+    hidden, activation
+        Of perceptrons.
+    steps, batch_size
+        With momentum 0.9 and a cosine schedule; ten checkpoints.
+    learning_rates, weight_decays : sequence of float
+        One an accuracy level, from the least noise; a single weight decay is for all.
+    pate_model, pate_steps, pate_batch, pate_learning_rate, pate_threshold
+        Of FixMatch; the batch is the labelled one.
+    device : str
+        As PyTorch names it.
+    seed : int
+        Of everything.
+    **others
+        Fields of :class:`MechanismSettings`.
+
+    Returns
+    -------
+    MechanismSettings
+    """
+    sizes = {"train": points, "validation": 0, "test": 597 if dataset == "digits" else 2000}
+    shape = {"hidden": hidden, "activation": activation, "seed": seed}
+    data, spec = suited(dataset, model, **sizes, **shape)
+    if len(weight_decays) == 1:
+        weight_decays = list(weight_decays) * len(learning_rates)
+    if len(weight_decays) != len(learning_rates):
+        raise ValueError(
+            f"weight_decays must be one or {len(learning_rates)} numbers, got {weight_decays!r}"
+        )
+    configs = tuple(
+        TrainingConfig(
+            spec,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=rate,
+            weight_decay=decay,
+            momentum=0.9,
+            schedule="cosine",
+            checkpoint_every=max(1, steps // 10),
+            device=device,
+        )
+        for rate, decay in zip(learning_rates, weight_decays, strict=True)
+    )
+    policy = "digits" if dataset == "digits" else "photo"
+    fixmatch = FixMatch(
+        suited(dataset, pate_model, **sizes, **shape)[1],
+        steps=pate_steps,
+        labelled_batch=pate_batch,
+        threshold=pate_threshold,
+        learning_rate=pate_learning_rate,
+        weak=policy,
+        strong=policy,
+        device=device,
+    )
+    return MechanismSettings(data, spec, configs, fixmatch=fixmatch, seed=seed, **others)
+
+
 def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
     """Train everything, or read it where it is stored.
 
@@ -221,7 +402,7 @@ def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[Me
         elif mechanism is not None:
             claimed = mechanism.epsilon(delta)
         job = LabelTrainings(
-            replace(settings.config, seed=1000 * (1000 * settings.seed + number)),
+            replace(settings.configs[level], seed=1000 * (1000 * settings.seed + number)),
             settings.data,
             mechanism,
             draws,
