@@ -1,0 +1,134 @@
+"""Our own trainings under attack, on a small scale."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.canaries import insert_canaries, system
+
+LEVELS = {"alibi": (20.0, 1.0), "agibi": (20.0, 1.0), "response": (20.0,)}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
+        settings = system.settings_for(
+            "digits",
+            "mlp",
+            400,
+            steps=1000,
+            learning_rates=(0.2, 0.05),
+            pate_steps=40,
+            pate=((2.0, 1.0, 5.0, 50),),
+            n_teachers=8,
+            queries=200,
+            canaries=40,
+            n_models=4,
+            n_ensembles=1,
+            seed=3,
+            **LEVELS,
+        )
+        yield system.run_mechanisms(settings)
+
+
+def test_everything_is_trained(results):
+    names = [(r.name, r.level) for r in results]
+    assert names == [
+        ("none", 0),
+        ("ALIBI", 0),
+        ("ALIBI", 1),
+        ("AGIBI", 0),
+        ("AGIBI", 1),
+        ("RR", 0),
+        ("RR, two stages", 0),
+        ("PATE", 0),
+    ]
+    for each in results:
+        trainings = 1 if each.name == "PATE" else 4
+        assert len(each.accuracy) == trainings
+        assert each.confidences.shape[1:] == (40 * trainings, 10)
+        assert each.canary_labels.shape == each.true_labels.shape == (40 * trainings,)
+        assert (each.canary_labels != each.true_labels).all()
+    claimed = {(r.name, r.level): r.claimed for r in results}
+    assert math.isinf(claimed["none", 0])
+    assert claimed["ALIBI", 1] == pytest.approx(1.0)
+    assert claimed["AGIBI", 1] == pytest.approx(1.0)
+    assert claimed["RR", 0] == pytest.approx(20.0)
+
+
+def test_canaries_differ_between_trainings_and_mechanisms(results):
+    labels = [tuple(r.canary_labels) for r in results]
+    assert len(set(labels)) == len(labels)
+    parts = results[0].canary_labels.reshape(4, 40)
+    assert len({tuple(p) for p in parts}) == 4
+
+
+def test_models_without_privacy_memorise_and_private_ones_do_not(results):
+    table = system.mechanism_table(results).set_index(["mechanism", "level"])
+    assert table.loc[("none", 0), "accuracy"] > 0.8
+    assert table.loc[("none", 0), "bound"] > 1
+    assert table.loc[("ALIBI", 1), "bound"] < 1
+    assert table.loc[("ALIBI", 0), "accuracy"] > table.loc[("ALIBI", 1), "accuracy"]
+    system.require_consistent(results)
+
+
+def test_a_broken_mechanism_is_caught(results):
+    free = results[0]
+    lie = dataclasses.replace(free, name="ALIBI", claimed=0.5)
+    with pytest.raises(system.CanaryContradiction, match=r"ALIBI, level 0: .* but 0.500 is proven"):
+        system.require_consistent([lie])
+    system.require_consistent([dataclasses.replace(lie, name="PATE")])  # a record, no guarantee
+
+
+def test_draws_are_those_of_insert_canaries():
+    labels = np.arange(50) % 10
+    draw = system.CanaryDraw(7, 10, 5)
+    found = insert_canaries(labels, 7, 10, 5)
+    np.testing.assert_array_equal(draw.watched(labels), found.positions)
+    np.testing.assert_array_equal(draw.apply(labels), found.apply(labels))
+
+
+def test_memorisation_adds_up(results):
+    steps = list(range(100, 1001, 100))
+    table = system.memorisation_table(results, steps)
+    assert set(table["mechanism"]) == {"none", "ALIBI", "AGIBI", "RR", "RR, two stages"}
+    np.testing.assert_allclose(table["canary"] + table["true"] + 8 * table["other"], 1, atol=1e-5)
+    free = table[table["mechanism"] == "none"]
+    assert free["canary"].iloc[-1] > free["canary"].iloc[0]
+
+
+def test_advantage_and_overlap_by_hand():
+    table = pd.DataFrame(
+        [
+            ("ALIBI", 4.0, 0.9),
+            ("ALIBI", 1.0, 0.7),
+            ("AGIBI", 16.0, 0.85),
+            ("AGIBI", 2.0, 0.75),
+            ("AGIBI", 0.5, 0.99),  # below ALIBI's range: not compared
+        ],
+        columns=["mechanism", "claimed", "accuracy"],
+    )
+    # At epsilon = 2, half-way in log epsilon: 0.8; above the range 0.9.
+    assert system.advantage_at_equal_epsilon(table) == pytest.approx(0.05)
+    first = pd.DataFrame({"low": [0.0, 1.0], "high": [2.0, 2.0]})
+    second = pd.DataFrame({"low": [1.0, 2.5], "high": [3.0, 4.0]})
+    assert system.least_overlap(first, second) == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"alibi": (1.0, 2.0)}, "alibi must be at most 2 budgets"),
+        ({"agibi": (3.0, 2.0, 1.0)}, "agibi must be at most 2 budgets"),
+        ({"canaries": 401}, "canaries must be from 1 to the 400 points, got 401"),
+        ({"weight_decays": (0.0, 0.1, 0.2)}, "weight_decays must be one or 2 numbers"),
+    ],
+)
+def test_bad_settings(changes, message):
+    options = {"learning_rates": (0.1, 0.05), **LEVELS} | changes
+    with pytest.raises(ValueError, match=message):
+        system.settings_for("digits", "mlp", 400, **options)

@@ -1,0 +1,204 @@
+"""Trainings with label DP as jobs: what is randomised, when, and what students see."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from lib.runs import run_all
+from lib.training import (
+    DataSpec,
+    FixMatch,
+    GaussianLabels,
+    LabelTrainings,
+    LaplaceLabels,
+    ModelSpec,
+    PateStudents,
+    RandomizedResponse,
+    Teachers,
+    TrainingConfig,
+    label_jobs,
+)
+
+DATA = DataSpec("digits", "pixels", train=200, test=100)
+IMAGES = DataSpec("digits", "images", train=200, test=100)
+LINEAR = ModelSpec("linear", (64,), 10)
+CONFIG = TrainingConfig(LINEAR, steps=60, learning_rate=0.5, batch_size=50, checkpoint_every=20)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The first rows get the next label."""
+
+    count: int = 100
+
+    def apply(self, labels):
+        labels = labels.copy()
+        labels[: self.count] = (labels[: self.count] + 1) % 10
+        return labels
+
+    def watched(self, labels):
+        return np.arange(self.count)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
+        yield
+
+
+def seen(monkeypatch, job):
+    """The data that every training of a job got, stage after stage."""
+    calls = []
+    original = label_jobs.train_many
+
+    def spy(configs, sets, points):
+        calls.append((configs, sets))
+        return original(configs, sets, points)
+
+    monkeypatch.setattr(label_jobs, "train_many", spy)
+    outcome = job.execute(None)
+    return calls, outcome
+
+
+def truth():
+    return np.asarray(DATA.load().training.targets)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "reading"),
+    [
+        (LaplaceLabels(0.5), "posterior"),
+        (LaplaceLabels(0.5), "projection"),
+        (GaussianLabels(0.7), "posterior"),
+        (RandomizedResponse(2.0), "labels"),
+        (RandomizedResponse(2.0), "posterior"),
+        (None, "posterior"),
+    ],
+)
+def test_what_a_training_gets(monkeypatch, mechanism, reading):
+    job = LabelTrainings(CONFIG, DATA, mechanism, (Wrong(), Wrong()), reading=reading)
+    ((configs, sets),), outcome = seen(monkeypatch, job)
+    assert [c.seed for c in configs] == [0, 1]
+    changed = Wrong().apply(truth())
+    if mechanism is None:
+        for each in sets:
+            np.testing.assert_array_equal(each.targets, changed)
+    else:
+        # Fresh noise for every model.
+        assert not np.array_equal(sets[0].targets, sets[1].targets)
+        best = sets[0].targets if reading == "labels" else sets[0].targets.argmax(axis=1)
+        share = (best == changed).mean()
+        assert 0.3 < share < 1
+        # The noise surrounds the wrong labels: nothing kept the true ones.
+        assert (best[:100] == changed[:100]).mean() > 2 * (best[:100] == truth()[:100]).mean()
+    assert outcome.arrays["watched"].shape == (2, 3, 100, 10)
+    np.testing.assert_allclose(outcome.arrays["watched"].sum(axis=3), 1, atol=1e-5)
+    assert outcome.arrays["rows"].tolist() == [list(range(100))] * 2
+    assert ((outcome.arrays["accuracy"] >= 0) & (outcome.arrays["accuracy"] <= 1)).all()
+
+
+def test_stages_randomise_every_label_once(monkeypatch):
+    job = LabelTrainings(
+        CONFIG, DATA, RandomizedResponse(2.0), (Wrong(), Wrong()), reading="labels", stages=2
+    )
+    calls, _ = seen(monkeypatch, job)
+    assert len(calls) == 2
+    (first_configs, first), (second_configs, second) = calls
+    assert [len(s) for s in first] == [100, 100]
+    assert [len(s) for s in second] == [200, 200]
+    seeds = [c.seed for c in (*first_configs, *second_configs)]
+    assert len(set(seeds)) == 4
+    for before, after in zip(first, second, strict=True):
+        # What the first stage let out stays as it was.
+        np.testing.assert_array_equal(before.targets[before.rows], after.targets[before.rows])
+        # In the first stage nothing but zeros stands for the labels that it may not see.
+        unseen = np.setdiff1d(np.arange(200), before.rows)
+        assert not before.targets[unseen].any()
+
+
+def test_no_noise_learns_and_much_noise_does_not():
+    calm, wild = (
+        LabelTrainings(CONFIG, DATA, mechanism, (Wrong(2),), seed=1).execute(None).metrics
+        for mechanism in (LaplaceLabels(0.05), LaplaceLabels(50.0))
+    )
+    assert calm["accuracy"] > 0.8
+    assert wild["accuracy"] < 0.5
+
+
+TEACHER = FixMatch(LINEAR, steps=40, labelled_batch=10, learning_rate=0.3, threshold=0.8)
+
+
+def test_students_learn_from_answers_alone(monkeypatch):
+    teachers = Teachers(TEACHER, IMAGES, 5, label_noise=Wrong())
+    noise = ((0.01, 0.01, 3.0, 200), (0.01, 0.01, 3.0, 7), (5.0, 5.0, 1000.0, 10))
+    job = PateStudents(teachers, noise, TEACHER, queries=150, delta=1e-4)
+    given = []
+    original = label_jobs.train_fixmatch
+
+    def spy(configs, images, labels, rows, *others):
+        given.append((labels, rows))
+        return original(configs, images, labels, rows, *others)
+
+    monkeypatch.setattr(label_jobs, "train_fixmatch", spy)
+    outcome = job.execute(None)
+    votes = run_all([teachers])[0].arrays["predictions"]
+    winner = np.array([np.bincount(votes[:, i], minlength=10).argmax() for i in range(200)])
+    for labels, (rows,) in given:
+        np.testing.assert_array_equal(labels[rows], winner[rows])  # hardly any noise
+        hidden = np.setdiff1d(np.arange(200), rows)
+        assert not labels[hidden].any()
+    answered = outcome.arrays["answered"]
+    assert answered[1] == 7
+    assert answered[2] == 0
+    assert len(given) == 2  # nobody answered the third
+    np.testing.assert_allclose(outcome.arrays["watched"][2], 0.1)
+    assert math.isnan(outcome.arrays["label_accuracy"][2])
+    assert (outcome.arrays["data_dependent"][1] <= outcome.arrays["data_independent"][1]).all()
+    assert outcome.arrays["watched"].shape == (3, 1, 100, 10)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: LabelTrainings(TrainingConfig(LINEAR, epsilon=1.0), DATA, None, (Wrong(),)),
+            "config must train without privacy",
+        ),
+        (lambda: LabelTrainings(CONFIG, DATA, None, ()), "one entry per model, got none"),
+        (
+            lambda: LabelTrainings(CONFIG, DATA, None, (Wrong(),), reading="soft"),
+            "reading must be one of",
+        ),
+        (
+            lambda: LabelTrainings(CONFIG, DATA, LaplaceLabels(1.0), (Wrong(),), reading="labels"),
+            "reading must be 'posterior' or 'projection'",
+        ),
+        (
+            lambda: LabelTrainings(CONFIG, DATA, LaplaceLabels(1.0), (Wrong(),), stages=2),
+            "stages must be 1 unless labels of randomised response are read, got 2",
+        ),
+        (
+            lambda: PateStudents(Teachers(TEACHER, IMAGES, 5), ((1.0, 1.0, 3.0, 5),), TEACHER, 10),
+            "teachers.label_noise must be a LabelChange, got None",
+        ),
+        (
+            lambda: PateStudents(Teachers(TEACHER, IMAGES, 5, label_noise=Wrong()), (), TEACHER, 9),
+            "noise must hold a setting per student",
+        ),
+        (
+            lambda: PateStudents(
+                Teachers(TEACHER, IMAGES, 5, label_noise=Wrong()),
+                ((1.0, 1.0, 3.0, 5),),
+                TEACHER,
+                201,
+            ),
+            "queries",
+        ),
+    ],
+)
+def test_bad_jobs(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
