@@ -7,9 +7,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from notebooks import ROOT, data_in_use, expected_name, quick_parameters, reference_notebook
+from site_tools import build_site
 from throwaway import ONE
 
 from lib.book.chapters import chapter_files
+from lib.book.execute import execute_chapter
 
 CHAPTERS = chapter_files(ROOT / "book")
 SMALL = (
@@ -31,6 +33,23 @@ def run_nbval(notebook: nbformat.NotebookNode, folder: Path) -> subprocess.Compl
 
 
 @pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_site_shows_the_expected_numbers(chapter):
+    """The outputs that the site was built from, with the data that are here or without."""
+    build_site()
+    expected = ROOT / "tests" / "expected" / chapter / data_in_use(chapter)
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in expected.glob("*.txt")}
+    assert texts, f"no expected numbers in {expected}"
+    found = {
+        name: "".join(o["text"] for o in cell["outputs"] if o["output_type"] == "stream")
+        for cell in execute_chapter(CHAPTERS[chapter], "quick").cells  # read from the cache
+        if (name := expected_name(cell)) is not None
+    }
+    assert found == texts
+
+
+# Executes every chapter once more: where there are no data the site's own outputs are enough.
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_chapter_prints_the_expected_numbers(chapter, tmp_path):
