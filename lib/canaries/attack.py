@@ -174,7 +174,11 @@ class Guesses:
         Notes
         -----
         The bit says which of the two labels came first, by a fair coin: a guess is a trial with a
-        true bit.  Which trials make the adversary abstain does not depend on the coin.
+        true bit.  Which trials make the adversary abstain does not depend on the coin, so that
+        given a guess delta counts as delta over the share of guesses.
+
+        The coin makes two error rates out of one, and the posterior is about the larger of two
+        logarithms that are equal here: its lower end is above the truth more often than it says.
         """
         if self.bits is None:
             raise ValueError(f"a Bayesian interval needs two options, got {self.options}")
@@ -187,7 +191,8 @@ class Guesses:
             tn=int(np.count_nonzero(zero & self.correct)),
             fn=int(np.count_nonzero(one & ~self.correct)),
         )
-        return epsilon_interval(counts, delta, level, "bayesian")
+        given = min(delta * len(self.made) / self.n_made, 1 - 1e-9)
+        return epsilon_interval(counts, given, level, "bayesian")
 
     def _epsilon(self, rate: float) -> float:
         if rate >= 1:
@@ -246,6 +251,8 @@ def canary_epsilon(
     *,
     level: float = 0.95,
     corrected: bool = False,
+    mirror: bool = True,
+    standard_error: str = "authors",
 ) -> CanaryAudit:
     """Interval for epsilon from the confidences of one model on its canaries.
 
@@ -265,6 +272,12 @@ def canary_epsilon(
     corrected : bool
         Raise the level at each threshold so that all of them hold together (Bonferroni): the
         paper's own intervals are not corrected for the choice.
+    mirror : bool
+        Whether an accuracy below 1/2 counts as the reversed attack, as in the authors' program.
+        Without, it gives a lower end of 0.
+    standard_error : {"authors", "sandwich"}
+        The authors' sqrt(variance / k), see below, or sqrt(sum w_i^2 (a_i - m)^2), which takes the
+        unequal weights into account.
 
     Returns
     -------
@@ -288,6 +301,9 @@ def canary_epsilon(
     variance: its interval is (0, infinity).  Equal confidences are a wrong guess: the adversary
     says "this label" only where it is the more confident one.
 
+    The authors' program has z = 1.96, and takes among equal lower ends the largest finite upper
+    one: on all their files that is the same threshold.
+
     References
     ----------
     P5, appendix B, and the authors' public program for what the text leaves open (the mirror, the
@@ -296,6 +312,8 @@ def canary_epsilon(
     p, canary, true = _checked(confidences, canary_labels, true_labels)
     thresholds = _thresholds(thresholds)
     level = _level(level)
+    if standard_error not in ("authors", "sandwich"):
+        raise ValueError(f"standard_error must be 'authors' or 'sandwich', got {standard_error!r}")
     tail = (1 - level) / 2 / (len(thresholds) if corrected else 1)
     z = float(stats.norm.isf(tail))
     rows = np.arange(len(p))
@@ -311,7 +329,7 @@ def canary_epsilon(
         # those alone that reach the threshold, and then wrongly.
         made = np.where(sure, alternatives, np.count_nonzero(others >= threshold, axis=1))
         right = np.where(sure, beaten, 0)
-        table.append((threshold, *_interval(made, right, z)))
+        table.append((threshold, *_interval(made, right, z, mirror, standard_error)))
     columns = ["threshold", "canaries", "guesses", "accuracy", "low", "high"]
     frame = pd.DataFrame(table, columns=columns)
     guessed = frame[frame["guesses"] > 0]
@@ -395,8 +413,8 @@ def top_label_guesses(
 
 
 def _interval(
-    made: np.ndarray, right: np.ndarray, z: float
-) -> tuple[int, int, float, float, float]:
+    made: np.ndarray, right: np.ndarray, z: float, mirror: bool, standard_error: str
+) -> tuple[float, ...]:
     """Canaries with a guess, guesses, accuracy, and the interval's ends as epsilon."""
     total = int(made.sum())
     if not total:
@@ -406,15 +424,19 @@ def _interval(
     weight = made[has] / total
     rate = right[has] / made[has]
     mean = float(weight @ rate)
-    if right.sum() in (0, total):
+    if right.sum() == total or (mirror and not right.any()):
         low = 1 - 3 / k if k > _FEW else 0.5
         return k, total, mean, epsilon_of_rate(low), math.inf
     spread = 1 - float(weight @ weight)
     if k == 1 or spread <= 0:
         return k, total, mean, 0.0, math.inf
-    half = z * math.sqrt(float(weight @ np.square(rate - mean)) / spread / k)
-    center = max(mean, 1 - mean)
-    low, high = (min(1.0, max(0.5, end)) for end in (center - half, center + half))
+    away = np.square(rate - mean)
+    if standard_error == "authors":
+        error = math.sqrt(float(weight @ away) / spread / k)
+    else:
+        error = math.sqrt(float(np.square(weight) @ away))
+    center = max(mean, 1 - mean) if mirror else mean
+    low, high = (min(1.0, max(0.5, end)) for end in (center - z * error, center + z * error))
     return k, total, mean, epsilon_of_rate(low), epsilon_of_rate(high)
 
 
@@ -461,7 +483,7 @@ def _checked(confidences, canary_labels, true_labels) -> tuple[np.ndarray, np.nd
 
 
 def _thresholds(values: Sequence[float]) -> list[float]:
-    found = [float(v) for v in values]
+    found = [float(v) for v in np.atleast_1d(np.asarray(values, dtype=float)).ravel()]
     if not found or not all(0 <= v <= 1 for v in found):
         raise ValueError(f"thresholds must be one or more numbers in [0, 1], got {values!r}")
     if len(set(found)) != len(found):

@@ -24,6 +24,7 @@ __all__ = [
 _DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 _STYLE = {
     "ALIBI": (COLOURS[0], MARKERS[0]),
+    "ALIBI, projected": (COLOURS[5], MARKERS[5]),
     "AGIBI": (COLOURS[1], MARKERS[1]),
     "PATE": (COLOURS[2], MARKERS[2]),
     "RR": (COLOURS[3], MARKERS[3]),
@@ -52,7 +53,7 @@ def plot_published(table: pd.DataFrame) -> Figure:
         ax.set_yticks(range(len(labels)), labels, fontsize=9)
         ax.set_title(_DATA.get(name, name))
         ax.set_xlim(-0.3, 20)
-    np.atleast_1d(axes)[-1].set_xlabel(r"$\epsilon$: measured (bars), claimed (hollow)")
+    np.atleast_1d(axes)[-1].set_xlabel(r"$\epsilon$")
     return figure
 
 
@@ -95,10 +96,10 @@ def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
     """Draw how often lower ends exceed the truth, a panel a number of classes."""
     shown = {
         "paper": ("the paper's", COLOURS[6], "X"),
-        "corrected": ("thresholds paid for", COLOURS[0], MARKERS[0]),
-        "one label": ("one label (two-sided)", COLOURS[1], MARKERS[1]),
-        "top label, lower": ("top label (one-sided)", COLOURS[2], MARKERS[2]),
-        "bayesian": ("Bayesian (two-sided)", COLOURS[3], MARKERS[3]),
+        "all three": ("all three mended", COLOURS[0], MARKERS[0]),
+        "one label": ("one label", COLOURS[1], MARKERS[1]),
+        "top label, lower": ("top label (5% allowed)", COLOURS[2], MARKERS[2]),
+        "bayesian": ("Bayesian", COLOURS[3], MARKERS[3]),
     }
     figure, axes = new_figure(rows=len(studies), height=2.9, sharex=True, sharey=True)
     for ax, (classes, table) in zip(np.atleast_1d(axes), studies.items(), strict=True):
@@ -190,8 +191,7 @@ def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> 
             ("other", "other labels", COLOURS[0], MARKERS[0]),
         ):
             ax.plot(rows["step"], rows[column], color=colour, marker=marker, label=label)
-        title = "without privacy" if name == "none" else f"{name}, {_place(level)}"
-        ax.set_title(title)
+        ax.set_title("without privacy" if name == "none" else f"{name}, {_place(level)}")
         ax.set_ylabel("confidence")
     np.atleast_1d(axes)[-1].set_xlabel("steps")
     np.atleast_1d(axes)[0].legend(fontsize=9)

@@ -42,7 +42,10 @@ class Canaries:
         ValueError
             If the labels are not those that the canaries were drawn for.
         """
-        labels = np.array(labels, dtype=np.int64)
+        labels = np.array(labels)
+        if labels.dtype.kind not in "iu":
+            raise ValueError(f"labels must be integers, got {labels.dtype}")
+        labels = labels.astype(np.int64)
         if len(self) and (
             self.positions.max() >= len(labels)
             or not np.array_equal(labels[self.positions], self.true_labels)
@@ -104,6 +107,8 @@ def insert_canaries(
         )
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 0 <= n <= len(labels):
         raise ValueError(f"n must be an integer from 0 to {len(labels)}, got {n!r}")
+    if seed is None:
+        raise ValueError("seed must be an integer or a Generator, got None")
     if legacy:
         if isinstance(seed, np.random.Generator):
             raise ValueError("seed must be an integer for the legacy draw, got a Generator")

@@ -14,17 +14,21 @@ from lib.canaries.attack import (
     top_label_guesses,
 )
 
-__all__ = ["INTERVALS", "randomized_response_confidences", "randomized_response_study"]
+__all__ = ["INTERVALS", "READINGS", "randomized_response_confidences", "randomized_response_study"]
 
-#: Intervals that :func:`randomized_response_study` compares.
-INTERVALS = (
-    "paper",
-    "corrected",
-    "one label",
-    "one label, lower",
-    "top label, lower",
-    "bayesian",
-)
+#: Ways to read P5's interval that :func:`randomized_response_study` compares: keywords of
+#: :func:`lib.canaries.canary_epsilon`.
+READINGS = {
+    "paper": {},
+    "corrected": {"corrected": True},
+    "no mirror": {"mirror": False},
+    "sandwich": {"standard_error": "sandwich"},
+    "no mirror, sandwich": {"mirror": False, "standard_error": "sandwich"},
+    "all three": {"mirror": False, "standard_error": "sandwich", "corrected": True},
+}
+
+#: All intervals that it compares.
+INTERVALS = (*READINGS, "one label", "one label, lower", "top label, lower", "bayesian")
 
 
 def randomized_response_confidences(
@@ -56,8 +60,17 @@ def randomized_response_confidences(
         The confidence in the released label is uniform on (0.4, 1), independent of everything, so
         that thresholds choose different canaries; the rest is shared evenly.
     """
-    rng = np.random.default_rng(seed)
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     labels = np.asarray(canary_labels)
+    if n_classes < 3 or labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"canary_labels must be integers of shape (n,) with n_classes of at least 3, got"
+            f" {labels.dtype} of shape {labels.shape} and {n_classes!r}"
+        )
+    if len(labels) and (labels.min() < 0 or labels.max() >= n_classes):
+        raise ValueError(f"canary_labels must lie between 0 and {n_classes - 1}")
+    rng = np.random.default_rng(seed)
     n = len(labels)
     keep = 1 / (1 + (n_classes - 1) * math.exp(-epsilon))
     shift = np.where(rng.random(n) < keep, 0, rng.integers(1, n_classes, n))
@@ -104,6 +117,11 @@ def randomized_response_study(
         whose interval holds the truth), ``exceeds`` (share whose lower end is above it), ``low``
         and ``high`` (medians of the ends), ``repetitions``.
     """
+    if repetitions < 1 or not len(epsilons):
+        raise ValueError(
+            f"repetitions must be at least 1 and epsilons not empty, got {repetitions!r} and"
+            f" {epsilons!r}"
+        )
     rng = np.random.default_rng(seed)
     first = min(thresholds)
     rows = []
@@ -113,8 +131,8 @@ def randomized_response_study(
             true = rng.integers(0, n_classes, canaries)
             wrong = (true + rng.integers(1, n_classes, canaries)) % n_classes
             p = randomized_response_confidences(wrong, n_classes, epsilon, seed=rng)
-            for name, corrected in (("paper", False), ("corrected", True)):
-                audit = canary_epsilon(p, wrong, true, thresholds, level=level, corrected=corrected)
+            for name, options in READINGS.items():
+                audit = canary_epsilon(p, wrong, true, thresholds, level=level, **options)
                 found[name].append((audit.low, audit.high))
             one = single_label_guesses(p, wrong, true, first, seed=rng)
             top = top_label_guesses(p, wrong, true, first)

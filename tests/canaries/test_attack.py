@@ -58,6 +58,13 @@ def test_intervals_by_definition(seed, thresholds):
     for row in audit.per_threshold.itertuples():
         rates, numbers = slowly(p, canary, true, row.threshold)
         assert (row.canaries, row.guesses) == (len(rates), numbers.sum())
+        sandwich = math.sqrt(
+            (
+                np.square(numbers / numbers.sum())
+                * np.square(rates - np.average(rates, weights=numbers))
+            ).sum()
+        )
+        straight = 1.959963984540054 * sandwich
         # The textbook's estimator of a weighted variance with reliability weights.
         v1, v2 = numbers.sum(), np.square(numbers).sum()
         mean = np.average(rates, weights=numbers)
@@ -68,6 +75,12 @@ def test_intervals_by_definition(seed, thresholds):
         ends = np.clip([center - half, center + half], 0.5, 1)
         assert row.low == pytest.approx(epsilon_of_rate(ends[0]), abs=1e-9)
         assert row.high == pytest.approx(epsilon_of_rate(ends[1]), abs=1e-9)
+        plain = canary_epsilon(
+            p, canary, true, [row.threshold], mirror=False, standard_error="sandwich"
+        )
+        ends = np.clip([mean - straight, mean + straight], 0.5, 1)
+        assert plain.low == pytest.approx(epsilon_of_rate(ends[0]), abs=1e-9)
+        assert plain.high == pytest.approx(epsilon_of_rate(ends[1]), abs=1e-9)
     assert audit.low == audit.per_threshold["low"].max()
 
 
@@ -104,6 +117,11 @@ def certain(n, wrong=0):
 def test_attacks_that_are_never_wrong(given, low, high):
     audit = canary_epsilon(*given)
     assert (audit.low, audit.high) == (pytest.approx(low), high)
+
+
+def test_without_the_mirror_a_bad_attack_shows_nothing():
+    assert canary_epsilon(*certain(60, wrong=60), mirror=False).low == 0.0
+    assert canary_epsilon(*certain(60), mirror=False).low == epsilon_of_rate(1 - 3 / 60)
 
 
 def test_no_guess_gives_the_trivial_interval():
@@ -265,6 +283,7 @@ GOOD = ([[0.2, 0.3, 0.5]], [1], [0])
         (GOOD, {"thresholds": [0.5, 0.5]}, "thresholds must differ"),
         (GOOD, {"level": 1.0}, "level must be in"),
         (GOOD, {"level": 0.0}, "level must be in"),
+        (GOOD, {"standard_error": "other"}, "standard_error must be 'authors' or 'sandwich'"),
     ],
 )
 def test_bad_input(given, options, message):

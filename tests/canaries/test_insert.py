@@ -65,6 +65,8 @@ def test_none_and_all(n):
 
 def test_other_labels_are_refused():
     found = insert_canaries(LABELS, 10, 10, seed=0)
+    with pytest.raises(ValueError, match="labels must be integers, got float64"):
+        found.apply(LABELS * 1.0)
     for wrong in (LABELS[:10], (LABELS + 1) % 10):
         with pytest.raises(ValueError, match="those that the canaries were drawn for"):
             found.apply(wrong)
@@ -76,6 +78,7 @@ def test_other_labels_are_refused():
         (LABELS, 5001, 10, {}, "n must be an integer from 0 to 5000, got 5001"),
         (LABELS, -1, 10, {}, "n must be an integer"),
         (LABELS, 1.5, 10, {}, "n must be an integer"),
+        (LABELS, 1, 10, {"seed": None}, "seed must be an integer or a Generator, got None"),
         (LABELS, True, 10, {}, "n must be an integer"),
         ([0, 1], 1, 2, {}, "n_classes must be an integer of at least 3, got 2"),
         (LABELS, 1, 9, {}, "labels must lie between 0 and 8, got 0 to 9"),
