@@ -313,8 +313,8 @@ if real:
         f"ALIBI at high accuracy: on CIFAR-10 {becomes('cifar10', 'H')}, on CIFAR-100 "
         f"{becomes('cifar100', 'H')}. At medium accuracy on CIFAR-100 {becomes('cifar100', 'M')}, "
         f"and at low accuracy {becomes('cifar100', 'L')}. In {lost} of {len(different)} different "
-        "audits a lower end above 0.05 becomes 0. All ends have an error of 2.5% on this side; the "
-        "alternatives of the single-label game were drawn once."
+        "audits a lower end above 0.05 becomes 0. All ends have an error of 2.5% on this side; of the "
+        "single-label game eleven are played, and the median pays for that."
     )
 
 # %% [markdown]
@@ -492,14 +492,14 @@ course = system.memorisation_table(results, settings.configs[0].checkpoint_steps
 chapter.figure(
     figures.plot_memorisation(course, list(dict.fromkeys(watched))),
     "memorization",
-    alt="Without privacy the confidence in canary labels overtakes that in true labels.",
+    alt="Confidence in canary labels rises slowly, most without privacy, below the true labels'.",
     caption="Mean confidence on the canaries as training goes on, of our models.",
 )
 
 # %% [markdown]
-# Without privacy the model first learns the true labels, from everybody else's, and then the
-# exceptions. All three were trained with the same steps and rates: what differs is the noise on the
-# labels.
+# The true labels, which nobody told it, the model learns first, from everybody else's; the
+# exceptions come slowly. All three were trained with the same steps and rates: what differs is the
+# noise on the labels.
 
 # %% tags=["hide-input"]
 run = chapter.recorded("standard")

@@ -6,8 +6,10 @@ from lib.canaries.attack import (
     Guesses,
     canary_epsilon,
     epsilon_of_rate,
+    one_label_bound,
     rate_of_epsilon,
     single_label_guesses,
+    top_label_bound,
     top_label_guesses,
 )
 from lib.canaries.insert import LEGACY_SEED, Canaries, insert_canaries
@@ -21,7 +23,9 @@ __all__ = [
     "canary_epsilon",
     "epsilon_of_rate",
     "insert_canaries",
+    "one_label_bound",
     "rate_of_epsilon",
     "single_label_guesses",
+    "top_label_bound",
     "top_label_guesses",
 ]

@@ -24,8 +24,10 @@ __all__ = [
     "Guesses",
     "canary_epsilon",
     "epsilon_of_rate",
+    "one_label_bound",
     "rate_of_epsilon",
     "single_label_guesses",
+    "top_label_bound",
     "top_label_guesses",
 ]
 
@@ -378,6 +380,88 @@ def single_label_guesses(
     own, other = p[rows, canary], p[rows, draw]
     made = np.maximum(own, other) >= threshold
     return Guesses(made, made & (own > other), 2, bits)
+
+
+def one_label_bound(
+    confidences: npt.ArrayLike,
+    canary_labels: npt.ArrayLike,
+    true_labels: npt.ArrayLike,
+    thresholds: Sequence[float] = THRESHOLDS,
+    *,
+    level: float = 0.95,
+    delta: float = 0.0,
+    draws: int = 11,
+    seed: int | np.random.Generator,
+) -> float:
+    """Lower bound on epsilon from the single-label game, for any of several thresholds.
+
+    Parameters
+    ----------
+    confidences, canary_labels, true_labels, thresholds
+        As for :func:`canary_epsilon`.
+    level : float
+        One-sided, in (0, 1).
+    delta : float
+        In [0, 1).
+    draws : int
+        Times that the alternatives are drawn, odd; 1 for a single game.
+    seed : int or Generator
+        Of the draws.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    The error is divided by the number of thresholds (Bonferroni), and with several draws by two
+    more: of bounds that each fail with probability a, the median fails with at most 2 a (Markov's
+    inequality for the share of bounds that fail), however they depend on each other.
+    """
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1 or draws % 2 == 0:
+        raise ValueError(f"draws must be an odd number of at least 1, got {draws!r}")
+    thresholds = _thresholds(thresholds)
+    rng = np.random.default_rng(seed)
+    each = 1 - (1 - _level(level)) / len(thresholds) / (2 if draws > 1 else 1)
+    bounds = [
+        [
+            single_label_guesses(confidences, canary_labels, true_labels, t, seed=rng).lower_bound(
+                each, delta
+            )
+            for t in thresholds
+        ]
+        for _ in range(draws)
+    ]
+    return float(np.median(bounds, axis=0).max())
+
+
+def top_label_bound(
+    confidences: npt.ArrayLike,
+    canary_labels: npt.ArrayLike,
+    true_labels: npt.ArrayLike,
+    thresholds: Sequence[float] = THRESHOLDS,
+    *,
+    level: float = 0.95,
+) -> float:
+    """Lower bound on a pure epsilon from guessing labels outright, for any of several thresholds.
+
+    Parameters
+    ----------
+    confidences, canary_labels, true_labels, thresholds
+        As for :func:`canary_epsilon`.
+    level : float
+        One-sided, in (0, 1); the error is divided by the number of thresholds.
+
+    Returns
+    -------
+    float
+    """
+    thresholds = _thresholds(thresholds)
+    each = 1 - (1 - _level(level)) / len(thresholds)
+    return max(
+        top_label_guesses(confidences, canary_labels, true_labels, t).lower_bound(each)
+        for t in thresholds
+    )
 
 
 def top_label_guesses(

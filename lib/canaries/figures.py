@@ -88,7 +88,9 @@ def plot_careful(table: pd.DataFrame) -> Figure:
         ax.set_yticks(range(len(labels)), labels, fontsize=9)
         ax.set_title(_DATA.get(name, name))
     np.atleast_1d(axes)[-1].set_xlabel(r"lower end for $\epsilon$ (95%)")
-    np.atleast_1d(axes)[0].legend(fontsize=9, loc="lower right")
+    np.atleast_1d(axes)[-1].legend(
+        fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2
+    )
     return figure
 
 
@@ -116,7 +118,7 @@ def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
     last.set_xticks(ticks, [f"{t:g}" for t in ticks])
     last.minorticks_off()
     last.set_xlabel(r"true $\epsilon$")
-    last.legend(fontsize=9)
+    last.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.3), ncol=2)
     return figure
 
 

@@ -10,8 +10,9 @@ from lib.canaries.attack import (
     THRESHOLDS,
     CanaryAudit,
     canary_epsilon,
+    one_label_bound,
     single_label_guesses,
-    top_label_guesses,
+    top_label_bound,
 )
 from lib.canaries.insert import Canaries, insert_canaries
 
@@ -113,27 +114,25 @@ def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
     level : float
         Of two-sided intervals; the one-sided bounds have half of their error.
     seed : int
-        Of the alternatives of the single-label game, drawn once.
+        Of the alternatives of the single-label game.
 
     Returns
     -------
     pandas.DataFrame
         A row a published file, with columns ``paper`` (the uncorrected interval's lower end),
-        ``corrected`` (Bonferroni over the thresholds), ``one label`` (one alternative a canary; the
-        bound of :meth:`lib.canaries.Guesses.lower_bound`, the level shared among the thresholds),
-        ``top label`` (guessing outright, likewise; pure DP only, NaN where the claim has a delta),
+        ``corrected`` (Bonferroni over the thresholds), ``one label``
+        (:func:`lib.canaries.one_label_bound`), ``top label``
+        (:func:`lib.canaries.top_label_bound`; pure DP only, NaN where the claim has a delta),
         ``bayesian`` (the lower end of ``lib.audit``'s interval on the single-label guesses at the
         smallest threshold, which nothing chose).
     """
     rows = []
-    each = 1 - (1 - level) / 2 / len(THRESHOLDS)
+    side = 1 - (1 - level) / 2
     for number, (key, given) in enumerate(published_inputs().items()):
         dataset, mechanism, name, runs = key
         delta = 0.0 if mechanism == "ALIBI" else DELTA
-        played = [single_label_guesses(*given, t, seed=[seed, number]) for t in THRESHOLDS]
-        top = math.nan
-        if delta == 0:
-            top = max(top_label_guesses(*given, t).lower_bound(each) for t in THRESHOLDS)
+        one = one_label_bound(*given, level=side, delta=delta, seed=[seed, number])
+        played = single_label_guesses(*given, min(THRESHOLDS), seed=[seed, number])
         rows.append(
             {
                 "data": dataset,
@@ -142,9 +141,9 @@ def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
                 "runs": runs,
                 "paper": canary_epsilon(*given, level=level).low,
                 "corrected": canary_epsilon(*given, level=level, corrected=True).low,
-                "one label": max(g.lower_bound(each, delta) for g in played),
-                "top label": top,
-                "bayesian": played[0].bayesian_interval(level, delta)[0],
+                "one label": one,
+                "top label": math.nan if delta else top_label_bound(*given, level=side),
+                "bayesian": played.bayesian_interval(level, delta)[0],
             }
         )
     return pd.DataFrame(rows)

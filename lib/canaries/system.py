@@ -10,11 +10,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from lib.canaries.attack import (
-    THRESHOLDS,
     CanaryAudit,
     canary_epsilon,
-    single_label_guesses,
-    top_label_guesses,
+    one_label_bound,
+    top_label_bound,
 )
 from lib.canaries.insert import Canaries, insert_canaries
 from lib.runs import run_all
@@ -189,7 +188,7 @@ class MechanismResult:
         return canary_epsilon(self.confidences[-1], self.canary_labels, self.true_labels, **options)
 
     def one_label_bound(self, level: float = 0.975, *, seed: int = 0) -> float:
-        """Lower bound from the single-label game, the level shared among the thresholds.
+        """Lower bound from the single-label game at the claim's delta.
 
         Parameters
         ----------
@@ -201,20 +200,17 @@ class MechanismResult:
         Returns
         -------
         float
-            See :meth:`lib.canaries.Guesses.lower_bound`; at the claim's delta.
+            See :func:`lib.canaries.one_label_bound`.
         """
-        each = 1 - (1 - level) / len(THRESHOLDS)
         given = self.confidences[-1], self.canary_labels, self.true_labels
-        played = [single_label_guesses(*given, t, seed=seed) for t in THRESHOLDS]
-        return max(guesses.lower_bound(each, self.delta) for guesses in played)
+        return one_label_bound(*given, level=level, delta=self.delta, seed=seed)
 
     def top_label_bound(self, level: float = 0.975) -> float:
         """The same by guessing labels outright; NaN for a claim with a delta."""
         if self.delta:
             return math.nan
-        each = 1 - (1 - level) / len(THRESHOLDS)
         given = self.confidences[-1], self.canary_labels, self.true_labels
-        return max(top_label_guesses(*given, t).lower_bound(each) for t in THRESHOLDS)
+        return top_label_bound(*given, level=level)
 
 
 class CanaryContradiction(AssertionError):

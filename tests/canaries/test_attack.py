@@ -11,8 +11,10 @@ from lib.canaries import (
     THRESHOLDS,
     canary_epsilon,
     epsilon_of_rate,
+    one_label_bound,
     rate_of_epsilon,
     single_label_guesses,
+    top_label_bound,
     top_label_guesses,
 )
 
@@ -220,6 +222,21 @@ def test_bounds_of_guesses():
         top.lower_bound(0.95, 0.1)
     with pytest.raises(ValueError, match="needs two options, got 5"):
         top.bayesian_interval()
+
+
+def test_bounds_over_thresholds_pay_for_the_choice():
+    given = random_game(4, n=400, pull=4.0)
+    assert top_label_bound(*given, [0.3]) == top_label_guesses(*given, 0.3).lower_bound(0.95)
+    each = [top_label_guesses(*given, t).lower_bound(1 - 0.05 / 7) for t in THRESHOLDS]
+    assert top_label_bound(*given) == max(each)
+    single = single_label_guesses(*given, 0.3, seed=8).lower_bound(0.95)
+    assert one_label_bound(*given, [0.3], draws=1, seed=8) == single
+    rng = np.random.default_rng(8)
+    eleven = [single_label_guesses(*given, 0.3, seed=rng).lower_bound(0.975) for _ in range(11)]
+    assert one_label_bound(*given, [0.3], seed=8) == np.median(eleven)
+    for draws in (0, 2, True, 1.0):
+        with pytest.raises(ValueError, match="draws must be an odd number"):
+            one_label_bound(*given, draws=draws, seed=0)
 
 
 @pytest.mark.parametrize(
