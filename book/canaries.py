@@ -313,8 +313,8 @@ if real:
         f"ALIBI at high accuracy: on CIFAR-10 {becomes('cifar10', 'H')}, on CIFAR-100 "
         f"{becomes('cifar100', 'H')}. At medium accuracy on CIFAR-100 {becomes('cifar100', 'M')}, "
         f"and at low accuracy {becomes('cifar100', 'L')}. In {lost} of {len(different)} different "
-        "audits a lower end above 0.05 becomes 0. All ends have an error of 2.5% on this side; of the "
-        "single-label game eleven are played, and the median pays for that."
+        "audits a lower end above 0.05 becomes 0. All ends have an error of 2.5% on this side; of "
+        "the single-label game eleven are played, and the median pays for that."
     )
 
 # %% [markdown]
