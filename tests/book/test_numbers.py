@@ -49,9 +49,10 @@ def test_the_site_shows_the_expected_numbers(chapter):
     assert found == texts
 
 
-# Executes every chapter once more: where there are no data the site's own outputs are enough.
+# nbval executes a chapter once more, which takes as long as building its page: one chapter stands
+# for all here, the others are held to the same numbers by the outputs on their pages, above.
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", ["normalized_score"])
 def test_chapter_prints_the_expected_numbers(chapter, tmp_path):
     text = CHAPTERS[chapter].read_text(encoding="utf-8")
     expected = ROOT / "tests" / "expected" / chapter / data_in_use(chapter)
