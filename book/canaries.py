@@ -473,11 +473,12 @@ chapter.values(
 # {value}`canaries.alibi_first_one:.2f`, and AGIBI with a claim of {value}`canaries.agibi_first:g`,
 # at an accuracy of {value}`canaries.agibi_first_accuracy:.3f`, shows
 # {value}`canaries.agibi_first_one:.2f`: the claims are far apart, what the canaries see is not.
-# Bayes' rule is worth something: with Algorithm 4 instead of it (the nearest distribution) the
-# accuracy is {value}`canaries.projected_first_accuracy:.3f` and
-# {value}`canaries.projected_last_accuracy:.3f` at the first and the last budget. And the plain
-# baseline is not to be forgotten: randomized response at ALIBI's budgets has
-# {value}`canaries.response_first_accuracy:.3f` and {value}`canaries.response_last_accuracy:.3f`.
+# Algorithm 4 in the place of Bayes' rule (training on the nearest distribution) has
+# {value}`canaries.projected_first_accuracy:.3f` and {value}`canaries.projected_last_accuracy:.3f`
+# at ALIBI's first and last budget, where ALIBI has {value}`canaries.alibi_first_accuracy:.3f` and
+# {value}`canaries.alibi_last_accuracy:.3f`. And the plain baseline is not to be forgotten:
+# randomized response at ALIBI's budgets has {value}`canaries.response_first_accuracy:.3f` and
+# {value}`canaries.response_last_accuracy:.3f`.
 #
 # The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f` (the vote of its
 # {value}`canaries.n_teachers` teachers {value}`canaries.ensemble:.3f`) and costs
