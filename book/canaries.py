@@ -147,16 +147,12 @@ if real:
     reproduced = sum(v.verdict == "reproduced" for v in cell_verdicts)
     hundred, tens = agibi.loc["cifar100"], ten.loc["cifar100"]
 
-    def told(rows):
-        chosen = rows.loc[["H", "M", "L"]].itertuples()
-        return ", ".join(f"{row.low:.1f} to {row.high:.1f}" for row in chosen)
-
     chapter.note(
         f"{reproduced} of the {len(cell_verdicts)} ends that the two tables print come out to the "
         "digit. All others are AGIBI's on CIFAR-100, in Table 6: the authors' confidences give "
-        f"{told(hundred)} for the high, medium and low level. What the paper prints there is what "
-        f"Table 5 prints for ALIBI with ten runs of 100 canaries, which we find as {told(tens)}: "
-        "most likely a slip in copying. Table 6's conclusion stands with either: the intervals of "
+        f"{published.ends_in_words(hundred)} for the high, medium and low level. What the paper "
+        "prints there is what Table 5 prints for ALIBI with ten runs of 100 canaries, which we "
+        f"find as {published.ends_in_words(tens)}: most likely a slip in copying. Table 6's conclusion stands with either: the intervals of "
         "ALIBI and AGIBI overlap at every level."
     )
     chapter.note(
@@ -298,21 +294,13 @@ if real:
         "Lower ends for epsilon at 95%; top label for claims of pure DP only",
         dict.fromkeys(["paper", "corrected", "one label", "top label", "bayesian"], ".2f"),
     )
-    rows = careful.set_index(["data", "mechanism", "level", "runs"])
-
-    def becomes(name, place):
-        row = rows.loc[(name, "ALIBI", place, "1 x 1000")]
-        return (
-            f"{row['paper']:.2f} becomes {row['one label']:.2f} (one label) or "
-            f"{row['top label']:.2f} (top label)"
-        )
-
+    becomes = published.changes_in_words(careful, "ALIBI")
     different = careful.drop_duplicates(["paper", "one label", "bayesian"])
     lost = int(((different["paper"] > 0.05) & (different["one label"] == 0)).sum())
     chapter.note(
-        f"ALIBI at high accuracy: on CIFAR-10 {becomes('cifar10', 'H')}, on CIFAR-100 "
-        f"{becomes('cifar100', 'H')}. At medium accuracy on CIFAR-100 {becomes('cifar100', 'M')}, "
-        f"and at low accuracy {becomes('cifar100', 'L')}. In {lost} of {len(different)} different "
+        f"ALIBI at high accuracy: on CIFAR-10 {becomes['cifar10', 'H']}, on CIFAR-100 "
+        f"{becomes['cifar100', 'H']}. At medium accuracy on CIFAR-100 {becomes['cifar100', 'M']}, "
+        f"and at low accuracy {becomes['cifar100', 'L']}. In {lost} of {len(different)} different "
         "audits a lower end above 0.05 becomes 0. All ends have an error of 2.5% on this side; of "
         "the single-label game eleven are played, and the median pays for that."
     )

@@ -1,6 +1,7 @@
 """The audits of P5 from its authors' own confidences."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,8 @@ __all__ = [
     "DELTA",
     "LEVELS",
     "careful_table",
+    "changes_in_words",
+    "ends_in_words",
     "published_audits",
     "published_canaries",
     "published_inputs",
@@ -147,6 +150,40 @@ def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def ends_in_words(rows: pd.DataFrame, levels: Sequence[str] = ("H", "M", "L")) -> str:
+    """Intervals as a sentence has them: "2.4 to 3.3, 1.8 to 3.3".
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Columns ``low`` and ``high``, the accuracy level as index.
+    levels : sequence of str
+        Which rows, in this order.
+    """
+    chosen = rows.loc[list(levels)].itertuples()
+    return ", ".join(f"{row.low:.1f} to {row.high:.1f}" for row in chosen)
+
+
+def changes_in_words(careful: pd.DataFrame, mechanism: str) -> dict[tuple[str, str], str]:
+    """What the valid bounds make of the paper's lower ends, by data set and accuracy level.
+
+    Parameters
+    ----------
+    careful : pandas.DataFrame
+        From :func:`careful_table`.
+    mechanism : str
+        Of pure DP; its single runs are told.
+    """
+    rows = careful[(careful["mechanism"] == mechanism) & (careful["runs"] == "1 x 1000")]
+    return {
+        (row["data"], row["level"]): (
+            f"{row['paper']:.2f} becomes {row['one label']:.2f} (one label) or "
+            f"{row['top label']:.2f} (top label)"
+        )
+        for row in rows.to_dict("records")
+    }
 
 
 def published_inputs() -> dict[

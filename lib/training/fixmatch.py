@@ -475,7 +475,9 @@ def train_fixmatch(
     threads = min(threads, len(groups)) if shared.device.type == "cpu" else 1
     with ThreadPoolExecutor(threads) as pool:
         try:
-            torch.set_num_threads(max(1, before // threads))
+            # Small products are not worth two threads, and their sums would depend on the number.
+            lockstep = configs[0].model.name in _LOCKSTEP
+            torch.set_num_threads(1 if lockstep else max(1, before // threads))
             list(pool.map(one, groups))
         finally:
             torch.set_num_threads(before)
