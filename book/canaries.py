@@ -152,8 +152,8 @@ if real:
         "digit. All others are AGIBI's on CIFAR-100, in Table 6: the authors' confidences give "
         f"{published.ends_in_words(hundred)} for the high, medium and low level. What the paper "
         "prints there is what Table 5 prints for ALIBI with ten runs of 100 canaries, which we "
-        f"find as {published.ends_in_words(tens)}: most likely a slip in copying. Table 6's conclusion stands with either: the intervals of "
-        "ALIBI and AGIBI overlap at every level."
+        f"find as {published.ends_in_words(tens)}: most likely a slip in copying. Table 6's "
+        "conclusion stands with either: the intervals of ALIBI and AGIBI overlap at every level."
     )
     chapter.note(
         "The table shows PATE's audits, too, which our text of the paper does not print. The files "
