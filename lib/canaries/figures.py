@@ -9,10 +9,8 @@ from matplotlib.figure import Figure
 
 from lib.book.style import COLOURS, MARKERS, new_figure
 from lib.canaries.published import LEVELS
-from lib.canaries.system import MechanismResult
 
 __all__ = [
-    "cases_of",
     "plot_accuracy",
     "plot_careful",
     "plot_confidences",
@@ -40,7 +38,6 @@ def plot_published(table: pd.DataFrame) -> Figure:
     figure, axes = new_figure(rows=len(names), height=4.2, sharex=True)
     for ax, name in zip(np.atleast_1d(axes), names, strict=True):
         rows = table[table["data"] == name].iloc[::-1]
-        labels = []
         for y, row in enumerate(rows.itertuples(index=False)):
             colour, marker = _STYLE[row.mechanism]
             high = row.high if math.isfinite(row.high) else 20
@@ -48,9 +45,7 @@ def plot_published(table: pd.DataFrame) -> Figure:
             claimed = row[rows.columns.get_loc("claimed epsilon")]
             if math.isfinite(claimed):
                 ax.plot(claimed, y, color=colour, marker=marker, linestyle="", fillstyle="none")
-            ten = ", 10 x 100" if row.runs == "10 x 100" else ""
-            labels.append(f"{row.mechanism} {LEVELS[row.level].lower()}{ten}")
-        ax.set_yticks(range(len(labels)), labels, fontsize=9)
+        ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.set_title(_DATA.get(name, name))
         ax.set_xlim(-0.3, 20)
     np.atleast_1d(axes)[-1].set_xlabel(r"$\epsilon$")
@@ -69,10 +64,6 @@ def plot_careful(table: pd.DataFrame) -> Figure:
     figure, axes = new_figure(rows=len(names), height=4.2, sharex=True)
     for ax, name in zip(np.atleast_1d(axes), names, strict=True):
         rows = table[table["data"] == name].iloc[::-1].reset_index(drop=True)
-        labels = []
-        for row in rows.itertuples(index=False):
-            ten = ", 10 x 100" if row.runs == "10 x 100" else ""
-            labels.append(f"{row.mechanism} {LEVELS[row.level].lower()}{ten}")
         for column, (label, colour, marker) in shown.items():
             size = 13 if marker == "|" else 5.5
             ax.plot(
@@ -85,7 +76,7 @@ def plot_careful(table: pd.DataFrame) -> Figure:
                 label=label,
                 fillstyle="none",
             )
-        ax.set_yticks(range(len(labels)), labels, fontsize=9)
+        ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.set_title(_DATA.get(name, name))
     np.atleast_1d(axes)[-1].set_xlabel(r"lower end for $\epsilon$ (95%)")
     np.atleast_1d(axes)[-1].legend(
@@ -200,15 +191,13 @@ def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> 
     return figure
 
 
-def cases_of(results: Sequence[MechanismResult], names: Sequence[tuple[str, int]]) -> dict:
-    """Final confidences of some mechanisms for :func:`plot_confidences`."""
-    found = {}
-    for name, level in names:
-        for each in results:
-            if (each.name, each.level) == (name, level):
-                title = "without privacy" if name == "none" else f"{name}, {_place(level)}"
-                found[title] = each.confidences[-1], each.canary_labels, each.true_labels
-    return found
+def _names(rows: pd.DataFrame) -> list[str]:
+    """What to call the published trainings on an axis."""
+    return [
+        f"{row.mechanism} {LEVELS[row.level].lower()}"
+        + (", 10 x 100" if row.runs == "10 x 100" else "")
+        for row in rows.itertuples(index=False)
+    ]
 
 
 def _place(level: int) -> str:

@@ -37,6 +37,7 @@ __all__ = [
     "CanaryDraw",
     "MechanismResult",
     "MechanismSettings",
+    "accounting_table",
     "advantage_at_equal_epsilon",
     "least_overlap",
     "mechanism_table",
@@ -269,6 +270,33 @@ def advantage_at_equal_epsilon(
     points = points[points["claimed"] >= curve["claimed"].min()]
     at = np.interp(np.log(points["claimed"]), np.log(curve["claimed"]), curve["accuracy"])
     return float((at - points["accuracy"]).min())
+
+
+def accounting_table(epsilons: Sequence[float], delta: float) -> pd.DataFrame:
+    """What noise on one-hot labels costs, by mechanism and accountant.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Exact budgets.
+    delta : float
+        Of the Gaussian mechanism.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``epsilon``, ``Laplace, sd`` (standard deviation of the noise that gives it with
+        delta = 0), ``Gaussian, sd`` (at `delta`), ``Gaussian, by RDP`` (what the Renyi accountant
+        says of that noise).
+    """
+    rows = []
+    for epsilon in epsilons:
+        gaussian = GaussianLabels.for_epsilon(epsilon, delta)
+        laplace = math.sqrt(2) * LaplaceLabels.for_epsilon(epsilon).scale
+        rows.append((epsilon, laplace, gaussian.sigma, gaussian.epsilon(delta, "rdp")))
+    return pd.DataFrame(
+        rows, columns=["epsilon", "Laplace, sd", "Gaussian, sd", "Gaussian, by RDP"]
+    )
 
 
 def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from lib.canaries import insert_canaries, system
 
@@ -128,6 +129,18 @@ def test_advantage_and_overlap_by_hand():
     second["high"] = [3.0, math.inf]
     assert system.least_overlap(first, second) == pytest.approx(1.0)
     assert math.isnan(system.least_overlap(first.iloc[1:], second.iloc[1:]))
+
+
+def test_accounting_table_by_hand():
+    table = system.accounting_table([8.0, 1.0], 1e-5)
+    np.testing.assert_allclose(table["Laplace, sd"], [np.sqrt(2) / 4, np.sqrt(2) * 2])
+    assert (table["Gaussian, by RDP"] > table["epsilon"]).all()
+    # Exact: hockey-stick divergence of two normal distributions sqrt(2) apart.
+    for row in table.itertuples(index=False):
+        mu = math.sqrt(2) / row[2]
+        beyond = stats.norm.cdf(mu / 2 - row[0] / mu)
+        spent = beyond - math.exp(row[0]) * stats.norm.cdf(-mu / 2 - row[0] / mu)
+        assert spent == pytest.approx(1e-5, rel=1e-6)
 
 
 @pytest.mark.parametrize(
