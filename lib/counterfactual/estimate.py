@@ -1,0 +1,496 @@
+"""The counterfactual score of an abstaining classifier, and the difference of two.
+
+A classifier abstains (R = 1) on some inputs X, and its score S is seen only where it does not.  The
+*counterfactual score* is psi = E[S]: how good it would be if it had to answer always.  It is
+identified if S and R are independent given X (missing at random) and no input is always abstained on
+(positivity), and then equals E[mu0(X)] with mu0(x) = E[S | R = 0, X = x].  With the propensity
+pi(x) = P(R = 1 | X = x) its efficient influence function is
+
+    mu0(X) + (1 - R) / (1 - pi(X)) (S - mu0(X)) - psi.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from lib.counterfactual.checks import (
+    as_abstained,
+    as_choice,
+    as_integer,
+    as_matrix,
+    as_number,
+    as_rng,
+    as_scores,
+    as_vector,
+)
+from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning, diagnose
+from lib.counterfactual.learners import learner_pair, predict_mean
+
+__all__ = [
+    "ESTIMATORS",
+    "Estimate",
+    "Nuisances",
+    "counterfactual_difference",
+    "counterfactual_score",
+    "default_clip",
+    "estimate_from_nuisances",
+    "fit_nuisances",
+    "fold_numbers",
+    "influence_values",
+]
+
+ESTIMATORS = ("dr", "ipw", "plug-in")
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Nuisances:
+    """What is known of one classifier, point by point, each from folds that the point is not in.
+
+    Attributes
+    ----------
+    abstained : ndarray of bool, shape (n,)
+        R.
+    scores : ndarray, shape (n,)
+        S, zero where the classifier abstained.
+    propensity : ndarray, shape (n,)
+        Estimate of pi(X), not clipped.
+    outcome : ndarray, shape (n,)
+        Estimate of mu0(X).
+    """
+
+    abstained: npt.NDArray[np.bool_]
+    scores: Array
+    propensity: Array
+    outcome: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """An estimate of a counterfactual score or of a difference of two.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    stderr : float
+        Its standard error, from the variance of the influence values.
+    interval : tuple of float
+        Normal confidence interval at `level`.
+    influence : ndarray, shape (n,)
+        Influence values, not centred: their mean is `value`.
+    p_value : float
+        Two-sided, of the hypothesis that what is estimated is zero.
+    level : float
+        Of the interval.
+    estimator : {"dr", "ipw", "plug-in"}
+        Which one.
+    clip : float
+        epsilon: propensities above 1 - epsilon count as that.
+    nuisances : tuple of Nuisances
+        Of each classifier.
+    diagnostics : tuple of Diagnostics
+        Of each classifier: overlap, calibration, fit, and what to worry about.
+    """
+
+    value: float
+    stderr: float
+    interval: tuple[float, float]
+    influence: Array = field(repr=False)
+    p_value: float
+    level: float
+    estimator: str
+    clip: float
+    nuisances: tuple[Nuisances, ...] = field(repr=False)
+    diagnostics: tuple[Diagnostics, ...] = field(repr=False)
+
+
+def counterfactual_score(
+    X: Any,
+    scores: Any,
+    abstained: Any,
+    *,
+    estimator: str = "dr",
+    learner: Any = "super",
+    folds: int = 2,
+    repeats: int = 1,
+    clip: float | None = None,
+    level: float = 0.95,
+    rng: np.random.Generator | int,
+) -> Estimate:
+    """Estimate how well an abstaining classifier would do if it had to answer always.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d)
+        Inputs, or features of them that abstention and score depend on.
+    scores : array_like of float, shape (n,)
+        Score of each answer, larger is better; ignored where the classifier abstained, where it
+        may be NaN.
+    abstained : array_like of bool, shape (n,)
+        Where it abstained.
+    estimator : {"dr", "ipw", "plug-in"}
+        Doubly robust, inverse propensity weighting, or mean of the outcome model.  Intervals of the
+        latter two rely on a model being right; they are there for comparison.
+    learner : {"super", "forest", "linear"} or pair of estimators
+        Of propensity and outcome: see :func:`lib.counterfactual.learner_pair`.
+    folds : int
+        Of cross-fitting: models predict only points that they were not fitted to.
+    repeats : int
+        Odd number of random splits into folds, of which the median estimate counts.
+    clip : float, optional
+        epsilon in (0, 1): propensities above 1 - epsilon count as that.
+        :func:`default_clip` if not given.
+    level : float
+        Of the confidence interval, in (0, 1).
+    rng : numpy.random.Generator or int
+        Of folds and learners.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    ValueError, TypeError
+        On input that is not as above; if the classifier abstained always; or if it answered in none
+        of the points that a model is to be fitted to.
+
+    Warns
+    -----
+    PositivityWarning
+        If abstention looks deterministic.
+
+    Notes
+    -----
+    If the classifier never abstained the estimate is the mean score with its plain interval,
+    whatever the estimator, and the diagnostics say so.
+
+    References
+    ----------
+    P4, section 3.  Chernozhukov et al., Double/debiased machine learning, 2018, Definition 3.3, for
+    the median over splits.
+    """
+    return _estimate(
+        X,
+        [("scores", scores, "abstained", abstained)],
+        estimator=estimator,
+        learner=learner,
+        folds=folds,
+        repeats=repeats,
+        clip=clip,
+        level=level,
+        rng=rng,
+    )
+
+
+def counterfactual_difference(
+    X: Any,
+    scores_a: Any,
+    abstained_a: Any,
+    scores_b: Any,
+    abstained_b: Any,
+    *,
+    estimator: str = "dr",
+    learner: Any = "super",
+    folds: int = 2,
+    repeats: int = 1,
+    clip: float | None = None,
+    level: float = 0.95,
+    rng: np.random.Generator | int,
+) -> Estimate:
+    """Estimate how much better A would be than B if both had to answer always.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d)
+        Inputs, the same for both.
+    scores_a, scores_b : array_like of float, shape (n,)
+        Scores, larger is better; ignored where the classifier abstained.
+    abstained_a, abstained_b : array_like of bool, shape (n,)
+        Where each abstained.
+    estimator, learner, folds, repeats, clip, level, rng
+        As for :func:`counterfactual_score`.
+
+    Returns
+    -------
+    Estimate
+        Of Delta = psi_A - psi_B.
+
+    References
+    ----------
+    P4, section 3: influence values of the difference are differences of influence values.
+    """
+    return _estimate(
+        X,
+        [
+            ("scores_a", scores_a, "abstained_a", abstained_a),
+            ("scores_b", scores_b, "abstained_b", abstained_b),
+        ],
+        estimator=estimator,
+        learner=learner,
+        folds=folds,
+        repeats=repeats,
+        clip=clip,
+        level=level,
+        rng=rng,
+    )
+
+
+def default_clip(n: int) -> float:
+    """The level of clipping used if none is given: 5 / (sqrt(n) log n), at most 0.2.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+
+    References
+    ----------
+    Gruber, Phillips, Lee and van der Laan, Data-adaptive selection of the propensity score
+    truncation level, American Journal of Epidemiology, 2022.
+    """
+    n = as_integer("n", n, 1)
+    return min(0.2, 5.0 / (math.sqrt(n) * math.log(n))) if n > 1 else 0.2
+
+
+def fold_numbers(n: int, folds: int, rng: np.random.Generator | int) -> npt.NDArray[np.int64]:
+    """Random folds of equal size, up to one point.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        The fold of each point, from 0.
+    """
+    n, folds, rng = as_integer("n", n, 1), as_integer("folds", folds, 2), as_rng(rng)
+    if folds > n:
+        raise ValueError(f"folds must be at most the number of points, {n}, got {folds}")
+    return rng.permutation(np.arange(n) % folds)
+
+
+def fit_nuisances(
+    X: Any,
+    scores: Any,
+    abstained: Any,
+    fold: Any,
+    learner: Any = "super",
+    *,
+    rng: np.random.Generator | int,
+    names: tuple[str, str] = ("scores", "abstained"),
+) -> Nuisances:
+    """Cross-fit propensity and outcome model of one classifier.
+
+    Parameters
+    ----------
+    X, scores, abstained, learner, rng
+        As for :func:`counterfactual_score`.
+    fold : array_like of int, shape (n,)
+        The fold of each point (:func:`fold_numbers`).
+    names : tuple of str
+        What messages call `scores` and `abstained`.
+
+    Returns
+    -------
+    Nuisances
+
+    Raises
+    ------
+    ValueError
+        If the classifier answered in none of the points outside some fold.
+
+    Notes
+    -----
+    Where fewer than two points outside a fold are abstained on, or answered, the propensity there
+    is their share.
+    """
+    x, rng = as_matrix("X", X), as_rng(rng)
+    r = as_abstained(names[1], abstained, len(x))
+    s = as_scores(names[0], scores, r)
+    fold = as_vector("fold", fold, len(x))
+    if r.all():
+        raise ValueError(
+            f"{names[1]} must be False somewhere: of a classifier that never answers nothing is "
+            "known"
+        )
+    propensity, outcome = np.empty(len(x)), np.empty(len(x))
+    for number in np.unique(fold):
+        inside, outside = fold == number, fold != number
+        seen = outside & ~r
+        if not seen.any():
+            raise ValueError(
+                f"{names[1]} must be False outside every fold: all {int(outside.sum())} points "
+                "outside one of them are abstained on, so there is no score to learn from; use "
+                "fewer folds or more data"
+            )
+        first, second = learner_pair(learner, rng)
+        share = r[outside].mean()
+        if min(r[outside].sum(), seen.sum()) < 2:
+            propensity[inside] = share
+        else:
+            first.fit(x[outside], r[outside])
+            column = list(first.classes_).index(True)
+            propensity[inside] = first.predict_proba(x[inside])[:, column]
+        if seen.sum() < 2:
+            outcome[inside] = s[seen].mean()
+        else:
+            second.fit(x[seen], s[seen])
+            outcome[inside] = predict_mean(second, x[inside])
+    return Nuisances(r, s, propensity, outcome)
+
+
+def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 0.0) -> Array:
+    """Influence values of an estimator, not centred: their mean is the estimate.
+
+    Parameters
+    ----------
+    nuisances : Nuisances
+        Of one classifier.
+    estimator : {"dr", "ipw", "plug-in"}
+        Which one.
+    clip : float
+        epsilon in [0, 1).
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    References
+    ----------
+    P4, section 3.3.
+    """
+    as_choice("estimator", estimator, ESTIMATORS)
+    r, s = nuisances.abstained, nuisances.scores
+    if not r.any():
+        return s.copy()
+    if estimator == "plug-in":
+        return nuisances.outcome.copy()
+    answers = 1.0 - np.clip(nuisances.propensity, 0.0, 1.0 - clip)
+    if (answers[~r] <= 0).any():
+        raise ValueError(
+            "clip must be above 0: the propensity to abstain is 1 at points that were answered, "
+            f"{int((answers[~r] <= 0).sum())} of them"
+        )
+    weight = np.where(r, 0.0, 1.0 / np.where(r, 1.0, answers))
+    if estimator == "ipw":
+        return weight * s
+    return nuisances.outcome + weight * (s - nuisances.outcome)
+
+
+def estimate_from_nuisances(
+    nuisances: Nuisances | Sequence[Nuisances],
+    *,
+    estimator: str = "dr",
+    clip: float | None = None,
+    level: float = 0.95,
+) -> Estimate:
+    """Estimate from nuisance functions that are known, or were fitted elsewhere.
+
+    Parameters
+    ----------
+    nuisances : Nuisances or sequence of one or two
+        Of the classifier, or of A and B for their difference.
+    estimator, clip, level
+        As for :func:`counterfactual_score`.
+
+    Returns
+    -------
+    Estimate
+    """
+    pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
+    if not 1 <= len(pair) <= 2 or not all(isinstance(item, Nuisances) for item in pair):
+        raise ValueError("nuisances must be those of one classifier or of two")
+    n = len(pair[0].scores)
+    if any(len(item.scores) != n for item in pair):
+        raise ValueError(
+            f"nuisances must be of the same points, got {[len(p.scores) for p in pair]}"
+        )
+    as_choice("estimator", estimator, ESTIMATORS)
+    level = as_number("level", level, 0, 1)
+    clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
+    influence = influence_values(pair[0], estimator, clip)
+    if len(pair) == 2:
+        influence = influence - influence_values(pair[1], estimator, clip)
+    value = float(influence.mean())
+    stderr = float(influence.std() / math.sqrt(n))
+    return _with_interval(value, stderr, influence, level, estimator, clip, pair)
+
+
+def _with_interval(value, stderr, influence, level, estimator, clip, pair) -> Estimate:
+    half = stderr * float(stats.norm.isf((1 - level) / 2))
+    z = abs(value) / stderr if stderr > 0 else (math.inf if value else 0.0)
+    return Estimate(
+        value=value,
+        stderr=stderr,
+        interval=(value - half, value + half),
+        influence=influence,
+        p_value=float(2 * stats.norm.sf(z)),
+        level=level,
+        estimator=estimator,
+        clip=clip,
+        nuisances=pair,
+        diagnostics=tuple(
+            diagnose(p.abstained, p.scores, p.propensity, p.outcome, clip) for p in pair
+        ),
+    )
+
+
+def _estimate(
+    X: Any,
+    classifiers: list[tuple[str, Any, str, Any]],
+    *,
+    estimator: str,
+    learner: Any,
+    folds: int,
+    repeats: int,
+    clip: float | None,
+    level: float,
+    rng: np.random.Generator | int,
+) -> Estimate:
+    x, rng = as_matrix("X", X), as_rng(rng)
+    n = len(x)
+    as_choice("estimator", estimator, ESTIMATORS)
+    level = as_number("level", level, 0, 1)
+    clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
+    if as_integer("repeats", repeats, 1) % 2 == 0:
+        raise ValueError(f"repeats must be odd, so that one split is the median, got {repeats}")
+    folds = as_integer("folds", folds, 2)
+    if folds > n:
+        raise ValueError(f"folds must be at most the number of points, {n}, got {folds}")
+    learner_pair(learner, np.random.default_rng(0))  # complains before any work
+    given = []
+    for scores_name, scores, abstained_name, abstained in classifiers:
+        r = as_abstained(abstained_name, abstained, n)
+        given.append((as_scores(scores_name, scores, r), r, (scores_name, abstained_name)))
+    estimates = []
+    for _ in range(repeats):
+        fold = fold_numbers(n, folds, rng)
+        pair = tuple(
+            fit_nuisances(x, s, r, fold, learner, rng=rng, names=names)
+            if r.any()
+            else Nuisances(r, s, np.zeros(n), s)
+            for s, r, names in given
+        )
+        estimates.append(estimate_from_nuisances(pair, estimator=estimator, clip=clip, level=level))
+    middle = sorted(estimates, key=lambda e: e.value)[repeats // 2]
+    if repeats > 1:
+        spread = [e.stderr**2 + (e.value - middle.value) ** 2 for e in estimates]
+        middle = _with_interval(
+            middle.value,
+            float(math.sqrt(np.median(spread))),
+            middle.influence,
+            level,
+            estimator,
+            clip,
+            middle.nuisances,
+        )
+    for diagnostics, (_, _, names) in zip(middle.diagnostics, given, strict=True):
+        for text in diagnostics.positivity:
+            warnings.warn(f"{names[1]}: {text}", PositivityWarning, stacklevel=3)
+    return middle

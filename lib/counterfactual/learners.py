@@ -1,0 +1,320 @@
+"""Learners of the nuisance functions: propensity to abstain, and expected score.
+
+Linear models, random forests, and the super learner of P4: a stack of four learners.  Ours stacks
+the same four without fitting them all over again for each fold:
+
+- forests predict each point from the trees that have not seen it (out-of-bag),
+- nearest neighbours by leaving the point itself out, so that neither is fitted twice,
+- support vector machines share one kernel matrix, and give decision values instead of
+  probabilities that take five more fits each: the logistic regression on top calibrates them,
+- what is left for folds is the linear model and the solver of the kernel machine.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.neighbors import NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lib.counterfactual.forest import ForestClassifier, ForestRegressor
+
+__all__ = ["LEARNERS", "SuperLearnerClassifier", "SuperLearnerRegressor", "learner_pair"]
+
+LEARNERS = ("linear", "forest", "super")
+
+Array = npt.NDArray[np.float64]
+_NEIGHBOURS = 5
+_FOLDS = 5
+_LARGEST_KERNEL = 5000  # points whose kernel matrix is kept, 200 MB
+
+
+def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Unfitted estimators of propensity and expected score.
+
+    Parameters
+    ----------
+    learner : {"linear", "forest", "super"} or (propensity, outcome)
+        One of P4's learners, or two scikit-learn estimators, which are cloned: a classifier with
+        ``predict_proba``, and a regressor (or a classifier, for scores of two values).
+    rng : numpy.random.Generator
+        Gives ``random_state`` to estimators that have one and leave it open.
+
+    Returns
+    -------
+    propensity, outcome : estimator
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `learner` is none of these.
+
+    Notes
+    -----
+    As in P4's experiments: ``"linear"`` is logistic and ridge regression, on standardised features,
+    ``"forest"`` a random forest of 100 trees; ``"super"`` stacks logistic (ridge) regression,
+    5 nearest neighbours, a support vector machine with a Gaussian kernel and a random forest, with
+    logistic (linear) regression on top.  Expected scores are regressed also where they are 0 or 1.
+    """
+    if isinstance(learner, str):
+        if learner not in LEARNERS:
+            raise ValueError(
+                f"learner must be one of {', '.join(map(repr, LEARNERS))} or a pair of estimators, "
+                f"got {learner!r}"
+            )
+        pair = {
+            "linear": lambda: (
+                make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky")),
+                make_pipeline(StandardScaler(), Ridge()),
+            ),
+            "forest": lambda: (ForestClassifier(), ForestRegressor()),
+            "super": lambda: (SuperLearnerClassifier(), SuperLearnerRegressor()),
+        }[learner]()
+    else:
+        try:
+            propensity, outcome = learner
+            pair = clone(propensity), clone(outcome)
+        except (TypeError, ValueError):
+            raise TypeError(
+                "learner must be a name or a pair (propensity, outcome) of scikit-learn "
+                f"estimators, got {learner!r}"
+            ) from None
+        if not hasattr(propensity, "predict_proba"):
+            raise TypeError(
+                "learner must have a propensity estimator with predict_proba, got "
+                f"{type(propensity).__name__}"
+            )
+    for estimator in pair:
+        open_seeds = {
+            name: int(rng.integers(2**31))
+            for name, value in sorted(estimator.get_params().items())
+            if value is None and (name == "random_state" or name.endswith("__random_state"))
+        }
+        estimator.set_params(**open_seeds)
+    return pair
+
+
+def predict_mean(estimator: Any, x: Array) -> Array:
+    """Expected score by an outcome estimator, a classifier's being the mean over its classes."""
+    if is_classifier(estimator):
+        return estimator.predict_proba(x) @ np.asarray(estimator.classes_, dtype=float)
+    return np.asarray(estimator.predict(x), dtype=float)
+
+
+class _Stack(BaseEstimator):
+    """What both super learners share: level-one data, one column a learner."""
+
+    def __init__(self, n_estimators: int = 100, folds: int = _FOLDS, random_state: Any = None):
+        self.n_estimators = n_estimators
+        self.folds = folds
+        self.random_state = random_state
+
+    def _begin(self, x: Array, y: Array) -> None:
+        """Learn what does not depend on the task; `y` holds numbers."""
+        self._scaler = StandardScaler().fit(x)
+        self._scaled = self._scaler.transform(x)
+        self._points, self._targets = x, y
+        # As scikit-learn's gamma="scale".
+        spread = x.var()
+        self._gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
+        self._k = min(_NEIGHBOURS, len(x) - 1)
+        self._neighbours = NearestNeighbors(n_neighbors=self._k).fit(self._scaled)
+        self._kernel = rbf_kernel(x, gamma=self._gamma) if len(x) <= _LARGEST_KERNEL else None
+
+    def _without_itself(self) -> Array:
+        """Mean target of each point's neighbours, itself not being one."""
+        return self._targets[self._neighbours.kneighbors(return_distance=False)].mean(axis=1)
+
+    def _machine(self, machine: Any, rows: npt.NDArray, asked: npt.NDArray | None, target: Any):
+        """Fit a support vector machine to some rows; its values for others."""
+        if self._kernel is None:
+            machine.set_params(kernel="rbf", gamma=self._gamma).fit(self._points[rows], target)
+            if asked is None:
+                return machine, None
+            function = getattr(machine, "decision_function", machine.predict)
+            return machine, function(self._points[asked])
+        machine.set_params(kernel="precomputed").fit(self._kernel[np.ix_(rows, rows)], target)
+        # The kernel expansion by hand: scikit-learn would want the whole rows of the matrix.
+        dual = machine.dual_coef_[0]
+        if asked is None:
+            return machine, None
+        values = self._kernel[np.ix_(asked, rows[machine.support_])] @ dual
+        return machine, values + machine.intercept_[0]
+
+    def _machine_values(self, x: Array) -> Array:
+        if self._kernel is None:
+            return getattr(self._svm, "decision_function", self._svm.predict)(x)
+        support = self._points[self._svm.support_]
+        kernel = rbf_kernel(x, support, gamma=self._gamma)
+        return kernel @ self._svm.dual_coef_[0] + self._svm.intercept_[0]
+
+    def _level_one(self, x: Any) -> Array:
+        check_is_fitted(self)
+        x = validate_data(self, x, reset=False, dtype=np.float64)
+        scaled = self._scaler.transform(x)
+        near = self._neighbours.kneighbors(scaled, return_distance=False)
+        return np.column_stack(
+            [
+                self._linear_values(scaled),
+                self._targets[near].mean(axis=1),
+                self._machine_values(x),
+                self._forest._mean(x),
+            ]
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_meta")
+
+
+class SuperLearnerClassifier(ClassifierMixin, _Stack):
+    """Stack of logistic regression, nearest neighbours, a kernel machine and a forest: two classes.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Trees of the forest.
+    folds : int
+        Folds that the level-one data of logistic regression and the kernel machine come from;
+        fewer if a class has fewer points.
+    random_state : int, optional
+        Of folds and forest.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (2,)
+        The classes.
+
+    References
+    ----------
+    van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, section 4.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the four learners and the logistic regression on top.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+        y : array_like, shape (n,)
+            Two classes with at least two points each.
+
+        Returns
+        -------
+        SuperLearnerClassifier
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If there are not two classes with two points each.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        self.classes_, label = np.unique(y, return_inverse=True)
+        counts = np.bincount(label)
+        if len(counts) != 2 or counts.min() < 2:
+            raise ValueError(
+                "y must have two classes with at least two points each, got "
+                f"{dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))}"
+            )
+        rng = np.random.default_rng(self.random_state)
+        seed = int(rng.integers(2**31))
+        self._begin(X, label.astype(float))
+        self._forest = ForestClassifier(self.n_estimators, random_state=rng).fit(X, label)
+        level = np.empty((len(X), 4))
+        level[:, 1] = self._without_itself()
+        level[:, 3] = self._forest.oob_decision_function_[:, 1]
+        splitter = StratifiedKFold(
+            min(self.folds, int(counts.min())), shuffle=True, random_state=seed
+        )
+        for rows, asked in splitter.split(X, label):
+            linear = _logistic().fit(self._scaled[rows], label[rows])
+            level[asked, 0] = linear.predict_proba(self._scaled[asked])[:, 1]
+            level[asked, 2] = self._machine(SVC(), rows, asked, label[rows])[1]
+        self._linear = _logistic().fit(self._scaled, label)
+        self._svm, _ = self._machine(SVC(), np.arange(len(X)), None, label)
+        self._kernel = None if self._kernel is None else True  # no longer needed
+        self._meta = _logistic().fit(level, label)
+        return self
+
+    def _linear_values(self, scaled: Array) -> Array:
+        return self._linear.predict_proba(scaled)[:, 1]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, shape (m, 2)."""
+        return self._meta.predict_proba(self._level_one(X))
+
+    def predict(self, X: Any) -> npt.NDArray:
+        """The more probable class, shape (m,)."""
+        return self.classes_[self._meta.predict(self._level_one(X))]
+
+
+class SuperLearnerRegressor(RegressorMixin, _Stack):
+    """Stack of ridge regression, nearest neighbours, a kernel machine and a forest.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Trees of the forest.
+    folds : int
+        Folds that the level-one data of the kernel machine come from; fewer if there are fewer
+        points.
+    random_state : int, optional
+        Of folds and forest.
+
+    References
+    ----------
+    van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, section 4.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the four learners and the linear regression on top.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            At least two points.
+        y : array_like, shape (n,)
+
+        Returns
+        -------
+        SuperLearnerRegressor
+            Itself.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        y = y.astype(float)
+        rng = np.random.default_rng(self.random_state)
+        seed = int(rng.integers(2**31))
+        self._begin(X, y)
+        self._forest = ForestRegressor(self.n_estimators, random_state=rng).fit(X, y)
+        self._linear = Ridge().fit(self._scaled, y)
+        level = np.empty((len(X), 4))
+        level[:, 1] = self._without_itself()
+        level[:, 3] = self._forest.oob_prediction_
+        splitter = KFold(min(self.folds, len(X)), shuffle=True, random_state=seed)
+        for rows, asked in splitter.split(X):
+            # Not by leaving one out: where nothing is to be learned, that is the mean of the other
+            # targets, which mirrors the point's own, and the regression on top would learn it.
+            level[asked, 0] = Ridge().fit(self._scaled[rows], y[rows]).predict(self._scaled[asked])
+            level[asked, 2] = self._machine(SVR(), rows, asked, y[rows])[1]
+        self._svm, _ = self._machine(SVR(), np.arange(len(X)), None, y)
+        self._kernel = None if self._kernel is None else True  # no longer needed
+        self._meta = LinearRegression().fit(level, y)
+        return self
+
+    def _linear_values(self, scaled: Array) -> Array:
+        return self._linear.predict(scaled)
+
+    def predict(self, X: Any) -> Array:
+        """Predictions, shape (m,)."""
+        return self._meta.predict(self._level_one(X))
+
+
+def _logistic() -> LogisticRegression:
+    return LogisticRegression(solver="newton-cholesky")
