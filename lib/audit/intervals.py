@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.audit.counts import AttackCounts, check_delta, check_level, rate_interval
-from lib.audit.posterior import epsilon_posterior
+from lib.audit.posterior import epsilon_posterior, most_below
 from lib.audit.regions import epsilon_point
 
 __all__ = [
@@ -20,6 +20,9 @@ __all__ = [
 
 METHODS = ("bayesian", "jeffreys", "clopper-pearson")
 SIDES = ("two-sided", "lower")
+
+# Standard deviations of the FNR at which upper bounds of the posterior mass step.
+_STEPS = (np.linspace(-3, 3, 7), np.linspace(-4, 4, 81))
 
 
 def epsilon_interval(
@@ -144,8 +147,8 @@ def best_lower_bound(
     Notes
     -----
     A Bayesian bound exceeds b exactly if the posterior mass beyond b exceeds `level`.  Most rows
-    fail that by P(eps > b) <= P(y < r) + P(x < r) + P(1 - y < r) + P(1 - x < r) with
-    r = (1 - delta) e^-b, others by one evaluation of the mass; only the rest need their own bound.
+    fail that by upper bounds of the mass, ever finer sums over steps of the FNR, others by one
+    evaluation of the mass; only the rest need their own bound.
     """
     table, delta, level = _table(counts), check_delta(delta), check_level(level)
     _check_choice("method", method, METHODS)
@@ -157,13 +160,10 @@ def best_lower_bound(
         return int(np.argmax(guess)), float(guess.max())
     order = np.argsort(-guess, kind="stable")
     best, where = _bayesian(table[order[0]], delta, 1 - level), int(order[0])
-    rows = table[:, [3, 0, 1, 2]] + 0.5  # fn, tp, fp, tn: parameters of both Beta posteriors
     left = order[1:]
     while len(left):
-        r = (1 - delta) * math.exp(-best)
-        a, b, c, d = rows[left].T
-        bound = sum(special.betainc(p, q, r) for p, q in ((a, b), (b, a), (c, d), (d, c)))
-        left = left[bound > level]
+        for steps in _STEPS:
+            left = left[_most_beyond(table[left], delta, best, steps) > level]
         found = None
         for place, row in enumerate(left):
             posterior = epsilon_posterior(AttackCounts(*map(int, table[row])), delta)
@@ -177,6 +177,15 @@ def best_lower_bound(
     if best == 0:
         where = 0
     return where, best
+
+
+def _most_beyond(
+    table: npt.NDArray[np.int64], delta: float, eps: float, steps: npt.NDArray
+) -> npt.NDArray[np.float64]:
+    """At least the posterior mass beyond epsilon in every row."""
+    a, b, c, d = table[:, [3, 0, 1, 2]].T + 0.5  # fn, tp, fp, tn: of both Beta posteriors
+    better = most_below(a, b, c, d, 1 - delta, eps, steps)
+    return better + most_below(b, a, d, c, 1 - delta, eps, steps)
 
 
 def _bayesian(row: npt.NDArray[np.int64], delta: float, tail: float) -> float:

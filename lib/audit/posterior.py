@@ -11,6 +11,7 @@ which the integrand is smooth: x = sin^2(theta), and theta = theta_0 - s^2 towar
 of the region outside, where I behaves like a square root.
 """
 
+import functools
 import itertools
 import math
 
@@ -25,7 +26,11 @@ __all__ = ["EpsilonPosterior", "epsilon_posterior"]
 _NODES = 10
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(_NODES)
 # Probabilities whose quantiles end the pieces.
-_TAILS = np.array([1e-18, 1e-13, 1e-9, 1e-6, 1e-4, 3e-3, 0.04, 0.2])
+_TAILS = np.array([1e-18, 1e-10, 1e-5, 3e-3, 0.1, 0.5])
+# Multiples of the angle at which 1 - y stops falling like a square that end pieces too.
+_BENDS = 3.0 ** np.arange(5)
+# Standard deviations from the mean of x at which the bound of a tiny mass steps.
+_DOWN = np.arange(-12.0, 0.5, 0.5)
 
 
 def epsilon_posterior(counts: AttackCounts, delta: float) -> "EpsilonPosterior":
@@ -66,17 +71,17 @@ class EpsilonPosterior:
         if not isinstance(counts, AttackCounts):
             raise TypeError(f"counts must be AttackCounts, got {type(counts).__name__}")
         self.counts, self.delta = counts, check_delta(delta)
-        self._outside_zero: float | None = None
         x = (counts.fn + 0.5, counts.tp + 0.5)
         y = (counts.fp + 0.5, counts.tn + 0.5)
         # Attacks better than chance leave the region below it, attacks worse than chance above:
-        # the latter is the former for one minus the rates.
-        self._below = _Corner(*x, *y, self.delta)
-        self._above = _Corner(*x[::-1], *y[::-1], self.delta)
+        # the latter is the former for one minus the rates.  The likely side comes first.
+        corners = _Corner(*x, *y, self.delta), _Corner(*x[::-1], *y[::-1], self.delta)
+        better = counts.fnr + counts.fpr <= 1
+        self._corners = corners if better else corners[::-1]
 
     def sf(self, eps: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Posterior probability that epsilon is larger: the mass outside the privacy region."""
-        return self._map(lambda e: self._below.mass(e)[0] + self._above.mass(e)[0], eps, 1.0, 0.0)
+        return self._map(lambda e: self._outside(e)[0], eps, 1.0, 0.0)
 
     def cdf(self, eps: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Posterior probability that epsilon is at most `eps` (P3, Eq. 3); 0 below 0."""
@@ -131,8 +136,13 @@ class EpsilonPosterior:
         return total + 2 * float(self.sf(ends[-1]))
 
     def _outside(self, eps: float) -> tuple[float, float]:
-        a, b = self._below.mass(eps), self._above.mass(eps)
-        return a[0] + b[0], a[1] + b[1]
+        """Mass beyond epsilon, and its density there."""
+        first, second = self._corners
+        mass, density = first.mass(eps)
+        if second.negligible(eps, mass):
+            return mass, density
+        other = second.mass(eps, mass)
+        return mass + other[0], density + other[1]
 
     @staticmethod
     def _map(function, eps: npt.ArrayLike, below: float, beyond: float) -> npt.NDArray[np.float64]:
@@ -153,38 +163,48 @@ class EpsilonPosterior:
             return 0.0
         if tail <= 0:
             return math.inf
-        if self._outside_zero is None:
-            self._outside_zero = self._outside(0.0)[0]
-        if self._outside_zero <= tail:
-            return 0.0
         low, high = 0.0, math.inf
-        guess = self._normal_guess(head)
-        # Newton on log(tail), whose slope the density gives, kept within a bracket.
-        goal = math.log(tail)
+        guess, last = self._normal_guess(head), None
+        # Newton on the normal quantile of the mass, nearly linear in epsilon; from the second
+        # evaluation on with the cubic through both.
+        goal = float(special.ndtri(tail) if tail < 0.5 else -special.ndtri(head))
         for _ in range(200):
             mass, density = self._outside(guess)
+            if mass == tail:
+                return guess
             if mass > tail:
                 low = guess
             else:
                 high = guess
-            if mass == tail:
-                return guess
-            step = math.nan
-            if mass > 0 and density > 0:
-                if tail < 0.5:
-                    step = guess + (math.log(mass) - goal) * mass / density
-                else:
-                    step = guess + (mass - tail) / density
-            # Newton squares the error, up to a factor of some tens.
-            if math.isfinite(step) and abs(step - guess) <= 1e-8 * (1 + guess):
-                return step if low <= step <= high else guess
+            step = -1.0  # none
+            if 0 < mass < 1 and density > 0:
+                z = float(special.ndtri(mass))
+                slope = -math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / density
+                off, error = goal - z, abs(goal - z)
+                step = guess + off * slope
+                if last is not None and last[0] != z:
+                    h, secant = z - last[0], (guess - last[1]) / (z - last[0])
+                    bend = (slope - secant) + (slope + last[2] - 2 * secant) * (off + h) / h
+                    step += off * off / h * bend
+                    error *= abs(off + h)
+                last = z, guess, slope
+                # The error that the step leaves is some multiple of the square of this, but in the
+                # far tail, where the slope is less exact.
+                if (error if tail > 1e-13 else 10 * abs(off)) <= 1e-7 and math.isfinite(step):
+                    return step if low <= step <= high else guess
             step = min(step, 2 * guess + 4)  # a flat density would send it far out
             if not low < step < high:
+                if low == 0 and self._mass_beyond_zero <= tail:
+                    return 0.0
                 step = 2 * guess + 1 if high == math.inf else (low + high) / 2
             if high - low <= 4e-15 * (1 + low):
                 return low
             guess = step
         return guess
+
+    @functools.cached_property
+    def _mass_beyond_zero(self) -> float:
+        return self._outside(0.0)[0]
 
     def _normal_guess(self, head: float) -> float:
         """About where the quantile lies: the larger logarithm of Eq. 1 as a normal variable."""
@@ -207,85 +227,124 @@ class _Corner:
     """The mass of (x, y) below the privacy region, near the origin."""
 
     def __init__(self, ax: float, bx: float, ay: float, by: float, delta: float):
-        self.x, self.y, self.delta = (ax, bx), (ay, by), delta
-        self.log_x, self.log_y = special.betaln(ax, bx), special.betaln(ay, by)
-        self.theta_x = _theta_quantiles(ax, bx)
-        self.quantiles_y = np.sin(_theta_quantiles(ay, by)) ** 2
+        self.x, self.y = (ax, bx), (ay, by)
         self.end = 1 - delta
         self.theta_end = math.asin(math.sqrt(self.end))
 
-    def mass(self, eps: float) -> tuple[float, float]:
-        """The probability, and minus its derivative in epsilon."""
+    def negligible(self, eps: float, mass: float) -> bool:
+        """Whether this corner adds nothing to `mass`, by bounds that are cheap."""
+        limit = 1e-17 * mass
+        if self._most <= limit:
+            return True
+        return self._most < 1e-4 and bool(self._most_at(eps) <= limit)
+
+    @functools.cached_property
+    def _most(self) -> float:
+        """At least the mass at any epsilon."""
+        return float(self._most_at(0.0))
+
+    def _most_at(self, eps: float) -> npt.NDArray[np.float64]:
+        return most_below(*self.x, *self.y, self.end, eps, _DOWN)
+
+    @functools.cached_property
+    def _grid(self) -> tuple[npt.NDArray, npt.NDArray, float, float]:
+        """What does not depend on epsilon: quantiles of x (as angles) and y; normalisations."""
+        theta_x = _theta_quantiles(*self.x)
+        y = np.sin(_theta_quantiles(*self.y)) ** 2
+        return theta_x, y, special.betaln(*self.x), special.betaln(*self.y)
+
+    def mass(self, eps: float, other: float = 0.0) -> tuple[float, float]:
+        """The probability, to be added to `other`, and minus its derivative in epsilon."""
+        theta_x, y, _, _ = self._grid
         shrink = max(math.exp(-eps), 1e-300)
         # The bound is (1 - delta - x) e^-eps from the crossing to x = 1 - delta, and below it
-        # 1 - delta - e^eps x.
-        cross = self.end * shrink / (1 + shrink)
-        theta_cross = math.asin(math.sqrt(cross))
-        a = self._shallow(shrink, theta_cross)
-        b = self._steep(eps, shrink, cross, theta_cross)
-        return a[0] + b[0], a[1] + b[1]
+        # 1 - delta - e^eps x.  It is its own inverse: at `marks` it passes the quantiles of y.
+        marks = np.maximum((self.end - y) * shrink, self.end - y / shrink)
+        marks = np.arcsin(np.sqrt(np.minimum(np.maximum(marks, 0.0), self.end)))
+        # Below the last mark y is below the bound, all but surely.
+        low, high = max(marks[-1], theta_x[0]), min(self.theta_end, theta_x[-1])
+        total = float(special.betainc(*self.x, math.sin(marks[-1]) ** 2))
+        if low >= high:
+            return total, 0.0
+        # Beyond the first y is above it, as surely: that part is left out unless the rest is small.
+        far = min(max(marks[0], low), high)
+        cross = math.asin(math.sqrt(self.end * shrink / (1 + shrink)))
+        # 1 - y = delta + e^eps sin^2(theta) below the crossing: its root bends at sqrt(delta).
+        bends = math.sqrt((1 - self.end) * shrink) * _BENDS
+        ends = np.concatenate((theta_x, marks, bends, (cross,)))
+        ends.sort()
+        mass, density = self._integrate(ends, low, far, cross, shrink)
+        total += mass
+        if total + other < 1e-6 and far < high:
+            mass, slope = self._integrate(ends, far, high, cross, shrink)
+            total, density = total + mass, density + slope
+        return total, density
 
-    def _shallow(self, shrink: float, start: float) -> tuple[float, float]:
-        low, high = max(start, self.theta_x[0]), min(self.theta_end, self.theta_x[-1])
+    def _integrate(
+        self, marks: npt.NDArray, low: float, high: float, cross: float, shrink: float
+    ) -> tuple[float, float]:
+        """Mass and density from angle to angle, by pieces that end at the marks between them."""
         if low >= high:
             return 0.0, 0.0
-        marks = self.end - self.quantiles_y / shrink  # where the bound passes quantiles of y
-        marks = np.arcsin(np.sqrt(marks[(marks > 0) & (marks < 1)]))
-        # theta = theta_end - s^2
-        ends = np.r_[low, high, self.theta_x, marks]
-        ends = np.unique(ends[(ends >= low) & (ends <= high)])
-        s_ends = np.sqrt(np.maximum(self.theta_end - ends, 0))[::-1]
-        s, weight = _nodes(s_ends)
-        theta = self.theta_end - s * s
-        # (1 - delta - x) without cancellation: a difference of squared sines.
-        gap = np.sin(self.theta_end - theta) * np.sin(self.theta_end + theta)
-        y = gap * shrink
-        density = self._density_x(theta) * 2 * s * weight
-        inside = special.betainc(*self.y, y)
-        return float(density @ inside), float(density @ (y * self._density_y(y)))
+        first, last = marks.searchsorted(low, "right"), marks.searchsorted(high)
+        ends = np.concatenate(((low,), marks[first:last], (high,)))
+        steep = min(int(ends.searchsorted(cross)), len(ends) - 1)  # pieces below the crossing
+        # theta = zero - s^2, where zero is the angle at which this part of the bound reaches 0.
+        zero = np.full((len(ends) - 1, 1), self.theta_end)
+        zero[:steep] = math.asin(math.sqrt(self.end * shrink))
+        upper, lower = np.sqrt(np.maximum(zero[:, 0] - (ends[:-1], ends[1:]), 0.0))
+        half = (upper - lower)[:, None] / 2
+        s = (upper + lower)[:, None] / 2 + half * _POINTS
+        weight = half * _WEIGHTS * s
+        s *= s
+        theta = np.maximum(zero - s, 1e-300)
+        sine = np.sin(theta)
+        # 1 - delta - x, or 1 - delta - e^eps x, without cancellation: a difference of two squares.
+        y = np.sin(s) * np.sin(zero + theta)
+        y[:steep] /= shrink
+        y[steep:] *= shrink
+        np.clip(y, 1e-300, 1 - 2**-53, out=y)  # where the density of y is finite
+        slope = y.copy()
+        slope[:steep] = sine[:steep] ** 2 / shrink
+        (ax, bx), (ay, by) = self.x, self.y
+        _, _, log_x, log_y = self._grid
+        log = special.xlogy(2 * ax - 1, sine) + special.xlogy(2 * bx - 1, np.cos(theta)) - log_x
+        weight *= 4 * np.exp(log)
+        inside = special.betainc(ay, by, y)
+        slope *= np.exp(special.xlogy(ay - 1, y) + special.xlog1py(by - 1, -y) - log_y)
+        return float(np.vdot(weight, inside)), float(np.vdot(weight, slope))
 
-    def _steep(self, eps: float, shrink: float, cross: float, stop: float) -> tuple[float, float]:
-        low, high = self.theta_x[0], min(stop, self.theta_x[-1])
-        if low >= high:
-            return 0.0, 0.0
-        marks = (self.end - self.quantiles_y) * shrink
-        marks = np.arcsin(np.sqrt(marks[(marks > 0) & (marks < 1)]))
-        ends = np.r_[low, high, self.theta_x, marks]
-        theta, weight = _nodes(np.unique(ends[(ends >= low) & (ends <= high)]))
-        x = np.sin(theta) ** 2
-        grown = x / shrink
-        y = np.clip(self.end - grown, 0, 1)
-        density = self._density_x(theta) * weight
-        inside = special.betainc(*self.y, y)
-        return float(density @ inside), float(density @ (grown * self._density_y(y)))
 
-    def _density_x(self, theta: npt.NDArray) -> npt.NDArray[np.float64]:
-        """Of theta, where x = sin^2(theta)."""
-        a, b = self.x
-        sine, cosine = np.sin(theta), np.cos(theta)
-        with np.errstate(divide="ignore"):
-            log = special.xlogy(2 * a - 1, sine) + special.xlogy(2 * b - 1, cosine)
-        return 2 * np.exp(log - self.log_x)
+def most_below(ax, bx, ay, by, end, eps: float, steps: npt.NDArray) -> npt.NDArray[np.float64]:
+    """An upper bound of the mass below the privacy region, for arrays of parameters.
 
-    def _density_y(self, y: npt.NDArray) -> npt.NDArray[np.float64]:
-        a, b = self.y
-        with np.errstate(divide="ignore"):
-            log = special.xlogy(a - 1, y) + special.xlog1py(b - 1, -y)
-        return np.where((y > 0) & (y < 1), np.exp(log - self.log_y), 0.0)
+    The bound of the region falls with x: between two values of x it is at most that at the first.
+
+    Parameters
+    ----------
+    ax, bx, ay, by : array_like
+        Parameters of the distributions of x and y.
+    end : float
+        1 - delta.
+    eps : float
+        The epsilon of the region.
+    steps : ndarray
+        Values of x at which to split, increasing, in standard deviations from the mean.
+    """
+    ax, bx, ay, by = (np.asarray(v, dtype=float)[..., None] for v in (ax, bx, ay, by))
+    mean = ax / (ax + bx)
+    x = mean + np.sqrt(mean * (1 - mean) / (ax + bx + 1)) * steps
+    x = np.minimum(np.maximum(x, 0.0), end)
+    below = special.betainc(ax, bx, x)
+    shrink = max(math.exp(-eps), 1e-300)
+    under = special.betainc(ay, by, np.maximum((end - x) * shrink, end - x / shrink).clip(0.0))
+    first = below[..., 0] * special.betainc(ay, by, end)[..., 0]
+    inner = (np.diff(below) * under[..., :-1]).sum(-1)
+    return first + inner + (special.betainc(ax, bx, end)[..., 0] - below[..., -1]) * under[..., -1]
 
 
 def _theta_quantiles(a: float, b: float) -> npt.NDArray[np.float64]:
     """Quantiles as angles, x = sin^2(theta), from both tails and the median."""
-    low = special.betaincinv(a, b, _TAILS)
-    high = special.betaincinv(b, a, _TAILS)  # of 1 - x
-    middle = special.betaincinv(a, b, 0.5)
-    return np.r_[
-        np.arcsin(np.sqrt(low)), math.asin(math.sqrt(middle)), np.arccos(np.sqrt(high))[::-1]
-    ]
-
-
-def _nodes(ends: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
-    """Nodes and weights on successive pieces."""
-    half = np.diff(ends)[:, None] / 2
-    middle = (ends[:-1] + ends[1:])[:, None] / 2
-    return (middle + half * _POINTS).ravel(), (half * _WEIGHTS).ravel()
+    low = np.sqrt(special.betaincinv(a, b, _TAILS))
+    high = np.sqrt(special.betaincinv(b, a, _TAILS[-2::-1]))  # of 1 - x
+    return np.concatenate((np.arcsin(low), np.arccos(high)))

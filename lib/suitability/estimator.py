@@ -3,14 +3,15 @@
 The definition is scikit-learn's ``StandardScaler`` followed by
 ``CalibratedClassifierCV(LogisticRegression(), method="sigmoid", cv=5)``. Its solver stops
 early, at a gradient of 1e-4; ours goes to the optimum by Newton's method, on all five
-splits at once, which makes it both reproducible and about ten times as fast.
+splits at once, which makes it both reproducible and more than ten times
+as fast.
 """
 
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import StratifiedKFold
 
 from lib.suitability.checks import as_correct, as_matrix
 
@@ -19,6 +20,8 @@ __all__ = ["N_SPLITS", "CorrectnessEstimator", "mean_sigmoid"]
 #: Splits of the calibration, as in the paper's instantiation.
 N_SPLITS = 5
 _MAX_STEPS = 200
+# Numbers in an array that stays in the cache of a core.
+_BLOCK = 2**15
 
 Array = npt.NDArray[np.float64]
 
@@ -81,8 +84,10 @@ class CorrectnessEstimator:
                 f"predictions, one per split of the calibration, got {counts[0]} and {counts[1]}"
             )
         n, p = x.shape
+        # One contiguous row per signal: what runs over the samples is several times faster.
+        columns = np.ascontiguousarray(x.T)
         with np.errstate(over="ignore"):
-            mean, scale = x.mean(axis=0), x.std(axis=0)
+            mean, scale = columns.mean(axis=1), columns.std(axis=1)
         if not np.isfinite(scale).all():
             raise ValueError(
                 "signals must be small enough for a finite standard deviation, got values up to "
@@ -91,21 +96,19 @@ class CorrectnessEstimator:
         # A column that is constant up to rounding is left unscaled, as scikit-learn does.
         constant = scale <= 10 * np.finfo(float).eps * np.abs(mean)
         scale = np.where(constant, 1.0, scale)
-        design = np.column_stack([(x - mean) / scale, np.ones(n)])
+        columns = np.vstack([(columns - mean[:, None]) / scale[:, None], np.ones(n)])
 
-        held_out = np.zeros((N_SPLITS, n))
-        for k, (_, rows) in enumerate(StratifiedKFold(N_SPLITS).split(design, y)):
-            held_out[k, rows] = 1.0
+        fold = _folds(y)
+        held_out = fold == np.arange(N_SPLITS)[:, None]
         penalty = np.append(np.ones(p), 0.0)
-        start = _newton(design, y.astype(float), np.ones((1, n)), penalty)
-        theta = _newton(
-            design, y.astype(float), 1.0 - held_out, penalty, np.repeat(start, N_SPLITS, axis=0)
-        )
+        target, trained = y.astype(float), 1.0 - held_out
+        shared = columns.T, target
+        products = _products(columns)
+        # The minimum of the mean of the five losses is near those of the five.
+        start = _newton(*shared, trained.mean(0, keepdims=True), penalty, None, 0.1, products)
+        theta = _newton(*shared, trained, penalty, start, products=products)
         # Platt's intercept takes the place of the regression's.
-        decisions = design[:, :p] @ theta[:, :p].T
-        slope, bias = np.empty(N_SPLITS), np.empty(N_SPLITS)
-        for k, rows in enumerate(held_out.astype(bool)):
-            slope[k], bias[k] = _platt(decisions[rows, k], y[rows])
+        slope, bias = _platt(theta[:, :p] @ columns[:p], y, held_out)
         coefficients = theta[:, :p] / scale
         self.weights = (slope[:, None] * coefficients).T
         self.bias = bias
@@ -139,106 +142,198 @@ class CorrectnessEstimator:
             raise ValueError(
                 f"signals must have {len(self.weights)} columns, as at fit, got {x.shape[1]}"
             )
-        return mean_sigmoid((x - self.center) @ self.weights + self.bias)
+        return mean_sigmoid(x - self.center, self.weights, self.bias)[0]
 
 
-def mean_sigmoid(eta: Array) -> Array:
+def mean_sigmoid(x: Array, weights: Array, bias: Array) -> Array:
     """Mean of the calibrated probabilities of the splits.
 
     Parameters
     ----------
-    eta : ndarray, shape (n, 5 m)
-        Linear predictors of m estimators, their splits side by side; overwritten.
+    x : ndarray, shape (n, n_signals)
+        Signals, relative to the centre of the estimators.
+    weights : ndarray, shape (n_signals, 5 m)
+        Slopes of m estimators, their splits side by side.
+    bias : ndarray, shape (5 m,)
 
     Returns
     -------
-    ndarray, shape (n,) for m = 1, else (n, m)
+    ndarray, shape (m, n)
     """
-    mean = _sigmoid(eta).reshape(len(eta), -1, N_SPLITS).mean(axis=2)
-    return mean[:, 0] if mean.shape[1] == 1 else mean
+    mean = np.empty((len(bias) // N_SPLITS, len(x)))
+    # In blocks that stay in the cache.
+    step = max(1, _BLOCK // len(bias))
+    for i in range(0, len(x), step):
+        eta = weights.T @ x[i : i + step].T
+        eta += bias[:, None]
+        p = _sigmoid(eta).reshape(len(mean), N_SPLITS, -1)
+        p.mean(axis=1, out=mean[:, i : i + step])
+    return mean
 
 
 def _sigmoid(eta: Array) -> Array:
     """1 / (1 + exp(-eta)), computed in place."""
-    np.clip(eta, -700.0, None, out=eta)  # exp overflows beyond 709
+    np.maximum(eta, -700.0, out=eta)  # exp overflows beyond 709
     np.negative(eta, out=eta)
     np.exp(eta, out=eta)
     eta += 1.0
     return np.reciprocal(eta, out=eta)
 
 
-def _platt(decisions: Array, correct: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """Slope and intercept of Platt's sigmoid, with his targets that allow for small n."""
-    positive = int(correct.sum())
-    negative = len(correct) - positive
-    target = np.where(correct, (positive + 1) / (positive + 2), 1 / (negative + 2))
-    center = decisions.mean()
-    size = np.abs(decisions - center).max()
-    design = np.ones((len(decisions), 1))
-    # Where all decisions are equal, up to rounding, the intercept alone is left.
-    varied = size > 10 * np.finfo(float).eps * np.abs(decisions).max()
-    if varied:
-        design = np.column_stack([(decisions - center) / size, design])
-    theta = _newton(design, target, np.ones((1, len(target))), np.zeros(design.shape[1]))[0]
-    slope = theta[0] / size if varied else 0.0
-    return slope, theta[-1] - slope * center
+def _folds(correct: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Number of the fold that each row is held out in: scikit-learn's stratified folds.
+
+    That is ``StratifiedKFold(5)``, whose checks of its input would add a quarter to the time
+    of a fit. The folds are dealt out to the rows sorted by class, that of the first row
+    first; each class then takes those that it got in ascending order.
+    """
+    dealt = np.arange(len(correct)) % N_SPLITS
+    first = correct == correct[0]
+    n_first = int(first.sum())
+    fold = np.empty_like(dealt)
+    fold[first] = np.sort(dealt[:n_first])
+    fold[~first] = np.sort(dealt[n_first:])
+    return fold
 
 
-def _newton(
-    design: Array, target: Array, weights: Array, penalty: Array, theta: Array | None = None
-) -> Array:
-    """Minimise several penalised logistic losses over the same rows.
+def _platt(
+    decisions: Array, correct: npt.NDArray[np.bool_], held_out: npt.NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """Slopes and intercepts of Platt's sigmoids, with his targets that allow for small n.
 
     Parameters
     ----------
-    design : ndarray, shape (n, d)
-    target : ndarray, shape (n,)
+    decisions : ndarray, shape (m, n)
+    correct : ndarray, shape (n,)
+    held_out : ndarray of bool, shape (m, n)
+        Rows that each sigmoid is fitted to.
+
+    Returns
+    -------
+    tuple of ndarray, shape (m,)
+    """
+    # The folds below one another, filled up to the same length with rows of weight zero.
+    count = held_out.sum(axis=1, keepdims=True)
+    present = np.arange(count.max()) < count
+    rows = np.zeros(present.shape, dtype=int)
+    rows[present] = np.nonzero(held_out)[1]
+    decisions = np.where(present, np.take_along_axis(decisions, rows, axis=1), 0.0)
+    correct = correct[rows] & present
+    positive = correct.sum(axis=1, keepdims=True)
+    negative = count - positive
+    target = np.where(correct, (positive + 1) / (positive + 2), 1 / (negative + 2))
+
+    center = decisions.sum(axis=1, keepdims=True) / count
+    centred = np.where(present, decisions - center, 0.0)
+    size = np.abs(centred).max(axis=1, keepdims=True)
+    # Where all decisions are equal, up to rounding, the intercept alone is left; the
+    # penalty then keeps the slope at zero.
+    varied = size > 10 * np.finfo(float).eps * np.abs(decisions).max(axis=1, keepdims=True)
+    size = np.where(varied, size, 1.0)
+    design = np.stack([np.where(varied, centred, 0.0) / size, np.ones(rows.shape)], axis=2)
+    penalty = np.column_stack([~varied, np.zeros(len(rows))])
+    theta = _newton(design, target, present.astype(float), penalty)
+    slope = theta[:, 0] / size[:, 0]
+    return slope, theta[:, 1] - slope * center[:, 0]
+
+
+def _newton(
+    design: Array,
+    target: Array,
+    weights: Array,
+    penalty: Array,
+    theta: Array | None = None,
+    tolerance: float = 1e-6,
+    products: Array | None = None,
+) -> Array:
+    """Minimise several penalised logistic losses.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n, d) or (m, n, d)
+        Shared by the m losses, or one for each.
+    target : ndarray, shape (n,) or (m, n)
         Probabilities.
     weights : ndarray, shape (m, n)
         Row weights of each of the m losses.
-    penalty : ndarray, shape (d,)
+    penalty : ndarray, shape (d,) or (m, d)
         Of 0.5 theta^2.
-    theta : ndarray, shape (m, d), optional
+    theta : ndarray, shape (m, d) or (1, d), optional
         Where to start; zero if omitted.
+    tolerance : float
+        Size of the last step, as the largest change of a linear predictor. Convergence is
+        quadratic: the error that is left is of the order of its square.
+    products : ndarray, optional
+        :func:`_products` of the columns of the design, to be formed once only.
 
     Returns
     -------
     ndarray, shape (m, d)
+
+    References
+    ----------
+    Bach, Self-concordant analysis for logistic regression, 2010.
     """
-    (n, d), m = design.shape, len(weights)
-    theta = np.zeros((m, d)) if theta is None else theta
-    upper = np.triu_indices(d)
-    # All Hessians are then one matrix product with these.
-    products = design[:, upper[0]] * design[:, upper[1]]
-    current = _loss(theta, design, target, weights, penalty)
+    m, d = len(weights), design.shape[-1]
+    theta = np.zeros((1, d)) if theta is None else theta
+    columns = np.ascontiguousarray(design.swapaxes(-1, -2))
+    # The upper triangles of all Hessians are one matrix product with these.
+    products = _products(columns) if products is None else products
+    unpack, ridge = _symmetric(d), penalty[..., None] * np.eye(d)
+
+    def evaluate(theta: Array) -> tuple[Array, Array, Array]:
+        """Linear predictors, probabilities and gradients."""
+        eta = (theta[:, None, :] @ columns)[:, 0]
+        mu = _sigmoid(eta.copy())
+        residual = weights * (mu - target)
+        return eta, mu, (columns @ residual[:, :, None])[:, :, 0] + penalty * theta
+
+    eta, mu, gradient = evaluate(theta)
     for _ in range(_MAX_STEPS):
-        mu = _sigmoid(theta @ design.T)
-        gradient = (weights * (mu - target)) @ design + penalty * theta
-        packed = (weights * (mu - mu * mu)) @ products
-        hessian = np.empty((m, d, d))
-        hessian[:, upper[0], upper[1]] = packed
-        hessian[:, upper[1], upper[0]] = packed
-        hessian[:, range(d), range(d)] += penalty
-        step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
-        # Convergence is quadratic: from here one full step reaches rounding error.
-        if np.abs(gradient).max() <= 1e-9 * n:
-            return theta - step
-        size = np.ones((m, 1))
+        packed = (products @ (weights * (mu - mu * mu))[:, :, None])[:, :, 0]
+        step = np.linalg.solve(packed[:, unpack] + ridge, gradient[:, :, None])[:, :, 0]
+        slope = (gradient * step).sum(axis=1)
+        size = np.ones(m)
         while True:
-            trial = theta - size * step
-            value = _loss(trial, design, target, weights, penalty)
-            worse = value > current * (1 + 1e-12) + 1e-12
-            if not worse.any() or size.min() < 1e-9:
+            trial = theta - size[:, None] * step
+            trial_eta, mu, gradient = evaluate(trial)
+            move = np.abs(trial_eta - eta).max(axis=1)
+            # Bach: a Newton step that moves no predictor by more than 1.79 lowers the loss,
+            # because the third derivative of a row's loss is at most the second.
+            if move.max() <= 1.79:
                 break
-            size[worse] /= 2
-        theta, current = trial, value
+            # So does any step that ends before the minimum on its way, by convexity.
+            excess = -(gradient * step).sum(axis=1)
+            too_far = (excess > 0) & (move > 1.79)
+            if not too_far.any():
+                break
+            # Where a straight line puts the minimum, but at least half and at most 0.9 as far.
+            share = slope[too_far] / (slope + excess)[too_far]
+            size[too_far] *= np.clip(share, 0.5, 0.9)
+        theta, eta = trial, trial_eta
+        if move.max() <= tolerance:
+            return theta
     raise RuntimeError(
         f"the logistic regression did not converge in {_MAX_STEPS} steps; the largest gradient "
         f"entry is {np.abs(gradient).max():.3g}"
     )
 
 
-def _loss(theta: Array, design: Array, target: Array, weights: Array, penalty: Array) -> Array:
-    eta = theta @ design.T
-    softplus = np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))
-    return (weights * (softplus - target * eta)).sum(axis=1) + 0.5 * (penalty * theta**2).sum(1)
+def _products(columns: Array) -> Array:
+    """Products of each row with itself and those below, shape (..., d (d + 1) / 2, n)."""
+    *shape, d, n = columns.shape
+    products = np.empty((*shape, d * (d + 1) // 2, n))
+    start = 0
+    for i in range(d):
+        stop = start + d - i
+        np.multiply(columns[..., i:, :], columns[..., i : i + 1, :], products[..., start:stop, :])
+        start = stop
+    return products
+
+
+@cache
+def _symmetric(d: int) -> npt.NDArray[np.int64]:
+    """Where each entry of a symmetric matrix is among those of its upper triangle, by row."""
+    where = np.zeros((d, d), dtype=int)
+    where[np.triu_indices(d)] = np.arange(d * (d + 1) // 2)
+    return np.triu(where) + np.triu(where, 1).T

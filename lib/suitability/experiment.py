@@ -218,7 +218,7 @@ def evaluate_pairs(
             f"partition must hold integers from 0 to {len(source) - 1}, got {rows.dtype} values "
             f"from {rows.min()} to {rows.max()}"
         )
-    if len(np.unique(rows)) < len(rows):
+    if np.bincount(rows).max() > 1:
         raise ValueError("partition must have disjoint folds of distinct rows")
 
     estimators = [CorrectnessEstimator().fit(source[rows], correct[rows]) for rows in partition]
@@ -226,14 +226,13 @@ def evaluate_pairs(
     # One centre for all estimators, so that one matrix product serves them.
     center = source.mean(axis=0)
     bias = np.concatenate([e.bias + (center - e.center) @ e.weights for e in estimators])
-    folds = source[rows]
-    # Indexed [test fold, row, estimator] and [row, estimator].
-    on_folds = mean_sigmoid((folds - center) @ weights + bias).reshape(k, size, k)
-    on_user = mean_sigmoid((user - center) @ weights + bias)
+    # Indexed [estimator, test fold, row] and [estimator, row].
+    on_folds = mean_sigmoid(source[rows] - center, weights, bias).reshape(k, k, size)
+    on_user = mean_sigmoid(user - center, weights, bias)
 
     sf, test = np.nonzero(~np.eye(k, dtype=bool))
-    mean, variance = on_folds.mean(axis=1), on_folds.var(axis=1, ddof=1)
-    user_mean, user_variance = on_user.mean(axis=0), on_user.var(axis=0, ddof=1)
+    mean, variance = on_folds.mean(axis=2).T, on_folds.var(axis=2, ddof=1).T
+    user_mean, user_variance = on_user.mean(axis=1), on_user.var(axis=1, ddof=1)
     statistic, p_value, dof = welch_non_inferiority(
         mean[test, sf],
         variance[test, sf],

@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from machine import slowness
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -413,4 +412,4 @@ def test_all_36540_experiments_in_half_a_minute():
         ("rxrx1", "ID"): 4 * 210, ("rxrx1", "OOD"): 8 * 210,
     }.items():  # fmt: skip
         assert (counts[dataset, kind] == n).all()
-    assert seconds < 30 * slowness(), seconds
+    assert seconds < 30, seconds
