@@ -1,0 +1,276 @@
+"""Other metrics of an abstaining classifier: what is observed, and what takes an oracle.
+
+With the score S, larger is better, and abstention R:
+
+=======================  =============================================  =======================
+selective score          E[S | R = 0]                                   observed
+coverage                 P(R = 0)                                       observed
+Chow's score             E[S 1(R = 0)] + reward P(R = 1)                observed
+classification quality   theta = E[S 1(R = 0)] + E[(1 - S) 1(R = 1)]    oracle, or estimated
+counterfactual score     psi = E[S]                                     oracle, or estimated
+=======================  =============================================  =======================
+
+The last two need scores that are missing, but theta + psi = 2 E[S 1(R = 0)] + P(R = 1) is observed,
+so that who estimates one estimates the other.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from lib.counterfactual.checks import as_abstained, as_number, as_scores, as_vector
+from lib.counterfactual.estimate import Estimate
+
+__all__ = [
+    "Metric",
+    "chow_score",
+    "classification_quality",
+    "classification_quality_estimate",
+    "coverage",
+    "selective_score",
+]
+
+Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A mean with its standard error.
+
+    Attributes
+    ----------
+    value : float
+        The mean.
+    stderr : float
+        Standard deviation (divisor n) over sqrt(n); NaN for a single value, of which the spread is
+        unknown.
+    interval : tuple of float
+        Normal confidence interval, not cut off at the ends of the metric's range.  It has no width
+        if all values are equal: do not rely on it there, nor near it with few points.
+    """
+
+    value: float
+    stderr: float
+    interval: tuple[float, float]
+
+
+def selective_score(scores: Any, abstained: Any, *, level: float = 0.95) -> Metric:
+    """Mean score of the answers, E[S | R = 0]: observed.
+
+    Parameters
+    ----------
+    scores : array_like of float, shape (n,)
+        Score of each answer, larger is better; ignored where the classifier abstained, where it may
+        be NaN.
+    abstained : array_like of bool, shape (n,)
+        Where it abstained.
+    level : float
+        Of the confidence interval, in (0, 1).
+
+    Returns
+    -------
+    Metric
+        Its n is the number of answers.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above, or if the classifier never answered.
+
+    References
+    ----------
+    P4, comparison with existing evaluation metrics.
+    """
+    s, r = _read(scores, abstained)
+    if r.all():
+        raise ValueError("abstained must be False somewhere: without an answer there is no mean")
+    return _mean(s[~r], level)
+
+
+def coverage(abstained: Any, *, level: float = 0.95) -> Metric:
+    """Share of the points that are answered, P(R = 0): observed.
+
+    Parameters
+    ----------
+    abstained : array_like of bool, shape (n,)
+        Where the classifier abstained.
+    level : float
+        Of the confidence interval, in (0, 1).
+
+    Returns
+    -------
+    Metric
+    """
+    return _mean((~_read_abstained(abstained)).astype(float), level)
+
+
+def chow_score(scores: Any, abstained: Any, reward: float, *, level: float = 0.95) -> Metric:
+    """Mean of S where the classifier answered and of `reward` where it abstained: observed.
+
+    Parameters
+    ----------
+    scores, abstained, level
+        As for :func:`selective_score`.
+    reward : float
+        What an abstention earns, on the scale of the scores.
+
+    Returns
+    -------
+    Metric
+
+    Notes
+    -----
+    Chow's cost c of an abstention, an error costing 1, is a reward of 1 - c with the zero-one
+    score: the result is then 1 minus the expected cost.  The code of P4's authors is documented to
+    sum S + gamma over the *answers*; divided by n that is this score with a reward of -gamma, plus
+    gamma.  So a positive gamma makes abstaining costly, and the order of classifiers is the same.
+
+    References
+    ----------
+    Chow, On optimum recognition error and reject tradeoff, 1970.
+    """
+    reward = as_number("reward", reward, -math.inf, math.inf)
+    s, r = _read(scores, abstained)
+    return _mean(np.where(r, reward, s), level)
+
+
+def classification_quality(scores: Any, abstained: Any, *, level: float = 0.95) -> Metric:
+    """How often a classifier answers where it is good and abstains where it is bad: an oracle's.
+
+    theta = E[S | R = 0] P(R = 0) + E[1 - S | R = 1] P(R = 1).
+
+    Parameters
+    ----------
+    scores : array_like of float, shape (n,)
+        Score in [0, 1] of *every* point, so also of the answers that were withheld.
+    abstained, level
+        As for :func:`selective_score`.
+
+    Returns
+    -------
+    Metric
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above; a score that is NaN is refused, abstained on or not.
+
+    References
+    ----------
+    Condessa, Bioucas-Dias and Kovacevic, Performance measures for classification systems with
+    rejection, 2017.  P4, comparison with existing evaluation metrics.
+    """
+    r = _read_abstained(abstained)
+    s = as_vector("scores", scores, len(r))
+    _check_unit(s, np.full(len(r), True), "scores")
+    return _mean(np.where(r, 1.0 - s, s), level)
+
+
+def classification_quality_estimate(estimate: Estimate) -> Estimate:
+    """Estimate the classification quality without an oracle, from an estimate of psi.
+
+    theta = 2 E[S 1(R = 0)] + P(R = 1) - psi, of which the first two are observed.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of a counterfactual score (:func:`lib.counterfactual.counterfactual_score`), or of the
+        difference of two.
+
+    Returns
+    -------
+    Estimate
+        Of theta, or of theta_A - theta_B: its influence values are those of the observed part,
+        2 S 1(R = 0) + R, minus those of `estimate`.  Level, nuisance functions and diagnostics are
+        those of `estimate`, and the p-value is for theta = 0.
+
+    Raises
+    ------
+    TypeError
+        If `estimate` is no Estimate.
+    ValueError
+        If a score that was seen is outside [0, 1].
+
+    Notes
+    -----
+    The observed part does not depend on the folds, so what the spread over repeated splits added to
+    the variance of psi is added to that of theta.
+
+    The standard error may be well below that of :func:`classification_quality`, which sees more:
+    that mean does not use that S and R are independent given X, as this estimate does.
+
+    References
+    ----------
+    P4: "it can also be estimated given our tools, as theta + psi is an observable quantity".
+    """
+    if not isinstance(estimate, Estimate):
+        raise TypeError(f"estimate must be an Estimate, got {type(estimate).__name__}")
+    influence = -estimate.influence
+    for sign, nuisances in zip((1, -1), estimate.nuisances, strict=False):
+        r, s = nuisances.abstained, nuisances.scores
+        _check_unit(s, ~r, "scores of estimate")
+        influence = influence + sign * np.where(r, 1.0, 2.0 * s)
+    n = len(influence)
+    of_splits = max(0.0, estimate.stderr**2 - estimate.influence.var() / n)
+    value = float(influence.mean())
+    stderr = math.sqrt(influence.var() / n + of_splits)
+    z = abs(value) / stderr if stderr > 0 else (math.inf if value else 0.0)
+    return replace(
+        estimate,
+        value=value,
+        stderr=stderr,
+        interval=_interval(value, stderr, estimate.level),
+        influence=influence,
+        p_value=float(2 * stats.norm.sf(z)),
+    )
+
+
+def _read_abstained(abstained: Any) -> Flags:
+    name = "abstained"
+    try:
+        shape = np.shape(abstained)
+    except ValueError as error:
+        raise ValueError(f"{name} must be booleans of shape (n,), got {error}") from None
+    if len(shape) != 1 or shape[0] == 0:
+        raise ValueError(f"{name} must be of shape (n,), n at least 1, got shape {shape}")
+    return as_abstained(name, abstained, shape[0])
+
+
+def _read(scores: Any, abstained: Any) -> tuple[Array, Flags]:
+    r = _read_abstained(abstained)
+    try:
+        shape = np.shape(scores)
+    except ValueError as error:
+        raise ValueError(f"scores must be numbers of shape ({len(r)},), got {error}") from None
+    if shape != r.shape:
+        raise ValueError(
+            f"scores must be of shape ({len(r)},), one for each entry of abstained, got {shape}"
+        )
+    return as_scores("scores", scores, r), r
+
+
+def _check_unit(scores: Array, read: Flags, name: str) -> None:
+    bad = read & ((scores < 0) | (scores > 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must be in [0, 1] for the classification quality, got {scores[row]} in row "
+            f"{row} ({int(bad.sum())} such values)"
+        )
+
+
+def _mean(values: Array, level: float) -> Metric:
+    level = as_number("level", level, 0, 1)
+    value, n = float(values.mean()), len(values)
+    stderr = float(values.std() / math.sqrt(n)) if n > 1 else math.nan
+    return Metric(value, stderr, _interval(value, stderr, level))
+
+
+def _interval(value: float, stderr: float, level: float) -> tuple[float, float]:
+    half = stderr * float(stats.norm.isf((1 - level) / 2))
+    return value - half, value + half

@@ -1,0 +1,235 @@
+"""Scores of probabilistic answers, and mechanisms by which a classifier abstains.
+
+Of every scoring rule here the larger value is the better one.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.counterfactual.checks import as_choice, as_matrix, as_number, as_rng, as_vector
+
+__all__ = ["CONFIDENCE_MEASURES", "SCORING_RULES", "abstain", "confidence", "score"]
+
+SCORING_RULES = ("zero-one", "brier", "log")
+CONFIDENCE_MEASURES = ("softmax-response", "gini")
+
+Array = npt.NDArray[np.float64]
+_TOLERANCE = 1e-6  # of the sum of a row: that of a softmax in single precision
+
+
+def score(rule: str, probabilities: Any, labels: Any, *, floor: float | None = None) -> Array:
+    """Score probabilistic predictions; larger is better, whatever the rule.
+
+    Parameters
+    ----------
+    rule : {"zero-one", "brier", "log"}
+        ``"zero-one"``: 1 if the most probable class is the label, else 0; of classes that tie the
+        smallest counts, so in the form for two classes the answer is 1 if the probability is above
+        0.5.  ``"brier"``: 1 - ||p - e_y||^2 / 2, in [0, 1].  ``"log"``: log p_y, at most 0.
+    probabilities : array_like, shape (n, C) or (n,)
+        Of the classes: not negative, each row with a sum of 1 up to 1e-6.  Or, for two classes, the
+        probability of class 1.
+    labels : array_like of int, shape (n,)
+        From 0 to C - 1.
+    floor : float, optional
+        In (0, 1), read by ``"log"`` only: smaller p_y count as that.  The score is then bounded,
+        and no longer strictly proper.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above; with ``"log"`` and no `floor`, if some p_y is 0.
+
+    Notes
+    -----
+    The usual Brier score b = ||p - e_y||^2, summed over classes, is in [0, 2], smaller is better;
+    here it is 1 - b / 2.  For two classes that is 1 - (p - y)^2.  It is the form in the package of
+    P4's authors (comparecast), hence that of its CIFAR-100 table: accuracy 0.70, score 0.787.
+
+    References
+    ----------
+    Gneiting and Raftery, Strictly proper scoring rules, prediction, and estimation, 2007.
+
+    Examples
+    --------
+    >>> score("brier", [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], [0, 2])
+    array([0.75, 1.  ])
+    """
+    as_choice("rule", rule, SCORING_RULES)
+    p = _as_probabilities(probabilities)
+    y = _as_labels(labels, *p.shape)
+    if floor is not None:
+        floor = as_number("floor", floor, 0, 1)
+    if rule == "zero-one":
+        return (p.argmax(axis=1) == y).astype(float)
+    of_label = p[np.arange(len(p)), y]
+    if rule == "brier":
+        # The sum of a row may be off by the tolerance; the range of the score shall not.
+        return np.clip(0.5 + of_label - 0.5 * np.einsum("ij,ij->i", p, p), 0.0, 1.0)
+    if floor is not None:
+        of_label = np.maximum(of_label, floor)
+    elif (zero := of_label == 0).any():
+        raise ValueError(
+            "probabilities must be above 0 at the label for the log score, which is minus infinity "
+            f"otherwise, got 0 in row {int(np.argmax(zero))} ({int(zero.sum())} such rows); give "
+            "floor to bound it"
+        )
+    return np.log(np.minimum(of_label, 1.0))
+
+
+def confidence(probabilities: Any, measure: str = "softmax-response") -> Array:
+    """How sure a classifier is of its prediction.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, C) or (n,)
+        As for :func:`score`.
+    measure : {"softmax-response", "gini"}
+        Largest probability, or sum of the squared ones (1 minus the Gini impurity).
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        In [1 / C, 1].
+
+    References
+    ----------
+    P4, details for the CIFAR-100 experiment.
+    """
+    as_choice("measure", measure, CONFIDENCE_MEASURES)
+    p = _as_probabilities(probabilities)
+    values = p.max(axis=1) if measure == "softmax-response" else np.einsum("ij,ij->i", p, p)
+    return np.minimum(values, 1.0)
+
+
+def abstain(
+    probabilities: Any,
+    measure: str = "softmax-response",
+    *,
+    threshold: float | None = None,
+    bounds: tuple[float, float] = (0.2, 0.8),
+    rng: np.random.Generator | int | None = None,
+) -> tuple[npt.NDArray[np.bool_], Array]:
+    """Decide where to abstain by confidence, at a threshold or at random.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, C) or (n,)
+        As for :func:`score`.
+    measure : {"softmax-response", "gini"}
+        Of :func:`confidence`.
+    threshold : float, optional
+        In [0, 1].  If given, the classifier abstains where its confidence is below it; positivity
+        then fails wherever it does.
+    bounds : tuple of float
+        Low and high, 0 <= low <= high <= 1.  Without a threshold it abstains with probability
+        1 - clip(confidence, low, high), independently at each point.
+    rng : numpy.random.Generator or int
+        Needed without a threshold, not read with one.
+
+    Returns
+    -------
+    abstained : ndarray of bool, shape (n,)
+        R.
+    propensity : ndarray, shape (n,)
+        Probability of R = 1 given the point: 0 or 1 with a threshold.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above, or without both `threshold` and `rng`.
+
+    References
+    ----------
+    P4, details for the CIFAR-100 experiment.  The authors' code clips the confidence before a
+    threshold too, which is no different for thresholds within the bounds.
+    """
+    sure = confidence(probabilities, measure)
+    if threshold is not None:
+        threshold = _as_unit("threshold", threshold)
+        abstained = sure < threshold
+        return abstained, abstained.astype(float)
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds must be a pair of numbers, got {bounds!r}") from None
+    low, high = _as_unit("bounds[0]", low), _as_unit("bounds[1]", high)
+    if low > high:
+        raise ValueError(f"bounds must be in ascending order, got {bounds!r}")
+    rng = as_rng(rng)
+    propensity = 1.0 - np.clip(sure, low, high)
+    return rng.random(len(sure)) < propensity, propensity
+
+
+def _as_probabilities(values: Any) -> Array:
+    """Return probabilities of shape (n, C), C at least 2."""
+    name = "probabilities"
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers of shape (n, C) or (n,), got {error}") from None
+    if array.ndim == 1:
+        ones = as_vector(name, array)
+        if (outside := (ones < 0) | (ones > 1)).any():
+            row = int(np.argmax(outside))
+            raise ValueError(
+                f"{name} must be in [0, 1], got {ones[row]:.9g} in row {row} "
+                f"({int(outside.sum())} such values)"
+            )
+        return np.column_stack([1.0 - ones, ones])
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise ValueError(
+            f"{name} must be of shape (n, C), C at least 2, or (n,), got shape {array.shape}"
+        )
+    array = as_matrix(name, array)
+    outside = (array < 0) | (array > 1 + _TOLERANCE)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"{name} must be in [0, 1], got {array[row, column]:.9g} in row {row}, column {column} "
+            f"({int(outside.sum())} such values)"
+        )
+    total = array.sum(axis=1)
+    off = np.abs(total - 1) > _TOLERANCE
+    if off.any():
+        row = int(np.argmax(off))
+        raise ValueError(
+            f"{name} must have rows with a sum of 1 up to {_TOLERANCE:g}, got {total[row]:.9g} in "
+            f"row {row} ({int(off.sum())} such rows)"
+        )
+    return array
+
+
+def _as_labels(values: Any, n: int, classes: int) -> npt.NDArray[np.int64]:
+    """Return n labels from 0 to classes - 1."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"labels must be integers of shape ({n},), got {error}") from None
+    if array.shape != (n,) or array.dtype.kind not in "biu":
+        raise ValueError(
+            f"labels must be integers of shape ({n},), one for each row of probabilities, got "
+            f"{array.dtype} of shape {array.shape}"
+        )
+    bad = (array < 0) | (array >= classes)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"labels must be from 0 to {classes - 1}, got {array[row]} in row {row} "
+            f"({int(bad.sum())} such values)"
+        )
+    return array.astype(np.int64)
+
+
+def _as_unit(name: str, value: Any) -> float:
+    """Return `value` as a float in [0, 1]."""
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    if not is_number or isinstance(value, bool) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
+    return float(value)

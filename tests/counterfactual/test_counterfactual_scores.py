@@ -1,0 +1,230 @@
+"""Scoring rules against brute force and their propriety; mechanisms against their probabilities."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.counterfactual import scores as module
+from lib.counterfactual.scores import (
+    CONFIDENCE_MEASURES,
+    SCORING_RULES,
+    abstain,
+    confidence,
+    score,
+)
+
+THREE = [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.0, 1.0, 0.0]]
+
+
+def simplex(rng, n, classes):
+    return rng.dirichlet(np.ones(classes), n)
+
+
+def by_hand(rule, p, y):
+    """One point, in the words of the docstring."""
+    if rule == "zero-one":
+        best = 0
+        for c in range(len(p)):
+            best = c if p[c] > p[best] else best
+        return float(best == y)
+    if rule == "brier":
+        return 1 - sum((p[c] - (c == y)) ** 2 for c in range(len(p))) / 2
+    return math.log(p[y])
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from(SCORING_RULES))
+def test_scores_by_hand(seed, classes, rule):
+    rng = np.random.default_rng(seed)
+    p, y = simplex(rng, 7, classes), rng.integers(classes, size=7)
+    assert np.allclose(score(rule, p, y), [by_hand(rule, p[i], y[i]) for i in range(7)])
+
+
+@pytest.mark.parametrize(
+    ("rule", "labels", "expected"),
+    [
+        ("zero-one", [2, 0, 0, 1], [1, 1, 1, 1]),
+        ("zero-one", [0, 1, 1, 0], [0, 0, 0, 0]),  # of a tie the smaller class counts
+        ("brier", [2, 1, 0, 1], [0.81, 0.43, 0.72, 1.0]),
+        ("brier", [0, 0, 2, 2], [0.51, 0.93, 0.52, 0.0]),
+        ("log", [2, 0, 1, 1], np.log([0.5, 0.7, 0.4, 1.0])),
+    ],
+)
+def test_known_scores(rule, labels, expected):
+    assert np.allclose(score(rule, THREE, labels), expected)
+
+
+def test_two_classes():
+    p = np.array([0.0, 0.3, 0.5, np.nextafter(0.5, 1), np.nextafter(0.5, 0), 0.9, 1.0])
+    ones = np.ones(7, int)
+    assert score("zero-one", p, ones).tolist() == [0, 0, 0, 1, 0, 1, 1]
+    assert score("zero-one", p, 0 * ones).tolist() == [1, 1, 1, 0, 1, 0, 0]
+    assert np.allclose(score("brier", p, ones), 1 - (p - 1) ** 2)
+    assert np.allclose(score("brier", p, ones == 0), 1 - p**2)  # booleans are labels too
+    columns = np.column_stack([1 - p, p])
+    for rule in SCORING_RULES:
+        y = (p >= 0.5).astype(int)
+        assert np.array_equal(score(rule, p, y), score(rule, columns, y))
+    single = np.array([0.1, 0.7], dtype=np.float32)
+    assert np.allclose(score("brier", single, [0, 1]), [0.99, 0.91])
+
+
+@pytest.mark.parametrize("rule", SCORING_RULES)
+def test_larger_is_better_and_the_truth_is_best(rule):
+    """A surer right answer scores at least as much; to report the true probabilities pays most."""
+    rising = score(rule, np.linspace(0.01, 0.99, 99), np.ones(99, int))
+    assert (np.diff(rising) >= 0).all()
+    assert rising[-1] > rising[0]
+    if rule != "zero-one":
+        assert (np.diff(rising) > 0).all()
+    rng = np.random.default_rng(0)
+    truth, reports = np.array([0.2, 0.5, 0.3]), simplex(rng, 500, 3)
+
+    def expected(p):
+        return sum(truth[y] * score(rule, p, np.full(len(p), y)) for y in range(3))
+
+    best = expected(truth[None])[0]
+    assert (expected(reports) <= best + 1e-12).all()
+    if rule != "zero-one":
+        assert (expected(reports) < best).all()
+
+
+def test_ranges_hold_for_rows_that_are_slightly_off():
+    """Softmax in single precision: its sum is off by some 1e-7, the scores stay in range."""
+    p = np.array([[1 + 9e-7, 0.0], [0.0, 1 + 9e-7], [1 - 9e-7, 0.0]])
+    brier, log = score("brier", p, [0, 0, 0]), score("log", p, [0, 1, 0])
+    assert brier.min() >= 0
+    assert brier.max() <= 1
+    assert log.max() <= 0
+    for measure in CONFIDENCE_MEASURES:
+        assert confidence(p, measure).max() <= 1
+    logits = np.random.default_rng(1).normal(0, 8, (200, 100)).astype(np.float32)
+    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert softmax.dtype == np.float32
+    score("brier", softmax, np.zeros(200, int))
+
+
+def test_log_score_of_the_impossible():
+    with pytest.raises(ValueError, match=r"probabilities must be above 0 .* row 2 \(1 such rows\)"):
+        score("log", [0.5, 0.1, 1.0], [1, 0, 0])
+    bounded = score("log", [0.5, 0.1, 1.0], [1, 0, 0], floor=1e-4)
+    assert np.allclose(bounded, np.log([0.5, 0.9, 1e-4]))
+    assert np.isfinite(score("log", [1.0, 0.0], [1, 0])).all()  # not at the label: no harm
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("accuracy", [0.5], [1]), "rule"),
+        ((["log"], [0.5], [1]), "rule"),
+        (("brier", [[0.5, 0.4]], [1]), "probabilities"),
+        (("brier", [[1.2, -0.2]], [1]), "probabilities"),
+        (("brier", [[0.5, np.nan]], [1]), "probabilities"),
+        (("brier", [np.nan], [1]), "probabilities"),
+        (("brier", [1.1], [1]), "probabilities"),
+        (("brier", [-0.1], [1]), "probabilities"),
+        (("brier", [[1.0]], [0]), "probabilities"),
+        (("brier", [[[0.5, 0.5]]], [0]), "probabilities"),
+        (("brier", 0.5, [0]), "probabilities"),
+        (("brier", [], []), "probabilities"),
+        (("brier", np.empty((0, 3)), []), "probabilities"),
+        (("brier", [[0.5, 0.5], [1.0]], [0, 0]), "probabilities"),
+        (("brier", ["half"], [0]), "probabilities"),
+        (("brier", [0.5], [2]), "labels"),
+        (("brier", [0.5], [-1]), "labels"),
+        (("brier", [0.5], [1.0]), "labels"),
+        (("brier", [0.5], [0, 1]), "labels"),
+        (("brier", [0.5, 0.5], [[0], [0, 1]]), "labels"),
+        (("brier", THREE, [0, 1, 2, 3]), "labels"),
+    ],
+)
+def test_score_refuses(arguments, named):
+    with pytest.raises(ValueError, match=f"^{named} must"):
+        score(*arguments)
+
+
+@pytest.mark.parametrize("floor", [0, 1, -0.1, math.nan, True, "small"])
+def test_floor_refuses(floor):
+    with pytest.raises(ValueError, match=r"^floor must"):
+        score("log", [0.5], [1], floor=floor)
+
+
+def test_confidence():
+    assert np.allclose(confidence(THREE), [0.5, 0.7, 0.4, 1.0])
+    assert np.allclose(confidence(THREE, "gini"), [0.38, 0.54, 0.36, 1.0])
+    assert np.allclose(confidence([0.2, 0.5]), [0.8, 0.5])
+    assert np.allclose(confidence([0.2, 0.5], "gini"), [0.68, 0.5])
+    with pytest.raises(ValueError, match=r"^measure must"):
+        confidence(THREE, "entropy")
+
+
+def test_gini_is_never_surer():
+    """sum p^2 <= max p, with equality at the vertices and the centre: P4's scenario II."""
+    p = simplex(np.random.default_rng(2), 1000, 5)
+    assert (confidence(p, "gini") < confidence(p)).all()
+    assert np.allclose(confidence(np.full((1, 5), 0.2), "gini"), 0.2)
+
+
+@pytest.mark.parametrize("measure", CONFIDENCE_MEASURES)
+def test_threshold(measure):
+    p = simplex(np.random.default_rng(3), 200, 3)
+    sure = confidence(p, measure)
+    for threshold in (0, 0.5, float(sure[0]), 1):
+        abstained, propensity = abstain(p, measure, threshold=threshold)
+        assert abstained.dtype == bool
+        assert np.array_equal(abstained, sure < threshold)  # at the threshold it answers
+        assert np.array_equal(propensity, abstained.astype(float))
+
+
+@pytest.mark.parametrize("measure", CONFIDENCE_MEASURES)
+def test_stochastic_abstention(measure):
+    p = np.repeat(THREE, 50_000, axis=0)
+    abstained, propensity = abstain(p, measure, rng=4)
+    expected = 1 - np.clip(confidence(THREE, measure), 0.2, 0.8)
+    assert np.allclose(propensity.reshape(4, -1), expected[:, None])
+    shares = abstained.reshape(4, -1).mean(axis=1)
+    assert np.allclose(shares, expected, atol=4 * 0.5 / math.sqrt(50_000))
+    again, _ = abstain(p, measure, rng=np.random.default_rng(4))
+    assert np.array_equal(abstained, again)
+    independent, _ = abstain(p, measure, rng=5)
+    assert abs(np.corrcoef(abstained[:50_000], independent[:50_000])[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [((0.2, 0.8), [0.5, 0.2]), ((0, 1), [0.5, 0.0]), ((0.6, 0.6), [0.4, 0.4]), ([0, 0], [1, 1])],
+)
+def test_bounds(bounds, expected):
+    abstained, propensity = abstain([0.5, 1.0], bounds=bounds, rng=0)
+    assert np.allclose(propensity, expected)
+    assert not abstained[propensity == 0].any()
+    assert abstained[propensity == 1].all()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, "rng"),
+        ({"rng": -1}, "rng"),
+        ({"rng": np.random.RandomState(0)}, "rng"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"threshold": math.nan}, "threshold"),
+        ({"threshold": "0.5"}, "threshold"),
+        ({"bounds": (0.8, 0.2), "rng": 0}, "bounds"),
+        ({"bounds": (0.2, 1.2), "rng": 0}, r"bounds\[1\]"),
+        ({"bounds": (None, 1), "rng": 0}, r"bounds\[0\]"),
+        ({"bounds": 0.2, "rng": 0}, "bounds"),
+        ({"bounds": (0.2, 0.5, 0.8), "rng": 0}, "bounds"),
+        ({"measure": "max", "rng": 0}, "measure"),
+    ],
+)
+def test_abstain_refuses(given, named):
+    with pytest.raises(ValueError, match=f"^{named} must"):
+        abstain([0.3, 0.9], **given)
+
+
+def test_public_names():
+    assert all(hasattr(module, name) for name in module.__all__)

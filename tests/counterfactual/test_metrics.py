@@ -1,0 +1,253 @@
+"""Metrics by hand; the identity of quality and counterfactual score; intervals by simulation."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from lib.counterfactual import metrics as module
+from lib.counterfactual.estimate import Nuisances, estimate_from_nuisances, influence_values
+from lib.counterfactual.metrics import (
+    Metric,
+    chow_score,
+    classification_quality,
+    classification_quality_estimate,
+    coverage,
+    selective_score,
+)
+
+NAN = math.nan
+S = [1.0, 0.0, 0.5, 1.0]  # of all points
+R = [0, 1, 0, 1]
+SEEN = [1.0, NAN, 0.5, None]
+
+points = st.integers(2, 30).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.floats(0, 1), min_size=n, max_size=n),
+        st.lists(st.booleans(), min_size=n, max_size=n),
+    )
+)
+
+
+def simulate(rng, n):
+    """Scores of all points, abstentions, and true nuisance functions."""
+    x = rng.random(n)
+    outcome, propensity = 0.9 - 0.5 * x, 0.2 + 0.5 * x
+    return rng.random(n) < outcome, rng.random(n) < propensity, propensity, outcome
+
+
+def known(rng, n):
+    s, r, propensity, outcome = simulate(rng, n)
+    return Nuisances(r, np.where(r, 0.0, s), propensity, outcome), s.astype(float)
+
+
+def cheap(base, nuisances):
+    """An estimate from other points, its diagnostics left as they are."""
+    influence = influence_values(nuisances, "dr", base.clip)
+    stderr = influence.std() / math.sqrt(len(influence))
+    return replace(base, influence=influence, stderr=stderr, nuisances=(nuisances,))
+
+
+@pytest.mark.parametrize(
+    ("metric", "values"),
+    [
+        (selective_score(SEEN, R), [1.0, 0.5]),
+        (coverage(R), [1, 0, 1, 0]),
+        (chow_score(SEEN, R, 0.25), [1.0, 0.25, 0.5, 0.25]),
+        (chow_score(SEEN, R, 0), [1.0, 0, 0.5, 0]),
+        (chow_score(SEEN, R, -2), [1.0, -2, 0.5, -2]),
+        (classification_quality(S, R), [1.0, 1.0, 0.5, 0.0]),
+        (coverage([False] * 3), [1, 1, 1]),
+        (coverage([1, 1]), [0, 0]),
+        (selective_score([0.2, 0.4], [False, False]), [0.2, 0.4]),
+        (chow_score([NAN, NAN], [1, 1], 0.5), [0.5, 0.5]),
+        (classification_quality([0.25, 1], [1, 1]), [0.75, 0]),
+        (classification_quality([0.25, 1], [0, 0]), [0.25, 1]),
+    ],
+)
+def test_by_hand(metric, values):
+    n = len(values)
+    assert metric.value == pytest.approx(sum(values) / n)
+    variance = sum((v - sum(values) / n) ** 2 for v in values) / n
+    assert metric.stderr == pytest.approx(math.sqrt(variance / n))
+    half = 1.959963984540054 * metric.stderr
+    assert metric.interval == pytest.approx((metric.value - half, metric.value + half))
+
+
+def test_a_single_value_has_no_spread():
+    for metric in (
+        selective_score([1.0, NAN], [0, 1]),  # one answer
+        coverage([0]),
+        chow_score([NAN], [1], 0.5),
+        classification_quality([1.0], [0]),
+    ):
+        assert math.isfinite(metric.value)
+        assert math.isnan(metric.stderr)
+        assert all(math.isnan(end) for end in metric.interval)
+
+
+@settings(deadline=None, max_examples=60)
+@given(points, st.floats(-3, 3))
+def test_relations(data, reward):
+    s, r = data
+    chow = chow_score(s, r, reward).value
+    share = coverage(r).value
+    answered = selective_score(s, r).value * share if share else 0.0
+    assert chow == pytest.approx(answered + reward * (1 - share), abs=1e-9)
+    theta, psi = classification_quality(s, r).value, float(np.mean(s))
+    assert theta + psi == pytest.approx(2 * answered + 1 - share, abs=1e-9)
+    # The authors' documented form: the sum of S + gamma over the answers.
+    authors = sum(v + reward for v, out in zip(s, r, strict=True) if not out) / len(s)
+    assert authors == pytest.approx(chow_score(s, r, -reward).value + reward, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(points, st.floats(0, 1))
+def test_chow_cost(data, cost):
+    """Zero-one scores: 1 minus the cost of errors, at 1, and of abstentions."""
+    s, r = np.round(data[0]), np.array(data[1])
+    total = np.mean(~r & (s == 0)) + cost * np.mean(r)
+    assert chow_score(s, r, 1 - cost).value == pytest.approx(1 - total, abs=1e-9)
+
+
+def test_orientation():
+    """Larger is better: better answers raise all but the coverage."""
+    r = np.array([0, 0, 1, 1])
+    low, high = np.array([0.2, 0.4, 0.3, 0.3]), np.array([0.3, 0.9, 0.3, 0.3])
+    for of in (selective_score, classification_quality, lambda s, r: chow_score(s, r, 0.1)):
+        assert of(high, r).value > of(low, r).value
+    withheld_better = np.array([0.2, 0.4, 0.9, 0.9])
+    assert classification_quality(withheld_better, r).value < classification_quality(low, r).value
+
+
+def test_levels_nest():
+    wide, narrow = (coverage([0, 1, 1, 0, 1], level=level).interval for level in (0.99, 0.5))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_intervals_cover():
+    rng, misses, repetitions = np.random.default_rng(0), np.zeros(5), 500
+    x = np.linspace(0, 1, 100_001)
+    mu, pi = 0.9 - 0.5 * x, 0.2 + 0.5 * x
+    answered, withheld = np.mean(mu * (1 - pi)), np.mean((1 - mu) * pi)
+    truth = [
+        answered / np.mean(1 - pi),
+        np.mean(1 - pi),
+        answered + 0.3 * np.mean(pi),
+        answered + withheld,
+        answered + withheld,
+    ]
+    base = estimate_from_nuisances(known(rng, 400)[0], clip=0.01)
+    for _ in range(repetitions):
+        nuisances, s = known(rng, 400)
+        r, seen = nuisances.abstained, np.where(nuisances.abstained, NAN, s)
+        estimate = cheap(base, nuisances)
+        found = (
+            selective_score(seen, r),
+            coverage(r),
+            chow_score(seen, r, 0.3),
+            classification_quality(s, r),
+            classification_quality_estimate(estimate),
+        )
+        for i, metric in enumerate(found):
+            misses[i] += not metric.interval[0] <= truth[i] <= metric.interval[1]
+    slack = 3.5 * math.sqrt(0.05 * 0.95 / repetitions)
+    assert (np.abs(misses / repetitions - 0.05) < slack).all(), misses / repetitions
+
+
+def test_estimated_quality_of_one():
+    rng = np.random.default_rng(1)
+    nuisances, s = known(rng, 5000)
+    r = nuisances.abstained
+    estimate = estimate_from_nuisances(nuisances, clip=0.01, level=0.9)
+    theta = classification_quality_estimate(estimate)
+    observed = 2 * chow_score(s, r, 0).value + 1 - coverage(r).value
+    assert theta.value == pytest.approx(observed - estimate.value)
+    assert np.allclose(theta.influence, np.where(r, 1.0, 2 * s) - estimate.influence)
+    assert theta.value == pytest.approx(theta.influence.mean())
+    assert theta.stderr == pytest.approx(theta.influence.std() / math.sqrt(5000))
+    half = stats.norm.isf(0.05) * theta.stderr
+    assert theta.interval == pytest.approx((theta.value - half, theta.value + half))
+    assert theta.p_value < 1e-6
+    assert (theta.level, theta.clip, theta.diagnostics) == (0.9, 0.01, estimate.diagnostics)
+    oracle = classification_quality(s, r)
+    assert abs(theta.value - oracle.value) < 4 * oracle.stderr
+    assert theta.stderr < oracle.stderr  # as it knows that S and R are independent given X
+    # An oracle and an estimate of both sum to the same observed number.
+    assert oracle.value + s.mean() == pytest.approx(theta.value + estimate.value)
+
+
+def test_estimated_quality_of_two():
+    rng = np.random.default_rng(2)
+    pair = [known(rng, 300)[0] for _ in range(2)]
+    both = classification_quality_estimate(estimate_from_nuisances(pair, clip=0.01))
+    single = [
+        classification_quality_estimate(estimate_from_nuisances(one, clip=0.01)) for one in pair
+    ]
+    assert both.value == pytest.approx(single[0].value - single[1].value)
+    assert np.allclose(both.influence, single[0].influence - single[1].influence)
+    same = classification_quality_estimate(estimate_from_nuisances([pair[0], pair[0]], clip=0.01))
+    assert (same.value, same.stderr, same.p_value) == (0, 0, 1)
+
+
+def test_estimated_quality_without_abstention_is_the_mean_score():
+    s = np.array([1.0, 0.0, 1.0, 0.5])
+    nuisances = Nuisances(np.zeros(4, bool), s, np.zeros(4), s)
+    theta = classification_quality_estimate(estimate_from_nuisances(nuisances))
+    assert theta.value == pytest.approx(s.mean())
+    assert np.allclose(theta.influence, s)
+
+
+def test_spread_over_splits_is_kept():
+    estimate = estimate_from_nuisances(known(np.random.default_rng(3), 200)[0], clip=0.01)
+    wider = replace(estimate, stderr=math.hypot(estimate.stderr, 0.03))
+    plain, spread = map(classification_quality_estimate, (estimate, wider))
+    assert spread.stderr == pytest.approx(math.hypot(plain.stderr, 0.03))
+    narrower = replace(estimate, stderr=estimate.stderr / 2)
+    assert classification_quality_estimate(narrower).stderr == pytest.approx(plain.stderr)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: selective_score([NAN, NAN], [1, 1]), "abstained"),
+        (lambda: selective_score([1.0, NAN], [0, 0]), "scores"),
+        (lambda: selective_score([1.0], [0, 0]), "scores"),
+        (lambda: selective_score([[1.0], [1.0, 2.0]], [0, 0]), "scores"),
+        (lambda: selective_score(["a", "b"], [0, 0]), "scores"),
+        (lambda: selective_score([1.0, 1.0], [0, 2]), "abstained"),
+        (lambda: selective_score([1.0, 1.0], [0, NAN]), "abstained"),
+        (lambda: selective_score([[1.0]], [[0]]), "abstained"),
+        (lambda: selective_score([], []), "abstained"),
+        (lambda: selective_score([1.0], 0), "abstained"),
+        (lambda: selective_score([1.0], [0], level=1), "level"),
+        (lambda: coverage([0, 1], level=0), "level"),
+        (lambda: coverage([[0], [0, 1]]), "abstained"),
+        (lambda: chow_score([1.0], [0], math.inf), "reward"),
+        (lambda: chow_score([1.0], [0], None), "reward"),
+        (lambda: classification_quality([1.0, NAN], [0, 1]), "scores"),
+        (lambda: classification_quality([1.0, 1.5], [0, 1]), "scores"),
+        (lambda: classification_quality([-0.1, 1.0], [0, 1]), "scores"),
+        (lambda: classification_quality([1.0, 1.0, 1.0], [0, 1]), "scores"),
+    ],
+)
+def test_refuses(call, named):
+    with pytest.raises(ValueError, match=f"^{named} must"):
+        call()
+
+
+def test_estimated_quality_refuses():
+    with pytest.raises(TypeError, match=r"^estimate must"):
+        classification_quality_estimate(Metric(0.5, 0.1, (0.3, 0.7)))
+    r = np.array([False, True, False, False])
+    nuisances = Nuisances(r, np.array([-1.0, 0, -2.0, -0.5]), np.full(4, 0.25), np.full(4, -1.0))
+    with pytest.raises(ValueError, match=r"^scores of estimate must be in \[0, 1\]"):
+        classification_quality_estimate(estimate_from_nuisances(nuisances))
+
+
+def test_public_names():
+    assert all(hasattr(module, name) for name in module.__all__)

@@ -1,0 +1,245 @@
+"""Confidence sequences: a naive loop, the best rho by search, miscoverage by simulation."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from lib.counterfactual import sequences as module
+from lib.counterfactual.sequences import (
+    ConfidenceSequence,
+    confidence_sequence,
+    first_exclusion,
+    optimal_rho,
+)
+
+ALPHA, REPETITIONS, N, START = 0.05, 2000, 2000, 50
+SLACK = 3 * math.sqrt(ALPHA * (1 - ALPHA) / REPETITIONS)
+
+
+def gaussian(rng):
+    return rng.normal(1.0, 2.0, (REPETITIONS, N)), 1.0
+
+
+def bernoulli(rng):
+    return (rng.random((REPETITIONS, N)) < 0.85).astype(float), 0.85
+
+
+def doubly_robust(rng):
+    """Known propensity, an outcome model that is wrong."""
+    x = rng.random((REPETITIONS, N))
+    propensity = 0.2 + 0.6 * x
+    s = rng.random((REPETITIONS, N)) < 0.9 - 0.4 * x
+    answered = rng.random((REPETITIONS, N)) >= propensity
+    return 0.5 + answered / (1 - propensity) * (s - 0.5), 0.7
+
+
+def running(values, mean):
+    """Squared errors of the mean of the first n values, and their variances, from START on."""
+    n = np.arange(START, values.shape[1] + 1)
+    values = values - mean
+    error = np.cumsum(values, axis=1)[:, START - 1 :] / n
+    square = np.cumsum(values**2, axis=1)[:, START - 1 :] / n
+    error *= error
+    return n, error, square - error
+
+
+def ever(x, mean, **given):
+    """Share of the rows of which some interval misses."""
+    missed = [first_exclusion(confidence_sequence(row, **given), mean) is not None for row in x]
+    return np.mean(missed)
+
+
+def naive(x, level, rho, start):
+    rows = []
+    for n in range(start, len(x) + 1):
+        mean = sum(x[:n]) / n
+        variance = sum((v - mean) ** 2 for v in x[:n]) / n
+        inside = 2 * (n * rho**2 + 1) / (n**2 * rho**2)
+        inside *= math.log(math.sqrt(n * rho**2 + 1) / (1 - level))
+        half = math.sqrt(variance) * math.sqrt(inside)
+        rows.append((n, mean, mean - half, mean + half))
+    return np.array(rows).T
+
+
+@pytest.mark.parametrize(
+    ("level", "rho", "start"), [(0.95, 0.1, 2), (0.9, 3.0, 50), (0.5, 1e-3, 120), (0.999, 0.7, 7)]
+)
+def test_naive_loop(level, rho, start):
+    x = np.random.default_rng(0).exponential(2.0, 120)
+    sequence = confidence_sequence(x, level, rho, start)
+    found = [sequence.n, sequence.centre, sequence.lower, sequence.upper]
+    assert np.allclose(found, naive(x, level, rho, start), rtol=1e-12, atol=1e-12)
+    assert (sequence.rho, sequence.level) == (rho, level)
+    assert sequence.n.dtype.kind == "i"
+
+
+def test_defaults():
+    x = np.random.default_rng(1).normal(size=300)
+    sequence = confidence_sequence(x)
+    assert (sequence.level, sequence.n[0], sequence.n[-1]) == (0.95, 50, 300)
+    assert sequence.rho == optimal_rho(300, 0.95)
+    assert sequence.centre[-1] == pytest.approx(x.mean())
+    half = (sequence.upper - sequence.lower) / 2
+    assert half[-1] == pytest.approx(x.std() * math.sqrt((1 + 300 * sequence.rho**2) / 300))
+
+
+def test_two_values_are_the_fewest():
+    sequence = confidence_sequence([0.0, 1.0], start=2)
+    assert sequence.n.tolist() == [2]
+    assert sequence.centre.tolist() == [0.5]
+    # Values that are all equal: no width, as the docstring warns.
+    flat = confidence_sequence(np.full(60, 0.1))
+    assert (flat.lower == flat.upper).all()
+    assert first_exclusion(flat, 0.1) is None
+    assert first_exclusion(flat, 0.2) == 50
+
+
+def test_shift_and_scale():
+    x = np.random.default_rng(2).normal(size=500)
+    base = confidence_sequence(x, rho=0.1)
+    for shift, scale in ((3.0, 1e-9), (1e9, 1.0), (-5e8, 1e3)):
+        moved = confidence_sequence(shift + scale * x, rho=0.1)
+        for name in ("centre", "lower", "upper"):
+            expected = shift + scale * getattr(base, name)
+            # The data themselves are rounded to 1e-16 of the shift.
+            np.testing.assert_allclose(getattr(moved, name), expected, atol=1e-15 * abs(shift))
+    mirrored = confidence_sequence(-x, rho=0.1)
+    assert np.allclose(mirrored.lower, -base.upper)
+
+
+def test_causal():
+    """An interval depends on the values up to it, if rho is given."""
+    x = np.random.default_rng(3).normal(size=400)
+    short, long = confidence_sequence(x[:200], rho=0.1), confidence_sequence(x, rho=0.1)
+    for name in ("n", "centre", "lower", "upper"):
+        assert np.array_equal(getattr(short, name), getattr(long, name)[:151])
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999, 1 - 1e-9])
+@pytest.mark.parametrize("n", [1, 50, 2000, 10**6])
+def test_optimal_rho_by_search(n, level):
+    def width(log_rho):
+        u = n * math.exp(2 * log_rho)
+        return 2 * (u + 1) / (n * u) * math.log(math.sqrt(u + 1) / (1 - level))
+
+    centre = -0.5 * math.log(n)
+    found = optimize.minimize_scalar(
+        width, bounds=(centre - 5, centre + 5), method="bounded", options={"xatol": 1e-9}
+    )
+    assert math.log(optimal_rho(n, level)) == pytest.approx(found.x, abs=1e-5)
+    assert width(math.log(optimal_rho(n, level))) <= found.fun * (1 + 1e-12)
+
+
+def test_the_sequence_is_narrowest_where_it_was_tuned():
+    x = np.random.default_rng(4).normal(size=1000)
+    sizes = np.array([100, 300, 1000])
+    widths = []
+    for tuned in sizes:
+        sequence = confidence_sequence(x, rho=optimal_rho(int(tuned)))
+        widths.append((sequence.upper - sequence.lower)[sizes - 50])
+    assert np.array_equal(np.argmin(widths, axis=0), [0, 1, 2])
+
+
+@pytest.mark.parametrize("values", [gaussian, bernoulli, doubly_robust])
+def test_miscoverage_at_any_time(values):
+    """The sequence keeps its level at all n at once; the pointwise interval does not."""
+    x, mean = values(np.random.default_rng(5))
+    assert ever(x, mean) <= ALPHA + SLACK
+    n, error, variance = running(x, mean)
+    outside = error > stats.norm.isf(ALPHA / 2) ** 2 / n * variance
+    assert outside[:, -1].mean() == pytest.approx(ALPHA, abs=SLACK)  # right, for one look
+    assert outside.any(axis=1).mean() > 3 * ALPHA
+
+
+def test_small_starts_are_not_covered_by_the_promise():
+    """As the docstring says of Bernoulli values: few, or a rho tuned to few, break the level."""
+    x, mean = bernoulli(np.random.default_rng(6))
+    assert ever(x[:500, :500], mean, rho=optimal_rho(N), start=10) > 3 * ALPHA
+    assert ever(x, mean, rho=optimal_rho(200)) > ALPHA + SLACK
+    assert ever(x, mean, rho=optimal_rho(200), start=400) <= ALPHA + SLACK
+
+
+def test_the_printed_formula_breaks_the_level():
+    """P4's slide, in both readings of its variance; with the variance inside and rho it is ours."""
+    x, mean = bernoulli(np.random.default_rng(7))
+    n, error, variance = running(x[:200], mean)
+    for read in (variance, variance / n):
+        inside = (2 * n * read + 1) / n**2 * np.log(np.sqrt(n * read + 1) / ALPHA)
+        assert (error > variance * inside).any(axis=1).mean() > 0.5
+    rho, v = 0.3, variance[0]
+    inside = 2 * (n * rho**2 * v + 1) / (n * rho) ** 2
+    inside = inside * np.log(np.sqrt(n * rho**2 * v + 1) / ALPHA)
+    last = confidence_sequence(x[0], rho=float(rho * np.sqrt(v[-1])))
+    assert math.sqrt(inside[-1]) == pytest.approx((last.upper - last.lower)[-1] / 2)
+
+
+def test_first_exclusion():
+    sequence = ConfidenceSequence(
+        n=np.array([5, 6, 7, 8]),
+        centre=np.array([0.5, 0.6, 1.5, 0.0]),
+        lower=np.array([0.0, 0.1, 1.0, -1.0]),
+        upper=np.array([1.0, 1.1, 2.0, 1.0]),
+        rho=0.1,
+        level=0.95,
+    )
+    for value, expected in [(0.0, 6), (1.0, None), (0.5, 7), (1.05, 5), (-2.0, 5), (1, None)]:
+        assert first_exclusion(sequence, value) == expected
+    assert type(first_exclusion(sequence)) is int
+
+
+def test_power():
+    """A difference that is there is found, the sooner the larger it is."""
+    rng, stops = np.random.default_rng(8), []
+    for effect in (0.2, 0.5):
+        found = [first_exclusion(confidence_sequence(rng.normal(effect, 1, N))) for _ in range(50)]
+        assert None not in found
+        stops.append(np.mean(found))
+    assert stops[1] < stops[0] < 600
+
+
+def test_linear_time():
+    x = np.random.default_rng(9).normal(size=1_000_000)
+    began = time.process_time()
+    confidence_sequence(x)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: confidence_sequence([1.0]), "influence"),
+        (lambda: confidence_sequence([]), "influence"),
+        (lambda: confidence_sequence([1.0, math.nan], start=2), "influence"),
+        (lambda: confidence_sequence([[1.0, 2.0]], start=2), "influence"),
+        (lambda: confidence_sequence(["a", "b"], start=2), "influence"),
+        (lambda: confidence_sequence(np.arange(60), level=1.0), "level"),
+        (lambda: confidence_sequence(np.arange(60), level=95), "level"),
+        (lambda: confidence_sequence(np.arange(60), rho=0), "rho"),
+        (lambda: confidence_sequence(np.arange(60), rho=math.inf), "rho"),
+        (lambda: confidence_sequence(np.arange(60), start=1), "start"),
+        (lambda: confidence_sequence(np.arange(60), start=61), "start"),
+        (lambda: confidence_sequence(np.arange(30)), "start"),
+        (lambda: confidence_sequence(np.arange(60), start=2.5), "start"),
+        (lambda: optimal_rho(0), "n"),
+        (lambda: optimal_rho(10.0), "n"),
+        (lambda: optimal_rho(10, 0), "level"),
+        (lambda: optimal_rho(10, 1e-17), "level"),
+        (lambda: first_exclusion(confidence_sequence(np.arange(60)), math.nan), "value"),
+        (lambda: first_exclusion(confidence_sequence(np.arange(60)), None), "value"),
+    ],
+)
+def test_refuses(call, named):
+    with pytest.raises(ValueError, match=f"^{named} must"):
+        call()
+
+
+def test_first_exclusion_refuses():
+    with pytest.raises(TypeError, match=r"^sequence must"):
+        first_exclusion((0.0, 1.0))
+
+
+def test_public_names():
+    assert all(hasattr(module, name) for name in module.__all__)
