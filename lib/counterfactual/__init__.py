@@ -1,7 +1,15 @@
-"""Counterfactual evaluation of abstaining classifiers: how good if they had to answer always?
+"""Counterfactual evaluation of abstaining classifiers: how good, if they had to answer always.
 
-Implements Choe, Gangrade and Ramdas, Counterfactually Comparing Abstaining Classifiers, NeurIPS 2023
-(arXiv 2305.10564).
+Implements Choe, Gangrade and Ramdas, Counterfactually Comparing Abstaining Classifiers, NeurIPS
+2023 (arXiv 2305.10564).
+
+>>> import numpy as np
+>>> from lib.counterfactual import counterfactual_difference, simulation
+>>> drawn = simulation.simulate(800, rng=0)
+>>> (a, b), (r, s) = drawn.scores, drawn.abstained
+>>> found = counterfactual_difference(drawn.X, a, r, b, s, learner="forest", clip=0.2, rng=1)
+>>> found.interval[0] < drawn.oracle_difference < found.interval[1]
+True
 """
 
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning
@@ -24,24 +32,68 @@ from lib.counterfactual.learners import (
     SuperLearnerRegressor,
     learner_pair,
 )
+from lib.counterfactual.metrics import (
+    Metric,
+    chow_score,
+    classification_quality,
+    classification_quality_estimate,
+    coverage,
+    selective_score,
+)
+from lib.counterfactual.scores import (
+    CONFIDENCE_MEASURES,
+    SCORING_RULES,
+    abstain,
+    confidence,
+    score,
+)
+from lib.counterfactual.sensitivity import (
+    breakdown_share,
+    clipping_sensitivity,
+    contamination_bounds,
+)
+from lib.counterfactual.sequences import (
+    ConfidenceSequence,
+    confidence_sequence,
+    first_exclusion,
+    optimal_rho,
+)
 
 __all__ = [
+    "CONFIDENCE_MEASURES",
     "ESTIMATORS",
     "LEARNERS",
+    "SCORING_RULES",
+    "ConfidenceSequence",
     "Diagnostics",
     "Estimate",
     "ForestClassifier",
     "ForestRegressor",
+    "Metric",
     "Nuisances",
     "PositivityWarning",
     "SuperLearnerClassifier",
     "SuperLearnerRegressor",
+    "abstain",
+    "breakdown_share",
+    "chow_score",
+    "classification_quality",
+    "classification_quality_estimate",
+    "clipping_sensitivity",
+    "confidence",
+    "confidence_sequence",
+    "contamination_bounds",
     "counterfactual_difference",
     "counterfactual_score",
+    "coverage",
     "default_clip",
     "estimate_from_nuisances",
+    "first_exclusion",
     "fit_nuisances",
     "fold_numbers",
     "influence_values",
     "learner_pair",
+    "optimal_rho",
+    "score",
+    "selective_score",
 ]

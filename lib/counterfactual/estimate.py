@@ -2,8 +2,8 @@
 
 A classifier abstains (R = 1) on some inputs X, and its score S is seen only where it does not.  The
 *counterfactual score* is psi = E[S]: how good it would be if it had to answer always.  It is
-identified if S and R are independent given X (missing at random) and no input is always abstained on
-(positivity), and then equals E[mu0(X)] with mu0(x) = E[S | R = 0, X = x].  With the propensity
+identified if S and R are independent given X (missing at random) and no input is always abstained
+on (positivity), and then equals E[mu0(X)] with mu0(x) = E[S | R = 0, X = x].  With the propensity
 pi(x) = P(R = 1 | X = x) its efficient influence function is
 
     mu0(X) + (1 - R) / (1 - pi(X)) (S - mu0(X)) - psi.
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+from sklearn.base import is_classifier
 
 from lib.counterfactual.checks import (
     as_abstained,
@@ -308,7 +309,8 @@ def fit_nuisances(
     Notes
     -----
     Where fewer than two points outside a fold are abstained on, or answered, the propensity there
-    is their share.
+    is their share.  Where only one point outside a fold is answered, or where a classifier is to
+    learn scores that are all the same, the outcome is their mean.
     """
     x, rng = as_matrix("X", X), as_rng(rng)
     r = as_abstained(names[1], abstained, len(x))
@@ -337,7 +339,7 @@ def fit_nuisances(
             first.fit(x[outside], r[outside])
             column = list(first.classes_).index(True)
             propensity[inside] = first.predict_proba(x[inside])[:, column]
-        if seen.sum() < 2:
+        if seen.sum() < 2 or (is_classifier(second) and np.ptp(s[seen]) == 0):
             outcome[inside] = s[seen].mean()
         else:
             second.fit(x[seen], s[seen])
@@ -366,6 +368,8 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     P4, section 3.3.
     """
     as_choice("estimator", estimator, ESTIMATORS)
+    if clip != 0:
+        as_number("clip", clip, 0, 1)
     r, s = nuisances.abstained, nuisances.scores
     if not r.any():
         return s.copy()

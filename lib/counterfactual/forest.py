@@ -18,6 +18,8 @@ from numba import njit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lib.counterfactual.checks import as_integer
+
 __all__ = ["ForestClassifier", "ForestRegressor"]
 
 Array = npt.NDArray[np.float64]
@@ -41,20 +43,25 @@ class _Forest(BaseEstimator):
 
     def _grow(self, x: Array, y: Array) -> Self:
         n, d = x.shape
+        drawn = {"sqrt": max(1, int(np.sqrt(d))), "all": d}.get(str(self.max_features))
+        if drawn is None:
+            drawn = self.max_features
+            whole = isinstance(drawn, int | np.integer) and not isinstance(drawn, bool)
+            if not whole or not 1 <= drawn <= d:
+                raise ValueError(
+                    f"max_features must be 'sqrt', 'all' or an integer from 1 to {d}, got {drawn!r}"
+                )
+        as_integer("n_estimators", self.n_estimators, 1)
+        as_integer("min_samples_leaf", self.min_samples_leaf, 1)
         rng = np.random.default_rng(self.random_state)
         counts = np.empty((self.n_estimators, n), dtype=np.int32)
         for row in counts:
             row[:] = np.bincount(rng.integers(n, size=n), minlength=n)
         seeds = rng.integers(1, 2**63, size=self.n_estimators, dtype=np.uint64)
         order = np.ascontiguousarray(np.argsort(x, axis=0, kind="stable").T.astype(np.int32))
-        drawn = {"sqrt": max(1, int(np.sqrt(d))), "all": d}.get(self.max_features)
-        drawn = int(self.max_features) if drawn is None else drawn
-        if not 1 <= drawn <= d:
-            raise ValueError(
-                f"max_features must be 'sqrt', 'all' or an integer from 1 to {d}, got "
-                f"{self.max_features!r}"
-            )
-        self._trees = _grow_forest(x, y, order, counts, seeds, drawn, self.min_samples_leaf)
+        self._trees = _grow_forest(
+            x, y, order, counts, seeds, int(drawn), int(self.min_samples_leaf)
+        )
         out_of_bag = counts == 0
         self._oob = _predict_forest(x, *self._trees, out_of_bag)
         # A point that is in all bags, which takes few trees, gets the mean over them.
@@ -184,7 +191,8 @@ class ForestClassifier(ClassifierMixin, _Forest):
 
     def predict(self, X: Any) -> npt.NDArray:
         """The class of the larger share, shape (m,)."""
-        return self.classes_[(self._mean(X) > 0.5).astype(int)]
+        second = self._mean(X)
+        return self.classes_[(second > 0.5).astype(int)]
 
 
 @njit(cache=True, nogil=True)

@@ -134,6 +134,8 @@ class _Stack(BaseEstimator):
 
     def _machine(self, machine: Any, rows: npt.NDArray, asked: npt.NDArray | None, target: Any):
         """Fit a support vector machine to some rows; its values for others."""
+        # Without probabilities nothing is drawn, yet a seed is: not from NumPy's global state.
+        machine.random_state = 0
         if self._kernel is None:
             machine.set_params(kernel="rbf", gamma=self._gamma).fit(self._points[rows], target)
             if asked is None:
@@ -152,6 +154,8 @@ class _Stack(BaseEstimator):
         if self._kernel is None:
             return getattr(self._svm, "decision_function", self._svm.predict)(x)
         support = self._points[self._svm.support_]
+        if len(support) == 0:  # all targets are within the machine's tolerance of a constant
+            return np.full(len(x), self._svm.intercept_[0])
         kernel = rbf_kernel(x, support, gamma=self._gamma)
         return kernel @ self._svm.dual_coef_[0] + self._svm.intercept_[0]
 
@@ -248,11 +252,13 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, shape (m, 2)."""
-        return self._meta.predict_proba(self._level_one(X))
+        level = self._level_one(X)
+        return self._meta.predict_proba(level)
 
     def predict(self, X: Any) -> npt.NDArray:
         """The more probable class, shape (m,)."""
-        return self.classes_[self._meta.predict(self._level_one(X))]
+        level = self._level_one(X)
+        return self.classes_[self._meta.predict(level)]
 
 
 class SuperLearnerRegressor(RegressorMixin, _Stack):
@@ -313,7 +319,8 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
 
     def predict(self, X: Any) -> Array:
         """Predictions, shape (m,)."""
-        return self._meta.predict(self._level_one(X))
+        level = self._level_one(X)
+        return self._meta.predict(level)
 
 
 def _logistic() -> LogisticRegression:

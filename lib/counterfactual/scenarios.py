@@ -1,0 +1,476 @@
+"""Abstaining classifiers of real images, whose true counterfactual scores are known.
+
+The labels of all images are known, so abstention hides nothing from us: the oracle difference of
+two classifiers is the mean difference of their scores on the points that the estimate comes from.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lib import data
+from lib.counterfactual.checks import as_choice, as_integer
+from lib.counterfactual.diagnostics import PositivityWarning
+from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
+from lib.counterfactual.scores import abstain, score
+from lib.data.features import fit_patches, patch_features
+from lib.runs import Checkpoint, Outcome, StoredRun, fingerprint, run_all
+
+__all__ = [
+    "IMAGE_DATA",
+    "SCENARIOS",
+    "Evaluation",
+    "Rule",
+    "Scenario",
+    "ScenarioRuns",
+    "draws_table",
+    "image_evaluation",
+    "run_scenario",
+    "scenario_runs",
+    "scenario_table",
+]
+
+IMAGE_DATA = ("digits", "cifar10-jpeg", "cifar10")
+
+Array = npt.NDArray[np.float64]
+_COMPONENTS = 64  # of the evaluator's and the classifiers' features, for larger images
+_FILTERS = 128
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a classifier abstains.
+
+    Attributes
+    ----------
+    measure : {"softmax-response", "gini"}
+        Of confidence.
+    threshold : float or None
+        It abstains below; None: with probability 1 - confidence, which is clipped to
+        [epsilon, 1 - epsilon].
+    """
+
+    measure: str = "softmax-response"
+    threshold: float | None = None
+
+    def __str__(self) -> str:
+        name = {"softmax-response": "SR", "gini": "Gini"}[self.measure]
+        return f"{name}, stochastic" if self.threshold is None else f"{name} < {self.threshold:g}"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Two abstaining classifiers.
+
+    Attributes
+    ----------
+    name : str
+        As in P4.
+    base_a, base_b : str
+        Which classifiers: keys of :attr:`Evaluation.probabilities`.
+    rule_a, rule_b : Rule
+        How they abstain.
+    """
+
+    name: str
+    base_a: str
+    base_b: str
+    rule_a: Rule
+    rule_b: Rule
+
+
+#: P4's scenarios, and those of its negative example ("cats vs dogs"), told by "pair".
+SCENARIOS = (
+    Scenario("I", "linear", "linear", Rule(threshold=0.8), Rule(threshold=0.5)),
+    Scenario("II", "linear", "linear", Rule(), Rule("gini")),
+    Scenario("III", "linear", "few labels", Rule(), Rule()),
+    Scenario("I, pair", "pair", "pair", Rule(threshold=0.6), Rule(threshold=0.65)),
+    Scenario("II, pair", "pair", "pair", Rule(), Rule("gini")),
+    Scenario("III, pair", "pair", "pair, few labels", Rule(), Rule()),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Points with all that an oracle knows.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n, d)
+        Features, which the evaluator sees.
+    labels : ndarray of int, shape (n,)
+        Classes.
+    probabilities : dict of str to ndarray, shape (n, C)
+        Predictions of each base classifier.
+    """
+
+    X: Array
+    labels: npt.NDArray[np.int64]
+    probabilities: dict[str, Array] = field(repr=False)
+
+
+def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Evaluation:
+    """Train classifiers on images, and let them predict others.
+
+    Parameters
+    ----------
+    name : {"digits", "cifar10-jpeg", "cifar10"}
+        Which images.
+    pair : bool
+        Two classes alone, cats and dogs (of the digits, 3 and 5), instead of ten.
+    train : int
+        Training images; a twentieth of them are what "few labels" learns from.
+    n : int
+        Images to predict, at most; of two classes, as many as there are among so many test images.
+    seed : int
+        Of the choice of images.
+
+    Returns
+    -------
+    Evaluation
+        Features are pixels of the digits; of larger images, 64 principal components of responses
+        to 128 whitened patches, fitted to the training images.  Classifiers are logistic
+        regressions on them.
+    """
+    as_choice("name", name, IMAGE_DATA)
+    train, n = as_integer("train", train, 40), as_integer("n", n, 20)
+    rng = np.random.default_rng(seed)
+    if name == "digits":
+        digits = data.load_digits()
+        order = rng.permutation(len(digits.labels))
+        if train + n > len(order):
+            raise ValueError(f"train + n must be at most {len(order)} for digits, got {train + n}")
+        x = digits.images.reshape(len(order), -1)
+        # A pair has few images: all that are not for training are for evaluation, and vice versa.
+        rows, asked = order[:train], order[train : train + n]
+        labels = digits.labels
+        x_train, y_train, x_test, y_test = x[rows], labels[rows], x[asked], labels[asked]
+        classes = (3, 5)
+    else:
+        parts = {split: data.load_images(name, split) for split in ("train", "test")}
+        chosen = {split: rng.permutation(len(part.labels)) for split, part in parts.items()}
+        classes = (3, 5)  # cat and dog
+        if pair:
+            chosen = {
+                split: rows[np.isin(parts[split].labels[rows], classes)]
+                for split, rows in chosen.items()
+            }
+        rows, asked = chosen["train"][:train], chosen["test"][:n]
+        train_images, test_images = (
+            np.moveaxis(parts[split].images[r], -1, 1).astype(np.float32) / 255
+            for split, r in (("train", rows), ("test", asked))
+        )
+        y_train, y_test = parts["train"].labels[rows], parts["test"].labels[asked]
+        filters = fit_patches(
+            train_images, np.arange(len(train_images)), n_filters=_FILTERS, seed=seed
+        )
+        maps = [
+            patch_features(images, filters).reshape(len(images), -1).astype(float)
+            for images in (train_images, test_images)
+        ]
+        reduce = make_pipeline(
+            StandardScaler(), PCA(_COMPONENTS, svd_solver="full", whiten=True)
+        ).fit(maps[0])
+        x_train, x_test = (reduce.transform(part) for part in maps)
+    if pair:
+        keep, kept = np.isin(y_train, classes), np.isin(y_test, classes)
+        x_train, y_train, x_test, y_test = x_train[keep], y_train[keep], x_test[kept], y_test[kept]
+    y_train, y_test = (
+        np.searchsorted(np.unique(y_train), part).astype(np.int64) for part in (y_train, y_test)
+    )
+    few = max(20, len(y_train) // 20)
+    names = ("pair", "pair, few labels") if pair else ("linear", "few labels")
+    probabilities = {}
+    for base, count in zip(names, (len(y_train), few), strict=True):
+        # The few are drawn class by class: each must be there.
+        subset = np.concatenate(
+            [
+                np.flatnonzero(y_train == c)[: max(2, round(count * np.mean(y_train == c)))]
+                for c in np.unique(y_train)
+            ]
+        )
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000, tol=1e-8))
+        model.fit(x_train[subset], y_train[subset])
+        probabilities[base] = model.predict_proba(x_test)
+    return Evaluation(x_test, y_test, probabilities)
+
+
+def run_scenario(
+    evaluation: Evaluation,
+    scenario: Scenario,
+    *,
+    learner: Any = "super",
+    rule: str = "brier",
+    epsilon: float = 0.2,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Draw the abstentions of two classifiers and compare them, with the truth beside.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        The points.
+    scenario : Scenario
+        Who is compared.
+    learner
+        Of the nuisance functions, see :func:`lib.counterfactual.learner_pair`.
+    rule : str
+        Scoring rule.
+    epsilon : float
+        Bounds of stochastic abstention, and the clipping level.
+    rng : numpy.random.Generator
+        Of abstentions, folds and learners.
+
+    Returns
+    -------
+    dict
+        ``selective`` (difference of selective scores), ``coverage_a``, ``coverage_b``, ``oracle``
+        (true difference), ``value``, ``stderr``, ``low``, ``high``, ``rejects`` (zero is outside
+        the interval), ``covers`` (the truth is inside) and ``warned``; and ``known_value``,
+        ``known_low``, ``known_high``, ``known_covers`` of the doubly robust estimate with the true
+        propensities in the place of fitted ones, NaN if a rule is deterministic.
+    """
+    scores, abstained, propensities = [], [], []
+    for base, how in (
+        (scenario.base_a, scenario.rule_a),
+        (scenario.base_b, scenario.rule_b),
+    ):
+        probabilities = evaluation.probabilities[base]
+        scores.append(score(rule, probabilities, evaluation.labels))
+        bounds = (epsilon, 1 - epsilon)
+        drawn = abstain(probabilities, how.measure, threshold=how.threshold, bounds=bounds, rng=rng)
+        abstained.append(drawn[0])
+        propensities.append(drawn[1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PositivityWarning)
+        found = counterfactual_difference(
+            evaluation.X,
+            scores[0],
+            abstained[0],
+            scores[1],
+            abstained[1],
+            learner=learner,
+            clip=epsilon,
+            rng=rng,
+        )
+    seen = [s[~r].mean() for s, r in zip(scores, abstained, strict=True)]
+    oracle = float(scores[0].mean() - scores[1].mean())
+    low, high = found.interval
+    known = {"value": np.nan, "low": np.nan, "high": np.nan, "covers": np.nan}
+    if scenario.rule_a.threshold is None and scenario.rule_b.threshold is None:
+        told = estimate_from_nuisances(
+            [replace(n, propensity=p) for n, p in zip(found.nuisances, propensities, strict=True)],
+            clip=epsilon,
+        )
+        known = {
+            "value": told.value,
+            "low": told.interval[0],
+            "high": told.interval[1],
+            "covers": told.interval[0] <= oracle <= told.interval[1],
+        }
+    return {
+        "selective": float(seen[0] - seen[1]),
+        "coverage_a": float((~abstained[0]).mean()),
+        "coverage_b": float((~abstained[1]).mean()),
+        "oracle": oracle,
+        "value": found.value,
+        "stderr": found.stderr,
+        "low": low,
+        "high": high,
+        "rejects": not low <= 0 <= high,
+        "covers": low <= oracle <= high,
+        "warned": any(issubclass(w.category, PositivityWarning) for w in caught),
+        **{f"known_{key}": value for key, value in known.items()},
+    }
+
+
+@dataclass(frozen=True)
+class ScenarioRuns:
+    """Scenarios on real images, drawn several times: abstentions, folds and learners anew.
+
+    A job of :mod:`lib.runs`.
+
+    Attributes
+    ----------
+    dataset, pair : str, bool
+        See :func:`image_evaluation`; `pair` chooses among :data:`SCENARIOS`, too.
+    learner : {"linear", "forest", "super"}
+        Of the nuisance functions.
+    train, n, seed
+        See :func:`image_evaluation`.
+    draws : int
+        How often.
+    rule : str
+        Scoring rule.
+    epsilon : float
+        See :func:`run_scenario`.
+    """
+
+    dataset: str
+    pair: bool
+    learner: str
+    train: int
+    n: int
+    draws: int
+    seed: int
+    rule: str = "brier"
+    epsilon: float = 0.2
+
+    code: ClassVar[tuple[str, ...]] = ("counterfactual", "data")
+
+    @property
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """Those of P4's main table, or of its negative example."""
+        return tuple(one for one in SCENARIOS if one.base_a.startswith("pair") == self.pair)
+
+    def data_fingerprint(self) -> str:
+        """Checksums of the image files."""
+        if self.dataset == "digits":
+            return "digits"
+        return fingerprint([data.entry(name).sha256 for name in data.image_files(self.dataset)])
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train the classifiers once, then compare them `draws` times in each scenario."""
+        evaluation = image_evaluation(self.dataset, self.pair, self.train, self.n, self.seed)
+        found = [
+            [
+                run_scenario(
+                    evaluation,
+                    scenario,
+                    learner=self.learner,
+                    rule=self.rule,
+                    epsilon=self.epsilon,
+                    rng=np.random.default_rng([self.seed, k]),
+                )
+                for k in range(self.draws)
+            ]
+            for scenario in self.scenarios
+        ]
+        keys = found[0][0]
+        arrays = {
+            key: np.array([[one[key] for one in group] for group in found], dtype=float)
+            for key in keys
+        }
+        accuracy = {
+            base: float((p.argmax(axis=1) == evaluation.labels).mean())
+            for base, p in evaluation.probabilities.items()
+        }
+        return Outcome(arrays, {"points": len(evaluation.labels), "accuracy": accuracy})
+
+
+def scenario_runs(
+    datasets: Mapping[str, tuple[int, int]], draws: Mapping[str, int], seed: int
+) -> list[tuple[ScenarioRuns, StoredRun]]:
+    """Run all scenarios.
+
+    Parameters
+    ----------
+    datasets : mapping
+        Name to numbers of training and evaluation images.
+    draws : mapping
+        Learner to its number of draws.
+    seed : int
+        Of everything.
+
+    Returns
+    -------
+    list of (ScenarioRuns, StoredRun)
+        Ten classes before pairs; learners in the order of `draws`.
+    """
+    jobs = [
+        ScenarioRuns(name, pair, learner, *sizes, count, seed)
+        for name, sizes in datasets.items()
+        for pair in (False, True)
+        for learner, count in draws.items()
+        if count
+    ]
+    return list(zip(jobs, run_all(jobs), strict=True))
+
+
+def scenario_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
+    """The first draw of each scenario, as P4's table shows one.
+
+    Parameters
+    ----------
+    runs : sequence of (ScenarioRuns, StoredRun)
+        Of :func:`scenario_runs`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a scenario and learner.
+    """
+    rows = []
+    for job, run in runs:
+        for k, scenario in enumerate(job.scenarios):
+            first = {key: values[k, 0] for key, values in run.arrays.items()}
+            rows.append(
+                _labels(job, run, scenario)
+                | {
+                    "coverage A": first["coverage_a"],
+                    "coverage B": first["coverage_b"],
+                    "selective difference": first["selective"],
+                    "true difference": first["oracle"],
+                    "low": first["low"],
+                    "high": first["high"],
+                    "rejects 0": _word(first["rejects"]),
+                    "covers truth": _word(first["covers"]),
+                    "warned": _word(first["warned"]),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def draws_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
+    """All draws of each scenario: how often the interval misses the truth.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a scenario and learner: ``draws``; ``missed``, how many intervals did not hold the
+        truth; ``rejected``, how many did not hold zero; ``mean error``; ``mean width``; ``warned``,
+        how many came with a positivity warning; and ``missed, told``: with the true propensities in
+        the place of fitted ones, NaN where a rule is deterministic.
+    """
+    rows = []
+    for job, run in runs:
+        arrays = run.arrays
+        for k, scenario in enumerate(job.scenarios):
+            told = arrays["known_covers"][k]
+            rows.append(
+                _labels(job, run, scenario)
+                | {
+                    "draws": job.draws,
+                    "missed": int((arrays["covers"][k] == 0).sum()),
+                    "missed, told": np.nan if np.isnan(told).any() else float((told == 0).sum()),
+                    "rejected": int(arrays["rejects"][k].sum()),
+                    "warned": int(arrays["warned"][k].sum()),
+                    "mean error": float((arrays["value"][k] - arrays["oracle"][k]).mean()),
+                    "mean width": float((arrays["high"][k] - arrays["low"][k]).mean()),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _word(flag: float) -> str:
+    return "yes" if flag else "no"
+
+
+def _labels(job: ScenarioRuns, run: StoredRun, scenario: Scenario) -> dict[str, Any]:
+    return {
+        "data": job.dataset,
+        "scenario": scenario.name,
+        "A": f"{scenario.base_a}: {scenario.rule_a}",
+        "B": f"{scenario.base_b}: {scenario.rule_b}",
+        "learner": job.learner,
+        "points": run.metrics["points"],
+    }

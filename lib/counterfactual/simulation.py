@@ -1,0 +1,464 @@
+"""P4's simulations: two abstaining classifiers whose counterfactual difference is known.
+
+Inputs are uniform on the unit square; the label is 1[x0 + x1 >= 1], flipped with probability 0.15.
+
+Experiment 1 compares A, which predicts by x0 + x1 and so has the best boundary, with B, which
+predicts by x0^2 + x1^2.  Experiment 2 compares A with itself, the boundary shifted by mu.  Each
+abstains with probability 1 - epsilon near its own boundary and epsilon elsewhere.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import integrate, special, stats
+
+from lib.counterfactual.checks import as_choice, as_integer, as_number, as_rng
+from lib.counterfactual.estimate import (
+    ESTIMATORS,
+    Nuisances,
+    estimate_from_nuisances,
+    fit_nuisances,
+    fold_numbers,
+)
+from lib.counterfactual.learners import LEARNERS, learner_pair
+from lib.runs import Checkpoint, Outcome, StoredRun, run_all
+
+__all__ = [
+    "EXPERIMENTS",
+    "Repetitions",
+    "Simulated",
+    "cells_of_experiment_1",
+    "cells_of_experiment_2",
+    "cells_of_positivity",
+    "power_table",
+    "repetitions",
+    "run_cells",
+    "share_interval",
+    "simulate",
+    "true_difference",
+    "two_share_z",
+]
+
+EXPERIMENTS = ("curved", "shifted")
+
+Array = npt.NDArray[np.float64]
+_FLIP = 0.15
+_NEAR = 0.2  # A abstains mostly where |x0 + x1 - 1| is less
+_NEAR_B = 1.25 * _NEAR
+_CIRCLE = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Points with the predictions and abstentions of A and B.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n, 2)
+        Inputs.
+    labels : ndarray of bool, shape (n,)
+        Labels, flipped ones included.
+    probabilities : pair of ndarray, shape (n,)
+        Of class 1, by A and by B.
+    propensities : pair of ndarray, shape (n,)
+        Of abstention: the truth.
+    abstained : pair of ndarray of bool, shape (n,)
+        Where each abstained.
+    scores : pair of ndarray, shape (n,)
+        Zero-one scores, those that abstention hides included.
+    """
+
+    X: Array
+    labels: npt.NDArray[np.bool_]
+    probabilities: tuple[Array, Array]
+    propensities: tuple[Array, Array]
+    abstained: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
+    scores: tuple[Array, Array]
+
+    @property
+    def oracle_difference(self) -> float:
+        """Mean score of A minus that of B on these points, had neither abstained."""
+        return float(self.scores[0].mean() - self.scores[1].mean())
+
+
+def simulate(
+    n: int,
+    experiment: str = "curved",
+    epsilon: float = 0.2,
+    shift: float = 0.0,
+    *,
+    rng: np.random.Generator | int,
+) -> Simulated:
+    """Draw a data set of P4's simulated experiments.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    experiment : {"curved", "shifted"}
+        Experiment 1 or 2.
+    epsilon : float
+        Positivity level, in (0, 0.5]: least probability of an answer.
+    shift : float
+        mu of experiment 2, in [0, 1].
+    rng : numpy.random.Generator or int
+
+    Returns
+    -------
+    Simulated
+
+    References
+    ----------
+    P4, section 4.1 and appendix D; the authors' notebook sets the width of B's region.
+    """
+    n, rng = as_integer("n", n, 1), as_rng(rng)
+    as_choice("experiment", experiment, EXPERIMENTS)
+    _check(epsilon, shift)
+    x = rng.uniform(size=(n, 2))
+    labels = (x.sum(axis=1) >= 1) ^ (rng.random(n) < _FLIP)
+    total, square = x.sum(axis=1), (x**2).sum(axis=1)
+    predictions = [special.expit(total - 1)]
+    near = [np.abs(total - 1) < _NEAR]
+    if experiment == "curved":
+        predictions.append(np.clip(0.5 * square + 0.1, 0, 1))
+        near.append(np.abs(square - _CIRCLE) < _NEAR_B)
+    else:
+        predictions.append(special.expit(total - 1 - shift))
+        near.append(np.abs(total - 1 - shift) < _NEAR)
+    propensities = tuple(np.where(close, 1 - epsilon, epsilon) for close in near)
+    abstained = tuple(rng.random(n) < p for p in propensities)
+    scores = tuple(((p > 0.5) == labels).astype(float) for p in predictions)
+    return Simulated(x, labels, tuple(predictions), propensities, abstained, scores)
+
+
+def true_difference(experiment: str = "curved", shift: float = 0.0) -> float:
+    """The population's psi_A - psi_B.
+
+    Parameters
+    ----------
+    experiment, shift
+        As for :func:`simulate`.
+
+    Returns
+    -------
+    float
+        A scores 0.85.  B scores 0.15 instead of 0.85 where it is on the other side of the label's
+        boundary: 0.7 times the area of that region.
+    """
+    as_choice("experiment", experiment, EXPERIMENTS)
+    _check(0.2, shift)
+    if experiment == "shifted":
+        return (1 - 2 * _FLIP) * (0.5 - (1 - shift) ** 2 / 2)
+    # Where the arc x0^2 + x1^2 = 0.8 meets the line x0 + x1 = 1, and where it ends.
+    crossing = (1 - math.sqrt(2 * _CIRCLE - 1)) / 2
+    area = integrate.quad(
+        lambda t: abs((1 - t) - math.sqrt(max(_CIRCLE - t * t, 0.0))),
+        0,
+        1,
+        points=[crossing, 1 - crossing, math.sqrt(_CIRCLE)],
+        epsabs=1e-13,
+    )[0]
+    return (1 - 2 * _FLIP) * area
+
+
+def _check(epsilon: float, shift: float) -> None:
+    as_number("epsilon", epsilon, 0, 0.5 + 1e-12)
+    if isinstance(shift, bool) or not 0 <= shift <= 1:
+        raise ValueError(f"shift must be a number in [0, 1], got {shift!r}")
+
+
+@dataclass(frozen=True)
+class Repetitions:
+    """Repetitions of a simulated experiment with one learner and all three estimators.
+
+    A job of :mod:`lib.runs`.  Repetition i draws the same data whatever the learner and however
+    repetitions are grouped into jobs.
+
+    Attributes
+    ----------
+    experiment, epsilon, shift
+        As for :func:`simulate`; epsilon is also the clipping level.
+    n : int
+        Points.
+    learner : {"linear", "forest", "super"}
+        Of the nuisance functions.
+    first, count : int
+        Repetitions `first`, ..., `first` + `count` - 1.
+    seed : int
+        Of everything.
+    independent : bool
+        Learn the nuisance functions of each half from a fresh half-sized sample instead of from the
+        other half: no cross-fitting, but the same amount of data.
+    level : float
+        Of the intervals.
+    """
+
+    experiment: str
+    epsilon: float
+    shift: float
+    n: int
+    learner: str
+    first: int
+    count: int
+    seed: int
+    independent: bool = False
+    level: float = 0.95
+
+    code: ClassVar[tuple[str, ...]] = ("counterfactual",)
+
+    def data_fingerprint(self) -> str:
+        """No data are read."""
+        return ""
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Estimate with plug-in, IPW and DR, which share their nuisance functions."""
+        shape = (self.count, len(ESTIMATORS))
+        value, stderr, oracle = np.empty(shape), np.empty(shape), np.empty(self.count)
+        for k in range(self.count):
+            streams = np.random.SeedSequence([self.seed, self.first + k]).spawn(2)
+            data, learning = (np.random.default_rng(stream) for stream in streams)
+            drawn = simulate(self.n, self.experiment, self.epsilon, self.shift, rng=data)
+            pair = self._nuisances(drawn, learning)
+            oracle[k] = drawn.oracle_difference
+            for j, estimator in enumerate(ESTIMATORS):
+                found = estimate_from_nuisances(
+                    pair, estimator=estimator, clip=self.epsilon, level=self.level
+                )
+                value[k, j], stderr[k, j] = found.value, found.stderr
+        return Outcome({"value": value, "stderr": stderr, "oracle": oracle})
+
+    def _nuisances(self, drawn: Simulated, rng: np.random.Generator) -> list[Nuisances]:
+        fold = fold_numbers(self.n, 2, rng)
+        if not self.independent:
+            return [
+                fit_nuisances(drawn.X, scores, abstained, fold, self.learner, rng=rng)
+                for scores, abstained in zip(drawn.scores, drawn.abstained, strict=True)
+            ]
+        found = [(np.empty(self.n), np.empty(self.n)) for _ in range(2)]
+        for half in range(2):
+            inside = fold == half
+            fresh = simulate(self.n // 2, self.experiment, self.epsilon, self.shift, rng=rng)
+            for k, (propensity, outcome) in enumerate(found):
+                r, (first, second) = fresh.abstained[k], learner_pair(self.learner, rng)
+                first.fit(fresh.X, r)
+                second.fit(fresh.X[~r], fresh.scores[k][~r])
+                propensity[inside] = first.predict_proba(drawn.X[inside])[:, 1]
+                outcome[inside] = second.predict(drawn.X[inside])
+        return [
+            Nuisances(r, np.where(r, 0.0, scores), *functions)
+            for r, scores, functions in zip(drawn.abstained, drawn.scores, found, strict=True)
+        ]
+
+
+def repetitions(
+    n: int,
+    learner: str,
+    count: int,
+    *,
+    experiment: str = "curved",
+    epsilon: float = 0.2,
+    shift: float = 0.0,
+    seed: int = 0,
+    independent: bool = False,
+    chunk: int = 25,
+) -> list[Repetitions]:
+    """The jobs of one cell of an experiment.
+
+    Parameters
+    ----------
+    n, experiment, epsilon, shift
+        As for :func:`simulate`.
+    learner : {"linear", "forest", "super"}
+        Of the nuisance functions.
+    count : int
+        Repetitions.
+    seed : int
+        Of everything.
+    independent : bool
+        See :class:`Repetitions`.
+    chunk : int
+        Repetitions a job: what is lost when a run is interrupted.
+
+    Returns
+    -------
+    list of Repetitions
+    """
+    as_integer("n", n, 4), as_integer("count", count, 1), as_integer("chunk", chunk, 1)
+    as_choice("learner", learner, LEARNERS)
+    as_choice("experiment", experiment, EXPERIMENTS)
+    _check(epsilon, shift)
+    return [
+        Repetitions(
+            experiment,
+            epsilon,
+            shift,
+            n,
+            learner,
+            first,
+            min(chunk, count - first),
+            seed,
+            independent,
+        )
+        for first in range(0, count, chunk)
+    ]
+
+
+def run_cells(
+    cells: Mapping[Any, Sequence[Repetitions]], max_workers: int | None = None
+) -> pd.DataFrame:
+    """Run the jobs of all cells and summarise each.
+
+    Parameters
+    ----------
+    cells : mapping
+        Key of a cell to its jobs (:func:`repetitions`).
+    max_workers : int, optional
+        Local processes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per cell and estimator: ``cell``, ``learner``, ``estimator``, ``n``, ``epsilon``,
+        ``shift``, ``repetitions``; ``miscovered`` (times that the interval misses the same points'
+        oracle difference, as P4 counts) and ``miscoverage``; the same for the population's value,
+        ``population_miscovered`` and ``population_miscoverage``; ``width`` (mean), ``bias`` (mean
+        error against the population's value), ``spread`` (standard deviation of the estimates),
+        ``rejected`` (times that the interval does not hold zero) and ``power``.
+    """
+    jobs = [job for group in cells.values() for job in group]
+    runs = dict(zip(jobs, run_all(jobs, max_workers=max_workers), strict=True))
+    rows = []
+    for key, group in cells.items():
+        job = group[0]
+        parts = [_arrays(runs[one]) for one in group]
+        value, stderr, oracle = (
+            np.concatenate([part[name] for part in parts]) for name in ("value", "stderr", "oracle")
+        )
+        half = stderr * float(stats.norm.isf((1 - job.level) / 2))
+        truth = true_difference(job.experiment, job.shift)
+        for j, estimator in enumerate(ESTIMATORS):
+            low, high = value[:, j] - half[:, j], value[:, j] + half[:, j]
+            missed = int(((oracle < low) | (oracle > high)).sum())
+            missed_truth = int(((truth < low) | (truth > high)).sum())
+            rejected = int(((low > 0) | (high < 0)).sum())
+            count = len(value)
+            rows.append(
+                {
+                    "cell": key,
+                    "learner": job.learner,
+                    "estimator": estimator,
+                    "n": job.n,
+                    "epsilon": job.epsilon,
+                    "shift": job.shift,
+                    "repetitions": count,
+                    "miscovered": missed,
+                    "miscoverage": missed / count,
+                    "population_miscovered": missed_truth,
+                    "population_miscoverage": missed_truth / count,
+                    "width": float(2 * half[:, j].mean()),
+                    "bias": float(value[:, j].mean() - truth),
+                    "spread": float(value[:, j].std()),
+                    "rejected": rejected,
+                    "power": rejected / count,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def cells_of_experiment_1(
+    counts: Mapping[str, int],
+    n: int = 2000,
+    epsilon: float = 0.2,
+    seed: int = 0,
+    independent: bool = False,
+) -> dict[str, list[Repetitions]]:
+    """Experiment 1: one cell a learner.
+
+    Parameters
+    ----------
+    counts : mapping
+        Learner to its number of repetitions.
+    n, epsilon, seed, independent
+        As for :func:`repetitions`.
+
+    Returns
+    -------
+    dict
+        For :func:`run_cells`; learners with 0 repetitions are left out.
+    """
+    return {
+        learner: repetitions(n, learner, count, epsilon=epsilon, seed=seed, independent=independent)
+        for learner, count in counts.items()
+        if count
+    }
+
+
+def cells_of_positivity(
+    epsilons: Sequence[float], learner: str, count: int, n: int = 2000, seed: int = 0
+) -> dict[float, list[Repetitions]]:
+    """Experiment 1 at several positivity levels, one cell a level, for :func:`run_cells`."""
+    return {
+        epsilon: repetitions(n, learner, count, epsilon=epsilon, seed=seed) for epsilon in epsilons
+    }
+
+
+def cells_of_experiment_2(
+    shifts: Sequence[float],
+    sizes: Sequence[int],
+    learner: str,
+    count: int,
+    epsilon: float = 0.2,
+    seed: int = 0,
+) -> dict[tuple[int, float], list[Repetitions]]:
+    """Experiment 2: one cell a sample size and shift, for :func:`run_cells`."""
+    return {
+        (n, shift): repetitions(
+            n, learner, count, experiment="shifted", epsilon=epsilon, shift=shift, seed=seed
+        )
+        for n in sizes
+        for shift in shifts
+    }
+
+
+def power_table(results: pd.DataFrame, estimator: str = "dr") -> pd.DataFrame:
+    """Rejection rates of experiment 2: shifts down, sample sizes across."""
+    rows = results[results["estimator"] == estimator]
+    return rows.pivot(index="shift", columns="n", values="power")
+
+
+def share_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Clopper-Pearson interval of a share."""
+    found = stats.binomtest(int(count), int(n)).proportion_ci(level, method="exact")
+    return float(found.low), float(found.high)
+
+
+def two_share_z(count: int, n: int, share: float, share_n: int) -> float:
+    """How far a share is from one that somebody else found in an experiment of its own.
+
+    Parameters
+    ----------
+    count, n : int
+        Ours: `count` of `n`.
+    share : float
+        Theirs.
+    share_n : int
+        Of how many.
+
+    Returns
+    -------
+    float
+        Absolute difference over its standard error, both shares being binomial with their pooled
+        probability; 0 if both are 0 or both are 1.
+    """
+    pooled = (count + share * share_n) / (n + share_n)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / share_n))
+    return abs(count / n - share) / error if error > 0 else 0.0
+
+
+def _arrays(run: StoredRun) -> Mapping[str, Array]:
+    return run.arrays

@@ -1,0 +1,801 @@
+"""Estimates by brute force, on known truths, and on input that must not be taken."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy import special, stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from lib.counterfactual import (
+    ESTIMATORS,
+    Nuisances,
+    PositivityWarning,
+    counterfactual_difference,
+    counterfactual_score,
+    default_clip,
+    estimate_from_nuisances,
+    fit_nuisances,
+    fold_numbers,
+    influence_values,
+)
+from lib.counterfactual.diagnostics import diagnose
+
+
+class CellMeans(BaseEstimator):
+    """Means in the cells of a discrete X, without the checks that take scikit-learn's time."""
+
+    def fit(self, x, y):
+        self.classes_ = np.array([False, True])
+        cell = x[:, 0].astype(int)
+        self.means_ = np.bincount(cell, y, 4) / np.maximum(np.bincount(cell, minlength=4), 1)
+        return self
+
+    def predict(self, x):
+        return self.means_[x[:, 0].astype(int)]
+
+    def predict_proba(self, x):
+        return np.column_stack([1 - self.predict(x), self.predict(x)])
+
+
+# Saturated in a discrete X, so right; blind to X, so wrong.
+RIGHT = CellMeans(), CellMeans()
+TREES = DecisionTreeClassifier(), DecisionTreeRegressor()
+WRONG = DummyClassifier(strategy="prior"), DummyRegressor()
+
+
+def sample(n, rng, low=0.2, high=0.8):
+    """P4's classifier A with a score that depends on X, abstaining at random."""
+    x = rng.random((n, 2))
+    r = rng.random(n) < np.where(np.abs(x.sum(axis=1) - 1) < 0.2, high, low)
+    s = (rng.random(n) < 0.5 + 0.3 * x[:, 0]).astype(float)
+    return x, s, r
+
+
+def cells(n, rng):
+    """Discrete X of which the missing scores depend; the truth is 0.5."""
+    x = rng.integers(4, size=n)
+    mean, pi = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.1, 0.3, 0.5, 0.8])
+    r = rng.random(n) < pi[x]
+    return x[:, None].astype(float), (rng.random(n) < mean[x]).astype(float), r
+
+
+def random_nuisances(rng, n=50):
+    return Nuisances(rng.random(n) < 0.4, rng.normal(size=n), rng.random(n), rng.normal(size=n))
+
+
+def same(a, b):
+    """Equal to the last bit."""
+    fields = ("value", "stderr", "interval", "p_value", "level", "clip")
+    for first, second in zip(a.nuisances, b.nuisances, strict=True):
+        for name in ("abstained", "scores", "propensity", "outcome"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    np.testing.assert_array_equal(a.influence, b.influence)
+    assert [getattr(a, f) for f in fields] == [getattr(b, f) for f in fields]
+    assert str(a.diagnostics) == str(b.diagnostics)
+
+
+# ---------------------------------------------------------------- scores at abstentions
+
+
+class Untouchable:
+    """Whatever is done with it fails."""
+
+    def _fail(self, *_):
+        raise AssertionError("read a score where the classifier abstained")
+
+    __float__ = __int__ = __index__ = __complex__ = __bool__ = __str__ = __repr__ = _fail
+    __eq__ = __ne__ = __lt__ = __gt__ = __add__ = __mul__ = __sub__ = __abs__ = _fail
+    __hash__ = None
+
+
+def poisoned(scores, abstained, poison):
+    values = scores.astype(object if not isinstance(poison, float) else float)
+    values[abstained] = [poison] * int(abstained.sum())
+    return values
+
+
+@pytest.mark.parametrize(
+    ("learner", "estimator"),
+    [*(("linear", e) for e in ESTIMATORS), ("forest", "dr"), ("super", "dr")],
+)
+def test_scores_at_abstentions_are_not_read(learner, estimator):
+    x, s, r = sample(60, np.random.default_rng(0))
+    t, q = 1 - s, np.random.default_rng(1).random(60) < 0.3
+    options = {"learner": learner, "estimator": estimator, "rng": 3}
+    one = counterfactual_score(x, s, r, **options)
+    two = counterfactual_difference(x, s, r, t, q, **options)
+    for poison in (math.nan, math.inf, 1e300, None, Untouchable()):
+        same(one, counterfactual_score(x, poisoned(s, r, poison), r, **options))
+        if learner != "super":
+            a, b = poisoned(s, r, poison), poisoned(t, q, poison)
+            same(two, counterfactual_difference(x, a, r, b, q, **options))
+
+
+def test_scores_at_abstentions_are_not_read_from_other_containers():
+    x, s, r = sample(60, np.random.default_rng(0))
+    one = counterfactual_score(x, s, r, learner="linear", rng=3)
+    masked = np.ma.array(poisoned(s, r, math.nan), mask=r)
+    for values in (masked, poisoned(s, r, math.nan).tolist(), poisoned(s, r, None).tolist()):
+        same(one, counterfactual_score(x, values, r, learner="linear", rng=3))
+    with np.errstate(all="raise"):
+        same(one, counterfactual_score(x, poisoned(s, r, math.inf), r, learner="linear", rng=3))
+
+
+def test_the_caller_keeps_his_arrays():
+    x, s, r = sample(60, np.random.default_rng(0))
+    s = poisoned(s, r, math.nan)
+    for array in (x, s, r):
+        array.setflags(write=False)
+    estimate = counterfactual_score(x, s, r, learner="linear", rng=3)
+    assert not np.shares_memory(estimate.nuisances[0].scores, s)
+
+
+# ---------------------------------------------------------------- by brute force
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("clip", [0.01, 0.2, 0.7, None])
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_estimates_follow_the_paper(estimator, clip, level):
+    rng = np.random.default_rng(5)
+    a, b = random_nuisances(rng), random_nuisances(rng)
+    used = 5 / (math.sqrt(50) * math.log(50)) if clip is None else clip
+    used = min(0.2, used) if clip is None else used
+    values = []
+    for known in (a, b):
+        row = []
+        for r, s, pi, mu in zip(
+            known.abstained, known.scores, known.propensity, known.outcome, strict=True
+        ):
+            weight = 0.0 if r else 1 / (1 - min(pi, 1 - used))
+            row.append({"dr": mu + weight * (s - mu), "ipw": weight * s, "plug-in": mu}[estimator])
+        values.append(np.array(row))
+        np.testing.assert_allclose(influence_values(known, estimator, used), row, rtol=1e-12)
+    for given, expected in ((a, values[0]), ((a,), values[0]), ((a, b), values[0] - values[1])):
+        found = estimate_from_nuisances(given, estimator=estimator, clip=clip, level=level)
+        mean = sum(expected) / 50
+        stderr = math.sqrt(sum((v - mean) ** 2 for v in expected) / 50 / 50)
+        half = stats.norm.ppf(0.5 + level / 2) * stderr
+        np.testing.assert_allclose(found.influence, expected, rtol=1e-12)
+        assert found.value == pytest.approx(mean, rel=1e-12)
+        assert found.stderr == pytest.approx(stderr, rel=1e-12)
+        assert found.interval == pytest.approx((mean - half, mean + half), rel=1e-12)
+        assert found.p_value == pytest.approx(2 * stats.norm.cdf(-abs(mean) / stderr), rel=1e-9)
+        assert (found.clip, found.level, found.estimator) == (used, level, estimator)
+        assert len(found.nuisances) == len(found.diagnostics) == (2 if given is not a else 1) or (
+            given == (a,)
+        )
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_interval_and_the_p_value_agree(estimator):
+    """Zero is in the interval at a level of 1 - p exactly."""
+    known = random_nuisances(np.random.default_rng(0))
+    p = estimate_from_nuisances(known, estimator=estimator, clip=0.2).p_value
+    for level, inside in ((1 - p - 1e-6, False), (1 - p + 1e-6, True)):
+        low, high = estimate_from_nuisances(
+            known, estimator=estimator, clip=0.2, level=level
+        ).interval
+        assert (low <= 0 <= high) == inside
+
+
+def test_default_clip():
+    for n in (50, 2000, 10**6):
+        assert default_clip(n) == min(0.2, 5 / (math.sqrt(n) * math.log(n)))
+    assert default_clip(1) == default_clip(2) == default_clip(20) == 0.2
+    assert default_clip(2000) == pytest.approx(0.0147, abs=1e-4)
+
+
+def test_the_difference_has_the_difference_of_influence_values_on_the_same_folds():
+    """Learners without chance: the two scores alone, from the same seed, give the difference."""
+    x, s, r = sample(200, np.random.default_rng(0))
+    _, t, q = sample(200, np.random.default_rng(1))
+    options = {"learner": "linear", "clip": 0.1, "folds": 3, "rng": 8}
+    for estimator in ESTIMATORS:
+        both = counterfactual_difference(x, s, r, t, q, estimator=estimator, **options)
+        a = counterfactual_score(x, s, r, estimator=estimator, **options)
+        b = counterfactual_score(x, t, q, estimator=estimator, **options)
+        np.testing.assert_array_equal(both.influence, a.influence - b.influence)
+        assert both.value == pytest.approx(a.value - b.value)
+        back = counterfactual_difference(x, t, q, s, r, estimator=estimator, **options)
+        np.testing.assert_array_equal(back.influence, -both.influence)
+        assert back.p_value == both.p_value
+
+
+def test_a_classifier_equals_itself():
+    x, s, r = sample(200, np.random.default_rng(0))
+    same_folds = counterfactual_difference(x, s, r, s, r, learner="linear", rng=0)
+    assert (same_folds.value, same_folds.stderr, same_folds.p_value) == (0.0, 0.0, 1.0)
+    assert not same_folds.influence.any()
+    fold = fold_numbers(200, 2, 5)
+    pair = [fit_nuisances(x, s, r, fold, "forest", rng=6) for _ in range(2)]
+    again = estimate_from_nuisances(pair)
+    assert (again.value, again.interval, again.p_value) == (0.0, (0.0, 0.0), 1.0)
+    # Forests of their own chance differ.
+    own = counterfactual_difference(x, s, r, s, r, learner="forest", rng=0)
+    assert 0 < abs(own.value) < 4 * own.stderr
+
+
+def test_estimate_from_nuisances_is_what_the_whole_gives():
+    x, s, r = sample(200, np.random.default_rng(0))
+    whole = counterfactual_score(x, s, r, learner="forest", clip=0.1, level=0.8, rng=0)
+    same(whole, estimate_from_nuisances(whole.nuisances, clip=0.1, level=0.8))
+    rng = np.random.default_rng(0)
+    fold = fold_numbers(200, 2, rng)
+    parts = fit_nuisances(x, s, r, fold, "forest", rng=rng)
+    same(whole, estimate_from_nuisances(parts, clip=0.1, level=0.8))
+
+
+# ---------------------------------------------------------------- known truths
+
+
+@pytest.fixture(scope="module")
+def biases():
+    """Mean error and its standard error over repetitions, by learners that are right, estimator."""
+    errors = {}
+    for repetition in range(49):
+        rng = np.random.default_rng(repetition)
+        x, s, r = cells(1000, rng)
+        fold = fold_numbers(1000, 2, rng)
+        right = fit_nuisances(x, s, r, fold, RIGHT, rng=rng)
+        wrong = fit_nuisances(x, s, r, fold, WRONG, rng=rng)
+        for name, first, second in (
+            ("both", right, right),
+            ("propensity", right, wrong),
+            ("outcome", wrong, right),
+            ("none", wrong, wrong),
+        ):
+            mixed = Nuisances(r, right.scores, first.propensity, second.outcome)
+            for estimator in ESTIMATORS:
+                value = influence_values(mixed, estimator, default_clip(1000)).mean()
+                errors.setdefault((name, estimator), []).append(value - 0.5)
+    return {key: (np.mean(e), np.std(e) / 7) for key, e in errors.items()}
+
+
+@pytest.mark.parametrize(
+    ("right", "unbiased"),
+    [
+        ("both", {"dr", "ipw", "plug-in"}),
+        ("propensity", {"dr", "ipw"}),
+        ("outcome", {"dr", "plug-in"}),
+        ("none", set()),
+    ],
+)
+def test_double_robustness(biases, right, unbiased):
+    for estimator in ESTIMATORS:
+        bias, error = biases[right, estimator]
+        if estimator in unbiased:
+            assert abs(bias) < 4 * error, estimator
+        else:
+            assert abs(bias) > 10 * error, estimator
+            assert abs(bias) > 0.05, estimator
+
+
+def test_pairs_of_estimators_reach_both_nuisances():
+    """The same by the public way in: one repetition large enough."""
+    x, s, r = cells(20_000, np.random.default_rng(0))
+    for pair in ((TREES[0], WRONG[1]), (WRONG[0], TREES[1])):
+        found = counterfactual_score(x, s, r, learner=pair, rng=0)
+        assert abs(found.value - 0.5) < 4 * found.stderr
+    blind = counterfactual_score(x, s, r, learner=WRONG, rng=0)
+    assert abs(blind.value - 0.5) > 10 * blind.stderr
+    # A classifier as the outcome model gives the mean over its classes.
+    tree = counterfactual_score(x, 3 * s - 1, r, learner=(TREES[0], TREES[0]), rng=0)
+    assert abs(tree.value - 0.5) < 4 * tree.stderr
+    outcome = counterfactual_score(x, 3 * s - 1, r, learner=TREES, rng=0)
+    np.testing.assert_allclose(tree.influence, outcome.influence, atol=1e-9)
+
+
+def binomial_tolerance(level, repetitions):
+    return 3.5 * math.sqrt(level * (1 - level) / repetitions)
+
+
+def test_coverage_of_the_score():
+    repetitions, covered = 400, {0.8: 0, 0.95: 0}
+    for repetition in range(repetitions):
+        rng = np.random.default_rng(1000 + repetition)
+        x, s, r = cells(400, rng)
+        known = fit_nuisances(x, s, r, fold_numbers(400, 2, rng), RIGHT, rng=rng)
+        estimate = estimate_from_nuisances(known)
+        for level in covered:
+            half = stats.norm.ppf(0.5 + level / 2) * estimate.stderr
+            covered[level] += abs(estimate.value - 0.5) <= half
+        assert estimate.interval == pytest.approx((estimate.value - half, estimate.value + half))
+    for level, count in covered.items():
+        assert abs(count / repetitions - level) < binomial_tolerance(level, repetitions)
+
+
+def test_coverage_of_the_difference():
+    """Scores of the same points, so dependent: A's mean is 0.5, B's 0.4."""
+    repetitions, covered, rejected = 400, 0, 0
+    for repetition in range(repetitions):
+        rng = np.random.default_rng(9000 + repetition)
+        x, s, r = cells(400, rng)
+        t = s * (rng.random(400) < 0.8)
+        q = rng.random(400) < np.array([0.7, 0.2, 0.2, 0.6])[x[:, 0].astype(int)]
+        fold = fold_numbers(400, 2, rng)
+        pair = [fit_nuisances(x, a, b, fold, RIGHT, rng=rng) for a, b in ((s, r), (t, q))]
+        estimate = estimate_from_nuisances(pair)
+        covered += estimate.interval[0] <= 0.1 <= estimate.interval[1]
+        rejected += estimate.p_value <= 0.05
+        assert (estimate.p_value <= 0.05) == (not estimate.interval[0] < 0 < estimate.interval[1])
+    assert abs(covered / repetitions - 0.95) < binomial_tolerance(0.95, repetitions)
+    assert rejected / repetitions > 0.3
+
+
+# ---------------------------------------------------------------- folds and repeats
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5, 11])
+def test_folds_are_even_and_random(folds):
+    for n in (11, 12, 97):
+        sizes = np.bincount(fold_numbers(n, folds, 0))
+        assert len(sizes) == folds
+        assert np.ptp(sizes) <= 1
+    many = np.array([fold_numbers(12, folds, seed) for seed in range(400)])
+    # Each point is in fold 0 as often as another.
+    share = math.ceil(12 / folds) / 12
+    spread = math.sqrt(share * (1 - share) / 400)
+    assert (np.abs((many == 0).mean(axis=0) - share) < 4 * spread).all()
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+def test_nuisances_are_those_of_models_fitted_outside_the_fold(folds):
+    x, s, r = sample(101, np.random.default_rng(0))
+    found = counterfactual_score(
+        x, s, r, learner=(LogisticRegression(), LinearRegression()), folds=folds, rng=4
+    ).nuisances[0]
+    fold = fold_numbers(101, folds, 4)
+    for number in range(folds):
+        inside, outside = fold == number, fold != number
+        first = LogisticRegression().fit(x[outside], r[outside])
+        second = LinearRegression().fit(x[outside & ~r], s[outside & ~r])
+        np.testing.assert_array_equal(
+            found.propensity[inside], first.predict_proba(x[inside])[:, 1]
+        )
+        np.testing.assert_array_equal(found.outcome[inside], second.predict(x[inside]))
+
+
+@pytest.mark.parametrize("folds", [2, 5])
+def test_no_model_sees_the_point_that_it_predicts(folds):
+    """A memory of the training points would be perfect, on labels that are pure noise."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    x, s, r = rng.random((n, 2)), rng.normal(size=n), rng.random(n) < 0.5
+    memory = KNeighborsClassifier(1), KNeighborsRegressor(1)
+    known = counterfactual_score(x, s, r, learner=memory, folds=folds, clip=0.2, rng=0).nuisances[0]
+    assert abs(np.corrcoef(known.propensity, r)[0, 1]) < 4 / math.sqrt(n)
+    assert abs(np.corrcoef(known.outcome[~r], s[~r])[0, 1]) < 4 / math.sqrt(n / 2)
+    inside = KNeighborsRegressor(1).fit(x[~r], s[~r]).predict(x[~r])
+    assert np.corrcoef(inside, s[~r])[0, 1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("repeats", [1, 3, 5])
+def test_repeats_by_hand(repeats):
+    """Chernozhukov et al. 2018, Definition 3.3, with variances of the estimates."""
+    x, s, r = sample(80, np.random.default_rng(0))
+    rng = np.random.default_rng(7)
+    singles = [counterfactual_score(x, s, r, learner="linear", rng=rng) for _ in range(repeats)]
+    found = counterfactual_score(x, s, r, learner="linear", repeats=repeats, rng=7)
+    median = np.median([e.value for e in singles])
+    variance = np.median([e.stderr**2 + (e.value - median) ** 2 for e in singles])
+    assert found.value == median
+    assert found.stderr == pytest.approx(math.sqrt(variance), rel=1e-12)
+    half = stats.norm.ppf(0.975) * found.stderr
+    assert found.interval == pytest.approx((median - half, median + half))
+    assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(median) / found.stderr))
+    chosen = next(e for e in singles if e.value == median)
+    np.testing.assert_array_equal(found.influence, chosen.influence)
+    assert found.influence.mean() == pytest.approx(found.value)
+    assert len({e.value for e in singles}) == repeats
+
+
+# ---------------------------------------------------------------- chance
+
+
+@pytest.mark.parametrize("learner", ["linear", "forest", "super"])
+def test_same_seed_same_result_and_no_global_state(learner):
+    x, s, r = sample(60, np.random.default_rng(0))
+    before = np.random.get_state()  # noqa: NPY002
+    first = counterfactual_score(x, s, r, learner=learner, rng=1)
+    np.random.seed(5)  # noqa: NPY002
+    same(first, counterfactual_score(x, s, r, learner=learner, rng=1))
+    same(first, counterfactual_score(x, s, r, learner=learner, rng=np.random.default_rng(1)))
+    np.random.set_state(before)  # noqa: NPY002
+    counterfactual_score(x, s, r, learner=learner, rng=1)
+    for a, b in zip(before, np.random.get_state(), strict=True):  # noqa: NPY002
+        np.testing.assert_array_equal(a, b)
+    assert counterfactual_score(x, s, r, learner=learner, rng=2).value != first.value
+
+
+def test_a_generator_is_advanced():
+    x, s, r = sample(60, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    state = rng.bit_generator.state
+    first = counterfactual_score(x, s, r, learner="linear", rng=rng)
+    assert rng.bit_generator.state != state
+    assert counterfactual_score(x, s, r, learner="linear", rng=rng).value != first.value
+
+
+# ---------------------------------------------------------------- nobody, everyone, constants
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_who_never_abstains_gets_the_plain_interval(estimator, repeats):
+    x, s, _ = sample(50, np.random.default_rng(0))
+    never = np.zeros(50, bool)
+    found = counterfactual_score(x, s, never, estimator=estimator, repeats=repeats, rng=0)
+    assert found.value == pytest.approx(s.mean())
+    assert found.stderr == pytest.approx(s.std() / math.sqrt(50))
+    np.testing.assert_array_equal(found.influence, s)
+    assert "never abstained" in " ".join(found.diagnostics[0].notes)
+    assert "plain interval" in " ".join(found.diagnostics[0].notes)
+    assert (found.diagnostics[0].coverage, found.diagnostics[0].overlap) == (1.0, 1.0)
+    assert found.diagnostics[0].effective_sample_size == pytest.approx(50)
+
+
+def test_only_one_of_two_never_abstains():
+    x, s, r = sample(200, np.random.default_rng(0))
+    _, t, _ = sample(200, np.random.default_rng(1))
+    never = np.zeros(200, bool)
+    found = counterfactual_difference(x, t, never, s, r, learner="linear", rng=0)
+    other = counterfactual_score(x, s, r, learner="linear", rng=0)
+    np.testing.assert_array_equal(found.influence, t - other.influence)
+    assert "never abstained" in " ".join(found.diagnostics[0].notes)
+    assert not found.diagnostics[1].notes
+    mirrored = counterfactual_difference(x, s, r, t, never, learner="linear", rng=0)
+    np.testing.assert_array_equal(mirrored.influence, -found.influence)
+    both = counterfactual_difference(x, s, never, t, never, rng=0)
+    assert both.value == pytest.approx((s - t).mean())
+    assert both.stderr == pytest.approx((s - t).std() / math.sqrt(200))
+
+
+@pytest.mark.parametrize("learner", ["linear", "forest", "super", "classifiers"])
+@pytest.mark.parametrize("value", [0.0, 0.7])
+def test_constant_scores(learner, value):
+    x, _, r = sample(80, np.random.default_rng(0))
+    pair = LogisticRegression(), LogisticRegression()
+    found = counterfactual_score(
+        x,
+        np.where(r, np.nan, value),
+        r,
+        learner=pair if learner == "classifiers" else learner,
+        rng=0,
+    )
+    assert found.value == pytest.approx(value, abs=1e-6)
+    assert found.stderr == pytest.approx(0, abs=1e-6)
+    assert math.isnan(found.diagnostics[0].outcome_r2)
+
+
+@pytest.mark.parametrize("learner", ["linear", "forest", "super"])
+def test_scores_that_hardly_vary(learner):
+    """Within the tolerance of a support vector machine, which then has no support vectors."""
+    x, s, r = sample(80, np.random.default_rng(0))
+    found = counterfactual_score(x, 5 + 0.05 * s, r, learner=learner, rng=0)
+    assert 5.01 < found.value < 5.05
+    assert 0 < found.stderr < 0.01
+
+
+@pytest.mark.parametrize("learner", ["linear", "forest", "super"])
+def test_few_points(learner):
+    rng = np.random.default_rng(0)
+    for n in (2, 3, 4, 5, 7):
+        for _ in range(5 if learner != "super" else 2):
+            x, s, r = rng.random((n, 2)), rng.random(n), rng.random(n) < 0.3
+            with warnings.catch_warnings():
+                # Abstention that a handful of points explains does look deterministic.
+                warnings.simplefilter("ignore", PositivityWarning)
+                try:
+                    found = counterfactual_score(x, s, r, learner=learner, rng=0)
+                except ValueError as error:
+                    assert str(error).startswith("abstained must be False")  # noqa: PT017
+                    continue
+            assert np.isfinite([found.value, found.stderr, found.p_value]).all()
+    with pytest.raises(ValueError, match=r"^folds must be at most the number of points, 1, got 2"):
+        counterfactual_score([[1.0]], [1.0], [False], learner=learner, rng=0)
+
+
+def test_one_class_in_a_training_part_gives_its_share():
+    x = np.arange(10.0)[:, None]
+    fold = np.repeat([0, 1], 5)
+    s = np.arange(10.0)
+    r = np.zeros(10, bool)
+    r[[0, 5, 6]] = True  # outside fold 1 one abstention, too few to learn from
+    pair = LogisticRegression(), LinearRegression()
+    found = fit_nuisances(x, s, r, fold, pair, rng=0)
+    np.testing.assert_array_equal(found.propensity[fold == 1], 0.2)
+    assert np.ptp(found.propensity[fold == 0]) > 0
+    r = np.ones(10, bool)
+    r[[0, 5, 6]] = False  # and one answer: its score is the outcome
+    found = fit_nuisances(x, s, r, fold, pair, rng=0)
+    np.testing.assert_array_equal(found.propensity[fold == 1], 0.8)
+    np.testing.assert_array_equal(found.outcome[fold == 1], s[0])
+    r = np.repeat([True, False], [5, 5])
+    with pytest.raises(ValueError, match=r"^abstained must be False outside every fold: all 5"):
+        fit_nuisances(x, s, r, fold, pair, rng=0)
+    # Never abstained on: no share of abstentions, and no model asked.
+    assert not fit_nuisances(x, s, np.zeros(10, bool), fold, pair, rng=0).propensity.any()
+
+
+@pytest.mark.parametrize("learner", ["linear", "forest", "super"])
+def test_features_that_say_nothing(learner):
+    """A constant column, or all of them, or more columns than points."""
+    rng = np.random.default_rng(0)
+    _, s, r = sample(60, rng)
+    for x in (np.ones((60, 1)), np.zeros((60, 3)), rng.random((60, 80)), np.ones((60, 1)) * 1e9):
+        found = counterfactual_score(x, s, r, learner=learner, rng=0)
+        assert np.isfinite([found.value, found.stderr, *found.influence]).all()
+        assert found.stderr > 0
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+class NoProbabilities(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        return self
+
+
+X, S, R = sample(40, np.random.default_rng(0))
+NAN_X, INF_X = X.copy(), X.copy()
+NAN_X[3, 1], INF_X[7, 0] = np.nan, -np.inf
+NAN_S = np.where(R, 0.0, S)
+FIRST = int(np.flatnonzero(~R)[1])
+NAN_S[FIRST] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"abstained": np.ones(40, bool)}, ValueError, "abstained must be False somewhere"),
+        ({"abstained": ["yes"] * 40}, ValueError, "abstained must be booleans.*got <U3"),
+        ({"abstained": R + 1}, ValueError, "abstained must be booleans"),
+        ({"abstained": np.where(R, np.nan, 0)}, ValueError, "abstained must be booleans"),
+        ({"abstained": [None, *R[1:]]}, ValueError, "abstained must be booleans.*object"),
+        ({"abstained": R[:-1]}, ValueError, r"abstained must be of shape \(40,\).*\(39,\)"),
+        ({"abstained": R[:, None]}, ValueError, r"abstained must be of shape \(40,\).*\(40, 1\)"),
+        ({"abstained": True}, ValueError, "abstained must be of shape"),
+        ({"scores": S[:-1]}, ValueError, r"scores must be numbers of shape \(40,\).*\(39,\)"),
+        ({"scores": S[:, None]}, ValueError, "scores must be numbers of shape"),
+        ({"scores": 1.0}, ValueError, "scores must be numbers of shape"),
+        ({"scores": ["good"] * 40}, ValueError, "scores must be numbers.*could not convert"),
+        ({"scores": [None] * 40}, ValueError, "scores must be finite where.*got None"),
+        ({"scores": NAN_S}, ValueError, f"scores must be finite where.*nan in row {FIRST} "),
+        ({"scores": S + np.inf}, ValueError, "scores must be finite where the classifier answered"),
+        ({"X": NAN_X}, ValueError, "X must be finite, got nan in row 3, column 1"),
+        ({"X": INF_X}, ValueError, "X must be finite, got -inf in row 7, column 0"),
+        ({"X": X[:, 0]}, ValueError, r"X must be of shape \(n, d\).*\(40,\)"),
+        ({"X": X[:, :0]}, ValueError, r"X must be of shape \(n, d\).*\(40, 0\)"),
+        ({"X": X[:0]}, ValueError, r"X must be of shape \(n, d\).*\(0, 2\)"),
+        ({"X": [["a", "b"]] * 40}, ValueError, "X must be numbers"),
+        ({"X": X[:-1]}, ValueError, r"abstained must be of shape \(39,\)"),
+        ({"folds": 41}, ValueError, "folds must be at most the number of points, 40, got 41"),
+        ({"folds": 1}, ValueError, "folds must be an integer of at least 2, got 1"),
+        ({"folds": 2.0}, ValueError, "folds must be an integer"),
+        ({"folds": True}, ValueError, "folds must be an integer"),
+        ({"repeats": 2}, ValueError, "repeats must be odd.*got 2"),
+        ({"repeats": 0}, ValueError, "repeats must be an integer of at least 1, got 0"),
+        ({"repeats": 1.5}, ValueError, "repeats must be an integer"),
+        *[({"clip": v}, ValueError, "clip must be a number in") for v in (0, 1, -0.1, 2, np.nan)],
+        ({"clip": "0.1"}, ValueError, "clip must be a number in"),
+        *[
+            ({"level": v}, ValueError, "level must be a number in")
+            for v in (0, 1, 95, np.nan, None)
+        ],
+        ({"estimator": "aipw"}, ValueError, "estimator must be one of 'dr', 'ipw', 'plug-in'"),
+        ({"estimator": None}, ValueError, "estimator must be one of"),
+        ({"learner": "tree"}, ValueError, "learner must be one of 'linear', 'forest', 'super'"),
+        ({"learner": None}, TypeError, "learner must be a name or a pair"),
+        ({"learner": LogisticRegression()}, TypeError, "learner must be a name or a pair"),
+        ({"learner": (LogisticRegression(),) * 3}, TypeError, "learner must be a name or a pair"),
+        ({"learner": ("linear", "forest")}, TypeError, "learner must be a name or a pair"),
+        (
+            {"learner": (LinearSVC(), LinearRegression())},
+            TypeError,
+            "learner must have a propensity estimator with predict_proba, got LinearSVC",
+        ),
+        (
+            {"learner": (NoProbabilities(), LinearRegression())},
+            TypeError,
+            "learner must have a propensity estimator with predict_proba",
+        ),
+        ({"rng": None}, ValueError, "rng must be a numpy.random.Generator or a seed.*None"),
+        ({"rng": -1}, ValueError, "rng must be .* at least 0, got -1"),
+        ({"rng": 1.0}, ValueError, "rng must be"),
+        ({"rng": True}, ValueError, "rng must be"),
+        ({"rng": np.random.RandomState(0)}, ValueError, "rng must be"),
+    ],
+)
+def test_bad_input_is_named(change, error, message):
+    given = {"X": X, "scores": S, "abstained": R, "learner": "linear", "rng": 0} | change
+    positional = [given.pop(name) for name in ("X", "scores", "abstained")]
+    with pytest.raises(error, match=f"^{message}"):
+        counterfactual_score(*positional, **given)
+
+
+@pytest.mark.parametrize("name", ["scores_a", "abstained_a", "scores_b", "abstained_b"])
+def test_the_difference_names_whose_input_is_bad(name):
+    given = {"scores_a": S, "abstained_a": R, "scores_b": S, "abstained_b": R}
+    bad = np.ones(40, bool) if name.startswith("abstained") else NAN_S
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        counterfactual_difference(X, **(given | {name: bad}), learner="linear", rng=0)
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        counterfactual_difference(X, **(given | {name: S[:5]}), learner="linear", rng=0)
+
+
+def test_no_work_is_done_before_a_complaint():
+    class Never(DummyClassifier):
+        def fit(self, X, y):
+            raise AssertionError("fitted")
+
+    pair = Never(), DummyRegressor()
+    with pytest.raises(ValueError, match=r"^scores_b"):
+        counterfactual_difference(X, S, R, NAN_S, R, learner=pair, rng=0)
+
+
+@pytest.mark.parametrize("kind", [int, float, np.int8, np.uint8, object, list, "native"])
+def test_abstentions_as_zeros_and_ones(kind):
+    expected = counterfactual_score(X, S, R, learner="linear", rng=0)
+    if kind in (list, "native"):
+        values = R.tolist() if kind is list else [int(v) for v in R]
+    else:
+        values = R.astype(kind)
+    same(expected, counterfactual_score(X, S, values, learner="linear", rng=0))
+
+
+def test_lists_integers_and_booleans_are_numbers_too():
+    expected = counterfactual_score(X, S, R, learner="linear", rng=0)
+    for scores in (S.tolist(), S.astype(int), S.astype(bool), S.astype(np.float16)):
+        same(expected, counterfactual_score(X.tolist(), scores, R, learner="linear", rng=0))
+
+
+def test_parts_refuse_bad_input():
+    known = random_nuisances(np.random.default_rng(0))
+    for bad in ((), (known,) * 3, (known, None)):
+        with pytest.raises(
+            ValueError, match=r"^nuisances must be those of one classifier or of two"
+        ):
+            estimate_from_nuisances(bad)
+    other = random_nuisances(np.random.default_rng(0), 20)
+    with pytest.raises(ValueError, match=r"^nuisances must be of the same points, got \[50, 20\]"):
+        estimate_from_nuisances((known, other))
+    with pytest.raises(ValueError, match=r"^estimator"):
+        influence_values(known, "best")
+    for clip in (-0.1, 1, 2.0, np.nan):
+        with pytest.raises(ValueError, match=r"^clip must be a number"):
+            influence_values(known, "dr", clip)
+    sure = Nuisances(known.abstained, known.scores, np.ones(50), known.outcome)
+    with pytest.raises(ValueError, match=r"^clip must be above 0: the propensity to abstain is 1"):
+        influence_values(sure, "ipw")
+    assert np.isfinite(influence_values(sure, "dr", 0.1)).all()
+    np.testing.assert_array_equal(influence_values(sure, "plug-in"), known.outcome)
+    for n, folds in ((0, 2), (5, 1), (5, 6), (5, 2.5)):
+        with pytest.raises(ValueError, match=r"^n must|^folds must"):
+            fold_numbers(n, folds, 0)
+    with pytest.raises(ValueError, match=r"^fold must be of shape"):
+        fit_nuisances(X, S, R, [0, 1], "linear", rng=0)
+    with pytest.raises(ValueError, match=r"^n must be an integer"):
+        default_clip(0)
+
+
+# ---------------------------------------------------------------- diagnostics
+
+
+@pytest.mark.parametrize("learner", ["forest", "linear"])
+def test_a_deterministic_rule_is_warned_of(learner):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.random((600, 2))
+        s = rng.random(600)
+        with pytest.warns(PositivityWarning, match=r"^abstained: .*positivity fails") as seen:
+            found = counterfactual_score(x, s, x[:, 0] > 0.5, learner=learner, rng=seed)
+        assert seen[0].filename == __file__
+        assert len(seen) == 1
+        assert "cannot be known" in found.diagnostics[0].positivity[0]
+
+
+def test_the_warning_names_the_classifier():
+    x, s, r = sample(600, np.random.default_rng(0))
+    rule = x[:, 0] > 0.5
+    with pytest.warns(PositivityWarning, match=r"^abstained_b: ") as seen:
+        found = counterfactual_difference(x, s, r, s, rule, learner="forest", rng=0)
+    assert len(seen) == 1
+    assert [bool(d.positivity) for d in found.diagnostics] == [False, True]
+
+
+@pytest.mark.parametrize("learner", ["forest", "linear"])
+def test_no_warning_without_cause(learner):
+    """Warnings are errors here."""
+    for seed in range(20):
+        x, s, r = sample(600, np.random.default_rng(1000 + seed))
+        found = counterfactual_score(x, s, r, learner=learner, rng=seed)
+        assert not found.diagnostics[0].positivity
+
+
+def test_few_points_that_look_sure_are_no_cause():
+    """A forest finds some among points of which one in five is answered."""
+    rng = np.random.default_rng(0)
+    r, pi = rng.random(500) < 0.5, rng.uniform(0.2, 0.8, size=500)
+    for number, warned in ((19, False), (20, True)):
+        r[:number], pi[:number] = True, 0.97
+        assert bool(diagnose(r, np.zeros(500), pi, np.zeros(500), 0.1).positivity) == warned
+    r[0] = False
+    assert not diagnose(r, np.zeros(500), pi, np.zeros(500), 0.1).positivity
+
+
+def test_diagnostics_by_brute_force():
+    rng = np.random.default_rng(2)
+    n = 1000
+    pi = rng.beta(2, 2, size=n)
+    r = rng.random(n) < pi
+    mu, s = rng.normal(size=n), rng.normal(size=n)
+    s = np.where(r, 0.0, s)
+    found = diagnose(r, s, pi, mu, 0.25)
+    assert (found.n, found.answered, found.coverage) == (n, (~r).sum(), 1 - r.mean())
+    weights = [1 / (1 - min(p, 0.75)) for p, a in zip(pi, r, strict=True) if not a]
+    size = sum(weights) ** 2 / sum(w * w for w in weights)
+    assert found.effective_sample_size == pytest.approx(size)
+    assert found.effective_sample_size < found.answered
+    assert found.largest_weight == max(weights) == 4.0
+    assert found.clipped == np.mean([p > 0.75 for p in pi]) > 0
+    assert found.overlap == min(1 - p for p in pi)
+    residual = np.mean((r - pi) ** 2)
+    assert found.explained == pytest.approx(1 - residual / (r.mean() * (1 - r.mean())))
+    assert found.outcome_r2 == pytest.approx(
+        1 - np.sum((s - mu)[~r] ** 2) / np.sum((s[~r] - s[~r].mean()) ** 2)
+    )
+    assert found.outcome_bias == pytest.approx((s - mu)[~r].mean())
+    np.testing.assert_allclose(found.propensity_edges, np.arange(21) / 20)
+    assert found.propensity_answered.sum() == (~r).sum()
+    assert found.propensity_abstained.sum() == r.sum()
+    for k in (0, 7, 19):
+        inside = (pi >= k / 20) & (pi < (k + 1) / 20)
+        assert found.propensity_answered[k] == (inside & ~r).sum()
+        assert found.propensity_abstained[k] == (inside & r).sum()
+    tenths = np.sort(pi).reshape(10, 100), r[np.argsort(pi)].reshape(10, 100)
+    gaps = np.abs(tenths[0].mean(axis=1) - tenths[1].mean(axis=1))
+    assert found.calibration_error == pytest.approx(gaps.mean())
+    assert any("clipped at 0.75" in note for note in found.notes)
+    assert not diagnose(r, s, pi, mu, 0.001).notes
+
+
+def test_calibration():
+    rng = np.random.default_rng(3)
+    n = 20_000
+    odds = rng.normal(size=n)
+    r = rng.random(n) < special.expit(odds)
+    zeros = np.zeros(n)
+
+    def calibration(log_odds):
+        found = diagnose(r, zeros, special.expit(log_odds), zeros, 0.01)
+        return found.calibration_slope, found.calibration_intercept
+
+    slope, intercept = calibration(odds)
+    assert slope == pytest.approx(1, abs=0.1)
+    assert intercept == pytest.approx(0, abs=0.1)
+    # Invariance of the maximum of the likelihood.
+    assert calibration(odds / 2) == pytest.approx((2 * slope, intercept), rel=1e-6)
+    assert calibration(odds + 1) == pytest.approx((slope, intercept - slope), rel=1e-6)
+    assert calibration(-odds) == pytest.approx((-slope, intercept), rel=1e-6)
+    model = LogisticRegression(C=np.inf, tol=1e-12, solver="newton-cholesky").fit(odds[:, None], r)
+    assert (slope, intercept) == pytest.approx((model.coef_[0, 0], model.intercept_[0]), rel=1e-6)
+    assert all(math.isnan(v) for v in calibration(np.full(n, 0.3)))
+
+
+def test_a_rule_that_is_known_has_no_finite_slope_but_an_end():
+    r = np.arange(100) >= 50
+    found = diagnose(r, np.zeros(100), np.where(r, 0.9, 0.1), np.zeros(100), 0.05)
+    assert found.calibration_slope > 5
+    assert found.explained == pytest.approx(1 - 0.01 / 0.25)
+    assert found.positivity
+    half = diagnose(r, np.zeros(100), np.full(100, 0.5), np.zeros(100), 0.05)
+    assert (half.explained, half.calibration_error) == pytest.approx((0.0, 0.5))
+    assert math.isnan(half.outcome_r2)

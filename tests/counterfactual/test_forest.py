@@ -1,0 +1,316 @@
+"""The forest: scikit-learn's in distribution, its invariants, and its speed."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+
+from lib.counterfactual import ForestClassifier, ForestRegressor
+
+
+def sample(kind, d, n=100):
+    """Training points and targets, and points to predict."""
+    rng = np.random.default_rng(d)
+    x, new = rng.normal(size=(n, d)), rng.normal(size=(60, d))
+    if kind == "ties":  # integers, a constant column, and rows that are there twice or more
+        x, new = np.round(1.5 * x), np.round(1.5 * new)
+        x[:, -1] = new[:, -1] = 3.0
+        x[n // 2 :] = x[: n - n // 2]
+    y = x[:, 0] * x[:, 1] + x[:, 0] + 0.5 * rng.normal(size=n)
+    return x, y, new
+
+
+def numbers_of_nodes(forest):
+    if hasattr(forest, "estimators_"):
+        return np.array([tree.tree_.node_count for tree in forest.estimators_])
+    return np.diff(forest._trees[4])
+
+
+def features_of_roots(forest):
+    if hasattr(forest, "estimators_"):
+        return np.array([tree.tree_.feature[0] for tree in forest.estimators_])
+    return forest._trees[0][forest._trees[4][:-1]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "d", "classes"),
+    [
+        ("distinct", 2, True),
+        ("distinct", 10, False),
+        ("ties", 10, True),
+        ("ties", 2, False),
+    ],
+)
+def test_same_distribution_as_scikit_learn(kind, d, classes):
+    """2000 trees of ours, 1200 of theirs in two forests whose difference is the yardstick.
+
+    The sizes of the trees and what they split first tell more than averages of predictions.
+    """
+    x, y, new = sample(kind, d)
+    y = y > np.median(y) if classes else y
+    ours, theirs = (
+        (ForestClassifier, RandomForestClassifier)
+        if classes
+        else (ForestRegressor, RandomForestRegressor)
+    )
+
+    def predict(forest):
+        return forest.predict_proba(new)[:, 1] if classes else forest.predict(new)
+
+    mine = ours(2000, random_state=0).fit(x, y)
+    pair = [theirs(600, random_state=seed).fit(x, y) for seed in (1, 2)]
+    first, second = (predict(forest) for forest in pair)
+    yardstick = np.abs(first - second).mean()
+    difference = predict(mine) - (first + second) / 2
+    # The yardstick is for 600 trees against 600, the difference for 2000 against 1200.
+    limit = 1.5 * yardstick * np.sqrt((1 / 2000 + 1 / 1200) / (1 / 600 + 1 / 600))
+    assert np.abs(difference).mean() <= limit
+    assert abs(difference.mean()) <= limit
+    sizes = numbers_of_nodes(mine), np.concatenate([numbers_of_nodes(f) for f in pair])
+    error = np.hypot(sizes[0].std() / np.sqrt(2000), sizes[1].std() / np.sqrt(1200))
+    assert abs(sizes[0].mean() - sizes[1].mean()) < 4 * error
+    assert sizes[0].std() == pytest.approx(sizes[1].std(), rel=0.1)
+    roots = [
+        np.bincount(f, minlength=d)
+        for f in (features_of_roots(mine), np.concatenate([features_of_roots(f) for f in pair]))
+    ]
+    used = [f for f in range(d) if roots[0][f] + roots[1][f]]
+    assert stats.chi2_contingency([roots[0][used], roots[1][used]]).pvalue > 1e-3
+
+
+def test_out_of_bag_predictions_are_scikit_learns_in_distribution():
+    x, y, _ = sample("distinct", 2)
+    mine = ForestRegressor(2000, random_state=0).fit(x, y).oob_prediction_
+    theirs = [
+        RandomForestRegressor(300, oob_score=True, random_state=seed).fit(x, y).oob_prediction_
+        for seed in (1, 2)
+    ]
+    yardstick = np.abs(theirs[0] - theirs[1]).mean()
+    assert np.abs(mine - (theirs[0] + theirs[1]) / 2).mean() <= 1.5 * yardstick
+    label = y > 0
+    forest = ForestClassifier(2000, random_state=0).fit(x, label)
+    brier = np.mean((forest.oob_decision_function_[:, 1] - label) ** 2)
+    assert np.mean((forest.predict_proba(x)[:, 1] - label) ** 2) < brier / 2
+    np.testing.assert_array_equal(forest.oob_decision_function_.sum(axis=1), 1)
+
+
+def test_trees_are_grown_until_leaves_are_pure():
+    """So a tree gives the targets that it has seen, and out of bag those of others."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((500, 3)), rng.normal(size=500)
+    for max_features in (1, "sqrt", 2, "all"):
+        tree = ForestRegressor(1, max_features=max_features, random_state=1).fit(x, y)
+        predicted = tree.predict(x)
+        # A target that is in the bag several times may round in the mean.
+        in_bag = np.isclose(predicted, y, rtol=1e-12, atol=0)
+        # A point is in the bag with probability 1 - 1/e.
+        assert abs(in_bag.mean() - (1 - 1 / np.e)) < 4 * np.sqrt(0.25 / 500)
+        assert np.abs(predicted[:, None] - y).min(axis=1).max() < 1e-12
+        np.testing.assert_array_equal(tree.oob_prediction_[~in_bag], predicted[~in_bag])
+        np.testing.assert_array_equal(tree.oob_prediction_[in_bag], y.mean())
+
+
+def test_out_of_bag_predictions_by_brute_force():
+    """With the bags as they are drawn, and each tree asked by itself."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 2)), rng.normal(size=60)
+    forest = ForestRegressor(7, random_state=5).fit(x, y)
+    feature, left, right, value, root = forest._trees
+    generator = np.random.default_rng(5)
+    bags = [set(generator.integers(60, size=60)) for _ in range(7)]
+    everything = np.zeros(60)
+    for i in range(60):
+        leaves = []
+        for start in root[:-1]:
+            node = start
+            while feature[node] >= 0:
+                node = (left if x[i, feature[node]] <= value[node] else right)[node]
+            leaves.append(value[node])
+        everything[i] = np.mean(leaves)
+        unseen = [leaf for leaf, bag in zip(leaves, bags, strict=True) if i not in bag]
+        expected = np.mean(unseen) if unseen else y.mean()
+        assert forest.oob_prediction_[i] == pytest.approx(expected, abs=1e-12)
+    np.testing.assert_allclose(forest.predict(x), everything, atol=1e-12)
+
+
+def test_each_split_is_the_best_of_all():
+    """By brute force over features and thresholds, at the root of a tree of all features."""
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        x, y = rng.random((30, 3)), rng.normal(size=30)
+        forest = ForestRegressor(1, random_state=seed).fit(x, y)
+        bag = np.random.default_rng(seed).integers(30, size=30)
+        a, b = x[bag], y[bag]
+        best = min(
+            (b[a[:, f] <= cut].var() * (a[:, f] <= cut).sum())
+            + (b[a[:, f] > cut].var() * (a[:, f] > cut).sum())
+            for f in range(3)
+            for cut in np.unique(a[:, f])[:-1]
+        )
+        feature, threshold = forest._trees[0][0], forest._trees[3][0]
+        goes = a[:, feature] <= threshold
+        assert b[goes].var() * goes.sum() + b[~goes].var() * (~goes).sum() == pytest.approx(best)
+        values = np.unique(a[:, feature])
+        halfway = (values[1:] + values[:-1]) / 2
+        assert np.abs(halfway - threshold).min() < 1e-15
+
+
+def test_only_the_order_of_a_feature_counts():
+    """At training points: thresholds are half way between values, so elsewhere it is not so."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 4)), rng.normal(size=200)
+    other = np.column_stack([np.exp(x[:, 0]), x[:, 1] ** 3, -5 + 100 * x[:, 2], np.arctan(x[:, 3])])
+    for forest, target in ((ForestRegressor(20), y), (ForestClassifier(20), y > 0)):
+        first = clone(forest).set_params(random_state=3).fit(x, target)
+        second = clone(forest).set_params(random_state=3).fit(other, target)
+        np.testing.assert_array_equal(first._trees[0], second._trees[0])
+        np.testing.assert_array_equal(first._trees[1], second._trees[1])
+        leaves = first._trees[0] < 0
+        np.testing.assert_array_equal(first._trees[3][leaves], second._trees[3][leaves])
+        tree = clone(forest).set_params(n_estimators=1, random_state=3)
+        bag = np.unique(np.random.default_rng(3).integers(200, size=200))
+        np.testing.assert_array_equal(
+            clone(tree).fit(x, target)._mean(x[bag]),
+            clone(tree).fit(other, target)._mean(other[bag]),
+        )
+
+
+def test_features_and_targets_that_do_not_vary():
+    rng = np.random.default_rng(0)
+    x, y = rng.random((50, 2)), rng.normal(size=50)
+    flat = ForestRegressor(500, random_state=0).fit(np.ones((50, 3)), y)
+    assert np.ptp(flat.predict(rng.random((9, 3)))) == 0
+    assert flat.predict([[0.0, 0.0, 0.0]])[0] == pytest.approx(y.mean(), abs=0.05)
+    assert set(features_of_roots(flat)) == {-1}
+    # A column that says nothing is not used, however few are drawn.
+    mixed = ForestRegressor(50, max_features=1, random_state=0)
+    mixed.fit(np.column_stack([np.ones(50), x, np.zeros(50)]), y)
+    assert set(mixed._trees[0]) <= {-1, 1, 2}
+    assert (features_of_roots(mixed) > 0).all()
+    constant = ForestRegressor(10, random_state=0).fit(x, np.full(50, 0.1))
+    np.testing.assert_allclose(constant.predict(x), 0.1, rtol=1e-12)
+    np.testing.assert_allclose(constant.oob_prediction_, 0.1, rtol=1e-12)
+    one = ForestRegressor(10, random_state=0).fit([[1.0, 2.0]], [7.0])
+    assert one.predict([[5.0, 5.0]]) == one.oob_prediction_ == [7.0]
+    two = ForestClassifier(200, random_state=0).fit([[0.0], [1.0]], ["no", "yes"])
+    # All of a bag of two is one point for half of the bags.
+    assert two.predict_proba([[-1.0], [2.0]])[:, 1] == pytest.approx([0.25, 0.75], abs=0.1)
+    assert two.predict([[-1.0], [2.0]]).tolist() == ["no", "yes"]
+    huge = ForestRegressor(10, random_state=0).fit(x * 1e300 * 1.7, y)
+    assert np.isfinite(huge.predict(x * 1e300 * 1.7)).all()
+
+
+@pytest.mark.parametrize("least", [1, 5, 20, 60])
+def test_leaves_hold_enough(least):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((100, 2)), rng.normal(size=100)
+    forest = ForestRegressor(5, min_samples_leaf=least, random_state=1).fit(x, y)
+    feature, left, right, value, root = forest._trees
+    generator = np.random.default_rng(1)
+    smallest = []
+    for start in root[:-1]:
+        bag = generator.integers(100, size=100)
+        at = []
+        for i in bag:
+            node = start
+            while feature[node] >= 0:
+                node = (left if x[i, feature[node]] <= value[node] else right)[node]
+            at.append(node)
+        nodes, counts = np.unique(at, return_counts=True)
+        smallest.append(counts.min())
+        for node in nodes:
+            assert value[node] == pytest.approx(y[bag[np.array(at) == node]].mean())
+    assert min(smallest) >= least
+    if least == 60:
+        assert len(value) == 5
+
+
+def test_classes():
+    rng = np.random.default_rng(0)
+    x = rng.random((80, 2))
+    label = x[:, 0] > 0.4
+    plain = ForestClassifier(30, random_state=0).fit(x, label)
+    assert plain.classes_.tolist() == [False, True]
+    named = ForestClassifier(30, random_state=0).fit(x, np.where(label, "b", "a"))
+    numbered = ForestClassifier(30, random_state=0).fit(x, np.where(label, 7, -3))
+    assert (named.classes_.tolist(), numbered.classes_.tolist()) == (["a", "b"], [-3, 7])
+    new = rng.random((40, 2))
+    for other in (named, numbered):
+        np.testing.assert_array_equal(plain.predict_proba(new), other.predict_proba(new))
+        np.testing.assert_array_equal(other.predict(new) == other.classes_[1], plain.predict(new))
+    np.testing.assert_allclose(plain.predict_proba(new).sum(axis=1), 1)
+    assert plain.score(x, label) > 0.95
+    for bad in (np.zeros(80), np.arange(80) % 3):
+        with pytest.raises(ValueError, match=r"^y must have two classes, got [13]"):
+            ForestClassifier().fit(x, bad)
+
+
+def test_as_an_estimator():
+    x, y, new = sample("distinct", 2)
+    for forest in (ForestRegressor(), ForestClassifier()):
+        with pytest.raises(NotFittedError):
+            forest.predict(x)
+        params = forest.set_params(n_estimators=7, min_samples_leaf=2).get_params()
+        assert params["n_estimators"] == 7
+        assert set(params) == {"n_estimators", "max_features", "min_samples_leaf", "random_state"}
+        assert clone(forest).get_params() == params
+    assert ForestRegressor().get_params()["max_features"] == "all"
+    assert ForestClassifier().get_params()["max_features"] == "sqrt"
+    first = ForestRegressor(9, random_state=4).fit(x, y)
+    for seed in (4, np.random.default_rng(4)):
+        again = ForestRegressor(9, random_state=seed).fit(x, y)
+        np.testing.assert_array_equal(first.predict(new), again.predict(new))
+    assert (ForestRegressor(9, random_state=5).fit(x, y).predict(new) != first.predict(new)).any()
+    reordered = np.asfortranarray(x)
+    other = ForestRegressor(9, random_state=4).fit(reordered, y)
+    np.testing.assert_array_equal(other.predict(np.asfortranarray(new)), first.predict(new))
+    with pytest.raises(ValueError, match=r"features"):
+        first.predict(x[:, :1])
+    with pytest.raises(ValueError, match="NaN"):
+        ForestRegressor().fit(np.where(x > 1, np.nan, x), y)
+    with pytest.raises(ValueError, match="inconsistent"):
+        ForestRegressor().fit(x, y[:-1])
+
+
+@pytest.mark.parametrize("value", [0, 3, -1, 0.5, 1.5, "log2", None, True, [1]])
+def test_max_features_in_bounds(value):
+    x, y, _ = sample("distinct", 2)
+    with pytest.raises(ValueError, match=r"^max_features must be .* an integer from 1 to 2, got"):
+        ForestRegressor(max_features=value).fit(x, y)
+
+
+@pytest.mark.parametrize("name", ["n_estimators", "min_samples_leaf"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, None])
+def test_counts_in_bounds(name, value):
+    x, y, _ = sample("distinct", 2)
+    with pytest.raises(ValueError, match=f"^{name} must be an integer of at least 1, got"):
+        ForestRegressor(**{name: value}).fit(x, y)
+
+
+def fastest(work, times):
+    seconds = []
+    for _ in range(times):
+        started = time.process_time()
+        work()
+        seconds.append(time.process_time() - started)
+    return min(seconds)
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_speed(classes):
+    """Fit and predict 1000 points, as in P4's experiments; out-of-bag predictions come along."""
+    rng = np.random.default_rng(0)
+    x = rng.random((1000, 2))
+    y = rng.random(1000) < x[:, 0] if classes else x[:, 0] + rng.normal(size=1000)
+    mine = (ForestClassifier if classes else ForestRegressor)(random_state=0)
+    theirs = (RandomForestClassifier if classes else RandomForestRegressor)(random_state=0)
+    method = "predict_proba" if classes else "predict"
+    ratio = fastest(lambda: getattr(theirs.fit(x, y), method)(x), 2) / fastest(
+        lambda: getattr(mine.fit(x, y), method)(x), 6
+    )
+    print(f"speed: {ratio:.1f} times scikit-learn's")
+    assert ratio > 4

@@ -1,0 +1,411 @@
+"""Super learners: as good as scikit-learn's stack of the same four, out of sample, and faster."""
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import (
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from lib.counterfactual import (
+    LEARNERS,
+    ForestClassifier,
+    ForestRegressor,
+    SuperLearnerClassifier,
+    SuperLearnerRegressor,
+    counterfactual_difference,
+    learner_pair,
+    learners,
+)
+
+
+def experiment_1(n, rng):
+    """P4's first simulation: X, and scores, abstentions and propensities of A and of B."""
+    x = rng.random((n, 2))
+    label = (x.sum(axis=1) >= 1) ^ (rng.random(n) < 0.15)
+    near = (
+        np.abs(x.sum(axis=1) - 1) < 0.2,
+        np.abs((x**2).sum(axis=1) - 0.8) < 1.25 * 0.2,
+    )
+    says = (
+        x.sum(axis=1) - 1 > 0,
+        np.clip(0.5 * (x**2).sum(axis=1) + 0.1, 0, 1) > 0.5,
+    )
+    classifiers = []
+    for close, answer in zip(near, says, strict=True):
+        pi = np.where(close, 0.8, 0.2)
+        right = (x.sum(axis=1) >= 1) == answer
+        classifiers.append(
+            ((answer == label).astype(float), rng.random(n) < pi, pi, np.where(right, 0.85, 0.15))
+        )
+    return x, classifiers
+
+
+def stack_classifier(seed, trees=100):
+    """As the paper's library does it, with scikit-learn's default settings."""
+    return StackingClassifier(
+        [
+            ("linear", make_pipeline(StandardScaler(), LogisticRegression())),
+            ("neighbours", make_pipeline(StandardScaler(), KNeighborsClassifier())),
+            ("machine", SVC(probability=True, random_state=seed)),
+            ("forest", RandomForestClassifier(trees, random_state=seed)),
+        ],
+        LogisticRegression(),
+        cv=StratifiedKFold(5, shuffle=True, random_state=seed),
+    )
+
+
+def stack_regressor(seed, trees=100):
+    return StackingRegressor(
+        [
+            ("linear", make_pipeline(StandardScaler(), Ridge())),
+            ("neighbours", make_pipeline(StandardScaler(), KNeighborsRegressor())),
+            ("machine", SVR()),
+            ("forest", RandomForestRegressor(trees, random_state=seed)),
+        ],
+        LinearRegression(),
+        cv=KFold(5, shuffle=True, random_state=seed),
+    )
+
+
+def test_predicts_as_well_as_scikit_learns_stack():
+    """Mean squared distance of both nuisances of B, whose boundaries are curved, from the truth.
+
+    Forests of 40 trees on both sides, to keep this short.
+    """
+    ours, theirs = np.zeros(2), np.zeros(2)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x, (_, (s, r, _, _)) = experiment_1(1200, rng)
+        some = slice(300)  # scikit-learn's classifier takes longest
+        new, (_, (_, _, pi, mu)) = experiment_1(2000, rng)
+        first = SuperLearnerClassifier(40, random_state=seed).fit(x[some], r[some])
+        second = SuperLearnerRegressor(40, random_state=seed).fit(x[~r], s[~r])
+        ours[0] += np.mean((first.predict_proba(new)[:, 1] - pi) ** 2) / 3
+        ours[1] += np.mean((second.predict(new) - mu) ** 2) / 3
+        with warnings.catch_warnings():
+            # scikit-learn advises against the probabilities that this stack is to have.
+            warnings.simplefilter("ignore", FutureWarning)
+            first = stack_classifier(seed, 40).fit(x[some], r[some])
+        second = stack_regressor(seed, 40).fit(x[~r], s[~r])
+        theirs[0] += np.mean((first.predict_proba(new)[:, 1] - pi) ** 2) / 3
+        theirs[1] += np.mean((second.predict(new) - mu) ** 2) / 3
+    print(f"risks: {ours} against {theirs}")
+    assert (ours < 1.1 * theirs + 0.001).all()
+    assert (ours < [0.5 * pi.var(), 0.8 * mu.var()]).all()
+
+
+class Level:
+    """Takes the place of the model on top, and keeps what it is given."""
+
+    def fit(self, level, target):
+        self.level, self.target = level, target
+        return self
+
+
+@pytest.fixture
+def on_top(monkeypatch):
+    """The level-one data of the next super learner."""
+    kept = Level()
+    monkeypatch.setattr(learners, "LinearRegression", lambda: kept)
+    plain = learners._logistic
+
+    def logistic():
+        model = plain()
+        fit = model.fit
+
+        def spied(x, y):
+            if x.shape[1] == 4:
+                kept.fit(x, y)
+            return fit(x, y)
+
+        model.fit = spied
+        return model
+
+    monkeypatch.setattr(learners, "_logistic", logistic)
+    return kept
+
+
+@pytest.mark.parametrize("balance", [0.5, 0.1])
+def test_level_one_data_are_out_of_sample(on_top, balance):
+    """On labels that are pure noise no column knows them, while each learner fits them somewhat."""
+    rng = np.random.default_rng(0)
+    correlations = []
+    for seed in range(6):
+        x, y = rng.random((400, 3)), rng.random(400) < balance
+        for learner in (SuperLearnerClassifier, SuperLearnerRegressor):
+            learner(30, random_state=seed).fit(x, y.astype(float))
+            assert on_top.level.shape == (400, 4)
+            np.testing.assert_array_equal(on_top.target, y)
+            for k in range(4):
+                correlations.append(np.corrcoef(on_top.level[:, k], y)[0, 1])
+    correlations = np.array(correlations).reshape(6, 2, 4)
+    # One correlation has a standard deviation of about 1 / 20.
+    assert np.abs(correlations).max() < 4 / 20
+    assert np.abs(correlations.mean(axis=0)).max() < 4 / 20 / np.sqrt(6) + 0.02
+    inside = ForestRegressor(30, random_state=0).fit(x, y).predict(x)
+    assert np.corrcoef(inside, y)[0, 1] > 0.8
+
+
+def test_level_one_data_by_brute_force(on_top):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(60, 2)), rng.random(60) < 0.4
+    z = x[:, 0] + rng.normal(size=60)
+    scaled = StandardScaler().fit_transform(x)
+    gamma = 1 / (2 * x.var())
+    for learner, target in ((SuperLearnerClassifier, y), (SuperLearnerRegressor, z)):
+        classes = learner is SuperLearnerClassifier
+        learner(5, random_state=9).fit(x, target)
+        generator = np.random.default_rng(9)
+        seed = int(generator.integers(2**31))
+        near = []
+        for i in range(60):
+            distance = ((scaled - scaled[i]) ** 2).sum(axis=1)
+            distance[i] = np.inf
+            near.append(target[np.argsort(distance)[:5]].mean())
+        np.testing.assert_allclose(on_top.level[:, 1], near)
+        forest = (ForestClassifier if classes else ForestRegressor)(5, random_state=generator)
+        np.testing.assert_array_equal(on_top.level[:, 3], forest.fit(x, target)._oob)
+        folds = (StratifiedKFold if classes else KFold)(5, shuffle=True, random_state=seed)
+        for rows, asked in folds.split(x, target):
+            if classes:
+                linear = LogisticRegression(solver="newton-cholesky")
+                linear = linear.fit(scaled[rows], y[rows]).predict_proba(scaled[asked])[:, 1]
+                machine = SVC(gamma=gamma).fit(x[rows], y[rows]).decision_function(x[asked])
+            else:
+                linear = Ridge().fit(scaled[rows], z[rows]).predict(scaled[asked])
+                machine = SVR(gamma=gamma).fit(x[rows], z[rows]).predict(x[asked])
+            np.testing.assert_allclose(on_top.level[asked, 0], linear, atol=1e-6)
+            np.testing.assert_allclose(on_top.level[asked, 2], machine, atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1.0, 50.0])
+def test_kernel_machines_are_scikit_learns(spread, monkeypatch):
+    """From one kernel matrix, and without it where that would be too large."""
+    rng = np.random.default_rng(0)
+    x, new = spread * rng.normal(size=(150, 3)), spread * rng.normal(size=(70, 3))
+    y = x[:, 0] / spread + rng.normal(size=150)
+    gamma = 1 / (3 * x.var())
+    columns = {}
+    for largest in (5000, 10):
+        monkeypatch.setattr(learners, "_LARGEST_KERNEL", largest)
+        first = SuperLearnerClassifier(10, random_state=0).fit(x, y > 0)
+        second = SuperLearnerRegressor(10, random_state=0).fit(x, y)
+        assert (first._kernel is None) == (second._kernel is None) == (largest == 10)
+        for model in (first, second):
+            assert not hasattr(model._svm, "predict_proba")
+            assert not isinstance(model._kernel, np.ndarray)
+        machine = SVC(kernel="rbf", gamma=gamma).fit(x, y > 0)
+        values = first._machine_values(new)
+        np.testing.assert_allclose(values, machine.decision_function(new), atol=1e-6)
+        machine = SVR(kernel="rbf", gamma=gamma).fit(x, y)
+        np.testing.assert_allclose(second._machine_values(new), machine.predict(new), atol=1e-6)
+        columns[largest] = (
+            first.predict_proba(new)[:, 1],
+            second.predict(new),
+            first._level_one(new),
+            second._level_one(new),
+        )
+    for with_matrix, without in zip(columns[5000], columns[10], strict=True):
+        np.testing.assert_allclose(with_matrix, without, atol=1e-5)
+    np.testing.assert_allclose(SVC(gamma="scale").fit(x, y > 0)._gamma, gamma)
+
+
+def test_columns_of_new_points():
+    rng = np.random.default_rng(0)
+    x, new = rng.normal(size=(100, 2)), rng.normal(size=(30, 2))
+    y = x[:, 0] + rng.normal(size=100)
+    model = SuperLearnerRegressor(10, random_state=0).fit(x, y)
+    level = model._level_one(new)
+    ridge = make_pipeline(StandardScaler(), Ridge()).fit(x, y)
+    near = make_pipeline(StandardScaler(), KNeighborsRegressor()).fit(x, y)
+    np.testing.assert_allclose(level[:, 0], ridge.predict(new))
+    np.testing.assert_allclose(level[:, 1], near.predict(new))
+    np.testing.assert_allclose(model._meta.predict(level), model.predict(new))
+    model = SuperLearnerClassifier(10, random_state=0).fit(x, y > 0)
+    near = make_pipeline(StandardScaler(), KNeighborsClassifier()).fit(x, y > 0)
+    np.testing.assert_allclose(model._level_one(new)[:, 1], near.predict_proba(new)[:, 1])
+
+
+# ---------------------------------------------------------------- pairs
+
+
+def test_names():
+    assert LEARNERS == ("linear", "forest", "super")
+    kinds = [
+        [type(e).__name__ for e in learner_pair(n, np.random.default_rng(0))] for n in LEARNERS
+    ]
+    assert kinds == [
+        ["Pipeline", "Pipeline"],
+        ["ForestClassifier", "ForestRegressor"],
+        ["SuperLearnerClassifier", "SuperLearnerRegressor"],
+    ]
+    linear = learner_pair("linear", np.random.default_rng(0))
+    assert [list(e.named_steps) for e in linear] == [
+        ["standardscaler", "logisticregression"],
+        ["standardscaler", "ridge"],
+    ]
+    forest = learner_pair("forest", np.random.default_rng(0))
+    assert [e.n_estimators for e in forest] == [100, 100]
+
+
+def test_pairs_are_cloned_and_seeded_where_open():
+    given = (
+        make_pipeline(StandardScaler(), RandomForestClassifier(7)),
+        RandomForestRegressor(random_state=3),
+    )
+    first = learner_pair(given, np.random.default_rng(0))
+    again = learner_pair(given, np.random.default_rng(0))
+    other = learner_pair(given, np.random.default_rng(1))
+    assert first[0] is not given[0]
+    assert given[0][1].random_state is None
+    assert first[0][1].n_estimators == 7
+    assert first[1].random_state == 3
+    seeds = [pair[0][1].random_state for pair in (first, again, other)]
+    assert seeds[0] == seeds[1] != seeds[2]
+    stack = stack_classifier(None)
+    names = [k for k in stack.get_params() if k.endswith("random_state")]
+    seeded, _ = learner_pair((stack, Ridge()), np.random.default_rng(0))
+    values = [seeded.get_params()[name] for name in names]
+    assert len(names) >= 4
+    assert None not in values
+    assert len(set(values)) == len(values)
+    rng = np.random.default_rng(0)
+    pairs = [learner_pair("super", rng) for _ in range(2)]
+    assert len({e.random_state for pair in pairs for e in pair}) == 4
+
+
+@pytest.mark.parametrize(
+    ("learner", "error", "message"),
+    [
+        ("deep", ValueError, "learner must be one of 'linear', 'forest', 'super' or a pair"),
+        ("", ValueError, "learner must be one of"),
+        (None, TypeError, "learner must be a name or a pair"),
+        (7, TypeError, "learner must be a name or a pair"),
+        ((LogisticRegression(),), TypeError, "learner must be a name or a pair"),
+        ((LogisticRegression, Ridge), TypeError, "learner must be a name or a pair"),
+        ((LogisticRegression(), "ridge"), TypeError, "learner must be a name or a pair"),
+        ((Ridge(), Ridge()), TypeError, "learner must have a propensity estimator.*got Ridge"),
+        ((SVC(), Ridge()), TypeError, "learner must have a propensity estimator.*got SVC"),
+    ],
+)
+def test_pairs_that_are_none(learner, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        learner_pair(learner, np.random.default_rng(0))
+
+
+# ---------------------------------------------------------------- little data, odd data
+
+
+def test_as_an_estimator():
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 2)), rng.random(60)
+    for learner, target in (
+        (SuperLearnerClassifier(10), np.where(y > 0.5, "b", "a")),
+        (SuperLearnerRegressor(10), y),
+    ):
+        with pytest.raises(NotFittedError):
+            learner.predict(x)
+        assert set(learner.get_params()) == {"n_estimators", "folds", "random_state"}
+        fitted = [clone(learner).set_params(random_state=s).fit(x, target) for s in (1, 1, 2)]
+        level = [model._level_one(x) for model in fitted]
+        np.testing.assert_array_equal(level[0], level[1])
+        np.testing.assert_array_equal(fitted[0].predict(x), fitted[1].predict(x))
+        assert (level[0] != level[2]).any()
+        with pytest.raises(ValueError, match="features"):
+            fitted[0].predict(x[:, :1])
+        with pytest.raises(ValueError, match="NaN"):
+            clone(learner).fit(np.where(x > 0.9, np.nan, x), target)
+    model = SuperLearnerClassifier(10, random_state=0).fit(x, np.where(y > 0.5, "b", "a"))
+    assert model.classes_.tolist() == ["a", "b"]
+    probability = model.predict_proba(x)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(x) == "b", probability[:, 1] > 0.5)
+
+
+def test_small_classes():
+    rng = np.random.default_rng(0)
+    for n in (4, 5, 9, 60):
+        x, y = rng.random((n, 2)), np.arange(n) < 2
+        for target in (y, ~y):
+            p = SuperLearnerClassifier(10, random_state=0).fit(x, target).predict_proba(x)
+            assert np.isfinite(p).all()
+            assert ((p >= 0) & (p <= 1)).all()
+    for bad in (np.arange(60) < 1, np.zeros(60), np.arange(60) % 3):
+        with pytest.raises(ValueError, match=r"^y must have two classes with at least two points"):
+            SuperLearnerClassifier(10).fit(x, bad)
+
+
+@pytest.mark.parametrize("largest", [5000, 1])
+def test_targets_that_hardly_vary(largest, monkeypatch):
+    """No support vectors: the kernel machine is a constant."""
+    monkeypatch.setattr(learners, "_LARGEST_KERNEL", largest)
+    rng = np.random.default_rng(0)
+    x, new = rng.random((50, 2)), rng.random((9, 2))
+    constant = SuperLearnerRegressor(10, random_state=0).fit(x, np.full(50, 0.3))
+    np.testing.assert_allclose(constant.predict(new), 0.3, atol=1e-9)
+    slight = 0.3 + 0.05 * x[:, 0]
+    model = SuperLearnerRegressor(10, random_state=0).fit(x, slight)
+    assert len(model._svm.support_) == 0
+    np.testing.assert_allclose(model.predict(new), 0.3 + 0.05 * new[:, 0], atol=0.01)
+
+
+def test_few_points_and_duplicates():
+    rng = np.random.default_rng(0)
+    for n in (2, 3, 5, 6):
+        model = SuperLearnerRegressor(10, random_state=0).fit(rng.random((n, 2)), rng.random(n))
+        assert np.isfinite(model.predict(rng.random((9, 2)))).all()
+    with pytest.raises(ValueError, match="minimum of 2"):
+        SuperLearnerRegressor(10).fit([[1.0]], [1.0])
+    x = np.repeat(rng.random((8, 2)), 10, axis=0)
+    y = np.tile([True, False], 40)
+    for model in (SuperLearnerClassifier(10, random_state=0), SuperLearnerRegressor(10)):
+        assert np.isfinite(model.fit(x, y.astype(float)).predict(x)).all()
+        # A point is not its own neighbour, also if others are the same.
+        index = model._neighbours.kneighbors(return_distance=False)
+        assert not (index == np.arange(80)[:, None]).any()
+        assert (x[index[:, 0]] == x).all()
+    for same in (np.ones((40, 2)), np.full((40, 1), 1e8)):
+        model = SuperLearnerClassifier(10, random_state=0).fit(same, np.arange(40) < 10)
+        np.testing.assert_allclose(model.predict_proba(same)[:, 1], 0.25, atol=0.1)
+
+
+# ---------------------------------------------------------------- speed
+
+
+def test_speed_of_an_interval():
+    """P4's: two classifiers, both nuisances, two folds, so eight fits of a super learner.
+
+    Of scikit-learn's eight fits, all on about 1000 points (propensity) or the answered part of
+    them (outcome), one of each kind is timed and counted four times, to keep this test short.
+    """
+    x, ((s, r, _, _), (t, q, _, _)) = experiment_1(2000, np.random.default_rng(0))
+    counterfactual_difference(x[:50], s[:50], r[:50], t[:50], q[:50], rng=0)  # compiles
+    seconds = []
+    for _ in range(2):
+        started = time.process_time()
+        counterfactual_difference(x, s, r, t, q, clip=0.2, rng=0)
+        seconds.append(time.process_time() - started)
+    inside, outside = np.arange(2000) < 1000, np.arange(2000) >= 1000
+    started = time.process_time()
+    with warnings.catch_warnings():
+        # scikit-learn advises against the probabilities that this stack is to have.
+        warnings.simplefilter("ignore", FutureWarning)
+        stack_classifier(0).fit(x[outside], r[outside]).predict_proba(x[inside])
+    stack_regressor(0).fit(x[outside & ~r], s[outside & ~r]).predict(x[inside])
+    theirs = 4 * (time.process_time() - started)
+    print(f"speed: {theirs:.1f} s against {min(seconds):.2f} s, {theirs / min(seconds):.1f} times")
+    assert theirs / min(seconds) > 3
