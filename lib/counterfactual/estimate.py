@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,8 +98,6 @@ class Estimate:
         epsilon: propensities above 1 - epsilon count as that.
     nuisances : tuple of Nuisances
         Of each classifier.
-    diagnostics : tuple of Diagnostics
-        Of each classifier: overlap, calibration, fit, and what to worry about.
     """
 
     value: float
@@ -110,7 +109,14 @@ class Estimate:
     estimator: str
     clip: float
     nuisances: tuple[Nuisances, ...] = field(repr=False)
-    diagnostics: tuple[Diagnostics, ...] = field(repr=False)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostics, ...]:
+        """Of each classifier: overlap, calibration, fit, and what to worry about."""
+        return tuple(
+            diagnose(p.abstained, p.scores, p.propensity, p.outcome, self.clip)
+            for p in self.nuisances
+        )
 
 
 def counterfactual_score(
@@ -439,9 +445,6 @@ def _with_interval(value, stderr, influence, level, estimator, clip, pair) -> Es
         estimator=estimator,
         clip=clip,
         nuisances=pair,
-        diagnostics=tuple(
-            diagnose(p.abstained, p.scores, p.propensity, p.outcome, clip) for p in pair
-        ),
     )
 
 

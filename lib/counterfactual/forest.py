@@ -24,6 +24,9 @@ __all__ = ["ForestClassifier", "ForestRegressor"]
 
 Array = npt.NDArray[np.float64]
 _SAME = 1e-7  # values of a feature closer than this are not told apart
+# A split's threshold (not larger goes left) or a leaf's mean; the feature, -1 for a leaf; and the
+# left child, which the right one follows.
+_NODE = np.dtype([("value", np.float64), ("feature", np.int32), ("left", np.int32)])
 
 
 class _Forest(BaseEstimator):
@@ -62,17 +65,21 @@ class _Forest(BaseEstimator):
         self._trees = _grow_forest(
             x, y, order, counts, seeds, int(drawn), int(self.min_samples_leaf)
         )
-        out_of_bag = counts == 0
-        self._oob = _predict_forest(x, *self._trees, out_of_bag)
-        # A point that is in all bags, which takes few trees, gets the mean over them.
-        never = ~out_of_bag.any(axis=0)
-        self._oob[never] = y.mean()
+        self._training = x, counts, float(y.mean())
         return self
+
+    def _out_of_bag(self) -> Array:
+        """Predictions of the training points by the trees that have not seen them."""
+        x, counts, mean = self._training
+        found = _predict_forest(x, *self._trees, counts)
+        # A point that is in all bags, which takes few trees, gets the mean over them.
+        found[(counts > 0).all(axis=0)] = mean
+        return found
 
     def _mean(self, x: Any) -> Array:
         check_is_fitted(self)
         x = np.ascontiguousarray(validate_data(self, x, reset=False, dtype=np.float64))
-        return _predict_forest(x, *self._trees, np.ones((self.n_estimators, len(x)), dtype=bool))
+        return _predict_forest(x, *self._trees, np.empty((0, 0), np.int32))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_trees")
@@ -91,11 +98,6 @@ class ForestRegressor(RegressorMixin, _Forest):
         Bootstrap draws that a leaf holds at least.
     random_state : int or numpy.random.Generator, optional
         Of bootstrap samples and features.
-
-    Attributes
-    ----------
-    oob_prediction_ : ndarray, shape (n,)
-        For each training point the mean over the trees that have not seen it.
     """
 
     def __init__(
@@ -121,9 +123,12 @@ class ForestRegressor(RegressorMixin, _Forest):
             Itself.
         """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        self._grow(np.ascontiguousarray(X), np.ascontiguousarray(y, dtype=np.float64))
-        self.oob_prediction_ = self._oob
-        return self
+        return self._grow(np.ascontiguousarray(X), np.ascontiguousarray(y, dtype=np.float64))
+
+    @property
+    def oob_prediction_(self) -> Array:
+        """For each training point the mean over the trees that have not seen it, shape (n,)."""
+        return self._out_of_bag()
 
     def predict(self, X: Any) -> Array:
         """Mean over the trees, shape (m,), for points of shape (m, d)."""
@@ -144,8 +149,6 @@ class ForestClassifier(ClassifierMixin, _Forest):
     ----------
     classes_ : ndarray, shape (2,)
         The classes.
-    oob_decision_function_ : ndarray, shape (n, 2)
-        For each training point the mean over the trees that have not seen it.
     """
 
     def __init__(
@@ -180,9 +183,13 @@ class ForestClassifier(ClassifierMixin, _Forest):
         self.classes_, label = np.unique(y, return_inverse=True)
         if len(self.classes_) != 2:
             raise ValueError(f"y must have two classes, got {len(self.classes_)}")
-        self._grow(np.ascontiguousarray(X), label.astype(np.float64))
-        self.oob_decision_function_ = np.column_stack([1 - self._oob, self._oob])
-        return self
+        return self._grow(np.ascontiguousarray(X), label.astype(np.float64))
+
+    @property
+    def oob_decision_function_(self) -> Array:
+        """For each training point the mean over the trees that have not seen it, shape (n, 2)."""
+        second = self._out_of_bag()
+        return np.column_stack([1 - second, second])
 
     def predict_proba(self, X: Any) -> Array:
         """Mean over the trees' shares of the classes, shape (m, 2)."""
@@ -211,18 +218,13 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
 
     Returns
     -------
-    feature, left, right : ndarray of int32
-        Of each node; a leaf has feature -1.
-    value : ndarray of float64
-        Threshold of a split (not larger goes left), mean of a leaf.
+    nodes : ndarray of _NODE
     root : ndarray of int64
         First node of each tree, and the number of nodes.
     """
     n, d = x.shape
     n_trees = len(counts)
-    most = 2 * n * n_trees
-    feature, value = np.empty(most, np.int32), np.empty(most)
-    left, right = np.empty(most, np.int32), np.empty(most, np.int32)
+    nodes = np.empty(2 * n * n_trees, _NODE)
     root = np.empty(n_trees + 1, np.int64)
     at = np.empty((d, n), np.int32)  # points of the tree, by each feature; nodes are slices
     spare = np.empty(n, np.int32)
@@ -287,11 +289,11 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
                             if best_value >= x[j, f]:  # rounding
                                 best_value = x[i, f]
             if best_feature < 0:
-                feature[node], left[node], right[node] = -1, -1, -1
-                value[node] = total_y / total
+                nodes[node].feature, nodes[node].left = -1, -1
+                nodes[node].value = total_y / total
                 continue
-            feature[node], value[node] = best_feature, best_value
-            left[node], right[node] = used, used + 1
+            nodes[node].feature, nodes[node].value = best_feature, best_value
+            nodes[node].left = used
             used += 2
             for k in range(first, last):
                 goes_left[at[best_feature, k]] = k < best_cut
@@ -310,33 +312,28 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
                         moved += 1
                 for k in range(moved):
                     column[kept + k] = spare[k]
-            stack[top, 0], stack[top, 1], stack[top, 2] = first, best_cut, left[node]
-            stack[top + 1, 0], stack[top + 1, 1] = best_cut, last
-            stack[top + 1, 2] = right[node]
+            stack[top, 0], stack[top, 1], stack[top, 2] = first, best_cut, used - 2
+            stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = best_cut, last, used - 1
             top += 2
     root[n_trees] = used
-    return (
-        feature[:used].copy(),
-        left[:used].copy(),
-        right[:used].copy(),
-        value[:used].copy(),
-        root,
-    )
+    return nodes[:used].copy(), root
 
 
 @njit(cache=True, nogil=True)
-def _predict_forest(x, feature, left, right, value, root, asked):
-    """Mean over the trees that `asked`, shape (trees, points), names for a point; 0 for none."""
-    n = len(x)
+def _predict_forest(x, nodes, root, counts):
+    """Mean over the trees; over those that have not seen a point if there are `counts`; or 0."""
+    n, n_trees = len(x), len(root) - 1
     total, number = np.zeros(n), np.zeros(n)
-    for t in range(len(asked)):
+    all_trees = len(counts) == 0
+    for t in range(n_trees):
         for i in range(n):
-            if not asked[t, i]:
+            if not all_trees and counts[t, i] > 0:
                 continue
             node = root[t]
-            while feature[node] >= 0:
-                node = left[node] if x[i, feature[node]] <= value[node] else right[node]
-            total[i] += value[node]
+            while nodes[node].feature >= 0:
+                above = x[i, nodes[node].feature] > nodes[node].value
+                node = nodes[node].left + (1 if above else 0)
+            total[i] += nodes[node].value
             number[i] += 1
     for i in range(n):
         if number[i] > 0:

@@ -7,6 +7,7 @@ predicts by x0^2 + x1^2.  Experiment 2 compares A with itself, the boundary shif
 abstains with probability 1 - epsilon near its own boundary and epsilon elsewhere.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from lib.counterfactual.estimate import (
     fold_numbers,
 )
 from lib.counterfactual.learners import LEARNERS, learner_pair
-from lib.runs import Checkpoint, Outcome, StoredRun, run_all
+from lib.runs import Checkpoint, Outcome, run_all
 
 __all__ = [
     "EXPERIMENTS",
@@ -181,8 +182,10 @@ class Repetitions:
 
     Attributes
     ----------
-    experiment, epsilon, shift
+    experiment, epsilon
         As for :func:`simulate`; epsilon is also the clipping level.
+    shifts : tuple of float
+        As `shift` there; A is the same throughout, and its nuisance functions are fitted once.
     n : int
         Points.
     learner : {"linear", "forest", "super"}
@@ -200,7 +203,7 @@ class Repetitions:
 
     experiment: str
     epsilon: float
-    shift: float
+    shifts: tuple[float, ...]
     n: int
     learner: str
     first: int
@@ -217,42 +220,45 @@ class Repetitions:
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Estimate with plug-in, IPW and DR, which share their nuisance functions."""
-        shape = (self.count, len(ESTIMATORS))
-        value, stderr, oracle = np.empty(shape), np.empty(shape), np.empty(self.count)
+        shape = (len(self.shifts), self.count)
+        value, stderr = np.empty((*shape, len(ESTIMATORS))), np.empty((*shape, len(ESTIMATORS)))
+        oracle = np.empty(shape)
         for k in range(self.count):
-            streams = np.random.SeedSequence([self.seed, self.first + k]).spawn(2)
-            data, learning = (np.random.default_rng(stream) for stream in streams)
-            drawn = simulate(self.n, self.experiment, self.epsilon, self.shift, rng=data)
-            pair = self._nuisances(drawn, learning)
-            oracle[k] = drawn.oracle_difference
-            for j, estimator in enumerate(ESTIMATORS):
-                found = estimate_from_nuisances(
-                    pair, estimator=estimator, clip=self.epsilon, level=self.level
-                )
-                value[k, j], stderr[k, j] = found.value, found.stderr
+            streams = np.random.SeedSequence([self.seed, self.first + k]).spawn(4)
+            fold = fold_numbers(self.n, 2, np.random.default_rng(streams[1]))
+            a = None
+            for i, shift in enumerate(self.shifts):
+                rng = np.random.default_rng(streams[0])
+                drawn = simulate(self.n, self.experiment, self.epsilon, shift, rng=rng)
+                if a is None:
+                    a = self._nuisances(drawn, 0, fold, streams[2])
+                pair = (a, self._nuisances(drawn, 1, fold, streams[3]))
+                oracle[i, k] = drawn.oracle_difference
+                for j, estimator in enumerate(ESTIMATORS):
+                    found = estimate_from_nuisances(
+                        pair, estimator=estimator, clip=self.epsilon, level=self.level
+                    )
+                    value[i, k, j], stderr[i, k, j] = found.value, found.stderr
         return Outcome({"value": value, "stderr": stderr, "oracle": oracle})
 
-    def _nuisances(self, drawn: Simulated, rng: np.random.Generator) -> list[Nuisances]:
-        fold = fold_numbers(self.n, 2, rng)
+    def _nuisances(
+        self, drawn: Simulated, k: int, fold: npt.NDArray, stream: np.random.SeedSequence
+    ) -> Nuisances:
+        rng = np.random.default_rng(stream)
+        r, scores = drawn.abstained[k], drawn.scores[k]
         if not self.independent:
-            return [
-                fit_nuisances(drawn.X, scores, abstained, fold, self.learner, rng=rng)
-                for scores, abstained in zip(drawn.scores, drawn.abstained, strict=True)
-            ]
-        found = [(np.empty(self.n), np.empty(self.n)) for _ in range(2)]
+            return fit_nuisances(drawn.X, scores, r, fold, self.learner, rng=rng)
+        propensity, outcome = np.empty(self.n), np.empty(self.n)
         for half in range(2):
             inside = fold == half
-            fresh = simulate(self.n // 2, self.experiment, self.epsilon, self.shift, rng=rng)
-            for k, (propensity, outcome) in enumerate(found):
-                r, (first, second) = fresh.abstained[k], learner_pair(self.learner, rng)
-                first.fit(fresh.X, r)
-                second.fit(fresh.X[~r], fresh.scores[k][~r])
-                propensity[inside] = first.predict_proba(drawn.X[inside])[:, 1]
-                outcome[inside] = second.predict(drawn.X[inside])
-        return [
-            Nuisances(r, np.where(r, 0.0, scores), *functions)
-            for r, scores, functions in zip(drawn.abstained, drawn.scores, found, strict=True)
-        ]
+            fresh = simulate(self.n // 2, self.experiment, self.epsilon, self.shifts[0], rng=rng)
+            first, second = learner_pair(self.learner, rng)
+            first.fit(fresh.X, fresh.abstained[k])
+            answered = ~fresh.abstained[k]
+            second.fit(fresh.X[answered], fresh.scores[k][answered])
+            propensity[inside] = first.predict_proba(drawn.X[inside])[:, 1]
+            outcome[inside] = second.predict(drawn.X[inside])
+        return Nuisances(r, np.where(r, 0.0, scores), propensity, outcome)
 
 
 def repetitions(
@@ -262,7 +268,7 @@ def repetitions(
     *,
     experiment: str = "curved",
     epsilon: float = 0.2,
-    shift: float = 0.0,
+    shifts: Sequence[float] = (0.0,),
     seed: int = 0,
     independent: bool = False,
     chunk: int = 25,
@@ -271,10 +277,12 @@ def repetitions(
 
     Parameters
     ----------
-    n, experiment, epsilon, shift
+    n, experiment, epsilon
         As for :func:`simulate`.
     learner : {"linear", "forest", "super"}
         Of the nuisance functions.
+    shifts : sequence of float
+        As `shift` there.
     count : int
         Repetitions.
     seed : int
@@ -291,20 +299,15 @@ def repetitions(
     as_integer("n", n, 4), as_integer("count", count, 1), as_integer("chunk", chunk, 1)
     as_choice("learner", learner, LEARNERS)
     as_choice("experiment", experiment, EXPERIMENTS)
-    _check(epsilon, shift)
+    for shift in shifts:
+        _check(epsilon, shift)
+    if independent and len(shifts) > 1:
+        raise ValueError(f"independent must be False for several shifts, got {tuple(shifts)}")
+    kind, moved = (experiment, epsilon), tuple(shifts)
     return [
-        Repetitions(
-            experiment,
-            epsilon,
-            shift,
-            n,
-            learner,
-            first,
-            min(chunk, count - first),
-            seed,
-            independent,
-        )
+        Repetitions(*kind, moved, n, learner, first, part, seed, independent)
         for first in range(0, count, chunk)
+        for part in [min(chunk, count - first)]
     ]
 
 
@@ -323,25 +326,28 @@ def run_cells(
     Returns
     -------
     pandas.DataFrame
-        One row per cell and estimator: ``cell``, ``learner``, ``estimator``, ``n``, ``epsilon``,
-        ``shift``, ``repetitions``; ``miscovered`` (times that the interval misses the same points'
-        oracle difference, as P4 counts) and ``miscoverage``; the same for the population's value,
-        ``population_miscovered`` and ``population_miscoverage``; ``width`` (mean), ``bias`` (mean
-        error against the population's value), ``spread`` (standard deviation of the estimates),
-        ``rejected`` (times that the interval does not hold zero) and ``power``.
+        One row per cell, shift and estimator: ``cell``, ``learner``, ``estimator``, ``n``,
+        ``epsilon``, ``shift``, ``repetitions``; ``miscovered`` (times that the interval misses the
+        same points' oracle difference, as P4 counts) and ``miscoverage``; the same for the
+        population's value, ``population_miscovered`` and ``population_miscoverage``; ``width``
+        (mean), ``bias`` (mean error against the population's value), ``spread`` (standard deviation
+        of the estimates), ``rejected`` (times that the interval does not hold zero) and ``power``.
     """
     jobs = [job for group in cells.values() for job in group]
     runs = dict(zip(jobs, run_all(jobs, max_workers=max_workers), strict=True))
     rows = []
     for key, group in cells.items():
         job = group[0]
-        parts = [_arrays(runs[one]) for one in group]
-        value, stderr, oracle = (
-            np.concatenate([part[name] for part in parts]) for name in ("value", "stderr", "oracle")
+        parts = [runs[one].arrays for one in group]
+        all_values, all_errors, all_oracles = (
+            np.concatenate([part[name] for part in parts], axis=1)
+            for name in ("value", "stderr", "oracle")
         )
-        half = stderr * float(stats.norm.isf((1 - job.level) / 2))
-        truth = true_difference(job.experiment, job.shift)
-        for j, estimator in enumerate(ESTIMATORS):
+        for i, j in itertools.product(range(len(job.shifts)), range(len(ESTIMATORS))):
+            shift, estimator = job.shifts[i], ESTIMATORS[j]
+            value, stderr, oracle = all_values[i], all_errors[i], all_oracles[i]
+            half = stderr * float(stats.norm.isf((1 - job.level) / 2))
+            truth = true_difference(job.experiment, shift)
             low, high = value[:, j] - half[:, j], value[:, j] + half[:, j]
             missed = int(((oracle < low) | (oracle > high)).sum())
             missed_truth = int(((truth < low) | (truth > high)).sum())
@@ -354,7 +360,7 @@ def run_cells(
                     "estimator": estimator,
                     "n": job.n,
                     "epsilon": job.epsilon,
-                    "shift": job.shift,
+                    "shift": shift,
                     "repetitions": count,
                     "miscovered": missed,
                     "miscoverage": missed / count,
@@ -414,15 +420,15 @@ def cells_of_experiment_2(
     count: int,
     epsilon: float = 0.2,
     seed: int = 0,
-) -> dict[tuple[int, float], list[Repetitions]]:
-    """Experiment 2: one cell a sample size and shift, for :func:`run_cells`."""
+) -> dict[int, list[Repetitions]]:
+    """Experiment 2: one cell a sample size, for :func:`run_cells`."""
     return {
-        (n, shift): repetitions(
-            n, learner, count, experiment="shifted", epsilon=epsilon, shift=shift, seed=seed
+        n: repetitions(
+            n, learner, count, experiment="shifted", epsilon=epsilon, shifts=shifts, seed=seed,
+            chunk=10,
         )
         for n in sizes
-        for shift in shifts
-    }
+    }  # fmt: skip
 
 
 def power_table(results: pd.DataFrame, estimator: str = "dr") -> pd.DataFrame:
@@ -458,7 +464,3 @@ def two_share_z(count: int, n: int, share: float, share_n: int) -> float:
     pooled = (count + share * share_n) / (n + share_n)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / share_n))
     return abs(count / n - share) / error if error > 0 else 0.0
-
-
-def _arrays(run: StoredRun) -> Mapping[str, Array]:
-    return run.arrays

@@ -12,6 +12,13 @@ from sklearn.exceptions import NotFittedError
 from lib.counterfactual import ForestClassifier, ForestRegressor
 
 
+def parts(forest):
+    """Feature, left, right, value of each node, and the first node of each tree."""
+    nodes, root = forest._trees
+    right = np.where(nodes["feature"] < 0, -1, nodes["left"] + 1)
+    return nodes["feature"], nodes["left"], right, nodes["value"], root
+
+
 def sample(kind, d, n=100):
     """Training points and targets, and points to predict."""
     rng = np.random.default_rng(d)
@@ -27,13 +34,13 @@ def sample(kind, d, n=100):
 def numbers_of_nodes(forest):
     if hasattr(forest, "estimators_"):
         return np.array([tree.tree_.node_count for tree in forest.estimators_])
-    return np.diff(forest._trees[4])
+    return np.diff(parts(forest)[4])
 
 
 def features_of_roots(forest):
     if hasattr(forest, "estimators_"):
         return np.array([tree.tree_.feature[0] for tree in forest.estimators_])
-    return forest._trees[0][forest._trees[4][:-1]]
+    return parts(forest)[0][parts(forest)[4][:-1]]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +126,7 @@ def test_out_of_bag_predictions_by_brute_force():
     rng = np.random.default_rng(0)
     x, y = rng.random((60, 2)), rng.normal(size=60)
     forest = ForestRegressor(7, random_state=5).fit(x, y)
-    feature, left, right, value, root = forest._trees
+    feature, left, right, value, root = parts(forest)
     generator = np.random.default_rng(5)
     bags = [set(generator.integers(60, size=60)) for _ in range(7)]
     everything = np.zeros(60)
@@ -151,7 +158,7 @@ def test_each_split_is_the_best_of_all():
             for f in range(3)
             for cut in np.unique(a[:, f])[:-1]
         )
-        feature, threshold = forest._trees[0][0], forest._trees[3][0]
+        feature, threshold = parts(forest)[0][0], parts(forest)[3][0]
         goes = a[:, feature] <= threshold
         assert b[goes].var() * goes.sum() + b[~goes].var() * (~goes).sum() == pytest.approx(best)
         values = np.unique(a[:, feature])
@@ -167,10 +174,10 @@ def test_only_the_order_of_a_feature_counts():
     for forest, target in ((ForestRegressor(20), y), (ForestClassifier(20), y > 0)):
         first = clone(forest).set_params(random_state=3).fit(x, target)
         second = clone(forest).set_params(random_state=3).fit(other, target)
-        np.testing.assert_array_equal(first._trees[0], second._trees[0])
-        np.testing.assert_array_equal(first._trees[1], second._trees[1])
-        leaves = first._trees[0] < 0
-        np.testing.assert_array_equal(first._trees[3][leaves], second._trees[3][leaves])
+        np.testing.assert_array_equal(parts(first)[0], parts(second)[0])
+        np.testing.assert_array_equal(parts(first)[1], parts(second)[1])
+        leaves = parts(first)[0] < 0
+        np.testing.assert_array_equal(parts(first)[3][leaves], parts(second)[3][leaves])
         tree = clone(forest).set_params(n_estimators=1, random_state=3)
         bag = np.unique(np.random.default_rng(3).integers(200, size=200))
         np.testing.assert_array_equal(
@@ -189,7 +196,7 @@ def test_features_and_targets_that_do_not_vary():
     # A column that says nothing is not used, however few are drawn.
     mixed = ForestRegressor(50, max_features=1, random_state=0)
     mixed.fit(np.column_stack([np.ones(50), x, np.zeros(50)]), y)
-    assert set(mixed._trees[0]) <= {-1, 1, 2}
+    assert set(parts(mixed)[0]) <= {-1, 1, 2}
     assert (features_of_roots(mixed) > 0).all()
     constant = ForestRegressor(10, random_state=0).fit(x, np.full(50, 0.1))
     np.testing.assert_allclose(constant.predict(x), 0.1, rtol=1e-12)
@@ -209,7 +216,7 @@ def test_leaves_hold_enough(least):
     rng = np.random.default_rng(0)
     x, y = rng.random((100, 2)), rng.normal(size=100)
     forest = ForestRegressor(5, min_samples_leaf=least, random_state=1).fit(x, y)
-    feature, left, right, value, root = forest._trees
+    feature, left, right, value, root = parts(forest)
     generator = np.random.default_rng(1)
     smallest = []
     for start in root[:-1]:

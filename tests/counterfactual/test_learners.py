@@ -178,7 +178,7 @@ def test_level_one_data_by_brute_force(on_top):
             near.append(target[np.argsort(distance)[:5]].mean())
         np.testing.assert_allclose(on_top.level[:, 1], near)
         forest = (ForestClassifier if classes else ForestRegressor)(5, random_state=generator)
-        np.testing.assert_array_equal(on_top.level[:, 3], forest.fit(x, target)._oob)
+        np.testing.assert_array_equal(on_top.level[:, 3], forest.fit(x, target)._out_of_bag())
         folds = (StratifiedKFold if classes else KFold)(5, shuffle=True, random_state=seed)
         for rows, asked in folds.split(x, target):
             if classes:

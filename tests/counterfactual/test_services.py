@@ -84,7 +84,8 @@ def test_reads_what_is_there(tmp_path):
 )
 def test_words_and_order_and_space_and_poison(tmp_path, yes, no):
     lines = [
-        f"{yes} , oops, {i}, 0.1, {no}" if i % 2 else f"{no},2,{i},3,{no}" for i in range(ROWS)
+        f'{yes} , "oops, no", {i}, 0.1, {no}' if i % 2 else f"{no},2,{i},3,{no}"
+        for i in range(ROWS)
     ]
     lines.insert(3, ",,,,")  # spreadsheets leave such rows
     lines.insert(5, "")

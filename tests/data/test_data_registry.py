@@ -7,7 +7,7 @@ from lib.data.errors import RegistryError
 from lib.data.images import IMAGE_SETS, image_files
 from lib.data.registry import parse_registry, registry
 
-CHAPTERS = {"audit", "canaries", "interplay", "normalized_score", "suitability"}
+CHAPTERS = {"audit", "canaries", "counterfactual", "interplay", "normalized_score", "suitability"}
 
 
 def document(**changes):

@@ -1,0 +1,246 @@
+"""What the chapter shows, as tables and numbers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from lib.counterfactual.checks import as_integer, as_rng
+from lib.counterfactual.estimate import (
+    Estimate,
+    Nuisances,
+    estimate_from_nuisances,
+    influence_values,
+)
+from lib.counterfactual.metrics import (
+    chow_score,
+    classification_quality,
+    classification_quality_estimate,
+    coverage,
+    selective_score,
+)
+from lib.counterfactual.sequences import confidence_sequence
+from lib.counterfactual.simulation import (
+    Simulated,
+    share_interval,
+    simulate,
+    true_difference,
+    two_share_z,
+)
+
+__all__ = [
+    "ESTIMATOR_TITLES",
+    "LEARNER_TITLES",
+    "claims_of_cells",
+    "coverage_table",
+    "least_share",
+    "metrics_comparison",
+    "pointwise_interval",
+    "quality_identity",
+    "sequence_study",
+    "told",
+]
+
+#: What pages call estimators and learners.
+ESTIMATOR_TITLES = {"plug-in": "plug-in", "ipw": "IPW", "dr": "doubly robust"}
+LEARNER_TITLES = {"linear": "linear", "forest": "random forest", "super": "super learner"}
+_PAPER_REPETITIONS = 1000
+
+
+def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
+    """Nuisance functions of experiment 1 as an oracle knows them.
+
+    Parameters
+    ----------
+    drawn : Simulated
+
+    Returns
+    -------
+    pair of Nuisances
+        True propensities, and the true expected score of each input: 0.85 on the right side of
+        the boundary of the labels, 0.15 on the wrong one.
+    """
+    side = drawn.X.sum(axis=1) >= 1
+    return tuple(
+        Nuisances(r, np.where(r, 0.0, s), pi, np.where((p > 0.5) == side, 0.85, 0.15))
+        for r, s, pi, p in zip(
+            drawn.abstained, drawn.scores, drawn.propensities, drawn.probabilities, strict=True
+        )
+    )
+
+
+def claims_of_cells(
+    results: pd.DataFrame, reported: Mapping[str, tuple[float, float]], prefix: str
+) -> dict[str, tuple[float, float] | str]:
+    """Values for the claims on experiment 1's miscoverage.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Of :func:`lib.counterfactual.simulation.run_cells`.
+    reported : mapping
+        Claim id, ``<prefix><learner>-<estimator>``, to P4's value (and 0).
+    prefix : str
+        What the ids begin with.
+
+    Returns
+    -------
+    dict
+        Claim id to the distance from P4's share in standard errors, and our share.
+    """
+    rows = results.set_index(["learner", "estimator"])
+    found: dict[str, tuple[float, float] | str] = {}
+    for claim, (value, _) in reported.items():
+        learner, estimator = claim.removeprefix(prefix).split("-", 1)
+        if (learner, estimator) not in rows.index:
+            found[claim] = f"no repetitions with {learner} in this profile"
+            continue
+        row = rows.loc[(learner, estimator)]
+        z = two_share_z(row["miscovered"], row["repetitions"], value, _PAPER_REPETITIONS)
+        found[claim] = (z, row["miscoverage"])
+    return found
+
+
+def coverage_table(results: pd.DataFrame) -> pd.DataFrame:
+    """Miscoverage of the sample's and of the population's difference, width, bias and spread."""
+    table = pd.DataFrame(
+        {
+            "learner": results["learner"].map(LEARNER_TITLES),
+            "estimator": results["estimator"].map(ESTIMATOR_TITLES),
+            "repetitions": results["repetitions"],
+            "misses sample": results["miscoverage"],
+            "misses population": results["population_miscoverage"],
+            "width": results["width"],
+            "bias": results["bias"],
+            "spread": results["spread"],
+        }
+    )
+    return table.reset_index(drop=True)
+
+
+def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) -> pd.DataFrame:
+    """The metrics that abstaining classifiers are compared by, side by side.
+
+    Parameters
+    ----------
+    drawn : Simulated
+        The points, with what abstention hides.
+    difference : Estimate
+        Of the same points.
+    reward : float
+        What an abstention earns in Chow's score.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per metric, with A, B and the half-width of each's 95% interval.
+    """
+    pair = list(zip(drawn.scores, drawn.abstained, strict=True))
+    each = [
+        estimate_from_nuisances(nuisances, clip=difference.clip, level=difference.level)
+        for nuisances in difference.nuisances
+    ]
+    rows: list[tuple[str, list[Any]]] = [
+        ("coverage", [coverage(r) for _, r in pair]),
+        ("selective score", [selective_score(s, r) for s, r in pair]),
+        ("Chow's score", [chow_score(s, r, reward) for s, r in pair]),
+        ("classification quality, estimated", [classification_quality_estimate(e) for e in each]),
+        ("classification quality, oracle", [classification_quality(s, r) for s, r in pair]),
+        ("counterfactual score, estimated", each),
+    ]
+    table = [
+        {
+            "metric": name,
+            "A": a.value,
+            "A ±": a.interval[1] - a.value,
+            "B": b.value,
+            "B ±": b.interval[1] - b.value,
+            "A − B": a.value - b.value,
+        }
+        for name, (a, b) in rows
+    ]
+    a, b = (float(s.mean()) for s in drawn.scores)
+    table.append(
+        {
+            "metric": "counterfactual score, oracle",
+            "A": a,
+            "A ±": 0.0,
+            "B": b,
+            "B ±": 0.0,
+            "A − B": a - b,
+        }
+    )
+    return pd.DataFrame(table)
+
+
+def pointwise_interval(influence: Any, start: int, level: float = 0.95):
+    """Ends of the normal intervals for the mean of the first n influence values, n from `start`.
+
+    Returns
+    -------
+    low, high : ndarray, shape (len(influence) - start + 1,)
+    """
+    values = np.asarray(influence, dtype=float)
+    n = np.arange(1, len(values) + 1)
+    mean = values.cumsum() / n
+    variance = np.maximum((values**2).cumsum() / n - mean**2, 0)
+    half = float(stats.norm.isf((1 - level) / 2)) * np.sqrt(variance / n)
+    return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
+
+
+def sequence_study(
+    repetitions: int, n: int, start: int, *, rng: np.random.Generator | int
+) -> dict[str, int]:
+    """How often sequences ever miss the truth while points of experiment 1 arrive.
+
+    Parameters
+    ----------
+    repetitions : int
+        Streams.
+    n, start : int
+        Each is watched from `start` to `n` points.
+    rng : numpy.random.Generator or int
+
+    Returns
+    -------
+    dict
+        Streams in which the confidence sequence (``sequence``) and the pointwise intervals
+        (``pointwise``) ever missed the population's difference, and how many streams there were
+        (``streams``).  Nuisance functions are the true ones: what is checked is the sequence.
+    """
+    as_integer("repetitions", repetitions, 1)
+    start = as_integer("start", start, 2)
+    n, rng = as_integer("n", n, start), as_rng(rng)
+    truth = true_difference("curved")
+    missed = {"sequence": 0, "pointwise": 0}
+    for _ in range(repetitions):
+        a, b = told(simulate(n, rng=rng))
+        influence = influence_values(a) - influence_values(b)
+        sequence = confidence_sequence(influence, start=start)
+        low, high = pointwise_interval(influence, start)
+        missed["sequence"] += bool(((sequence.lower > truth) | (sequence.upper < truth)).any())
+        missed["pointwise"] += bool(((low > truth) | (high < truth)).any())
+    return missed | {"streams": repetitions}
+
+
+def least_share(count: int, n: int) -> float:
+    """Lower end of the exact 95% interval of a share."""
+    return share_interval(count, n)[0]
+
+
+def quality_identity(drawn: Simulated) -> float:
+    """How exactly Condessa's classification quality and the counterfactual score add up.
+
+    Returns
+    -------
+    float
+        Largest difference, over A and B, between the sum of the two by the oracle and
+        2 E[S 1(R = 0)] + P(R = 1), which can be seen.
+    """
+    gaps = [
+        classification_quality(s, r).value + s.mean() - (2 * np.where(r, 0, s).mean() + r.mean())
+        for s, r in zip(drawn.scores, drawn.abstained, strict=True)
+    ]
+    return float(np.abs(gaps).max())
