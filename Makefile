@@ -3,6 +3,8 @@ SHELL := /bin/sh
 PROFILE ?= quick
 CHAPTER ?= suitability
 PYTEST_ARGS ?=
+MARK ?=
+WORKERS ?= 2
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
 ifeq ($(filter quick standard gpu,$(PROFILE)),)
@@ -33,8 +35,16 @@ book: $(READY)  ## execute what changed and build the site
 	COMPANION_PROFILE=$(PROFILE) $(BIN)/jupyter-book build -W -n --keep-going book
 	@echo "$(CURDIR)/book/_build/html/index.html"
 
-test: $(READY)  ## run the whole test suite
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# Two workers with two threads each would spin against each other on two cores. Tests of speed come
+# by themselves; PYTEST_ARGS may leave none (5), which is an error of the other stage only.
+test: $(READY)  ## run the whole test suite, or only the tests marked MARK
+ifeq ($(MARK),)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest \
+		-n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m "not speed" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m speed $(PYTEST_ARGS) || test $$? = 5
+else
+	$(BIN)/python -m pytest -m "$(MARK)" $(PYTEST_ARGS)
+endif
 
 lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .

@@ -1,8 +1,14 @@
 """Execution of chapters: papermill, and a cache keyed by content.
 
 A chapter is executed again when anything that can change a number has changed: its
-code cells, its parameters, any file of ``lib``, the data it reads, the claims and
+code cells, its parameters, any file of ``lib``, the data it asked for, the claims and
 records it shows, Python or an installed package. Prose is no part of the key.
+
+Which data a chapter asks for, of those it declares, is known only once it has been executed:
+they depend on its parameters. So an entry of the cache lies under two hashes,
+``<inputs without data>.<states of the data asked for>.json``, and notes these states. It holds
+as long as each of them is what it was; data that come or go unasked for count for nothing.
+The kernel and its worker processes note what they ask for: see :mod:`lib.data.store`.
 """
 
 import contextlib
@@ -54,7 +60,7 @@ __all__ = [
 VALUE_MIME = "application/vnd.companion.value+json"
 TABLE_MIME = "application/vnd.companion.table+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
-_FORMAT = 2  # of the cached files
+_FORMAT = 3  # of the cached files
 
 
 class BuildError(RuntimeError):
@@ -68,13 +74,14 @@ class Executed:
     Attributes
     ----------
     chapter, profile, key : str
-        Which chapter, under which profile, and the content key of this execution.
+        Which chapter, under which profile, and the content key of this execution:
+        ``<hash of the inputs without data>.<hash of data>``.
     cells : list of dict
         The executed code cells, the injected parameters included, in order.
     parameters : dict
         The parameters in effect.
     data : dict
-        Fingerprints of the declared data, ``"absent"`` for what could not be had.
+        Fingerprints of the data that were asked for, ``"absent"`` for what could not be had.
     code, python : str
         Fingerprint of ``lib`` and the interpreter that executed it.
     packages : dict
@@ -191,33 +198,34 @@ def execute_chapter(
         raise BuildError(f"chapter {chapter}: {error}") from error
 
     claims = read_claims(book / "claims.yml")
-    read_data = data.fingerprints(chapter)
     inputs = {
         "format": _FORMAT,
         "profile": profile,
         "cells": code_cells(notebook),
         "parameters": parameters,
         "lib": code_fingerprint(),
-        "data": read_data,
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
         "records": read_records(book, chapter),
         "python": python_version(),
         "packages": package_versions(),
     }
-    key = fingerprint(inputs)
+    base = fingerprint(inputs)
     store = root / ".cache" / "book" / chapter
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
-        stored = _read_entry(store / f"{key}.json")
+        states = data.fingerprints(chapter)
+        stored = _find_entry(store, base, states)
         if stored is not None:
             return Executed(**stored, cached=True)
         print(f"executing chapter {chapter} ({profile})", flush=True)
         started = time.perf_counter()
-        cells = _run(notebook, chapter, profile, parameters, book)
+        cells, asked = _run(notebook, chapter, profile, parameters, book, states)
         if code_fingerprint() != inputs["lib"]:
             raise BuildError(
                 f"files of lib changed while chapter {chapter} was executed: run again"
             )
+        read_data = _unchanged(chapter, asked, states)
+        key = f"{base}.{fingerprint(read_data)}"
         entry = {
             "chapter": chapter,
             "profile": profile,
@@ -236,6 +244,33 @@ def execute_chapter(
     return Executed(**entry)
 
 
+def _find_entry(store: Path, base: str, states: Mapping[str, str]) -> dict[str, Any] | None:
+    """A cached execution whose data are in the states in which it found them, or None."""
+    for path in sorted(store.glob(f"{base}.*.json")):
+        entry = _read_entry(path)
+        if entry is not None and entry["data"].items() <= states.items():
+            return entry
+    return None
+
+
+def _unchanged(chapter: str, asked: set[str], states: Mapping[str, str]) -> dict[str, str]:
+    """The states of the data asked for, which must have been the same all the time."""
+    undeclared = sorted(asked - set(states))
+    if undeclared:
+        raise BuildError(
+            f"chapter {chapter} asked for {', '.join(undeclared)}, which is not declared for it:"
+            " see lib/data/registry.yml"
+        )
+    changed = [
+        name for name in sorted(asked) if data.is_here(name) == (states[name] == data.ABSENT)
+    ]
+    if changed:
+        raise BuildError(
+            f"{', '.join(changed)} came or went while chapter {chapter} was executed: run again"
+        )
+    return {name: state for name, state in states.items() if name in asked}
+
+
 def _read_entry(path: Path) -> dict[str, Any] | None:
     """A cached execution, or None; a damaged file is set aside, with a warning."""
     if not path.exists():
@@ -248,7 +283,7 @@ def _read_entry(path: Path) -> dict[str, Any] | None:
         pass
     aside = path.with_suffix(".damaged")
     os.replace(path, aside)
-    warnings.warn(f"damaged cache entry set aside as {aside}; executing again", stacklevel=3)
+    warnings.warn(f"damaged cache entry set aside as {aside}", stacklevel=4)
     return None
 
 
@@ -258,8 +293,9 @@ def _run(
     profile: str,
     parameters: dict[str, Any],
     book: Path,
-) -> list[dict[str, Any]]:
-    """Execute in a fresh kernel and return the code cells."""
+    states: Mapping[str, str],
+) -> tuple[list[dict[str, Any]], set[str]]:
+    """Execute in a fresh kernel; return the code cells and the data files it asked for."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
@@ -269,29 +305,34 @@ def _run(
         "COMPANION_PROFILE": profile,
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
-    if "absent" in data.fingerprints(chapter).values():
+    if data.ABSENT in states.values():
         environment["COMPANION_OFFLINE"] = "1"  # asked once already: the kernel need not
-    with tempfile.TemporaryDirectory() as scratch, _environment(environment):
+    with tempfile.TemporaryDirectory() as scratch:
         source, target = Path(scratch, f"{chapter}.ipynb"), Path(scratch, "executed.ipynb")
         nbformat.write(notebook, source)
+        asked = Path(scratch, "asked")
+        asked.touch()
+        environment[data.ASKED] = str(asked)
         try:
-            done = papermill.execute_notebook(
-                str(source),
-                str(target),
-                parameters=parameters,
-                kernel_name="python3",
-                cwd=str(book.parent),
-                progress_bar=None,
-                # The kernel listens on this machine only, and warns at each start all the same.
-                extra_arguments=["--IPKernelApp.log_level=40"],
-                request_save_on_cell_execute=False,
-            )
+            with _environment(environment):
+                done = papermill.execute_notebook(
+                    str(source),
+                    str(target),
+                    parameters=parameters,
+                    kernel_name="python3",
+                    cwd=str(book.parent),
+                    progress_bar=None,
+                    # The kernel listens on this machine only, and warns at each start all the same.
+                    extra_arguments=["--IPKernelApp.log_level=40"],
+                    request_save_on_cell_execute=False,
+                )
         except PapermillExecutionError as error:
             first = next((line for line in error.source.splitlines() if line.strip()), "")
             raise BuildError(
                 f"chapter {chapter}, cell {error.exec_count} (`{first}`) failed: "
                 f"{error.ename}: {error.evalue}\n{error}"
             ) from None
+        names = set(asked.read_text(encoding="utf-8").splitlines())
     for cell in done.cells:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":  # a warning would end up in the page
@@ -299,7 +340,7 @@ def _run(
                     f"chapter {chapter}, cell {cell.execution_count} wrote to standard error: "
                     f"{output.text.strip()}"
                 )
-    return [
+    cells = [
         {
             "source": cell.source,
             "outputs": json.loads(json.dumps(cell.outputs)),
@@ -309,6 +350,7 @@ def _run(
         for cell in done.cells
         if cell.cell_type == "code"
     ]
+    return cells, names
 
 
 @contextlib.contextmanager

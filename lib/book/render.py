@@ -309,7 +309,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
         f"<tr><td><a href='{addresses[name]}'>{name}</a></td><td>{done.profile}</td>"
         f"<td class='number'>{done.seconds:.1f} s</td>"
         f"<td>{done.finished[:16].replace('T', ' ')} UTC</td>"
-        f"<td>{sum(v != 'absent' for v in done.data.values())} of {len(done.data)}</td></tr>"
+        f"<td>{_data_present(done.data)}</td></tr>"
         for name, done in executed.items()
     )
     versions = pd.DataFrame(
@@ -328,7 +328,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
     )
     head = "".join(
         f"<th scope='col'>{name}</th>"
-        for name in ("chapter", "profile", "run time", "executed", "data files present")
+        for name in ("chapter", "profile", "run time", "executed", "data files asked for")
     )
     return (
         "<h2 id='chapters'>Chapters</h2><div class='companion-scroll' role='region' tabindex='0' "
@@ -336,5 +336,13 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
         f"<tbody>{chapters}</tbody></table></div>"
         f"<h2 id='machine'>Machine</h2>{table_html(machines)}"
         f"<h2 id='versions'>Versions</h2>{table_html(versions)}"
-        f"<h2 id='data'>Data</h2>{table_html(data)}"
+        "<h2 id='data'>Data</h2><p>The data files that the chapters asked for.</p>"
+        f"{table_html(data) if len(data) else '<p>No data files.</p>'}"
     )
+
+
+def _data_present(states: Mapping[str, str]) -> str:
+    """How many of the data files that a chapter asked for were there."""
+    if not states:
+        return "no data files"
+    return f"{sum(v != 'absent' for v in states.values())} of {len(states)} present"

@@ -336,7 +336,8 @@ class ScenarioRuns:
         """Checksums of the image files."""
         if self.dataset == "digits":
             return "digits"
-        return fingerprint([data.registry()[name].sha256 for name in data.image_files(self.dataset)])
+        files = data.image_files(self.dataset)
+        return fingerprint([data.registry()[name].sha256 for name in files])
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train the classifiers once, then compare them `draws` times in each scenario."""

@@ -34,7 +34,7 @@ from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
 from lib.data.splits import public_private, split_rows, subsample_class
-from lib.data.store import ABSENT, available, fetch, fingerprints
+from lib.data.store import ABSENT, ASKED, available, fetch, fingerprints, is_here
 from lib.data.suitability import (
     DATASETS,
     MODELS,
@@ -52,6 +52,7 @@ from lib.data.text import TextSet, load_sst2
 
 __all__ = [
     "ABSENT",
+    "ASKED",
     "CANARY_CLASSES",
     "CANARY_FILES",
     "CANARY_RUNS",
@@ -82,6 +83,7 @@ __all__ = [
     "fingerprints",
     "fold_summary",
     "image_files",
+    "is_here",
     "load_canary_confidences",
     "load_canary_runs",
     "load_cifar_labels",

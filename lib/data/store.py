@@ -10,8 +10,14 @@ Three environment variables steer it:
 ``COMPANION_OFFLINE``
     Anything but empty or ``0`` forbids downloads.
 
-A fourth, ``COMPANION_CHAPTER``, is set by the build while it runs a chapter: only files that the
-registry lists for that chapter can then be read, because the build's cache key covers only those.
+Two more are set by the build while it runs a chapter, for the kernel and the processes that it
+starts:
+
+``COMPANION_CHAPTER``
+    The chapter: only files that the registry lists for it can then be read.
+``COMPANION_ASKED``
+    A file to which the name of every data file is appended that is asked for, found or not: the
+    state of these, and of no others, is part of the build's cache key.
 """
 
 import difflib
@@ -28,9 +34,20 @@ with warnings.catch_warnings():
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
 from lib.data.registry import Entry, registry
 
-__all__ = ["ABSENT", "available", "check", "entry", "fetch", "fingerprints", "local_copies"]
+__all__ = [
+    "ABSENT",
+    "ASKED",
+    "available",
+    "check",
+    "entry",
+    "fetch",
+    "fingerprints",
+    "is_here",
+    "local_copies",
+]
 
 ABSENT = "absent"
+ASKED = "COMPANION_ASKED"
 TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of the answer
 
 _hashes: dict[tuple[Path, int, int], str] = {}  # (path, size, mtime_ns) -> SHA-256
@@ -88,7 +105,7 @@ def available(name: str) -> bool:
 
 
 def fingerprints(chapter: str) -> dict[str, str]:
-    """What a chapter's results depend on: the state of every file it may read.
+    """What a chapter's results may depend on: the state of every file it may read.
 
     Parameters
     ----------
@@ -109,6 +126,25 @@ def fingerprints(chapter: str) -> dict[str, str]:
     return {each.name: each.sha256 if _obtainable(each) else ABSENT for each in declared}
 
 
+def is_here(name: str) -> bool:
+    """Whether a file is on this machine; nothing is downloaded.
+
+    Parameters
+    ----------
+    name : str
+        A name in :func:`lib.data.registry`.
+
+    Raises
+    ------
+    UnknownData
+        If the name is not registered.
+    DataCorrupted
+        If the file is there but damaged.
+    """
+    wanted = entry(name)
+    return any(check(path, wanted) for _, path in local_copies(wanted))
+
+
 def entry(name: str) -> Entry:
     """The registered file of that name, or an error that suggests a close one."""
     try:
@@ -122,7 +158,11 @@ def entry(name: str) -> Entry:
 
 
 def local_copies(wanted: Entry) -> list[tuple[str, Path]]:
-    """Where a file lies on this machine, unchecked: pairs of "mirror" or "cache" and path."""
+    """Where a file lies on this machine, unchecked: pairs of "mirror" or "cache" and path.
+
+    Every search for a file comes through here, so that it is noted for the build.
+    """
+    _note(wanted.name)
     places = [("mirror", _mirror()), ("cache", _cache())]
     found = [(place, folder / wanted.mirror) for place, folder in places if folder is not None]
     return [(place, path) for place, path in found if path.is_file()]
@@ -215,14 +255,28 @@ def _advice(wanted: Entry, reason: str) -> str:
     )
 
 
+def _note(name: str) -> None:
+    """Tell the build that a file was asked for; many processes may do so at once."""
+    notes = os.environ.get(ASKED)
+    if not notes:
+        return
+    line = f"{name}\n".encode()
+    file = os.open(notes, os.O_WRONLY | os.O_APPEND)  # the build made it: none is made here
+    try:
+        if os.write(file, line) != len(line):
+            raise OSError(f"{name!r} could not be noted in {notes}, which {ASKED} names")
+    finally:
+        os.close(file)
+
+
 def _check_chapter(wanted: Entry) -> None:
     chapter = os.environ.get("COMPANION_CHAPTER")
     if chapter and chapter not in wanted.chapters:
         listed = ", ".join(wanted.chapters) or "no chapter"
         raise UndeclaredData(
             f"chapter {chapter!r} reads {wanted.name!r}, which is declared for {listed}: add"
-            f" {chapter!r} to its chapters in lib/data/registry.yml, because the build's cache key"
-            " covers only declared data"
+            f" {chapter!r} to its chapters in lib/data/registry.yml, because the build looks only"
+            " at declared data"
         )
 
 

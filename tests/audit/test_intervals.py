@@ -174,6 +174,7 @@ def processor_time(call) -> float:
     return min(times)
 
 
+@pytest.mark.speed
 def test_an_interval_takes_milliseconds_and_a_roc_less_than_a_third_of_a_second():
     rng = np.random.default_rng(3)
     tables = [AttackCounts(*map(int, rng.integers(0, 500, 4) + 1)) for _ in range(40)]

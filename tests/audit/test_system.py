@@ -226,6 +226,7 @@ def test_gradient_attack_can_be_left_out():
 
 
 @pytest.mark.slow
+@pytest.mark.speed
 def test_against_the_authors_program():
     tables = [(AttackCounts(65, 25, 75, 35), 0.05), (AttackCounts(80, 30, 70, 20), 0.01)]
     found = compare_with_peer(tables, repeat=3)

@@ -33,6 +33,17 @@ PROBE = """() => ({
   styled: getComputedStyle(document.body).fontFamily,
 })"""
 
+# An idle network does not mean that MathJax is done. If it never is, the assertions say so.
+TYPESET = """async () => {
+  const end = Date.now() + 60000;
+  const pause = ms => new Promise(done => setTimeout(done, ms));
+  while (document.readyState !== 'complete' && Date.now() < end) await pause(50);
+  if (!window.MathJax && !document.querySelector('script[src*="mathjax" i]')) return;
+  while (!window.MathJax?.startup?.promise && Date.now() < end) await pause(50);
+  const done = Promise.resolve(window.MathJax?.startup?.promise).catch(() => null);
+  await Promise.race([done, pause(end - Date.now())]);
+}"""
+
 
 @pytest.fixture(scope="module")
 def browser():
@@ -71,6 +82,7 @@ def visit(browser, url, width=1280):
 
     page.route("**/*", guard)
     page.goto(url, wait_until="networkidle")
+    page.evaluate(TYPESET)
     facts = page.evaluate(PROBE)
     page.close()
     return facts, errors, outside

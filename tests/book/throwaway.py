@@ -56,7 +56,10 @@ CLAIMS = """- {id: T-1, paper: P1, chapter: one, place: Table 1, claim: It is fo
    at_least: 5, why: arithmetic.}
 """
 
-INDEX = "# A book\n\nChapter one found {value}`one.double:.3f`.\n"
+INDEX = """# A book
+
+Chapter one found {value}`one.double:.3f` and {value}`one.has_data:d` file of data.
+"""
 REGISTRY = """
   - prefix: throwaway/
     url: https://raw.githubusercontent.com/nobody/nothing/0/
@@ -68,7 +71,7 @@ REGISTRY = """
         title: Numbers of the throw-away book
         sha256: {sha256}
         size: {size}
-        chapters: [one]
+        chapters: [one, two]
 """
 NUMBERS = b"1 2 3\n"
 
@@ -78,6 +81,11 @@ class Book:
     """The book, how to edit it, and how to build it."""
 
     root: Path
+
+    @property
+    def numbers(self) -> Path:
+        """The data file that is declared for both chapters; chapter one asks for it."""
+        return self.root / "mirror" / "nobody" / "nothing" / "0" / "numbers.txt"
 
     @property
     def html(self) -> Path:
@@ -142,8 +150,9 @@ def make_book(root: Path) -> Book:
     book.mkdir(parents=True)
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "lib", root / "lib", ignore=ignore)
-    (root / "mirror" / "nobody" / "nothing" / "0").mkdir(parents=True)
-    (root / "mirror" / "nobody" / "nothing" / "0" / "numbers.txt").write_bytes(NUMBERS)
+    numbers = Book(root).numbers
+    numbers.parent.mkdir(parents=True)
+    numbers.write_bytes(NUMBERS)
     add_data(root, NUMBERS)
     shutil.copy(ROOT / "_config.yml", book)
     (book / "references.bib").write_text("")

@@ -1,6 +1,9 @@
+import contextlib
+import multiprocessing
 import os
 import socket
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pooch
@@ -226,6 +229,56 @@ def test_network_that_comes_back_is_noticed(mirror, server, dead_url):
 
 
 # --- chapters -----------------------------------------------------------------------------------
+
+
+ASK = {
+    "fetch": store.fetch,
+    "available": store.available,
+    "fingerprints": lambda name: store.fingerprints("one"),
+    "is_here": store.is_here,
+}
+
+
+def ask_quietly(way, name):
+    with contextlib.suppress(DataUnavailable):
+        ASK[way](name)
+
+
+@pytest.mark.parametrize("way", ASK)
+@pytest.mark.parametrize("present", [True, False])
+def test_what_is_asked_for_is_noted_for_the_build(mirror, monkeypatch, tmp_path, way, present):
+    mirror.add("a", CONTENT, present=present)
+    mirror.add("b", CONTENT, chapters=["two"])
+    ask_quietly(way, "a")  # nobody wants to know
+    notes = tmp_path / "notes"
+    monkeypatch.setenv(store.ASKED, str(notes))
+    with pytest.raises(FileNotFoundError):  # the build makes the file
+        ASK[way]("a")
+    notes.write_text("z\n")
+    ask_quietly(way, "a")
+    assert notes.read_text().split() == ["z", "a"]
+
+
+def test_many_processes_note_at_once(mirror, monkeypatch, tmp_path):
+    names = [f"{'long' * 20}/{number}" for number in range(40)]
+    for name in names:
+        mirror.add(name, CONTENT)
+    notes = tmp_path / "notes"
+    notes.touch()
+    monkeypatch.setenv(store.ASKED, str(notes))
+    with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as workers:
+        assert all(workers.map(store.available, names * 10))
+    assert sorted(notes.read_text().splitlines()) == sorted(names * 10)
+
+
+def test_is_here(mirror):
+    mirror.add("a", CONTENT)
+    mirror.add("b", CONTENT, present=False)
+    assert store.is_here("a")
+    assert not store.is_here("b")
+    mirror.path("a").write_bytes(b"damaged")
+    with pytest.raises(DataCorrupted, match="is not 'a'"):
+        store.is_here("a")
 
 
 def test_chapter_reads_only_what_is_declared_for_it(mirror, monkeypatch):

@@ -215,6 +215,7 @@ def test_bad_numbers(call, message):
         call()
 
 
+@pytest.mark.speed
 def test_ten_million_points_in_less_than_three_seconds():
     rng = np.random.default_rng(0)
     score = rng.random(10**7)

@@ -397,6 +397,7 @@ def test_estimates_on_real_signals_are_those_of_scikit_learn(dataset):
 @needs_data
 @pytest.mark.data
 @pytest.mark.slow
+@pytest.mark.speed
 def test_all_36540_experiments_in_half_a_minute():
     started = time.perf_counter()
     rows = [

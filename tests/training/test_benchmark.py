@@ -6,6 +6,7 @@ from lib.training import benchmark
 
 
 @pytest.mark.slow
+@pytest.mark.speed
 def test_speed_over_opacus():
     """The targets: 25 times (linear), 20 times (perceptron), no slower (CNN).
 
