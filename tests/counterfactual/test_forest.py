@@ -308,6 +308,7 @@ def fastest(work, times):
 
 
 @pytest.mark.parametrize("classes", [True, False])
+@pytest.mark.speed
 def test_speed(classes):
     """Fit and predict 1000 points, as in P4's experiments; out-of-bag predictions come along."""
     rng = np.random.default_rng(0)

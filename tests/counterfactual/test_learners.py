@@ -386,6 +386,7 @@ def test_few_points_and_duplicates():
 # ---------------------------------------------------------------- speed
 
 
+@pytest.mark.speed
 def test_speed_of_an_interval():
     """P4's: two classifiers, both nuisances, two folds, so eight fits of a super learner.
 

@@ -200,6 +200,7 @@ def test_power():
     assert stops[1] < stops[0] < 600
 
 
+@pytest.mark.speed
 def test_linear_time():
     x = np.random.default_rng(9).normal(size=1_000_000)
     began = time.process_time()

@@ -1,0 +1,616 @@
+"""Abstaining classifiers of real images: what they saw, how they abstain, what intervals hold."""
+
+import math
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from lib import data
+from lib.counterfactual import PositivityWarning, scenarios
+from lib.counterfactual.scenarios import (
+    SCENARIOS,
+    Evaluation,
+    Rule,
+    Scenario,
+    ScenarioRuns,
+    draws_table,
+    image_evaluation,
+    run_scenario,
+    scenario_runs,
+    scenario_table,
+)
+from lib.runs import RunStore, fingerprint, run_all
+
+Z = 1.959963984540054
+TEN, PAIR = SCENARIOS[:3], SCENARIOS[3:]
+KNOWN = ("known_value", "known_low", "known_high", "known_covers")
+
+
+class Share(ClassifierMixin, BaseEstimator):
+    """The share of abstentions, wherever: wrong."""
+
+    def fit(self, x, y):
+        self.classes_ = np.array([False, True])
+        self.share_ = np.mean(y)
+        return self
+
+    def predict_proba(self, x):
+        return np.tile([1 - self.share_, self.share_], (len(x), 1))
+
+
+class LinearScore(RegressorMixin, BaseEstimator):
+    """Ridge regression on standardised features, without the checks that take most of the time."""
+
+    def fit(self, x, y):
+        self.mean_, self.scale_ = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-3)
+        z = (x - self.mean_) / self.scale_
+        self.level_ = y.mean()
+        self.slope_ = np.linalg.solve(z.T @ z + np.eye(z.shape[1]), z.T @ (y - self.level_))
+        return self
+
+    def predict(self, x):
+        return self.level_ + (x - self.mean_) / self.scale_ @ self.slope_
+
+
+CHEAP = Share(), LinearScore()
+
+
+@pytest.fixture(scope="module")
+def ten():
+    return image_evaluation("digits", False, 900, 300, 1)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return image_evaluation("digits", True, 900, 897, 1)
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    return RunStore()
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """What pipelines were fitted to."""
+    seen, original = [], scenarios.make_pipeline
+
+    def make(*steps):
+        pipeline = original(*steps)
+        fit = pipeline.fit
+
+        def watched(x, y=None):
+            seen.append((x, y))
+            return fit(x, y)
+
+        pipeline.fit = watched
+        return pipeline
+
+    monkeypatch.setattr(scenarios, "make_pipeline", make)
+    return seen
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """What was compared, and what was found."""
+    seen, original = [], scenarios.counterfactual_difference
+
+    def watched(*arguments, **options):
+        found = original(*arguments, **options)
+        seen.append((arguments, options, found))
+        return found
+
+    monkeypatch.setattr(scenarios, "counterfactual_difference", watched)
+    return seen
+
+
+def evaluation_of(scenario, ten, pair):
+    return pair if scenario in PAIR else ten
+
+
+def quiet(*arguments, **options):
+    return run_scenario(*arguments, **({"learner": CHEAP} | options))
+
+
+# ------------------------------------------------------------------ evaluations
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+@pytest.mark.parametrize(("train", "n", "seed"), [(900, 897, 0), (1500, 200, 5)])
+def test_digits(is_pair, train, n, seed, fits):
+    digits = data.load_digits()
+    where = {image.tobytes(): i for i, image in enumerate(digits.images.reshape(1797, 64))}
+    assert len(where) == 1797  # no two are alike
+    made = image_evaluation("digits", is_pair, train, n, seed)
+    (full, y_full), (few, y_few) = fits
+    used, asked, little = ([where[row.tobytes()] for row in x] for x in (full, made.X, few))
+
+    # Which images: all different, none for both; all there are, if as many are asked for.
+    assert len(set(used) | set(asked)) == len(used) + len(asked)
+    assert set(little) < set(used)
+    assert len(set(little)) == len(little)
+    if is_pair:
+        kept = np.isin(digits.labels, (3, 5)).sum()
+        assert len(used) + len(asked) <= kept
+        if train + n == 1797:
+            assert len(used) + len(asked) == kept
+        assert len(asked) > 0.12 * n
+    else:
+        assert (len(used), len(asked)) == (train, n)
+
+    # Labels: of a pair 3 is 0 and 5 is 1.
+    code = {3: 0, 5: 1} if is_pair else {c: c for c in range(10)}
+    for rows, labels in ((used, y_full), (asked, made.labels), (little, y_few)):
+        assert [code[c] for c in digits.labels[rows]] == labels.tolist()
+    assert made.labels.dtype == np.int64
+
+    # A twentieth of the labels, every class among them.
+    assert set(y_few) == set(code.values())
+    assert np.bincount(y_few).min() >= 2
+    expected = max(20, len(used) // 20)
+    assert abs(len(little) - expected) <= len(code) / 2
+    shares = np.bincount(y_few) / len(y_few) - np.bincount(y_full) / len(y_full)
+    assert np.abs(shares).max() < 0.06
+
+    names = ["pair", "pair, few labels"] if is_pair else ["linear", "few labels"]
+    assert list(made.probabilities) == names
+    accuracy = []
+    for p in made.probabilities.values():
+        assert p.shape == (len(asked), len(code))
+        assert (p >= 0).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
+        accuracy.append((p.argmax(axis=1) == made.labels).mean())
+    assert accuracy[0] > 0.93
+    assert 0.6 < accuracy[1] <= accuracy[0]
+
+
+def test_evaluations_repeat(ten):
+    again, other = (image_evaluation("digits", False, 900, 300, seed) for seed in (1, 2))
+    np.testing.assert_array_equal(again.X, ten.X)
+    for base, p in ten.probabilities.items():
+        np.testing.assert_array_equal(again.probabilities[base], p)
+    assert (other.X != ten.X).any()
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_larger_images(is_pair, fits, monkeypatch):
+    """Train and test images keep apart, and 64 features come from the training images."""
+    rng, asked = np.random.default_rng(0), []
+    made = {}
+    for split, count in (("train", 400), ("test", 250)):
+        labels = rng.integers(0, 10, count)
+        shade = 20 * labels[:, None, None, None] + rng.integers(0, 30, (count, 12, 12, 3))
+        made[split] = data.ImageSet(
+            "made for a test", shade.astype(np.uint8), labels, tuple(map(str, range(10)))
+        )
+
+    def load(name, split):
+        asked.append((name, split))
+        return made[split]
+
+    monkeypatch.setattr(data, "load_images", load)
+    train, n = (70, 40) if is_pair else (150, 200)
+    found = image_evaluation("cifar10", is_pair, train, n, 3)
+    assert asked == [("cifar10", "train"), ("cifar10", "test")]
+    reduced, (x_train, y_train), (_, y_few) = fits
+    assert reduced[1] is None
+    assert len(reduced[0]) == len(x_train) == train  # components of the training images
+    assert x_train.shape == (train, 64)
+    np.testing.assert_allclose(x_train.mean(axis=0), 0, atol=1e-8)
+    np.testing.assert_allclose(x_train.std(axis=0, ddof=1), 1, atol=1e-6)
+    assert found.X.shape == (n, 64)
+    classes = 2 if is_pair else 10
+    assert set(y_train) == set(y_few) == set(found.labels) == set(range(classes))
+    for p in found.probabilities.values():
+        assert p.shape == (n, classes)
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
+    few, many = reversed(found.probabilities.values())
+    assert (many.argmax(axis=1) == found.labels).mean() > 1.5 / classes
+    assert (few.argmax(axis=1) == found.labels).mean() > 1 / classes
+    if is_pair:  # as many as there are
+        everything = image_evaluation("cifar10", True, train, 250, 3)
+        assert len(everything.X) == np.isin(made["test"].labels, (3, 5)).sum() < 250
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("mnist", False, 100, 100, 0), "name must be one of 'digits', 'cifar10-jpeg', 'cifar10'"),
+        ((None, False, 100, 100, 0), "name must be one of"),
+        (("digits", False, 39, 100, 0), "train must be an integer of at least 40, got 39"),
+        (("digits", False, True, 100, 0), "train must be an integer of at least 40, got True"),
+        (("digits", True, 100, 19, 0), "n must be an integer of at least 20, got 19"),
+        (("digits", True, 100, 20.5, 0), "n must be an integer of at least 20, got 20.5"),
+        (("digits", False, 1000, 798, 0), "train + n must be at most 1797 for digits, got 1798"),
+    ],
+)
+def test_bad_evaluations(arguments, message):
+    with pytest.raises(ValueError) as caught:
+        image_evaluation(*arguments)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_real_images(is_pair):
+    files = data.image_files("cifar10-jpeg")
+    if not all(data.available(name) for name in files):
+        pytest.skip(f"{', '.join(files)} cannot be had on this machine")
+    found = image_evaluation("cifar10-jpeg", is_pair, 200, 200, 0)
+    classes = 2 if is_pair else 10
+    assert found.X.shape == (200, 64)
+    assert np.isfinite(found.X).all()
+    assert set(found.labels) == set(range(classes))
+    assert [p.shape for p in found.probabilities.values()] == [(200, classes)] * 2
+    one = run_scenario(
+        found, (PAIR if is_pair else TEN)[2], learner="linear", rng=np.random.default_rng(0)
+    )
+    assert one["low"] < one["value"] < one["high"]
+
+
+# ------------------------------------------------------------------ one comparison
+
+
+def test_the_scenarios_are_p4s():
+    assert [one.name for one in SCENARIOS] == [
+        "I", "II", "III", "I, pair", "II, pair", "III, pair",
+    ]  # fmt: skip
+    for one, two, three in (TEN, PAIR):
+        assert one.base_a == one.base_b == two.base_a == two.base_b == three.base_a
+        assert three.base_b != three.base_a
+        assert None not in (one.rule_a.threshold, one.rule_b.threshold)
+        assert one.rule_a.threshold != one.rule_b.threshold
+        assert (two.rule_a, two.rule_b) == (Rule(), Rule("gini"))
+        assert three.rule_a == three.rule_b == Rule()
+    assert str(Rule(threshold=0.8)) == "SR < 0.8"
+    assert str(Rule("gini")) == "Gini, stochastic"
+
+
+def brier(p, label):
+    return 1 - sum((p[c] - (c == label)) ** 2 for c in range(len(p))) / 2
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_scenarios(scenario, ten, pair, compared):
+    evaluation = evaluation_of(scenario, ten, pair)
+    found = quiet(evaluation, scenario, rng=np.random.default_rng(3))
+    (((x, *given), options, estimate),) = compared
+    assert x is evaluation.X
+    assert options["clip"] == 0.2
+    n = len(x)
+    oracles, seen, expected = [], [], []
+    for k, (base, rule) in enumerate(
+        ((scenario.base_a, scenario.rule_a), (scenario.base_b, scenario.rule_b))
+    ):
+        p = evaluation.probabilities[base]
+        by_hand = [brier(row, label) for row, label in zip(p, evaluation.labels, strict=True)]
+        s, r = given[2 * k : 2 * k + 2]
+        np.testing.assert_allclose(s, by_hand, atol=1e-12)
+        sure = [max(row) if rule.measure == "softmax-response" else sum(row**2) for row in p]
+        coverage = found[("coverage_a", "coverage_b")[k]]
+        if rule.threshold is not None:
+            np.testing.assert_array_equal(r, [value < rule.threshold for value in sure])
+            assert coverage == sum(value >= rule.threshold for value in sure) / n
+            expected.append(None)
+        else:
+            answers = np.clip(sure, 0.2, 0.8)
+            spread = math.sqrt(np.sum(answers * (1 - answers))) / n
+            assert abs(coverage - answers.mean()) <= 4 * spread
+            expected.append(1 - answers)
+        oracles.append(sum(by_hand) / n)
+        seen.append(np.mean([v for v, hidden in zip(by_hand, r, strict=True) if not hidden]))
+
+    assert found["oracle"] == pytest.approx(oracles[0] - oracles[1], abs=1e-12)
+    assert found["selective"] == pytest.approx(seen[0] - seen[1], abs=1e-12)
+    assert (found["value"], found["stderr"]) == (estimate.value, estimate.stderr)
+    assert (found["low"], found["high"]) == estimate.interval
+    assert found["rejects"] == (not found["low"] <= 0 <= found["high"])
+    assert found["covers"] == (found["low"] <= found["oracle"] <= found["high"])
+    if scenario.base_a == scenario.base_b:
+        assert found["oracle"] == 0
+        assert found["covers"] != found["rejects"]
+
+    if any(propensity is None for propensity in expected):
+        assert all(math.isnan(found[key]) for key in KNOWN)
+        return
+    # The doubly robust interval with the true propensities, by hand.
+    influence = np.zeros(n)
+    for k, sign in enumerate((1, -1)):
+        s, r = given[2 * k : 2 * k + 2]
+        outcome, weight = estimate.nuisances[k].outcome, np.where(r, 0, 1 / (1 - expected[k]))
+        influence += sign * (outcome + weight * (s - outcome))
+    half = Z * influence.std() / math.sqrt(n)
+    assert found["known_value"] == pytest.approx(influence.mean(), abs=1e-12)
+    assert found["known_low"] == pytest.approx(influence.mean() - half, abs=1e-12)
+    assert found["known_high"] == pytest.approx(influence.mean() + half, abs=1e-12)
+    assert found["known_covers"] == (found["known_low"] <= found["oracle"] <= found["known_high"])
+
+
+def test_one_deterministic_rule_is_enough_for_nothing_to_be_known(ten):
+    for rules in ((Rule(threshold=0.7), Rule()), (Rule(), Rule(threshold=0.7))):
+        mixed = Scenario("mixed", "linear", "few labels", *rules)
+        found = quiet(ten, mixed, rng=np.random.default_rng(0))
+        assert all(math.isnan(found[key]) for key in KNOWN)
+        assert math.isfinite(found["value"])
+
+
+def test_missing_scores_are_not_read(ten, compared, monkeypatch):
+    """What a classifier would have scored where it abstained changes the truth alone."""
+    honest = quiet(ten, TEN[2], rng=np.random.default_rng(1))
+    (((_, _, r, _, q), _, _),) = compared
+    original, calls = scenarios.score, []
+
+    def poisoned(rule, probabilities, labels):
+        calls.append(rule)
+        return np.where((r, q)[len(calls) - 1], 0.0, original(rule, probabilities, labels))
+
+    monkeypatch.setattr(scenarios, "score", poisoned)
+    found = quiet(ten, TEN[2], rng=np.random.default_rng(1))
+    truths = {"oracle", "covers", "known_covers"}
+    assert found["oracle"] != honest["oracle"]
+    assert {k: v for k, v in found.items() if k not in truths} == {
+        k: v for k, v in honest.items() if k not in truths
+    }
+
+
+def test_rule_and_epsilon(ten, compared):
+    found = quiet(ten, TEN[2], rule="zero-one", epsilon=0.45, rng=np.random.default_rng(0))
+    right = [(p.argmax(axis=1) == ten.labels).mean() for p in ten.probabilities.values()]
+    assert found["oracle"] == pytest.approx(right[0] - right[1], abs=1e-12)
+    assert compared[0][1]["clip"] == 0.45
+    for name in ("coverage_a", "coverage_b"):
+        assert abs(found[name] - 0.5) < 0.05 + 4 * 0.5 / math.sqrt(len(ten.labels))
+    answers = [np.clip(p.max(axis=1), 0.45, 0.55).mean() for p in ten.probabilities.values()]
+    assert answers[0] > answers[1]
+
+
+def test_draws_repeat_and_differ(ten):
+    one, two, other = (quiet(ten, TEN[2], rng=np.random.default_rng(k)) for k in (4, 4, 5))
+    assert one == two
+    assert one["value"] != other["value"]
+    assert one["oracle"] == other["oracle"]
+
+
+def test_positivity_warnings_are_noted(ten, monkeypatch):
+    original = scenarios.counterfactual_difference
+
+    def warns(*arguments, **options):
+        warnings.warn("abstained_a: seems never to answer", PositivityWarning, stacklevel=2)
+        return original(*arguments, **options)
+
+    assert quiet(ten, TEN[2], rng=np.random.default_rng(0))["warned"] is False
+    monkeypatch.setattr(scenarios, "counterfactual_difference", warns)
+    assert quiet(ten, TEN[2], rng=np.random.default_rng(0))["warned"] is True
+    with pytest.warns(PositivityWarning):  # nothing outside has changed
+        warns(ten.X, *[np.ones(len(ten.X)), np.zeros(len(ten.X), bool)] * 2, rng=0)
+
+
+def test_a_rule_that_can_be_seen_warns():
+    """Abstention by a threshold on a feature: the forest learns it, and says so."""
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    base = Evaluation(p[:, None], (rng.random(400) < p).astype(int), {"x": np.c_[1 - p, p]})
+    scenario = Scenario("seen", "x", "x", Rule(threshold=0.75), Rule())
+    found = run_scenario(base, scenario, learner="forest", rng=rng)
+    assert found["warned"] is True
+    assert found["coverage_a"] == np.mean(np.maximum(p, 1 - p) >= 0.75)
+
+
+# ------------------------------------------------------------------ the estimator on real images
+
+
+@pytest.mark.slow
+def test_told_propensities_make_the_interval_hold(ten):
+    """250 draws of scenario III; the points are fixed, so that the truth is one number.
+
+    Given the true propensities the estimate is unbiased over abstentions whatever the outcome
+    model, and its interval, which allows for the choice of points too, misses in at most 5%.
+    """
+    draws = 250
+    found = [quiet(ten, TEN[2], rng=np.random.default_rng([5, k])) for k in range(draws)]
+    column = {key: np.array([one[key] for one in found], dtype=float) for key in found[0]}
+    assert len(set(column["oracle"])) == 1
+    missed = int((column["known_covers"] == 0).sum())
+    assert missed <= stats.binom.ppf(0.999, draws, 0.05)
+    error = column["known_value"] - column["oracle"]
+    assert abs(error.mean()) <= 4 * error.std() / math.sqrt(draws)
+    # Standard errors are not too large either: at most half as much again as the spread.
+    width = (column["known_high"] - column["known_low"]).mean()
+    assert 0.9 * error.std() < width / (2 * Z) < 1.5 * error.std()
+    assert column["rejects"].mean() > 0.9
+    # With the share of abstentions as propensity it is biased, and misses far more often.
+    assert (column["covers"] == 0).sum() > stats.binom.ppf(0.999, draws, 0.05)
+    assert (column["covers"] == 0).sum() > 2 * missed
+
+
+def test_what_is_told_replaces_what_is_fitted(ten):
+    """The propensity learner does not matter then; and ours is scikit-learn's ridge regression."""
+    one = quiet(ten, TEN[2], rng=np.random.default_rng(6))
+    other = quiet(ten, TEN[2], learner="linear", rng=np.random.default_rng(6))
+    for key in KNOWN[:3]:
+        assert one[key] == pytest.approx(other[key], abs=1e-3)
+    assert one["value"] != pytest.approx(other["value"], abs=1e-3)
+
+
+# ------------------------------------------------------------------ jobs and tables
+
+
+def test_fingerprints_of_data():
+    def of(name):
+        return ScenarioRuns(name, False, "linear", 400, 200, 2, 0).data_fingerprint()
+
+    assert of("digits") == "digits"
+    for name in ("cifar10-jpeg", "cifar10"):
+        files = data.image_files(name)
+        assert of(name) == fingerprint([data.registry()[file].sha256 for file in files])
+    assert len({of(name) for name in scenarios.IMAGE_DATA}) == 3
+    with pytest.raises(ValueError, match="got 'mnist'"):
+        of("mnist")
+
+
+def test_fingerprints_follow_the_files(monkeypatch):
+    job = ScenarioRuns("cifar10", True, "linear", 400, 200, 2, 0)
+    (name,) = data.image_files("cifar10")
+    before, entries = job.data_fingerprint(), data.registry()
+    changed = {**entries, name: replace(entries[name], sha256="0" * 64)}
+    monkeypatch.setattr(data, "registry", lambda: changed)
+    assert job.data_fingerprint() != before
+    assert job.code == ("counterfactual", "data")
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_a_job_is_its_draws(is_pair):
+    job = ScenarioRuns("digits", is_pair, "linear", 500, 250, 2, 7, "zero-one", 0.3)
+    assert job.scenarios == (PAIR if is_pair else TEN)
+    outcome = job.execute(None)
+    evaluation = image_evaluation("digits", is_pair, 500, 250, 7)
+    for k, scenario in enumerate(job.scenarios):
+        for draw in range(2):
+            one = run_scenario(
+                evaluation,
+                scenario,
+                learner="linear",
+                rule="zero-one",
+                epsilon=0.3,
+                rng=np.random.default_rng([7, draw]),
+            )
+            assert one.keys() == outcome.arrays.keys()
+            for key, value in one.items():
+                np.testing.assert_equal(outcome.arrays[key][k, draw], float(value))
+    assert all(values.shape == (3, 2) for values in outcome.arrays.values())
+    assert outcome.metrics["points"] == len(evaluation.labels)
+    for base, p in evaluation.probabilities.items():
+        share = np.mean([row.argmax() == c for row, c in zip(p, evaluation.labels, strict=True)])
+        assert outcome.metrics["accuracy"][base] == pytest.approx(share)
+
+
+TITLES = {
+    "I": ("linear: SR < 0.8", "linear: SR < 0.5"),
+    "II": ("linear: SR, stochastic", "linear: Gini, stochastic"),
+    "III": ("linear: SR, stochastic", "few labels: SR, stochastic"),
+    "I, pair": ("pair: SR < 0.6", "pair: SR < 0.65"),
+    "II, pair": ("pair: SR, stochastic", "pair: Gini, stochastic"),
+    "III, pair": ("pair: SR, stochastic", "pair, few labels: SR, stochastic"),
+}
+
+
+def test_runs_and_tables(runs, monkeypatch):
+    jobs = [ScenarioRuns("digits", p, "linear", 500, 300, 3, 2) for p in (False, True)]
+    for job in jobs:
+        run_all([job], store=runs)  # one at a time: in this process
+    monkeypatch.setattr(ScenarioRuns, "execute", None)  # all are stored
+    found = scenario_runs({"digits": (500, 300)}, {"linear": 3, "super": 0, "forest": 0}, 2)
+    assert [job for job, _ in found] == jobs
+    first, many = scenario_table(found), draws_table(found)
+    for table in (first, many):
+        assert table["scenario"].tolist() == list(TITLES)
+        assert list(zip(table["A"], table["B"], strict=True)) == list(TITLES.values())
+        assert set(table["data"]) == {"digits"}
+        assert set(table["learner"]) == {"linear"}
+    assert first.columns.tolist() == [
+        "data", "scenario", "A", "B", "learner", "points", "coverage A", "coverage B",
+        "selective difference", "true difference", "low", "high", "rejects 0", "covers truth",
+        "warned",
+    ]  # fmt: skip
+    assert many.columns.tolist() == [
+        "data", "scenario", "A", "B", "learner", "points", "draws", "missed", "missed, told",
+        "rejected", "warned", "mean error", "mean width",
+    ]  # fmt: skip
+    for i, (one, all_draws) in enumerate(
+        zip(first.to_dict("records"), many.to_dict("records"), strict=True)
+    ):
+        stored = runs.get(jobs[i // 3])
+        arrays = {key: values[i % 3].tolist() for key, values in stored.arrays.items()}
+        assert one["points"] == all_draws["points"] == stored.metrics["points"]
+        for title, key in (
+            ("coverage A", "coverage_a"),
+            ("coverage B", "coverage_b"),
+            ("selective difference", "selective"),
+            ("true difference", "oracle"),
+            ("low", "low"),
+            ("high", "high"),
+        ):
+            assert one[title] == arrays[key][0]
+        low, high, oracle = one["low"], one["high"], one["true difference"]
+        assert one["rejects 0"] == ("no" if low <= 0 <= high else "yes")
+        assert one["covers truth"] == ("yes" if low <= oracle <= high else "no")
+        ends = list(zip(arrays["low"], arrays["high"], arrays["oracle"], strict=True))
+        assert all_draws["draws"] == 3
+        assert all_draws["missed"] == sum(not low <= o <= high for low, high, o in ends)
+        assert all_draws["rejected"] == sum(not low <= 0 <= high for low, high, _ in ends)
+        assert all_draws["mean width"] == pytest.approx(sum(h - low for low, h, _ in ends) / 3)
+        errors = np.subtract(arrays["value"], arrays["oracle"])
+        assert all_draws["mean error"] == pytest.approx(errors.mean())
+        if i % 3 == 0:
+            assert math.isnan(all_draws["missed, told"])
+        else:
+            told = zip(arrays["known_low"], arrays["known_high"], arrays["oracle"], strict=True)
+            assert all_draws["missed, told"] == sum(not low <= o <= high for low, high, o in told)
+
+
+def test_table_of_known_draws():
+    """Counts of results that were made up."""
+    job = ScenarioRuns("cifar10", False, "super", 100, 90, 4, 0)
+    nan, flags = [math.nan] * 4, [1.0, 0.0, 1.0, 0.0]
+    arrays = {
+        "covers": [[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]],
+        "known_covers": [nan, [1, 1, 0, 1], [1, 1, 1, 1]],
+        "rejects": [[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1]],
+        "warned": [flags, [0, 0, 0, 0], [0, 0, 0, 0]],
+        "value": [[1, 2, 3, 4]] * 3,
+        "oracle": [[1, 1, 1, 1]] * 3,
+        "low": [[0, 0, 0, 0]] * 3,
+        "high": [[2, 2, 2, 6]] * 3,
+        "coverage_a": [[0.5] * 4] * 3,
+        "coverage_b": [[0.25] * 4] * 3,
+        "selective": [[-1] * 4] * 3,
+    }
+    run = SimpleNamespace(
+        arrays={key: np.array(values, dtype=float) for key, values in arrays.items()},
+        metrics={"points": 90},
+    )
+    table = draws_table([(job, run)])
+    assert table["missed"].tolist() == [3, 0, 4]
+    assert table["missed, told"].tolist()[1:] == [1, 0]
+    assert math.isnan(table["missed, told"][0])
+    assert table["rejected"].tolist() == [0, 2, 4]
+    assert table["warned"].tolist() == [2, 0, 0]
+    assert table["mean error"].tolist() == [1.5] * 3
+    assert table["mean width"].tolist() == [3.0] * 3
+    first = scenario_table([(job, run)])
+    assert first["rejects 0"].tolist() == ["no", "yes", "yes"]
+    assert first["covers truth"].tolist() == ["yes", "yes", "no"]
+    assert first["warned"].tolist() == ["yes", "no", "no"]
+    assert set(first["points"]) == {90}
+
+
+def test_which_runs(runs, monkeypatch):
+    """Ten classes before pairs, learners in their order, none without draws."""
+    asked = []
+
+    def gathered(jobs):
+        asked.extend(jobs)
+        return [SimpleNamespace() for _ in jobs]
+
+    monkeypatch.setattr(scenarios, "run_all", gathered)
+    found = scenario_runs(
+        {"digits": (500, 300), "cifar10": (100, 50)}, {"super": 1, "forest": 0, "linear": 7}, 9
+    )
+    assert [job for job, _ in found] == asked
+    assert asked == [
+        ScenarioRuns(name, is_pair, learner, train, n, draws, 9)
+        for name, train, n in (("digits", 500, 300), ("cifar10", 100, 50))
+        for is_pair in (False, True)
+        for learner, draws in (("super", 1), ("linear", 7))
+    ]
+
+
+def test_public_names():
+    assert all(hasattr(scenarios, name) for name in scenarios.__all__)
