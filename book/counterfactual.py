@@ -390,7 +390,9 @@ chapter.figure(
     figures.plot_contamination(bounds, trial_truth),
     "contamination",
     alt="Bounds that open like a funnel as the share of contaminated points grows, and cross zero.",
-    caption="Bounds on the difference by the share of points that break missing-at-random.",
+    caption=(
+        "Bounds on the difference by the share of points on which scores are not missing at random."
+    ),
 )
 chapter.values(volatile=True, broken=broken)
 

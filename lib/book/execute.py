@@ -1,7 +1,7 @@
 """Execution of chapters: papermill, and a cache keyed by content.
 
-A chapter is executed again when anything that can change a number has changed: its
-code cells, its parameters, any file of ``lib``, the data it asked for, the claims and
+A chapter is executed again when anything that can change a number has changed: its code cells, its
+parameters and the files that they name, any file of ``lib``, the data it asked for, the claims and
 records it shows, Python or an installed package. Prose is no part of the key.
 
 Which data a chapter asks for, of those it declares, is known only once it has been executed:
@@ -12,6 +12,7 @@ The kernel and its worker processes note what they ask for: see :mod:`lib.data.s
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -203,6 +204,7 @@ def execute_chapter(
         "profile": profile,
         "cells": code_cells(notebook),
         "parameters": parameters,
+        "files": _named_files(parameters, root),
         "lib": code_fingerprint(),
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
         "records": read_records(book, chapter),
@@ -269,6 +271,16 @@ def _unchanged(chapter: str, asked: set[str], states: Mapping[str, str]) -> dict
             f"{', '.join(changed)} came or went while chapter {chapter} was executed: run again"
         )
     return {name: state for name, state in states.items() if name in asked}
+
+
+def _named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
+    """Hashes of the files that parameters name, relative to `root`: a reader's own data."""
+    named = {name: root / value for name, value in parameters.items() if isinstance(value, str)}
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in named.items()
+        if path.is_file()
+    }
 
 
 def _read_entry(path: Path) -> dict[str, Any] | None:

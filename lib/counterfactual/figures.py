@@ -156,7 +156,7 @@ def plot_positivity(results: pd.DataFrame, level: float = 0.95) -> Figure:
 
 def plot_scenarios(table: pd.DataFrame) -> Figure:
     """Intervals of real-data scenarios with the true difference and that of selective scores."""
-    figure, ax = new_figure(height=0.9 + 0.42 * len(table))
+    figure, ax = new_figure(height=1.1 + 0.32 * len(table))
     for y, (_, row) in enumerate(table[::-1].iterrows()):
         first = y == len(table) - 1
         ax.plot([row["low"], row["high"]], [y, y], color=COLOURS[0], lw=5, alpha=0.5, marker="",
@@ -165,7 +165,8 @@ def plot_scenarios(table: pd.DataFrame) -> Figure:
                 label="truth" if first else None)  # fmt: skip
         ax.plot(row["selective difference"], y, "x", color=COLOURS[1], ms=7, mew=2,
                 label="selective scores" if first else None)  # fmt: skip
-    names = [f"{row['data']}\n{row['scenario']}" for _, row in table[::-1].iterrows()]
+    names = [f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()]
+    names = [name.replace("cifar10-jpeg", "JPEG") for name in names]
     ax.set_yticks(range(len(table)), names)
     ax.axvline(0, color="0.6", lw=1)
     ax.grid(visible=False)
@@ -202,9 +203,13 @@ def plot_sequence(
     ax.axhline(truth, color="black", lw=1.2)
     ax.axhline(0, color="0.6", lw=1)
     ax.set_xscale("log")
+    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= sequence.n[0]]
+    ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
+    ax.minorticks_off()
+    ax.set_xlim(sequence.n[0], sequence.n[-1])
     ax.set_xlabel("points so far")
     ax.set_ylabel("difference A - B")
-    figure.legend(loc="outside upper center", ncols=3, columnspacing=1, handlelength=1.4)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
@@ -223,7 +228,7 @@ def plot_contamination(table: pd.DataFrame, truth: float | None = None) -> Figur
     if truth is not None:
         ax.axhline(truth, color="black", lw=1.2, label="truth")
     ax.axhline(0, color="0.6", lw=1)
-    ax.set_xlabel("share of points that break missing-at-random")
+    ax.set_xlabel("share of contaminated points")
     ax.set_ylabel("difference A - B")
-    figure.legend(loc="outside upper center", ncols=3, columnspacing=1, handlelength=1.4)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure

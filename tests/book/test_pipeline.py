@@ -385,3 +385,15 @@ def test_papermill_prints_the_declarations():
         check=True,
     )
     assert "margin: float (default 0.0)" in done.stdout
+
+
+def test_files_that_parameters_name_count(tmp_path):
+    from lib.book.execute import _named_files
+
+    given = {"services": "own.csv", "n": 3, "kind": "linear", "none": ""}
+    assert _named_files(given, tmp_path) == {}
+    (tmp_path / "own.csv").write_text("a\n1\n")
+    first = _named_files(given, tmp_path)
+    assert list(first) == ["services"]
+    (tmp_path / "own.csv").write_text("a\n2\n")
+    assert _named_files(given, tmp_path) != first
