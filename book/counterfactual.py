@@ -208,6 +208,8 @@ chapter.values(
     disagreeing=len(far),
     agreeing_widths=sum(v.verdict.startswith("reproduced") for v in width_cells),
     all_not_ipw=sum("ipw" not in v.id for v in far),
+)
+chapter.values(
     linear_ipw=by_cell.loc[("linear", "ipw"), "miscoverage"],
     forest_dr=by_cell.loc[("forest", "dr"), "miscoverage"],
     linear_bias=by_cell.loc[("linear", "dr"), "bias"],
@@ -239,7 +241,6 @@ chapter.table(
 by_apart = apart.set_index(["learner", "estimator"])
 shown = independent_learners[0]
 chapter.values(
-    volatile=True,
     apart_ipw=by_apart.loc[(shown, "ipw"), "miscoverage"],
     apart_spread=by_apart.loc[(shown, "ipw"), "spread"],
     cross_spread=by_cell.loc[(shown, "ipw"), "spread"],
@@ -294,7 +295,7 @@ chapter.check(
 )
 chapter.check("P4-E2-power", power.iloc[-1, -1])
 chapter.check("P4-E2-grows", (moved.iloc[:, -1] - moved.iloc[:, 0]).min())
-chapter.values(volatile=True, false_alarms=still["rejected"].sum() / still["repetitions"].sum())
+chapter.values(false_alarms=still["rejected"].sum() / still["repetitions"].sum())
 
 # %% [markdown]
 # Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject.
@@ -320,7 +321,6 @@ least = levels[(levels["estimator"] == "dr") & (levels["epsilon"] == epsilons[0]
 most = levels[(levels["estimator"] == "dr") & (levels["epsilon"] == epsilons[-1])].iloc[0]
 chapter.check("P4-positivity", studies.least_share(least["miscovered"], least["repetitions"]))
 chapter.values(
-    volatile=True,
     least_epsilon=epsilons[0],
     least_miscoverage=least["miscoverage"],
     least_width=least["width"],

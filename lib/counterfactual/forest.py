@@ -24,9 +24,11 @@ __all__ = ["ForestClassifier", "ForestRegressor"]
 
 Array = npt.NDArray[np.float64]
 _SAME = 1e-7  # values of a feature closer than this are not told apart
-# A split's threshold (not larger goes left) or a leaf's mean; the feature, -1 for a leaf; and the
-# left child, which the right one follows.
-_NODE = np.dtype([("value", np.float64), ("feature", np.int32), ("left", np.int32)])
+# A split's threshold (not larger goes left), its feature, and its left child, which the right one
+# follows.  A leaf has the threshold infinity and itself for a left child, so that one may go on
+# from it without leaving it.
+_NODE = np.dtype([("threshold", np.float64), ("feature", np.int32), ("left", np.int32)])
+_BLOCK = 256  # points that go down a tree together
 
 
 class _Forest(BaseEstimator):
@@ -219,22 +221,31 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
     Returns
     -------
     nodes : ndarray of _NODE
+    value : ndarray of float64
+        Mean of each node's targets.
+    depth : ndarray of int64
+        Of each tree.
     root : ndarray of int64
         First node of each tree, and the number of nodes.
     """
     n, d = x.shape
     n_trees = len(counts)
-    nodes = np.empty(2 * n * n_trees, _NODE)
+    nodes, value = np.empty(2 * n * n_trees, _NODE), np.empty(2 * n * n_trees)
+    depth = np.zeros(n_trees, np.int64)
     root = np.empty(n_trees + 1, np.int64)
     at = np.empty((d, n), np.int32)  # points of the tree, by each feature; nodes are slices
     spare = np.empty(n, np.int32)
-    goes_left = np.empty(n, np.bool_)
+    goes_left = np.empty(n, np.int64)
     features = np.empty(d, np.int32)
-    stack = np.empty((n + 1, 3), np.int64)  # first, last, node
+    stack = np.empty((n + 1, 4), np.int64)  # first, last, node, its depth
+    w, wy = np.empty(n), np.empty(n)
+    columns = np.ascontiguousarray(x.T)
     used = 0
     for t in range(n_trees):
         root[t] = used
-        w = counts[t]
+        for i in range(n):
+            w[i] = counts[t, i]
+            wy[i] = w[i] * y[i]
         state = seeds[t]
         m = 0
         for f in range(d):
@@ -244,16 +255,17 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
                     at[f, m] = i
                     m += 1
         top = 1
-        stack[0, 0], stack[0, 1], stack[0, 2] = 0, m, used
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, m, used, 0
         used += 1
         while top > 0:
             top -= 1
-            first, last, node = stack[top, 0], stack[top, 1], stack[top, 2]
+            first, last, node, level = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
+            depth[t] = max(depth[t], level)
             total, total_y, low, high = 0.0, 0.0, np.inf, -np.inf
             for k in range(first, last):
                 i = at[0, k]
                 total += w[i]
-                total_y += w[i] * y[i]
+                total_y += wy[i]
                 low, high = min(low, y[i]), max(high, y[i])
             best, best_feature, best_cut, best_value = -np.inf, -1, 0, 0.0
             if high > low and total >= 2 * min_leaf:
@@ -268,73 +280,85 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
                     features[k] = features[visited]
                     features[visited] = f
                     visited += 1
-                    column = at[f]
-                    if x[column[last - 1], f] <= x[column[first], f] + _SAME:
+                    column, values = at[f], columns[f]
+                    if values[column[last - 1]] <= values[column[first]] + _SAME:
                         continue
                     useful += 1
                     here, here_y = 0.0, 0.0
+                    j = column[first]
+                    after = values[j]
                     for k in range(first, last - 1):
-                        i, j = column[k], column[k + 1]
+                        i, before = j, after
+                        j = column[k + 1]
+                        after = values[j]
                         here += w[i]
-                        here_y += w[i] * y[i]
-                        if x[j, f] <= x[i, f] + _SAME:
-                            continue
+                        here_y += wy[i]
                         there, there_y = total - here, total_y - here_y
-                        if here < min_leaf or there < min_leaf:
-                            continue
-                        gain = here_y * here_y / here + there_y * there_y / there
-                        if gain > best:
+                        # One division for both sides.
+                        gain = (here_y * here_y * there + there_y * there_y * here) / (here * there)
+                        if (
+                            gain > best
+                            and after > before + _SAME
+                            and here >= min_leaf
+                            and there >= min_leaf
+                        ):
                             best, best_feature, best_cut = gain, f, k + 1
-                            best_value = x[i, f] / 2 + x[j, f] / 2
-                            if best_value >= x[j, f]:  # rounding
-                                best_value = x[i, f]
+                            best_value = before / 2 + after / 2
+                            if best_value >= after:  # rounding
+                                best_value = before
+            value[node] = total_y / total
             if best_feature < 0:
-                nodes[node].feature, nodes[node].left = -1, -1
-                nodes[node].value = total_y / total
+                nodes[node].threshold, nodes[node].feature, nodes[node].left = np.inf, 0, node
                 continue
-            nodes[node].feature, nodes[node].value = best_feature, best_value
+            nodes[node].threshold, nodes[node].feature = best_value, best_feature
             nodes[node].left = used
             used += 2
-            for k in range(first, last):
-                goes_left[at[best_feature, k]] = k < best_cut
+            for k in range(first, best_cut):
+                goes_left[at[best_feature, k]] = 1
+            for k in range(best_cut, last):
+                goes_left[at[best_feature, k]] = 0
             for f in range(d):
                 if f == best_feature:
                     continue
                 column = at[f]
                 kept, moved = first, 0
-                for k in range(first, last):
+                for k in range(first, last):  # without branches, which would be guessed wrongly
                     i = column[k]
-                    if goes_left[i]:
-                        column[kept] = i
-                        kept += 1
-                    else:
-                        spare[moved] = i
-                        moved += 1
+                    column[kept] = i
+                    spare[moved] = i
+                    kept += goes_left[i]
+                    moved += 1 - goes_left[i]
                 for k in range(moved):
                     column[kept + k] = spare[k]
-            stack[top, 0], stack[top, 1], stack[top, 2] = first, best_cut, used - 2
-            stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = best_cut, last, used - 1
+            stack[top, 0], stack[top, 1] = first, best_cut
+            stack[top + 1, 0], stack[top + 1, 1] = best_cut, last
+            stack[top, 2], stack[top + 1, 2] = used - 2, used - 1
+            stack[top, 3] = stack[top + 1, 3] = level + 1
             top += 2
     root[n_trees] = used
-    return nodes[:used].copy(), root
+    return nodes[:used].copy(), value[:used].copy(), depth, root
 
 
 @njit(cache=True, nogil=True)
-def _predict_forest(x, nodes, root, counts):
+def _predict_forest(x, nodes, value, depth, root, counts):
     """Mean over the trees; over those that have not seen a point if there are `counts`; or 0."""
     n, n_trees = len(x), len(root) - 1
     total, number = np.zeros(n), np.zeros(n)
     all_trees = len(counts) == 0
-    for t in range(n_trees):
-        for i in range(n):
-            if not all_trees and counts[t, i] > 0:
-                continue
-            node = root[t]
-            while nodes[node].feature >= 0:
-                above = x[i, nodes[node].feature] > nodes[node].value
-                node = nodes[node].left + (1 if above else 0)
-            total[i] += nodes[node].value
-            number[i] += 1
+    at = np.empty(_BLOCK, np.int64)
+    for start in range(0, n, _BLOCK):
+        size = min(_BLOCK, n - start)
+        for t in range(n_trees):
+            at[:size] = root[t]
+            # Level by level for all points at once: no branches, and nothing waits for a point.
+            for _ in range(depth[t]):
+                for k in range(size):
+                    node = nodes[at[k]]
+                    at[k] = node.left + (x[start + k, node.feature] > node.threshold)
+            for k in range(size):
+                if all_trees or counts[t, start + k] == 0:
+                    total[start + k] += value[at[k]]
+                    number[start + k] += 1
     for i in range(n):
         if number[i] > 0:
             total[i] /= number[i]

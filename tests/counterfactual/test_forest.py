@@ -14,9 +14,15 @@ from lib.counterfactual import ForestClassifier, ForestRegressor
 
 def parts(forest):
     """Feature, left, right, value of each node, and the first node of each tree."""
-    nodes, root = forest._trees
-    right = np.where(nodes["feature"] < 0, -1, nodes["left"] + 1)
-    return nodes["feature"], nodes["left"], right, nodes["value"], root
+    nodes, value, _, root = forest._trees
+    leaf = np.isinf(nodes["threshold"])
+    return (
+        np.where(leaf, -1, nodes["feature"]),
+        np.where(leaf, -1, nodes["left"]),
+        np.where(leaf, -1, nodes["left"] + 1),
+        np.where(leaf, value, nodes["threshold"]),
+        root,
+    )
 
 
 def sample(kind, d, n=100):
