@@ -57,7 +57,9 @@ class Diagnostics:
     outcome_bias : float
         Mean of score minus prediction where there are answers.
     positivity : tuple of str
-        Reasons to think that some inputs are never answered, and what that means.
+        Reasons to think that some inputs are never answered, and what that means.  They rest on the
+        fitted propensity: none is no evidence of positivity, as a rule that was not learned shows
+        nothing.
     notes : tuple of str
         Other things to know.
     """
@@ -135,8 +137,8 @@ def diagnose(
         )
     elif explained > _ALL_EXPLAINED:
         positivity.append(
-            f"abstention looks deterministic, as the inputs explain {explained:.0%} of its "
-            f"variance, so positivity fails: {meaning}"
+            f"abstention is almost a function of the inputs, which explain {explained:.0%} of its "
+            f"variance, so positivity is weak at best: where it never answers, {meaning}"
         )
     notes = []
     if not abstained.any():

@@ -290,6 +290,7 @@ def fit_nuisances(
     learner: Any = "super",
     *,
     rng: np.random.Generator | int,
+    only: int | None = None,
     names: tuple[str, str] = ("scores", "abstained"),
 ) -> Nuisances:
     """Cross-fit propensity and outcome model of one classifier.
@@ -300,6 +301,8 @@ def fit_nuisances(
         As for :func:`counterfactual_score`.
     fold : array_like of int, shape (n,)
         The fold of each point (:func:`fold_numbers`).
+    only : int, optional
+        Predict the points of this fold alone; the others' values are NaN.
     names : tuple of str
         What messages call `scores` and `abstained`.
 
@@ -327,8 +330,8 @@ def fit_nuisances(
             f"{names[1]} must be False somewhere: of a classifier that never answers nothing is "
             "known"
         )
-    propensity, outcome = np.empty(len(x)), np.empty(len(x))
-    for number in np.unique(fold):
+    propensity, outcome = np.full(len(x), np.nan), np.full(len(x), np.nan)
+    for number in np.unique(fold) if only is None else [only]:
         inside, outside = fold == number, fold != number
         seen = outside & ~r
         if not seen.any():

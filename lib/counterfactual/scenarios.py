@@ -39,7 +39,7 @@ __all__ = [
     "scenario_table",
 ]
 
-IMAGE_DATA = ("digits", "cifar10-jpeg", "cifar10")
+IMAGE_DATA = ("digits", "cifar10-jpeg", "cifar10", "cifar100")
 
 Array = npt.NDArray[np.float64]
 _COMPONENTS = 64  # of the evaluator's and the classifiers' features, for larger images
@@ -123,14 +123,17 @@ def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Ev
 
     Parameters
     ----------
-    name : {"digits", "cifar10-jpeg", "cifar10"}
+    name : {"digits", "cifar10-jpeg", "cifar10", "cifar100"}
         Which images.
     pair : bool
-        Two classes alone, cats and dogs (of the digits, 3 and 5), instead of ten.
+        Two classes alone instead of all: cats and dogs, the digits 3 and 5, of CIFAR-100 boys and
+        girls.
     train : int
-        Training images; a twentieth of them are what "few labels" learns from.
+        Training images, at least 40 (80 of larger images); a twentieth of them are what
+        "few labels" learns from.
     n : int
-        Images to predict, at most; of two classes, as many as there are among so many test images.
+        Images to predict, at least 20.  Of the digits, `train` and `n` count all ten classes, also
+        where only two are kept; of larger images those that are kept, as far as there are so many.
     seed : int
         Of the choice of images.
 
@@ -142,7 +145,8 @@ def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Ev
         regressions on them.
     """
     as_choice("name", name, IMAGE_DATA)
-    train, n = as_integer("train", train, 40), as_integer("n", n, 20)
+    train = as_integer("train", train, 40 if name == "digits" else 80)
+    n = as_integer("n", n, 20)
     rng = np.random.default_rng(seed)
     if name == "digits":
         digits = data.load_digits()
@@ -150,7 +154,6 @@ def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Ev
         if train + n > len(order):
             raise ValueError(f"train + n must be at most {len(order)} for digits, got {train + n}")
         x = digits.images.reshape(len(order), -1)
-        # A pair has few images: all that are not for training are for evaluation, and vice versa.
         rows, asked = order[:train], order[train : train + n]
         labels = digits.labels
         x_train, y_train, x_test, y_test = x[rows], labels[rows], x[asked], labels[asked]
@@ -158,7 +161,7 @@ def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Ev
     else:
         parts = {split: data.load_images(name, split) for split in ("train", "test")}
         chosen = {split: rng.permutation(len(part.labels)) for split, part in parts.items()}
-        classes = (3, 5)  # cat and dog
+        classes = (11, 35) if name == "cifar100" else (3, 5)
         if pair:
             chosen = {
                 split: rows[np.isin(parts[split].labels[rows], classes)]
@@ -184,6 +187,16 @@ def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Ev
     if pair:
         keep, kept = np.isin(y_train, classes), np.isin(y_test, classes)
         x_train, y_train, x_test, y_test = x_train[keep], y_train[keep], x_test[kept], y_test[kept]
+    missing = np.setdiff1d(classes if pair else np.unique(y_test), y_train)
+    if len(missing):
+        raise ValueError(
+            f"train must be large enough for every class, got {train}: none of "
+            f"{', '.join(map(str, missing))} is among {len(y_train)} images"
+        )
+    if len(y_test) < 20:
+        raise ValueError(
+            f"n must be large enough for 20 images of the classes, got {n}: {len(y_test)} images"
+        )
     y_train, y_test = (
         np.searchsorted(np.unique(y_train), part).astype(np.int64) for part in (y_train, y_test)
     )
@@ -251,7 +264,7 @@ def run_scenario(
         abstained.append(drawn[0])
         propensities.append(drawn[1])
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PositivityWarning)
+        warnings.simplefilter("always")
         found = counterfactual_difference(
             evaluation.X,
             scores[0],
@@ -262,6 +275,9 @@ def run_scenario(
             clip=epsilon,
             rng=rng,
         )
+    for other in caught:
+        if not issubclass(other.category, PositivityWarning):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     seen = [s[~r].mean() for s, r in zip(scores, abstained, strict=True)]
     oracle = float(scores[0].mean() - scores[1].mean())
     low, high = found.interval

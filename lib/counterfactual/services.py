@@ -46,6 +46,7 @@ __all__ = [
     "Services",
     "compare_services",
     "comparison_table",
+    "decide",
     "diagnostics_table",
     "example_services",
     "read_services",
@@ -359,8 +360,7 @@ def compare_services(
         estimate_from_nuisances(nuisances, clip=difference.clip, level=level)
         for nuisances in difference.nuisances
     )
-    low, high = difference.interval
-    decision = "choose A" if low > margin else "choose B" if high < -margin else "undecided"
+    decision = decide(*difference.interval, margin)
     breakdown = None
     if score_range is not None and decision != "undecided":
         bar = margin if decision == "choose A" else -margin
@@ -384,6 +384,18 @@ def compare_services(
         margin=margin,
         breakdown=breakdown,
     )
+
+
+def decide(low: float, high: float, margin: float = 0.0) -> str:
+    """Decide by an interval for A minus B.
+
+    Returns
+    -------
+    str
+        ``"choose A"`` or ``"choose B"`` if the interval is beyond the margin on that side, else
+        ``"undecided"``.
+    """
+    return "choose A" if low > margin else "choose B" if high < -margin else "undecided"
 
 
 def comparison_table(comparison: Comparison) -> pd.DataFrame:
@@ -447,9 +459,12 @@ def diagnostics_table(comparison: Comparison) -> pd.DataFrame:
         "effective sample size": "effective_sample_size",
         "largest weight": "largest_weight",
         "share clipped": "clipped",
+        "abstention explained": "explained",
         "calibration slope": "calibration_slope",
+        "calibration intercept": "calibration_intercept",
         "calibration error": "calibration_error",
         "outcome R2": "outcome_r2",
+        "outcome bias": "outcome_bias",
     }
     return pd.DataFrame(
         {
@@ -720,11 +735,15 @@ def _reason(
         + (", which misleads: it points the other way." if opposite else ".")
     )
     if breakdown == math.inf:
-        sentences.append("The decision would stand even if no score were missing at random.")
+        sentences.append(
+            "The decision would stand even if any share of the points broke missing-at-random, "
+            "as long as which they are does not depend on abstention."
+        )
     elif breakdown is not None:
         sentences.append(
             f"The decision may fall if on {100 * breakdown:.3g}% of all points the scores "
-            "withheld are not like those of answers to similar inputs."
+            "withheld are not like those of answers to similar inputs, and at a smaller share if "
+            "these points are all among the abstentions."
         )
     blind = [n for n, d in zip(names, difference.diagnostics, strict=True) if d.positivity]
     if blind:

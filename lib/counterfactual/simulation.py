@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import integrate, special, stats
 
-from lib.counterfactual.checks import as_choice, as_integer, as_number, as_rng
+from lib.counterfactual.checks import as_choice, as_integer, as_rng
 from lib.counterfactual.estimate import (
     ESTIMATORS,
     Nuisances,
@@ -26,7 +26,7 @@ from lib.counterfactual.estimate import (
     fit_nuisances,
     fold_numbers,
 )
-from lib.counterfactual.learners import LEARNERS, learner_pair
+from lib.counterfactual.learners import LEARNERS
 from lib.runs import Checkpoint, Outcome, run_all
 
 __all__ = [
@@ -168,9 +168,13 @@ def true_difference(experiment: str = "curved", shift: float = 0.0) -> float:
 
 
 def _check(epsilon: float, shift: float) -> None:
-    as_number("epsilon", epsilon, 0, 0.5 + 1e-12)
-    if isinstance(shift, bool) or not 0 <= shift <= 1:
-        raise ValueError(f"shift must be a number in [0, 1], got {shift!r}")
+    for name, value, inside, allowed in (
+        ("epsilon", epsilon, lambda v: 0 < v <= 0.5, "(0, 0.5]"),
+        ("shift", shift, lambda v: 0 <= v <= 1, "[0, 1]"),
+    ):
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        if not is_number or isinstance(value, bool) or not inside(value):
+            raise ValueError(f"{name} must be a number in {allowed}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,19 @@ class Repetitions:
 
     code: ClassVar[tuple[str, ...]] = ("counterfactual",)
 
+    def __post_init__(self):
+        as_choice("experiment", self.experiment, EXPERIMENTS)
+        as_choice("learner", self.learner, LEARNERS)
+        shifts = self.shifts
+        if not shifts or len(set(shifts)) < len(shifts):
+            raise ValueError(f"shifts must be distinct, at least one, got {shifts}")
+        for shift in shifts:
+            _check(self.epsilon, shift)
+        if self.experiment == "curved" and shifts != (0.0,):
+            raise ValueError(f"shifts must be (0.0,) for experiment 'curved', got {shifts}")
+        if self.independent and len(shifts) > 1:
+            raise ValueError(f"independent must be False for several shifts, got {shifts}")
+
     def data_fingerprint(self) -> str:
         """No data are read."""
         return ""
@@ -252,12 +269,18 @@ class Repetitions:
         for half in range(2):
             inside = fold == half
             fresh = simulate(self.n // 2, self.experiment, self.epsilon, self.shifts[0], rng=rng)
-            first, second = learner_pair(self.learner, rng)
-            first.fit(fresh.X, fresh.abstained[k])
-            answered = ~fresh.abstained[k]
-            second.fit(fresh.X[answered], fresh.scores[k][answered])
-            propensity[inside] = first.predict_proba(drawn.X[inside])[:, 1]
-            outcome[inside] = second.predict(drawn.X[inside])
+            # What is fitted outside the fold 1 of both samples together is fitted to the fresh one.
+            both = fit_nuisances(
+                np.concatenate([fresh.X, drawn.X[inside]]),
+                np.concatenate([fresh.scores[k], scores[inside]]),
+                np.concatenate([fresh.abstained[k], r[inside]]),
+                np.repeat([0, 1], [len(fresh.X), inside.sum()]),
+                self.learner,
+                rng=rng,
+                only=1,
+            )
+            propensity[inside] = both.propensity[len(fresh.X) :]
+            outcome[inside] = both.outcome[len(fresh.X) :]
         return Nuisances(r, np.where(r, 0.0, scores), propensity, outcome)
 
 
@@ -297,12 +320,6 @@ def repetitions(
     list of Repetitions
     """
     as_integer("n", n, 4), as_integer("count", count, 1), as_integer("chunk", chunk, 1)
-    as_choice("learner", learner, LEARNERS)
-    as_choice("experiment", experiment, EXPERIMENTS)
-    for shift in shifts:
-        _check(epsilon, shift)
-    if independent and len(shifts) > 1:
-        raise ValueError(f"independent must be False for several shifts, got {tuple(shifts)}")
     kind, moved = (experiment, epsilon), tuple(shifts)
     return [
         Repetitions(*kind, moved, n, learner, first, part, seed, independent)
@@ -431,10 +448,12 @@ def cells_of_experiment_2(
     }  # fmt: skip
 
 
-def power_table(results: pd.DataFrame, estimator: str = "dr") -> pd.DataFrame:
-    """Rejection rates of experiment 2: shifts down, sample sizes across."""
+def power_table(
+    results: pd.DataFrame, estimator: str = "dr", column: str = "power"
+) -> pd.DataFrame:
+    """Rejection rates of experiment 2, or another column: shifts down, sample sizes across."""
     rows = results[results["estimator"] == estimator]
-    return rows.pivot(index="shift", columns="n", values="power")
+    return rows.pivot(index="shift", columns="n", values=column)
 
 
 def share_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:

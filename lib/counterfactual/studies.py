@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from lib.counterfactual.checks import as_integer, as_rng
+from lib.counterfactual.checks import as_integer, as_rng, as_vector
 from lib.counterfactual.estimate import (
     Estimate,
     Nuisances,
@@ -35,6 +35,7 @@ __all__ = [
     "LEARNER_TITLES",
     "claims_of_cells",
     "coverage_table",
+    "least_of_flexible",
     "least_share",
     "metrics_comparison",
     "pointwise_interval",
@@ -135,19 +136,27 @@ def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) ->
     Returns
     -------
     pandas.DataFrame
-        One row per metric, with A, B and the half-width of each's 95% interval.
+        One row per metric, with A, B and the half-width of each's interval, at the level of
+        `difference` and for its split into folds.
     """
+    level = difference.level
     pair = list(zip(drawn.scores, drawn.abstained, strict=True))
     each = [
-        estimate_from_nuisances(nuisances, clip=difference.clip, level=difference.level)
+        estimate_from_nuisances(
+            nuisances, estimator=difference.estimator, clip=difference.clip, level=level
+        )
         for nuisances in difference.nuisances
     ]
+    oracles = [classification_quality(s, r) for s, r in pair]
     rows: list[tuple[str, list[Any]]] = [
-        ("coverage", [coverage(r) for _, r in pair]),
-        ("selective score", [selective_score(s, r) for s, r in pair]),
-        ("Chow's score", [chow_score(s, r, reward) for s, r in pair]),
+        ("coverage", [coverage(r, level=level) for _, r in pair]),
+        ("selective score", [selective_score(s, r, level=level) for s, r in pair]),
+        ("Chow's score", [chow_score(s, r, reward, level=level) for s, r in pair]),
         ("classification quality, estimated", [classification_quality_estimate(e) for e in each]),
-        ("classification quality, oracle", [classification_quality(s, r) for s, r in pair]),
+        (
+            "classification quality, oracle",
+            [classification_quality(s, r, level=level) for s, r in pair],
+        ),
         ("counterfactual score, estimated", each),
     ]
     table = [
@@ -161,17 +170,14 @@ def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) ->
         }
         for name, (a, b) in rows
     ]
-    a, b = (float(s.mean()) for s in drawn.scores)
-    table.append(
-        {
-            "metric": "counterfactual score, oracle",
-            "A": a,
-            "A ±": 0.0,
-            "B": b,
-            "B ±": 0.0,
-            "A − B": a - b,
-        }
-    )
+    # Of these very points: nothing is uncertain about them.
+    for name, (a, b) in (
+        ("classification quality, oracle", [one.value for one in oracles]),
+        ("counterfactual score, oracle", [float(s.mean()) for s in drawn.scores]),
+    ):
+        missing = float("nan")
+        table.append({"metric": name, "A": a, "A ±": missing, "B": b, "B ±": missing})
+        table[-1]["A − B"] = a - b
     return pd.DataFrame(table)
 
 
@@ -182,11 +188,25 @@ def pointwise_interval(influence: Any, start: int, level: float = 0.95):
     -------
     low, high : ndarray, shape (len(influence) - start + 1,)
     """
+    values = as_vector("influence", influence)
+    start = as_integer("start", start, 1, len(values))
+    n = np.arange(1, len(values) + 1)
+    shifted = values - values[0]  # a large mean would cancel the digits of the variance
+    mean = shifted.cumsum() / n
+    variance = np.maximum((shifted**2).cumsum() / n - mean**2, 0)
+    half = float(stats.norm.isf((1 - level) / 2)) * np.sqrt(variance / n)
+    mean = mean + values[0]
+    return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
+
+
+def _slide_interval(influence: Any, start: int, alpha: float = 0.05):
+    """The sequence as P4's slide prints it, sigma_n^2 being the variance of influence values."""
     values = np.asarray(influence, dtype=float)
     n = np.arange(1, len(values) + 1)
     mean = values.cumsum() / n
     variance = np.maximum((values**2).cumsum() / n - mean**2, 0)
-    half = float(stats.norm.isf((1 - level) / 2)) * np.sqrt(variance / n)
+    grown = n * variance
+    half = np.sqrt(variance) * np.sqrt((2 * grown + 1) / n**2 * np.log(np.sqrt(grown + 1) / alpha))
     return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
 
 
@@ -206,23 +226,54 @@ def sequence_study(
     Returns
     -------
     dict
-        Streams in which the confidence sequence (``sequence``) and the pointwise intervals
-        (``pointwise``) ever missed the population's difference, and how many streams there were
-        (``streams``).  Nuisance functions are the true ones: what is checked is the sequence.
+        Streams in which the confidence sequence (``sequence``), the pointwise intervals
+        (``pointwise``) and the sequence as the slide prints it (``slide``) ever missed the
+        population's difference, and how many streams there were (``streams``).  Nuisance functions
+        are the true ones: what is checked is the sequence.
     """
     as_integer("repetitions", repetitions, 1)
     start = as_integer("start", start, 2)
     n, rng = as_integer("n", n, start), as_rng(rng)
     truth = true_difference("curved")
-    missed = {"sequence": 0, "pointwise": 0}
+    missed = {"sequence": 0, "pointwise": 0, "slide": 0}
     for _ in range(repetitions):
         a, b = told(simulate(n, rng=rng))
         influence = influence_values(a) - influence_values(b)
         sequence = confidence_sequence(influence, start=start)
-        low, high = pointwise_interval(influence, start)
-        missed["sequence"] += bool(((sequence.lower > truth) | (sequence.upper < truth)).any())
-        missed["pointwise"] += bool(((low > truth) | (high < truth)).any())
+        ends = {
+            "sequence": (sequence.lower, sequence.upper),
+            "pointwise": pointwise_interval(influence, start),
+            "slide": _slide_interval(influence, start),
+        }
+        for name, (low, high) in ends.items():
+            missed[name] += bool(((low > truth) | (high < truth)).any())
     return missed | {"streams": repetitions}
+
+
+def least_of_flexible(results: pd.DataFrame, column: str, fewest: int = 200) -> float | None:
+    """The largest of the least shares of misses of the flexible learners' doubly robust intervals.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Of :func:`lib.counterfactual.simulation.run_cells`.
+    column : str
+        ``"miscovered"`` or ``"population_miscovered"``.
+    fewest : int
+        Learners with fewer repetitions do not count.
+
+    Returns
+    -------
+    float or None
+        Largest lower end of an exact 95% interval; None if no learner has enough repetitions.
+    """
+    rows = results[
+        (results["estimator"] == "dr")
+        & results["learner"].isin(["forest", "super"])
+        & (results["repetitions"] >= fewest)
+    ]
+    shares = [least_share(*pair) for pair in zip(rows[column], rows["repetitions"], strict=True)]
+    return max(shares, default=None)
 
 
 def least_share(count: int, n: int) -> float:
