@@ -221,6 +221,8 @@ chapter.values(
     forest_dr=by_cell.loc[("forest", "dr"), "miscoverage"],
     forest_dr_population=by_cell.loc[("forest", "dr"), "population_miscoverage"],
     forest_dr_bias=by_cell.loc[("forest", "dr"), "bias"],
+    forest_dr_spread=by_cell.loc[("forest", "dr"), "spread"],
+    forest_dr_error=by_cell.loc[("forest", "dr"), "stderr"],
 )
 for name, column in (
     ("P4-E1-valid", "miscovered"),
@@ -244,8 +246,11 @@ else:
 # place (bias {value}`counterfactual.linear_bias:.3f`) and misses in
 # {value}`counterfactual.linear_dr:.3f` of the repetitions; with forests in
 # {value}`counterfactual.forest_dr:.3f`. Against the *population's* difference, for which the
-# interval is built, these miss in {value}`counterfactual.forest_dr_population:.3f` (bias
-# {value}`counterfactual.forest_dr_bias:.3f`): the sample's difference, which P4 counts against, is
+# interval is built, these miss in
+# {value}`counterfactual.forest_dr_population:.3f`: the estimates spread by
+# {value}`counterfactual.forest_dr_spread:.4f`, the mean standard error is
+# {value}`counterfactual.forest_dr_error:.4f` (and the bias
+# {value}`counterfactual.forest_dr_bias:.4f`). The sample's difference, which P4 counts against, is
 # the easier target.
 #
 # **Where IPW differs.** With cross-fitting the weights of one half err in the opposite direction to

@@ -347,8 +347,9 @@ def run_cells(
         ``epsilon``, ``shift``, ``repetitions``; ``miscovered`` (times that the interval misses the
         same points' oracle difference, as P4 counts) and ``miscoverage``; the same for the
         population's value, ``population_miscovered`` and ``population_miscoverage``; ``width``
-        (mean), ``bias`` (mean error against the population's value), ``spread`` (standard deviation
-        of the estimates), ``rejected`` (times that the interval does not hold zero) and ``power``.
+        and ``stderr`` (means), ``bias`` (mean error against the population's value), ``spread``
+        (standard deviation of the estimates), ``rejected`` (times that the interval does not hold
+        zero) and ``power``.
     """
     jobs = [job for group in cells.values() for job in group]
     runs = dict(zip(jobs, run_all(jobs, max_workers=max_workers), strict=True))
@@ -384,6 +385,7 @@ def run_cells(
                     "population_miscovered": missed_truth,
                     "population_miscoverage": missed_truth / count,
                     "width": float(2 * half[:, j].mean()),
+                    "stderr": float(stderr[:, j].mean()),
                     "bias": float(value[:, j].mean() - truth),
                     "spread": float(value[:, j].std()),
                     "rejected": rejected,

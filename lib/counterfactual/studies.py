@@ -153,10 +153,6 @@ def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) ->
         ("selective score", [selective_score(s, r, level=level) for s, r in pair]),
         ("Chow's score", [chow_score(s, r, reward, level=level) for s, r in pair]),
         ("classification quality, estimated", [classification_quality_estimate(e) for e in each]),
-        (
-            "classification quality, oracle",
-            [classification_quality(s, r, level=level) for s, r in pair],
-        ),
         ("counterfactual score, estimated", each),
     ]
     table = [

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.base import BaseEstimator
 
-from lib.counterfactual import ESTIMATORS, simulation
+from lib.counterfactual import ESTIMATORS, estimate, simulation
 from lib.counterfactual.simulation import (
     Repetitions,
     cells_of_experiment_1,
@@ -263,11 +264,12 @@ def test_positivity_level_is_the_clipping_level(monkeypatch):
     assert seen == [{"estimator": e, "clip": 0.35, "level": 0.8} for e in ESTIMATORS]
 
 
-class Recorder:
+class Recorder(BaseEstimator):
     """A learner that only remembers what it was shown."""
 
     def __init__(self, log):
         self.log = log
+        self.classes_ = np.array([False, True])
 
     def fit(self, x, y):
         self.log.append(("fit", x, y))
@@ -293,29 +295,25 @@ def test_independent_learns_from_fresh_samples(monkeypatch):
         assert learner == "forest"
         return Recorder(log), Recorder(log)
 
-    def never(*args, **options):
-        raise AssertionError("cross-fitted")
-
     monkeypatch.setattr(simulation, "simulate", watched)
-    monkeypatch.setattr(simulation, "learner_pair", pair)
-    monkeypatch.setattr(simulation, "fit_nuisances", never)
+    monkeypatch.setattr(estimate, "learner_pair", pair)
     Repetitions("curved", 0.2, (0.0,), 100, "forest", 0, 1, 0, independent=True).execute(None)
     points, *fresh = drawn
     # Two halves for each of two classifiers, each learned from a sample of its own.
     assert [len(s.labels) for s in fresh] == [50] * 4
     everything = np.concatenate([points.X, *(s.X for s in fresh)])
     assert len(np.unique(everything, axis=0)) == 300
-    assert [kind for kind, _, _ in log] == ["fit", "fit", "asked", "asked"] * 4
+    assert [kind for kind, _, _ in log] == ["fit", "asked", "fit", "asked"] * 4
     for i, sample in enumerate(fresh):
         k = i // 2
-        (_, x, r), (_, answered, s), (_, asked, _), (_, again, _) = log[4 * i : 4 * i + 4]
+        (_, x, r), (_, asked, _), (_, answered, s), (_, again, _) = log[4 * i : 4 * i + 4]
         np.testing.assert_array_equal(x, sample.X)
         np.testing.assert_array_equal(r, sample.abstained[k])
         np.testing.assert_array_equal(answered, sample.X[~sample.abstained[k]])
         np.testing.assert_array_equal(s, sample.scores[k][~sample.abstained[k]])
         np.testing.assert_array_equal(asked, again)
         assert len(asked) == 50
-    for first in (2, 10):  # what both halves were asked: each point once
+    for first in (1, 9):  # what both halves were asked: each point once
         rows = np.concatenate([log[first][1], log[first + 4][1]])
         np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(points.X, axis=0))
 
@@ -378,7 +376,7 @@ def check_table(table, cells, store):
             truth = true_difference(jobs[0].experiment, shift)
             for j, estimator in enumerate(ESTIMATORS):
                 missed = population = rejected = 0
-                values, widths = [], []
+                values, widths, errors = [], [], []
                 for part in stored:
                     for k in range(part["oracle"].shape[1]):
                         value, half = part["value"][i, k, j], Z * part["stderr"][i, k, j]
@@ -387,6 +385,7 @@ def check_table(table, cells, store):
                         rejected += abs(value) > half
                         values.append(value)
                         widths.append(2 * half)
+                        errors.append(part["stderr"][i, k, j])
                 n = len(values)
                 mean = sum(values) / n
                 expected = {
@@ -402,6 +401,7 @@ def check_table(table, cells, store):
                     "population_miscovered": population,
                     "population_miscoverage": population / n,
                     "width": sum(widths) / n,
+                    "stderr": sum(errors) / n,
                     "bias": mean - truth,
                     "spread": math.sqrt(sum((v - mean) ** 2 for v in values) / n),
                     "rejected": rejected,
@@ -527,6 +527,10 @@ def test_power_table():
             [0.5 + 200 * scale, 0.5 + 800 * scale],
         ]
     assert power_table(pd.DataFrame(rows)).equals(power_table(pd.DataFrame(rows), "dr"))
+    other = pd.DataFrame([{**row, "width": -row["power"]} for row in rows])
+    found = power_table(other, "ipw", "width")
+    assert found.equals(-power_table(other, "ipw"))
+    assert power_table(other, column="width").equals(-power_table(other, "dr"))
 
 
 # ------------------------------------------------------------------ what P4 reports, small
@@ -648,10 +652,16 @@ EXPERIMENT = "experiment must be one of 'curved', 'shifted', got "
         (lambda: simulate(True, rng=0), "n must be an integer of at least 1, got True"),
         (lambda: simulate(9, "linear", rng=0), EXPERIMENT + "'linear'"),
         (lambda: simulate(9, 1, rng=0), EXPERIMENT + "1"),
-        (lambda: simulate(9, epsilon=0, rng=0), "epsilon must be a number in (0, 0.5), got 0"),
+        (lambda: simulate(9, epsilon=0, rng=0), "epsilon must be a number in (0, 0.5], got 0"),
         (lambda: simulate(9, epsilon=0.51, rng=0), "epsilon must be a number in"),
         (lambda: simulate(9, epsilon=math.nan, rng=0), "epsilon must be a number in"),
         (lambda: simulate(9, epsilon="a", rng=0), "epsilon must be a number in"),
+        (lambda: simulate(9, epsilon=0.5 + 1e-13, rng=0), "epsilon must be a number in"),
+        (lambda: simulate(9, epsilon=None, rng=0), "epsilon must be a number in (0, 0.5], got N"),
+        (lambda: simulate(9, epsilon=True, rng=0), "epsilon must be a number in (0, 0.5], got T"),
+        (lambda: simulate(9, shift="a", rng=0), "shift must be a number in [0, 1], got 'a'"),
+        (lambda: simulate(9, shift=None, rng=0), "shift must be a number in [0, 1], got None"),
+        (lambda: true_difference("shifted", "a"), "shift must be a number in [0, 1], got 'a'"),
         (lambda: simulate(9, shift=-0.1, rng=0), "shift must be a number in [0, 1], got -0.1"),
         (lambda: simulate(9, shift=1.1, rng=0), "shift must be a number in [0, 1], got 1.1"),
         (lambda: simulate(9, shift=math.nan, rng=0), "shift must be a number in [0, 1], got nan"),
@@ -668,8 +678,19 @@ EXPERIMENT = "experiment must be one of 'curved', 'shifted', got "
         (lambda: repetitions(9, "linear", 1, epsilon=0.7), "epsilon must be a number in"),
         (lambda: repetitions(9, "linear", 1, shifts=[0.1, 3]), "shift must be a number in [0, 1]"),
         (
-            lambda: repetitions(9, "linear", 1, shifts=[0.0, 0.1], independent=True),
+            lambda: repetitions(
+                9, "linear", 1, experiment="shifted", shifts=[0.0, 0.1], independent=True
+            ),
             "independent must be False for several shifts, got (0.0, 0.1)",
+        ),
+        (
+            lambda: repetitions(9, "linear", 1, shifts=[0.1]),
+            "shifts must be (0.0,) for experiment 'curved', got (0.1,)",
+        ),
+        (lambda: repetitions(9, "linear", 1, shifts=[]), "shifts must be distinct, at least one"),
+        (
+            lambda: repetitions(9, "linear", 1, experiment="shifted", shifts=[0.2, 0.1, 0.2]),
+            "shifts must be distinct, at least one, got (0.2, 0.1, 0.2)",
         ),
         (lambda: cells_of_experiment_1({"tree": 1}), "learner must be one of"),
         (lambda: cells_of_positivity([0.2, 0.9], "linear", 1), "epsilon must be a number in"),
@@ -680,6 +701,31 @@ def test_refuses(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"experiment": "x"}, EXPERIMENT + "'x'"),
+        ({"learner": "tree"}, "learner must be one of"),
+        ({"learner": None}, "learner must be one of"),
+        ({"epsilon": 0}, "epsilon must be a number in (0, 0.5], got 0"),
+        ({"epsilon": "0.2"}, "epsilon must be a number in (0, 0.5], got '0.2'"),
+        ({"shifts": ()}, "shifts must be distinct, at least one, got ()"),
+        ({"shifts": (0.0, 0.0)}, "shifts must be distinct, at least one, got (0.0, 0.0)"),
+        ({"shifts": (0.0, 1.5)}, "shift must be a number in [0, 1], got 1.5"),
+        ({"shifts": (None,)}, "shift must be a number in [0, 1], got None"),
+        ({"experiment": "curved", "shifts": (0.3,)}, "shifts must be (0.0,) for experiment"),
+        ({"shifts": (0.0, 0.3), "independent": True}, "independent must be False for several"),
+    ],
+)
+def test_jobs_check_themselves(change, message):
+    """However they are made: what repetitions() checks, a changed copy checks, too."""
+    job = Repetitions("shifted", 0.5, (0.0, 1.0), 100, "linear", 0, 1, 0)
+    with pytest.raises(ValueError) as caught:
+        replace(job, **change)
+    assert str(caught.value).startswith(message)
+    assert replace(job, shifts=(0.3,), independent=True).independent
 
 
 def test_public_names():

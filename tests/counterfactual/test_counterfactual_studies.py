@@ -27,6 +27,7 @@ from lib.counterfactual.studies import (
     LEARNER_TITLES,
     claims_of_cells,
     coverage_table,
+    least_of_flexible,
     least_share,
     metrics_comparison,
     pointwise_interval,
@@ -156,33 +157,47 @@ def test_coverage_table():
     assert coverage_table(results)["estimator"][0] == "doubly robust"
 
 
-def test_metrics_comparison_by_hand():
+@pytest.mark.parametrize(
+    ("estimator", "level"), [("dr", 0.95), ("dr", 0.8), ("ipw", 0.9), ("plug-in", 0.99)]
+)
+def test_metrics_comparison_by_hand(estimator, level):
     drawn = simulate(400, epsilon=0.3, rng=2)
-    difference = estimate_from_nuisances(told(drawn), clip=0.25)
+    difference = estimate_from_nuisances(told(drawn), estimator=estimator, clip=0.25, level=level)
+    z = stats.norm.isf((1 - level) / 2)
     table = metrics_comparison(drawn, difference, 0.6).set_index("metric")
     columns = []
     for k in range(2):
         s, r = drawn.scores[k], drawn.abstained[k]
         mu = difference.nuisances[k].outcome
         weight = np.where(r, 0, 1 / np.maximum(1 - drawn.propensities[k], 0.25))
-        psi = mu + weight * (np.where(r, 0, s) - mu)
+        psi = {
+            "dr": mu + weight * (np.where(r, 0, s) - mu),
+            "ipw": weight * np.where(r, 0, s),
+            "plug-in": mu,
+        }[estimator]
         values = {
             "coverage": 1.0 - r,
             "selective score": s[~r],
             "Chow's score": np.where(r, 0.6, s),
             "classification quality, estimated": np.where(r, 1, 2 * s) - psi,
-            "classification quality, oracle": np.where(r, 1 - s, s),
             "counterfactual score, estimated": psi,
         }
         columns.append(
-            {name: (np.mean(v), Z * np.std(v) / math.sqrt(len(v))) for name, v in values.items()}
-            | {"counterfactual score, oracle": (s.mean(), 0.0)}
+            {name: (np.mean(v), z * np.std(v) / math.sqrt(len(v))) for name, v in values.items()}
+            | {
+                "classification quality, oracle": (np.where(r, 1 - s, s).mean(), math.nan),
+                "counterfactual score, oracle": (s.mean(), math.nan),
+            }
         )
     assert table.index.tolist() == list(columns[0])
     assert table.columns.tolist() == ["A", "A ±", "B", "B ±", "A − B"]
     for name, row in zip(table.index, table.to_numpy(), strict=True):
         (a, a_half), (b, b_half) = columns[0][name], columns[1][name]
-        assert row == pytest.approx([a, a_half, b, b_half, a - b], abs=1e-12), name
+        expected = [a, a_half, b, b_half, a - b]
+        assert row == pytest.approx(expected, abs=1e-12, nan_ok=True), name
+    oracles = table.index.str.endswith("oracle")
+    assert oracles.tolist() == [False] * 5 + [True] * 2
+    assert table[["A ±", "B ±"]].isna().to_numpy().tolist() == [[o, o] for o in oracles]
     # The difference of the table's estimates is the estimate, and the oracle's is the oracle's.
     assert table.loc["counterfactual score, estimated", "A − B"] == pytest.approx(difference.value)
     oracle = table.loc["counterfactual score, oracle", "A − B"]
@@ -210,20 +225,42 @@ def test_pointwise_interval_at_the_end_is_the_estimates():
     np.testing.assert_allclose(flat, 0.1, atol=1e-7)
 
 
+@pytest.mark.parametrize("mean", [1e6, -1e9])
+def test_pointwise_interval_of_a_large_mean(mean):
+    """The width is that of the values without it."""
+    x = np.random.default_rng(3).exponential(size=500)
+    moved = x + mean
+    low, high = pointwise_interval(moved, 20)
+    n = np.arange(20, 501)
+    half = Z * np.array([moved[:k].std() for k in n]) / np.sqrt(n)
+    np.testing.assert_allclose((high - low) / 2, half, rtol=1e-6, atol=1e-6 * half.min())
+    np.testing.assert_allclose((high + low) / 2 - mean, [x[:k].mean() for k in n], atol=1e-6)
+
+
+@pytest.mark.parametrize("start", [0, -1, 11, 1.5, True, None])
+def test_pointwise_interval_refuses_a_start(start):
+    with pytest.raises(ValueError, match="start must be an integer from 1 to 10, got"):
+        pointwise_interval(np.arange(10.0), start)
+
+
 def test_sequence_study_by_hand():
     """The streams one after the other from one generator, and each interval looked at."""
     found = sequence_study(12, 160, 80, rng=5)
     rng, truth = np.random.default_rng(5), true_difference()
-    counts = {"sequence": 0, "pointwise": 0, "streams": 12}
+    counts = {"sequence": 0, "pointwise": 0, "slide": 0, "streams": 12}
     for _ in range(12):
         a, b = told(simulate(160, rng=rng))
         x = influence_values(a) - influence_values(b)
         sequence = confidence_sequence(x, start=80)
-        ever = {"sequence": False, "pointwise": False}
+        ever = {"sequence": False, "pointwise": False, "slide": False}
         for i, n in enumerate(range(80, 161)):
             half = Z * x[:n].std() / math.sqrt(n)
             ever["pointwise"] |= abs(x[:n].mean() - truth) > half
             ever["sequence"] |= not sequence.lower[i] <= truth <= sequence.upper[i]
+            # As printed: n sigma^2 for rho^2 n, and sigma once more before the root.
+            var = x[:n].var()
+            inner = (2 * n * var + 1) / n**2 * math.log(math.sqrt(n * var + 1) / 0.05)
+            ever["slide"] |= abs(x[:n].mean() - truth) > math.sqrt(var) * math.sqrt(inner)
         for name, flag in ever.items():
             counts[name] += flag
     assert found == counts
@@ -265,6 +302,41 @@ def test_least_share():
     assert least_share(0, 40) == 0
     assert least_share(40, 40) == pytest.approx(0.025 ** (1 / 40))
     assert least_share(5, 40) == pytest.approx(stats.beta.ppf(0.025, 5, 36))
+
+
+def test_least_of_flexible():
+    """Of forest and super learner alone, of their doubly robust intervals, with 200 or more."""
+    counts = {
+        ("forest", "dr"): 30,
+        ("super", "dr"): 12,
+        ("linear", "dr"): 200,
+        ("forest", "ipw"): 150,
+        ("super", "plug-in"): 190,
+    }
+    results = rows_of(counts, population_miscovered=20).sample(frac=1, random_state=0)
+    ends = {count: stats.beta.ppf(0.025, count, 201 - count) for count in (12, 20, 30)}
+    found = least_of_flexible(results, "miscovered")
+    assert found == pytest.approx(ends[30], abs=1e-9)
+    assert least_of_flexible(results, "population_miscovered") == pytest.approx(ends[20], abs=1e-9)
+    # The largest lower end, not the end of the largest share; and only of enough repetitions.
+    forest = (results["learner"] == "forest") & (results["estimator"] == "dr")
+    fewer = results.copy()
+    fewer.loc[forest, ["repetitions", "miscovered"]] = [10, 2]
+    assert 2 / 10 > 12 / 200
+    assert stats.beta.ppf(0.025, 2, 9) < ends[12]
+    assert least_of_flexible(fewer, "miscovered") == pytest.approx(ends[12], abs=1e-9)
+    assert least_of_flexible(fewer, "miscovered", 10) == pytest.approx(ends[12], abs=1e-9)
+    fewer.loc[forest, "miscovered"] = 9
+    by_ten = stats.beta.ppf(0.025, 9, 2)
+    assert least_of_flexible(fewer, "miscovered") == pytest.approx(ends[12], abs=1e-9)
+    assert least_of_flexible(fewer, "miscovered", 10) == pytest.approx(by_ten, abs=1e-9)
+    assert least_of_flexible(results, "miscovered", 200) == found
+    assert least_of_flexible(results, "miscovered", 201) is None
+    flexible = results["learner"].isin(["forest", "super"])
+    assert least_of_flexible(results[~flexible], "miscovered") is None
+    assert least_of_flexible(results[results["estimator"] != "dr"], "miscovered") is None
+    none = rows_of({("forest", "dr"): 0})
+    assert least_of_flexible(none, "miscovered") == 0
 
 
 @pytest.mark.parametrize("n", [1, 7, 5000])

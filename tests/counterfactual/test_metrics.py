@@ -173,7 +173,10 @@ def test_estimated_quality_of_one():
     half = stats.norm.isf(0.05) * theta.stderr
     assert theta.interval == pytest.approx((theta.value - half, theta.value + half))
     assert theta.p_value < 1e-6
-    assert (theta.level, theta.clip, theta.diagnostics) == (0.9, 0.01, estimate.diagnostics)
+    assert (theta.level, theta.clip, theta.nuisances) == (0.9, 0.01, estimate.nuisances)
+    (ours,), (given,) = theta.diagnostics, estimate.diagnostics  # of the same nuisance functions
+    for name, value in vars(given).items():
+        np.testing.assert_array_equal(getattr(ours, name), value, err_msg=name)
     oracle = classification_quality(s, r)
     assert abs(theta.value - oracle.value) < 4 * oracle.stderr
     assert theta.stderr < oracle.stderr  # as it knows that S and R are independent given X

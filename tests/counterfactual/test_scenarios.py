@@ -183,7 +183,7 @@ def test_larger_images(is_pair, fits, monkeypatch):
     """Train and test images keep apart, and 64 features come from the training images."""
     rng, asked = np.random.default_rng(0), []
     made = {}
-    for split, count in (("train", 400), ("test", 250)):
+    for split, count in (("train", 500), ("test", 250)):
         labels = rng.integers(0, 10, count)
         shade = 20 * labels[:, None, None, None] + rng.integers(0, 30, (count, 12, 12, 3))
         made[split] = data.ImageSet(
@@ -195,7 +195,7 @@ def test_larger_images(is_pair, fits, monkeypatch):
         return made[split]
 
     monkeypatch.setattr(data, "load_images", load)
-    train, n = (70, 40) if is_pair else (150, 200)
+    train, n = (80, 40) if is_pair else (150, 200)
     found = image_evaluation("cifar10", is_pair, train, n, 3)
     assert asked == [("cifar10", "train"), ("cifar10", "test")]
     reduced, (x_train, y_train), (_, y_few) = fits
@@ -221,19 +221,61 @@ def test_larger_images(is_pair, fits, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("mnist", False, 100, 100, 0), "name must be one of 'digits', 'cifar10-jpeg', 'cifar10'"),
+        (
+            ("mnist", False, 100, 100, 0),
+            "name must be one of 'digits', 'cifar10-jpeg', 'cifar10', 'cifar100', got 'mnist'",
+        ),
         ((None, False, 100, 100, 0), "name must be one of"),
         (("digits", False, 39, 100, 0), "train must be an integer of at least 40, got 39"),
         (("digits", False, True, 100, 0), "train must be an integer of at least 40, got True"),
         (("digits", True, 100, 19, 0), "n must be an integer of at least 20, got 19"),
         (("digits", True, 100, 20.5, 0), "n must be an integer of at least 20, got 20.5"),
         (("digits", False, 1000, 798, 0), "train + n must be at most 1797 for digits, got 1798"),
+        (("cifar10", False, 79, 100, 0), "train must be an integer of at least 80, got 79"),
+        (("cifar100", True, 79, 100, 0), "train must be an integer of at least 80, got 79"),
+        (("digits", True, 100, 20, 0), "n must be large enough for 20 images of the classes, got"),
     ],
 )
 def test_bad_evaluations(arguments, message):
     with pytest.raises(ValueError) as caught:
         image_evaluation(*arguments)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(("is_pair", "missing"), [(False, (4, 7)), (True, (5,))])
+def test_classes_that_are_missing(is_pair, missing, monkeypatch):
+    """A class to be told apart of which there are no training images cannot be learned."""
+    digits = data.load_digits()
+    order = np.random.default_rng(0).permutation(1797)  # as of seed 0
+    labels = digits.labels.copy()
+    first = order[:300]
+    labels[first[np.isin(labels[first], missing)]] = 3
+    monkeypatch.setattr(data, "load_digits", lambda: replace(digits, labels=labels))
+    named = ", ".join(map(str, missing))
+    used = int(np.isin(labels[first], (3, 5)).sum()) if is_pair else 300
+    message = (
+        f"train must be large enough for every class, got 300: none of {named} is among {used} "
+        "images"
+    )
+    with pytest.raises(ValueError) as caught:
+        image_evaluation("digits", is_pair, 300, 400, 0)
+    assert str(caught.value) == message
+    image_evaluation("digits", is_pair, 300, 400, 1)
+
+
+def test_pair_of_cifar100(fits, monkeypatch):
+    """Boys and girls."""
+    rng, made = np.random.default_rng(0), {}
+    for split in ("train", "test"):
+        labels = rng.choice([3, 5, 11, 35], 300)
+        images = rng.integers(0, 256, (300, 12, 12, 3), dtype=np.uint8)
+        names = tuple(map(str, range(100)))
+        made[split] = data.ImageSet("made for a test", images, labels, names)
+    monkeypatch.setattr(data, "load_images", lambda name, split: made[split])
+    found = image_evaluation("cifar100", True, 80, 300, 0)
+    assert np.bincount(found.labels).tolist() == [
+        (made["test"].labels == c).sum() for c in (11, 35)
+    ]
 
 
 @pytest.mark.data
@@ -439,6 +481,25 @@ def test_what_is_told_replaces_what_is_fitted(ten):
     assert one["value"] != pytest.approx(other["value"], abs=1e-3)
 
 
+class Warns(Share):
+    """Warns of something of its own."""
+
+    def fit(self, x, y):
+        warnings.warn("of its own", RuntimeWarning, stacklevel=1)
+        return super().fit(x, y)
+
+
+def test_other_warnings_are_given_on(ten):
+    """Warnings about positivity are told in the result alone."""
+    for learner, expected in ((CHEAP, []), ((Warns(), LinearScore()), ["of its own"])):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = run_scenario(ten, TEN[0], learner=learner, rng=np.random.default_rng(0))
+        assert sorted({str(one.message) for one in caught}) == expected
+        assert all(one.category is RuntimeWarning for one in caught)
+        assert isinstance(found["warned"], bool | np.bool_)
+
+
 # ------------------------------------------------------------------ jobs and tables
 
 
@@ -447,10 +508,10 @@ def test_fingerprints_of_data():
         return ScenarioRuns(name, False, "linear", 400, 200, 2, 0).data_fingerprint()
 
     assert of("digits") == "digits"
-    for name in ("cifar10-jpeg", "cifar10"):
+    for name in ("cifar10-jpeg", "cifar10", "cifar100"):
         files = data.image_files(name)
         assert of(name) == fingerprint([data.registry()[file].sha256 for file in files])
-    assert len({of(name) for name in scenarios.IMAGE_DATA}) == 3
+    assert len({of(name) for name in scenarios.IMAGE_DATA}) == len(scenarios.IMAGE_DATA) == 4
     with pytest.raises(ValueError, match="got 'mnist'"):
         of("mnist")
 

@@ -18,6 +18,7 @@ from lib.counterfactual.services import (
     Services,
     compare_services,
     comparison_table,
+    decide,
     diagnostics_table,
     example_services,
     read_services,
@@ -330,6 +331,30 @@ def test_decisions(gap, margin, decision, parts):
     assert found.breakdown is None
 
 
+@pytest.mark.parametrize(
+    ("interval", "margin", "decision"),
+    [
+        ((0.1, 0.2), 0.0, "choose A"),
+        ((-0.2, -0.1), 0.0, "choose B"),
+        ((-0.1, 0.2), 0.0, "undecided"),
+        ((0.0, 0.2), 0.0, "undecided"),  # an end on the margin is not beyond it
+        ((-0.2, 0.0), 0.0, "undecided"),
+        ((0.1, 0.2), 0.1, "undecided"),
+        ((0.1, 0.2), 0.05, "choose A"),
+        ((-0.2, -0.1), 0.1, "undecided"),
+        ((-0.2, -0.1), 0.05, "choose B"),
+        ((-0.05, 0.05), 0.1, "undecided"),
+    ],
+)
+def test_decide(interval, margin, decision):
+    assert decide(*interval, margin) == decision
+    assert decision in DECISIONS
+    mirrored = {"choose A": "choose B", "choose B": "choose A"}
+    assert decide(-interval[1], -interval[0], margin) == mirrored.get(decision, decision)
+    if margin == 0:
+        assert decide(*interval) == decision
+
+
 def test_reason_in_full():
     services = replace(trial(-0.2, noise=0.0), names=("Owl", "Fox"))
     services = replace(
@@ -348,7 +373,8 @@ def test_reason_in_full():
         f"Where they answered, Owl scored {seen[0]:.3f} (on {covered[0]:.0%} of the points) and "
         f"Fox {seen[1]:.3f} (on {covered[1]:.0%}). "
         f"The decision may fall if on {100 * found.breakdown:.3g}% of all points the scores "
-        "withheld are not like those of answers to similar inputs."
+        "withheld are not like those of answers to similar inputs, and at a smaller share if these "
+        "points are all among the abstentions."
     )
     assert found.decision == "choose B"
 
@@ -462,7 +488,10 @@ def test_breakdown():
     assert linear(trial(0.0), score_range=(-1, 2)).breakdown is None
     sure = linear(trial(0.8, hide=0.02), score_range=(-1, 2))
     assert sure.breakdown == math.inf
-    assert "even if no score were missing at random" in sure.reason
+    assert sure.reason.endswith(
+        "The decision would stand even if any share of the points broke missing-at-random, as long "
+        "as which they are does not depend on abstention."
+    )
 
 
 @pytest.mark.parametrize("learner", ["forest", "super"])
@@ -592,13 +621,20 @@ def test_diagnostics_table(compared):
         "effective sample size",
         "largest weight",
         "share clipped",
+        "abstention explained",
         "calibration slope",
+        "calibration intercept",
         "calibration error",
         "outcome R2",
+        "outcome bias",
     ]
     for letter, diagnostics in zip("AB", compared.difference.diagnostics, strict=True):
         assert table.loc["effective sample size", letter] == diagnostics.effective_sample_size
         assert table.loc["outcome R2", letter] == diagnostics.outcome_r2
+        assert table.loc["abstention explained", letter] == diagnostics.explained
+        assert table.loc["calibration slope", letter] == diagnostics.calibration_slope
+        assert table.loc["calibration intercept", letter] == diagnostics.calibration_intercept
+        assert table.loc["outcome bias", letter] == diagnostics.outcome_bias
 
 
 def test_example():
