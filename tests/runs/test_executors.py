@@ -168,10 +168,12 @@ def test_an_interrupt_ends_at_once_and_leaves_no_process(tmp_path, store, whom):
     script.write_text(
         textwrap.dedent(
             """
-            import sys
+            import signal, sys
             from jobs_for_tests import Walk
             from lib.runs import RunStore, run_all
             if __name__ == "__main__":
+                # Shells start background jobs with interrupts ignored, which is inherited.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 jobs = [Walk(sys.argv[1], seed=s, steps=600, pause=0.1) for s in range(4)]
                 run_all(jobs, store=RunStore(sys.argv[2]), max_workers=2)
             """
