@@ -387,9 +387,9 @@ chapter.values(
 # %% [markdown]
 # At $\epsilon = $ {value}`counterfactual.least_epsilon` the doubly robust interval misses in
 # {value}`counterfactual.least_miscoverage:.3f` of the repetitions, and it is
-# {value}`counterfactual.least_width:.3f` wide, at $\epsilon = $
-# {value}`counterfactual.most_epsilon` {value}`counterfactual.most_width:.3f`. (The clipping level
-# is the true $\epsilon$, which nobody tells an evaluator.)
+# {value}`counterfactual.least_width:.3f` wide, against {value}`counterfactual.most_width:.3f` at
+# $\epsilon = $ {value}`counterfactual.most_epsilon`. (The clipping level is the true $\epsilon$,
+# which nobody tells an evaluator.)
 #
 # ## How far can the estimate be trusted?
 #
