@@ -265,7 +265,7 @@ def evaluate_tasks(
     splits: Splits,
     tasks: Sequence[Task],
     margin: float = 0.0,
-    threads: int = 2,
+    threads: int = 1,
 ) -> pd.DataFrame:
     """Run all experiments of several user folds.
 
@@ -278,7 +278,8 @@ def evaluate_tasks(
     margin : float
         m in (-1, 1).
     threads : int
-        Tasks worked on at once; the results do not depend on it.
+        Tasks worked on at once; the results do not depend on it.  More than one pays only where
+        folds are large: otherwise threads wait for the interpreter.
 
     Returns
     -------
