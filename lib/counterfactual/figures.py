@@ -10,6 +10,7 @@ from lib.book.style import COLOURS, MARKERS, new_figure
 from lib.counterfactual.diagnostics import Diagnostics
 from lib.counterfactual.sequences import ConfidenceSequence
 from lib.counterfactual.simulation import Simulated, share_interval
+from lib.counterfactual.studies import ESTIMATOR_TITLES
 
 __all__ = [
     "plot_classifiers",
@@ -23,7 +24,6 @@ __all__ = [
 ]
 
 _NAMES = ("A", "B")
-_ESTIMATORS = {"plug-in": "plug-in", "ipw": "IPW", "dr": "doubly robust"}
 
 
 def plot_classifiers(drawn: Simulated, points: int = 600) -> Figure:
@@ -93,7 +93,7 @@ def plot_miscoverage(
     figure, axes = new_figure(len(learners), 1, height=1.45, sharex=True, squeeze=False)
     for ax, learner in zip(axes[:, 0], learners, strict=True):
         rows = results[results["learner"] == learner].set_index("estimator")
-        for y, estimator in enumerate(reversed(_ESTIMATORS)):
+        for y, estimator in enumerate(reversed(ESTIMATOR_TITLES)):
             row = rows.loc[estimator]
             low, high = share_interval(row["miscovered"], row["repetitions"])
             ax.plot([low, high], [y, y], color=COLOURS[0], lw=4, alpha=0.4, marker="")
@@ -109,7 +109,7 @@ def plot_miscoverage(
                 label="P4" * (y == 0),
             )
         ax.axvline(1 - level, color="black", ls="--", lw=1)
-        ax.set_yticks(range(3), [_ESTIMATORS[e] for e in reversed(_ESTIMATORS)])
+        ax.set_yticks(range(3), [ESTIMATOR_TITLES[e] for e in reversed(ESTIMATOR_TITLES)])
         ax.set_ylim(-0.5, 2.5)
         ax.set_title({"super": "super learner"}.get(learner, learner), loc="left")
     axes[-1, 0].set_xlabel("share of intervals that miss the truth")
@@ -141,7 +141,7 @@ def plot_power(results: pd.DataFrame, level: float = 0.95) -> Figure:
 def plot_positivity(results: pd.DataFrame, level: float = 0.95) -> Figure:
     """Miscoverage and width of each estimator's intervals by positivity level."""
     figure, axes = new_figure(2, 1, height=2.4, sharex=True)
-    for k, (estimator, label) in enumerate(_ESTIMATORS.items()):
+    for k, (estimator, label) in enumerate(ESTIMATOR_TITLES.items()):
         rows = results[results["estimator"] == estimator].sort_values("epsilon")
         for ax, column in zip(axes, ("miscoverage", "width"), strict=True):
             ax.plot(rows["epsilon"], rows[column], color=COLOURS[k], marker=MARKERS[k], label=label)

@@ -15,7 +15,13 @@ from scipy import special
 
 from lib.counterfactual.checks import as_integer, as_number, as_vector
 
-__all__ = ["ConfidenceSequence", "confidence_sequence", "first_exclusion", "optimal_rho"]
+__all__ = [
+    "ConfidenceSequence",
+    "confidence_sequence",
+    "first_exclusion",
+    "optimal_rho",
+    "running_moments",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -125,6 +131,18 @@ def confidence_sequence(
     level = as_number("level", level, 0, 1)
     start = as_integer("start", start, 2, len(x))
     rho = optimal_rho(len(x), level) if rho is None else as_number("rho", rho, 0, math.inf)
+    n, mean, variance = (values[start - 1 :] for values in running_moments(x))
+    half = np.sqrt(variance) * _boundary(n, rho, 1 - level)
+    return ConfidenceSequence(n, mean, mean - half, mean + half, rho, level)
+
+
+def running_moments(x: Array) -> tuple[npt.NDArray[np.int64], Array, Array]:
+    """Number, mean and variance (divisor n) of the first n values, for each n.
+
+    Returns
+    -------
+    n, mean, variance : ndarray, shape (len(x),)
+    """
     n = np.arange(1, len(x) + 1)
     # Against cancellation: sums of differences from the first value, and Welford's increments of
     # the sum of squares, which are never negative.
@@ -132,10 +150,7 @@ def confidence_sequence(
     mean = np.cumsum(shifted) / n
     increments = np.zeros(len(x))
     increments[1:] = (shifted[1:] - mean[:-1]) ** 2 * (n[:-1] / n[1:])
-    deviation = np.sqrt(np.cumsum(increments) / n)[start - 1 :]
-    n, centre = n[start - 1 :], x[0] + mean[start - 1 :]
-    half = deviation * _boundary(n, rho, 1 - level)
-    return ConfidenceSequence(n, centre, centre - half, centre + half, rho, level)
+    return n, x[0] + mean, np.cumsum(increments) / n
 
 
 def optimal_rho(n: int, level: float = 0.95) -> float:

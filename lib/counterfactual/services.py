@@ -748,8 +748,9 @@ def _reason(
     blind = [n for n, d in zip(names, difference.diagnostics, strict=True) if d.positivity]
     if blind:
         sentences.append(
-            f"But {' and '.join(blind)} seem{'' if len(blind) == 2 else 's'} never to answer some "
-            "inputs, where all this is extrapolated: see the warnings before acting on it."
+            f"But {' and '.join(blind)} seem{'' if len(blind) == 2 else 's'} never, or hardly "
+            "ever, to answer some inputs, where all this is extrapolated: see the warnings before "
+            "acting on it."
         )
     return " ".join(sentences)
 

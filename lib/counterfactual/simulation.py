@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import integrate, special, stats
 
-from lib.counterfactual.checks import as_choice, as_integer, as_rng
+from lib.counterfactual.checks import as_choice, as_integer, as_number, as_rng
 from lib.counterfactual.estimate import (
     ESTIMATORS,
     Nuisances,
@@ -31,6 +31,7 @@ from lib.runs import Checkpoint, Outcome, run_all
 
 __all__ = [
     "EXPERIMENTS",
+    "FLIP",
     "Repetitions",
     "Simulated",
     "cells_of_experiment_1",
@@ -48,7 +49,8 @@ __all__ = [
 EXPERIMENTS = ("curved", "shifted")
 
 Array = npt.NDArray[np.float64]
-_FLIP = 0.15
+#: Share of labels that are flipped.
+FLIP = 0.15
 _NEAR = 0.2  # A abstains mostly where |x0 + x1 - 1| is less
 _NEAR_B = 1.25 * _NEAR
 _CIRCLE = 0.8
@@ -121,7 +123,7 @@ def simulate(
     as_choice("experiment", experiment, EXPERIMENTS)
     _check(epsilon, shift)
     x = rng.uniform(size=(n, 2))
-    labels = (x.sum(axis=1) >= 1) ^ (rng.random(n) < _FLIP)
+    labels = (x.sum(axis=1) >= 1) ^ (rng.random(n) < FLIP)
     total, square = x.sum(axis=1), (x**2).sum(axis=1)
     predictions = [special.expit(total - 1)]
     near = [np.abs(total - 1) < _NEAR]
@@ -154,7 +156,7 @@ def true_difference(experiment: str = "curved", shift: float = 0.0) -> float:
     as_choice("experiment", experiment, EXPERIMENTS)
     _check(0.2, shift)
     if experiment == "shifted":
-        return (1 - 2 * _FLIP) * (0.5 - (1 - shift) ** 2 / 2)
+        return (1 - 2 * FLIP) * (0.5 - (1 - shift) ** 2 / 2)
     # Where the arc x0^2 + x1^2 = 0.8 meets the line x0 + x1 = 1, and where it ends.
     crossing = (1 - math.sqrt(2 * _CIRCLE - 1)) / 2
     area = integrate.quad(
@@ -164,7 +166,7 @@ def true_difference(experiment: str = "curved", shift: float = 0.0) -> float:
         points=[crossing, 1 - crossing, math.sqrt(_CIRCLE)],
         epsabs=1e-13,
     )[0]
-    return (1 - 2 * _FLIP) * area
+    return (1 - 2 * FLIP) * area
 
 
 def _check(epsilon: float, shift: float) -> None:
@@ -221,6 +223,9 @@ class Repetitions:
     def __post_init__(self):
         as_choice("experiment", self.experiment, EXPERIMENTS)
         as_choice("learner", self.learner, LEARNERS)
+        for name, least in (("n", 4), ("first", 0), ("count", 1), ("seed", 0)):
+            as_integer(name, getattr(self, name), least)
+        as_number("level", self.level, 0, 1)
         shifts = self.shifts
         if not shifts or len(set(shifts)) < len(shifts):
             raise ValueError(f"shifts must be distinct, at least one, got {shifts}")

@@ -21,8 +21,9 @@ from lib.counterfactual.metrics import (
     coverage,
     selective_score,
 )
-from lib.counterfactual.sequences import confidence_sequence
+from lib.counterfactual.sequences import confidence_sequence, running_moments
 from lib.counterfactual.simulation import (
+    FLIP,
     Simulated,
     share_interval,
     simulate,
@@ -65,7 +66,7 @@ def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
     """
     side = drawn.X.sum(axis=1) >= 1
     return tuple(
-        Nuisances(r, np.where(r, 0.0, s), pi, np.where((p > 0.5) == side, 0.85, 0.15))
+        Nuisances(r, np.where(r, 0.0, s), pi, np.where((p > 0.5) == side, 1 - FLIP, FLIP))
         for r, s, pi, p in zip(
             drawn.abstained, drawn.scores, drawn.propensities, drawn.probabilities, strict=True
         )
@@ -186,21 +187,14 @@ def pointwise_interval(influence: Any, start: int, level: float = 0.95):
     """
     values = as_vector("influence", influence)
     start = as_integer("start", start, 1, len(values))
-    n = np.arange(1, len(values) + 1)
-    shifted = values - values[0]  # a large mean would cancel the digits of the variance
-    mean = shifted.cumsum() / n
-    variance = np.maximum((shifted**2).cumsum() / n - mean**2, 0)
+    n, mean, variance = running_moments(values)
     half = float(stats.norm.isf((1 - level) / 2)) * np.sqrt(variance / n)
-    mean = mean + values[0]
     return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
 
 
 def _slide_interval(influence: Any, start: int, alpha: float = 0.05):
     """The sequence as P4's slide prints it, sigma_n^2 being the variance of influence values."""
-    values = np.asarray(influence, dtype=float)
-    n = np.arange(1, len(values) + 1)
-    mean = values.cumsum() / n
-    variance = np.maximum((values**2).cumsum() / n - mean**2, 0)
+    n, mean, variance = running_moments(influence)
     grown = n * variance
     half = np.sqrt(variance) * np.sqrt((2 * grown + 1) / n**2 * np.log(np.sqrt(grown + 1) / alpha))
     return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
