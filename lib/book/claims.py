@@ -161,8 +161,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
     -----
     An entry with ``over``, a mapping of axes to lists of words, stands for one claim per
     combination: ``{axis}`` in id, place and claim is replaced by the word, and ``reported`` and
-    ``sd`` are lists (of lists) in the order of the axes.  A combination whose reported value is
-    null is left out.
+    ``sd`` are lists (of lists) in the order of the axes; so is ``tolerance``, or one number for
+    all.  A combination whose reported value is null is left out.
     """
     if not path.exists():
         return {}
@@ -199,7 +199,10 @@ def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
     name = f"{path.name}: claim {entry.get('id', entry)!r}"
     axes = entry["over"]
     shape = tuple(len(words) for words in axes.values())
-    arrays = {key: np.array(entry[key], dtype=object) for key in ("reported", "sd") if key in entry}
+    given = [key for key in ("reported", "sd", "tolerance") if key in entry]
+    if not isinstance(entry.get("tolerance"), list):
+        given = [key for key in given if key != "tolerance"]
+    arrays = {key: np.array(entry[key], dtype=object) for key in given}
     for key, array in arrays.items():
         if array.shape != shape:
             raise ClaimError(f"{name}: {key} must have the shape {shape}, got {array.shape}")

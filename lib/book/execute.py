@@ -263,9 +263,7 @@ def _unchanged(chapter: str, asked: set[str], states: Mapping[str, str]) -> dict
             f"chapter {chapter} asked for {', '.join(undeclared)}, which is not declared for it:"
             " see lib/data/registry.yml"
         )
-    changed = [
-        name for name in sorted(asked) if data.is_here(name) == (states[name] == data.ABSENT)
-    ]
+    changed = [name for name in sorted(asked) if data.state(name) != states[name]]
     if changed:
         raise BuildError(
             f"{', '.join(changed)} came or went while chapter {chapter} was executed: run again"

@@ -7,7 +7,7 @@ The loaders turn files into typed, validated arrays.
 What needs PyTorch is imported by its module: :mod:`lib.data.transforms` (shifts, augmentations) and
 :mod:`lib.data.features` (fixed features).
 
-From the command line: ``python -m lib.data list | fetch NAME... | verify``.
+From the command line: ``python -m lib.data list | fetch NAME... | verify | pin NAME``.
 """
 
 from lib.data.canaries import (
@@ -34,9 +34,10 @@ from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
 from lib.data.splits import public_private, split_rows, subsample_class
-from lib.data.store import ABSENT, ASKED, available, fetch, fingerprints, is_here
+from lib.data.store import ABSENT, ASKED, available, fetch, fingerprints, is_here, state
 from lib.data.suitability import (
     DATASETS,
+    ID_SPLITS,
     MODELS,
     SIGNAL_NAMES,
     Fold,
@@ -47,6 +48,7 @@ from lib.data.suitability import (
     load_suitability_folds,
     load_suitability_signals,
     published_for,
+    suitability_models,
 )
 from lib.data.text import TextSet, load_sst2
 
@@ -57,6 +59,7 @@ __all__ = [
     "CANARY_FILES",
     "CANARY_RUNS",
     "DATASETS",
+    "ID_SPLITS",
     "IMAGE_SETS",
     "MODELS",
     "SHIFTS",
@@ -99,5 +102,7 @@ __all__ = [
     "read_numpy_pickle",
     "registry",
     "split_rows",
+    "state",
     "subsample_class",
+    "suitability_models",
 ]

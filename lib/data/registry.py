@@ -12,13 +12,15 @@ import yaml
 
 from lib.data.errors import RegistryError
 
-__all__ = ["Entry", "parse_registry", "registry"]
+__all__ = ["Entry", "is_sha256", "is_size", "parse_registry", "registry"]
 
 HOST = "https://raw.githubusercontent.com/"
-# Plain http will do, as no file is used before its SHA-256 has been compared.
+# Plain http will do, as no file is used before its SHA-256 has been compared; not so where there
+# is none to compare with.
 ADDRESS = re.compile(r"https?://[a-z0-9][a-z0-9.-]*/")
 GROUP_KEYS = {"prefix", "licence", "citation", "files"}  # and one of url, mirror
 FILE_KEYS = {"name", "path", "title", "sha256", "size", "chapters"}
+UNKNOWN = "unknown"  # for sha256: a file that is public but that we have never had
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,11 @@ class Entry:
     mirror : str
         Its path inside a mirror or the cache: its address without the scheme, and for GitHub
         without the host.
-    sha256 : str
-        SHA-256 of its content, 64 lower-case hexadecimal digits.
-    size : int
-        Its length in bytes.
+    sha256 : str or None
+        SHA-256 of its content, 64 lower-case hexadecimal digits; None if the registry does not
+        know it and it has not been pinned on this machine (see :func:`lib.data.store.pin`).
+    size : int or None
+        Its length in bytes; None if its SHA-256 is.
     licence, citation : str
         Under which terms it is published, and what to cite.
     chapters : tuple of str
@@ -50,8 +53,8 @@ class Entry:
     title: str
     url: str | None
     mirror: str
-    sha256: str
-    size: int
+    sha256: str | None
+    size: int | None
     licence: str
     citation: str
     chapters: tuple[str, ...]
@@ -95,6 +98,16 @@ def parse_registry(text: str) -> dict[str, Entry]:
     return entries
 
 
+def is_sha256(value: Any) -> bool:
+    """Whether a value is the text of a SHA-256: 64 lower-case hexadecimal digits."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def is_size(value: Any) -> bool:
+    """Whether a value is a positive number of bytes."""
+    return type(value) is int and value > 0
+
+
 def _group(group: Any, place: str) -> Iterator[Entry]:
     source = "mirror" if isinstance(group, dict) and "mirror" in group else "url"
     _keys(group, GROUP_KEYS | {source}, place)
@@ -105,18 +118,24 @@ def _group(group: Any, place: str) -> Iterator[Entry]:
         raise RegistryError(f"{place}.url: {base!r} does not start with https://<host>/")
     for number, file in enumerate(_list(group["files"], f"{place}.files")):
         where = f"{place}.files[{number}]"
-        _keys(file, FILE_KEYS, where)
+        unknown = isinstance(file, dict) and file.get("sha256") == UNKNOWN
+        _keys(file, FILE_KEYS - {"size"} if unknown else FILE_KEYS, where)
         location = base + _text(file["path"], f"{where}.path")
         mirror = re.sub("^https?://", "", location.removeprefix(HOST))
         if mirror.startswith("/") or ".." in PurePosixPath(mirror).parts:
             raise RegistryError(f"{where}.path: {mirror!r} leaves the mirror")
-        sha256 = _text(file["sha256"], f"{where}.sha256")
-        if not re.fullmatch("[0-9a-f]{64}", sha256):
+        sha256, size = _text(file["sha256"], f"{where}.sha256"), file.get("size")
+        if unknown:
+            if source == "url" and not base.startswith("https://"):
+                raise RegistryError(
+                    f"{where}.sha256: {base!r} must start with https:// where it is {UNKNOWN!r}"
+                )
+            sha256 = None
+        elif not is_sha256(sha256):
             raise RegistryError(
                 f"{where}.sha256: {sha256!r} is not 64 lower-case hexadecimal digits"
             )
-        size = file["size"]
-        if type(size) is not int or size <= 0:
+        elif not is_size(size):
             raise RegistryError(f"{where}.size: {size!r} is not a positive number of bytes")
         chapters = _list(file["chapters"], f"{where}.chapters")
         yield Entry(

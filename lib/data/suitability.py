@@ -2,7 +2,7 @@
 
 A *signal table* holds, for each example of a data split, twelve numbers computed from a
 classifier's output and whether its prediction was correct.  A *fold* is a set of rows of one split:
-a year, a region, a cell type.
+a year, a region, a cell type, an identity that a comment mentions.
 """
 
 import ast
@@ -21,21 +21,31 @@ from lib.data.store import fetch
 
 __all__ = [
     "DATASETS",
+    "ID_SPLITS",
     "MODELS",
     "SIGNAL_NAMES",
     "Fold",
     "SignalTable",
     "SuitabilitySignals",
+    "examine_signals",
     "fold_summary",
     "load_published_folds",
     "load_suitability_folds",
     "load_suitability_signals",
     "published_for",
+    "suitability_models",
 ]
 
-DATASETS = ("fmow", "rxrx1")
+DATASETS = ("fmow", "rxrx1", "civilcomments")
 MODELS = (("ERM", 0), ("ERM", 1), ("ERM", 2), ("IRM", 0), ("groupDRO", 0))
-"""The (algorithm, seed) pairs published for each data set."""
+"""The (algorithm, seed) pairs published; of CivilComments only the first three are registered."""
+
+#: The splits drawn from the distribution that the classifier was trained on, in the authors' order.
+ID_SPLITS = {
+    "fmow": ("id_val", "id_test"),
+    "rxrx1": ("id_test",),
+    "civilcomments": ("val", "test"),
+}
 
 #: The twelve signals, in the order of the authors' published tables.
 SIGNAL_NAMES = (
@@ -53,15 +63,27 @@ SIGNAL_NAMES = (
     "energy",
 )
 
-_SPLITS = {"fmow": {"id_val", "id_test", "val", "test"}, "rxrx1": {"val", "test", "id_test"}}
-_FOLD_FILES = {"fmow": ("folds_fmow_id", "folds_fmow_ood"), "rxrx1": ("folds_rxrx1",)}
-_FILTERS = {"fmow": {"year": int, "region": str}, "rxrx1": {"cell_type": str}}
+_SPLITS = {
+    "fmow": {"id_val", "id_test", "val", "test"},
+    "rxrx1": {"val", "test", "id_test"},
+    "civilcomments": {"val", "test"},
+}
+_FOLD_FILES = {
+    "fmow": ("folds_fmow_id", "folds_fmow_ood"),
+    "rxrx1": ("folds_rxrx1",),
+    "civilcomments": ("folds_civilcomments",),
+}
+_FILTERS = {
+    "fmow": {"year": int, "region": str},
+    "rxrx1": {"cell_type": str},
+    "civilcomments": {"sensitive": str},
+}
 
 # What each signal can be by its definition; SLACK allows for single precision.
 _INFINITY = float("inf")
 _BOUNDS = {
     "conf_max": (0, 1),
-    "conf_std": (0, 0.5),
+    "conf_std": (0, 0.5**0.5),  # of (1, 0), the sample's; less with more classes
     "conf_entropy": (0, _INFINITY),
     "logit_std": (0, _INFINITY),
     "logit_diff_top2": (0, _INFINITY),
@@ -221,20 +243,97 @@ def load_suitability_signals(
 
     Parameters
     ----------
-    dataset : {"fmow", "rxrx1"}
+    dataset : {"fmow", "rxrx1", "civilcomments"}
         The WILDS data set.
     algorithm, seed : str, int
-        One of ``MODELS``: ``"ERM"`` with seeds 0, 1, 2, ``"IRM"`` or ``"groupDRO"`` with seed 0.
+        One of ``suitability_models(dataset)``: ``"ERM"`` with seeds 0, 1, 2, and, but for
+        CivilComments, ``"IRM"`` and ``"groupDRO"`` with seed 0.
 
     Returns
     -------
     SuitabilitySignals
         With the splits in the order of the file.
+
+    Raises
+    ------
+    DataUnavailable
+        For CivilComments unless its file is pinned on this machine: see ``python -m lib.data pin``.
+    ValueError
+        If there is no such model, or the file does not hold what it should.
+
+    Notes
+    -----
+    CivilComments has two classes.  Of the authors' top_k_conf_sum, the sum of the largest
+    ``int(0.1 k)`` confidences, we expect no term to be left there and the column to be 0 in every
+    row; we have not seen the file.
+    """
+    models = suitability_models(dataset)
+    if (algorithm, seed) not in models:
+        raise ValueError(f"(algorithm, seed) must be one of {models}, got {(algorithm, seed)!r}")
+    return _read_signals(
+        dataset, algorithm, seed, fetch(f"suitability/{dataset}_{algorithm}_{seed}")
+    )
+
+
+def suitability_models(dataset: str) -> tuple[tuple[str, int], ...]:
+    """The pairs (algorithm, seed) whose signals are registered for a data set.
+
+    Parameters
+    ----------
+    dataset : {"fmow", "rxrx1", "civilcomments"}
+        The WILDS data set.
     """
     _check_dataset(dataset)
-    if (algorithm, seed) not in MODELS:
-        raise ValueError(f"(algorithm, seed) must be one of {MODELS}, got {(algorithm, seed)!r}")
-    path = fetch(f"suitability/{dataset}_{algorithm}_{seed}")
+    return tuple(each for each in MODELS if dataset != "civilcomments" or each[0] == "ERM")
+
+
+def examine_signals(name: str, path: Path) -> str:
+    """Check without its SHA-256 that a file can hold the signals it is named after.
+
+    It must be readable without running code, with the right splits, every signal in its range, as
+    many rows as the authors published, where they did, and every row that a fold names.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the registry, e.g. ``"suitability/civilcomments_ERM_0"``.
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    str
+        What was found.  For ERM, seed 0, it says how far the accuracies on the folds are from
+        those that the authors published; 0 is expected, but no difference is an error here.
+
+    Raises
+    ------
+    ValueError
+        If it cannot; or if no file of signals has that name.
+    """
+    known = {
+        f"suitability/{d}_{a}_{s}": (d, a, s) for d in DATASETS for a, s in suitability_models(d)
+    }
+    if name not in known:
+        raise ValueError(f"{name!r} names no file of signals")
+    dataset, algorithm, seed = known[name]
+    signals = _read_signals(dataset, algorithm, seed, path)
+    published = load_published_folds(dataset).set_index("label")["num_samples"]
+    for split, table in signals.splits.items():
+        rows = published.get(f"{split} · all", len(table))
+        if len(table) != rows:
+            raise ValueError(f"{path}: {split} must have {rows:,} rows, got {len(table):,}")
+    folds = load_suitability_folds(dataset)
+    ours = fold_summary(signals, folds)
+    found = ", ".join(f"{len(table):,} rows of {name}" for name, table in signals.splits.items())
+    if (algorithm, seed) == ("ERM", 0):
+        theirs = published_for(folds, load_published_folds(dataset))
+        gap = (ours["accuracy"] - theirs["accuracy"]).abs().max()
+        found += f"; accuracies on the {len(folds)} folds within {gap:.1g} of the published ones"
+    return found
+
+
+def _read_signals(dataset: str, algorithm: str, seed: int, path: Path) -> SuitabilitySignals:
     content = _read_dict(path)
     if set(content) != _SPLITS[dataset]:
         raise ValueError(f"{path}: splits must be {sorted(_SPLITS[dataset])}, got {list(content)}")
@@ -256,14 +355,15 @@ def load_suitability_folds(dataset: str) -> tuple[Fold, ...]:
 
     Parameters
     ----------
-    dataset : {"fmow", "rxrx1"}
+    dataset : {"fmow", "rxrx1", "civilcomments"}
         The WILDS data set.
 
     Returns
     -------
     tuple of Fold
         FMoW: 16 in-distribution folds, then 30 out-of-distribution ones.  RxRx1: 4 of the split
-        val, 4 of id_test (in distribution), 4 of test.
+        val, 4 of id_test (in distribution), 4 of test.  CivilComments: 8 of val, 8 of test, all in
+        distribution; they overlap, as a comment may mention several identities.
     """
     _check_dataset(dataset)
     folds = []
@@ -282,24 +382,25 @@ def load_published_folds(dataset: str) -> pd.DataFrame:
 
     Parameters
     ----------
-    dataset : {"fmow", "rxrx1"}
+    dataset : {"fmow", "rxrx1", "civilcomments"}
         The WILDS data set.
 
     Returns
     -------
     pandas.DataFrame
         Columns split, label (as in :class:`Fold`), the property's columns as text with ``"ALL"``
-        for no restriction (FMoW: year and region; RxRx1: cell_type), num_samples and accuracy.
+        for no restriction (FMoW: year and region; RxRx1: cell_type; CivilComments: sensitive),
+        num_samples and accuracy.
         FMoW's in-distribution years are listed one by one: see :func:`published_for`.
     """
     _check_dataset(dataset)
     path = fetch(f"suitability/published_folds_{dataset}")
     table = pd.read_csv(path, dtype={"year": str})
-    if dataset == "rxrx1":  # its cell types are in the column group, cell_type is empty
-        table = table.drop(columns="cell_type", errors="ignore").rename(
-            columns={"group": "cell_type"}
-        )
     properties = list(_FILTERS[dataset])
+    if dataset != "fmow":  # the property is in the column group; RxRx1's cell_type is empty
+        table = table.drop(columns=properties, errors="ignore").rename(
+            columns={"group": properties[0]}
+        )
     if missing := {"split", "num_samples", "accuracy", *properties} - set(table.columns):
         raise ValueError(f"{path}: columns {sorted(missing)} are missing")
     labels = []
@@ -355,7 +456,9 @@ def published_for(folds: Sequence[Fold], published: pd.DataFrame) -> pd.DataFram
         Columns split, label, size, accuracy; one row per fold.  Size is ``<NA>`` and accuracy NaN
         where a part of the fold is not published.
     """
-    properties = [key for key in ("year", "region", "cell_type") if key in published.columns]
+    properties = [
+        key for key in ("year", "region", "cell_type", "sensitive") if key in published.columns
+    ]
     index = ["split", *properties]
     if published.duplicated(index).any():
         raise ValueError("published must list each fold once")
@@ -395,7 +498,7 @@ def _fold(dataset: str, key: Any, rows: Any) -> Fold:
         raise ValueError("rows must be a list of ints")
     restriction = _filter(dataset, text)
     label = _label(split, restriction)
-    return Fold(dataset, split, label, np.array(rows), split.startswith("id_"), restriction)
+    return Fold(dataset, split, label, np.array(rows), split in ID_SPLITS[dataset], restriction)
 
 
 def _filter(dataset: str, text: str) -> dict[str, tuple[Any, ...]]:
@@ -414,7 +517,11 @@ def _filter(dataset: str, text: str) -> dict[str, tuple[Any, ...]]:
 
 
 def _label(split: str, restriction: Mapping[str, tuple[Any, ...]]) -> str:
-    words = [", ".join(values) for key, values in restriction.items() if key != "year"]
+    words = [
+        ", ".join(_title(each) if key == "sensitive" else each for each in values)
+        for key, values in restriction.items()
+        if key != "year"
+    ]
     if "year" in restriction:
         years = [int(year) for year in restriction["year"]]
         consecutive = years == list(range(years[0], years[0] + len(years)))
@@ -424,3 +531,8 @@ def _label(split: str, restriction: Mapping[str, tuple[Any, ...]]) -> str:
             span = ", ".join(map(str, years))
         words.append(span if words else f"year {span}")
     return f"{split} · {' '.join(words) or 'all'}"
+
+
+def _title(group: str) -> str:
+    """An identity as the paper's Table 4 names it: ``"Other Religions"``, but ``"LGBTQ"``."""
+    return group if group.isupper() else group.replace("_", " ").title()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lib.suitability.checks import as_correct, as_matrix
 
-__all__ = ["N_SPLITS", "CorrectnessEstimator", "mean_sigmoid"]
+__all__ = ["N_SPLITS", "CorrectnessEstimator", "fit_logistic", "mean_sigmoid"]
 
 #: Splits of the calibration, as in the paper's instantiation.
 N_SPLITS = 5
@@ -143,6 +143,28 @@ class CorrectnessEstimator:
                 f"signals must have {len(self.weights)} columns, as at fit, got {x.shape[1]}"
             )
         return mean_sigmoid(x - self.center, self.weights, self.bias)[0]
+
+
+def fit_logistic(design: Array, correct: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Fit one logistic regression with the penalty ``0.5 |w|^2``, the last coefficient free.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n, d)
+        Standardised signals and, last, a column of ones.
+    correct : ndarray of bool, shape (n,)
+
+    Returns
+    -------
+    coefficients : ndarray, shape (d,)
+    hessian : ndarray, shape (d, d)
+        Of the penalised loss, at the coefficients.
+    """
+    penalty = np.append(np.ones(design.shape[1] - 1), 0.0)
+    weights = np.ones((1, len(design)))
+    theta = _newton(design, correct.astype(float), weights, penalty)[0]
+    mu = _sigmoid(design @ theta)
+    return theta, (design.T * (mu * (1 - mu))) @ design + np.diag(penalty)
 
 
 def mean_sigmoid(x: Array, weights: Array, bias: Array) -> Array:

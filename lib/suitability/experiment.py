@@ -23,9 +23,11 @@ __all__ = [
     "METRIC_TITLES",
     "DecisionMetrics",
     "Task",
+    "at_margin",
     "decision_metrics",
     "evaluate_pairs",
     "evaluate_tasks",
+    "is_suitable",
     "make_tasks",
     "mean_and_sd",
     "metrics_table",
@@ -188,8 +190,9 @@ def evaluate_pairs(
     pandas.DataFrame
         One row per ordered pair, with columns ``sf_fold``, ``test_fold``, ``p_value``,
         ``statistic``, ``dof``, ``test_accuracy``, ``user_accuracy``,
-        ``estimated_test_accuracy``, ``estimated_user_accuracy`` and ``truth``, which is
-        Definition 3.1: user accuracy at least test accuracy minus the margin.
+        ``estimated_test_accuracy``, ``estimated_user_accuracy``, the variances of these estimates
+        over samples (``test_variance``, ``user_variance``), ``n_test``, ``n_user`` and ``truth``,
+        which is Definition 3.1: user accuracy at least test accuracy minus the margin.
     """
     source, user = (
         as_matrix("source_signals", source_signals),
@@ -255,10 +258,53 @@ def evaluate_pairs(
             "user_accuracy": user_accuracy,
             "estimated_test_accuracy": mean[test, sf],
             "estimated_user_accuracy": user_mean[sf],
-            # 0.7 >= 0.8 - 0.1 but for rounding; accuracies differ by 1e-12 or not at all.
-            "truth": user_accuracy - test_accuracy >= -margin - 1e-12,
+            "test_variance": variance[test, sf],
+            "user_variance": user_variance[sf],
+            "n_test": size,
+            "n_user": len(user),
+            "truth": is_suitable(test_accuracy, user_accuracy, margin),
         }
     )
+
+
+def is_suitable(test_accuracy: Any, user_accuracy: Any, margin: float) -> npt.NDArray[np.bool_]:
+    """Definition 3.1: user accuracy at least test accuracy minus the margin.
+
+    Parameters
+    ----------
+    test_accuracy, user_accuracy : array_like
+    margin : float
+    """
+    # 0.7 >= 0.8 - 0.1 but for rounding; accuracies differ by 1e-12 or not at all.
+    return np.asarray(user_accuracy) - test_accuracy >= -margin - 1e-12
+
+
+def at_margin(results: pd.DataFrame, margin: float) -> pd.DataFrame:
+    """The same experiments with another margin: statistics, p-values and truth anew.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`evaluate_pairs`.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        A copy with the columns ``statistic``, ``p_value``, ``dof`` and ``truth`` replaced.
+    """
+    margin = as_number("margin", margin, -1, 1)
+    columns = [
+        f"{part}{which}{rest}"
+        for which in ("test", "user")
+        for part, rest in (("estimated_", "_accuracy"), ("", "_variance"), ("n_", ""))
+    ]
+    statistic, p_value, dof = welch_non_inferiority(
+        *(results[name].to_numpy() for name in columns), margin
+    )
+    truth = is_suitable(results["test_accuracy"], results["user_accuracy"], margin)
+    return results.assign(statistic=statistic, p_value=p_value, dof=dof, truth=truth)
 
 
 def evaluate_tasks(

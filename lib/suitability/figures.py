@@ -1,11 +1,27 @@
 """Figures of the suitability chapter."""
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from lib.book.style import COLOURS, MARKERS, new_figure
 
-__all__ = ["plot_per_fold", "plot_share_suitable"]
+__all__ = [
+    "plot_boundaries",
+    "plot_error_against_drop",
+    "plot_estimated_and_true",
+    "plot_estimation_error",
+    "plot_lines",
+    "plot_monitor",
+    "plot_per_fold",
+    "plot_share_suitable",
+    "plot_shares",
+]
+
+_STYLES = ("-", "--", ":", "-.")
 
 
 def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0, reach: float = 0.15) -> Figure:
@@ -77,4 +93,247 @@ def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
     ax.set_xlabel("user minus test accuracy, mean (points)")
     ax.set_ylabel("SUITABLE decisions (%)")
     ax.legend(loc="upper left")
+    return figure
+
+
+def plot_shares(steps: Mapping[str, pd.DataFrame], reach: float = 0.1) -> Figure:
+    """Draw the share of SUITABLE decisions for several margins or significance levels.
+
+    Parameters
+    ----------
+    steps : mapping of str to pandas.DataFrame
+        Label to a table of :func:`~lib.suitability.share_suitable`.
+    reach : float
+        Largest absolute accuracy difference that is shown.
+    """
+    figure, ax = new_figure()
+    for number, (label, table) in enumerate(steps.items()):
+        shown = table[(table["low"] >= -reach - 1e-9) & (table["high"] <= reach + 1e-9)]
+        ax.plot(
+            50 * (shown["low"] + shown["high"]),
+            100 * shown["share"],
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            linestyle=_STYLES[number % len(_STYLES)],
+            markersize=4,
+            label=label,
+        )
+    ax.set_xlabel("user minus test accuracy (points)")
+    ax.set_ylabel("SUITABLE decisions (%)")
+    ax.legend(loc="upper left")
+    return figure
+
+
+def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
+    """Draw estimated against true accuracy of user folds, with and without target labels.
+
+    Parameters
+    ----------
+    points : pandas.DataFrame
+        As :func:`~lib.suitability.estimated_and_true` returns it.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 5.
+    """
+    figure, ax = new_figure(height=3.6)
+    ends = 100 * np.array(
+        [
+            points[["accuracy", "estimated"]].to_numpy().min() - 0.01,
+            points[["accuracy", "estimated"]].to_numpy().max() + 0.01,
+        ]
+    )
+    ax.plot(ends, ends, color="0.4", linewidth=1, marker="", linestyle="-", label="no error")
+    for number, (column, label) in enumerate(
+        (("estimated", "calibrated on the source"), ("calibrated", "on the target's labels too"))
+    ):
+        ax.plot(
+            100 * points["accuracy"],
+            100 * points[column],
+            linestyle="",
+            marker=MARKERS[number],
+            color=COLOURS[number],
+            markerfacecolor="none" if number else COLOURS[0],
+            label=label,
+        )
+    ax.set_xlabel("true accuracy of the user fold (%)")
+    ax.set_ylabel("estimated accuracy (%)")
+    ax.legend(loc="upper left")
+    return figure
+
+
+def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
+    """Draw how accuracy estimation errors are distributed on test and on user data.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`~lib.suitability.evaluate_pairs`.
+    width : float
+        Of a bin.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 6.
+    """
+    figure, ax = new_figure()
+    errors = [
+        100 * (results[f"estimated_{which}_accuracy"] - results[f"{which}_accuracy"])
+        for which in ("test", "user")
+    ]
+    low, high = (f(f(e) for e in errors) for f in (min, max))
+    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9, 100 * width)
+    for number, (error, label) in enumerate(zip(errors, ("test data", "user data"), strict=True)):
+        ax.hist(
+            error,
+            bins,
+            weights=np.full(len(error), 100 / len(error)),
+            histtype="step",
+            linewidth=1.8,
+            linestyle=_STYLES[number],
+            color=COLOURS[number],
+            label=label,
+        )
+    ax.axvline(0, color="0.4", linewidth=1)
+    ax.set_xlabel("estimated minus true accuracy (points)")
+    ax.set_ylabel("experiments (%)")
+    ax.legend(loc="upper right")
+    return figure
+
+
+def plot_error_against_drop(results: pd.DataFrame) -> Figure:
+    """Draw the estimation error on user data against the drop in accuracy, a point per user fold.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of experiments with ``seed`` and ``user_fold``; a point is a fold's mean over pairs.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 7.
+    """
+    means = (
+        100
+        * pd.DataFrame(
+            {
+                "seed": results["seed"] / 100,
+                "fold": results["user_fold"].astype("category").cat.codes / 100,
+                "drop": results["test_accuracy"] - results["user_accuracy"],
+                "error": results["estimated_user_accuracy"] - results["user_accuracy"],
+            }
+        )
+        .groupby(["seed", "fold"])
+        .mean()
+    )
+    figure, ax = new_figure()
+    for number, (seed, group) in enumerate(means.groupby(level="seed")):
+        ax.plot(
+            group["drop"],
+            group["error"],
+            linestyle="",
+            alpha=0.75,
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            label=f"model {round(100 * seed)}",
+        )
+    ends = np.array([min(means["drop"].min(), 0.0), means["drop"].max()])
+    ax.plot(ends, ends, color="0.4", linewidth=1, marker="", label="drop not seen at all")
+    ax.axhline(0, color="0.4", linewidth=1)
+    ax.set_xlabel("test minus user accuracy (points)")
+    ax.set_ylabel("estimated minus true\nuser accuracy (points)")
+    ax.legend(loc="upper left")
+    return figure
+
+
+def plot_lines(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    x_label: str,
+    y_label: str,
+    level: float | None = None,
+    log_x: bool = False,
+) -> Figure:
+    """Draw labelled curves, such as power against sample size.
+
+    Parameters
+    ----------
+    lines : mapping of str to (x, y)
+        Label to a curve.
+    x_label, y_label : str
+        Of the axes.
+    level : float, optional
+        A value of y that a grey line marks.
+    log_x : bool
+        Whether x is on a logarithmic scale.
+    """
+    figure, ax = new_figure()
+    for number, (label, (x, y)) in enumerate(lines.items()):
+        ax.plot(
+            x,
+            y,
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            linestyle=_STYLES[number % len(_STYLES)],
+            markersize=4,
+            label=label,
+        )
+    if level is not None:
+        ax.axhline(level, color="0.4", linewidth=1)
+    if log_x:
+        ax.set_xscale("log")
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(y_label)
+    ax.legend(loc="best")
+    return figure
+
+
+def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
+    """Draw the critical values of sequential designs, look by look.
+
+    Parameters
+    ----------
+    critical : mapping of str to sequence of float
+        Name of a design to its critical z-values.
+    """
+    figure = plot_lines(
+        {name: (range(1, len(z) + 1), z) for name, z in critical.items()},
+        "look",
+        "critical z",
+    )
+    figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def plot_monitor(table: pd.DataFrame, accuracy: Sequence[float], reference: float) -> Figure:
+    """Draw what a monitor says over time, above the accuracies that it cannot see.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :meth:`lib.suitability.Monitor.table`.
+    accuracy : sequence of float
+        True accuracy of each batch.
+    reference : float
+        The accuracy below which a batch is not suitable.
+    """
+    figure, (top, bottom) = new_figure(2, 1, height=1.9, sharex=True)
+    time = table["time"].to_numpy()
+    suitable = table["suitable"].to_numpy(dtype=bool)
+    top.plot(time, 100 * np.asarray(accuracy), color=COLOURS[0], marker="", label="true")
+    for which, marker, label in ((suitable, "o", "SUITABLE"), (~suitable, "X", "INCONCLUSIVE")):
+        top.plot(
+            time[which],
+            100 * np.asarray(accuracy)[which],
+            linestyle="",
+            marker=marker,
+            color=COLOURS[2] if marker == "o" else COLOURS[1],
+            label=label,
+        )
+    top.axhline(100 * reference, color="0.4", linewidth=1)
+    top.set_ylabel("accuracy (%)")
+    top.legend(loc="lower left", ncols=1)
+    bottom.semilogy(time, table["p_value"].clip(lower=1e-12), color=COLOURS[0], marker="")
+    bottom.semilogy(time, table["threshold"], color="0.4", linestyle="--", marker="")
+    bottom.set_ylabel("p-value")
+    bottom.set_xlabel("batch")
     return figure

@@ -1,22 +1,197 @@
-"""Suitability signals: twelve numbers a sample, computed from its logits."""
+"""Suitability signals: twelve numbers a sample, computed from its logits, and the user's own."""
 
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import logsumexp
 
 from lib.data import SIGNAL_NAMES
-from lib.suitability.checks import as_matrix
+from lib.suitability.checks import as_array, as_matrix
 
-__all__ = ["SIGNAL_NAMES", "signals"]
+__all__ = [
+    "SIGNAL_NAMES",
+    "register_signal",
+    "registered_signals",
+    "signals",
+    "unregister_signal",
+]
 
 _EPSILON = 1e-10  # epsilon_0 of the paper's formulas: keeps logarithms and ratios finite
 _LARGEST = 1e150  # beyond, the variance of the logits overflows
 
+Compute = Callable[..., Any]
 
-def signals(logits: Any) -> pd.DataFrame:
-    """Compute the twelve suitability signals.
+
+@dataclass(frozen=True)
+class _Registered:
+    compute: Compute
+    needed: tuple[str, ...]
+    optional: tuple[str, ...]
+
+
+_REGISTERED: dict[str, _Registered] = {}
+
+
+def register_signal(
+    name: str | Compute | None = None, *, replace: bool = False
+) -> Compute | Callable[[Compute], Compute]:
+    """Register a function as a signal of one's own: ``@register_signal`` above its definition.
+
+    The function is called as ``f(logits, **inputs)`` with the logits as a read-only array of
+    shape (n, k). Its other parameters name what it needs besides, which the caller of
+    :func:`signals` gives by these names; those with a default may be left out. It returns one
+    finite number per row.
+
+    A signal is a function of one row: its value for a row must not depend on which other rows
+    are there (no ranks, no standardisation within the batch), or test and user data would be
+    measured by different yardsticks. This cannot be checked here.
+
+    Parameters
+    ----------
+    name : str, optional
+        The column's name, an identifier; that of the function by default.
+    replace : bool
+        Whether a signal registered before may be replaced, as when a notebook cell is run again.
+        The twelve of :data:`SIGNAL_NAMES` cannot be.
+
+    Returns
+    -------
+    callable
+        The function, unchanged; or the decorator, if called with arguments.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken or is no identifier, or the function's parameters are not as above.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, section 4.1: the signals are a choice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @register_signal
+    ... def runner_up_gap(logits, temperature=1.0):
+    ...     top = np.sort(logits / temperature, axis=1)
+    ...     return top[:, -2] - top[:, -3]
+    >>> table = signals([[3.0, 1.0, 0.0]], extra=["runner_up_gap"], temperature=2.0)
+    >>> table.shape, float(table.loc[0, "runner_up_gap"])
+    ((1, 13), 0.5)
+    >>> unregister_signal("runner_up_gap")
+    """
+    if callable(name):
+        return _register(name, None, replace)
+    return lambda function: _register(function, name, replace)
+
+
+def registered_signals() -> tuple[str, ...]:
+    """Names of the registered signals, oldest first.
+
+    Returns
+    -------
+    tuple of str
+    """
+    return tuple(_REGISTERED)
+
+
+def unregister_signal(name: str) -> None:
+    """Forget a registered signal.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`registered_signals`.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    _known("name", name)
+    del _REGISTERED[name]
+
+
+def _register(function: Any, name: Any, replace: bool) -> Compute:
+    if not callable(function) or isinstance(function, type):
+        raise ValueError(f"register_signal must be given a function, got {function!r}")
+    name = getattr(function, "__name__", None) if name is None else name
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"name must be an identifier, got {name!r}")
+    if name in SIGNAL_NAMES:
+        raise ValueError(f"name must not be one of the twelve signals, got {name!r}")
+    if name in _REGISTERED and not replace:
+        raise ValueError(f"name must be free, got {name!r}; pass replace=True to replace it")
+    parameters = list(inspect.signature(function).parameters.values())
+    others, either = parameters[1:], inspect.Parameter.POSITIONAL_OR_KEYWORD
+    first = (inspect.Parameter.POSITIONAL_ONLY, either)
+    named = (inspect.Parameter.KEYWORD_ONLY, either)
+    if (
+        not parameters
+        or parameters[0].kind not in first
+        or any(p.kind not in named for p in others)
+    ):
+        raise ValueError(
+            f"{name} must take the logits first and other inputs by name, "
+            f"got {name}{inspect.signature(function)}"
+        )
+    if reserved := [p.name for p in others if p.name in ("logits", "extra")]:
+        raise ValueError(f"{name} must not call an input {reserved[0]!r}, which signals() takes")
+    needed = tuple(p.name for p in others if p.default is p.empty)
+    optional = tuple(p.name for p in others if p.default is not p.empty)
+    _REGISTERED[name] = _Registered(function, needed, optional)
+    return function
+
+
+def _known(argument: str, name: Any) -> _Registered:
+    if not isinstance(name, str) or name not in _REGISTERED:
+        names = ", ".join(_REGISTERED) or "none so far"
+        raise ValueError(f"{argument} must name registered signals ({names}), got {name!r}")
+    return _REGISTERED[name]
+
+
+def check_extra(extra: Any, inputs: Any) -> dict[str, _Registered]:
+    """Return the signals that ``extra`` names, after a check that ``inputs`` are what they take."""
+    if isinstance(extra, str) or not isinstance(extra, Iterable):
+        raise ValueError(f"extra must be a sequence of names, got {extra!r}")
+    names = list(extra)
+    chosen = {name: _known("extra", name) for name in names}
+    if len(chosen) < len(names):
+        raise ValueError(f"extra must name each signal once, got {names}")
+    accepted = {i for s in chosen.values() for i in (*s.needed, *s.optional)}
+    if unknown := [i for i in inputs if i not in accepted]:
+        taken = ", ".join(sorted(accepted)) or "none"
+        raise ValueError(f"inputs must be those of the extra signals ({taken}), got {unknown[0]!r}")
+    for name, signal in chosen.items():
+        if missing := [i for i in signal.needed if i not in inputs]:
+            raise ValueError(f"the signal {name} must be given {', '.join(missing)}, got nothing")
+    return chosen
+
+
+def _column(name: str, values: Any, n: int) -> npt.NDArray[np.float64]:
+    values = as_array(name, values)
+    if values.dtype.kind not in "fiub" or values.shape != (n,):
+        raise ValueError(
+            f"the signal {name} must return real numbers of shape ({n},), one per row, got "
+            f"{values.dtype} of shape {values.shape}"
+        )
+    values = values.astype(float)
+    if not (finite := np.isfinite(values)).all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"the signal {name} must return finite numbers, got {values[row]} in row {row} "
+            f"({int((~finite).sum())} such rows)"
+        )
+    return values
+
+
+def signals(logits: Any, extra: Iterable[str] = (), **inputs: Any) -> pd.DataFrame:
+    """Compute the twelve suitability signals, and registered ones after them.
 
     With logits z of k classes, p = softmax(z), and both sorted from the largest:
 
@@ -39,11 +214,16 @@ def signals(logits: Any) -> pd.DataFrame:
     ----------
     logits : array_like, shape (n, k)
         Real, at most 1e150 in size, k >= 2. Computed in double precision whatever the input.
+    extra : iterable of str
+        Signals registered with :func:`register_signal`, whose columns follow in this order.
+    **inputs
+        What these signals need besides the logits, handed on as given.
 
     Returns
     -------
     pandas.DataFrame
-        n rows and the columns :data:`SIGNAL_NAMES`; the index of a data frame is kept.
+        n rows and the columns :data:`SIGNAL_NAMES`, then ``extra``; the index of a data frame is
+        kept.
 
     Notes
     -----
@@ -54,7 +234,9 @@ def signals(logits: Any) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If the shape or a value is not as above.
+        If the shape or a value is not as above; if a name in ``extra`` is unknown or repeated, an
+        input is missing or asked for by none of them, or a registered signal returns anything but
+        n finite numbers.
 
     References
     ----------
@@ -65,6 +247,7 @@ def signals(logits: Any) -> pd.DataFrame:
     >>> signals([[2.0, 0.0, 0.0]]).loc[0, "logit_diff_top2"]
     np.float64(2.0)
     """
+    chosen = check_extra(extra, inputs)
     z = as_matrix("logits", logits)
     given = np.asarray(logits).dtype
     rounding = 100 * np.finfo(given if given.kind == "f" else float).eps
@@ -95,5 +278,11 @@ def signals(logits: Any) -> pd.DataFrame:
         "top_k_conf_sum": largest[:, :top].sum(axis=1),
         "energy": -normaliser[:, 0],
     }
+    shown = z.view()
+    shown.flags.writeable = False  # it may be the caller's own array
+    for name, signal in chosen.items():
+        accepted = (*signal.needed, *signal.optional)
+        values = signal.compute(shown, **{i: inputs[i] for i in accepted if i in inputs})
+        columns[name] = _column(name, values, len(z))
     index = logits.index if isinstance(logits, pd.DataFrame) else None
-    return pd.DataFrame(columns, index=index)[list(SIGNAL_NAMES)]
+    return pd.DataFrame(columns, index=index)[[*SIGNAL_NAMES, *chosen]]

@@ -27,8 +27,11 @@ def expected_name(cell) -> str | None:
 
 
 def data_in_use(chapter: str) -> str:
-    """``real`` where everything that the chapter reads is there, else ``fallback``."""
-    return "fallback" if data.ABSENT in data.fingerprints(chapter).values() else "real"
+    """``real`` where everything pinned that the chapter reads is there, else ``fallback``."""
+    pinned = data.registry()
+    states = data.fingerprints(chapter).items()
+    absent = [name for name, state in states if state == data.ABSENT and pinned[name].sha256]
+    return "fallback" if absent else "real"
 
 
 def reference_notebook(text: str, parameters: dict, expected: Path) -> nbformat.NotebookNode:

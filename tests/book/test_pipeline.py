@@ -159,7 +159,7 @@ def test_data_that_go_during_execution_are_not_trusted(built):
 def test_undeclared_data_stop_the_build_even_if_the_chapter_does_not_mind(built):
     built.edit("book/one.py", "double = 2", "data.fingerprints('suitability')\ndouble = 2")
     output = built.build(fails=True)
-    assert "chapter one asked for suitability/fmow_ERM_0" in output
+    assert "chapter one asked for suitability/civilcomments_ERM_0" in output
     assert "not declared for it" in output
 
 

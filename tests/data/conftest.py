@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -37,15 +39,15 @@ class Mirror:
         self.folder = folder
         self.entries: dict[str, Entry] = {}
 
-    def add(self, name, content, *, present=True, url=None, chapters=("one",)) -> Entry:
-        """Register a file with this content; put it into the mirror if present."""
+    def add(self, name, content, *, present=True, url=None, chapters=("one",), known=True) -> Entry:
+        """Register a file with this content, if known; put it into the mirror if present."""
         entry = Entry(
             name=name,
             title="made for a test",
             url=url,
             mirror=f"owner/repo/commit/{name}",
-            sha256=hashlib.sha256(content).hexdigest(),
-            size=len(content),
+            sha256=hashlib.sha256(content).hexdigest() if known else None,
+            size=len(content) if known else None,
             licence="none",
             citation="none",
             chapters=tuple(chapters),
@@ -69,3 +71,31 @@ def mirror(monkeypatch, tmp_path):
     monkeypatch.setenv("COMPANION_DATA", str(folder))
     monkeypatch.setattr(store, "registry", lambda: made.entries)
     return made
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A web server on this machine that answers with ``.content`` and counts requests."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            http.requests += 1
+            self.send_response(http.status)
+            self.send_header("Content-Length", str(len(http.content)))
+            self.end_headers()
+            self.wfile.write(http.content)
+
+        def log_message(self, *arguments):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.content, http.status, http.requests = b"", 200, 0
+    http.url = f"http://127.0.0.1:{http.server_port}/file"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("COMPANION_OFFLINE", "0")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield http
+    http.shutdown()
+    http.server_close()
+    thread.join()

@@ -74,7 +74,9 @@ def test_damage_is_found(tmp_path):
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert len(lines) == len(registry())
-    assert [line for line in lines if not line.startswith("absent ")] == [
+    unpinned = [name for name, entry in registry().items() if entry.sha256 is None]
+    assert [line.split()[1] for line in lines if line.startswith("unpinned ")] == unpinned
+    assert [line for line in lines if not line.startswith(("absent ", "unpinned "))] == [
         line for line in lines if line.startswith(f"corrupted  {NAME} (mirror): {path}")
     ]
     done = run("fetch", NAME, COMPANION_DATA=tmp_path)
@@ -88,7 +90,10 @@ def test_list_shows_every_file():
     head, *rows = done.stdout.splitlines()
     assert head.split() == ["name", "bytes", "where", "chapters"]
     assert [row.split()[0] for row in rows] == list(registry())
-    assert [row.split()[2] for row in rows] == ["absent"] * len(rows)
+    assert [row.split()[1:3] for row in rows] == [
+        ["unknown", "unpinned"] if entry.sha256 is None else [f"{entry.size:,}", "absent"]
+        for entry in registry().values()
+    ]
 
 
 def test_fetch_verify_and_list_find_copies(mirror, monkeypatch, capsys):

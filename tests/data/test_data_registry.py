@@ -6,6 +6,7 @@ import yaml
 from lib.data.errors import RegistryError
 from lib.data.images import IMAGE_SETS, image_files
 from lib.data.registry import parse_registry, registry
+from lib.data.suitability import DATASETS
 
 CHAPTERS = {"audit", "canaries", "counterfactual", "interplay", "normalized_score", "suitability"}
 
@@ -58,6 +59,14 @@ def test_mirror_only_file_has_no_url():
     assert entry.mirror == "owner/repo/folder/file.pkl"
 
 
+def test_unknown_content():
+    entry = parse_registry(yaml.safe_dump(document(sha256="unknown", size=None)))["group/file"]
+    assert entry.sha256 is entry.size is None
+    assert entry.mirror == "owner/repo/commit/folder/file.pkl"
+    mirrored = document(sha256="unknown", size=None, url=None, mirror="owner/repo/")
+    assert parse_registry(yaml.safe_dump(mirrored))["group/file"].sha256 is None
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -70,6 +79,12 @@ def test_mirror_only_file_has_no_url():
         ({"sha256": "0" * 63}, r"sha256: '0+' is not 64"),
         ({"sha256": "G" * 64}, r"sha256: 'G+' is not 64"),
         ({"sha256": 7}, r"sha256: 7 is not a non-empty string"),
+        ({"sha256": "unknown"}, r"files\[0\]: unknown 'size'"),
+        ({"sha256": "UNKNOWN"}, r"sha256: 'UNKNOWN' is not 64"),
+        (
+            {"sha256": "unknown", "size": None, "url": "http://example.org/"},
+            r"sha256: 'http://example.org/' must start with https:// where it is 'unknown'",
+        ),
         ({"size": 0}, r"size: 0 is not a positive"),
         ({"size": True}, r"size: True is not a positive"),
         ({"size": "3"}, r"size: '3' is not a positive"),
@@ -128,8 +143,14 @@ def test_our_registry_declares_the_suitability_chapter():
     from lib.suitability import wilds_files
 
     declared = [name for name, entry in registry().items() if "suitability" in entry.chapters]
-    assert sorted(declared) == sorted(wilds_files(["fmow", "rxrx1"], [0, 1, 2]))
+    files = wilds_files(DATASETS, [0, 1, 2], ["ERM", "IRM", "groupDRO"])
+    assert sorted(declared) == sorted(files)
     assert {chapter for entry in registry().values() for chapter in entry.chapters} == CHAPTERS
+
+
+def test_only_civilcomments_signals_are_unknown():
+    unknown = [name for name, entry in registry().items() if entry.sha256 is None]
+    assert unknown == [f"suitability/civilcomments_ERM_{seed}" for seed in range(3)]
 
 
 def test_only_the_repacked_images_lack_an_address():

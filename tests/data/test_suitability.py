@@ -1,10 +1,14 @@
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lib.data.errors import DataUnavailable
+from lib.data.pickles import read_numpy_pickle
+from lib.data.registry import registry
+from lib.data.store import fetch
 from lib.data.suitability import (
     DATASETS,
     MODELS,
@@ -12,14 +16,21 @@ from lib.data.suitability import (
     Fold,
     SignalTable,
     SuitabilitySignals,
+    examine_signals,
     fold_summary,
     load_published_folds,
     load_suitability_folds,
     load_suitability_signals,
     published_for,
+    suitability_models,
 )
 
-SPLITS = {"fmow": ["id_val", "id_test", "val", "test"], "rxrx1": ["val", "test", "id_test"]}
+SPLITS = {
+    "fmow": ["id_val", "id_test", "val", "test"],
+    "rxrx1": ["val", "test", "id_test"],
+    "civilcomments": ["val", "test"],
+}
+MIRRORED = ("fmow", "rxrx1")  # whose signals are
 N = 6
 
 
@@ -121,6 +132,15 @@ def test_bad_table_is_refused_alone_and_in_a_file(case, mirror):
         load_suitability_signals("fmow")
 
 
+def test_two_classes_have_the_largest_spread():
+    """The sample's standard deviation, not the population's: that of (1, 0) is no error."""
+    spread = [np.std([1, *[0] * (k - 1)], ddof=1) for k in range(2, 20)]
+    assert spread[0] == max(spread)
+    assert SignalTable(signals_array(conf_std=spread[0]), CORRECT)
+    with pytest.raises(ValueError, match="conf_std must be"):
+        SignalTable(signals_array(conf_std=spread[0] + 0.001), CORRECT)
+
+
 def test_rounding_is_not_an_error():
     assert SignalTable(signals_array(conf_max=1 + 1e-6, loss=-1e-9), CORRECT)
 
@@ -135,9 +155,10 @@ def test_other_signals_have_no_bounds():
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_loads_signals(dataset, mirror):
-    add_signals(mirror, good_signals(dataset), f"suitability/{dataset}_groupDRO_0")
-    read = load_suitability_signals(dataset, "groupDRO")
-    assert (read.dataset, read.algorithm, read.seed) == (dataset, "groupDRO", 0)
+    algorithm, seed = suitability_models(dataset)[-1]
+    add_signals(mirror, good_signals(dataset), f"suitability/{dataset}_{algorithm}_{seed}")
+    read = load_suitability_signals(dataset, algorithm, seed)
+    assert (read.dataset, read.algorithm, read.seed) == (dataset, algorithm, seed)
     assert list(read.splits) == SPLITS[dataset]
     np.testing.assert_array_equal(read.splits["val"].signals, signals_array().astype(float))
     np.testing.assert_array_equal(read.splits["val"].correct, CORRECT)
@@ -146,10 +167,11 @@ def test_loads_signals(dataset, mirror):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("imagenet",), r"dataset must be one of \('fmow', 'rxrx1'\), got 'imagenet'"),
+        (("imagenet",), r"must be one of \('fmow', 'rxrx1', 'civilcomments'\), got 'imagenet'"),
         (("fmow", "CORAL"), r"\('groupDRO', 0\)\), got \('CORAL', 0\)"),
         (("fmow", "ERM", 3), r"\('groupDRO', 0\)\), got \('ERM', 3\)"),
         (("rxrx1", "IRM", 1), r"got \('IRM', 1\)"),
+        (("civilcomments", "IRM", 0), r"\('ERM', 2\)\), got \('IRM', 0\)"),
     ],
 )
 def test_bad_arguments_list_what_is_allowed(arguments, message):
@@ -158,7 +180,7 @@ def test_bad_arguments_list_what_is_allowed(arguments, message):
 
 
 def test_loaders_name_the_dataset():
-    for load in (load_suitability_folds, load_published_folds):
+    for load in (load_suitability_folds, load_published_folds, suitability_models):
         with pytest.raises(ValueError, match="got 'imagenet'"):
             load("imagenet")
 
@@ -235,6 +257,28 @@ def test_cell_types(mirror):
     add_folds(mirror, rxrx1={("id_test", "{'cell_type': 'RPE'}"): [0]})
     (fold,) = load_suitability_folds("rxrx1")
     assert (fold.label, fold.in_distribution) == ("id_test · RPE", True)
+
+
+def test_sensitive_groups(mirror):
+    keys = [("val", "male"), ("val", "LGBTQ"), ("test", "other_religions")]
+    groups = {(split, f"{{'sensitive': '{name}'}}"): [0, 2] for split, name in keys}
+    add_folds(mirror, civilcomments=groups)
+    folds = load_suitability_folds("civilcomments")
+    labels = ["val · Male", "val · LGBTQ", "test · Other Religions"]
+    assert [fold.label for fold in folds] == labels
+    assert all(fold.in_distribution for fold in folds)
+    csv = b"split,group,num_samples,accuracy\nval,male,2,0.5\ntest,other_religions,3,1.0\n"
+    mirror.add("suitability/published_folds_civilcomments", csv + b"val,ALL,9,0.25\n")
+    published = load_published_folds("civilcomments")
+    assert list(published.columns) == ["split", "label", "sensitive", "num_samples", "accuracy"]
+    assert published["label"].tolist() == [labels[0], labels[2], "val · all"]
+    assert published_for(folds, published)["size"].tolist() == [2, pd.NA, 3]
+
+
+def test_split_of_another_data_set_is_refused(mirror):
+    add_folds(mirror, civilcomments={("id_val", "{'sensitive': 'male'}"): [0]})
+    with pytest.raises(ValueError, match=r"split must be one of \['test', 'val'\], got 'id_val'"):
+        load_suitability_folds("civilcomments")
 
 
 RPE = "{'cell_type': 'RPE'}"
@@ -349,13 +393,91 @@ def test_published_for_refuses_duplicates(mirror):
         published_for([], load_published_folds("fmow"))
 
 
+# --- signals whose SHA-256 nobody knows ----------------------------------------------------------
+
+
+@pytest.fixture
+def civilcomments(mirror):
+    """Folds and published sizes that fit a file of six rows a split."""
+    male = "{'sensitive': 'male'}"
+    add_folds(mirror, civilcomments={("val", male): [0, 1], ("test", male): [0, 2, 5]})
+    csv = "split,group,num_samples,accuracy\nval,male,2,0.5\nval,ALL,6,0.67\n"
+    csv += "test,male,3,1.0\ntest,ALL,6,0.67\n"
+    mirror.add("suitability/published_folds_civilcomments", csv.encode())
+    return mirror
+
+
+def examined(folder, content, seed=0):
+    path = folder / "signals.pkl"
+    path.write_bytes(content if type(content) is bytes else pickle.dumps(content, protocol=4))
+    return examine_signals(f"suitability/civilcomments_ERM_{seed}", path)
+
+
+@pytest.mark.usefixtures("civilcomments")
+def test_examination_says_what_it_found(tmp_path):
+    sizes = "6 rows of val, 6 rows of test"
+    good = good_signals("civilcomments")
+    assert examined(tmp_path, good, seed=1) == sizes
+    accuracies = "; accuracies on the 2 folds within {} of the published ones"
+    assert examined(tmp_path, good) == sizes + accuracies.format("0")
+    wrong = good | {"val": (signals_array(), np.zeros(N, dtype=bool))}  # 0 of 2 instead of 1 of 2
+    assert examined(tmp_path, wrong) == sizes + accuracies.format("0.5")
+
+
+class Malice:
+    """Pickled, it asks for a function to be called."""
+
+    def __reduce__(self):
+        return print, ("called",)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"val": (signals_array(7), np.append(CORRECT, True))}, "val must have 6 rows, got 7"),
+        ({"test": (signals_array(5), CORRECT[:5])}, "test must have 6 rows, got 5"),
+        ({"test": (signals_array()[:, 1:], CORRECT)}, r"split 'test': .* \(n, 12\), got"),
+        ({"test": (signals_array(conf_max=2), CORRECT)}, "conf_max must be"),
+        ({"id_val": (signals_array(), CORRECT)}, r"splits must be \['test', 'val'\], got"),
+        ({"val": Malice()}, "the global builtins.print is refused"),
+    ],
+)
+@pytest.mark.usefixtures("civilcomments")
+def test_examination_refuses(change, message, tmp_path, capsys):
+    with pytest.raises(ValueError, match=message):
+        examined(tmp_path, good_signals("civilcomments") | change)
+    assert capsys.readouterr().out == ""
+
+
+def test_examination_refuses_folds_beyond_the_rows(civilcomments, tmp_path):
+    add_folds(civilcomments, civilcomments={("val", "{'sensitive': 'male'}"): [6]})
+    with pytest.raises(ValueError, match="rows must be from 0 to 5"):
+        examined(tmp_path, good_signals("civilcomments"))
+
+
+@pytest.mark.usefixtures("civilcomments")
+def test_examination_of_other_files(tmp_path):
+    with pytest.raises(ValueError, match="is damaged"):
+        examined(tmp_path, b"<html>404</html>")
+    with pytest.raises(ValueError, match="names no file of signals"):
+        examine_signals("suitability/folds_fmow_id", tmp_path / "any")
+
+
+def test_every_unknown_file_can_be_examined(tmp_path):
+    """Whatever the registry does not know the hash of, ``pin`` has a check for."""
+    unknown = [name for name, entry in registry().items() if entry.sha256 is None]
+    for name in unknown:
+        with pytest.raises(FileNotFoundError):  # rather than "names no file of signals"
+            examine_signals(name, tmp_path / "absent")
+
+
 # --- the authors' files -------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("real_data")
 class TestAuthorsFiles:
     @pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{model[0]}-{model[1]}")
-    @pytest.mark.parametrize("dataset", DATASETS)
+    @pytest.mark.parametrize("dataset", MIRRORED)
     def test_every_model_loads_and_holds_every_fold(self, dataset, model):
         signals = load_suitability_signals(dataset, *model)
         assert set(signals.splits) == set(SPLITS[dataset])
@@ -375,7 +497,7 @@ class TestAuthorsFiles:
         assert [fold.split for fold in folds] == ["val"] * 4 + ["id_test"] * 4 + ["test"] * 4
         assert sum(fold.in_distribution for fold in folds) == 4
 
-    @pytest.mark.parametrize("dataset", DATASETS)
+    @pytest.mark.parametrize("dataset", MIRRORED)
     def test_published_sizes_and_accuracies_are_ours(self, dataset):
         folds = load_suitability_folds(dataset)
         ours = fold_summary(load_suitability_signals(dataset), folds)
@@ -384,9 +506,59 @@ class TestAuthorsFiles:
         assert theirs["size"].tolist() == ours["size"].tolist()
         np.testing.assert_allclose(theirs["accuracy"], ours["accuracy"], rtol=1e-12)
 
-    @pytest.mark.parametrize("dataset", DATASETS)
+    @pytest.mark.parametrize("dataset", MIRRORED)
     def test_another_seed_does_not_match(self, dataset):
         folds = load_suitability_folds(dataset)
         ours = fold_summary(load_suitability_signals(dataset, "ERM", 1), folds)
         theirs = published_for(folds, load_published_folds(dataset))
         assert not np.allclose(theirs["accuracy"], ours["accuracy"], atol=1e-3)
+
+    def test_civilcomments_folds_are_the_papers(self):
+        """Table 4's sizes; and they are what the authors publish beside the accuracies."""
+        folds = load_suitability_folds("civilcomments")
+        groups = (
+            "Male",
+            "Female",
+            "LGBTQ",
+            "Christian",
+            "Muslim",
+            "Other Religions",
+            "Black",
+            "White",
+        )
+        table_4 = {
+            "val": (4765, 5891, 1457, 4550, 2110, 986, 1652, 2867),
+            "test": (14295, 16449, 4426, 13361, 6982, 3500, 4872, 7969),
+        }
+        expected = [
+            (f"{split} · {group}", size)
+            for split, sizes in table_4.items()
+            for group, size in zip(groups, sizes, strict=True)
+        ]
+        assert [(fold.label, len(fold)) for fold in folds] == expected
+        assert all(fold.in_distribution for fold in folds)
+        published = load_published_folds("civilcomments")
+        theirs = published_for(folds, published)
+        assert theirs["size"].tolist() == [len(fold) for fold in folds]
+        assert theirs["accuracy"].between(0.7, 1, inclusive="neither").all()
+        # No fold names a row beyond its split.
+        rows = published.set_index("label")["num_samples"]
+        assert all(fold.rows.max() < rows[f"{fold.split} · all"] for fold in folds)
+
+    @pytest.mark.parametrize("dataset", MIRRORED)
+    def test_examination_knows_the_authors_model(self, dataset):
+        """By its accuracies on the folds; another seed's file passes, but is found out."""
+        paths = [fetch(f"suitability/{dataset}_ERM_{seed}") for seed in (0, 1)]
+        own, other = (examine_signals(f"suitability/{dataset}_ERM_0", path) for path in paths)
+        gaps = [float(re.search("within (.*) of the published", said)[1]) for said in (own, other)]
+        assert gaps[0] < 1e-12
+        assert gaps[1] > 1e-3
+
+    def test_examination_counts_the_authors_rows(self, tmp_path):
+        content = dict(read_numpy_pickle(fetch("suitability/rxrx1_ERM_0")))
+        signals, correct = content["val"]
+        content["val"] = signals[:-1], correct[:-1]
+        path = tmp_path / "shorter.pkl"
+        path.write_bytes(pickle.dumps(content, protocol=4))
+        with pytest.raises(ValueError, match="val must have 9,854 rows, got 9,853"):
+            examine_signals("suitability/rxrx1_ERM_0", path)

@@ -1,0 +1,253 @@
+"""How far estimated accuracies are off, and what that does to decisions: the paper's A.4.1."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
+
+from lib.suitability.checks import as_correct, as_matrix
+from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.experiment import Splits, Task, at_margin, is_suitable, metrics_table
+from lib.suitability.guarantees import adjusted_margin, prediction_powered_test
+from lib.suitability.noninferiority import non_inferiority_test
+
+__all__ = [
+    "calibrate_on_target",
+    "error_table",
+    "estimated_and_true",
+    "evaluate_with_labels",
+    "margins_table",
+]
+
+
+def calibrate_on_target(estimates: Any, correct: Any) -> np.ndarray:
+    """Platt's sigmoid on the target's own labels, which a user does not have.
+
+    Parameters
+    ----------
+    estimates : array_like, shape (n,)
+        Estimated correctness in (0, 1).
+    correct : array_like of bool, shape (n,)
+        Both kinds must occur.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Calibrated estimates. Their mean *is* the accuracy: the intercept's equation says so.
+    """
+    p = as_matrix("estimates", np.asarray(estimates)[:, None])[:, 0]
+    y = as_correct("correct", correct, len(p))
+    if not ((p > 0) & (p < 1)).all():
+        raise ValueError(f"estimates must be in (0, 1), got {p.min():g} to {p.max():g}")
+    if y.all() or not y.any():
+        raise ValueError("correct must have both kinds of prediction, got one only")
+    decision = logit(p)[:, None]
+    decision -= decision.mean()
+    # Without a penalty; the solver's tolerance is that of the gradient.
+    model = LogisticRegression(C=np.inf, tol=1e-10, solver="newton-cholesky").fit(decision, y)
+    return model.predict_proba(decision)[:, 1]
+
+
+def estimated_and_true(
+    splits: Splits,
+    source: tuple[str, np.ndarray],
+    user_folds: Sequence[tuple[str, np.ndarray, str]],
+) -> pd.DataFrame:
+    """Estimated and true accuracy of many user folds under one correctness estimator.
+
+    Parameters
+    ----------
+    splits : mapping
+        Split to signals and correctness.
+    source : (str, ndarray)
+        Split and rows of D_sf.
+    user_folds : sequence of (split, rows, label)
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per user fold: ``label``, ``n``, true ``accuracy``, ``estimated`` accuracy and
+        ``calibrated``, the estimate after :func:`calibrate_on_target`.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 5.
+    """
+    name, rows = source
+    estimator = CorrectnessEstimator().fit(splits[name][0][rows], splits[name][1][rows])
+    table = []
+    for split, fold, label in user_folds:
+        signals, correct = splits[split][0][fold], splits[split][1][fold]
+        estimates = estimator.predict(signals)
+        table.append(
+            {
+                "label": label,
+                "n": len(fold),
+                "accuracy": correct.mean(),
+                "estimated": estimates.mean(),
+                "calibrated": calibrate_on_target(estimates, correct).mean(),
+            }
+        )
+    return pd.DataFrame(table)
+
+
+def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> pd.DataFrame:
+    """Accuracy estimation error and drop in accuracy, by size of the error on user data.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`~lib.suitability.evaluate_pairs`.
+    alpha : float
+        Significance level.
+    groups : int
+        Of about equal size.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per group, from the smallest error: ``error_low``, ``error_high`` (of Delta_u,
+        estimated minus true accuracy of the user data), mean ``drop`` (test minus user accuracy),
+        ``wrong``, the share of wrong decisions, ``fpr``, and ``experiments``.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figures 6 and 7.
+    """
+    error = results["estimated_user_accuracy"] - results["user_accuracy"]
+    suitable = results["p_value"] <= alpha
+    rows = pd.DataFrame(
+        {
+            "error": error,
+            "drop": results["test_accuracy"] - results["user_accuracy"],
+            "wrong": suitable != results["truth"],
+            "false": (suitable & ~results["truth"]).astype(float).where(~results["truth"]),
+        }
+    )
+    grouped = rows.groupby(pd.qcut(error, groups, labels=False), sort=True)
+    return pd.DataFrame(
+        {
+            "error_low": grouped["error"].min(),
+            "error_high": grouped["error"].max(),
+            "drop": grouped["drop"].mean(),
+            "wrong": grouped["wrong"].mean(),
+            "fpr": grouped["false"].mean(),
+            "experiments": grouped.size(),
+        }
+    ).reset_index(drop=True)
+
+
+def margins_table(
+    results: pd.DataFrame, margins: Sequence[float], alphas: Sequence[float]
+) -> pd.DataFrame:
+    """Metrics for several margins and significance levels.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`~lib.suitability.run_study`.
+    margins : sequence of float
+        m in (-1, 1); the ground truth changes with it.
+    alphas : sequence of float
+        Significance levels in (0, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``dataset``, ``kind``, ``margin`` and ``alpha``: means over the classifiers.
+    """
+    tables = []
+    for margin in margins:
+        moved = at_margin(results, margin)
+        for alpha in alphas:
+            by_model = metrics_table(moved, ["dataset", "kind", "seed"], alpha)
+            tables.append(by_model.assign(margin=margin, alpha=alpha))
+    keys, values = ["dataset", "kind", "margin", "alpha"], ["accuracy", "fpr", "roc_auc", "pr_auc"]
+    return pd.concat(tables).groupby(keys, sort=False)[values].mean().reset_index()
+
+
+def evaluate_with_labels(
+    splits: Splits,
+    tasks: Sequence[Task],
+    n_labelled: int,
+    *,
+    margin: float = 0.0,
+    alpha: float = 0.05,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """What a few labels of the user's data are worth in the paper's experiments.
+
+    The first fold of each partition is D_sf, each other one D_test in turn; from the user's data
+    `n_labelled` rows are drawn anew for each, without replacement, and their labels told.
+
+    Parameters
+    ----------
+    splits : mapping
+        Split to signals and correctness.
+    tasks : sequence of Task
+        As :func:`~lib.suitability.make_tasks` lays them out.
+    n_labelled : int
+        At least 2, and fewer than any task has user data.
+    margin : float
+        m in (-1, 1).
+    alpha : float
+        Significance level.
+    rng : numpy.random.Generator
+        Draws the labelled rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per task, test fold and ``method``: ``p_value`` and ``truth``. Methods are
+        ``unadjusted``; ``plug-in``, the margin of Eq. 12 as if it were known; ``bound``, its lower
+        bound at alpha / 2, with a p-value that is doubled for it; ``prediction-powered``; and
+        ``labels alone``.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, section 4.4, Eq. 12.
+    """
+    rows = []
+    for task in tasks:
+        signals, correct = task.take_source(splits)
+        user_signals, user_correct = task.take_user(splits)
+        if not 2 <= n_labelled < len(user_correct):
+            raise ValueError(
+                f"n_labelled must be from 2 to {len(user_correct) - 1} for {task.label}, got "
+                f"{n_labelled!r}"
+            )
+        sf, *tests = task.partition
+        estimator = CorrectnessEstimator().fit(signals[sf], correct[sf])
+        user = estimator.predict(user_signals)
+        for fold in tests:
+            test, test_correct = estimator.predict(signals[fold]), correct[fold]
+            labelled = rng.choice(len(user), n_labelled, replace=False)
+            told = (user[labelled], user_correct[labelled])
+            adjusted = adjusted_margin(
+                margin, test, test_correct, *told, level=alpha / 2, reference="sample"
+            )
+            powered = prediction_powered_test(
+                test_correct, np.delete(user, labelled), *told, margin, reference="sample"
+            )
+            # Nothing is suitable with a margin of -1 or less; everything with one of 1 or more.
+            welch = {
+                name: non_inferiority_test(test, user, float(np.clip(m, -1 + 1e-9, 1 - 1e-9)))
+                for name, m in (
+                    ("unadjusted", margin),
+                    ("plug-in", adjusted.value),
+                    ("bound", adjusted.bound),
+                )
+            }
+            p_values = {name: result.p_value for name, result in welch.items()}
+            p_values["bound"] = min(2 * p_values["bound"], 1.0)
+            p_values["prediction-powered"] = powered.p_value
+            p_values["labels alone"] = powered.labels_p_value
+            truth = bool(is_suitable(test_correct.mean(), user_correct.mean(), margin))
+            rows += [
+                {"user_fold": task.label, "method": name, "p_value": p, "truth": truth}
+                for name, p in p_values.items()
+            ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,241 @@
+"""Equivalence: is mean estimated correctness the same up to a margin, for data or for groups."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from lib.suitability.checks import as_number
+from lib.suitability.noninferiority import welch_non_inferiority
+from lib.suitability.power import as_sample, satterthwaite
+
+__all__ = ["Equivalence", "GroupEquivalence", "equivalence_between_groups", "equivalence_test"]
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Result of two one-sided tests (TOST).
+
+    Attributes
+    ----------
+    p_value : float
+        The larger of the two p-values.
+    p_lower, p_upper : float
+        Of the test of H0: mu_test - mu_user <= -m, and of that of H0: mu_test - mu_user >= m.
+    statistic_lower, statistic_upper : float
+        Welch's t of the two; large and small values, respectively, speak for equivalence.
+    dof : float
+        Welch and Satterthwaite's degrees of freedom, of both; NaN without any variance.
+    difference : float
+        Mean of the test sample minus mean of the user sample.
+    interval : tuple of float
+        Confidence interval for mu_test - mu_user at the level 1 - 2 alpha: it is within [-m, m]
+        exactly where ``p_value <= alpha``.
+    """
+
+    p_value: float
+    p_lower: float
+    p_upper: float
+    statistic_lower: float
+    statistic_upper: float
+    dof: float
+    difference: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupEquivalence:
+    """Result of the comparison of all groups with each other.
+
+    Attributes
+    ----------
+    equivalent : bool
+        Whether all groups are found equivalent: ``p_value <= alpha``.
+    p_value : float
+        Of the intersection-union test, the largest of the pairs' p-values.
+    table : pandas.DataFrame
+        A row per pair: ``group_a``, ``group_b``, ``n_a``, ``n_b``, ``mean_a``, ``mean_b``,
+        ``difference`` (a minus b), ``p_value`` (TOST), ``p_holm`` (adjusted by Holm's method)
+        and ``equivalent`` (``p_holm <= alpha``).
+    margin, alpha : float
+        With which it was decided.
+    """
+
+    equivalent: bool
+    p_value: float
+    table: pd.DataFrame
+    margin: float
+    alpha: float
+
+
+def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -> Equivalence:
+    """Test H0: ``|mu_test - mu_user| > m`` against H1: ``|mu_test - mu_user| <= m``.
+
+    Two one-sided Welch tests at level alpha: the non-inferiority test of the filter, and the same
+    test with the roles exchanged. Equivalence is concluded when both reject, which needs no
+    correction, as both null hypotheses have to be false.
+
+    Parameters
+    ----------
+    test, user : array_like, shape (n,)
+        Estimated correctness of each sample; at least two finite numbers each.
+    margin : float
+        m in (0, 1), the largest acceptable difference of the means.
+    alpha : float
+        In (0, 0.5), for the interval.
+
+    Returns
+    -------
+    Equivalence
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, appendix A.3.1, Eq. 42-43. Schuirmann 1987.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> result = equivalence_test(rng.beta(8, 2, 2000), rng.beta(8, 2, 2000), margin=0.02)
+    >>> result.p_value < 0.01
+    True
+    """
+    a, b = as_sample("test", test), as_sample("user", user)
+    margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 0.5)
+    variances = a.var(ddof=1), b.var(ddof=1)
+    lower, upper, dof = _two_tests(
+        a.mean(), variances[0], len(a), b.mean(), variances[1], len(b), margin
+    )
+    difference, reach = float(a.mean() - b.mean()), 0.0
+    if not np.isnan(dof):  # NaN where the variances are but rounding
+        total, _ = satterthwaite([variances[0] / len(a), variances[1] / len(b)], [1, 1])
+        reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
+    return Equivalence(
+        p_value=float(max(lower[1], upper[1])),
+        p_lower=float(lower[1]),
+        p_upper=float(upper[1]),
+        statistic_lower=float(lower[0]),
+        statistic_upper=float(upper[0]),
+        dof=float(dof),
+        difference=difference,
+        interval=(difference - reach, difference + reach),
+    )
+
+
+def equivalence_between_groups(
+    estimates: Any, groups: Any, margin: float, alpha: float = 0.05
+) -> GroupEquivalence:
+    """Test whether mean estimated correctness is the same in all groups, up to a margin.
+
+    For the fairness of a classifier whose labels are not known. Two decisions are given. That *all*
+    groups are equivalent is the intersection-union test: every pair's TOST rejects at level alpha.
+    Its error is at most alpha without any correction, because to err is to reject the true null
+    hypothesis of some pair; with many groups it is far below, and the power falls. *Which* pairs
+    are equivalent is many decisions, for which Holm's adjustment bounds the probability that any of
+    them is wrong by alpha.
+
+    Parameters
+    ----------
+    estimates : array_like, shape (n,)
+        Estimated correctness of each sample; finite numbers.
+    groups : array_like, shape (n,)
+        The group of each sample, none missing; at least two groups of at least two samples.
+        They are listed in order of appearance.
+    margin : float
+        m in (0, 1), the largest acceptable difference between two means.
+    alpha : float
+        Significance level in (0, 1).
+
+    Returns
+    -------
+    GroupEquivalence
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    Notes
+    -----
+    What is compared is estimates. They speak for accuracies only as far as the estimator is
+    calibrated in each group: the difference of the accuracies is that of the means plus
+    eps_a - eps_b, the difference of the calibration errors. Labels measure those:
+    :func:`~lib.suitability.guarantees.calibration_offset`.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, section 6 and appendix A.3.1. Berger,
+    Multiparameter Hypothesis Testing and Acceptance Sampling, 1982. Holm 1979.
+    """
+    values = as_sample("estimates", estimates)
+    margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 1)
+    labels = np.asarray(groups, dtype=object)  # else NaN among strings becomes "nan"
+    if labels.shape != values.shape:
+        raise ValueError(
+            f"groups must have shape {values.shape}, one entry per estimate, got {labels.shape}"
+        )
+    try:
+        codes, names = pd.factorize(labels)
+    except TypeError as error:
+        raise ValueError(f"groups must be names or numbers, got {error}") from None
+    if (codes < 0).any():
+        raise ValueError(
+            f"groups must have no missing entries, got {int((codes < 0).sum())}, the first in row "
+            f"{int(np.argmax(codes < 0))}"
+        )
+    n = np.bincount(codes)
+    if len(n) < 2:
+        raise ValueError(f"groups must have at least 2 different ones, got only {names[0]!r}")
+    if n.min() < 2:
+        raise ValueError(
+            f"groups must have at least 2 samples each, got {n.min()} of {names[n.argmin()]!r}"
+        )
+    samples = [values[codes == code] for code in range(len(n))]
+    mean = np.array([sample.mean() for sample in samples])
+    variance = np.array([sample.var(ddof=1) for sample in samples])
+    a, b = np.triu_indices(len(n), 1)
+    lower, upper, _ = _two_tests(mean[a], variance[a], n[a], mean[b], variance[b], n[b], margin)
+    p_value = np.maximum(lower[1], upper[1])
+    p_holm = _holm(p_value)
+    table = pd.DataFrame(
+        {
+            "group_a": names[a],
+            "group_b": names[b],
+            "n_a": n[a],
+            "n_b": n[b],
+            "mean_a": mean[a],
+            "mean_b": mean[b],
+            "difference": mean[a] - mean[b],
+            "p_value": p_value,
+            "p_holm": p_holm,
+            "equivalent": p_holm <= alpha,
+        }
+    )
+    largest = float(p_value.max())
+    return GroupEquivalence(largest <= alpha, largest, table, margin, alpha)
+
+
+def _two_tests(
+    mean_a: Any, variance_a: Any, n_a: Any, mean_b: Any, variance_b: Any, n_b: Any, margin: float
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Statistic and p-value of the lower and of the upper test, and the degrees of freedom."""
+    a, b = (mean_a, variance_a, n_a), (mean_b, variance_b, n_b)
+    statistic, p_upper, dof = welch_non_inferiority(*a, *b, margin)
+    exchanged, p_lower, _ = welch_non_inferiority(*b, *a, margin)
+    return (-exchanged, p_lower), (statistic, p_upper), dof
+
+
+def _holm(p_values: np.ndarray) -> np.ndarray:
+    """Adjust p-values for their number, step by step from the smallest."""
+    order = np.argsort(p_values)
+    steps = p_values[order] * np.arange(len(order), 0, -1)
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted

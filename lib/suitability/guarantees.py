@@ -1,0 +1,866 @@
+"""What the filter's false positive rate is worth: calibration errors, and labels that correct them.
+
+Signs. Accuracy is mean estimated correctness plus the calibration error eps of the distribution
+(Lemma 4.3). The offset Delta is what labels measure, estimated minus true accuracy: Delta = -eps.
+
+Two questions. Both ask whether the user data's *distribution* has an accuracy that is lower by at
+most m, and differ in what it is compared with:
+
+``"distribution"``
+    the accuracy of the source distribution (Corollary 4.4). The test data are a random sample, and
+    so are their accuracy and offset.
+``"sample"``
+    the accuracy of the test data at hand (Definition 3.1), which are labelled: it is a known
+    number, and so is their offset. Random are the user data and their labelled sample alone.
+
+What is valid for the first question is valid for the second too, and wider.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special, stats
+
+from lib.suitability.checks import as_array, as_correct, as_number
+from lib.suitability.noninferiority import welch_non_inferiority
+from lib.suitability.power import (
+    as_sample,
+    rejection_probability,
+    satterthwaite,
+    smallest_size,
+)
+
+__all__ = [
+    "METHODS",
+    "AdjustedMargin",
+    "Impossibility",
+    "Offset",
+    "PredictionPowered",
+    "adjusted_margin",
+    "calibration_offset",
+    "corrected_margin",
+    "impossibility_example",
+    "labels_for_power",
+    "labels_needed",
+    "lemma_check",
+    "prediction_powered_test",
+    "simulate_guarantee",
+]
+
+#: What :func:`simulate_guarantee` compares.
+METHODS = ("unadjusted", "exact", "plug-in", "bound", "prediction-powered", "labels alone")
+REFERENCES = ("distribution", "sample")
+# Numbers drawn at once in a simulation.
+_BLOCK = 2**21
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Estimated minus true accuracy of a labelled sample.
+
+    Attributes
+    ----------
+    value : float
+        Delta, positive where the estimator flatters the data.
+    stderr : float
+        Its standard error as an estimate of the distribution's offset, -eps.
+    n : int
+        Size of the sample.
+    """
+
+    value: float
+    stderr: float
+    n: int
+
+
+@dataclass(frozen=True)
+class AdjustedMargin:
+    """The margin with which estimates are compared in place of accuracies.
+
+    Attributes
+    ----------
+    value : float
+        m' = m + Delta_test - Delta_u.
+    stderr, dof : float
+        Its standard error and, by Welch and Satterthwaite, that one's degrees of freedom.
+    interval : tuple of float
+        Confidence interval for the true m' by the t distribution, each end with the error
+        probability ``level``.
+    level : float
+        That error probability.
+    offset_test, offset_user : Offset
+        Of the two samples.
+    """
+
+    value: float
+    stderr: float
+    dof: float
+    interval: tuple[float, float]
+    level: float
+    offset_test: Offset
+    offset_user: Offset
+
+    @property
+    def bound(self) -> float:
+        """Lower end of the interval: use it as the margin, and alpha - level for alpha.
+
+        May be below -1, where no user data can be found suitable.
+        """
+        return self.interval[0]
+
+
+@dataclass(frozen=True)
+class PredictionPowered:
+    """Result of the test of accuracies with few labels and many estimates.
+
+    Attributes
+    ----------
+    statistic, p_value, dof : float
+        Of the one-sided t-test; very negative statistics speak for suitability.
+    stderr : float
+        Of the difference of the two accuracies.
+    test_accuracy, user_accuracy : float
+        The latter is the mean estimate less the labelled sample's offset.
+    labels_p_value, labels_stderr : float
+        Of the Welch test that takes the labelled user samples' accuracy and no estimates.
+    """
+
+    statistic: float
+    p_value: float
+    dof: float
+    stderr: float
+    test_accuracy: float
+    user_accuracy: float
+    labels_p_value: float
+    labels_stderr: float
+
+
+@dataclass(frozen=True, eq=False)
+class Impossibility:
+    """Two user populations that no filter without their labels can tell apart.
+
+    Attributes
+    ----------
+    source_logits : ndarray, shape (n, 3)
+        Of labelled source data.
+    source_correct : ndarray of bool, shape (n,)
+        Whether their predictions are correct.
+    user_logits : ndarray, shape (n, 3)
+        Of both populations' sample.
+    suitable_correct, unsuitable_correct : ndarrays of bool, shape (n,)
+        Whether the predictions are correct in the one and in the other.
+    """
+
+    source_logits: Array
+    source_correct: npt.NDArray[np.bool_]
+    user_logits: Array
+    suitable_correct: npt.NDArray[np.bool_]
+    unsuitable_correct: npt.NDArray[np.bool_]
+
+
+def calibration_offset(estimated: Any, correct: Any) -> Offset:
+    """Measure by how much estimated correctness overstates accuracy.
+
+    Parameters
+    ----------
+    estimated : array_like, shape (n,)
+        Estimated correctness, in [0, 1]; n is at least 2.
+    correct : array_like of bool, shape (n,)
+        Whether each prediction was correct.
+
+    Returns
+    -------
+    Offset
+        The standard error is that of the paired differences. Where errors are few, n times the
+        error rate below about 25, the differences are too skewed for it: a sample without any
+        error has a tiny standard error and proves little.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Eq. 11.
+    """
+    return _offset(*_labelled("", estimated, correct))
+
+
+def corrected_margin(margin: Any, eps_source: Any, eps_target: Any) -> float | Array:
+    """Margin for the estimates that stands for a margin between accuracies.
+
+    Parameters
+    ----------
+    margin : array_like
+        m, the largest acceptable drop in accuracy.
+    eps_source, eps_target : array_like
+        Calibration errors, accuracy minus mean estimated correctness.
+
+    Returns
+    -------
+    float or ndarray
+        m' = m + eps_target - eps_source.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not finite, or their shapes do not broadcast.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Corollary 4.4.
+    """
+    margin, eps_source, eps_target = _settings(
+        margin=margin, eps_source=eps_source, eps_target=eps_target
+    )
+    result = margin + eps_target - eps_source
+    return result if result.ndim else float(result)
+
+
+def adjusted_margin(
+    margin: float,
+    test_estimated: Any,
+    test_correct: Any,
+    user_estimated: Any,
+    user_correct: Any,
+    *,
+    level: float = 0.025,
+    reference: str = "distribution",
+) -> AdjustedMargin:
+    """Margin for the estimates, from labelled samples, with what is uncertain about it.
+
+    Parameters
+    ----------
+    margin : float
+        m in (-1, 1), the largest acceptable drop in accuracy.
+    test_estimated, test_correct : array_like, shape (n_test,)
+        Estimated correctness in [0, 1] and correctness of the test data, at least two.
+    user_estimated, user_correct : array_like, shape (n,)
+        The same of the user's small labelled sample.
+    level : float
+        In (0, 0.5): error probability of each end of the interval.
+    reference : {"distribution", "sample"}
+        What the user data are compared with, see above: the source distribution's accuracy, where
+        both offsets are estimates, or that of the very test data that the filter is given, whose
+        offset is then no estimate.
+
+    Returns
+    -------
+    AdjustedMargin
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    Notes
+    -----
+    *Plug-in.* A filter with the margin ``value`` does not keep its false positive rate. If its
+    test data are the labelled ones, their estimates cancel: it decides by
+
+        accuracy of the test data - (mean user estimate - Delta_u) - m,
+
+    the difference of an accuracy and a prediction-powered one (Angelopoulos et al. 2023). But it
+    divides by the standard error of the mean *estimates*. That leaves out the variance of Delta_u,
+    usually the largest, and that correctness varies more than its estimates do:
+    :func:`prediction_powered_test` divides by the right one.
+
+    *Bound.* A filter with the margin ``bound`` at alpha - level keeps alpha. Let m* be the true m'.
+    Whoever is found suitable with a bound below m* would be so with m*, as the p-value falls with
+    the margin. So an error needs a bound above m*, of probability ``level``, or an error with m*
+    at alpha - level. The sum of the two needs no independence: the labelled samples may be part of
+    what the filter is given. (With ``reference="sample"`` the mean of the test estimates is a
+    known number; the filter still counts its variance, and errs on the safe side.) It is for large
+    samples: see :func:`calibration_offset`.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Eq. 11-12.
+    """
+    margin, level = as_number("margin", margin, -1, 1), as_number("level", level, 0, 0.5)
+    test = _offset(*_labelled("test_", test_estimated, test_correct))
+    user = _offset(*_labelled("user_", user_estimated, user_correct))
+    value, total, dof, reach = _adjust(
+        margin,
+        *(test.value, 0.0 if _is_sample(reference) else test.stderr**2, test.n),
+        *(user.value, user.stderr**2, user.n),
+        level,
+    )
+    return AdjustedMargin(
+        value=float(value),
+        stderr=math.sqrt(total),
+        dof=float(dof),
+        interval=(float(value - reach), float(value + reach)),
+        level=level,
+        offset_test=test,
+        offset_user=user,
+    )
+
+
+def prediction_powered_test(
+    test_correct: Any,
+    user_estimated: Any,
+    labelled_estimated: Any,
+    labelled_correct: Any,
+    margin: float = 0.0,
+    *,
+    reference: str = "distribution",
+) -> PredictionPowered:
+    """Test H0: acc_test - acc_user > m with few labels and many estimates of the user data.
+
+    The user data's accuracy is estimated by the mean estimate of the N unlabelled samples less the
+    offset of the n labelled ones, which is unbiased however wrong the estimator is. Its variance is
+    var(estimate) / N + var(estimate - correct) / n, against var(correct) / n of the labels alone:
+    smaller where estimates tell right predictions from wrong ones and N is much larger than n,
+    larger where they tell nothing.
+
+    Parameters
+    ----------
+    test_correct : array_like of bool, shape (n_test,)
+        Whether the predictions on the test data were correct, at least two.
+    user_estimated : array_like, shape (N,)
+        Estimated correctness of the unlabelled user data, in [0, 1], at least two.
+    labelled_estimated, labelled_correct : array_like, shape (n,)
+        Of the labelled user samples, at least two, which are not among the N.
+    margin : float
+        m in (-1, 1), the largest acceptable drop in accuracy.
+    reference : {"distribution", "sample"}
+        What the user data are compared with, see above: with ``"sample"`` the accuracy of the test
+        data is a known number and has no variance.
+
+    Returns
+    -------
+    PredictionPowered
+        Tests by the t distribution with Satterthwaite's degrees of freedom; for large samples, see
+        :func:`calibration_offset`.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Angelopoulos, Bates, Fannjiang, Jordan, Zrnic, Prediction-powered inference, Science 2023.
+    Pouget et al., Suitability Filter, ICML 2025, Eq. 12, whose decision this makes valid.
+    """
+    margin, sample = as_number("margin", margin, -1, 1), _is_sample(reference)
+    test = _correct("test_correct", test_correct)
+    user = as_sample("user_estimated", user_estimated, 0, 1)
+    estimated, correct = _labelled("labelled_", labelled_estimated, labelled_correct)
+    offset = _offset(estimated, correct)
+    test_variance = 0.0 if sample else test.var(ddof=1)
+    user_accuracy = user.mean() - offset.value
+    statistic, p_value, dof, total = _powered_test(
+        *(test.mean(), test_variance, len(test)),
+        *(user.mean(), user.var(ddof=1), len(user)),
+        *(offset.value, offset.stderr**2, offset.n),
+        margin,
+    )
+    label_variance = correct.var(ddof=1)
+    alone = welch_non_inferiority(
+        *(test.mean(), test_variance, len(test)),
+        *(correct.mean(), label_variance, len(correct)),
+        margin,
+    )
+    return PredictionPowered(
+        statistic=float(statistic),
+        p_value=float(p_value),
+        dof=float(dof),
+        stderr=math.sqrt(total),
+        test_accuracy=float(test.mean()),
+        user_accuracy=float(user_accuracy),
+        labels_p_value=float(alone[1]),
+        labels_stderr=math.sqrt(test_variance / len(test) + label_variance / len(correct)),
+    )
+
+
+def labels_needed(sd_difference: float, half_width: float, level: float = 0.025) -> int:
+    """Count the labelled user samples that measure the offset to within a half-width.
+
+    Parameters
+    ----------
+    sd_difference : float
+        Standard deviation of estimated minus actual correctness on user data, at least 0: the
+        square root of the mean Brier score where the offset is zero.
+    half_width : float
+        Wanted of the confidence interval for Delta_u, in (0, 1).
+    level : float
+        Error probability of each end of the interval, in (0, 0.5).
+
+    Returns
+    -------
+    int
+        The smallest n >= 2 with t_{n-1, 1-level} sd / sqrt(n) <= half_width.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+    """
+    sd = _deviation("sd_difference", sd_difference)
+    half_width, level = as_number("half_width", half_width, 0, 1), as_number("level", level, 0, 0.5)
+    n = smallest_size(lambda n: -special.stdtrit(n - 1, 1 - level) * sd / np.sqrt(n), -half_width)
+    if n is None:
+        raise ValueError(
+            f"half_width must be possible with 1e15 labels, got {half_width:g} for a standard "
+            f"deviation of {sd:g}"
+        )
+    return n
+
+
+def labels_for_power(
+    sd_difference: float,
+    sd_user: float,
+    *,
+    n_user: int,
+    test_accuracy: float,
+    n_test: int,
+    margin: float,
+    drop: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> int:
+    """Count the labelled user samples with which :func:`prediction_powered_test` has a power.
+
+    Parameters
+    ----------
+    sd_difference, sd_user : float
+        Standard deviations on user data of estimated minus actual correctness and of estimated
+        correctness, at least 0.
+    n_user, n_test : int
+        Numbers of unlabelled user samples and of test samples, at least 2.
+    test_accuracy : float
+        In (0, 1).
+    margin, drop : float
+        m and the true drop in accuracy, in (-1, 1).
+    alpha, power : float
+        Significance level and probability of a rejection, in (0, 1).
+
+    Returns
+    -------
+    int
+        The smallest n >= 2.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above, or if no number of labels is enough; the message says which
+        power is the most that can be had.
+    """
+    deviations = _deviation("sd_difference", sd_difference), _deviation("sd_user", sd_user)
+    for name, value in (("n_user", n_user), ("n_test", n_test)):
+        _count(name, value)
+    accuracy = as_number("test_accuracy", test_accuracy, 0, 1)
+    margin, drop = as_number("margin", margin, -1, 1), as_number("drop", drop, -1, 1)
+    alpha, power = as_number("alpha", alpha, 0, 1), as_number("power", power, 0, 1)
+    # Of the test data's accuracy and of the mean estimate.
+    fixed = accuracy * (1 - accuracy) / n_test, deviations[1] ** 2 / n_user
+
+    def reached(n: Array) -> Array:
+        variances, dofs = [*fixed, deviations[0] ** 2 / n], [n_test - 1, n_user - 1, n - 1]
+        return rejection_probability(margin - drop, variances, dofs, alpha)
+
+    n = smallest_size(reached, power)
+    if n is None:
+        raise ValueError(
+            f"power must be at most about {float(reached(np.array(1e15))):.4g} with {n_test} test "
+            f"and {n_user} user samples, however many labels there are, got {power:g}"
+        )
+    return n
+
+
+def simulate_guarantee(
+    eps_source: Any,
+    eps_target: Any,
+    *,
+    margin: float = 0.05,
+    accuracy_drop: float | None = None,
+    test_accuracy: float = 0.8,
+    n_test: int = 500,
+    n_user: int = 500,
+    n_labelled: int = 100,
+    concentration: float = 10.0,
+    alpha: float = 0.05,
+    reference: str = "distribution",
+    repetitions: int = 2000,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Simulate the rate of SUITABLE end to end, with a known miscalibration.
+
+    Estimates C follow a Beta distribution scaled to where both C and C + eps are probabilities;
+    a prediction is correct with probability C + eps (Definition 4.1). Their means are such that the
+    accuracies are as given. Compared are
+
+    ==================  =========================================================================
+    unadjusted          the filter with the margin m
+    exact               with the margin of :func:`corrected_margin`; for ``reference="sample"``
+                        with m + Delta_test + eps_target, Delta_test being known
+    plug-in             with ``value`` of :func:`adjusted_margin` from the test data's labels and
+                        ``n_labelled`` user labels
+    bound               with its ``bound`` at level alpha / 2, tested at alpha / 2
+    prediction-powered  :func:`prediction_powered_test` with those labels
+    labels alone        Welch's test of the accuracies of the test data and those labels
+    ==================  =========================================================================
+
+    Parameters
+    ----------
+    eps_source, eps_target : array_like
+        Calibration errors, accuracy minus mean estimate; a setting for each pair, broadcast.
+    margin : float
+        m in (-1, 1).
+    accuracy_drop : float, optional
+        True drop in accuracy, by default the margin, the boundary of the null hypothesis. From the
+        margin on, rates are false positive rates; below, they are power.
+    test_accuracy : float
+        Of the source distribution, in (0, 1).
+    n_test, n_user, n_labelled : int
+        Sizes, at least 2, of independent samples.
+    concentration : float
+        Sum of the Beta distribution's two parameters, positive: the larger, the more alike are the
+        estimates.
+    alpha : float
+        Significance level in (0, 1).
+    reference : {"distribution", "sample"}
+        From what ``accuracy_drop`` counts, see above: from ``test_accuracy``, or in each repetition
+        from the accuracy that its test data happen to have.
+    repetitions : int
+        At least 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per setting and method: ``eps_source``, ``eps_target``, ``accuracy_drop``,
+        ``method``, ``suitable`` (count), ``repetitions``, ``rate`` and its Clopper-Pearson interval
+        ``low``, ``high`` at 95%.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above, or if no estimates fit an accuracy and its eps.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, section 4.4.
+    """
+    pairs = np.broadcast_arrays(*_settings(eps_source=eps_source, eps_target=eps_target))
+    margin = as_number("margin", margin, -1, 1)
+    drop = margin if accuracy_drop is None else as_number("accuracy_drop", accuracy_drop, -1, 1)
+    accuracy = as_number("test_accuracy", test_accuracy, 0, 1)
+    alpha = as_number("alpha", alpha, 0, 1)
+    as_number("concentration", concentration, 0, np.inf)
+    for name, value in (("n_test", n_test), ("n_user", n_user), ("n_labelled", n_labelled)):
+        _count(name, value)
+    _count("repetitions", repetitions, 1)
+    _generator(rng)
+    sample = _is_sample(reference)
+    block = max(1, _BLOCK // max(n_test, n_user, n_labelled))
+    rows = []
+    for source, target in zip(*(pair.ravel() for pair in pairs), strict=True):
+        suitable = np.zeros(len(METHODS), int)
+        for start in range(0, repetitions, block):
+            size = min(block, repetitions - start)
+            test = _draw(accuracy, source, concentration, (size, n_test), rng)
+            level = test[1].mean(axis=1, keepdims=True) if sample else accuracy
+            user = _estimates(level - drop, target, concentration, (size, n_user), rng)
+            labelled = _draw(level - drop, target, concentration, (size, n_labelled), rng)
+            p_values = _all_methods(test, user, labelled, source, target, margin, alpha, sample)
+            suitable += np.array([(p <= alpha).sum() for p in p_values])
+        for method, count in zip(METHODS, suitable.tolist(), strict=True):
+            low, high = stats.binomtest(count, repetitions).proportion_ci(0.95, "exact")
+            rows.append(
+                {
+                    "eps_source": float(source),
+                    "eps_target": float(target),
+                    "accuracy_drop": drop,
+                    "method": method,
+                    "suitable": count,
+                    "repetitions": repetitions,
+                    "rate": count / repetitions,
+                    "low": low,
+                    "high": high,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def lemma_check(
+    eps: Any,
+    *,
+    accuracy: float = 0.8,
+    concentration: float = 10.0,
+    n: int = 100_000,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Simulate E[correct] = E[estimate] + eps.
+
+    The identity needs no constant eps: with an error eps(C) that depends on the estimate it holds
+    for its mean.
+
+    Parameters
+    ----------
+    eps : array_like
+        Calibration errors.
+    accuracy, concentration, rng
+        As in :func:`simulate_guarantee`.
+    n : int
+        Samples per calibration error, at least 2.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per ``eps``: ``mean_estimate``, ``accuracy`` (both of the sample), ``difference``
+        (accuracy minus estimate) and its ``stderr``.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Lemma 4.3.
+    """
+    (values,) = _settings(eps=eps)
+    accuracy = as_number("accuracy", accuracy, 0, 1)
+    as_number("concentration", concentration, 0, np.inf)
+    _count("n", n)
+    _generator(rng)
+    rows = []
+    for value in values.ravel():
+        estimated, correct = _draw(accuracy, value, concentration, (n,), rng)
+        offset = _offset(estimated, correct)
+        rows.append(
+            {
+                "eps": float(value),
+                "mean_estimate": estimated.mean(),
+                "accuracy": correct.mean(),
+                "difference": -offset.value,
+                "stderr": offset.stderr,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
+    """Make two user populations with the same signals, one suitable and one not.
+
+    Labels of the source and of the suitable population follow the softmax of the logits, so that
+    an estimator can be calibrated on both; the user's logits are larger, and the accuracy with
+    them. Those of the unsuitable population are uniform on the three classes whatever the logits.
+    As the logits have one distribution, so has all that a filter computes without labels of the
+    user: it finds both populations suitable with one and the same probability. If that is at most
+    alpha for the unsuitable population, it has no more power than that for the suitable one.
+
+    Parameters
+    ----------
+    n : int
+        Samples of source and user data each, at least 2.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Impossibility
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
+    """
+    _count("n", n)
+    _generator(rng)
+
+    def correct(logits: Array) -> npt.NDArray[np.bool_]:
+        # Gumbel's trick: the largest of logits and noise is a draw from the softmax.
+        return (logits + rng.gumbel(size=logits.shape)).argmax(axis=1) == logits.argmax(axis=1)
+
+    source, user = 1.5 * rng.normal(size=(n, 3)), 2.5 * rng.normal(size=(n, 3))
+    return Impossibility(
+        source_logits=source,
+        source_correct=correct(source),
+        user_logits=user,
+        suitable_correct=correct(user),
+        unsuitable_correct=rng.integers(3, size=n) == user.argmax(axis=1),
+    )
+
+
+def _adjust(
+    margin: Any,
+    offset_test: Any,
+    square_test: Any,
+    n_test: Any,
+    offset_user: Any,
+    square_user: Any,
+    n_user: Any,
+    level: float,
+) -> tuple[Array, Array, Array, Array]:
+    """Eq. 12 from offsets and their squared standard errors.
+
+    Returns m', its variance, the degrees of freedom and the half-width of the interval.
+    """
+    value = np.asarray(margin + offset_test - offset_user)
+    total, dof = _combine([square_test, square_user], [n_test - 1, n_user - 1])
+    reach = np.where(total == 0, 0.0, special.stdtrit(dof, 1 - level) * np.sqrt(total))
+    return value, total, dof, reach
+
+
+def _powered_test(
+    accuracy: Any,
+    variance: Any,
+    n_test: Any,
+    mean_user: Any,
+    variance_user: Any,
+    n_user: Any,
+    offset: Any,
+    square_offset: Any,
+    n_labelled: Any,
+    margin: float,
+) -> tuple[Array, Array, Array, Array]:
+    """Statistic, p-value, degrees of freedom and variance of the prediction-powered test."""
+    total, dof = _combine(
+        [variance / n_test, variance_user / n_user, square_offset],
+        [n_test - 1, n_user - 1, n_labelled - 1],
+    )
+    excess = accuracy - (mean_user - offset) - margin
+    excess = np.where((total == 0) & (np.abs(excess) <= 1e-12), 0.0, excess)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where((total == 0) & (excess == 0), 0.0, excess / np.sqrt(total))
+    certain = 0.5 * (1 + np.sign(excess))
+    return statistic, np.where(total == 0, certain, special.stdtr(dof, statistic)), dof, total
+
+
+def _combine(variances: list[Any], dofs: list[Any]) -> tuple[Array, Array]:
+    """Sum variances of means of numbers in [-1, 1], without those that are but rounding."""
+    return satterthwaite([np.where(np.asarray(v) <= 1e-24, 0.0, v) for v in variances], dofs)
+
+
+def _all_methods(
+    test: tuple[Array, Array],
+    user: Array,
+    labelled: tuple[Array, Array],
+    eps_source: float,
+    eps_target: float,
+    margin: float,
+    alpha: float,
+    sample: bool,
+) -> list[Array]:
+    """P-values of :data:`METHODS`, one per row of the samples; that of the bound is doubled."""
+
+    def moments(values: Array) -> tuple[Array, Array, int]:
+        return values.mean(axis=1), values.var(axis=1, ddof=1), values.shape[1]
+
+    def offset(estimated: Array, correct: Array) -> tuple[Array, Array, int]:
+        mean, variance, n = moments(estimated - correct)
+        return mean, variance / n, n
+
+    of_test, of_user = moments(test[0]), moments(user)
+    delta_test, square_test, n_test = offset(*test)
+    accuracy, variance, _ = moments(test[1])
+    if sample:
+        square_test = np.zeros_like(square_test)
+        variance = np.zeros_like(variance)
+        exact = margin + delta_test + eps_target
+    else:
+        exact = corrected_margin(margin, eps_source, eps_target)
+    delta_user = offset(*labelled)
+    value, _, _, reach = _adjust(margin, delta_test, square_test, n_test, *delta_user, alpha / 2)
+    filters = [
+        welch_non_inferiority(*of_test, *of_user, m)[1]
+        for m in (margin, exact, value, value - reach)
+    ]
+    filters[-1] = 2 * filters[-1]
+    powered = _powered_test(accuracy, variance, n_test, *of_user, *delta_user, margin)[1]
+    alone = welch_non_inferiority(accuracy, variance, n_test, *moments(labelled[1]), margin)[1]
+    return [*filters, powered, alone]
+
+
+def _estimates(
+    accuracy: Any, eps: float, concentration: float, shape: tuple[int, ...], rng: Any
+) -> Array:
+    """Draw scaled Beta estimates whose mean plus eps is the accuracy, all in [0, 1] with eps."""
+    low, high = max(0.0, -eps), min(1.0, 1.0 - eps)
+    mean = np.asarray(accuracy - eps)
+    if not ((mean > low) & (mean < high)).all():
+        raise ValueError(
+            "eps must leave room for estimates strictly between 0 and 1 before and after it is "
+            f"added, got {eps:g} for an accuracy of {np.asarray(accuracy).min():.4g}"
+        )
+    share = (mean - low) / (high - low)
+    return low + (high - low) * rng.beta(concentration * share, concentration * (1 - share), shape)
+
+
+def _draw(
+    accuracy: Any, eps: float, concentration: float, shape: tuple[int, ...], rng: Any
+) -> tuple[Array, Array]:
+    """Draw estimates and, as 0 and 1, correctness."""
+    estimated = _estimates(accuracy, eps, concentration, shape, rng)
+    return estimated, (rng.random(shape) < estimated + eps).astype(float)
+
+
+def _offset(estimated: Array, correct: Array) -> Offset:
+    difference = estimated - correct
+    n = len(difference)
+    return Offset(float(difference.mean()), float(difference.std(ddof=1)) / math.sqrt(n), n)
+
+
+def _labelled(prefix: str, estimated: Any, correct: Any) -> tuple[Array, Array]:
+    estimates = as_sample(f"{prefix}estimated", estimated, 0, 1)
+    return estimates, as_correct(f"{prefix}correct", correct, len(estimates)).astype(float)
+
+
+def _correct(name: str, correct: Any) -> Array:
+    shape = as_array(name, correct).shape
+    if len(shape) != 1 or shape[0] < 2:
+        raise ValueError(f"{name} must have shape (n,), n at least 2, got {shape}")
+    return as_correct(name, correct, shape[0]).astype(float)
+
+
+def _settings(**given: Any) -> list[Array]:
+    """Check arrays of finite numbers that broadcast."""
+    arrays = []
+    for name, value in given.items():
+        array = as_array(name, value)
+        if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite real numbers, got {value!r}")
+        arrays.append(array.astype(float))
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays))
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ValueError(
+            f"{', '.join(given)} must have shapes that broadcast, got {shapes}"
+        ) from None
+    return arrays
+
+
+def _deviation(name: str, value: Any) -> float:
+    return 0.0 if value == 0 and not isinstance(value, bool) else as_number(name, value, 0, np.inf)
+
+
+def _count(name: str, value: Any, low: int = 2) -> None:
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_integer or value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+
+
+def _generator(rng: Any) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}")
+
+
+def _is_sample(reference: Any) -> bool:
+    if reference not in REFERENCES:
+        raise ValueError(f"reference must be one of {', '.join(REFERENCES)}, got {reference!r}")
+    return reference == "sample"

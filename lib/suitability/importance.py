@@ -1,0 +1,264 @@
+"""Which signals tell right predictions from wrong ones: ANOVA and SHAP values."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+from scipy.special import betaln
+
+from lib.book.style import new_figure
+from lib.suitability.checks import as_correct
+from lib.suitability.estimator import _newton
+from lib.suitability.estimators import as_table
+
+__all__ = ["anova_table", "plot_shap", "shap_values"]
+
+Array = npt.NDArray[np.float64]
+
+# Below, p-values are computed from a series: double precision ends at 1e-308.
+_TINY = 1e-250
+_POINTS = 600  # of a row of the figure: more hide one another
+_HEIGHT = 0.4  # of a row's band, from its middle
+
+
+def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
+    """Test for each signal whether right and wrong predictions have the same mean.
+
+    With two groups the one-way analysis of variance is the square of the t-test that assumes
+    equal variances. It looks at one signal at a time; the coefficient is that of a regression
+    on all of them, and among signals that are nearly functions of one another its sign says
+    little.
+
+    Parameters
+    ----------
+    signals : DataFrame or array_like, shape (n, n_signals)
+        See :func:`~lib.suitability.estimators.as_table` for their names; n >= 3.
+    correct : array_like of bool, shape (n,)
+        Both kinds occur.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per signal, by falling F: ``signal``, ``f``, ``p_value``, ``log10_p`` (exact
+        where ``p_value`` is too small for a float and therefore 0), ``coefficient`` (in
+        log-odds per standard deviation, of the logistic regression with penalty 0.5 abs(w)^2
+        on all standardised signals) and ``sign`` (of that: -1, 0 or 1). A constant signal has
+        no F: it is NaN, and last.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Table 7.
+    """
+    x, y = _both_kinds("signals", signals, correct)
+    n = len(x)
+    if n < 3:
+        raise ValueError(f"signals must have at least 3 rows, got {n}")
+    z, _, _, coefficient, _ = _regression("signals", x, y)
+    right, wrong = z[y], z[~y]
+    between = len(right) * len(wrong) / n * (right.mean(axis=0) - wrong.mean(axis=0)) ** 2
+    within = len(right) * right.var(axis=0) + len(wrong) * wrong.var(axis=0)
+    constant = ~z.any(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        f = np.where(constant, np.nan, between / within * (n - 2))
+    p = stats.f.sf(f, 1, n - 2)
+    table = pd.DataFrame(
+        {
+            "signal": x.columns,
+            "f": f,
+            "p_value": p,
+            "log10_p": _log10_p(f, p, n - 2),
+            "coefficient": coefficient,
+            "sign": np.sign(coefficient).astype(int),
+        }
+    )
+    return table.sort_values("f", ascending=False, kind="stable", ignore_index=True)
+
+
+def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.DataFrame, float]:
+    """Attribute the log-odds of correctness to the signals, by SHAP values.
+
+    The model is the logistic regression with penalty 0.5 abs(w)^2 on standardised signals,
+    without calibration. The values are ``shap.LinearExplainer``'s against all the fitted data,
+    taking the signals one by one (interventional): coefficient times (value - mean).
+    Correlated signals with opposite coefficients therefore have large values that cancel.
+
+    Parameters
+    ----------
+    fit_signals : DataFrame or array_like, shape (n, n_signals)
+        To which the model is fitted and against which it is explained. See
+        :func:`~lib.suitability.estimators.as_table` for their names.
+    fit_correct : array_like of bool, shape (n,)
+        Both kinds occur.
+    signals : DataFrame or array_like, shape (m, n_signals)
+        The samples to be explained.
+
+    Returns
+    -------
+    values : pandas.DataFrame, shape (m, n_signals)
+        In log-odds, with the columns of ``fit_signals``. A row sums to the sample's log-odds
+        minus ``base``.
+    base : float
+        Mean log-odds over the fitted data.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, 2017. Pouget et al.,
+    Suitability Filter, ICML 2025, Figure 8.
+    """
+    x, y = _both_kinds("fit_signals", fit_signals, fit_correct)
+    explained = as_table("signals", signals, list(x.columns))
+    z, mean, scale, coefficient, intercept = _regression("fit_signals", x, y)
+    with warnings.catch_warnings():
+        # The import takes seconds, and calls what matplotlib is about to deprecate.
+        warnings.simplefilter("ignore")
+        import shap
+    # The default is a sample of 100 rows.
+    background = shap.maskers.Independent(z, max_samples=len(z))
+    explainer = shap.LinearExplainer((coefficient, intercept), background)
+    values = explainer.shap_values((explained.to_numpy() - mean) / scale)
+    return pd.DataFrame(values, columns=x.columns), float(explainer.expected_value)
+
+
+def plot_shap(values: pd.DataFrame, signals: Any, *, rng: np.random.Generator) -> Figure:
+    """Draw SHAP values: a row per signal, a point per sample, coloured by the signal.
+
+    Signals are in the order of their mean absolute value. A (+) beside a name says that larger
+    values of the signal speak for a correct prediction, a (-) against. At most 600 samples are
+    drawn, those outside the middle 99% of all SHAP values at its ends.
+
+    Parameters
+    ----------
+    values : pandas.DataFrame, shape (n, n_signals)
+        As :func:`shap_values` returns them.
+    signals : DataFrame or array_like, shape (n, n_signals)
+        The signals of the same samples.
+    rng : numpy.random.Generator
+        Chooses the samples and spreads them over the height of the row.
+
+    Raises
+    ------
+    ValueError
+        If the shapes or columns differ.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 8.
+    """
+    values = as_table("values", values)
+    signals = as_table("signals", signals, list(values.columns))
+    if len(signals) != len(values):
+        raise ValueError(f"signals must have {len(values)} rows, as values, got {len(signals)}")
+    order = values.abs().mean().sort_values(kind="stable").index
+    chosen = rng.permutation(len(values))[:_POINTS]
+    low, high = np.quantile(values.to_numpy()[chosen], [0.005, 0.995])
+    figure, ax = new_figure(height=0.8 + 0.36 * len(order))
+    labels = []
+    for row, name in enumerate(order):
+        x = values[name].to_numpy()[chosen]
+        z = signals[name].to_numpy()
+        first, last = np.quantile(z, [0.05, 0.95])
+        z = z[chosen]
+        colour = np.clip((z - first) / (last - first), 0, 1) if last > first else 0.5 + 0 * z
+        direction = np.sign(((x - x.mean()) * (z - z.mean())).sum())
+        labels.append(name + {1: " (+)", -1: " (−)"}.get(direction, ""))
+        x = np.clip(x, low, high)
+        points = ax.scatter(
+            x,
+            row + _HEIGHT * _density(x, low, high) * rng.uniform(-1, 1, len(x)),
+            c=colour,
+            cmap="viridis",
+            vmin=0,
+            vmax=1,
+            s=5,
+            linewidths=0,
+            rasterized=True,  # thousands of points would make a file of megabytes
+        )
+    ax.axvline(0, color="0.4", linewidth=1, zorder=0)
+    ax.grid(visible=False, axis="y")
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(-0.6, len(labels) - 0.4)
+    ax.set_xlabel("SHAP value (log-odds)")
+    bar = figure.colorbar(points, ax=ax, location="top", aspect=30, pad=0.02)
+    bar.set_ticks([0, 1], labels=["low", "high"])
+    bar.set_label("value of the signal")
+    bar.outline.set_visible(False)
+    return figure
+
+
+def _both_kinds(
+    name: str, signals: Any, correct: Any
+) -> tuple[pd.DataFrame, npt.NDArray[np.bool_]]:
+    x = as_table(name, signals)
+    y = as_correct(name.replace("signals", "correct"), correct, len(x))
+    if y.all() or not y.any():
+        raise ValueError(
+            f"{name.replace('signals', 'correct')} must have both kinds of prediction, got only "
+            f"{'correct' if y.all() else 'wrong'} ones"
+        )
+    return x, y
+
+
+def _regression(
+    name: str, table: pd.DataFrame, correct: npt.NDArray[np.bool_]
+) -> tuple[Array, Array, Array, Array, float]:
+    """Standardised signals, their means and scales; coefficients and intercept."""
+    x = table.to_numpy()
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, scale = x.mean(axis=0), x.std(axis=0)
+    if not np.isfinite(scale).all():
+        raise ValueError(
+            f"{name} must be small enough for a finite standard deviation, got values up to "
+            f"{np.abs(x).max():.3g}"
+        )
+    # As in CorrectnessEstimator; the rounding error that is left of such a column is no signal.
+    constant = scale <= 10 * np.finfo(float).eps * np.abs(mean)
+    scale = np.where(constant, 1.0, scale)
+    z = np.where(constant, 0.0, (x - mean) / scale)
+    design = np.column_stack([z, np.ones(len(z))])
+    penalty = np.append(np.ones(z.shape[1]), 0.0)
+    theta = _newton(design, correct.astype(float), np.ones((1, len(z))), penalty)[0]
+    return z, mean, scale, theta[:-1], float(theta[-1])
+
+
+def _log10_p(f: Array, p: Array, dof: int) -> Array:
+    """Log of the upper tail of F(1, dof), from a series where ``p`` is tiny.
+
+    With a = dof/2 the tail is the incomplete beta function
+    I_x(a, 1/2) = x^a (1 - x)^(-1/2) 2F1(1, 1/2; a + 1; -dof/f) / (a B(a, 1/2)), x = dof/(dof + f).
+    Where it is tiny, f is in the hundreds at least, and twenty terms reach machine precision.
+    """
+    tiny = p < _TINY
+    large, a = f[tiny], dof / 2
+    term = total = np.ones(len(large))
+    for k in range(20):
+        term = term * -(k + 0.5) / (a + 1 + k) * dof / large
+        total = total + term
+    log_x, log_rest = -np.log1p(large / dof), -np.log1p(dof / large)
+    result = np.empty(len(f))
+    with np.errstate(invalid="ignore"):
+        result[tiny] = a * log_x - log_rest / 2 + np.log(total) - np.log(a) - betaln(a, 0.5)
+    result[~tiny] = np.log(p[~tiny])
+    return result / np.log(10)
+
+
+def _density(x: Array, low: float, high: float) -> Array:
+    """How crowded it is at each point, at most 1."""
+    if high <= low:
+        return np.ones(len(x))
+    count, edges = np.histogram(x, bins=60, range=(low, high))
+    where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, 59)
+    return (count / count.max())[where]

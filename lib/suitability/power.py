@@ -1,0 +1,340 @@
+"""Power and sample size of the non-inferiority test: how much user data a decision needs."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from lib.suitability.checks import as_array, as_number
+
+__all__ = ["SampleSize", "non_inferiority_power", "required_sample_size", "sample_size_for"]
+
+# Beyond so many standard deviations the power is 0 or 1, and scipy's noncentral t may be NaN.
+_FAR = 20.0
+# Sizes at which a search looks first: every small one, then in steps of 2 per cent.
+_SIZES = np.concatenate([np.arange(2, 1025), np.floor(1024 * 1.02 ** np.arange(1, 1400))])
+_SIZES = _SIZES[_SIZES <= 1e15]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SampleSize:
+    """Sizes with which the test reaches a power.
+
+    Attributes
+    ----------
+    n_user, n_test : int
+        Numbers of user and test samples.
+    power : float
+        That the test has with them; at least what was asked for.
+    """
+
+    n_user: int
+    n_test: int
+    power: float
+
+
+def non_inferiority_power(
+    n_test: Any,
+    n_user: Any,
+    drop: Any,
+    sd_test: Any,
+    sd_user: Any,
+    margin: Any = 0.0,
+    alpha: Any = 0.05,
+) -> Array:
+    """Probability of SUITABLE, as a function of the true drop in mean estimated correctness.
+
+    Welch's statistic is taken to follow a noncentral t distribution with noncentrality
+    (drop - m) / sqrt(sd_test^2 / n_test + sd_user^2 / n_user) and the degrees of freedom of
+    Welch and Satterthwaite at the true standard deviations. That is the usual approximation: the
+    test itself estimates the degrees of freedom, and estimates of correctness are not normal.
+
+    Parameters
+    ----------
+    n_test, n_user : array_like
+        Sample sizes, at least 2; infinite for the limit of ever more data.
+    drop : array_like
+        mu_test - mu_user: how much lower the user data's true mean is.
+    sd_test, sd_user : array_like
+        True standard deviations of the estimated correctness, at least 0.
+    margin : array_like
+        m, the largest acceptable drop.
+    alpha : array_like
+        Significance level in (0, 1).
+
+    Returns
+    -------
+    ndarray
+        Of the arguments' common broadcast shape. Without any variance, 1 or 0 by the sign of
+        m - drop; where that is zero too the p-value is 0.5.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Julious, Sample
+    Sizes for Clinical Trials with Normal Data, Statistics in Medicine 2004.
+    """
+    given = {"n_test": n_test, "n_user": n_user, "drop": drop, "sd_test": sd_test}
+    given |= {"sd_user": sd_user, "margin": margin, "alpha": alpha}
+    arrays = {}
+    for name, value in given.items():
+        array = as_array(name, value)
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{name} must be real numbers, got {array.dtype} values")
+        array = array.astype(float)
+        if name in ("n_test", "n_user"):
+            inside, allowed = array >= 2, "at least 2"
+        elif name in ("sd_test", "sd_user"):
+            inside, allowed = (array >= 0) & np.isfinite(array), "at least 0 and finite"
+        elif name == "alpha":
+            inside, allowed = (array > 0) & (array < 1), "in (0, 1)"
+        else:
+            inside, allowed = np.isfinite(array), "finite"
+        if not inside.all():
+            raise ValueError(f"{name} must be {allowed}, got {array[~inside].flat[0]}")
+        arrays[name] = array
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(f"arguments must have shapes that broadcast, got {shapes}") from None
+    n_test, n_user = arrays["n_test"], arrays["n_user"]
+    return rejection_probability(
+        arrays["margin"] - arrays["drop"],
+        [arrays["sd_test"] ** 2 / n_test, arrays["sd_user"] ** 2 / n_user],
+        [n_test - 1, n_user - 1],
+        arrays["alpha"],
+    )
+
+
+def required_sample_size(
+    sd_test: float,
+    sd_user: float,
+    *,
+    margin: float,
+    drop: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    n_test: int | None = None,
+    ratio: float = 1.0,
+) -> SampleSize:
+    """Smallest number of user samples with which suitable data are found so, at a given power.
+
+    Parameters
+    ----------
+    sd_test, sd_user : float
+        Standard deviations of the estimated correctness, at least 0.
+    margin : float
+        m in (-1, 1), the largest acceptable drop.
+    drop : float
+        The true drop at which the power is wanted, below the margin.
+    alpha, power : float
+        Significance level and probability of SUITABLE, both in (0, 1).
+    n_test : int, optional
+        Test samples at hand.
+    ratio : float
+        Without ``n_test``: test samples for each user sample, rounded up.
+
+    Returns
+    -------
+    SampleSize
+        One user sample fewer has less than the power asked for (unless ``n_user`` is 2), by
+        :func:`non_inferiority_power`.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above, and where no number of user samples is enough: the message
+        says which power is the most that can be had, and how many test samples would do.
+    """
+    for name, value in (("sd_test", sd_test), ("sd_user", sd_user)):
+        if value != 0:
+            as_number(name, value, 0, np.inf)
+    margin, drop = as_number("margin", margin, -1, 1), as_number("drop", drop, -1, 1)
+    alpha, power = as_number("alpha", alpha, 0, 1), as_number("power", power, 0, 1)
+    as_number("ratio", ratio, 0, np.inf)
+    is_integer = isinstance(n_test, (int, np.integer)) and not isinstance(n_test, bool)
+    if n_test is not None and not (is_integer and n_test >= 2):
+        raise ValueError(f"n_test must be an integer of at least 2 or None, got {n_test!r}")
+    if drop >= margin:
+        raise ValueError(
+            f"drop must be below the margin, {margin:g}, for data to be found suitable with a "
+            f"power that grows with their number, got {drop:g}"
+        )
+
+    def tests(n_user: Array) -> Array:
+        if n_test is not None:
+            return np.full(np.shape(n_user), float(n_test))
+        # 1.1 * 10 is 11.000000000000002, which is no reason for a twelfth.
+        return np.maximum(np.ceil(ratio * n_user * (1 - 1e-12)), 2.0)
+
+    def reached(n_user: Array) -> Array:
+        return non_inferiority_power(tests(n_user), n_user, drop, sd_test, sd_user, margin, alpha)
+
+    n_user = smallest_size(reached, power)
+    if n_user is None:
+        if n_test is None:
+            raise ValueError(
+                f"margin must exceed drop by enough for {_SIZES[-1]:.0e} user samples to reach a "
+                f"power of {power:g}, got margin {margin} and drop {drop}"
+            )
+        most = float(reached(np.append(_SIZES, np.inf)).max())
+        enough = smallest_size(
+            lambda n: non_inferiority_power(n, np.inf, drop, sd_test, sd_user, margin, alpha), power
+        )
+        raise ValueError(
+            f"n_test must be larger for a power of {power:g}: with {n_test} test samples at most "
+            f"{most:.4g} can be had, however many user samples there are; {enough} would do, got "
+            f"{n_test}"
+        )
+    size = np.array(float(n_user))
+    return SampleSize(n_user, int(tests(size)), float(reached(size)))
+
+
+def sample_size_for(
+    test: Any,
+    user: Any,
+    *,
+    margin: float,
+    drop: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    n_test: int | None = None,
+    ratio: float = 1.0,
+) -> SampleSize:
+    """Find the :func:`required_sample_size` with standard deviations from pilot samples.
+
+    Parameters
+    ----------
+    test, user : array_like, shape (n,)
+        Estimated correctness of pilot samples; at least two finite numbers each.
+    margin, drop, alpha, power, n_test, ratio
+        See :func:`required_sample_size`. The pilot samples' own drop is not used: a size planned
+        on an observed effect is biased.
+
+    Returns
+    -------
+    SampleSize
+
+    Raises
+    ------
+    ValueError
+        As :func:`required_sample_size`, or if a sample is not as above.
+    """
+    deviations = [as_sample(name, v).std(ddof=1) for name, v in (("test", test), ("user", user))]
+    return required_sample_size(
+        *deviations,
+        margin=margin,
+        drop=drop,
+        alpha=alpha,
+        power=power,
+        n_test=n_test,
+        ratio=ratio,
+    )
+
+
+def as_sample(name: str, values: Any, low: float = -np.inf, high: float = np.inf) -> Array:
+    """Return ``values`` as at least two finite floats between ``low`` and ``high``, both included.
+
+    Integers are taken, booleans are not: estimates and correctness are easily exchanged.
+    """
+    array = as_array(name, values)
+    if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name} must be real numbers of shape (n,), n at least 2, got {array.dtype} of "
+            f"shape {array.shape}"
+        )
+    array = array.astype(float)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+    outside = (array < low) | (array > high)
+    if outside.any():
+        raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {array[outside][0]}")
+    return array
+
+
+def satterthwaite(variances: list[Any], dofs: list[Any]) -> tuple[Array, Array]:
+    """Variance of a sum of independent means, and its degrees of freedom.
+
+    Parameters
+    ----------
+    variances : list of array_like
+        Estimated variances of the means.
+    dofs : list of array_like
+        Their degrees of freedom.
+
+    Returns
+    -------
+    total, dof : ndarrays
+        The degrees of freedom are NaN where there is no variance.
+
+    References
+    ----------
+    Satterthwaite, An Approximate Distribution of Estimates of Variance Components, 1946.
+    """
+    total = sum(np.asarray(v, float) for v in variances)
+    with np.errstate(invalid="ignore"):
+        inverse = sum((v / total) ** 2 / d for v, d in zip(variances, dofs, strict=True))
+        return np.asarray(total), np.asarray(1.0 / inverse)
+
+
+def rejection_probability(effect: Any, variances: list[Any], dofs: list[Any], alpha: Any) -> Array:
+    """Power of a one-sided t-test whose statistic is ``effect`` over a Satterthwaite error.
+
+    Parameters
+    ----------
+    effect : array_like
+        Distance from the boundary of the null hypothesis, positive in the alternative.
+    variances, dofs : lists of array_like
+        As in :func:`satterthwaite`.
+    alpha : array_like
+        Significance level.
+    """
+    total, dof = satterthwaite(variances, dofs)
+    critical = special.stdtrit(dof, alpha)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shift = effect / np.sqrt(total)
+        # Johnson and Welch's normal approximation to the noncentral t distribution.
+        z = (critical * (1 - 0.25 / dof) + shift) / np.sqrt(1 + critical**2 / (2 * dof))
+    near = np.abs(z) < _FAR
+    power = special.nctdtr(dof, np.where(near, -shift, 0.0), critical)
+    # A statistic beyond zero, and so one beyond a critical value there, has the sign of a normal
+    # variable: a bound where the approximation is poor, with few samples.
+    sign, far = special.ndtr(shift), special.ndtr(z)
+    far = np.where(critical < 0, np.minimum(far, sign), np.maximum(far, sign))
+    power = np.where(near & np.isfinite(power), power, far)
+    # As welch_non_inferiority decides without any variance.
+    certain = np.where(effect == 0, np.asarray(alpha) >= 0.5, np.asarray(effect) > 0)
+    return np.where(total == 0, certain, power)
+
+
+def smallest_size(reached: Callable[[Array], Array], power: float) -> int | None:
+    """Smallest integer size >= 2 whose power is at least ``power``; None if none to 1e15 is.
+
+    Power need not grow with every further sample: few test samples have their degrees of freedom
+    shared with many user samples.  So the first crossing is looked for on a grid, then bisected.
+    """
+    enough = reached(_SIZES) >= power
+    if not enough.any():
+        return None
+    first = int(np.argmax(enough))
+    if first == 0:
+        return int(_SIZES[0])
+    low, high = math.floor(_SIZES[first - 1]), math.floor(_SIZES[first])
+    while high - low > 1:
+        middle = (low + high) // 2
+        if reached(np.array(float(middle))) >= power:
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,420 @@
+"""A stronger filter under the same assumption: it also uses the labels of the test data.
+
+Definition 3.1 compares the user's accuracy with the accuracy *on the test data*, whose labels
+the provider has. The paper's filter estimates that known number, with the error of an estimate.
+Two filters here do not:
+
+- :func:`known_reference` keeps the paper's estimator and mixes the estimated with the known test
+  accuracy, so that the errors of the two folds' levels average out;
+- :class:`RefinedFilter` fits one logistic regression to all labelled source data and compares
+  with the known accuracy.
+
+Which signals it sees is chosen by :func:`choose_signals`: on source data alone, by leaving out
+one domain after the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from lib.runs import Checkpoint, Outcome, run_all
+from lib.suitability.checks import as_correct, as_matrix, as_number
+from lib.suitability.estimator import fit_logistic
+from lib.suitability.experiment import Task, decision_metrics, is_suitable
+from lib.suitability.filter import Decision
+from lib.suitability.panel import StudyRun, load_study
+from lib.suitability.signals import SIGNAL_NAMES
+from lib.suitability.studies import Study
+
+__all__ = [
+    "DomainRuns",
+    "RefinedFilter",
+    "choose_signals",
+    "evaluate_refined",
+    "known_reference",
+    "leave_domain_out",
+]
+
+Array = npt.NDArray[np.float64]
+
+
+def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
+    """The paper's experiments decided with the labels of the test data.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`~lib.suitability.evaluate_pairs`, whose folds are of one size.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        A copy with ``statistic``, ``p_value``, ``dof`` (infinite) and ``truth`` replaced.
+
+    Notes
+    -----
+    With estimates c and calibration on user and test data, the error of an estimator fitted to
+    n rows is mostly one of its level, of variance E[c(1 - c)] / n. The known accuracy of the test
+    data does not have it, their estimated accuracy has it too and that of the test data's own
+    labels instead. The mean of both, weighted by the sizes of the folds, here equal, has the
+    smallest variance: E[c(1 - c)] / 2n. The user's accuracy differs from its estimate by chance
+    with variance mean c(1 - c) / n_user. So the statistic's error is standard normal, and
+    P(SUITABLE although not suitable) is at most alpha, whatever the test accuracy happened to be.
+    """
+    margin = as_number("margin", margin, -1, 1)
+    test, user = results["estimated_test_accuracy"], results["estimated_user_accuracy"]
+    spread = {}
+    for which, mean in (("test", test), ("user", user)):
+        n = results[f"n_{which}"]
+        # E[c (1 - c)] from the moments.
+        spread[which] = (mean - mean**2 - results[f"{which}_variance"] * (n - 1) / n).clip(lower=0)
+    reference = (test + results["test_accuracy"]) / 2
+    error = np.sqrt(spread["user"] / results["n_user"] + spread["test"] / (2 * results["n_test"]))
+    statistic = (reference - user - margin) / error
+    return results.assign(
+        statistic=statistic,
+        p_value=stats.norm.cdf(statistic),
+        dof=np.inf,
+        truth=is_suitable(results["test_accuracy"], results["user_accuracy"], margin),
+    )
+
+
+class RefinedFilter:
+    """Compare user data with the *known* accuracy on test data.
+
+    Parameters
+    ----------
+    margin : float
+        m in (-1, 1): the largest acceptable drop in accuracy.
+    alpha : float
+        Bounds the probability of SUITABLE for data that are not, if the estimator is calibrated
+        on the user's data.
+
+    Attributes
+    ----------
+    coefficients : ndarray, shape (n_signals + 1,)
+        Of the standardised signals, then the intercept.
+
+    Notes
+    -----
+    One logistic regression, penalty 0.5 |w|^2, on all labelled source data, those of the test
+    included; its intercept makes it calibrated there without Platt's sigmoid. The variance of the
+    difference between estimated and realised user accuracy has two parts: mean c(1 - c) / n_user
+    for the user's labels, and g' H^-1 g for the coefficients, where g is the gradient of the mean
+    estimate and H the Hessian of the loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lib.suitability import RefinedFilter, signals
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(3, size=900)
+    >>> logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(900, 3))
+    >>> correct = logits.argmax(axis=1) == labels
+    >>> table = signals(logits)
+    >>> filter = RefinedFilter(margin=0.05).fit(table[:600], correct[:600])
+    >>> filter.decide(correct[300:600], table[600:]).suitable
+    True
+    """
+
+    def __init__(self, margin: float = 0.0, alpha: float = 0.05) -> None:
+        self.margin = as_number("margin", margin, -1, 1)
+        self.alpha = as_number("alpha", alpha, 0, 1)
+
+    def fit(self, signals: Any, correct: Any) -> Self:
+        """Fit to all labelled source data.
+
+        Parameters
+        ----------
+        signals : DataFrame or array_like, shape (n, n_signals)
+        correct : array_like of bool, shape (n,)
+            Both kinds must occur.
+
+        Raises
+        ------
+        ValueError
+            On input that is not as above.
+        """
+        x = as_matrix("signals", signals)
+        y = as_correct("correct", correct, len(x))
+        if y.all() or not y.any():
+            only = "correct" if y.all() else "wrong"
+            raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
+        self._center, scale = x.mean(axis=0), x.std(axis=0)
+        constant = scale <= 10 * np.finfo(float).eps * np.abs(self._center)
+        self._scale = np.where(constant, 1.0, scale)
+        self.coefficients, self._hessian = fit_logistic(self._design(x), y)
+        return self
+
+    def _design(self, x: Array) -> Array:
+        return np.column_stack([(x - self._center) / self._scale, np.ones(len(x))])
+
+    def estimate(self, signals: Any, name: str = "signals") -> tuple[float, float]:
+        """Estimated accuracy and standard deviation of its error.
+
+        Parameters
+        ----------
+        signals : DataFrame or array_like, shape (n, n_signals)
+            As at fit.
+        name : str
+            What an error message calls the argument.
+
+        Returns
+        -------
+        accuracy, error : float
+            The realised accuracy is within about two such errors if the estimator is calibrated.
+        """
+        if not hasattr(self, "coefficients"):
+            raise RuntimeError("the filter must be fitted before it can estimate or decide")
+        x = as_matrix(name, signals)
+        if x.shape[1] != len(self._center):
+            raise ValueError(
+                f"{name} must have {len(self._center)} columns, as at fit, got {x.shape[1]}"
+            )
+        design = self._design(x)
+        p = 1 / (1 + np.exp(-np.clip(design @ self.coefficients, -700, 700)))
+        spread = p * (1 - p)
+        gradient = design.T @ spread / len(p)
+        variance = spread.mean() / len(p) + gradient @ np.linalg.solve(self._hessian, gradient)
+        return float(p.mean()), float(np.sqrt(variance))
+
+    def decide(self, test_correct: Any, user_signals: Any) -> Decision:
+        """Compare user data with test data.
+
+        Parameters
+        ----------
+        test_correct : array_like of bool, shape (n_test,)
+            Correctness on the test data.
+        user_signals : DataFrame or array_like, shape (n, n_signals)
+
+        Returns
+        -------
+        Decision
+            Whose ``estimated_test_accuracy`` is the known one and whose ``dof`` is infinite.
+
+        Raises
+        ------
+        ValueError
+            On input that is not as above.
+        RuntimeError
+            Before :meth:`fit`.
+        """
+        correct = as_correct("test_correct", test_correct, np.size(test_correct))
+        if len(correct) == 0:
+            raise ValueError("test_correct must have at least one entry, got none")
+        user, error = self.estimate(user_signals, "user_signals")
+        test = float(correct.mean())
+        statistic = (test - user - self.margin) / error
+        p_value = float(stats.norm.cdf(statistic))
+        return Decision(
+            suitable=p_value <= self.alpha,
+            p_value=p_value,
+            statistic=statistic,
+            dof=float("inf"),
+            estimated_test_accuracy=test,
+            estimated_user_accuracy=user,
+            margin=self.margin,
+            alpha=self.alpha,
+        )
+
+
+def evaluate_refined(
+    splits: Mapping[str, tuple[Any, Any]],
+    tasks: Sequence[Task],
+    columns: Sequence[int],
+    margin: float = 0.0,
+) -> pd.DataFrame:
+    """Run :class:`RefinedFilter` in the experiments of several user folds.
+
+    Parameters
+    ----------
+    splits : mapping
+        Split to signals and correctness.
+    tasks : sequence of Task
+        Every fold of a partition is the test data once; all of them are labelled.
+    columns : sequence of int
+        Signals that the filter sees.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per task and test fold: ``user_fold``, ``test_fold``, ``p_value``, ``test_accuracy``
+        ``user_accuracy``, ``estimated_user_accuracy``, ``stderr`` and ``truth``.
+    """
+    columns = list(columns)
+    tables = []
+    for task in tasks:
+        signals, correct = task.take_source(splits)
+        user_signals, user_correct = task.take_user(splits)
+        rows = np.concatenate(task.partition)
+        fitted = RefinedFilter(margin).fit(signals[rows][:, columns], correct[rows])
+        user, error = fitted.estimate(user_signals[:, columns])
+        test = np.array([correct[fold].mean() for fold in task.partition])
+        accuracy = float(np.mean(user_correct))
+        tables.append(
+            pd.DataFrame(
+                {
+                    "user_fold": task.label,
+                    "test_fold": np.arange(len(test)),
+                    "p_value": stats.norm.cdf((test - user - margin) / error),
+                    "test_accuracy": test,
+                    "user_accuracy": accuracy,
+                    "estimated_user_accuracy": user,
+                    "stderr": error,
+                    "truth": is_suitable(test, accuracy, margin),
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)
+
+
+def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Task]:
+    """Lay out experiments in distribution whose source has nothing of the user's domain.
+
+    A user fold of an ID split is a domain: a region, a span of years, a cell type. In the paper's
+    experiments the other ID splits still hold that domain. Here it is taken out of all of them,
+    so that the user's data are new to the estimator, as they are out of distribution.
+
+    Parameters
+    ----------
+    study : Study
+        Its ID user folds whose labels end alike, after the dot, are one domain.
+    n_folds : int
+        Folds that the source is cut into.
+    seed : int
+        Of the shuffles.
+
+    Returns
+    -------
+    list of Task
+        One per ID user fold.
+    """
+    rng = np.random.default_rng(seed)
+    folds = study.user_folds["ID"]
+    tasks = []
+    for split, rows, label in folds:
+        source = []
+        for name in study.id_splits:
+            same = [r for s, r, other in folds if s == name and domain(other) == domain(label)]
+            kept = np.arange(len(study.splits[name][1]))
+            source.append((name, np.setdiff1d(kept, np.concatenate([[], *same]).astype(int))))
+        order = rng.permutation(sum(len(kept) for _, kept in source))
+        size = len(order) // n_folds
+        if size < 2:
+            raise ValueError(f"n_folds must be at most {len(order) // 2}, got {n_folds}")
+        partition = tuple(order[i * size : (i + 1) * size] for i in range(n_folds))
+        tasks.append(Task(label, (split, np.asarray(rows)), tuple(source), partition))
+    return tasks
+
+
+def domain(label: str) -> str:
+    """What a user fold's label says after the dot: its domain, whatever its split."""
+    return label.rpartition("·")[2].strip()
+
+
+@dataclass(frozen=True)
+class DomainRuns:
+    """Candidate sets of signals under :func:`leave_domain_out`, for one classifier.
+
+    A job of :mod:`lib.runs`.
+
+    Attributes
+    ----------
+    dataset, algorithm, seed
+        See :func:`~lib.suitability.load_study`.
+    candidates : tuple of tuple of str
+        Sets of signals.
+    n_folds, partition : int
+        See :func:`leave_domain_out`.
+    """
+
+    dataset: str
+    algorithm: str
+    seed: int
+    candidates: tuple[tuple[str, ...], ...]
+    n_folds: int = 15
+    partition: int = 32
+
+    code: ClassVar[tuple[str, ...]] = ("suitability", "data")
+
+    def data_fingerprint(self) -> str:
+        """Checksums of the files that the study reads."""
+        return StudyRun(self.dataset, self.algorithm, self.seed).data_fingerprint()
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Fit each candidate for each domain; nothing out of distribution is read."""
+        study = load_study(self.dataset, self.algorithm, self.seed)
+        tasks = leave_domain_out(study, self.n_folds, self.partition)
+        tables = [
+            evaluate_refined(study.splits, tasks, [SIGNAL_NAMES.index(name) for name in names])
+            for names in self.candidates
+        ]
+        shape = (len(self.candidates), len(tasks), self.n_folds)
+        arrays = {
+            name: np.stack([table[name].to_numpy() for table in tables]).reshape(shape)
+            for name in ("p_value", "truth")
+        }
+        return Outcome(arrays, {"domains": [domain(task.label) for task in tasks]})
+
+
+def choose_signals(
+    jobs: Sequence[DomainRuns], alpha: float = 0.05, max_workers: int | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Choose the set of signals with the largest ROC AUC when domains are left out.
+
+    Parameters
+    ----------
+    jobs : sequence of DomainRuns
+        Classifiers on one data set, with the same candidates.
+    alpha : float
+        Significance level of the shown metrics; the choice does not depend on it.
+    max_workers : int, optional
+        Local processes.
+
+    Returns
+    -------
+    candidates : pandas.DataFrame
+        One row per candidate, best first: ``signals``, and the metrics' means over classifiers.
+    nested : pandas.DataFrame
+        One row: the metrics of the whole procedure, each domain being judged with the candidate
+        that is best on the others, and ``signals``, the sets that came out.
+    """
+    if not jobs or len({(job.dataset, job.candidates) for job in jobs}) > 1:
+        raise ValueError("jobs must be at least one, of one data set and the same candidates")
+    runs = run_all(list(jobs), max_workers=max_workers)
+    names = ["+".join(one) for one in jobs[0].candidates]
+    domains = np.array(runs[0].metrics["domains"])
+    p_value, truth = (np.stack([run.arrays[key] for run in runs]) for key in ("p_value", "truth"))
+
+    def metrics(candidate: int | Array, which: Array) -> pd.DataFrame:
+        """One row per classifier, over the user folds in `which`."""
+        chosen = np.broadcast_to(candidate, len(domains))[which]
+        return pd.DataFrame(
+            [
+                vars(decision_metrics(p[chosen, which].ravel(), t[chosen, which].ravel(), alpha))
+                for p, t in zip(p_value, truth, strict=True)
+            ]
+        )
+
+    everywhere = np.arange(len(domains))
+    table = pd.DataFrame([metrics(c, everywhere).mean() for c in range(len(names))])
+    table.insert(0, "signals", names)
+    best = np.empty(len(domains), dtype=int)
+    for one in np.unique(domains):
+        others = np.flatnonzero(domains != one)
+        areas = np.array([metrics(c, others)["roc_auc"].mean() for c in range(len(names))])
+        # Without an area, where the truth is the same throughout, the first one.
+        best[domains == one] = int(np.argmax(np.nan_to_num(areas, nan=-1.0)))
+    nested = metrics(best, everywhere).mean().to_frame().T
+    nested.insert(0, "signals", ", ".join(sorted({names[c] for c in best})))
+    table = table.sort_values("roc_auc", ascending=False, kind="stable", ignore_index=True)
+    return table, nested

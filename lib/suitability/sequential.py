@@ -1,0 +1,722 @@
+"""Sequential tests for suitability: group-sequential designs and an anytime-valid e-process.
+
+A design fixes how often one may look and what each look demands; an e-process may be looked at
+after every observation and continued for as long as one likes.  Both keep the probability of
+SUITABLE for data that are not below alpha, which looking again and again at one p-value does not.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import optimize, stats
+from scipy.special import ndtr
+
+from lib.suitability.checks import as_array, as_number
+from lib.suitability.noninferiority import welch_non_inferiority
+
+__all__ = [
+    "PROCEDURES",
+    "EProcess",
+    "SequentialDecision",
+    "SequentialDesign",
+    "as_count",
+    "as_estimates",
+    "crossing_probabilities",
+    "draw_estimates",
+    "information_fractions",
+    "sequential_errors",
+    "test_upper_bound",
+]
+
+#: What :func:`sequential_errors` compares.
+PROCEDURES = (
+    "one look",
+    "uncorrected",
+    "Bonferroni",
+    "Pocock",
+    "O'Brien-Fleming",
+    "e-process, known mean",
+    "e-process, test mean",
+    "e-process, bound",
+    "e-process, pairs",
+)
+
+Floats = npt.NDArray[np.float64]
+
+# Quadrature: Gauss and Legendre's points per panel of four standard deviations of the narrower
+# of the two transitions at a look; what lies 8.5 standard deviations off is left out.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_PANEL, _REACH, _CHUNK = 4.0, 8.5, 512
+_MIN_STEP = 1e-6
+
+# Bets stay below this share of what would lose all capital on an observation of 0.
+_MAX_BET = 0.75
+_BISECTIONS = 24  # to 6e-8, on the safe side
+
+
+def as_count(name: str, value: Any, low: int = 1) -> int:
+    """Return ``value`` as an integer of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    return int(value)
+
+
+def as_estimates(name: str, values: Any, low: int = 1) -> Floats:
+    """Return ``values`` as floats in [0, 1] of shape (n,) with n >= ``low``."""
+    array = as_array(name, values)
+    if array.ndim != 1 or len(array) < low or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name} must be real numbers of shape (n,), n at least {low}, got {array.dtype} of "
+            f"shape {array.shape}"
+        )
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        raise ValueError(f"{name} must be in [0, 1], got {array[bad][0]}")
+    return array.astype(float)
+
+
+# Group-sequential designs.
+
+
+def information_fractions(
+    n_test: int, batch_size: int, looks: int, variance_ratio: float = 1.0
+) -> Floats:
+    """Information at each look, relative to the last, when one test sample serves all looks.
+
+    The difference D_k of the mean of the first k user batches and the test mean has variance
+    V_k = s_t^2 / n_t + s_u^2 / (k b), and since Cov(mean_j, mean_k) = s_u^2 / (k b) for j < k,
+    Cov(D_j, D_k) = s_t^2 / n_t + s_u^2 / (k b) = V_k.  So Z_k = D_k / sqrt(V_k) has
+    Corr(Z_j, Z_k) = sqrt(V_k / V_j): the canonical joint distribution with information 1 / V_k,
+    not k.  Taking k / K instead understates the correlation of the looks: the design is valid
+    but too strict.
+
+    Parameters
+    ----------
+    n_test, batch_size, looks : int
+        Rows of the test sample and of each user batch, and number of batches.
+    variance_ratio : float
+        s_u^2 / s_t^2; 1 is what one can plan with before there are user data.
+
+    Returns
+    -------
+    ndarray, shape (looks,)
+        Increasing, ending in 1; k / looks in the limit of many test data.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+    """
+    n_test, size = as_count("n_test", n_test, 2), as_count("batch_size", batch_size)
+    k = np.arange(1, as_count("looks", looks) + 1)
+    ratio = as_number("variance_ratio", variance_ratio, 0, np.inf)
+    variance = 1 / n_test + ratio / (size * k)
+    return variance[-1] / variance
+
+
+def crossing_probabilities(
+    critical: npt.ArrayLike,
+    information: npt.ArrayLike | None = None,
+    drift: float = 0.0,
+    sides: int = 1,
+) -> Floats:
+    """Probability that Z_k crosses its critical value for the first time at look k.
+
+    Z_k ~ N(drift sqrt(t_k), 1), Corr(Z_j, Z_k) = sqrt(t_j / t_k) for j < k: Z_k sqrt(t_k) is a
+    Brownian motion with drift, seen at times t_k.  Its density among the paths that have not
+    crossed is carried from look to look by quadrature, with an error of about 1e-10.
+
+    Parameters
+    ----------
+    critical : array_like, shape (looks,)
+        Critical values; infinity where one does not stop.
+    information : array_like, shape (looks,), optional
+        t: positive, increasing, ending in 1, in steps of at least 1e-6; equally spaced if left
+        out.
+    drift : float
+        Mean of the last Z; 0 at the boundary of the null hypothesis.
+    sides : {1, 2}
+        Z_k >= critical[k] crosses, or also Z_k <= -critical[k].
+
+    Returns
+    -------
+    ndarray, shape (looks,)
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Armitage, McPherson and Rowe 1969; Jennison and Turnbull, Group Sequential Methods with
+    Applications to Clinical Trials, 2000, chapter 19.
+    """
+    c = as_array("critical", critical)
+    if c.ndim != 1 or not len(c) or c.dtype.kind not in "fiu" or np.isnan(c).any():
+        raise ValueError(
+            f"critical must be numbers of shape (looks,), looks at least 1, got {c.dtype} of shape "
+            f"{c.shape}" + (" with NaN" if c.dtype.kind == "f" and np.isnan(c).any() else "")
+        )
+    if isinstance(sides, bool) or sides not in (1, 2):
+        raise ValueError(f"sides must be 1 or 2, got {sides!r}")
+    if sides == 2 and (c < 0).any():
+        raise ValueError(f"critical must be at least 0 if sides is 2, got {c.min()}")
+    t = _as_information(information, len(c))
+    return _crossing(c.astype(float), t, as_number("drift", drift, -np.inf, np.inf), sides)
+
+
+def _as_information(information: Any, looks: int) -> Floats:
+    if information is None:
+        return np.arange(1, looks + 1) / looks
+    t = as_array("information", information)
+    if t.shape != (looks,) or t.dtype.kind not in "fiu":
+        raise ValueError(
+            f"information must be numbers of shape ({looks},), one per look, got {t.dtype} of "
+            f"shape {t.shape}"
+        )
+    if not (np.diff(t, prepend=0.0) >= _MIN_STEP).all() or abs(t[-1] - 1) > 1e-12:
+        raise ValueError(
+            f"information must rise from above 0 to 1 in steps of at least {_MIN_STEP:g}, got "
+            f"{t.tolist()}"
+        )
+    return t.astype(float)
+
+
+def _crossing(critical: Floats, t: Floats, drift: float, sides: int) -> Floats:
+    step = np.diff(t, prepend=0.0)
+    upper = critical * np.sqrt(t)
+    lower = -upper if sides == 2 else np.full(len(t), -np.inf)
+    sd = np.sqrt(step)
+    result = np.empty(len(t))
+    # All mass at 0 before the first look; then weight times density at the nodes.
+    nodes, mass = np.zeros(1), np.ones(1)
+    for k in range(len(t)):
+        mean = nodes + drift * step[k]
+        above, below = ndtr((mean - upper[k]) / sd[k]), ndtr((lower[k] - mean) / sd[k])
+        result[k] = mass @ (above + below)
+        if k + 1 == len(t):
+            break
+        reach = _REACH * math.sqrt(t[k])
+        low, high = (np.clip(v, drift * t[k] - reach, drift * t[k] + reach) for v in (lower, upper))
+        panels = max(1, math.ceil((high[k] - low[k]) / (_PANEL * min(sd[k], sd[k + 1]))))
+        edges = np.linspace(low[k], high[k], panels + 1)
+        half = (edges[1] - edges[0]) / 2
+        target = (edges[:-1, None] + half * (1 + _NODES)).ravel()
+        weights = np.tile(half * _WEIGHTS, panels) / (sd[k] * math.sqrt(2 * math.pi))
+        density = np.empty(len(target))
+        # Only nodes within reach of a chunk of targets count, which matters for short steps.
+        for first in range(0, len(target), _CHUNK):
+            part = target[first : first + _CHUNK]
+            near = slice(
+                np.searchsorted(mean, part[0] - _REACH * sd[k]),
+                np.searchsorted(mean, part[-1] + _REACH * sd[k]),
+            )
+            z = (part[:, None] - mean[near]) / sd[k]
+            density[first : first + _CHUNK] = np.exp(-0.5 * z * z) @ mass[near]
+        nodes, mass = target, weights * density
+    return result
+
+
+def _shape(kind: str, t: Floats) -> Floats:
+    return np.ones(len(t)) if kind == "pocock" else 1 / np.sqrt(t)
+
+
+@lru_cache(maxsize=256)
+def _constant(kind: str, alpha: float, sides: int, information: tuple[float, ...]) -> float:
+    t = np.array(information)
+    shape = _shape(kind, t)
+    # Between no correction and Bonferroni's; a little wider, for a single look needs none.
+    low, high = (stats.norm.isf(alpha / sides / n) for n in (1, len(t)))
+    return float(
+        optimize.brentq(
+            lambda c: _crossing(c * shape, t, 0.0, sides).sum() - alpha,
+            low - 1e-6,
+            high + 1e-6,
+            xtol=1e-11,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class SequentialDecision:
+    """What a design says about the p-values so far.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether no further look is to follow: the boundary is crossed or the last look is over.
+    look : int or None
+        Number of the look, from 1, at which it stopped; None if it goes on.
+    rejected : bool
+        Whether the null hypothesis is rejected.
+    direction : int
+        1 if rejected for a small p-value, -1 for a large one (two-sided designs), else 0.
+    """
+
+    stopped: bool
+    look: int | None
+    rejected: bool
+    direction: int
+
+
+@dataclass(frozen=True, eq=False)
+class SequentialDesign:
+    """Pocock's or O'Brien and Fleming's design with exact constants; no stopping for futility.
+
+    Parameters
+    ----------
+    looks : int
+        K, the planned number of looks.
+    alpha : float
+        Probability under the null hypothesis of ever crossing: in (0, 0.5) if one-sided, in
+        (0, 1) if two-sided, where each side takes half of it.
+    kind : {"pocock", "obrien-fleming"}
+        The same critical value C at each look, or C / sqrt(t_k).  These are the classical
+        boundaries for whatever information is given, not spending functions that resemble them.
+    sides : {1, 2}
+        One-sided, as the non-inferiority test is, or two-sided, as published tables mostly are.
+    information : array_like, shape (looks,), optional
+        Information at each look as a share of that at the last: increasing, ending in 1; equally
+        spaced if left out.  :func:`information_fractions` for a fixed test sample.
+
+    Attributes
+    ----------
+    critical : ndarray, shape (looks,)
+        z-value that the statistic must reach at each look.
+    levels : ndarray, shape (looks,)
+        One-sided p-value that corresponds: 1 - Phi(critical).  One-sided designs reject where
+        p <= level; two-sided ones also where p >= 1 - level, so that 2 level is what bounds the
+        two-sided p-value.
+    spent : ndarray, shape (looks,)
+        Probability under the null hypothesis of having crossed by each look, on either side if
+        two-sided; the last is alpha.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Pocock 1977; O'Brien and Fleming 1979; Jennison and Turnbull 2000, chapter 2.  Pouget et al.,
+    Suitability Filter, ICML 2025, appendix A.3.3, has simplified formulas instead.
+
+    Examples
+    --------
+    >>> SequentialDesign(5, kind="obrien-fleming", sides=2).critical.round(3).tolist()
+    [4.562, 3.226, 2.634, 2.281, 2.04]
+    """
+
+    looks: int
+    alpha: float = 0.05
+    kind: str = "pocock"
+    sides: int = 1
+    information: Any = None
+    critical: Floats = field(init=False)
+    levels: Floats = field(init=False)
+    spent: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        looks = as_count("looks", self.looks)
+        if isinstance(self.sides, bool) or self.sides not in (1, 2):
+            raise ValueError(f"sides must be 1 or 2, got {self.sides!r}")
+        if self.kind not in ("pocock", "obrien-fleming"):
+            raise ValueError(f"kind must be 'pocock' or 'obrien-fleming', got {self.kind!r}")
+        alpha = as_number("alpha", self.alpha, 0, 0.5 * self.sides)
+        t = _as_information(self.information, looks)
+        constant = _constant(self.kind, alpha, int(self.sides), tuple(t.tolist()))
+        critical = constant * _shape(self.kind, t)
+        spent = _crossing(critical, t, 0.0, self.sides).cumsum()
+        for name, array in (
+            ("information", t),
+            ("critical", critical),
+            ("levels", stats.norm.sf(critical)),
+            ("spent", spent),
+        ):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def crossing(self, drift: float) -> Floats:
+        """Probability of stopping with a rejection at each look, shape (looks,).
+
+        Parameters
+        ----------
+        drift : float
+            Mean of the statistic at the last look; :func:`crossing_probabilities`.
+        """
+        drift = as_number("drift", drift, -np.inf, np.inf)
+        return _crossing(self.critical, self.information, drift, self.sides)
+
+    def power(self, drift: float) -> float:
+        """Probability of rejecting, in either direction if two-sided."""
+        return float(self.crossing(drift).sum())
+
+    def expected_information(self, drift: float) -> float:
+        """Expected information when it stops, as a share of that at the last look.
+
+        Where information grows with the sample that is the expected share of the full sample;
+        with a fixed test sample it is not, but ``crossing`` gives the expected number of looks.
+        """
+        crossing = self.crossing(drift)
+        return float(1 - crossing @ (1 - self.information))
+
+    def decide(self, p_values: npt.ArrayLike) -> SequentialDecision:
+        """Decide from the one-sided p-values of the accumulated data at the looks so far.
+
+        Parameters
+        ----------
+        p_values : array_like, shape (n,)
+            n from 1 to ``looks``; in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            On input that is not as above, or if p-values follow after a stop.
+        """
+        p = as_estimates("p_values", p_values)
+        if len(p) > self.looks:
+            raise ValueError(f"p_values must be at most {self.looks}, one per look, got {len(p)}")
+        levels = self.levels[: len(p)]
+        direction = (p <= levels).astype(int)
+        if self.sides == 2:
+            direction -= p >= 1 - levels
+        crossed = np.flatnonzero(direction)
+        if len(crossed) == 0:
+            done = len(p) == self.looks
+            return SequentialDecision(done, self.looks if done else None, False, 0)
+        look = int(crossed[0]) + 1
+        if len(p) > look:
+            raise ValueError(
+                f"p_values must end with the first that crosses, at look {look}, got {len(p)}"
+            )
+        return SequentialDecision(True, look, True, int(direction[look - 1]))
+
+
+# Betting.
+
+
+def _predictions(
+    x: Floats, n: int, total: Any, squares: Any
+) -> tuple[Floats, Floats, tuple[int, Any, Any]]:
+    """Mean and variance foreseen for each column of x from those before it, and the new state.
+
+    Waudby-Smith and Ramdas 2024, Eq. 15, with one observation of 1/2 and a variance of 1/4 for
+    a start.
+    """
+    count = n + np.arange(1, x.shape[-1] + 1)
+    totals = total + x.cumsum(axis=-1)
+    mean = (0.5 + totals) / (count + 1)
+    # The first must be what the state before says, whatever it is.
+    sums = squares + ((x - mean) ** 2).cumsum(axis=-1)
+    variance = (0.25 + sums) / (count + 1)
+    shape = (*x.shape[:-1], 1)
+    first_mean = np.broadcast_to((0.5 + total) / (n + 1), shape)
+    first_variance = np.broadcast_to((0.25 + squares) / (n + 1), shape)
+    return (
+        np.concatenate([first_mean, mean[..., :-1]], axis=-1),
+        np.concatenate([first_variance, variance[..., :-1]], axis=-1),
+        (n + x.shape[-1], totals[..., -1:], sums[..., -1:]),
+    )
+
+
+def _log_capital(x: Floats, threshold: Any, state: tuple[int, Any, Any]) -> tuple[Floats, Any]:
+    """Log of the capital, from 1, after each column of x, and the new state."""
+    mean, variance, state = _predictions(x, *state)
+    edge = mean - threshold
+    bet = np.clip(edge / (variance + edge**2), 0, _MAX_BET / threshold)
+    return np.log1p(bet * (x - threshold)).cumsum(axis=-1), state
+
+
+_START = (0, 0.0, 0.0)
+
+
+class EProcess:
+    """Test by betting that observations in [0, 1] have mean at most a threshold; stop any time.
+
+    The null hypothesis is that each observation has mean <= threshold given those before it.
+    The capital prod_i (1 + lambda_i (x_i - threshold)), lambda_i in [0, 0.75 / threshold] chosen
+    from x_1, ..., x_{i-1}, is then a nonnegative supermartingale that starts from 1, so by
+    Ville's inequality P(it ever reaches 1 / alpha) <= alpha, in finite samples and without a
+    variance.  The bets are the approximately growth-optimal ones, "aGRAPA": lambda_i =
+    (mean - threshold) / (variance + (mean - threshold)^2) of what came before.
+
+    Two uses for suitability, where x are the estimated correctnesses u of user data:
+
+    * *Against the test sample.*  By Definition 3.1 the reference is the accuracy on the test
+      sample, a number that is known: ``threshold = t.mean() - m``.  All is conditional on the
+      test sample; its distance from the population's mean is no part of the error.
+    * *Against the population of the test data*, as Welch's test.  Either with the threshold
+      ``test_upper_bound(t, level) - m``, rejecting where ``p_value <= alpha - level`` (the union
+      bound), or without any bound by pairs of one new user and one new test observation:
+      x = (u - t + 1) / 2 and ``threshold = (1 - m) / 2``, since E x <= (1 - m) / 2 if and only
+      if E u <= E t - m.  Each test observation serves in one pair only.
+
+    Parameters
+    ----------
+    threshold : float
+        Positive.  From 1 on the null hypothesis cannot be refuted: the capital stays 1.
+
+    Attributes
+    ----------
+    n : int
+        Observations so far.
+    e_value : float
+        Capital now; infinite where it exceeds the largest float.
+    log_e_value : float
+        Its natural logarithm.
+    p_value : float
+        1 / (largest capital so far), at most 1: valid at any time.
+
+    Raises
+    ------
+    ValueError
+        If the threshold is not as above.
+
+    References
+    ----------
+    Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024,
+    section 4 and appendix B.2 (aGRAPA).
+
+    Examples
+    --------
+    >>> process = EProcess(threshold=0.7)
+    >>> process.update([0.9, 0.8, 0.95] * 20) > 20
+    True
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = as_number("threshold", threshold, 0, np.inf)
+        self.log_e_value = 0.0
+        self._largest = 0.0
+        self._state: tuple[int, Any, Any] = _START
+
+    def update(self, values: Any) -> float:
+        """Bet on further observations, in their order, and return the capital.
+
+        Parameters
+        ----------
+        values : array_like, shape (n,), or float
+            In [0, 1]; how they are cut into calls does not matter.  None at all are allowed.
+
+        Raises
+        ------
+        ValueError
+            On input that is not as above; the process is then as it was.
+        """
+        array = as_array("values", values)
+        x = as_estimates("values", array[None] if array.ndim == 0 else array, 0)
+        if len(x):
+            path, self._state = _log_capital(x, self.threshold, self._state)
+            path += self.log_e_value
+            self.log_e_value = float(path[-1])
+            self._largest = max(self._largest, float(path.max()))
+        return self.e_value
+
+    @property
+    def n(self) -> int:
+        """Observations so far."""
+        return self._state[0]
+
+    @property
+    def e_value(self) -> float:
+        """Capital now."""
+        return math.exp(self.log_e_value) if self.log_e_value < 709 else math.inf
+
+    @property
+    def p_value(self) -> float:
+        """Anytime-valid p-value."""
+        return math.exp(-self._largest)
+
+
+def _upper_bounds(x: Floats, level: float) -> Floats:
+    """Upper confidence bounds for the means of the rows of x."""
+    y = 1 - x  # a lower bound for the mean of y
+    _, variance, _ = _predictions(y, *_START)
+    bet = np.sqrt(2 * math.log(1 / level) / (y.shape[-1] * variance))
+    low, high = np.zeros((len(y), 1)), np.ones((len(y), 1))
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        capital = np.log1p(np.minimum(bet, _MAX_BET / middle) * (y - middle)).cumsum(axis=-1)
+        # Falls as the hypothesised mean rises, so those refuted are all below one value.
+        refuted = capital.max(axis=-1, keepdims=True) >= -math.log(level)
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+    return 1 - low[:, 0]
+
+
+def test_upper_bound(test: Any, level: float) -> float:
+    """Upper confidence bound for the mean of the population of which ``test`` is a sample.
+
+    All means are refuted from which betting on the observations, in the order given, would have
+    gained a factor of 1 / level at any time.  The bets lambda_i = sqrt(2 log(1 / level) /
+    (n variance_{i-1})) suit a sample of known size n.
+
+    Parameters
+    ----------
+    test : array_like, shape (n,)
+        Independent observations in [0, 1], for instance estimated correctness of test data, in an
+        order that does not depend on their values.
+    level : float
+        In (0, 1): largest probability of a bound below the mean, for any distribution and n.
+
+    Returns
+    -------
+    float
+        At most 1.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    References
+    ----------
+    Waudby-Smith and Ramdas, JRSS B 2024, sections 3.2 and 4 (for the bets and their inversion).
+    """
+    x = as_estimates("test", test)
+    return float(_upper_bounds(x[None], as_number("level", level, 0, 1))[0])
+
+
+test_upper_bound.__test__ = False  # type: ignore[attr-defined]  # no test, for pytest
+
+
+# Simulation.
+
+
+def draw_estimates(
+    rng: np.random.Generator, mean: Any, concentration: float, size: tuple[int, ...]
+) -> Floats:
+    """Draw correctness estimates: Beta(mean concentration, (1 - mean) concentration)."""
+    return rng.beta(np.multiply(mean, concentration), np.subtract(1, mean) * concentration, size)
+
+
+def _first(hits: npt.NDArray[np.bool_], unit: int) -> tuple[npt.NDArray[np.bool_], Any]:
+    """Whether any column is true, and the observations used until the first (else all)."""
+    found = hits.any(axis=1)
+    return found, unit * np.where(found, hits.argmax(axis=1) + 1, hits.shape[1])
+
+
+def sequential_errors(
+    drops: Sequence[float],
+    *,
+    looks: int = 5,
+    batch_size: int = 200,
+    n_test: int = 1000,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    mean_test: float = 0.8,
+    concentration: float = 4.0,
+    repetitions: int = 2000,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Simulate how often each procedure says SUITABLE, and from how many user data.
+
+    A test sample is drawn once per repetition; user data arrive in batches, and after each the
+    one-sided Welch test compares all of them so far with the test sample.  Estimates are
+    Beta-distributed.  Procedures (:data:`PROCEDURES`): one look at the end at level alpha; alpha
+    at every look; alpha / looks at every look; Pocock's and O'Brien and Fleming's designs with
+    :func:`information_fractions` for equal variances; and e-processes, which look after every
+    user observation: with the threshold from the mean of the test population, as if known (the
+    conditional test's own null hypothesis, with that number for the test sample's mean); from the
+    mean of the test sample (whose error against the *population* nothing controls); from its
+    upper bound at level alpha / 2, with alpha / 2 for the rest; and by pairs, which end when the
+    test sample does.
+
+    Parameters
+    ----------
+    drops : sequence of float
+        True drops, mean of test minus mean of user population.  At ``margin`` the share of
+        rejections is the type-I error, below it the power.
+    looks, batch_size, n_test : int
+        User batches, observations in each (at least 2), observations in the test sample.
+    margin, alpha : float
+        m in (-1, 1); level in (0, 0.5).
+    mean_test : float
+        In (0, 1); ``mean_test - drop`` and ``mean_test - margin`` must be, too.
+    concentration : float
+        Of the Beta distributions: variance mean (1 - mean) / (concentration + 1).
+    repetitions : int
+        Simulated sequences per drop.
+    rng : numpy.random.Generator
+        Randomness.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per drop and procedure: ``drop``, ``procedure``, ``rate`` of rejections with its
+        95 % Clopper-Pearson interval ``low``, ``high``; ``mean_n``, user observations used on
+        average (all that were planned where nothing was rejected), and ``se_n``, its standard
+        error.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+    """
+    looks, size = as_count("looks", looks), as_count("batch_size", batch_size, 2)
+    n_test = as_count("n_test", n_test, 2)
+    repetitions = as_count("repetitions", repetitions, 2)
+    margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 0.5)
+    mean_test = as_number("mean_test", mean_test, max(0.0, margin), min(1.0, 1 + margin))
+    concentration = as_number("concentration", concentration, 0, np.inf)
+    drops = [as_number("drops", d, mean_test - 1, mean_test) for d in drops]
+    fractions = information_fractions(n_test, size, looks)
+    levels = {
+        # No p-value is below 0.
+        "one look": np.append(np.full(looks - 1, -1.0), alpha),
+        "uncorrected": np.full(looks, alpha),
+        "Bonferroni": np.full(looks, alpha / looks),
+        "Pocock": SequentialDesign(looks, alpha, "pocock", 1, fractions).levels,
+        "O'Brien-Fleming": SequentialDesign(looks, alpha, "obrien-fleming", 1, fractions).levels,
+    }
+    counts = size * np.arange(1, looks + 1)
+    pairs = min(n_test, looks * size)
+    chunk = max(1, 1_000_000 // (looks * size + n_test))  # some ten arrays of 8 MB at a time
+    rows = []
+    for drop in drops:
+        found: dict[str, list[Any]] = {name: [] for name in PROCEDURES}
+        for first in range(0, repetitions, chunk):
+            n = min(chunk, repetitions - first)
+            test = draw_estimates(rng, mean_test, concentration, (n, n_test))
+            user = draw_estimates(rng, mean_test - drop, concentration, (n, looks * size))
+            mean = user.reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
+            square = (user**2).reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
+            variance = np.maximum(square - mean**2, 0) * counts / (counts - 1)
+            test_mean = test.mean(axis=1, keepdims=True)
+            test_variance = test.var(axis=1, ddof=1, keepdims=True)
+            _, p, _ = welch_non_inferiority(
+                test_mean, test_variance, n_test, mean, variance, counts, margin
+            )
+            for name, level in levels.items():
+                found[name].append(_first(p <= level, size))
+            bound = _upper_bounds(test, alpha / 2)[:, None]
+            for name, x, threshold, rest in (
+                ("known mean", user, mean_test - margin, alpha),
+                ("test mean", user, test_mean - margin, alpha),
+                ("bound", user, bound - margin, alpha / 2),
+                ("pairs", (user[:, :pairs] - test[:, :pairs] + 1) / 2, (1 - margin) / 2, alpha),
+            ):
+                # A test sample may lie so low that its threshold is not positive.
+                capital, _ = _log_capital(x, np.maximum(threshold, 1e-9), _START)
+                found[f"e-process, {name}"].append(_first(capital >= -math.log(rest), 1))
+        for name in PROCEDURES:
+            rejected, used = (np.concatenate(part) for part in zip(*found[name], strict=True))
+            interval = stats.binomtest(int(rejected.sum()), repetitions).proportion_ci()
+            rows.append(
+                {
+                    "drop": drop,
+                    "procedure": name,
+                    "rate": rejected.mean(),
+                    "low": interval.low,
+                    "high": interval.high,
+                    "mean_n": used.mean(),
+                    "se_n": used.std(ddof=1) / math.sqrt(repetitions),
+                }
+            )
+    return pd.DataFrame(rows)

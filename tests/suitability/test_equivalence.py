@@ -1,0 +1,229 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_ind
+
+from lib.suitability.equivalence import equivalence_between_groups, equivalence_test
+from lib.suitability.noninferiority import non_inferiority_test
+
+
+def within(count, repetitions, rate):
+    return (
+        stats.binom.ppf(1e-4, repetitions, rate)
+        <= count
+        <= stats.binom.isf(1e-4, repetitions, rate)
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_equals_statsmodels(seed):
+    rng = np.random.default_rng(seed)
+    n, m = (int(v) for v in 10 ** rng.uniform(0.4, 3, 2))
+    test, user = rng.beta(5, 2, n), rng.beta(*rng.uniform(1, 6, 2), m)
+    margin = rng.uniform(0.01, 0.3)
+    ours = equivalence_test(test, user, margin)
+    p, lower, upper = ttost_ind(test, user, -margin, margin, usevar="unequal")
+    assert ours.p_value == pytest.approx(p, abs=1e-10)
+    for mine, theirs in (
+        ((ours.statistic_lower, ours.p_lower, ours.dof), lower),
+        ((ours.statistic_upper, ours.p_upper, ours.dof), upper),
+    ):
+        assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-10)
+    interval = stats.ttest_ind(test, user, equal_var=False).confidence_interval(0.9)
+    assert ours.interval == pytest.approx(tuple(interval), abs=1e-12)
+    assert ours.difference == test.mean() - user.mean()
+    assert ours.p_upper == non_inferiority_test(test, user, margin).p_value
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.3])
+def test_interval_within_the_margins_exactly_where_the_test_rejects(alpha):
+    rng = np.random.default_rng(1)
+    test, user = rng.normal(0.6, 0.1, 50), rng.normal(0.62, 0.2, 80)
+    low, high = equivalence_test(test, user, 0.1, alpha).interval
+    reach = max(-low, high)
+    assert equivalence_test(test, user, reach * (1 + 1e-9), alpha).p_value <= alpha
+    assert equivalence_test(test, user, reach * (1 - 1e-9), alpha).p_value > alpha
+    assert equivalence_test(test, user, reach).p_value == pytest.approx(alpha, abs=1e-9)
+
+
+def test_exchanging_the_samples():
+    rng = np.random.default_rng(2)
+    test, user = rng.random(30), rng.random(40)
+    one, other = equivalence_test(test, user, 0.2), equivalence_test(user, test, 0.2)
+    assert one.p_value == other.p_value
+    assert (one.p_lower, one.p_upper) == (other.p_upper, other.p_lower)
+    assert one.interval == pytest.approx([-v for v in other.interval[::-1]])
+
+
+@pytest.mark.parametrize(
+    ("user", "margin", "p", "difference"),
+    [
+        (0.5, 0.1, 0.0, 0.0),
+        (0.25, 0.25, 0.5, 0.25),
+        (0.75, 0.25, 0.5, -0.25),
+        (0.7, 0.1, 1.0, -0.2),
+    ],
+)
+def test_constant_values(user, margin, p, difference):
+    result = equivalence_test([0.5] * 3, [user] * 4, margin)
+    assert result.p_value == p
+    assert result.interval == pytest.approx((difference, difference))
+    assert np.isnan(result.dof)
+
+
+def test_rounding_is_no_variance():
+    result = equivalence_test([0.1] * 10, [0.1] * 7, 0.05)
+    assert result.p_value == 0.0
+    assert result.interval[0] == result.interval[1] == result.difference
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize(("n", "m"), [(200, 200), (150, 400)])
+def test_type_one_error_at_the_boundary(sign, n, m):
+    """Means exactly the margin apart; the other side is certain, so the rate is alpha itself."""
+    rng, repetitions = np.random.default_rng(n + sign), 1500
+    count = sum(
+        equivalence_test(rng.normal(0.6, 0.1, n), rng.normal(0.6 + sign * 0.1, 0.2, m), 0.1).p_value
+        <= 0.05
+        for _ in range(repetitions)
+    )
+    assert within(count, repetitions, 0.05)
+
+
+def test_type_one_error_is_lower_where_data_are_few():
+    rng, repetitions = np.random.default_rng(0), 1000
+    count = sum(
+        equivalence_test(rng.normal(0.6, 0.3, 40), rng.normal(0.7, 0.3, 40), 0.1).p_value <= 0.05
+        for _ in range(repetitions)
+    )
+    assert count < stats.binom.ppf(1e-4, repetitions, 0.05)
+
+
+def groups_at(rng, means, n, sd):
+    labels = np.repeat(np.arange(len(means)), n)
+    return rng.normal(np.asarray(means)[labels], sd), labels
+
+
+@pytest.mark.parametrize(
+    ("means", "n", "exact"),
+    [
+        # The extremes alone are at the boundary and all else is easy: alpha itself.
+        ((0.5, 0.55, 0.6), 300, True),
+        # Two pairs at the boundary, which have to be mistaken both.
+        ((0.5, 0.5, 0.6), 300, False),
+        ((0.5, 0.55, 0.6, 0.5), 40, False),
+    ],
+)
+def test_errors_about_groups(means, n, exact):
+    """Intersection-union: at most alpha; Holm: any false pair in at most alpha of repetitions."""
+    rng, repetitions, margin, alpha = np.random.default_rng(n), 600, 0.1, 0.05
+    false = np.subtract.outer(means, means)[np.triu_indices(len(means), 1)]
+    false = np.abs(false) >= margin - 1e-12
+    assert false.any()
+    all_equivalent = any_false = 0
+    for _ in range(repetitions):
+        result = equivalence_between_groups(*groups_at(rng, means, n, 0.15), margin, alpha)
+        all_equivalent += result.equivalent
+        any_false += result.table["equivalent"].to_numpy()[false].any()
+    limit = stats.binom.isf(1e-4, repetitions, alpha)
+    assert all_equivalent <= limit
+    assert any_false <= limit
+    if exact:
+        assert within(all_equivalent, repetitions, alpha)
+
+
+def test_equivalent_groups_are_found():
+    rng = np.random.default_rng(5)
+    assert equivalence_between_groups(*groups_at(rng, (0.5,) * 4, 400, 0.1), 0.05).equivalent
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_table_is_the_pairwise_tests(seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(["c", "a", "d", "b"], [20, 35, 50, 90]))
+    values = rng.normal(0.6, 0.15, len(labels)) + 0.05 * (labels == "a")
+    result = equivalence_between_groups(values, labels, 0.08, 0.1)
+    table = result.table
+    order = list(pd.unique(labels))
+    assert len(table) == 6
+    for row in table.itertuples():
+        assert order.index(row.group_a) < order.index(row.group_b)
+        a, b = values[labels == row.group_a], values[labels == row.group_b]
+        one = equivalence_test(a, b, 0.08)
+        assert row.p_value == pytest.approx(one.p_value, rel=1e-12)
+        assert row.difference == pytest.approx(one.difference)
+        assert (row.n_a, row.n_b) == (len(a), len(b))
+        assert (row.mean_a, row.mean_b) == pytest.approx((a.mean(), b.mean()))
+    rejected, adjusted, *_ = multipletests(table["p_value"], 0.1, "holm")
+    np.testing.assert_allclose(table["p_holm"], adjusted, rtol=1e-12)
+    assert (table["equivalent"] == rejected).all()
+    assert result.p_value == table["p_value"].max()
+    assert result.equivalent == (result.p_value <= 0.1)
+
+
+def test_intersection_union_needs_no_correction():
+    """Where every pair is at 0.04, all are equivalent together, and no pair is under Holm."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(0, 1, 40)
+    base = 0.1 * (base - base.mean()) / base.std(ddof=1) + 0.5
+    reach = stats.t.isf(0.04, 78) * 0.1 * np.sqrt(2 / 40)
+    result = equivalence_between_groups(np.tile(base, 3), np.repeat([1, 2, 3], 40), reach)
+    assert result.table["p_value"].to_numpy() == pytest.approx(0.04)
+    assert result.equivalent
+    assert not result.table["equivalent"].any()
+    assert result.table["p_holm"].to_numpy() == pytest.approx(0.12)
+
+
+@pytest.mark.parametrize(
+    "groups", [[1, 1, 2, 2], list("aabb"), [1, 1, "b", "b"], pd.Categorical(list("xxyy"))]
+)
+def test_constant_groups_of_any_names(groups):
+    result = equivalence_between_groups([0.5, 0.5, 0.5, 0.5], groups, 0.1)
+    assert result.equivalent
+    assert result.table.loc[0, ["group_a", "group_b"]].tolist() == [groups[0], groups[2]]
+    assert not equivalence_between_groups([0.5, 0.5, 0.8, 0.8], groups, 0.1).equivalent
+
+
+X = [0.5, 0.6, 0.7, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: equivalence_test(X, X, 0), r"margin must be a number in \(0, 1\), got 0"),
+        (lambda: equivalence_test(X, X, -0.1), "margin must be"),
+        (lambda: equivalence_test(X, X, np.nan), "margin must be"),
+        (
+            lambda: equivalence_test(X, X, 0.1, 0.5),
+            r"alpha must be a number in \(0, 0.5\), got 0.5",
+        ),
+        (lambda: equivalence_test([0.5], X, 0.1), "test must be real numbers of shape"),
+        (lambda: equivalence_test(X, [0.5, np.nan], 0.1), "user must be finite, got nan"),
+        (lambda: equivalence_test(X, [True, False], 0.1), "user must be real numbers"),
+        (lambda: equivalence_between_groups(X, [1, 1, 2], 0.1), r"groups must have shape \(4,\)"),
+        (
+            lambda: equivalence_between_groups(X, [1] * 4, 0.1),
+            "groups must have at least 2 diff.*1",
+        ),
+        (
+            lambda: equivalence_between_groups(X, [1, 1, 1, 2], 0.1),
+            "at least 2 samples each, got 1 of 2",
+        ),
+        (
+            lambda: equivalence_between_groups(X, ["a", "a", np.nan, "b"], 0.1),
+            "groups must have no missing entries, got 1, the first in row 2",
+        ),
+        (lambda: equivalence_between_groups(X, [{}, {}, 1, 1], 0.1), "groups must be names or num"),
+        (
+            lambda: equivalence_between_groups([0.5, np.nan], [1, 2], 0.1),
+            "estimates must be finite",
+        ),
+        (lambda: equivalence_between_groups(X, [1, 1, 2, 2], 1), "margin must be"),
+        (lambda: equivalence_between_groups(X, [1, 1, 2, 2], 0.1, 0), "alpha must be"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

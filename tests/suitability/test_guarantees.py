@@ -1,0 +1,421 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.suitability import guarantees
+from lib.suitability.filter import SuitabilityFilter
+from lib.suitability.guarantees import (
+    METHODS,
+    adjusted_margin,
+    calibration_offset,
+    corrected_margin,
+    impossibility_example,
+    labels_for_power,
+    labels_needed,
+    lemma_check,
+    prediction_powered_test,
+    simulate_guarantee,
+)
+from lib.suitability.noninferiority import non_inferiority_test
+from lib.suitability.signals import signals
+
+
+def draw(rng, accuracy, eps, n, concentration=5.0):
+    estimated, correct = guarantees._draw(accuracy, eps, concentration, (n,), rng)
+    return estimated, correct.astype(bool)
+
+
+def rates(*eps, seed=0, **options):
+    """Counts of SUITABLE by method, and the repetitions, for one setting."""
+    table = simulate_guarantee(*eps, rng=np.random.default_rng(seed), **options)
+    assert len(table) == len(METHODS)
+    return dict(zip(table["method"], table["suitable"], strict=True)), table["repetitions"][0]
+
+
+def lowest(repetitions, rate):
+    return stats.binom.ppf(1e-4, repetitions, rate)
+
+
+def highest(repetitions, rate):
+    return stats.binom.isf(1e-4, repetitions, rate)
+
+
+def test_offset_is_the_paired_difference():
+    rng = np.random.default_rng(0)
+    estimated, correct = draw(rng, 0.7, -0.1, 300)
+    offset = calibration_offset(estimated, correct)
+    assert offset.value == pytest.approx(estimated.mean() - correct.mean())
+    assert offset.stderr == pytest.approx(stats.sem(estimated - correct))
+    assert offset.n == 300
+    assert calibration_offset([0.5, 0.5], [1, 1]).stderr == 0
+
+
+def test_margin_of_the_corollary():
+    assert corrected_margin(0.05, 0.0, 0.0) == 0.05
+    # Flattered user data: accuracy below the estimate, eps negative; the margin is tightened.
+    assert corrected_margin(0.05, 0.0, -0.1) == pytest.approx(-0.05)
+    assert corrected_margin(0.05, -0.02, 0.01) == pytest.approx(0.08)
+    many = corrected_margin(0.05, [[0.0], [0.1]], [0.0, 0.1, 0.2])
+    np.testing.assert_allclose(many, 0.05 + np.subtract.outer([0, -0.1], [0, -0.1, -0.2]))
+    assert isinstance(corrected_margin(0, 0, 0), float)
+
+
+def test_adjusted_margin_estimates_the_corrected_one():
+    rng = np.random.default_rng(1)
+    test, user = draw(rng, 0.8, 0.02, 200_000), draw(rng, 0.7, -0.05, 200_000)
+    found = adjusted_margin(0.05, *test, *user)
+    assert found.value == pytest.approx(corrected_margin(0.05, 0.02, -0.05), abs=4.5 * found.stderr)
+    assert found.stderr < 0.002
+
+
+@pytest.mark.parametrize("level", [0.025, 0.1])
+def test_adjusted_margin_equals_scipy(level):
+    rng = np.random.default_rng(2)
+    test, user = draw(rng, 0.8, 0.0, 400), draw(rng, 0.7, -0.05, 60)
+    differences = [estimated - correct for estimated, correct in (test, user)]
+    found = adjusted_margin(0.03, *test, *user, level=level)
+    theirs = stats.ttest_ind(*differences, equal_var=False)
+    interval = theirs.confidence_interval(1 - 2 * level)
+    assert found.value == pytest.approx(0.03 + differences[0].mean() - differences[1].mean())
+    assert found.interval == pytest.approx((0.03 + interval.low, 0.03 + interval.high), abs=1e-12)
+    assert found.dof == pytest.approx(theirs.df)
+    assert found.bound == found.interval[0]
+    assert found.stderr == pytest.approx(
+        np.hypot(found.offset_test.stderr, found.offset_user.stderr)
+    )
+    # The test data's own accuracy is known: what remains is one sample.
+    known = adjusted_margin(0.03, *test, *user, level=level, reference="sample")
+    one = stats.ttest_1samp(differences[1], 0).confidence_interval(1 - 2 * level)
+    assert known.value == found.value
+    assert known.interval == pytest.approx(
+        (
+            found.value + found.offset_user.value - one.high,
+            found.value + found.offset_user.value - one.low,
+        ),
+        abs=1e-12,
+    )
+    assert known.stderr == found.offset_user.stderr
+
+
+def test_adjusted_margin_without_variance():
+    found = adjusted_margin(0.0, [0.5] * 3, [1] * 3, [0.75] * 4, [1] * 4)
+    assert found.interval == (-0.25, -0.25)
+    assert np.isnan(found.dof)
+
+
+def test_coverage_of_the_interval():
+    rng, repetitions, level = np.random.default_rng(3), 1000, 0.05
+    below = above = 0
+    for _ in range(repetitions):
+        test, user = draw(rng, 0.7, 0.05, 300), draw(rng, 0.6, -0.1, 150)
+        low, high = adjusted_margin(0.05, *test, *user, level=level).interval
+        below += high < -0.1
+        above += low > -0.1
+    assert lowest(repetitions, 2 * level - 0.01) <= below + above
+    assert below + above <= highest(repetitions, 2 * level + 0.01)
+
+
+def test_plug_in_filter_compares_accuracy_with_prediction_powered_accuracy():
+    """With the same test data in Eq. 12 and in the test, their estimates cancel."""
+    rng = np.random.default_rng(4)
+    test, labelled = draw(rng, 0.8, 0.03, 500), draw(rng, 0.75, -0.05, 80)
+    user, _ = draw(rng, 0.75, -0.05, 700)
+    margin = adjusted_margin(0.02, *test, *labelled)
+    plug_in = non_inferiority_test(test[0], user, margin.value)
+    powered = prediction_powered_test(test[1], user, *labelled, 0.02)
+    error = np.hypot(stats.sem(test[0]), stats.sem(user))
+    assert plug_in.statistic * error == pytest.approx(powered.statistic * powered.stderr)
+    difference = powered.test_accuracy - powered.user_accuracy - 0.02
+    assert powered.statistic * powered.stderr == pytest.approx(difference)
+    assert powered.test_accuracy == test[1].mean()
+    assert powered.user_accuracy == pytest.approx(user.mean() - (labelled[0] - labelled[1]).mean())
+    # The filter's error is the smaller by far: it leaves out that of the labels.
+    assert powered.stderr > 2 * error
+
+
+@pytest.mark.parametrize("reference", ["distribution", "sample"])
+def test_prediction_powered_test_from_its_parts(reference):
+    rng = np.random.default_rng(5)
+    (_, correct), labelled = draw(rng, 0.8, 0.0, 300), draw(rng, 0.7, 0.1, 50)
+    user, _ = draw(rng, 0.7, 0.1, 400)
+    found = prediction_powered_test(correct, user, *labelled, 0.1, reference=reference)
+    parts = [(stats.sem(user) ** 2, 399), (stats.sem(labelled[0] - labelled[1]) ** 2, 49)]
+    if reference == "distribution":
+        parts.append((stats.sem(correct) ** 2, 299))
+    total = sum(part for part, _ in parts)
+    dof = total**2 / sum(part**2 / d for part, d in parts)
+    assert found.stderr == pytest.approx(np.sqrt(total))
+    assert found.dof == pytest.approx(dof)
+    assert found.p_value == pytest.approx(stats.t.cdf(found.statistic, dof))
+    if reference == "distribution":
+        alone = stats.ttest_ind(correct, labelled[1] + 0.1, equal_var=False, alternative="less")
+    else:
+        alone = stats.ttest_1samp(labelled[1], correct.mean() - 0.1, alternative="greater")
+    assert found.labels_p_value == pytest.approx(alone.pvalue)
+
+
+def test_estimates_that_say_nothing_leave_the_labels():
+    rng = np.random.default_rng(6)
+    correct, labels = rng.random(300) < 0.8, rng.random(60) < 0.8
+    found = prediction_powered_test(correct, [0.5] * 999, [0.5] * 60, labels, 0.1)
+    assert found.p_value == pytest.approx(found.labels_p_value, rel=1e-12)
+    assert found.stderr == pytest.approx(found.labels_stderr, rel=1e-12)
+
+
+def test_good_estimates_sharpen_and_noise_blunts():
+    rng = np.random.default_rng(7)
+    correct = rng.random(10**5) < 0.8
+    good = draw(rng, 0.8, 0.0, 200, concentration=0.5)
+    user, _ = draw(rng, 0.8, 0.0, 5000, concentration=0.5)
+    found = prediction_powered_test(correct, user, *good)
+    assert found.stderr < 0.7 * found.labels_stderr
+    noise = prediction_powered_test(correct, rng.random(5000), rng.random(200), good[1])
+    assert noise.stderr > 1.1 * noise.labels_stderr
+
+
+@pytest.mark.parametrize(
+    ("labels", "margin", "p"), [(1, 0.0, 0.5), (1, 0.1, 0.0), (0, 0.1, 1.0), (1, -0.1, 1.0)]
+)
+def test_prediction_powered_test_without_variance(labels, margin, p):
+    found = prediction_powered_test([1] * 5, [0.7] * 9, [0.7] * 3, [labels] * 3, margin)
+    assert found.p_value == found.labels_p_value == p
+    assert found.stderr == 0
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_simulation_runs_what_is_public(sample):
+    rng = np.random.default_rng(8)
+    shape = 5, 120
+    test, labelled = (
+        guarantees._draw(0.8, eps, 5.0, (5, n), rng) for eps, n in ((0.02, 120), (-0.05, 40))
+    )
+    user = guarantees._estimates(0.75, -0.05, 5.0, shape, rng)
+    found = guarantees._all_methods(test, user, labelled, 0.02, -0.05, 0.05, 0.1, sample)
+    assert len(found) == len(METHODS)
+    reference = "sample" if sample else "distribution"
+    for i in range(5):
+        (estimated, correct), (c, y) = ([part[i] for part in pair] for pair in (test, labelled))
+        adjusted = adjusted_margin(0.05, estimated, correct, c, y, level=0.05, reference=reference)
+        exact = 0.05 + adjusted.offset_test.value - 0.05 if sample else 0.05 - 0.05 - 0.02
+        powered = prediction_powered_test(correct, user[i], c, y, 0.05, reference=reference)
+        expected = [
+            non_inferiority_test(estimated, user[i], margin).p_value
+            for margin in (0.05, exact, adjusted.value, adjusted.bound)
+        ]
+        expected[3] *= 2
+        expected += [powered.p_value, powered.labels_p_value]
+        assert [p[i] for p in found] == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "seed"),
+    [(0.0, 0.0, 0), (0.0, -0.1, 1), (0.03, -0.08, 2), (-0.03, 0.05, 3)],
+)
+def test_false_positive_rates_at_the_boundary(source, target, seed):
+    """Known miscalibration; accuracy lower by exactly the margin."""
+    count, n = rates(source, target, seed=seed, n_labelled=300, repetitions=2000)
+    assert lowest(n, 0.05) <= count["exact"] <= highest(n, 0.05)
+    # Correctness is skew, which adds less than a point with some 75 errors among 300 labels.
+    assert lowest(n, 0.04) <= count["prediction-powered"] <= highest(n, 0.06)
+    assert lowest(n, 0.04) <= count["labels alone"] <= highest(n, 0.06)
+    assert count["bound"] <= highest(n, 0.05)
+    assert count["plug-in"] >= lowest(n, 0.2)
+    if (source, target) == (0.0, 0.0):
+        assert count["unadjusted"] == count["exact"]
+    elif target < source:  # the user data are flattered
+        assert count["unadjusted"] > 0.9 * n
+    else:
+        assert count["unadjusted"] < 0.01 * n
+
+
+def test_false_positive_rates_against_the_accuracy_of_the_test_data():
+    """Definition 3.1: calibration alone is no guarantee for it, labels are."""
+    count, n = rates(0.0, 0.0, seed=4, n_labelled=300, reference="sample")
+    assert count["unadjusted"] > lowest(n, 0.15)
+    assert count["exact"] < highest(n, 0.05)
+    assert count["bound"] < highest(n, 0.05)
+    assert lowest(n, 0.04) <= count["prediction-powered"] <= highest(n, 0.06)
+    assert lowest(n, 0.04) <= count["labels alone"] <= highest(n, 0.06)
+
+
+def test_bound_holds_where_the_test_data_are_the_labels_that_matter():
+    """Few test data, in Eq. 12 and in the filter, and many labels of the user."""
+    options = {"n_test": 80, "n_user": 1000, "n_labelled": 1000, "repetitions": 1000}
+    count, n = rates(0.0, -0.05, seed=5, **options)
+    assert count["plug-in"] > lowest(n, 0.2)
+    assert count["bound"] <= highest(n, 0.05)
+
+
+def test_very_few_errors_among_the_labels_break_the_normal_theory():
+    """What the docstrings warn of: ten labels, of which a third of an error is expected."""
+    count, n = rates(0.0, 0.0, test_accuracy=0.98, margin=0.01, n_labelled=10, repetitions=1000)
+    assert count["prediction-powered"] > lowest(n, 0.2)
+    assert count["labels alone"] > lowest(n, 0.2)
+
+
+def test_rate_falls_with_the_drop_and_table_is_complete():
+    rng = np.random.default_rng(6)
+    table = simulate_guarantee([0.0, 0.05], [[0.0], [-0.05]], repetitions=50, rng=rng)
+    assert len(table) == 4 * len(METHODS)
+    assert list(table["method"][: len(METHODS)]) == list(METHODS)
+    assert (table["rate"] == table["suitable"] / 50).all()
+    row = table.iloc[2]
+    low = stats.beta.ppf(0.025, row["suitable"], 51 - row["suitable"])
+    high = stats.beta.ppf(0.975, row["suitable"] + 1, 50 - row["suitable"])
+    assert (row["low"], row["high"]) == pytest.approx((low, high))
+    power, n = rates(0.0, -0.05, accuracy_drop=-0.05, repetitions=300)
+    null, _ = rates(0.0, -0.05, accuracy_drop=0.08, repetitions=300)
+    for method in METHODS[1:]:
+        assert null[method] < power[method]
+    assert null["exact"] < highest(n, 0.01)
+
+
+def test_simulation_does_not_depend_on_its_blocks(monkeypatch):
+    whole, n = rates(0.0, -0.02, repetitions=1500, n_labelled=300)
+    monkeypatch.setattr(guarantees, "_BLOCK", 50_000)
+    parts, _ = rates(0.0, -0.02, repetitions=1500, n_labelled=300)
+    for method in METHODS:  # other draws, the same rates
+        assert abs(whole[method] - parts[method]) < 5.5 * np.sqrt(0.5 * n)
+    assert lowest(n, 0.05) <= parts["exact"] <= highest(n, 0.05)
+
+
+def test_lemma():
+    eps = np.array([-0.15, -0.05, 0.0, 0.02, 0.1])
+    table = lemma_check(eps, accuracy=0.7, rng=np.random.default_rng(9))
+    z = (table["difference"] - eps) / table["stderr"]
+    assert (np.abs(z) < 4.5).all()
+    assert (table["stderr"] < 0.002).all()
+    np.testing.assert_allclose(table["accuracy"] - table["mean_estimate"], table["difference"])
+    assert (np.abs(table["accuracy"] - 0.7) < 0.01).all()
+
+
+@pytest.mark.parametrize(("sd", "half_width", "level"), [(0.4, 0.1, 0.025), (0.3, 0.02, 0.05)])
+def test_labels_for_a_half_width(sd, half_width, level):
+    n = np.arange(2, 5000)
+    reach = stats.t.isf(level, n - 1) * sd / np.sqrt(n)
+    assert labels_needed(sd, half_width, level) == n[np.argmax(reach <= half_width)]
+
+
+def test_labels_for_a_half_width_at_the_ends():
+    assert labels_needed(0.0, 0.1) == 2
+    with pytest.raises(ValueError, match=r"half_width must be possible with 1e15 labels"):
+        labels_needed(0.5, 1e-9)
+
+
+def test_labels_for_a_power_by_simulation():
+    rng = np.random.default_rng(10)
+    estimated, correct = draw(rng, 0.8, -0.06, 400_000, concentration=2.0)
+    options = {"n_user": 1500, "n_test": 1500, "test_accuracy": 0.8, "margin": 0.08}
+    sds = (estimated - correct).std(), estimated.std()
+    n = labels_for_power(*sds, **options)
+    assert labels_for_power(*sds, **options, power=0.9) > n
+    count, repetitions = rates(
+        0.0, -0.06, accuracy_drop=0.0, concentration=2.0, n_labelled=n, repetitions=1000, **options
+    )
+    assert lowest(repetitions, 0.78) <= count["prediction-powered"] <= highest(repetitions, 0.82)
+
+
+def test_labels_for_a_power_that_cannot_be_had():
+    options = {"n_user": 50, "n_test": 10**6, "test_accuracy": 0.8, "margin": 0.05}
+    with pytest.raises(ValueError, match=r"power must be at most about 0\.\d+ with 1000000 test"):
+        labels_for_power(0.4, 0.25, **options)
+    with pytest.raises(ValueError, match=r"power must be at most about 0\.05 with"):
+        labels_for_power(0.4, 0.25, **options, drop=0.05)
+
+
+def test_impossibility():
+    """The same signals and the same decision, right about one population, wrong about the other."""
+    example = impossibility_example(2000, np.random.default_rng(11))
+    table = signals(example.source_logits)
+    fitted = SuitabilityFilter(0.0).fit(table[:1000], example.source_correct[:1000])
+    decision = fitted.decide(table[1000:], signals(example.user_logits))
+    assert decision.suitable
+    source = example.source_correct[1000:].mean()
+    assert example.suitable_correct.mean() > source
+    assert abs(example.unsuitable_correct.mean() - 1 / 3) < 4.5 * np.sqrt(2 / 9 / 2000)
+    assert source > 0.55
+    # The suitable population is calibrated; labels show the other one's offset at once.
+    estimated = fitted.estimate(signals(example.user_logits))
+    good = calibration_offset(estimated, example.suitable_correct)
+    assert abs(good.value) < 0.05
+    offset = calibration_offset(estimated[:100], example.unsuitable_correct[:100])
+    assert offset.value > 5 * offset.stderr
+    margin = adjusted_margin(
+        0.0,
+        fitted.estimate(table[1000:]),
+        example.source_correct[1000:],
+        estimated[:100],
+        example.unsuitable_correct[:100],
+    )
+    assert (
+        not SuitabilityFilter(margin.bound, 0.025)
+        .fit(table[:1000], example.source_correct[:1000])
+        .decide(table[1000:], signals(example.user_logits))
+        .suitable
+    )
+
+
+def test_source_labels_follow_the_softmax():
+    example = impossibility_example(40_000, np.random.default_rng(12))
+    for logits, correct in (
+        (example.source_logits, example.source_correct),
+        (example.user_logits, example.suitable_correct),
+    ):
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        top = (p / p.sum(1, keepdims=True)).max(1)
+        offset = calibration_offset(top, correct)
+        assert abs(offset.value) < 4.5 * offset.stderr
+
+
+C, Y = [0.5, 0.6, 0.7], [True, False, True]
+RNG = np.random.default_rng(0)
+LABELS = {"n_user": 9, "n_test": 9, "test_accuracy": 0.5, "margin": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: calibration_offset([0.5], [True]), "estimated must be real numbers of shape"),
+        (lambda: calibration_offset([0.5, 1.1], Y[:2]), r"estimated must be in \[0, 1\], got 1.1"),
+        (lambda: calibration_offset([0.5, np.nan], Y[:2]), "estimated must be finite, got nan"),
+        (lambda: calibration_offset(Y, Y), "estimated must be real numbers"),
+        (lambda: calibration_offset(C, C), "correct must be booleans or 0 and 1"),
+        (lambda: calibration_offset(C, Y[:2]), r"correct must have shape \(3,\)"),
+        (lambda: corrected_margin(0.1, np.nan, 0), "eps_source must be finite real numbers"),
+        (lambda: corrected_margin("a", 0, 0), "margin must be finite real numbers, got 'a'"),
+        (lambda: corrected_margin(0, [0, 0], [0] * 3), "must have shapes that broadcast"),
+        (lambda: adjusted_margin(1, C, Y, C, Y), r"margin must be a number in \(-1, 1\), got 1"),
+        (lambda: adjusted_margin(0, C, Y, C, Y, level=0.5), "level must be.*got 0.5"),
+        (lambda: adjusted_margin(0, C, Y, C, Y, reference="x"), "reference must be one of.*'x'"),
+        (lambda: adjusted_margin(0, C, Y, [0.5], [1]), "user_estimated must be real numbers"),
+        (lambda: adjusted_margin(0, C, C, C, Y), "test_correct must be booleans"),
+        (lambda: prediction_powered_test([1], C, C, Y), "test_correct must have shape"),
+        (lambda: prediction_powered_test([1, 2], C, C, Y), "test_correct must be booleans"),
+        (lambda: prediction_powered_test(Y, [2, 1], C, Y), r"user_estimated must be in \[0, 1\]"),
+        (lambda: prediction_powered_test(Y, C, C, [1]), "labelled_correct must have shape"),
+        (lambda: prediction_powered_test(Y, C, C, Y, np.nan), "margin must be a number"),
+        (lambda: labels_needed(-1, 0.1), "sd_difference must be a number"),
+        (lambda: labels_needed(0.4, 0), "half_width must be a number"),
+        (lambda: labels_needed(0.4, 0.1, 0.7), "level must be a number"),
+        (lambda: labels_for_power(0.4, np.nan, **LABELS), "sd_user must be a number"),
+        (lambda: labels_for_power(0.4, 0.1, **LABELS | {"n_user": 1}), "n_user must be an int"),
+        (lambda: labels_for_power(0.4, 0.1, **LABELS | {"power": 1}), "power must be a number"),
+        (lambda: simulate_guarantee(0, 0, rng=0), "rng must be a numpy.random.Generator, got 0"),
+        (lambda: simulate_guarantee(0, 0, n_user=1, rng=RNG), "n_user must be an integer of at"),
+        (
+            lambda: simulate_guarantee(0, 0, repetitions=0, rng=RNG),
+            "repetitions must be.* 1, got 0",
+        ),
+        (lambda: simulate_guarantee(0, 0.9, rng=RNG), "eps must leave room.*got 0.9"),
+        (lambda: simulate_guarantee(0, -0.3, rng=RNG), "eps must leave room.*got -0.3"),
+        (lambda: simulate_guarantee(0, 0, concentration=0, rng=RNG), "concentration must be"),
+        (lambda: simulate_guarantee([0, 0], [0] * 3, rng=RNG), "must have shapes that broadcast"),
+        (lambda: lemma_check(np.inf, rng=RNG), "eps must be finite"),
+        (lambda: lemma_check(0, n=1, rng=RNG), "n must be an integer of at least 2, got 1"),
+        (lambda: impossibility_example(1, RNG), "n must be an integer"),
+        (lambda: impossibility_example(9, 0), "rng must be"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,285 @@
+import io
+from itertools import permutations
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from scipy import stats
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.feature_selection import f_classif
+
+from lib.suitability import SIGNAL_NAMES
+from lib.suitability.importance import anova_table, plot_shap, shap_values
+
+
+def sample(n=1000, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4)) * [1.0, 20.0, 1e-3, 1.0] + [0.0, 1e4, 0.0, -5.0]
+    x[:, 3] += x[:, 0]
+    eta = 0.5 + 1.5 * x[:, 0] - 0.04 * (x[:, 1] - 1e4)
+    table = pd.DataFrame(x, columns=["up", "down", "noise", "copy"])
+    return table, rng.random(n) < expit(eta)
+
+
+def own_regression(z, y):
+    """Intercept and slopes with the penalty 0.5 |w|^2, by a general optimiser."""
+    design = np.column_stack([np.ones(len(z)), z])
+
+    def loss(theta):
+        eta = design @ theta
+        value = np.logaddexp(0, eta).sum() - y @ eta + 0.5 * theta[1:] @ theta[1:]
+        gradient = design.T @ (expit(eta) - y)
+        gradient[1:] += theta[1:]
+        return value / len(y), gradient / len(y)
+
+    start = np.zeros(design.shape[1])
+    theta = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-11}).x
+    return theta[0], theta[1:]
+
+
+def test_anova_equals_scikit_learn_and_scipy():
+    x, y = sample()
+    found = anova_table(x, y)
+    assert list(found["f"]) == sorted(found["f"], reverse=True)
+    found = found.set_index("signal").loc[x.columns]
+    f, p = f_classif(x, y)
+    np.testing.assert_allclose(found["f"], f, rtol=1e-7)
+    np.testing.assert_allclose(found["p_value"], p, rtol=1e-6)
+    for name in x:
+        other = stats.f_oneway(x[name][y], x[name][~y])
+        np.testing.assert_allclose(
+            found.loc[name, ["f", "p_value"]].astype(float),
+            [other.statistic, other.pvalue],
+            rtol=1e-6,
+        )
+    np.testing.assert_allclose(found["log10_p"], np.log10(found["p_value"]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coefficients_are_those_of_the_penalised_regression(seed):
+    x, y = sample(200, seed)
+    found = anova_table(x, y).set_index("signal").loc[x.columns]
+    z = ((x - x.mean()) / x.std(ddof=0)).to_numpy()
+    np.testing.assert_allclose(found["coefficient"], own_regression(z, y)[1], atol=1e-6)
+    assert (found["sign"] == np.sign(found["coefficient"])).all()
+    assert list(found["sign"][["up", "down"]]) == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("n", "shift"),
+    [(20, 1e6), (200, 5), (200, 1e4), (1400, 2.6), (1400, 2.9), (20_000, 0.6), (20_000, 3)],
+)
+def test_tiny_p_values_have_the_right_logarithm(n, shift):
+    """Against arbitrary precision, on both sides of where the series takes over."""
+    rng = np.random.default_rng(n)
+    y = np.arange(n) % 2 == 0
+    row = anova_table(pd.DataFrame({"a": rng.normal(size=n) + shift * y}), y).iloc[0]
+    with mpmath.workdps(50):
+        f, dof = mpmath.mpf(row["f"]), n - 2
+        half = mpmath.mpf(1) / 2
+        tail = mpmath.betainc(mpmath.mpf(dof) / 2, half, 0, dof / (dof + f), regularized=True)
+        expected = float(mpmath.log10(tail))
+    assert row["log10_p"] == pytest.approx(expected, rel=1e-10)
+    assert row["p_value"] == pytest.approx(10**expected, rel=1e-8, abs=1e-300)
+
+
+def test_the_level_holds_without_a_difference():
+    rng = np.random.default_rng(1)
+    rejected = total = 0
+    for _ in range(60):
+        y = rng.random(50) < 0.3
+        y[:2] = True, False
+        p = anova_table(pd.DataFrame(rng.normal(size=(50, 40))), y)["p_value"]
+        rejected, total = rejected + (p <= 0.05).sum(), total + len(p)
+    low, high = stats.binom.ppf([1e-4, 1 - 1e-4], total, 0.05)
+    assert low <= rejected <= high
+
+
+def test_signals_without_variation_come_last():
+    x, y = sample(100)
+    x.insert(0, "constant", 0.1)
+    x.insert(1, "rounding", 1e6 + 1e-11 * np.arange(100))
+    found = anova_table(x, y)
+    last = found[-2:]
+    assert list(last["signal"]) == ["constant", "rounding"]
+    assert last[["f", "p_value", "log10_p"]].isna().all(axis=None)
+    assert (last[["coefficient", "sign"]] == 0).all(axis=None)
+    without = anova_table(x.drop(columns=["constant", "rounding"]), y)
+    pd.testing.assert_frame_equal(found[:-2], without)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.repeat([0.0, 1.0], 10),
+        np.repeat([0.0, 1e-100], 10),
+        np.repeat([1e9, 1e9 + 1], 10),
+    ],
+)
+def test_perfect_separation(x):
+    row = anova_table(pd.DataFrame({"a": x}), np.repeat([False, True], 10)).iloc[0]
+    assert row["f"] > 1e12
+    assert row["log10_p"] < -90
+    assert row["sign"] == 1
+
+
+def test_arrays_have_the_twelve_signals():
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(100, 12)), rng.random(100) < 0.5
+    assert set(anova_table(x, y)["signal"]) == set(SIGNAL_NAMES)
+    assert list(shap_values(x, y, x[:1])[0].columns) == list(SIGNAL_NAMES)
+
+
+X, Y = sample(30)
+
+
+@pytest.mark.parametrize("function", [anova_table, lambda x, y: shap_values(x, y, X)])
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (X, np.ones(30), "correct must have both kinds of prediction, got only correct ones"),
+        (X, np.zeros(30), "got only wrong ones"),
+        (X, Y[:-1], r"correct must have shape \(30,\)"),
+        (X, np.full(30, "a"), "correct must be booleans"),
+        (X.assign(up=np.inf), Y, "signals must be finite, got inf"),
+        (X.assign(up="1"), Y, "signals must be real numbers"),
+        (X.assign(up=1e200 * X["up"]), Y, "signals must be small enough"),
+        (X.rename(columns={"up": "down"}), Y, "signals must have distinct column names"),
+        (X.to_numpy(), Y, "signals must have 12 columns"),
+        (X[:0], Y[:0], "signals must be real numbers of shape"),
+    ],
+)
+def test_bad_input_is_refused(function, x, y, message):
+    with pytest.raises(ValueError, match=message):
+        function(x, y)
+
+
+def test_anova_refuses_two_rows():
+    with pytest.raises(ValueError, match="at least 3 rows, got 2"):
+        anova_table(pd.DataFrame({"a": [1.0, 2.0]}), [True, False])
+
+
+def test_shap_values_are_coefficient_times_deviation_and_add_up():
+    """The fitted data are more than the 100 rows that shap samples by default."""
+    x, y = sample(1000, seed=3)
+    other, _ = sample(50, seed=4)
+    values, base = shap_values(x, y, other[["noise", "copy", "down", "up"]])
+    mean, sd = x.mean(), x.std(ddof=0)
+    intercept, slopes = own_regression(((x - mean) / sd).to_numpy(), y)
+    coefficients = anova_table(x, y).set_index("signal")["coefficient"][x.columns]
+    by_hand = coefficients * (other - mean) / sd
+    np.testing.assert_allclose(values[x.columns], by_hand, atol=1e-9)
+    log_odds = intercept + ((other - mean) / sd) @ slopes
+    np.testing.assert_allclose(values.sum(axis=1) + base, log_odds, atol=1e-6)
+    fitted, _ = shap_values(x, y, x)
+    assert abs(fitted.mean()).max() < 1e-9
+    assert base == pytest.approx(intercept, abs=1e-6)
+
+
+def test_shap_values_are_shapley_values():
+    """Averages over all orders in which signals take the sample's value, by enumeration."""
+    x, y = sample(60, seed=5)
+    z = ((x - x.mean()) / x.std(ddof=0)).to_numpy()
+    intercept, slopes = own_regression(z, y)
+
+    def payoff(known):
+        mixed = z.copy()
+        mixed[:, list(known)] = z[7, list(known)]
+        return (intercept + mixed @ slopes).mean()
+
+    gains = np.zeros((24, 4))
+    for row, order in enumerate(permutations(range(4))):
+        for i, signal in enumerate(order):
+            gains[row, signal] = payoff(order[: i + 1]) - payoff(order[:i])
+    values, base = shap_values(x, y, x[7:8])
+    np.testing.assert_allclose(values.to_numpy()[0], gains.mean(axis=0), atol=1e-6)
+    assert base == pytest.approx(payoff(()), abs=1e-6)
+
+
+def test_shap_value_of_a_constant_signal_is_zero():
+    x, y = sample(100)
+    values, _ = shap_values(x.assign(noise=0.1), y, x.assign(noise=7.0))
+    assert (values["noise"] == 0).all()
+
+
+def test_shap_needs_the_same_signals():
+    with pytest.raises(ValueError, match="signals must have the columns up, down, noise, copy"):
+        shap_values(X, Y, X.rename(columns={"up": "other"}))
+
+
+def drawn(values, signals, seed=0):
+    figure = plot_shap(values, signals, rng=np.random.default_rng(seed))
+    ax = figure.axes[0]
+    rows = [c for c in ax.collections if len(c.get_offsets()) > 1]
+    return figure, [label.get_text() for label in ax.get_yticklabels()], rows
+
+
+def test_figure_has_a_row_per_signal_in_order_of_importance():
+    x, y = sample(2000, seed=6)
+    x["constant"] = 1.0
+    values, _ = shap_values(x, y, x)
+    figure, labels, rows = drawn(values, x)
+    try:
+        importance = values.abs().mean().sort_values()
+        assert [label.split()[0] for label in labels] == list(importance.index)
+        assert {"up (+)", "down (−)", "constant"} <= set(labels)
+        low, high = [], []
+        for number, row in enumerate(rows):
+            points = np.asarray(row.get_offsets())
+            assert len(points) == 600
+            assert (np.abs(points[:, 1] - number) <= 0.4).all()
+            assert row.get_rasterized()
+            low.append(points[:, 0].min())
+            high.append(points[:, 0].max())
+            colours = row.get_array()
+            if labels[number] == "constant":
+                assert (colours == 0.5).all()
+                continue
+            assert colours.min() == 0
+            assert colours.max() == 1
+            direction = 1 if "+" in labels[number] else -1
+            order = stats.spearmanr(points[:, 0], colours).statistic
+            assert direction * order > 0.95
+        assert min(low) >= values.to_numpy().min()
+        assert max(high) <= values.to_numpy().max()
+        file = io.BytesIO()
+        figure.savefig(file, format="svg")
+        assert len(file.getvalue()) < 200_000
+    finally:
+        plt.close(figure)
+
+
+def test_figure_depends_on_its_generator_only():
+    x, y = sample(700, seed=7)
+    values, _ = shap_values(x, y, x)
+    first, second, third = (drawn(values, x, seed) for seed in (0, 0, 1))
+    points = [np.concatenate([r.get_offsets() for r in rows]) for _, _, rows in (first, second)]
+    np.testing.assert_array_equal(*points)
+    assert not np.array_equal(points[0], np.concatenate([r.get_offsets() for r in third[2]]))
+    for figure, _, _ in (first, second, third):
+        plt.close(figure)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_figure_of_few_points(n):
+    values = pd.DataFrame({"a": np.arange(float(n)), "b": np.zeros(n)})
+    figure = plot_shap(values, values, rng=np.random.default_rng(0))
+    figure.canvas.draw()
+    assert len(figure.axes[0].get_yticks()) == 2
+    plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    ("signals", "message"),
+    [
+        (X[:-1], "signals must have 30 rows, as values, got 29"),
+        (X[["up"]], "signals must have the columns"),
+        (X.assign(up=np.nan), "signals must be finite"),
+    ],
+)
+def test_figure_refuses_other_signals(signals, message):
+    with pytest.raises(ValueError, match=message):
+        plot_shap(X, signals, rng=np.random.default_rng(0))

@@ -1,0 +1,324 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.suitability import non_inferiority_test
+from lib.suitability.monitor import METHODS, Monitor, MonitorDecision, simulate_monitoring
+from lib.suitability.sequential import (
+    EProcess,
+    SequentialDesign,
+    information_fractions,
+    test_upper_bound,
+)
+
+RNG = np.random.default_rng(0)
+REFERENCE = RNG.beta(8, 2, 400)
+GOOD = [RNG.beta(8, 2, 100) for _ in range(12)]
+BAD = [RNG.beta(6, 3, 100) for _ in range(12)]
+
+
+def plan(method):
+    return {"looks": 5, "batch_size": 100} if method in ("pocock", "obrien-fleming") else {}
+
+
+def run(batches, method, **options):
+    monitor = Monitor(REFERENCE, method=method, **{"margin": 0.05, **plan(method), **options})
+    return monitor, [monitor.update(batch) for batch in batches]
+
+
+@pytest.mark.parametrize("window", [None, 1, 2, 3, 7, 50])
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_benjamini_hochberg_equals_scipy(window, alpha):
+    rng = np.random.default_rng(3)
+    batches = [rng.beta(a, 2, 60) for a in rng.uniform(5.5, 9.5, 30)]
+    _, decisions = run(batches, "benjamini-hochberg", window=window, alpha=alpha)
+    p = np.array([non_inferiority_test(REFERENCE, b, 0.05).p_value for b in batches])
+    assert [d.p_value for d in decisions] == p.tolist()
+    for time, decision in enumerate(decisions):
+        recent = p[max(0, time + 1 - (window or time + 1)) : time + 1]
+        rejected = stats.false_discovery_control(recent) <= alpha
+        assert decision.suitable == rejected[-1]
+        assert not decision.finished
+        assert decision.e_value is None
+        # The threshold is where the newest decision changes, the others being as they are.
+        for factor, expected in ((1 - 1e-9, True), (1 + 1e-9, False)):
+            changed = np.append(recent[:-1], min(1.0, decision.threshold * factor))
+            assert (stats.false_discovery_control(changed) <= alpha)[-1] == expected
+    assert 0 < sum(d.suitable for d in decisions) < 30
+
+
+@pytest.mark.parametrize("level", [0.0, 0.02])
+def test_e_process_monitor_is_the_e_process(level):
+    monitor, decisions = run(GOOD[:6], "e-process", reference_level=level)
+    mean = test_upper_bound(REFERENCE, level) if level else REFERENCE.mean()
+    process = EProcess(mean - 0.05)
+    for decision, batch in zip(decisions, GOOD, strict=False):
+        assert decision.e_value == process.update(batch)
+        assert decision.p_value == process.p_value
+        assert decision.threshold == pytest.approx(0.05 - level)
+        assert decision.suitable == (process.p_value <= 0.05 - level)
+        assert not decision.finished
+    assert decisions[-1].suitable
+    # Once rejected, always rejected: the hypothesis is about all data.
+    after = [monitor.update(batch) for batch in BAD]
+    assert all(d.suitable for d in after)
+    assert after[-1].e_value < decisions[-1].e_value
+
+
+def test_e_process_takes_batches_of_any_size():
+    monitor, decisions = run([GOOD[0][:1], GOOD[0][1:], GOOD[1]], "e-process")
+    assert [d.n for d in decisions] == [1, 99, 100]
+    _, others = run([np.concatenate(GOOD[:2])], "e-process")
+    assert others[-1].p_value == pytest.approx(decisions[-1].p_value, rel=1e-9)
+    assert len(monitor.history) == 3
+
+
+@pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
+def test_sequential_monitor(kind):
+    design = SequentialDesign(5, 0.05, kind, 1, information_fractions(400, 100, 5))
+    monitor, decisions = run(BAD[:5], kind)
+    for k, decision in enumerate(decisions):
+        user = np.concatenate(BAD[: k + 1])
+        assert decision.p_value == non_inferiority_test(REFERENCE, user, 0.05).p_value
+        assert decision.threshold == design.levels[k]
+        assert not decision.suitable
+        assert decision.finished == (k == 4)
+    with pytest.raises(
+        ValueError, match="batch must not follow: the design stopped at look 5 of 5"
+    ):
+        monitor.update(BAD[5])
+    monitor, (first,) = run([np.full(100, 0.99)], kind)
+    assert first.suitable
+    assert first.finished
+    with pytest.raises(ValueError, match="stopped at look 1 of 5"):
+        monitor.update(GOOD[1])
+    assert len(monitor.history) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_table_and_history(method):
+    monitor = Monitor(REFERENCE, method=method, **plan(method))
+    assert monitor.table().shape == (0, 7)
+    decisions = [monitor.update(batch) for batch in BAD[:3]]
+    table = monitor.table()
+    assert monitor.history == decisions
+    assert list(table["time"]) == [1, 2, 3]
+    assert list(table.columns) == list(MonitorDecision.__dataclass_fields__)
+    assert list(table["p_value"]) == [d.p_value for d in decisions]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_refused_batch_leaves_no_trace(method):
+    clean, soiled = (Monitor(REFERENCE, method=method, **plan(method)) for _ in range(2))
+    for batch in BAD[:3]:
+        for wrong in ([0.5, 1.5], [0.5, np.nan], [], [[0.5, 0.5]], ["a", "b"], [True, False]):
+            with pytest.raises(ValueError, match="batch must"):
+                soiled.update(wrong)
+        assert soiled.update(batch) == clean.update(batch)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lists_and_order_of_the_reference(method):
+    rng = np.random.default_rng(1)
+    one = Monitor(REFERENCE, method=method, **plan(method))
+    two = Monitor(rng.permutation(REFERENCE).tolist(), method=method, **plan(method))
+    for batch in GOOD[:2]:
+        a, b = one.update(batch), two.update(batch.tolist())
+        assert a.p_value == pytest.approx(b.p_value, rel=1e-9)
+        if a.finished:
+            break
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "bonferroni"}, "method must be one of e-process.*got 'bonferroni'"),
+        ({"margin": 1.0}, "margin must be"),
+        ({"alpha": 0.0}, "alpha must be"),
+        ({"margin": 0.9}, "margin must be below 0.7.*mean of the reference, got 0.9"),
+        ({"margin": 0.9, "reference_level": 0.01}, "margin must be below 0.8.*at most, got 0.9"),
+        ({"window": 3}, "window must be left out for method 'e-process', got 3"),
+        ({"looks": 3}, "looks must be left out for method 'e-process'"),
+        ({"batch_size": 3}, "batch_size must be left out"),
+        ({"reference_level": 0.05}, r"reference_level must be a number in \(0, 0.05\)"),
+        ({"method": "benjamini-hochberg", "window": 0}, "window must be an integer of at least 1"),
+        ({"method": "benjamini-hochberg", "looks": 2}, "looks must be left out"),
+        ({"method": "benjamini-hochberg", "reference_level": 0.01}, "reference_level must be left"),
+        ({"method": "pocock"}, "batch_size must be an integer.*got None"),
+        ({"method": "pocock", "batch_size": 50}, "looks must be an integer.*got None"),
+        ({"method": "pocock", "batch_size": 1, "looks": 3}, "batch_size must be.*got 1"),
+        ({"method": "pocock", "batch_size": 9, "looks": 3, "alpha": 0.7}, "alpha must be.*0.7"),
+        ({"method": "pocock", "batch_size": 9, "looks": 3, "window": 3}, "window must be left out"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        Monitor(REFERENCE, **options)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ([0.5], "reference must be real numbers of shape.*n at least 2"),
+        ([0.5, -0.1], r"reference must be in \[0, 1\], got -0.1"),
+        ([0.5, np.nan], "reference must be in.*nan"),
+        ([[0.5], [0.5, 0.6]], "reference must be rectangular"),
+    ],
+)
+def test_bad_reference(reference, message):
+    with pytest.raises(ValueError, match=message):
+        Monitor(reference)
+
+
+def test_batch_of_another_size():
+    monitor = Monitor(REFERENCE, method="pocock", looks=3, batch_size=100)
+    with pytest.raises(ValueError, match=r"batch must have batch_size = 100 entries.*got 99"):
+        monitor.update(GOOD[0][:99])
+
+
+# Error rates.
+
+
+@pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
+def test_type_one_error_of_sequential_monitors(kind):
+    rng, reps, wrong = np.random.default_rng(4), 400, 0
+    for _ in range(reps):
+        # Means 0.6 and 0.55: just as much lower as the margin.
+        monitor = Monitor(
+            rng.beta(6, 4, 150), method=kind, margin=0.05, alpha=0.1, looks=4, batch_size=60
+        )
+        while not (monitor.history and monitor.history[-1].finished):
+            monitor.update(rng.beta(5.5, 4.5, 60))
+        wrong += monitor.history[-1].suitable
+    low, high = stats.binom.ppf(1e-4, reps, 0.1), stats.binom.isf(1e-4, reps, 0.1)
+    assert low <= wrong <= high
+
+
+def test_type_one_error_of_the_e_process_monitor():
+    """Given the test sample, and, with a level for the reference, for its population."""
+    rng, reps = np.random.default_rng(5), 200
+    given = population = plain = 0
+    for _ in range(reps):
+        reference = rng.beta(6, 4, 40)
+        mean = reference.mean() - 0.05
+        monitor = Monitor(reference, margin=0.05, alpha=0.1)
+        for _ in range(10):
+            given_last = monitor.update(rng.beta(10 * mean, 10 * (1 - mean), 60)).suitable
+        given += given_last
+        monitors = [
+            Monitor(reference, margin=0.05, alpha=0.1, reference_level=v) for v in (0, 0.05)
+        ]
+        for _ in range(10):
+            batch = rng.beta(5.5, 4.5, 60)
+            last = [monitor.update(batch).suitable for monitor in monitors]
+        plain, population = plain + last[0], population + last[1]
+    most = stats.binom.isf(1e-4, reps, 0.1)
+    assert given <= most
+    assert population <= most
+    # About the sample's mean, which is below the population's half of the time.
+    assert plain > most
+
+
+def test_simulation_scores_the_decisions_of_the_monitor():
+    """The simulated p-values again, through Monitor."""
+    options = {"batches": 12, "batch_size": 30, "n_test": 40, "alpha": 0.2, "drop_suitable": -0.05}
+    windows = (1, 3, None)
+    table = simulate_monitoring(
+        windows, repetitions=20, share_unsuitable=0.4, rng=np.random.default_rng(2), **options
+    )
+    rng = np.random.default_rng(2)
+    unsuitable = rng.random((20, 12)) < 0.4
+    fdp, last_fdp = np.zeros((3, 20)), np.zeros((3, 20))
+    false, true = np.zeros(3), np.zeros(3)
+    for i, bad in enumerate(unsuitable):
+        reference = rng.beta(0.8 * 4, (1 - 0.8) * 4, (1, 40))[0]
+        mean = 0.8 - np.where(bad, 0.05, -0.05)[:, None]
+        user = rng.beta(mean * 4, (1 - mean) * 4, (12, 30))
+        for j, window in enumerate(windows):
+            monitor = Monitor(
+                reference, method="benjamini-hochberg", margin=0.05, alpha=0.2, window=window
+            )
+            called = np.array([monitor.update(batch).suitable for batch in user])
+            fdp[j, i] = (called & bad).sum() / max(called.sum(), 1)
+            false[j] += (called & bad).sum()
+            true[j] += (called & ~bad).sum()
+            recent = np.array([d.p_value for d in monitor.history])[-(window or 12) :]
+            kept = stats.false_discovery_control(recent) <= 0.2
+            last_fdp[j, i] = (kept & bad[-len(recent) :]).sum() / max(kept.sum(), 1)
+    assert table["fdr"].to_numpy() == pytest.approx(fdp.mean(axis=1))
+    assert table["fdr_se"].to_numpy() == pytest.approx(fdp.std(axis=1, ddof=1) / np.sqrt(20))
+    assert table["fdr_last"].to_numpy() == pytest.approx(last_fdp.mean(axis=1))
+    assert table["fpr"].to_numpy() == pytest.approx(false / unsuitable.sum())
+    assert table["tpr"].to_numpy() == pytest.approx(true / (~unsuitable).sum())
+    assert table["window"].isna().tolist() == [False, False, True]
+    assert false.min() > 0
+
+
+def test_what_a_run_controls_and_what_the_stream_does_not():
+    """Nearly normal estimates, so that Welch's test is exact enough far out."""
+    table = simulate_monitoring(
+        (1, 10, None),
+        batches=40,
+        batch_size=100,
+        n_test=400,
+        share_unsuitable=1.0,
+        concentration=60.0,
+        repetitions=600,
+        rng=np.random.default_rng(0),
+    ).set_index("window")
+    low, high = (q(1e-4, 600, 0.05) / 600 for q in (stats.binom.ppf, stats.binom.isf))
+    # All hypotheses are true: the false discovery proportion is 0 or 1.
+    assert low <= table["fdr_last"].iloc[0] <= high
+    assert (table["fdr_last"] <= high).all()
+    assert abs(table["fpr"].iloc[0] - 0.05) < 4 * table["fpr_se"].iloc[0]
+    # Decisions in turn: every window is far above alpha, and longer ones less so.
+    assert (np.diff(table["fdr"]) < 0).all()
+    assert (table["fdr"] > 0.1).all()
+    assert table["tpr"].isna().all()
+
+
+def test_with_many_suitable_batches_the_stream_is_controlled():
+    table = simulate_monitoring(
+        (5, None), share_unsuitable=0.3, repetitions=300, rng=np.random.default_rng(1)
+    )
+    assert (table["fdr"] + 4 * table["fdr_se"] < 0.05).all()
+    assert (table["tpr"] > 0.9).all()
+
+
+def test_sharing_the_reference_correlates_the_decisions():
+    """The same share of errors on average, but more of them at once."""
+    options = {"windows": (1,), "batches": 20, "batch_size": 200, "n_test": 200}
+    shared, fresh = (
+        simulate_monitoring(
+            share_unsuitable=1.0,
+            concentration=20.0,
+            repetitions=300,
+            shared_reference=one,
+            rng=np.random.default_rng(6),
+            **options,
+        ).iloc[0]
+        for one in (True, False)
+    )
+    assert shared["fpr_se"] > 1.5 * fresh["fpr_se"]
+    assert abs(shared["fpr"] - fresh["fpr"]) < 4 * np.hypot(shared["fpr_se"], fresh["fpr_se"])
+    assert shared["fdr"] < fresh["fdr"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"windows": (0,)}, "windows must be an integer of at least 1, got 0"),
+        ({"batches": 0}, "batches must be"),
+        ({"batch_size": 1}, "batch_size must be"),
+        ({"repetitions": 1}, "repetitions must be"),
+        ({"share_unsuitable": 1.1}, r"share_unsuitable must be in \[0, 1\], got 1.1"),
+        ({"drop_suitable": 0.06}, "drop_suitable must be at most margin = 0.05.*got 0.06"),
+        ({"drop_unsuitable": 0.04}, "drop_unsuitable at least that, got 0 and 0.04"),
+        ({"drop_unsuitable": 0.9}, "drop_unsuitable must be a number in"),
+        ({"mean_test": 1.0}, "mean_test must be"),
+        ({"concentration": 0.0}, "concentration must be"),
+    ],
+)
+def test_bad_simulation(options, message):
+    with pytest.raises(ValueError, match=message):
+        simulate_monitoring(rng=np.random.default_rng(0), **options)

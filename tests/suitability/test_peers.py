@@ -1,0 +1,469 @@
+import itertools
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.isotonic import IsotonicRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from lib.suitability import (
+    SIGNAL_NAMES,
+    evaluate_pairs,
+    evaluate_tasks,
+    make_tasks,
+    metrics_table,
+    wilds_study,
+)
+from lib.suitability.peers import (
+    PEERS,
+    RULES,
+    evaluate_peers,
+    evaluate_peers_pairs,
+    filter_as_peer,
+    peer_table,
+)
+
+needs_data = pytest.mark.skipif(
+    not os.environ.get("COMPANION_DATA"),
+    reason="COMPANION_DATA is not set: the authors' signals are not on this machine",
+)
+COLUMNS = ("conf_entropy", "logit_max", "conf_max")
+NAMES = [name for name in PEERS if name != "filter"]
+ENTROPY, CONFIDENCE = 0, 2
+
+
+def make(n, rng, shift=0.0, decimals=12, power=2.0):
+    """Confidence u, which is right with probability u**power, and an entropy that follows it."""
+    u = np.round(rng.beta(3 + shift, 2, n), decimals)
+    entropy = np.round(1 - u + 0.1 * rng.random(n), decimals)
+    return np.column_stack([entropy, rng.normal(size=n), u]), rng.random(n) < u**power
+
+
+def halves(n, k):
+    return tuple(np.arange(n).reshape(k, -1))
+
+
+def pairs(x, y, partition, xu, yu, margin=0.0):
+    return evaluate_peers_pairs(x, y, partition, xu, yu, margin, COLUMNS)
+
+
+def nannyml_calibrator(p, y):
+    """nannyml's needs_calibration and IsotonicCalibrator, on scikit-learn."""
+    if len(np.unique(y)) == 1 or roc_auc_score(y, p) > 0.999:
+        return lambda q: q
+    truth, before, after = [], [], []
+    splitter = StratifiedShuffleSplit(n_splits=10, test_size=0.1, random_state=42)
+    for train, test in splitter.split(p, y):
+        model = IsotonicRegression(out_of_bounds="clip").fit(p[train], y[train])
+        truth.append(y[test])
+        before.append(p[test])
+        after.append(model.predict(p[test]))
+
+    def error(parts):
+        estimate, labels = np.concatenate(parts), np.concatenate(truth)
+        order = np.argsort(estimate, kind="stable")
+        bins = zip(
+            np.split(estimate[order], 10), np.split(labels[order], 10), strict=True
+        )  # the length is a multiple of ten
+        return np.mean([abs(a.mean() - b.mean()) for a, b in bins])
+
+    if error(before) > error(after):
+        return IsotonicRegression(out_of_bounds="clip").fit(p, y).predict
+    return lambda q: q
+
+
+def atc_threshold(scores, y):
+    """Candidate with the share of scores below nearest to the error rate, the larger of two."""
+    candidates = np.append(np.unique(scores), np.inf)
+    gaps = [abs(int((scores < t).sum()) - int((~y).sum())) for t in candidates]
+    return max(t for t, gap in zip(candidates, gaps, strict=True) if gap == min(gaps))
+
+
+def contributions(peer, x, y):
+    """The function that gives each sample's contribution to the estimate, fitted to a fold."""
+    p = x[:, CONFIDENCE]
+    if peer == "ac":
+        return lambda z: z[:, CONFIDENCE]
+    if peer == "doc":
+        return lambda z: y.mean() - (p.mean() - z[:, CONFIDENCE])
+    if peer == "cbpe":
+        calibrate = nannyml_calibrator(p, y)
+        return lambda z: calibrate(z[:, CONFIDENCE])
+    sign, column = {"atc_confidence": (1, CONFIDENCE), "atc_entropy": (-1, ENTROPY)}[peer]
+    threshold = atc_threshold(sign * x[:, column], y)
+    return lambda z: (sign * z[:, column] >= threshold).astype(float)
+
+
+def alert_threshold(y):
+    size = len(y) // 10
+    chunks = [y[i : i + size].mean() for i in range(0, len(y), size)]
+    return np.mean(chunks) - 3 * np.std(chunks)
+
+
+@pytest.mark.parametrize(
+    ("size", "decimals", "margin"), [(60, 12, 0.0), (60, 1, 0.05), (47, 2, -0.1), (11, 12, 0.0)]
+)
+def test_pairs_equal_fitting_each_pair_separately(size, decimals, margin):
+    rng = np.random.default_rng(size + decimals)
+    x, y = make(4 * size + 3, rng, decimals=decimals)
+    xu, yu = make(83, rng, -0.5, decimals)
+    partition = np.split(rng.permutation(len(x))[: 4 * size], 4)
+    rows = pairs(x, y, partition, xu, yu, margin)
+    assert [*zip(rows["peer"], rows["sf_fold"], rows["test_fold"], strict=True)] == [
+        (peer, i, j) for peer in NAMES for i, j in itertools.permutations(range(4), 2)
+    ]
+    for row in rows.itertuples():
+        fit, test = partition[row.sf_fold], partition[row.test_fold]
+        contribution = contributions(row.peer, x[fit], y[fit])
+        on_test, on_user = contribution(x[test]), contribution(xu)
+        assert row.estimated_test_accuracy == pytest.approx(on_test.mean(), abs=1e-12)
+        assert row.estimated_user_accuracy == pytest.approx(on_user.mean(), abs=1e-12)
+        if on_test.std() > 0 or on_user.std() > 0:
+            expected = stats.ttest_ind(on_test, on_user + margin, equal_var=False).statistic
+            dof = stats.ttest_ind(on_test, on_user + margin, equal_var=False).df
+            assert row.p_value == pytest.approx(stats.t.cdf(expected, dof), abs=1e-9)
+        assert row.test_accuracy == pytest.approx(y[test].mean())
+        assert row.user_accuracy == pytest.approx(yu.mean())
+        assert row.score_estimated == pytest.approx(on_user.mean() - on_test.mean() + margin)
+        assert row.score_known == pytest.approx(on_user.mean() - y[test].mean() + margin)
+        assert row.truth == (yu.mean() >= y[test].mean() - margin)
+        if row.peer == "cbpe":
+            assert row.alert_threshold == pytest.approx(alert_threshold(y[fit]), abs=1e-12)
+            assert row.alert == (on_user.mean() < alert_threshold(y[fit]))
+        else:
+            assert np.isnan([row.alert, row.alert_threshold]).all()
+
+
+def test_nannyml_check_decides_both_ways_as_scikit_learn_has_it():
+    """Where confidence is right as it is, calibration helps in some samples and not in others."""
+    rng = np.random.default_rng(5)
+    x, y = make(30 * 120, rng, power=1.0)
+    xu, yu = make(200, rng)
+    partition = halves(3600, 30)
+    rows = pairs(x, y, partition, xu, yu).query("peer == 'cbpe'").groupby("sf_fold").first()
+    unchanged = 0
+    for i, fold in enumerate(partition):
+        calibrate = nannyml_calibrator(x[fold, CONFIDENCE], y[fold])
+        expected = calibrate(xu[:, CONFIDENCE])
+        unchanged += np.array_equal(expected, xu[:, CONFIDENCE])
+        assert rows["estimated_user_accuracy"][i] == pytest.approx(expected.mean(), abs=1e-12)
+    assert 0 < unchanged < 30
+
+
+def test_perfectly_separated_confidence_is_left_as_it_is():
+    x = np.zeros((80, 3))
+    x[:, CONFIDENCE] = np.tile(np.linspace(0.2, 0.9, 40), 2)
+    y = x[:, CONFIDENCE] > 0.5
+    rows = pairs(x, y, halves(80, 2), x[:30], y[:30]).query("peer == 'cbpe'")
+    assert rows["estimated_user_accuracy"].to_list() == pytest.approx(
+        [x[:30, CONFIDENCE].mean()] * 2
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_estimates_are_right_on_the_data_that_peers_were_fitted_to(seed):
+    """ATC by its definition, DoC and isotonic regression by theirs; AC is not."""
+    rng = np.random.default_rng(seed)
+    x, y = make(300, rng)
+    twice = np.concatenate([x, x]), np.concatenate([y, y])
+    rows = pairs(*twice, halves(600, 2), x, y).set_index("peer")
+    for peer in ("doc", "atc_confidence", "atc_entropy", "cbpe"):
+        assert rows.loc[peer, "estimated_test_accuracy"].to_list() == pytest.approx([y.mean()] * 2)
+    assert rows.loc["ac", "estimated_test_accuracy"].iloc[0] > y.mean() + 0.1
+
+
+def test_difference_of_confidences_decides_as_average_confidence_does():
+    rng = np.random.default_rng(1)
+    x, y = make(500, rng)
+    xu, yu = make(90, rng, -0.3)
+    rows = pairs(x, y, halves(500, 5), xu, yu, 0.02)
+    ac, doc = (rows[rows["peer"] == peer].reset_index() for peer in ("ac", "doc"))
+    for column in ("p_value", "score_estimated"):
+        np.testing.assert_allclose(ac[column], doc[column], rtol=1e-9)
+    assert (ac["score_known"] - doc["score_known"]).abs().min() > 0.1
+
+
+def within(count, n, rate):
+    low, high = stats.binom.ppf([1e-4, 1 - 1e-4], n, rate)
+    return low <= count <= high
+
+
+def test_level_and_power_of_the_test():
+    """On data from one distribution p is uniform; on worse or better data it is decided."""
+    repetitions = {0.0: 400, -1.0: 30, 2.0: 30}
+    counts = {}
+    for shift, n in repetitions.items():
+        decided = np.zeros(len(NAMES), dtype=int)
+        for seed in range(n):
+            rng = np.random.default_rng(seed)
+            rows = pairs(*make(400, rng), halves(400, 2), *make(250, rng, shift))
+            # One pair per data set, as pairs of one data set are not independent.
+            decided += (rows["p_value"].to_numpy().reshape(-1, 2)[:, 0] <= 0.1).astype(int)
+        counts[shift] = decided
+    assert all(within(count, repetitions[0.0], 0.1) for count in counts[0.0]), counts
+    assert (counts[-1.0] == 0).all()
+    assert (counts[2.0] > 25).all()
+
+
+def test_estimates_under_a_known_shift():
+    """Accuracy given confidence stays as it is: CBPE is consistent, AC and DoC are not."""
+    rng = np.random.default_rng(2)
+    x, y = make(40_000, rng)
+    xu, yu = make(40_000, rng, -1.5)
+    # E[u^2] of Beta(1.5, 2), and E[u]; of Beta(3, 2) for the source.
+    truth, mean = 1.5 * 2.5 / (3.5 * 4.5), 1.5 / 3.5
+    source_truth, source_mean = 3 * 4 / (5 * 6), 3 / 5
+    rows = pairs(x, y, halves(40_000, 2), xu, yu).groupby("peer").first()
+    estimate = rows["estimated_user_accuracy"]
+    # Five standard errors of a mean of 20,000 numbers of [0, 1], and the calibration's own.
+    near = 5 * 0.5 / np.sqrt(20_000)
+    assert estimate["cbpe"] == pytest.approx(truth, abs=near)
+    assert estimate["ac"] == pytest.approx(mean, abs=near)
+    assert estimate["doc"] == pytest.approx(source_truth - source_mean + mean, abs=near)
+    # Errors are the lowest 60% of Beta(3, 2); of the users, less than the truth is above.
+    threshold = stats.beta(3, 2).ppf(1 - source_truth)
+    above = stats.beta(1.5, 2).sf(threshold)
+    assert estimate["atc_confidence"] == pytest.approx(above, abs=near)
+    assert min(abs(above - truth), abs(mean - truth)) > 2 * near
+
+
+def constant(n, rng):
+    x, y = make(n, rng)
+    x[:, [ENTROPY, CONFIDENCE]] = 0.7
+    return x, y
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_all_right_or_all_wrong(value):
+    rng = np.random.default_rng(0)
+    x, _ = make(90, rng)
+    xu, yu = make(40, rng)
+    rows = pairs(x, np.full(90, value), halves(90, 3), xu, yu).set_index("peer")
+    # The lowest score seen counts as right, none if all are wrong.
+    least = x[:30, CONFIDENCE].min() if value else np.inf
+    atc = rows.loc["atc_confidence"].query("sf_fold == 0")["estimated_user_accuracy"]
+    assert atc.to_list() == [np.mean(xu[:, CONFIDENCE] >= least)] * 2
+    # One kind of prediction: not calibrated, and no chunk differs from another.
+    cbpe = rows.loc["cbpe"]
+    assert cbpe["estimated_user_accuracy"].to_numpy() == pytest.approx(xu[:, CONFIDENCE].mean())
+    assert (cbpe[["alert_threshold", "alert"]] == value).to_numpy().all()
+    assert rows["p_value"].between(0, 1).all()
+
+
+def test_constant_confidence_tells_nothing():
+    rng = np.random.default_rng(0)
+    x, y = constant(120, rng)
+    xu, yu = constant(50, rng)
+    partition = halves(120, 3)
+    rows = pairs(x, y, partition, xu, yu)
+    assert (rows["p_value"] == 0.5).all()
+    assert rows["score_estimated"].abs().max() < 1e-12
+    accuracy = np.array([y[fold].mean() for fold in partition])
+    by_peer = rows.groupby(["peer", "sf_fold"])["estimated_user_accuracy"].first()
+    assert by_peer["ac"].to_list() == pytest.approx([0.7] * 3)
+    for peer in ("doc", "cbpe"):
+        assert by_peer[peer].to_list() == pytest.approx(accuracy)
+    assert by_peer["atc_confidence"].to_list() == (accuracy > 0.5).tolist()
+
+
+def test_atc_takes_the_larger_of_two_equally_near_thresholds():
+    """Two errors among four equal scores: all count as wrong."""
+    x = np.full((8, 3), 0.5)
+    y = np.tile([True, False], 4)
+    rows = pairs(x, y, halves(8, 2), x, y).query("peer == 'atc_confidence'")
+    assert (rows["estimated_user_accuracy"] == 0).all()
+
+
+def test_user_labels_are_for_the_truth_alone_and_order_of_users_is_none():
+    rng = np.random.default_rng(3)
+    x, y = make(200, rng)
+    xu, yu = make(60, rng)
+    one = pairs(x, y, halves(200, 4), xu, yu)
+    order = rng.permutation(60)
+    other = pairs(x, y, halves(200, 4), xu[order], ~yu)
+    columns = [c for c in one if c not in ("user_accuracy", "truth")]
+    pd.testing.assert_frame_equal(one[columns], other[columns])
+
+
+def test_nannymls_alert_knows_neither_margin_nor_test_fold():
+    rng = np.random.default_rng(4)
+    x, y = make(200, rng)
+    xu, yu = make(60, rng, -1.0)
+    kept = [
+        pairs(x, y, halves(200, 4), xu, yu, m).query("peer == 'cbpe'")[["sf_fold", "alert"]]
+        for m in (0.0, 0.9)
+    ]
+    pd.testing.assert_frame_equal(*kept)
+    assert (kept[0].groupby("sf_fold")["alert"].nunique() == 1).all()
+
+
+GOOD = make(40, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"user_signals": GOOD[0][:1], "user_correct": [1]}, "user_signals must have at least 2"),
+        ({"source_signals": GOOD[0] + 1}, r"source_signals must have conf_max in \[0, 1\]"),
+        ({"user_signals": GOOD[0] - 2}, r"user_signals must have conf_max in \[0, 1\]"),
+        ({"source_signals": np.where(GOOD[0] > 0.9, np.nan, GOOD[0])}, "must be finite, got nan"),
+        ({"source_correct": GOOD[1][:-1]}, "source_correct must have shape"),
+        ({"user_correct": np.full(40, 2)}, "user_correct must be booleans"),
+        ({"margin": 1.0}, "margin must be a number in"),
+        ({"columns": ("a", "b", "conf_max")}, "columns must name conf_max and conf_entropy"),
+        ({"columns": ("conf_max", "conf_max", "conf_entropy")}, "columns must name"),
+        ({"columns": "conf_max"}, "columns must name"),
+        ({"columns": ("conf_max", "conf_entropy")}, "source_signals must have 2 columns"),
+        ({"user_signals": GOOD[0][:, :2]}, "user_signals must have 3 columns"),
+        ({"partition": halves(40, 1)}, "partition must have at least 2 folds"),
+        ({"partition": [np.arange(20), np.arange(20, 39)]}, "folds of one length"),
+        ({"partition": halves(40, 40)}, "of one length, at least 2"),
+        ({"partition": [np.arange(2), np.arange(39, 41)]}, "integers from 0 to 39"),
+        ({"partition": [[0.0, 1.0], [2.0, 3.0]]}, "integers from 0 to 39"),
+        ({"partition": [[0, 1], [1, 2]]}, "disjoint folds"),
+    ],
+)
+def test_bad_input_is_named(changes, message):
+    arguments = {
+        "source_signals": GOOD[0],
+        "source_correct": GOOD[1],
+        "partition": halves(40, 2),
+        "user_signals": GOOD[0],
+        "user_correct": GOOD[1],
+        "columns": COLUMNS,
+    }
+    with pytest.raises(ValueError, match=message):
+        evaluate_peers_pairs(**(arguments | changes))
+
+
+def study():
+    rng = np.random.default_rng(7)
+    splits = {
+        "val": make(300, rng),
+        "test": make(260, rng),
+        "shifted": make(200, rng, -0.5),
+    }
+    folds = [("val", np.arange(50), "first"), ("shifted", np.arange(10, 150), "second")]
+    sizes = {name: len(y) for name, (_, y) in splits.items()}
+    return splits, make_tasks(sizes, folds, ("val", "test"), 4)
+
+
+def test_tasks_are_their_pairs():
+    splits, tasks = study()
+    rows = evaluate_peers(splits, tasks, 0.03, COLUMNS)
+    assert rows["user_fold"].unique().tolist() == ["first", "second"]
+    for task in tasks:
+        expected = pairs(
+            *task.take_source(splits), task.partition, *task.take_user(splits), margin=0.03
+        )
+        mine = rows[rows["user_fold"] == task.label].drop(columns="user_fold")
+        pd.testing.assert_frame_equal(mine.reset_index(drop=True), expected)
+
+
+def test_tasks_that_cannot_be_run():
+    splits, tasks = study()
+    with pytest.raises(ValueError, match="at least one task"):
+        evaluate_peers(splits, [], 0.0, COLUMNS)
+    with pytest.raises(ValueError, match="splits must have shifted, which task second needs"):
+        evaluate_peers({n: splits[n] for n in ("val", "test")}, tasks, 0.0, COLUMNS)
+
+
+def test_filter_in_the_form_of_a_peer():
+    splits, tasks = study()
+    rows = evaluate_tasks(splits, tasks, 0.04)
+    table = filter_as_peer(rows, 0.04)
+    peers = evaluate_peers(splits, tasks, 0.04, COLUMNS)
+    assert list(table) == list(peers)
+    difference = rows["estimated_user_accuracy"] - rows["estimated_test_accuracy"]
+    np.testing.assert_allclose(table["score_estimated"], difference + 0.04)
+    np.testing.assert_allclose(
+        table["score_known"], rows["estimated_user_accuracy"] - rows["test_accuracy"] + 0.04
+    )
+    # The same experiments, with the same truth.
+    ac = peers[peers["peer"] == "ac"].reset_index(drop=True)
+    same = ["user_fold", "sf_fold", "test_fold", "test_accuracy", "user_accuracy", "truth"]
+    pd.testing.assert_frame_equal(table[same], ac[same])
+    with pytest.raises(ValueError, match="margin must be"):
+        filter_as_peer(rows, 2)
+
+
+def test_table_of_peers():
+    splits, tasks = study()
+    runs = filter_as_peer(evaluate_tasks(splits, tasks)), evaluate_peers(splits, tasks, 0, COLUMNS)
+    results = pd.concat(runs, ignore_index=True)
+    table = peer_table(results, ["user_fold"], 0.2).set_index(["user_fold", "peer", "rule"])
+    assert len(table) == 2 * (6 * 3 + 1)
+    assert set(table.index.get_level_values("rule")) == set(RULES)
+    for (fold, peer, rule), row in table.iterrows():
+        group = results[(results["user_fold"] == fold) & (results["peer"] == peer)]
+        truth = group["truth"].to_numpy()
+        score = {
+            "test": -group["p_value"],
+            "estimated": group["score_estimated"],
+            "known": group["score_known"],
+            "alert": group["estimated_user_accuracy"] - group["alert_threshold"],
+        }[rule]
+        suitable = {
+            "test": group["p_value"] <= 0.2,
+            "estimated": score >= 0,
+            "known": score >= 0,
+            "alert": group["alert"] == 0,
+        }[rule].to_numpy()
+        assert row["accuracy"] == (suitable == truth).mean()
+        counts = row[["suitable", "unsuitable", "experiments"]].to_list()
+        assert counts == [truth.sum(), (~truth).sum(), len(truth)]
+        if not truth.all():
+            assert row["fpr"] == suitable[~truth].mean()
+        if 0 < truth.sum() < len(truth):
+            # Scores that differ by rounding are equal.
+            score = score if rule == "test" else score.round(12)
+            assert row["roc_auc"] == pytest.approx(roc_auc_score(truth, score), abs=1e-12)
+            assert row["pr_auc"] == pytest.approx(average_precision_score(truth, score), abs=1e-12)
+    tested = table.xs(("filter", "test"), level=("peer", "rule"))["accuracy"]
+    expected = metrics_table(results[results["peer"] == "filter"], ["user_fold"], 0.2)
+    assert tested.to_list() == expected["accuracy"].to_list()
+
+
+def test_table_decides_equal_estimates_as_suitable_in_spite_of_rounding():
+    """User 0.7 against test 0.8 - 0.1, as in the truth."""
+    x = np.full((40, 3), 0.5)
+    x[:20, CONFIDENCE], x[20:, CONFIDENCE] = 0.8, 0.8
+    user = x[:10].copy()
+    user[:, CONFIDENCE] = 0.7
+    y = np.tile([True] * 4 + [False], 8)
+    rows = pairs(x, y, halves(40, 2), user, np.arange(10) < 7, 0.1)
+    assert rows["truth"].all()
+    ac = rows[rows["peer"] == "ac"]
+    assert ac["score_estimated"].abs().max() < 1e-12
+    table = peer_table(ac)
+    assert table.set_index("rule").loc[["estimated", "known"], "accuracy"].to_list() == [1, 1]
+
+
+@pytest.mark.parametrize(("by", "alpha", "message"), [("peer", 0.05, "by"), ((), 0, "alpha")])
+def test_bad_arguments_of_the_table(by, alpha, message):
+    splits, tasks = study()
+    with pytest.raises(ValueError, match=f"{message} must be"):
+        peer_table(evaluate_peers(splits, tasks[:1], 0.0, COLUMNS), by, alpha)
+
+
+@needs_data
+def test_real_signals():
+    """One user fold of FMoW: the brute force again, and the filter's experiments and truth."""
+    study = wilds_study("fmow", 0)
+    task = study.tasks("OOD", 15, 32)[5]
+    rows = evaluate_peers(study.splits, [task])
+    x, y, xu, _ = study.data(task)
+    confidence, entropy = (SIGNAL_NAMES.index(n) for n in ("conf_max", "conf_entropy"))
+    x, xu = x[:, [entropy, 0, confidence]], xu[:, [entropy, 0, confidence]]
+    for row in rows.query("sf_fold == 3 and test_fold == 8").itertuples():
+        fit, test = task.partition[3], task.partition[8]
+        contribution = contributions(row.peer, x[fit], y[fit])
+        on_test, on_user = contribution(x[test]), contribution(xu)
+        assert row.estimated_user_accuracy == pytest.approx(on_user.mean(), abs=1e-9)
+        result = stats.ttest_ind(on_test, on_user, equal_var=False, alternative="less")
+        assert row.p_value == pytest.approx(result.pvalue, abs=1e-9)
+    expected = evaluate_pairs(*study.data(task)[:2], task.partition, *study.data(task)[2:])
+    assert rows.query("peer == 'cbpe'")["truth"].to_list() == expected["truth"].to_list()

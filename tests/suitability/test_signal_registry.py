@@ -1,0 +1,220 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from lib.selective import sctd
+from lib.suitability import SIGNAL_NAMES, CorrectnessEstimator, signals
+from lib.suitability.signals import register_signal, registered_signals, unregister_signal
+
+
+@pytest.fixture(autouse=True)
+def _clean_registry():
+    before = registered_signals()
+    yield
+    for name in set(registered_signals()) - set(before):
+        unregister_signal(name)
+
+
+@pytest.fixture
+def checkpoint_disagreement():
+    # What a user or a chapter writes: the disagreement of intermediate models, from lib.selective.
+    @register_signal
+    def checkpoint_disagreement(logits, checkpoint_logits):
+        labels = np.asarray(checkpoint_logits).argmax(axis=2)
+        return -sctd(np.vstack([labels, logits.argmax(axis=1)]))
+
+    return checkpoint_disagreement
+
+
+def logits_of(n=40, k=4, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, k))
+
+
+def test_checkpoint_disagreement_against_the_sum_written_out(checkpoint_disagreement):
+    z = logits_of()
+    checkpoints = np.random.default_rng(1).normal(size=(5, 40, 4))
+    table = signals(z, extra=("checkpoint_disagreement",), checkpoint_logits=checkpoints)
+    assert list(table.columns) == [*SIGNAL_NAMES, "checkpoint_disagreement"]
+    pd.testing.assert_frame_equal(table[list(SIGNAL_NAMES)], signals(z))
+    for i in range(40):
+        final = z[i].argmax()
+        expected = sum(((t + 1) / 6) ** 3 for t in range(5) if checkpoints[t, i].argmax() != final)
+        assert table.loc[i, "checkpoint_disagreement"] == pytest.approx(expected, abs=1e-14)
+    # A function of one row: any subset of rows, in any order, gives the same values.
+    rows = np.random.default_rng(2).permutation(40)[:7]
+    part = signals(
+        z[rows], extra=["checkpoint_disagreement"], checkpoint_logits=checkpoints[:, rows]
+    )
+    np.testing.assert_array_equal(
+        part["checkpoint_disagreement"], table["checkpoint_disagreement"].to_numpy()[rows]
+    )
+
+
+def test_a_signal_that_knows_more_than_the_logits_helps_the_estimator(checkpoint_disagreement):
+    # Final logits carry no information on correctness; unstable points are wrong more often.
+    rng = np.random.default_rng(3)
+    n, k, steps = 3000, 4, 8
+    z = rng.normal(size=(n, k))
+    instability = rng.random(n)
+    correct = rng.random(n) > 0.8 * instability
+    stays = rng.random((steps, n)) > instability
+    shown = np.where(stays, z.argmax(axis=1), rng.integers(k, size=(steps, n)))
+    checkpoints = np.eye(k)[shown]
+    table = signals(z, extra=("checkpoint_disagreement",), checkpoint_logits=checkpoints)
+    area = []
+    for columns in (list(SIGNAL_NAMES), list(table.columns)):
+        x = table[columns].to_numpy()
+        estimate = CorrectnessEstimator().fit(x[:1500], correct[:1500]).predict(x[1500:])
+        area.append(roc_auc_score(correct[1500:], estimate))
+    # Under chance the area has standard deviation below 0.5 / sqrt(min count) ~ 0.02.
+    assert abs(area[0] - 0.5) < 0.08
+    assert area[1] > 0.62
+
+
+def test_the_three_ways_to_register():
+    @register_signal
+    def plain(logits):
+        return logits[:, 0]
+
+    @register_signal("named")
+    def function(logits, *, scale):
+        return scale * logits[:, 1]
+
+    @register_signal()
+    def third(logits, shift=1.0, scale=2.0):
+        return scale * logits[:, 0] + shift
+
+    assert plain(np.ones((1, 1))).tolist() == [1.0]  # the function itself, unchanged
+    assert registered_signals() == ("plain", "named", "third")
+    z = logits_of()
+    table = signals(z, extra=("named", "third", "plain"), scale=3.0)
+    assert list(table.columns[12:]) == ["named", "third", "plain"]
+    np.testing.assert_array_equal(table["named"], 3 * z[:, 1])
+    np.testing.assert_array_equal(table["third"], 3 * z[:, 0] + 1.0)
+    np.testing.assert_array_equal(table["plain"], z[:, 0])
+    np.testing.assert_array_equal(signals(z, extra=iter(["plain"]))["plain"], z[:, 0])
+    unregister_signal("named")
+    assert registered_signals() == ("plain", "third")
+
+
+def test_index_and_integers_and_booleans():
+    register_signal("first_is_largest")(lambda z: z.argmax(axis=1) == 0)
+    frame = pd.DataFrame([[1, 0], [0, 1]], index=["a", "b"])
+    table = signals(frame, extra=["first_is_largest"])
+    assert list(table.index) == ["a", "b"]
+    assert table["first_is_largest"].tolist() == [1.0, 0.0]
+    assert table.dtypes.eq(float).all()
+
+
+def test_logits_are_shown_read_only():
+    @register_signal
+    def vandal(logits):
+        logits[:] = 0
+        return logits[:, 0]
+
+    z = logits_of()
+    with pytest.raises(ValueError, match="read-only"):
+        signals(z, extra=["vandal"])
+    z[0, 0] = 1.0  # the caller's array stays writable
+
+
+def test_replace():
+    register_signal("mine")(lambda z: z[:, 0])
+    with pytest.raises(ValueError, match="name must be free, got 'mine'"):
+        register_signal("mine")(lambda z: z[:, 1])
+    register_signal("mine", replace=True)(lambda z: z[:, 1])
+    z = logits_of()
+    np.testing.assert_array_equal(signals(z, extra=["mine"])["mine"], z[:, 1])
+    assert registered_signals() == ("mine",)
+    for replace in (False, True):
+        with pytest.raises(ValueError, match="must not be one of the twelve"):
+            register_signal("energy", replace=replace)(lambda z: z[:, 1])
+
+
+def variadic(logits, *more):
+    return logits[:, 0]
+
+
+def keywords(logits, **more):
+    return logits[:, 0]
+
+
+def reserved(logits, extra):
+    return logits[:, 0]
+
+
+def only_named(*, logits):
+    return logits[:, 0]
+
+
+def other_logits(z, logits):
+    return z[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "message"),
+    [
+        (None, lambda z: z[:, 0], "name must be an identifier, got '<lambda>'"),
+        ("two words", lambda z: z[:, 0], "name must be an identifier"),
+        (3, lambda z: z[:, 0], "name must be an identifier"),
+        ("x", 3, "must be given a function"),
+        ("x", int, "must be given a function"),
+        ("x", lambda: 0, "x must take the logits first"),
+        ("x", variadic, "x must take the logits first"),
+        ("x", keywords, "x must take the logits first"),
+        ("x", only_named, "x must take the logits first"),
+        ("x", reserved, "x must not call an input 'extra'"),
+        ("x", other_logits, "x must not call an input 'logits'"),
+    ],
+)
+def test_bad_registrations(name, function, message):
+    with pytest.raises(ValueError, match=message):
+        register_signal(name)(function)
+    assert registered_signals() == ()
+
+
+@pytest.mark.parametrize(
+    ("extra", "inputs", "message"),
+    [
+        (["other"], {}, r"extra must name registered signals \(scaled, plain\), got 'other'"),
+        (["energy"], {}, "extra must name registered signals"),
+        ([3], {}, "extra must name registered signals"),
+        ([["plain"]], {}, "extra must name registered signals"),
+        ("plain", {}, "extra must be a sequence of names, got 'plain'"),
+        (None, {}, "extra must be a sequence of names"),
+        (["plain", "plain"], {}, "extra must name each signal once"),
+        (["scaled"], {}, "the signal scaled must be given scale"),
+        (["plain"], {"scale": 1.0}, r"inputs must be those of the extra signals \(none\)"),
+        ([], {"scale": 1.0}, "got 'scale'"),
+        (["scaled"], {"scale": 1.0, "sale": 2.0}, r"\(scale\), got 'sale'"),
+        (["scaled"], {"scale": np.ones((40, 2))}, "must return real numbers of shape"),
+        (["scaled"], {"scale": np.nan}, "must return finite numbers, got nan in row 0"),
+        (["scaled"], {"scale": np.inf}, r"must return finite numbers, got -?inf in row 0 \(40 "),
+        (["scaled"], {"scale": 1j}, "must return real numbers of shape"),
+        (["scaled"], {"scale": np.array([[2.0]])}, "must return real numbers"),
+    ],
+)
+def test_bad_extras(extra, inputs, message):
+    @register_signal
+    def scaled(logits, scale):
+        return (logits[:, :1] * scale).squeeze(1) if np.ndim(scale) == 0 else logits[:, :2] * scale
+
+    register_signal("plain")(lambda z: z[:, 0])
+    with pytest.raises(ValueError, match=message):
+        signals(logits_of(), extra, **inputs)
+
+
+@pytest.mark.parametrize(
+    "values", [None, "abc", 3.0, [1.0], [[1.0], [1.0, 2.0]], ["1", "2"], [1.0, None]]
+)
+def test_bad_values(values):
+    register_signal("bad")(lambda z: values)
+    with pytest.raises(ValueError, match="bad must"):
+        signals([[1.0, 0.0], [0.0, 1.0]], extra=["bad"])
+
+
+@pytest.mark.parametrize("name", ["absent", "energy", None, ["x"]])
+def test_unregister_unknown(name):
+    with pytest.raises(ValueError, match=r"name must name registered signals \(none so far\)"):
+        unregister_signal(name)
