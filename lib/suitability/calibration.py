@@ -70,7 +70,8 @@ def estimated_and_true(
     -------
     pandas.DataFrame
         One row per user fold: ``label``, ``n``, true ``accuracy``, ``estimated`` accuracy and
-        ``calibrated``, the estimate after :func:`calibrate_on_target`.
+        ``calibrated``, the estimate after :func:`calibrate_on_target`, NaN where all
+        predictions or none are correct.
 
     References
     ----------
@@ -82,13 +83,14 @@ def estimated_and_true(
     for split, fold, label in user_folds:
         signals, correct = splits[split][0][fold], splits[split][1][fold]
         estimates = estimator.predict(signals)
+        both = correct.any() and not correct.all()
         table.append(
             {
                 "label": label,
                 "n": len(fold),
                 "accuracy": correct.mean(),
                 "estimated": estimates.mean(),
-                "calibrated": calibrate_on_target(estimates, correct).mean(),
+                "calibrated": calibrate_on_target(estimates, correct).mean() if both else np.nan,
             }
         )
     return pd.DataFrame(table)
