@@ -24,17 +24,18 @@ datasets: list[str] = [
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 n_folds: int = 15  # [2, 30] folds that the source data are cut into
 margin: float = 0.0  # (-1, 1) largest acceptable drop in accuracy, m in Definition 3.1
-alpha: float = 0.05  # (0, 1) significance level of the test
+alpha: float = 0.05  # (0, 0.5) significance level of the test
 partition_seeds: list[int] = [32]  # [0, 4294967295] seeds of the shuffles; the authors' is 32
-digits_folds: int = 5  # [2, 10] folds where digits stand in for the real data
+digits_folds: int = 5  # [2, 5] folds where digits stand in for the real data
 margins: list[float] = [0.0, 0.005, 0.01, 0.05]  # (-1, 1) margins compared with each other
-alphas: list[float] = [0.05, 0.01, 0.001]  # (0, 1) significance levels compared with each other
+alphas: list[float] = [0.05, 0.01, 0.001]  # (0, 0.5) significance levels compared with each other
 signal_seeds: list[int] = [0]  # {0, 1, 2} models whose signals are tried one by one
 algorithms: list[str] = ["IRM", "groupDRO"]  # {IRM, groupDRO} other trainings, seed 0
 calibration_splits: int = 3  # [1, 20] random splits of the calibration of single signals
 estimator_rows: int = 1000  # [100, 10000] rows that all estimators and calibrations are fitted to
 full_splits: int = 0  # [0, 20] splits of the paper's comparison of estimators at full size; 0: none
 labels: list[int] = [50, 200]  # [2, 500] labelled user samples that correct the margin
+choice_partitions: list[int] = [32, 0, 1]  # [0, 4294967295] shuffles of the stronger filter
 repetitions: int = 1000  # [100, 100000] repetitions of each simulation
 predictions: str = ""  # any NPZ or CSV file with your model's logits; empty: an example
 report_margin: float = 0.05  # (-1, 1) margin of the report on these
@@ -61,8 +62,9 @@ seeds_used = sorted({*model_seeds, *signal_seeds, *([0] if algorithms else [])})
 wanted = {d: suitability.wilds_files([d], seeds_used, ["ERM", *algorithms]) for d in datasets}
 absent = {d: [f for f in files if not data.available(f)] for d, files in wanted.items()}
 here = [d for d in datasets if not absent[d]]
-real = bool(here)
-main = here[0] if real else "digits"
+main = next((d for d in here if d != "civilcomments"), "digits")  # that has no shifted data
+real = main != "digits"
+here = here if real else []
 TITLES = {
     "fmow": "FMoW-WILDS", "rxrx1": "RxRx1-WILDS", "civilcomments": "CivilComments-WILDS",
     "digits": "digits",
@@ -180,6 +182,7 @@ if real:
         published[name] = ours.assign(
             published_size=theirs["size"], published_accuracy=theirs["accuracy"]
         )
+if real and published:
     chapter.table(
         pd.concat(published, names=["dataset"]).reset_index(0).drop(columns="split"),
         "folds",
@@ -393,9 +396,9 @@ chapter.table(
 # %% [markdown]
 # ## Which signals carry it
 #
-# Table 5 of the paper gives the filter only one signal at a time. Two of the twelve are redundant
-# by definition: for all but extreme logits `margin_loss` is minus `logit_diff_top2`, and a logistic
-# regression cannot tell them apart.
+# Table 5 of the paper gives the filter only one signal at a time. One of two of the twelve is
+# redundant by definition: for all but extreme logits `margin_loss` is minus `logit_diff_top2`, and
+# a logistic regression cannot tell them apart.
 
 # %%
 alone = suitability.run_studies(
@@ -405,6 +408,7 @@ alone = suitability.run_studies(
         for names in [(), *((name,) for name in suitability.SIGNAL_NAMES)]
     ]
 )
+alone = suitability.at_margin(alone, margin)
 by_signal = suitability.signals_table(alone, alpha)
 chapter.table(
     by_signal.drop(columns="dataset"),
@@ -440,12 +444,11 @@ else:
 
 # %% [markdown]
 # Over the models of this table, out of distribution, the number of single signals that give more
-# right decisions than all together is {value}`suitability.n_single_more_accurate`, and that of those
-# with a larger ROC AUC {value}`suitability.n_single_better_area`: the best,
+# right decisions than all together is {value}`suitability.n_single_more_accurate`, and that of
+# those with a larger ROC AUC {value}`suitability.n_single_better_area`: the best,
 # {value}`suitability.best_single`, reaches {value}`suitability.best_single_area:.3f`, all together
 # {value}`suitability.whole_area:.3f`. In the authors' own values, beside ours above, several single
-# signals are ahead in ROC AUC, so that the paper's "generally outperforms" is about accuracy at one
-# level. A regression on all twelve also has more freedom to go wrong where it was not fitted.
+# signals are ahead in ROC AUC; the paper's "generally outperforms" holds for accuracy at one level.
 #
 # ### How well each predicts correctness
 #
@@ -502,6 +505,7 @@ if full6:
     signs = anova.set_index("signal")["coefficient"]
     chapter.check("P2-T7-logit-max-sign", signs["logit_max"])
     chapter.check("P2-T7-energy-sign", signs["energy"])
+    chapter.check("P2-T7-diff-sign", signs["logit_diff_top2"])
     chapter.check("P2-T7-conf-max-sign", signs["conf_max"])
 else:
     chapter.not_run(chapter.claims("P2-T7-"), "FMoW's first model is not part of this run")
@@ -576,10 +580,9 @@ for claim in chapter.reported("P2, Table 8"):
     )
 cells8 = chapter.check_cells("P2, Table 8", table8, "Table 8 on FMoW, estimator by estimator")
 if main == "fmow":
-    others = platt.drop(["logistic"])
-    chapter.check(
-        "P2-T8-logistic-as-good", platt.loc["logistic", "accuracy"] - others["accuracy"].max()
-    )
+    by_estimator = full8["accuracy"] if full_splits else platt["accuracy"]
+    others = by_estimator.drop(["logistic", "decision-tree"])
+    chapter.check("P2-T8-logistic-as-good", by_estimator["logistic"] - others.max())
 else:
     chapter.not_run(["P2-T8-logistic-as-good"], "FMoW is not the main data set of this run")
 
@@ -694,10 +697,11 @@ else:
 
 # %% [markdown]
 # On test data the error is {value}`suitability.delta_test_mean:+.4f` in the mean, on user data
-# {value}`suitability.delta_user_mean:+.3f`, and positive in
-# {value}`suitability.delta_user_positive:.0%` of the experiments: the estimator flatters shifted
-# data. Of each point of drop {value}`suitability.delta_slope:.2f` points are hidden in the error,
-# so a filter sees the rest, and large errors come with drops too large to be missed.
+# {value}`suitability.delta_user_mean:+.3f`; a positive one, where the estimator flatters the user's
+# data, occurs in {value}`suitability.delta_user_positive:.0%` of the experiments. The least-squares
+# line of the error on the drop has a slope of {value}`suitability.delta_slope:.2f`: so much of a
+# point of drop is hidden, and a filter sees the rest. (Both contain the user's true accuracy, with
+# the same sign: part of the slope is arithmetic.)
 #
 # ## What the guarantee needs
 #
@@ -747,6 +751,12 @@ chapter.values(
     flattered_bound=rate[(-0.05, "bound")],
     flattered_powered=rate[(-0.05, "prediction-powered")],
 )
+found_power = power_then.set_index(["eps_target", "method"])["rate"]
+chapter.values(
+    power_bound=found_power[(-0.05, "bound")],
+    power_powered=found_power[(-0.05, "prediction-powered")],
+    power_labels=found_power[(-0.05, "labels alone")],
+)
 slack = 3 * np.sqrt(0.05 * 0.95 / repetitions)
 verdict_44 = chapter.check("P2-C44-bounded", rate.xs("exact", level=1).max() - 0.05 - slack)
 verdict_12 = chapter.check("P2-E12-plug-in", rate.xs("plug-in", level=1).max() - 0.05 - slack)
@@ -760,8 +770,11 @@ verdict_12 = chapter.check("P2-E12-plug-in", rate.xs("plug-in", level=1).max() -
 # a lower bound for $m'$ at half the level, tested at the other half, gives
 # {value}`suitability.flattered_bound:.1%`; and a *prediction-powered* test
 # {cite}`angelopoulos2023prediction`, which takes the labelled sample's error off the unlabelled
-# estimates and adds up both variances, {value}`suitability.flattered_powered:.1%` at the best
-# power.
+# estimates and adds up both variances, {value}`suitability.flattered_powered:.1%`. With no true
+# drop the bound then finds {value}`suitability.power_bound:.0%` of the data suitable, the
+# prediction-powered test {value}`suitability.power_powered:.0%`, and Welch's test on the labels
+# alone {value}`suitability.power_labels:.0%`: with estimates as vague as these, they add little to
+# labels.
 #
 # ### How many labels?
 
@@ -837,23 +850,24 @@ print(f"true accuracy in the other: {example.unsuitable_correct.mean():.3f}")
 test_estimates = suitability_filter.estimate(source_signals[test])
 spreads = float(test_estimates.std(ddof=1)), float(estimates_u.std(ddof=1))
 sizes = np.unique(np.geomspace(50, 20000, 25).astype(int))
+positive = sorted({m for m in margins if m > 0}) or [0.05]
 curves = {
     f"margin {m:g}": (
         sizes,
         suitability.non_inferiority_power(len(test_estimates), sizes, 0.0, *spreads, m, alpha),
     )
-    for m in (0.01, 0.02, 0.05)
+    for m in positive
 }
 chapter.figure(
     suitability.plot_lines(curves, "user samples", "power at equal accuracy", 0.8, log_x=True),
     "power",
-    alt="Power against the number of user samples, for three margins; a line marks 80%.",
+    alt="Power against the number of user samples, for several margins; a line marks 80%.",
     caption=f"Power for equally accurate user data, {len(test_estimates):,} test samples.",
 )
 needed = pd.DataFrame(
     [
         {"margin": m, "n_user": size.n_user, "n_test": size.n_test, "power": size.power}
-        for m in (0.01, 0.02, 0.05)
+        for m in positive
         for size in [suitability.required_sample_size(*spreads, margin=m, alpha=alpha)]
     ]
 )
@@ -876,7 +890,7 @@ chapter.table(
 print(suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha))
 last = first.id_splits[-1]
 groups = [
-    (rows, label.rpartition("· ")[2])
+    (np.setdiff1d(rows, task.rows_in(last, 0)), label.rpartition("· ")[2])  # D_sf taught it
     for split, rows, label in first.user_folds["ID"]
     if split == last and "year" not in label
 ]
@@ -968,7 +982,7 @@ chapter.figure(
     ),
 )  # fmt: skip
 windows = suitability.simulate_monitoring(
-    share_unsuitable=0.9, repetitions=max(repetitions // 5, 20), rng=rng
+    (1, 8, 20, None), share_unsuitable=0.9, repetitions=max(repetitions // 5, 20), rng=rng
 )
 chapter.table(
     windows,
@@ -977,13 +991,13 @@ chapter.table(
     "0.05",
     dict.fromkeys(windows.columns.drop("window"), ".3f"),
 )
-chapter.values(worst_fdr=windows["fdr"].max(), longest_fdr=windows["fdr"].iloc[-1])
+chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].iloc[-1])
 
 # %% [markdown]
-# The procedure controls the false discovery rate of one family that is judged once. Judged anew
+# The procedure is made for the false discovery rate of one family that is judged once. Judged anew
 # with each batch it does not: where nine of ten batches are unsuitable, the rate is
 # {value}`suitability.longest_fdr:.2f` with all batches in the window and
-# {value}`suitability.worst_fdr:.2f` with the newest alone. A monitor that has to keep its promise
+# {value}`suitability.newest_fdr:.2f` with the newest alone. A monitor that has to keep its promise
 # at any time had better be an e-process about one hypothesis.
 #
 # ## Other trainings
@@ -993,22 +1007,20 @@ chapter.values(worst_fdr=windows["fdr"].max(), longest_fdr=windows["fdr"].iloc[-
 
 # %%
 if real and algorithms:
+    extra = algorithms if 0 in model_seeds else ["ERM", *algorithms]
     other = suitability.run_studies(
         [
             suitability.StudyRun(d, a, 0, folds_used, partition_seeds[0])
             for d in here if d != "civilcomments"
-            for a in algorithms
+            for a in extra
         ]
     )  # fmt: skip
-    by_algorithm = pd.concat(
-        [
-            suitability.metrics_table(
-                results[results["seed"] == 0].assign(algorithm="ERM"),
-                ["dataset", "kind", "algorithm"], alpha,
-            ),
-            suitability.metrics_table(other, ["dataset", "kind", "algorithm"], alpha),
-        ]
-    ).sort_values(["dataset", "kind"], kind="stable", ignore_index=True)  # fmt: skip
+    of_first = pd.concat(
+        [results[results["seed"] == 0], suitability.at_margin(other, margin)], ignore_index=True
+    )
+    by_algorithm = suitability.metrics_table(
+        of_first, ["dataset", "kind", "algorithm"], alpha
+    ).sort_values(["dataset", "kind"], kind="stable", ignore_index=True)
     chapter.table(
         by_algorithm.drop(columns="experiments"),
         "algorithms",
@@ -1026,7 +1038,10 @@ else:
 # by a Welch test of what it averages (*test*); or if the plain numbers say so (*estimated*); or if
 # it reaches the known accuracy of the test data (*known*). ATC is average thresholded confidence
 # {cite}`garg2022leveraging`, DoC the difference of confidences {cite}`guillory2021predicting`, CBPE
-# the isotonically calibrated confidence of the package `nannyml`, whose own rule is an *alert*.
+# the isotonically calibrated confidence of the package `nannyml`, whose own rule is an *alert*. The
+# published signals are not logits, which costs the peers something: ATC goes without the
+# temperature that its authors fit first, and CBPE calibrates the confidence of the predicted class
+# alone. Under the first two rules DoC is the same as AC, the average confidence.
 
 # %%
 peer_rows = []
@@ -1056,7 +1071,7 @@ chapter.table(
 )
 tested = shown_peers[shown_peers["rule"] == "test"].set_index("peer")
 chapter.values(
-    best_peer=suitability.PEERS[tested["roc_auc"].idxmax()],
+    best_peer=suitability.PEERS[tested["roc_auc"].fillna(-1).idxmax()],
     best_peer_area=tested["roc_auc"].max(),
     filter_peer_area=tested.loc["filter", "roc_auc"],
     filter_peer_accuracy=tested.loc["filter", "accuracy"],
@@ -1069,39 +1084,44 @@ chapter.values(
 # By the same test the filter decides {value}`suitability.filter_peer_accuracy:.1%` right, the best
 # of the others {value}`suitability.peer_accuracy:.1%`; its false positive rate is
 # {value}`suitability.filter_peer_fpr:.3f`, the others' at most {value}`suitability.peer_fpr:.3f`.
-# The largest ROC AUC is that of: {value}`suitability.best_peer`
+# The largest ROC AUC under this rule is that of: {value}`suitability.best_peer`
 # ({value}`suitability.best_peer_area:.3f`; the filter's is
 # {value}`suitability.filter_peer_area:.3f`).
 #
 # ## A stronger filter
 #
-# Definition 3.1 compares with the accuracy *on the test data*. Their labels are known, and yet the
-# paper's filter estimates that number, with the error of an estimate. Two filters under the same
-# assumption, that the estimator is calibrated on the user's data, do not:
+# Definition 3.1 compares with the accuracy *on the test data*. Their labels are known, but the
+# paper's decision leaves them aside and estimates that number. Two filters that do not:
 #
-# - *Known reference*, with the same labelled data: the paper's estimator, compared with the mean of
-#   the estimated and the known test accuracy. Their errors are independent, and the mean has half
-#   the variance of either. The user's labels vary by chance, too: that is part of the variance
-#   here, and not of Welch's.
-# - *All labels*: one logistic regression on all labelled source data, compared with the known test
-#   accuracy.
+# - *Known reference*: the paper's estimator; the user's mean estimate is compared with the mean of
+#   the estimated and the known test accuracy. The errors of these two references are independent
+#   and equally large, so their mean has half the variance. That the user's labels vary by chance is
+#   part of the variance, too, which it is not of Welch's.
+# - *All labels*: one logistic regression on all labelled source data, the test data included,
+#   compared with the known test accuracy. (Section 4.2 of the paper asks for separate data because
+#   the test accuracy is estimated there.)
 #
-# Which signals? They were to be chosen on source data alone, by a rule that was fixed before any
-# out-of-distribution result of these filters was seen: the set with the largest ROC AUC when each
-# domain (a region, a span of years, a cell type) in turn is taken out of *all* source data and
-# plays the user. (The authors' Table 5 and the peers' results were known by then.)
+# Neither needs more of the user. How to choose the signals was fixed before any out-of-distribution
+# result of these filters was seen, and it reads source data alone: the set with the largest ROC AUC
+# when each domain (a region, a span of years, a cell type) in turn is taken out of *all* source
+# data and plays the user. Thirteen sets compete: all signals, and each alone. (The authors' Table 5
+# and the peers' results, which do contain out-of-distribution data, were known by then.)
 
 # %%
 candidates = (tuple(suitability.SIGNAL_NAMES), *((name,) for name in suitability.SIGNAL_NAMES))
-chosen, nested_rows = {}, []
+chosen, choice_rows = {}, []
 for d in used:
     ranking, nested = suitability.choose_signals(
-        [suitability.DomainRuns(d, "ERM", s, candidates, folds_used) for s in signal_seeds], alpha
+        [
+            suitability.DomainRuns(d, "ERM", s, candidates, folds_used, margin=margin)
+            for s in signal_seeds
+        ],
+        alpha,
     )
     chosen[d] = ranking["signals"].iloc[0].split("+")
-    best_one = ranking.iloc[[0]].assign(choice="best")
-    nested_rows.append(pd.concat([best_one, nested.assign(choice="nested")]).assign(dataset=d))
-choice = pd.concat(nested_rows, ignore_index=True)
+    ranked = ranking.iloc[:3].assign(choice=["best", "second", "third"])
+    choice_rows.append(pd.concat([ranked, nested.assign(choice="nested")]).assign(dataset=d))
+choice = pd.concat(choice_rows, ignore_index=True)
 choice["signals"] = choice["signals"].replace({"+".join(candidates[0]): "all"})
 chapter.table(
     choice[["dataset", "choice", "signals", *METRICS]],
@@ -1114,16 +1134,27 @@ chapter.table(
 # %%
 stronger = [results.assign(filter="paper")]
 stronger.append(suitability.known_reference(results, margin).assign(filter="known reference"))
+shuffled, scores = [], []
 for d in used:
     columns = [suitability.SIGNAL_NAMES.index(name) for name in chosen[d]]
     for model_seed in model_seeds:
         one = suitability.load_study(d, seed=model_seed)
-        for kind in one.user_folds:
-            if one.user_folds[kind]:
+        for kind in [k for k in one.user_folds if one.user_folds[k]]:
+            for partition in dict.fromkeys([partition_seeds[0], *choice_partitions]):
+                tasks = one.tasks(kind, folds_used, partition)
+                rows = suitability.evaluate_refined(one.splits, tasks, columns, margin).assign(
+                    dataset=d, kind=kind, seed=model_seed, filter="all labels"
+                )
+                if partition == partition_seeds[0]:
+                    stronger.append(rows)
+                if d == main and kind == "OOD":
+                    shuffled.append(rows.assign(partition=partition))
+            if full_splits and d == main and kind == "OOD":
                 tasks = one.tasks(kind, folds_used, partition_seeds[0])
-                rows = suitability.evaluate_refined(one.splits, tasks, columns, margin)
                 stronger.append(
-                    rows.assign(dataset=d, kind=kind, seed=model_seed, filter="all labels")
+                    suitability.evaluate_more_data(one.splits, tasks, margin).assign(
+                        dataset=d, kind=kind, seed=model_seed, filter="paper, more labels"
+                    )
                 )
 by_filter = suitability.metrics_table(
     pd.concat(stronger, ignore_index=True), ["dataset", "kind", "filter", "seed"], alpha
@@ -1137,30 +1168,58 @@ chapter.table(
     "deviation over models",
     csv=by_filter,
 )
+
+# %%
 ood_filters = filters.xs((main, "OOD"), level=("dataset", "kind"))
-ood_sd = filters_sd.xs((main, "OOD"), level=("dataset", "kind"))
+of_shuffles = pd.concat(shuffled, ignore_index=True)
+areas = (
+    suitability.metrics_table(of_shuffles, ["partition", "seed"], alpha)
+    .groupby("partition")["roc_auc"]
+    .mean()
+)
+users = of_shuffles.drop_duplicates(["seed", "user_fold"])
+z = (users["estimated_user_accuracy"] - users["user_accuracy"]) / users["stderr"]
 chapter.values(
+    paper_area=ood_filters.loc["paper", "roc_auc"],
+    paper_accuracy=ood_filters.loc["paper", "accuracy"],
     known_area=ood_filters.loc["known reference", "roc_auc"],
+    known_accuracy=ood_filters.loc["known reference", "accuracy"],
     all_area=ood_filters.loc["all labels", "roc_auc"],
-    all_area_sd=ood_sd.loc["all labels", "roc_auc"],
     all_accuracy=ood_filters.loc["all labels", "accuracy"],
     all_fpr=ood_filters.loc["all labels", "fpr"],
-    paper_area=ood_filters.loc["paper", "roc_auc"],
+    n_shuffles=len(areas),
+    shuffles_median=areas.median(),
+    shuffles_lowest=areas.min(),
+    shuffles_highest=areas.max(),
+    z_mean=z.mean(),
+    z_sd=z.std(),
 )
 if main == "fmow":
-    chapter.check("P2-B-follow-up", ood_filters.loc["all labels", "roc_auc"])
+    chapter.check("P2-B-follow-up", areas.median())
+    chapter.note(
+        "A public follow-up is reported to reach a ROC AUC of 0.984 on FMoW out of distribution, "
+        "with isotonic calibration, ten training folds, three signals and Stouffer's combination; "
+        f"on which shuffles, we do not know. Here {int((areas >= 0.984).sum())} of {len(areas)} "
+        "shuffles reach it."
+    )
 else:
     chapter.not_run(["P2-B-follow-up"], "FMoW is not the main data set of this run")
 
 # %% [markdown]
-# On {value}`suitability.main`, out of distribution, the ROC AUC rises from
-# {value}`suitability.paper_area:.4f` to {value}`suitability.known_area:.4f` with the same labels,
-# and to {value}`suitability.all_area:.4f` (standard deviation over models
-# {value}`suitability.all_area_sd:.4f`) with all; then
-# {value}`suitability.all_accuracy:.1%` of the decisions are right, at a false positive rate of
-# {value}`suitability.all_fpr:.3f`. A public follow-up is reported to reach 0.984 with isotonic
-# calibration, ten training folds, three signals and Stouffer's combination; where ours is ahead of
-# it, it is by less than models differ.
+# On {value}`suitability.main`, out of distribution, on the first shuffle: ROC AUC and share of
+# right decisions are {value}`suitability.paper_area:.4f` and
+# {value}`suitability.paper_accuracy:.1%` for the paper's filter,
+# {value}`suitability.known_area:.4f` and {value}`suitability.known_accuracy:.1%` with the known
+# reference, {value}`suitability.all_area:.4f` and {value}`suitability.all_accuracy:.1%` (false
+# positive rate {value}`suitability.all_fpr:.3f`) with all labels. Over
+# {value}`suitability.n_shuffles` shuffles the last one's ROC AUC has the median
+# {value}`suitability.shuffles_median:.4f` ({value}`suitability.shuffles_lowest:.4f` to
+# {value}`suitability.shuffles_highest:.4f`).
+#
+# The test is as valid as its assumption, and on these data that fails: in units of its standard
+# error the estimated user accuracy is off by {value}`suitability.z_mean:+.1f` in the mean, with a
+# standard deviation of {value}`suitability.z_sd:.1f` instead of 0 and 1. False positives are rare
+# because drops are large, not because the level holds. That is so for every filter on this page.
 #
 # ## Is *my* model suitable?
 #

@@ -64,6 +64,16 @@ class Task:
     source: tuple[tuple[str, Rows], ...]
     partition: tuple[Rows, ...]
 
+    def rows_in(self, split: str, fold: int) -> Rows:
+        """Rows of a split that lie in one fold of the partition."""
+        start = 0
+        for name, rows in self.source:
+            if name == split:
+                inside = self.partition[fold] - start
+                return rows[inside[(inside >= 0) & (inside < len(rows))]]
+            start += len(rows)
+        return np.empty(0, dtype=int)
+
     def take_source(self, splits: Splits) -> tuple[Any, Any]:
         """Signals and correctness of the source data, to which ``partition`` refers."""
         parts = [(splits[name][0][rows], splits[name][1][rows]) for name, rows in self.source]

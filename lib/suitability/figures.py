@@ -331,9 +331,14 @@ def plot_monitor(table: pd.DataFrame, accuracy: Sequence[float], reference: floa
         )
     top.axhline(100 * reference, color="0.4", linewidth=1)
     top.set_ylabel("accuracy (%)")
-    top.legend(loc="lower left", ncols=1)
-    bottom.semilogy(time, table["p_value"].clip(lower=1e-12), color=COLOURS[0], marker="")
-    bottom.semilogy(time, table["threshold"], color="0.4", linestyle="--", marker="")
+    figure.legend(*top.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    bottom.semilogy(
+        time, table["p_value"].clip(lower=1e-12), color=COLOURS[0], marker="", label="p-value"
+    )
+    bottom.semilogy(
+        time, table["threshold"], color="0.4", linestyle="--", marker="", label="threshold"
+    )
+    bottom.legend(loc="best")
     bottom.set_ylabel("p-value")
     bottom.set_xlabel("batch")
     return figure

@@ -242,7 +242,10 @@ class SuitabilityReport:
             f"alpha = {found.alpha:g}"
         )
         if found.suitable:
-            text = f"SUITABLE: on user data the model is {worse} on test data ({numbers})."
+            text = (
+                f"SUITABLE: on user data the model is {worse} on test data ({numbers}), if its "
+                "correctness is estimated as well there as on test data."
+            )
             doubt = " But the labelled user rows do not confirm this."
         else:
             text = (
