@@ -362,7 +362,7 @@ else:
 # the right. Margins cost nothing to compare: they shift the difference of the means and leave the
 # rest of the test alone.
 
-# %%
+# %% tags=["hide-input"]
 chapter.figure(
     suitability.plot_shares(
         {
@@ -392,6 +392,16 @@ chapter.table(
     {"margin": "g", "alpha": "g"} | dict.fromkeys(METRICS, ".3f"),
     csv=grid,
 )
+widest = grid[(grid["kind"] == "OOD") & (grid["alpha"] == alphas[0])].iloc[-1]
+chapter.values(
+    widest=widest["margin"], widest_fpr=widest["fpr"], widest_accuracy=widest["accuracy"]
+)
+
+# %% [markdown]
+# Mind what a margin does to the false positive rate. With a margin of {value}`suitability.widest:g`
+# it is {value}`suitability.widest_fpr:.1%` at the first of these levels, and
+# {value}`suitability.widest_accuracy:.1%` of the decisions are right: whether the drop is larger
+# than the margin is then asked about user data on which estimates are furthest off.
 
 # %% [markdown]
 # ## Which signals carry it
@@ -400,7 +410,7 @@ chapter.table(
 # redundant by definition: for all but extreme logits `margin_loss` is minus `logit_diff_top2`, and
 # a logistic regression cannot tell them apart.
 
-# %%
+# %% tags=["hide-input"]
 alone = suitability.run_studies(
     [
         suitability.StudyRun(main, "ERM", s, folds_used, partition_seeds[0], names)
@@ -457,7 +467,7 @@ else:
 # predictions. The binned calibration errors are biased upwards, and the paper's are means over
 # bins, not over rows; both are shown.
 
-# %%
+# %% tags=["hide-input"]
 source_tables = [first.splits[name] for name in first.id_splits]
 all_signals = pd.DataFrame(
     np.concatenate([x for x, _ in source_tables]), columns=list(suitability.SIGNAL_NAMES)
@@ -534,7 +544,7 @@ chapter.figure(
 # spare; the paper's own setting, with four fifths of the ID data, takes minutes and is part of the
 # `standard` profile.
 
-# %%
+# %% tags=["hide-input"]
 rows_used = min(estimator_rows, len(all_signals) - len(all_signals) // 5)
 compared = suitability.over_splits(
     suitability.compare_estimators, all_signals, all_correct, splits=1, seed=seed, rows=rows_used,
@@ -630,7 +640,7 @@ chapter.table(
 # of each target, which no user has. That the calibrated means lie on the diagonal proves nothing:
 # the intercept of a logistic regression makes them do so.
 
-# %%
+# %% tags=["hide-input"]
 origin = next((f for f in first.user_folds["ID"] if f[2].endswith("Europe")), None)
 origin = origin or ("source", np.arange(len(all_correct)), "source")
 targets = [f for kind in first.user_folds for f in first.user_folds[kind] if f[2] != origin[2]]
@@ -657,7 +667,7 @@ chapter.figure(
     ),
 )
 
-# %%
+# %% tags=["hide-input"]
 delta_test = ood["estimated_test_accuracy"] - ood["test_accuracy"]
 delta_user = ood["estimated_user_accuracy"] - ood["user_accuracy"]
 drop = ood["test_accuracy"] - ood["user_accuracy"]
@@ -686,9 +696,7 @@ if main == "fmow":
     chapter.check("P2-F6-user-positive", (delta_user > 0).mean())
     chapter.check("P2-F7-error-grows", slope)
     chapter.check("P2-F7-error-slower", 1 - slope)
-    chapter.check(
-        "P2-A41-no-large-error", errors["wrong"].iloc[-1] - errors["wrong"].iloc[:-1].max()
-    )
+    chapter.check("P2-A41-no-large-error", errors["wrong"].iloc[-1])
 else:
     chapter.not_run(
         [c for prefix in ("P2-F5-", "P2-F6-", "P2-F7-", "P2-A41-") for c in chapter.claims(prefix)],
@@ -718,7 +726,7 @@ else:
 # with $\Delta$ = estimated minus true accuracy, what labels can measure (Eq. 12). A simulation at
 # the boundary of the null hypothesis, where SUITABLE should be said in at most 5% of the cases:
 
-# %%
+# %% tags=["hide-input"]
 rng = np.random.default_rng(seed)
 chapter.table(
     suitability.lemma_check([-0.1, 0.0, 0.1], rng=rng),
@@ -778,7 +786,7 @@ verdict_12 = chapter.check("P2-E12-plug-in", rate.xs("plug-in", level=1).max() -
 #
 # ### How many labels?
 
-# %%
+# %% tags=["hide-input"]
 estimates_u = suitability_filter.estimate(user_signals)
 sd_difference = float(np.std(estimates_u - user_correct, ddof=1))
 label_rows = []
@@ -796,7 +804,7 @@ chapter.table(
     {"labels": ","},
 )
 
-# %%
+# %% tags=["hide-input"]
 with_labels = []
 for n in labels:
     for model_seed in model_seeds:
@@ -846,7 +854,7 @@ print(f"true accuracy in the other: {example.unsuitable_correct.mean():.3f}")
 # INCONCLUSIVE may mean "not suitable" or "too few". The power of the Welch test tells how many user
 # samples a suitable model needs, as a function of the spread of the estimates.
 
-# %%
+# %% tags=["hide-input"]
 test_estimates = suitability_filter.estimate(source_signals[test])
 spreads = float(test_estimates.std(ddof=1)), float(estimates_u.std(ddof=1))
 sizes = np.unique(np.geomspace(50, 20000, 25).astype(int))
@@ -886,8 +894,11 @@ chapter.table(
 # no correction is needed for that. Mind that estimates are compared; the true accuracies stand
 # beside.
 
-# %%
-print(suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha))
+# %% tags=["hide-input"]
+both_sides = suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha)
+low, high = both_sides.interval
+print(f"test minus user: {both_sides.difference:.3f}, interval {low:.3f} to {high:.3f}")
+print(f"equivalent up to 0.05: p = {both_sides.p_value:.3g}")
 last = first.id_splits[-1]
 groups = [
     (np.setdiff1d(rows, task.rows_in(last, 0)), label.rpartition("· ")[2])  # D_sf taught it
@@ -919,12 +930,13 @@ chapter.table(
 # ### Looking more than once
 #
 # Who looks at the growing data five times at 5% errs far more often. The boundaries of Pocock and
-# of O'Brien and Fleming keep the level (A.3.3); the formulas that the paper prints are simplified,
-# and lost from our text. These are computed by numerical integration and agree with the published
-# tables, such as 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. An *e-process*
-# {cite}`waudby2024estimating` needs no plan: one may look after every sample, and stop at will.
+# of O'Brien and Fleming keep the level (A.3.3). The paper's formulas for them are lost from our
+# text, so they are not checked; the boundaries here are computed by numerical integration and agree
+# with published tables, such as 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. An
+# *e-process* {cite}`waudby2024estimating` needs no plan: one may look after every sample, and stop
+# at will.
 
-# %%
+# %% tags=["hide-input"]
 designs = {
     kind: suitability.SequentialDesign(5, 0.05, kind, sides=2)
     for kind in ("pocock", "obrien-fleming")
@@ -960,7 +972,7 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 # Benjamini and Hochberg's procedure over a rolling window. Here it watches
 # the data of later years, one after the other (on digits: stronger and stronger rotations).
 
-# %%
+# %% tags=["hide-input"]
 order = suitability.timeline(first)
 monitor_margin = max(margin, 0.02)
 monitor = suitability.Monitor(
@@ -985,7 +997,7 @@ windows = suitability.simulate_monitoring(
     (1, 8, 20, None), share_unsuitable=0.9, repetitions=max(repetitions // 5, 20), rng=rng
 )
 chapter.table(
-    windows,
+    windows.assign(window=windows["window"].astype(object).fillna("all")),
     "monitoring",
     "False discovery rate of decisions as batches arrive, nine in ten exactly at the margin; level "
     "0.05",
@@ -1005,7 +1017,7 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 # The authors also publish the signals of models that were trained for invariance (IRM) and for the
 # worst group (groupDRO), one of each.
 
-# %%
+# %% tags=["hide-input"]
 if real and algorithms:
     extra = algorithms if 0 in model_seeds else ["ERM", *algorithms]
     other = suitability.run_studies(
@@ -1043,7 +1055,7 @@ else:
 # temperature that its authors fit first, and CBPE calibrates the confidence of the predicted class
 # alone. Under the first two rules DoC is the same as AC, the average confidence.
 
-# %%
+# %% tags=["hide-input"]
 peer_rows = []
 for d in used:
     for model_seed in model_seeds:
@@ -1107,7 +1119,7 @@ chapter.values(
 # data and plays the user. Thirteen sets compete: all signals, and each alone. (The authors' Table 5
 # and the peers' results, which do contain out-of-distribution data, were known by then.)
 
-# %%
+# %% tags=["hide-input"]
 candidates = (tuple(suitability.SIGNAL_NAMES), *((name,) for name in suitability.SIGNAL_NAMES))
 chosen, choice_rows = {}, []
 for d in used:
@@ -1131,7 +1143,7 @@ chapter.table(
     dict.fromkeys(METRICS, ".3f"),
 )
 
-# %%
+# %% tags=["hide-input"]
 stronger = [results.assign(filter="paper")]
 stronger.append(suitability.known_reference(results, margin).assign(filter="known reference"))
 shuffled, scores = [], []
@@ -1162,14 +1174,16 @@ by_filter = suitability.metrics_table(
 grouped = by_filter.groupby(["dataset", "kind", "filter"], sort=False)[METRICS]
 filters, filters_sd = grouped.mean(), grouped.std()
 chapter.table(
-    suitability.mean_and_sd(filters, filters_sd),
+    suitability.mean_and_sd(filters, filters_sd).sort_index(
+        level=["dataset", "kind"], sort_remaining=False, kind="stable"
+    ),
     "stronger",
     "The paper's filter, with the known reference, and with all labels: mean and standard "
     "deviation over models",
     csv=by_filter,
 )
 
-# %%
+# %% tags=["hide-input"]
 ood_filters = filters.xs((main, "OOD"), level=("dataset", "kind"))
 of_shuffles = pd.concat(shuffled, ignore_index=True)
 areas = (
@@ -1235,7 +1249,7 @@ else:
 # A PyTorch model's logits come from one function, `lib.suitability.model_outputs(model, loader)`.
 # Without a file, the report is on an example: digits, with a blurred user.
 
-# %%
+# %% tags=["hide-input"]
 if predictions:
     given = suitability.read_predictions(predictions)
 else:
@@ -1266,7 +1280,7 @@ for text in report.warnings:
 # package `wilds` and turns their outputs into these signals. It needs that package, torchvision or
 # transformers, the images and a GPU.
 
-# %%
+# %% tags=["hide-input"]
 if wilds_root:
     lacking = suitability.missing_for_wilds("fmow", wilds_root)
     if lacking:
@@ -1390,15 +1404,25 @@ else:
 # - {value}`suitability.top_three_share:.0%` of its {value}`suitability.n_false_positives` false
 #   positives come from the worst three of {value}`suitability.n_user_folds` user folds: a rate
 #   averaged over users is no bound for a single one.
+# - The guarantee needs calibration on the user's data, which nobody can check without labels. A
+#   margin adjusted by a few labels as if they were exact errs in
+#   {value}`suitability.flattered_plug_in:.0%` of the cases instead of 5%; a prediction-powered test
+#   keeps the level in the simulation.
+# - Of the peers, {value}`suitability.best_peer` orders the decisions best. A filter that also uses
+#   the labels of the test data reaches a ROC AUC of {value}`suitability.shuffles_median:.3f`
+#   (median over shuffles), the paper's {value}`suitability.paper_area:.3f`.
+# - Looking repeatedly needs a design or an e-process: five looks at 5% err in
+#   {value}`suitability.uncorrected:.0%`.
 # - Which claims of the paper these numbers confirm is on the page [What reproduces](reproduces.md).
 #
 # ### Exercises
 #
 # 1. Rerun with `margin: 0.01`. Which metrics change, and why, although every estimated accuracy
-#    stays as it is?
-# 2. Rerun with `n_folds: 5`: more data for the estimator and for the test set. What happens to the
-#    share of INCONCLUSIVE among suitable user data?
-# 3. Replace the estimator by gradient boosting: `SuitabilityFilter(estimator=...)`.
+# stays as it is? 2. Rerun with `n_folds: 5`: more data for the estimator and for the test set. What
+# happens to the share of INCONCLUSIVE among suitable user data? 3. Rerun with `labels: [500]`. From
+# how many labels on does the filter add nothing to them? 4. Give `predictions` the outputs of your
+# own model, once with the user's data as they are and once with a random half of the test data in
+# their place. Does the report tell them apart?
 #
 # All numbers of this page that do not depend on the machine:
 
