@@ -106,22 +106,11 @@ def plot_shares(steps: Mapping[str, pd.DataFrame], reach: float = 0.1) -> Figure
     reach : float
         Largest absolute accuracy difference that is shown.
     """
-    figure, ax = new_figure()
-    for number, (label, table) in enumerate(steps.items()):
+    lines = {}
+    for label, table in steps.items():
         shown = table[(table["low"] >= -reach - 1e-9) & (table["high"] <= reach + 1e-9)]
-        ax.plot(
-            50 * (shown["low"] + shown["high"]),
-            100 * shown["share"],
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[number % len(MARKERS)],
-            linestyle=_STYLES[number % len(_STYLES)],
-            markersize=4,
-            label=label,
-        )
-    ax.set_xlabel("user minus test accuracy (points)")
-    ax.set_ylabel("SUITABLE decisions (%)")
-    ax.legend(loc="upper left")
-    return figure
+        lines[label] = (50 * (shown["low"] + shown["high"]), 100 * shown["share"])
+    return plot_lines(lines, "user minus test accuracy (points)", "SUITABLE decisions (%)")
 
 
 def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
