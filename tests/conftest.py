@@ -21,6 +21,7 @@ LONGEST = (
     "training/test_jobs.py",
     "runs/test_executors.py",
     "suitability/test_experiment.py",
+    "suitability/test_study_panel.py",
     "data/test_images.py",
 )
 
