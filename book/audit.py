@@ -6,11 +6,18 @@
 # %% [markdown]
 # # The Bayesian DP audit: how private is it really?
 #
-# An accountant proves an *upper* bound on $\epsilon$. An audit attacks the trained models and shows
-# a *lower* one: no mechanism with a smaller $\epsilon$ would let the attack succeed so often. P3
-# {cite}`zanella2023bayesian` computes, from the attack's errors, a posterior for $\epsilon$ instead
-# of two separate confidence intervals, and builds a system around it that chooses the points to
-# attack, trains the models, attacks them and reports an interval.
+# Somebody hands you a model and a proof that it is private. Is the program that trained it what the
+# proof is about? And what is left of the promise against a burglar who really tries? One can try
+# oneself: train the model many times, now with a certain record and now without, attack it, and
+# count how often the attack tells the two apart. If it does so more often than the promise allows,
+# the promise is broken. How sure can one be, after a few hundred trials?
+#
+# **The idea.** An {term}`accountant` proves an *upper* bound on $\epsilon$. An {term}`audit`
+# attacks the trained models and shows a *lower* one: no mechanism with a smaller $\epsilon$ would
+# let the attack succeed so often. P3 {cite}`zanella2023bayesian` computes, from the attack's
+# errors, a posterior for $\epsilon$ instead of two separate confidence intervals, and builds a
+# system around it that chooses the points to attack, trains the models, attacks them and reports an
+# interval.
 #
 # This chapter does the same, checks every number of the paper that can be checked, asks how often
 # the intervals are right, and what it costs to choose the best of a thousand thresholds.
@@ -64,18 +71,24 @@ chapter.note(
 # %% [markdown]
 # ## Differential privacy as a limit on tests
 #
-# Someone who sees the model guesses whether the challenge point was in the training set. A *false
-# positive* (FP) says "in" although it was out, a *false negative* (FN) "out" although it was in. A
-# training is $(\epsilon, \delta)$-private exactly if *every* such test has
+# Someone who sees the model guesses whether the {term}`challenge point` was in the training set. A
+# *false positive* (FP) says "in" although it was out, a *false negative* (FN) "out" although it was
+# in. A training is $(\epsilon, \delta)$-private (Eq. {eq}`eq-dp`) exactly if *every* such test has
 #
-# $$ \mathrm{FPR} + e^\epsilon\, \mathrm{FNR} \ge 1 - \delta, \qquad
-#    \mathrm{FNR} + e^\epsilon\, \mathrm{FPR} \ge 1 - \delta, $$
+# $$
+# \begin{aligned}
+# \mathrm{FPR} + e^\epsilon\, \mathrm{FNR} &\ge 1 - \delta , \\
+# \mathrm{FNR} + e^\epsilon\, \mathrm{FPR} &\ge 1 - \delta ,
+# \end{aligned}
+# $$ (eq-region)
 #
-# and the same for one minus the rates: the pair lies in the *privacy region*. So a pair of error
-# rates outside of the region of $\epsilon$ refutes $\epsilon$, and
+# and the same for one minus the rates: the pair lies in the {term}`privacy region`. So a pair of
+# error rates outside of the region of $\epsilon$ refutes $\epsilon$, and
 #
-# $$ \hat\epsilon = \max\Bigl\{0, \log\frac{1 - \delta - \mathrm{FPR}}{\mathrm{FNR}},
-#    \log\frac{1 - \delta - \mathrm{FNR}}{\mathrm{FPR}}\Bigr\} $$
+# $$
+# \hat\epsilon = \max\Bigl\{0, \log\frac{1 - \delta - \mathrm{FPR}}{\mathrm{FNR}},
+#    \log\frac{1 - \delta - \mathrm{FNR}}{\mathrm{FPR}}\Bigr\}
+# $$ (eq-epsilon-hat)
 #
 # is the smallest that it does not refute (for attacks better than chance).
 
@@ -93,15 +106,23 @@ chapter.figure(
 # The rates are not known; an attack is tried some hundred times, and its errors are counted. Three
 # ways from the four counts to an interval:
 #
-# - **Clopper-Pearson** and **Jeffreys**: an interval for each rate at half the error probability,
-#   then the least and the largest $\epsilon$ over the rectangle.
-# - **Bayesian** (P3): each rate has a Jeffreys prior, $\mathrm{Beta}(\frac12, \frac12)$; the
-#   posterior probability of the privacy region of $\epsilon$ is the distribution function of
-#   $\epsilon$, and its quantiles are the interval.
+# - **{term}`Clopper-Pearson`** and **{term}`Jeffreys`**: an interval for each rate at half the
+#   error probability, then the least and the largest $\epsilon$ over the rectangle.
+# - **{term}`Bayesian <credible interval>`** (P3): each rate has a Jeffreys prior,
+#   $\mathrm{Beta}(\frac12, \frac12)$, so that the posterior of the FNR is
+#   $\mathrm{Beta}(\mathrm{FN} + \frac12, \mathrm{TP} + \frac12)$ and that of the FPR
+#   $\mathrm{Beta}(\mathrm{FP} + \frac12, \mathrm{TN} + \frac12)$; the posterior probability of the
+#   privacy region of $\epsilon$ is the distribution function of $\epsilon$, and its quantiles are
+#   the interval.
 #
 # The paper integrates over the region numerically in two dimensions. One is enough: with $I$ the
-# distribution function of the FPR and $[\mathrm{lo}, \mathrm{hi}]$ the region's bounds at a given
-# FNR, $F(\epsilon) = \mathrm{E}[I(\mathrm{hi}) - I(\mathrm{lo})]$.
+# distribution function of the FPR's posterior and $[\mathrm{lo}_\epsilon, \mathrm{hi}_\epsilon]$
+# the bounds that Eq. {eq}`eq-region` sets to the FPR at a given FNR,
+#
+# $$
+# F(\epsilon) = \mathrm{E}_{\mathrm{FNR}}\bigl[ I(\mathrm{hi}_\epsilon(\mathrm{FNR}))
+#   - I(\mathrm{lo}_\epsilon(\mathrm{FNR})) \bigr] .
+# $$ (eq-posterior)
 
 # %%
 example = audit.AttackCounts(tp=65, fp=25, tn=75, fn=35)
@@ -315,9 +336,9 @@ chapter.values(
 # ## Are the intervals right?
 #
 # A narrower interval is better only if it still holds the truth as often as it says. For given true
-# error rates the probability of every table of counts is known, so the actual coverage is a sum,
-# not a simulation. Below, of the lower bound at the level {value}`audit.level:.0%`, for attacks of
-# many kinds.
+# error rates the probability of every table of counts is known, so the actual {term}`coverage
+# <coverage of an interval>` is a sum, not a simulation. Below, of the lower bound at the level
+# {value}`audit.level:.0%`, for attacks of many kinds.
 
 # %%
 near = 0.49  # almost a coin
@@ -364,18 +385,31 @@ chapter.values(
 # rectangle falls to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
 # {value}`audit.cp_least:.3f`. *Near* $\epsilon = 0$ the coverage of the Bayesian bound falls to
 # {value}`audit.bayesian_near_zero:.3f` (rates of {value}`audit.near`), *at* 0 to
-# {value}`audit.bayesian_at_zero:.0%`: with $\delta = 10^{-5}$ the posterior has no mass there, so
-# its lower end is always positive. A small positive Bayesian lower bound is no evidence against
-# perfect privacy.
+# {value}`audit.bayesian_at_zero:.0%`: with $\delta = $ {value}`audit.delta:g` the posterior has no
+# mass there, so its lower end is always positive. A small positive Bayesian lower bound is no
+# evidence against perfect privacy.
 #
 # ## Choosing the best threshold
 #
 # An attack gives a score, and every threshold on the score is a test of its own. P3 sweeps all $N +
 # 1$ thresholds and reports the largest lower bound, computed from the very trials that chose it.
 # The largest of many 90% bounds is not a 90% bound. To see how much that matters we audit a
-# mechanism whose $\epsilon$ is known: one Gaussian mechanism with sensitivity over noise $\mu$, and
-# its optimal attack. Four ways: a threshold *fixed* in advance; the *best* of all; the best with a
-# *union* bound (Bonferroni over all thresholds); and a threshold chosen on *held-out* trials.
+# mechanism whose $\epsilon$ is known: one Gaussian mechanism with sensitivity over noise $\mu$. Its
+# optimal attacks have, with the normal distribution function $\Phi$, the {term}`trade-off function`
+#
+# $$
+# \mathrm{FNR} = \Phi\bigl(\Phi^{-1}(1 - \mathrm{FPR}) - \mu\bigr) .
+# $$ (eq-gaussian)
+#
+# Four ways: a threshold *fixed* in advance; the *best* of all; the best with a *union* bound
+# ({term}`Bonferroni` over all thresholds); and a threshold chosen on {term}`held-out` trials. With
+# $\underline\epsilon_j(\alpha)$ the lower bound at threshold $j$ that fails with probability
+# $\alpha$, the best of all and the union bound are
+#
+# $$
+# \max_j \underline\epsilon_j(\alpha) \quad\text{and}\quad
+# \max_j \underline\epsilon_j\Bigl(\frac{\alpha}{N + 1}\Bigr) .
+# $$ (eq-union)
 
 # %%
 selected = studies.selection_study(
@@ -411,11 +445,11 @@ chapter.values(
 # Corrected by a union bound or by held-out trials Clopper-Pearson exceeds the truth in at most
 # {value}`audit.safe_cp:.1%`. Held-out trials take away the bias of the choice only: the Bayesian
 # bound on them is above the truth in up to {value}`audit.held_bayesian:.0%` here, and always where
-# $\epsilon = 0$ and $\delta$ is as small as $10^{-5}$. **So this book never reports a swept bound
-# alone, and calls only Clopper-Pearson's corrected ones valid.**
+# $\epsilon = 0$ and $\delta$ is as small as {value}`audit.delta:g`. **So this book never reports a
+# swept bound alone, and calls only Clopper-Pearson's corrected ones valid.**
 
 # %% tags=["hide-input"]
-chapter.values(allowed=1 - level)
+chapter.values(allowed=1 - level, delta=delta)
 
 # %% [markdown]
 # ## How fast, and how exact?
@@ -453,18 +487,29 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 #
 # ## The end-to-end system
 #
-# P3's system, with the game IND-MIA (Experiment 2): the adversary picks a training set $S$ and a
-# point $z$; a fair coin decides whether the model is trained on $S$ or on $S \cup \{z\}$; the
-# adversary guesses the coin.
+# P3's system, with the game IND-MIA (Experiment 2) of {term}`membership inference`: the adversary
+# picks a training set $S$ and a point $z$; a fair coin decides whether the model is trained on $S$
+# or on $S \cup \{z\}$; the adversary guesses the coin.
 #
-# 1. **Shadow models.** Each is trained on a random half of the data $D$.
-# 2. **Challenge points** (Algorithm 3). LiRA {cite}`carlini2022membership` is fitted to 80% of the
-#    shadow models and tried on the rest; the points where it is right most often are the worst.
-# 3. **Target models.** Each has one challenge point, one coin and one training set of its own, so
-#    that trials are independent.
-# 4. **Attack**: LiRA; a threshold on the loss {cite}`yeom2018privacy`; and a white-box attack that
-#    sees how far the parameters went along the challenge's gradient, calibrated like LiRA.
+# 1. **{term}`Shadow models <shadow model>`.** Each is trained on a random half of the data $D$.
+# 2. **Challenge points** (Algorithm 3). {term}`LiRA` {cite}`carlini2022membership` is fitted to 80%
+#    of the shadow models and tried on the rest; the points where it is right most often are the
+#    worst.
+# 3. **{term}`Target models <target model>`.** Each has one challenge point, one coin and one
+#    training set of its own, so that trials are independent.
+# 4. **Attack**: LiRA; a threshold on the loss {cite}`yeom2018privacy`; and a {term}`white-box
+#    attack` that sees how far the parameters went along the challenge's gradient, calibrated like
+#    LiRA.
 # 5. **ROC sweep, interval.**
+#
+# LiRA looks at the model's confidence $p$ in the challenge point's label as $\phi = \log(p / (1 -
+# p))$. Shadow models trained with the point have the mean $m_1$ and the variance $v_1$ of it, those
+# trained without it $m_0$ and $v_0$, and the score of membership is the logarithm of the likelihood
+# ratio of two normal densities,
+#
+# $$
+# \Lambda = \log N(\phi; m_1, v_1) - \log N(\phi; m_0, v_0) .
+# $$ (eq-lira)
 #
 # P3 reports CIFAR-10 with a CNN of 974 thousand parameters and SST-2 with RoBERTa;
 # `params/gpu/audit.yml` and `params/gpu/audit.sst2.yml` hold both at the paper's size.
@@ -628,8 +673,8 @@ chapter.values(
 # ## Audits whose answer is known
 #
 # Would the audit notice? A challenge point with a feature of its own, always clipped to the full
-# norm, is put through the book's engine and through a plain DP-SGD of a few lines that can be told
-# to make a mistake. All claim the same $\epsilon$.
+# norm, is put through the book's engine and through a plain {term}`DP-SGD` of a few lines that can
+# be told to make a mistake. All claim the same $\epsilon$.
 
 # %%
 problem = sanity.SanityCheck(delta=delta)
@@ -654,11 +699,12 @@ chapter.values(
 #
 # ## One training run instead of hundreds
 #
-# Steinke, Nasr and Jagielski {cite}`steinke2023privacy` audit *one* model: many canaries are each
-# put in by a coin of their own, the auditor guesses those it is surest of, and the number of right
-# guesses is bounded for a private training without assuming that guesses are independent. In our
-# shadow models every point was in by its own coin, so those that LiRA was not fitted to can serve.
-# Same reference models, same attack, same number of audited models:
+# Steinke, Nasr and Jagielski {cite}`steinke2023privacy` audit *one* model ({term}`one-run audit`):
+# many {term}`canaries <canary>` are each put in by a coin of their own, the auditor guesses those
+# it is surest of, and the number of right guesses is bounded for a private training without
+# assuming that guesses are independent. In our shadow models every point was in by its own coin, so
+# those that LiRA was not fitted to can serve. Same reference models, same attack, same number of
+# audited models:
 
 # %%
 import pandas as pd
@@ -716,12 +762,69 @@ elif dataset == "digits":
         )
 
 # %% [markdown]
+# ## What is new here
+#
+# - The posterior is one integral (Eq. {eq}`eq-posterior`); it takes milliseconds, and does not fail
+#   where a count is 0.
+# - How often the intervals hold the truth is computed, not assumed: the Bayesian lower bound has
+#   its level where one error rate dominates, and {value}`audit.bayesian_equal:.2f` instead of
+#   {value}`audit.level:.2f` where both are equal.
+# - Two slips of the paper: the footnote's minimum ({value}`audit.one_term:.3f` where the definition
+#   gives {value}`audit.corner:.3f`) and the masses of a rectangle.
+# - What the sweep over thresholds adds is measured on a mechanism of known $\epsilon$ and by
+#   attacks that guess at random, and two corrections stand beside every swept bound.
+# - The audit itself is audited: {value}`audit.faults_caught` of {value}`audit.faults` deliberate
+#   mistakes are caught, {value}`audit.correct_caught` correct trainings accused.
+# - P3's conclusion reports mixed results with several draws from one model. The one-run audit
+#   answers with a bound that needs no independence.
+#
+# ## What the paper leaves open
+#
+# - *What a credible interval promises.* It holds its level on average over the prior, not for each
+#   mechanism, and where $\epsilon = 0$ and $\delta$ is tiny it always fails. The paper does not say
+#   so.
+# - *The choice of the threshold.* The reported bound is the largest of $N + 1$, uncorrected.
+# - *The choice of the points.* The worst points of a data set are found by attacking it. What the
+#   bound says about typical points is not asked.
+# - *How far above the lower bound the truth is.* A weak attack and a private training look alike.
+#   Only the distance to the accountant's $\epsilon$ is known, and part of it is the attack's fault.
+# - *The range of rates in Figure 5.* The printed savings belong to rates that our copy of the paper
+#   does not show.
+#
+# ## Exercises
+#
+# 1. Put 50 mislabelled canaries into the data. Which bound rises?
+#    ```sh
+#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
+#        -p canaries 50
+#    ```
+# 2. A larger $\delta$. Which of the bounds move, and what becomes of the Bayesian bound's coverage
+#    at $\epsilon = 0$?
+#    ```sh
+#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
+#        -p delta 0.01
+#    ```
+# 3. Ask for more certainty. Which of the lower bounds become 0?
+#    ```sh
+#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
+#        -p level 0.99
+#    ```
+# 4. A looser budget (and its learning rate). How far does the audit stay below it?
+#    ```sh
+#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
+#        -y '{"epsilons": [20.0], "learning_rates": [1.0, 0.5]}'
+#    ```
+# 5. Audit an attack of your own: `audit.roc_counts(scores, members)`, then
+#    `audit.union_lower_bound`.
+# 6. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$ for an attack that
+#    is right in half of 100 trials?
+#
 # ## Summary
 #
 # - The posterior of $\epsilon$ is one integral, and its interval the narrowest on every table we
 #   tried. Its coverage is what it says where one error rate dominates, down to
 #   {value}`audit.bayesian_equal:.2f` instead of {value}`audit.level:.2f` where both are equal, and
-#   0 at $\epsilon = 0$.
+#   {value}`audit.bayesian_at_zero:.0%` at $\epsilon = 0$.
 # - P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and 99.8% belong to
 #   Clopper-Pearson's rectangle.
 # - The best bound of a ROC sweep is above the truth in up to {value}`audit.best_bayesian:.0%` of
@@ -730,14 +833,6 @@ elif dataset == "digits":
 #   privacy, {value}`audit.loose_held:.2f` at $\epsilon = $ {value}`audit.loosest:g` and
 #   {value}`audit.strict_held:.2f` at {value}`audit.strictest:g`.
 # - {value}`audit.faults_caught` of {value}`audit.faults` deliberate mistakes in DP-SGD are caught.
-#
-# ### Exercises
-#
-# 1. Put 50 mislabelled canaries into the data (`-p canaries 50`). Which bound rises?
-# 2. Audit an attack of your own: `audit.roc_counts(scores, members)`, then
-#    `audit.union_lower_bound`.
-# 3. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$ for an attack that
-#    is right in half of 100 trials?
 #
 # All numbers of this page that do not depend on the machine:
 

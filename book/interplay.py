@@ -6,15 +6,35 @@
 # %% [markdown]
 # # DP-SC interplay: what privacy does to abstention
 #
-# A *selective classifier* answers where it is sure and abstains elsewhere. *Differential privacy*
-# blurs what a model may learn from any one example. P1 {cite}`rabanser2023training` asks what
-# happens to the one under the other: which methods of abstaining cost privacy, whether a private
-# model still knows what it does not know, and how much coverage it takes to be as accurate as a
-# model without privacy.
+# A model that reads X-ray images may be allowed to say "I do not know" and to leave the image to a
+# physician. That is safe as long as it knows which images it does not understand. Now it also has
+# to be *private*: it must not remember any single patient. But the patients that it must not
+# remember are, above all, the unusual ones, with whom it should be careful. Does a private model
+# still know what it does not know?
 #
-# Throughout, a *score* is an acceptance score: larger means accepted earlier. (P1 accepts below a
-# threshold in its text and ranks by the largest probability in its equations; one convention had to
-# go.) *Coverage* is the share of points accepted, *selective accuracy* the accuracy on them.
+# **The idea.** A {term}`selective classifier` answers where it is sure and abstains elsewhere;
+# {term}`differential privacy` blurs what a model may learn from any one example. P1
+# {cite}`rabanser2023training` trains models with smaller and smaller {term}`budgets <budget>`
+# $\epsilon$ and lets many methods of abstaining rank the same test points. It asks which of the
+# methods cost privacy, what happens to their ranking, and how much of the answers has to be given
+# up to be as accurate as a model without privacy.
+#
+# ## Coverage and selective accuracy
+#
+# A classifier $f$ with an {term}`acceptance score` $g$ answers where the score reaches a threshold:
+# larger means accepted earlier. (P1 accepts below a threshold in its text and ranks by the largest
+# probability in its equations; one convention had to go.) With the threshold $\tau_c$ that accepts
+# a share $c$ of the points, the {term}`coverage`, the {term}`selective accuracy` is
+#
+# $$
+# \begin{aligned}
+# \mathrm{acc}_c &= P\bigl(f(X) = Y \mid g(X) \ge \tau_c\bigr) , \\
+# c &= P\bigl(g(X) \ge \tau_c\bigr) .
+# \end{aligned}
+# $$ (eq-selective)
+#
+# The plainest score is the {term}`softmax response` (SR), $g(x) = \max_j p_j(x)$ with the model's
+# class probabilities $p_j$.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10, fashion-mnist, svhn, gtsrb} data
@@ -54,11 +74,11 @@ chapter.note(
 # %% [markdown]
 # ## What abstaining costs in privacy
 #
-# A score computed from one private training run is *post-processing*: it costs nothing more. A
-# method that trains several models on the same data *composes* their costs; within the same budget
-# each model must add more noise. Below for P1's own setting (CIFAR-10, 200 epochs of batches of
-# 128, $\delta = 1/N$), from the accountant: five models are composed exactly, as P1 does by
-# counting five times the steps.
+# A score computed from one private training run is {term}`post-processing`: it costs nothing more.
+# A method that trains several models on the same data {term}`composes <compose>` their costs (Eq.
+# {eq}`eq-rdp`); within the same budget each model must add more noise. Below for P1's own setting
+# (CIFAR-10, 200 epochs of batches of 128, $\delta = 1/N$), from the accountant: five models are
+# composed exactly, as P1 does by counting five times the steps.
 
 # %%
 costs = studies.privacy_costs(epsilons, 50_000, 128, 200 * 50_000 // 128)
@@ -79,9 +99,9 @@ chapter.values(
 )
 
 # %% [markdown]
-# At $\epsilon = $ {value}`interplay.strictest:g` a deep ensemble or SelectiveNet with
-# {value}`interplay.members` models needs {value}`interplay.noise_ratio:.2f` times the noise of a
-# single model, and each of its models is {value}`interplay.each_strict:.2f`-private. P1 counts
+# At $\epsilon = $ {value}`interplay.strictest:g` a {term}`deep ensemble` or {term}`SelectiveNet`
+# with {value}`interplay.members` models needs {value}`interplay.noise_ratio:.2f` times the noise of
+# a single model, and each of its models is {value}`interplay.each_strict:.2f`-private. P1 counts
 # SelectiveNet as post-processing for one target coverage and as composition for several. One more
 # cost is not in P1: SelectiveNet's loss depends on the coverage *of the batch*, so no per-example
 # gradient of it exists to be clipped. Here the batch's coverage and risk are released with noise of
@@ -178,8 +198,8 @@ chapter.table(
 # training and each budget by itself, by accuracy at full coverage on validation points that are
 # neither trained nor evaluated on. (This choice is not accounted for; nor is it in P1.) Deep
 # ensembles and SelectiveNet share the budget among their five models. As in P1, the loss has an
-# entropy regularization of 0.01, and SAT, deep gamblers and SelectiveNet are ranked by the softmax
-# response of their classifier; their own scores are shown below.
+# {term}`entropy regularization` of 0.01, and {term}`SAT`, {term}`deep gamblers` and SelectiveNet
+# are ranked by the softmax response of their classifier; their own scores are shown below.
 
 # %%
 panels = {
@@ -306,8 +326,8 @@ chapter.values(
 # {value}`interplay.coverage_moderate:.2f` at moderate and {value}`interplay.coverage_strict:.2f` at
 # the strictest budget, on average over the methods. Sharing the budget costs a deep ensemble and
 # SelectiveNet more: {value}`interplay.de_strict:.3f` and {value}`interplay.sn_strict:.3f`. The
-# lowest normalized score ({doc}`normalized_score`) has {value}`interplay.best_free` without privacy
-# and {value}`interplay.best_strict` at the strictest budget.
+# lowest {term}`normalized score` ({doc}`normalized_score`) has {value}`interplay.best_free` without
+# privacy and {value}`interplay.best_strict` at the strictest budget.
 #
 # ### Other scores of the same models
 #
@@ -326,11 +346,22 @@ chapter.table(
 # %% [markdown]
 # ## SCTD: two formulas, and many ties
 #
-# SCTD is written twice in P1. Eq. 16 weights a disagreement at checkpoint $t$ with $(t/T)^k$,
-# Algorithm 1 with $1 / (1 - (t/T)^k)$. Both punish late disagreement most, but they do not rank
-# alike. And most points never disagree with the final model at all: they are tied at the top.
-# Here tied points are accepted in random order, and the expected value is reported, exactly. P1
-# does not say how it breaks ties. Breaking them by softmax response is post-processing, too.
+# {term}`SCTD` watches the classes $f_t(x)$ that intermediate models, at checkpoints $t = 1, \dots,
+# T$ of the training, predict. It is written twice in P1, in Eq. 16 (the default here, with $k = 3$)
+# and in Algorithm 1:
+#
+# $$
+# g(x) = - \sum_{t=1}^{T} \Bigl(\frac tT\Bigr)^k \, [f_t(x) \ne f_T(x)] ,
+# $$ (eq-sctd)
+#
+# $$
+# g(x) = - \sum_{t=1}^{T-1} \frac{[f_t(x) \ne f_T(x)]}{1 - (t/T)^k} .
+# $$ (eq-sctd-algorithm)
+#
+# Both punish late disagreement most, but they do not rank alike. And most points never disagree
+# with the final model at all: they are tied at the top. Here tied points are accepted in random
+# order, and the expected value is reported, exactly. P1 does not say how it breaks ties. Breaking
+# them by softmax response is post-processing, too.
 
 # %%
 sensitivity = studies.checkpoint_sensitivity(panel)
@@ -376,9 +407,9 @@ chapter.values(
 # {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f` without privacy and from
 # {value}`interplay.sctd_strict:.4f` to {value}`interplay.ties_strict:.4f` at the strictest budget;
 # plain softmax response has {value}`interplay.sr_free:.4f` and {value}`interplay.sr_strict:.4f`.
-# Algorithm 1 instead of Eq. 16 gives {value}`interplay.algorithm_free:.4f` and
-# {value}`interplay.algorithm_strict:.4f`; Kendall's $\tau$ between the two, over points that ever
-# disagree, lies between {value}`interplay.tau_least:.2f` and {value}`interplay.tau_most:.2f`.
+# Eq. {eq}`eq-sctd-algorithm` instead of {eq}`eq-sctd` gives {value}`interplay.algorithm_free:.4f`
+# and {value}`interplay.algorithm_strict:.4f`; Kendall's $\tau$ between the two, over points that
+# ever disagree, lies between {value}`interplay.tau_least:.2f` and {value}`interplay.tau_most:.2f`.
 # SCTD has the lowest mean score of P1's methods at {value}`interplay.wins_averaged` of
 # {value}`interplay.budgets` budgets with ties averaged, and at {value}`interplay.wins_broken` with
 # ties broken by softmax response.
@@ -490,11 +521,65 @@ elif dataset == "digits":
         )
 
 # %% [markdown]
+# ## What is new here
+#
+# - What abstaining costs is computed for each method by exact composition, and SelectiveNet turns
+#   out to have a cost that P1 does not count: its loss has no per-example gradient.
+# - The outlier is not one picture but {value}`interplay.outlier_seeds` repetitions, in which
+#   private models get it wrong in {value}`interplay.misclassified_least:.0%` to
+#   {value}`interplay.misclassified_most:.0%`; and a sweep of learning rates shows how much depends
+#   on them.
+# - SCTD's two formulas are compared (Kendall's $\tau$ {value}`interplay.tau_least:.2f` to
+#   {value}`interplay.tau_most:.2f`), and its ties are counted and broken: that moves the score from
+#   {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f` without privacy.
+# - Scores that P1 does not try, and entropy regularization on and off, each with its own learning
+#   rate.
+#
+# ## What the paper leaves open
+#
+# - *How ties are broken, and which formula of SCTD was run.* Both change its score. With ties
+#   averaged it has the lowest mean score at {value}`interplay.wins_averaged` of the
+#   {value}`interplay.budgets` budgets here, with ties broken by softmax response at
+#   {value}`interplay.wins_broken`. In P1's experiments it leads; whether the size of the models,
+#   their training or the handling of ties makes the difference, small models cannot decide.
+# - *The learning rates.* They decide how confident private models are, and their choice spends
+#   privacy that nobody counts.
+# - *Why.* P1 explains what it sees by intuition and asks for theory itself. What is missing is a
+#   bound on selective accuracy under $(\epsilon, \delta)$.
+# - *Who pays.* P1 looks at one thinned class. Which other groups are answered less often, or more
+#   wrongly, under privacy is open.
+#
+# ## Exercises
+#
+# 1. A single low learning rate. Which method wins now, and why?
+#    ```sh
+#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
+#        -y '{"rates": [0.1]}'
+#    ```
+# 2. A checkpoint at every step. Do the ties disappear?
+#    ```sh
+#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
+#        -p checkpoint_every 1
+#    ```
+# 3. Another perceptron. Which of the rankings survive?
+#    ```sh
+#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
+#        -p activation relu -p hidden 64
+#    ```
+# 4. A quarter of the steps. Less noise is needed for the same budget; does it make up for the
+#    shorter training?
+#    ```sh
+#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
+#        -p steps 100
+#    ```
+# 5. Which weighting $k$ would you choose if you could look at the test set? How much of SCTD's
+#    advantage could such a choice explain?
+#
 # ## Summary
 #
-# - SR, MCDO, SAT, deep gamblers and SCTD are free under privacy; DE and SelectiveNet must share the
-#   budget: {value}`interplay.noise_ratio:.2f` times the noise at
-#   $\epsilon = $ {value}`interplay.strictest:g`.
+# - SR, {term}`MCDO`, SAT, deep gamblers and SCTD are free under privacy; DE and SelectiveNet must
+#   share the budget: {value}`interplay.noise_ratio:.2f` times the noise at $\epsilon = $
+#   {value}`interplay.strictest:g`.
 # - One outlier is misclassified by private models in {value}`interplay.misclassified_least:.0%` to
 #   {value}`interplay.misclassified_most:.0%` of the seeds; whether the confidence in its wrong
 #   class grows as $\epsilon$ falls depends on the learning rate.
@@ -503,13 +588,6 @@ elif dataset == "digits":
 # - SCTD leaves {value}`interplay.tied_strict:.0%` of the points tied at the strictest budget; how
 #   the ties are broken moves its score from {value}`interplay.sctd_strict:.4f` to
 #   {value}`interplay.ties_strict:.4f`, and P1 does not say how it breaks them.
-#
-# ### Exercises
-#
-# 1. Rerun with a single low learning rate, `rates: [0.1]`. Which method wins now, and why?
-# 2. Take a checkpoint every step (`checkpoint_every: 1`). Do the ties disappear?
-# 3. Which weighting $k$ would you choose if you could look at the test set? How much of SCTD's
-#    advantage could such a choice explain?
 #
 # All numbers of this page that do not depend on the machine:
 

@@ -6,12 +6,17 @@
 # %% [markdown]
 # # The accuracy-normalized score
 #
-# Two selective classifiers of different accuracy cannot be compared by the area under their
-# accuracy-coverage curves: the more accurate one wins even where it has no idea which of its
-# answers are wrong. Under privacy accuracy falls with the budget, so the question whether privacy
-# harms *abstention*, beyond what it does to accuracy, needs another measure. P1
-# {cite}`rabanser2023training` proposes the area between the curve and the best curve that the
-# accuracy at full coverage allows.
+# Two physicians may both send on the cases that they are unsure of. One of them would be right in
+# nine of ten cases, the other in seven. Which of them knows better *when* to ask? Counting the
+# errors among the cases that they keep mixes skill with self-knowledge: the better physician comes
+# out ahead even with cases sent on at random. Private models pose this question: with less
+# {term}`privacy budget` they are less accurate, and one would like to know whether, beyond that,
+# they also know less well what they do not know.
+#
+# **The idea.** The {term}`selective accuracy` of a {term}`selective classifier` at every
+# {term}`coverage` makes a curve, and its {term}`accuracy at full coverage` limits how high this
+# curve can be. P1 {cite}`rabanser2023training` measures the area between the curve and that limit:
+# what the order of acceptance could still gain.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10, fashion-mnist, svhn, gtsrb} data
@@ -54,11 +59,20 @@ chapter.note(
 # best accept correct ones only; beyond $c = a$ all correct points are used up, and at best $a$ of
 # the $c$ are correct:
 #
-# $$ \overline{\mathrm{acc}}(a, c) = \begin{cases} 1 & c \le a \\ a / c & c > a. \end{cases} $$
+# $$
+# \overline{\mathrm{acc}}(a, c) = \begin{cases} 1 & c \le a \\ a / c & c > a. \end{cases}
+# $$ (eq-bound)
 #
-# The *accuracy-normalized score* is the area between this bound and the selective accuracy,
-# $s = \int_0^1 (\overline{\mathrm{acc}}(a, c) - \mathrm{acc}_c)\, dc$; 0 is perfect. The area under
-# the bound is $\int_0^a dc + \int_a^1 (a/c)\, dc = a - a \ln a$.
+# The {term}`accuracy-normalized score` is the area between this bound and the selective accuracy
+# $\mathrm{acc}_c$ of Eq. {eq}`eq-selective`; 0 is perfect. The area under the bound is the sum of
+# $\int_0^a dc$ and $\int_a^1 (a/c)\, dc$, so
+#
+# $$
+# \begin{aligned}
+# s &= \int_0^1 \bigl(\overline{\mathrm{acc}}(a, c) - \mathrm{acc}_c\bigr)\, dc \\
+#   &= a - a \ln a - \int_0^1 \mathrm{acc}_c\, dc .
+# \end{aligned}
+# $$ (eq-score)
 #
 # Three decisions that P1 leaves open: the integral is the mean over $c = 1/n, 2/n, \dots, 1$ (Eq. 6
 # is printed as a sum without its width); points of equal score are accepted in random order, and
@@ -80,10 +94,19 @@ chapter.figure(
 # %% [markdown]
 # ## What the extremes score
 #
-# A perfect order scores 0. A random order has the accuracy $a$ at every coverage, in expectation,
-# and scores $-a \ln a$. The worst order accepts all wrong points first; its area is
-# $a + (1-a) \ln(1-a)$, so it scores $-a \ln a - (1-a) \ln(1-a)$: the entropy of a coin that shows
-# heads with probability $a$. The score of *any* method lies between 0 and that.
+# A perfect order scores 0. A random order has the accuracy $a$ at every coverage, in expectation.
+# The worst order accepts all wrong points first; its area is $a + (1-a) \ln(1-a)$. By Eq.
+# {eq}`eq-score`
+#
+# $$
+# \begin{aligned}
+# s_\mathrm{random} &= -a \ln a , \\
+# s_\mathrm{worst} &= -a \ln a - (1-a) \ln(1-a) ,
+# \end{aligned}
+# $$ (eq-extremes)
+#
+# and the latter is the entropy of a coin that shows heads with probability $a$. The score of *any*
+# method lies between 0 and that.
 
 # %%
 chapter.table(
@@ -201,16 +224,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# The score of the softmax response goes from {value}`normalized_score.sr_free:.4f` without privacy
-# to {value}`normalized_score.sr_strict:.4f` at $\epsilon = $
+# The score of the {term}`softmax response` goes from {value}`normalized_score.sr_free:.4f` without
+# privacy to {value}`normalized_score.sr_strict:.4f` at $\epsilon = $
 # {value}`normalized_score.strictest:g`. Of all steps to the next smaller budget,
 # {value}`normalized_score.growing:.0%` make a method's mean score worse (in P1's own Table 2, where
 # the text says *all*, {value}`normalized_score.growing_paper:.0%`). The lowest score has
 # {value}`normalized_score.best_free` without privacy and {value}`normalized_score.best_strict` at
 # the strictest budget. There the best of P1's other methods, {value}`normalized_score.best_other`,
-# minus SCTD is {value}`normalized_score.gap:.4f`, with a 95% interval over trainings and points
-# from {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`; P1 finds it
-# positive.
+# minus {term}`SCTD` is {value}`normalized_score.gap:.4f`, with a 95% interval over trainings and
+# points from {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`; P1
+# finds it positive.
 #
 # ## Why not just stop early?
 #
@@ -252,17 +275,23 @@ chapter.values(
 #
 # ## An old acquaintance: E-AURC
 #
-# The area under the risk-coverage curve (AURC) is one minus the area under the accuracy-coverage
-# curve. *Excess* AURC {cite}`geifman2019bias` subtracts the AURC of the same predictions in perfect
-# order. On the grid $c_i = i/n$ a perfect order of $h$ correct points has the accuracy
-# $\min(1, h/i)$, and the bound at $c_i$ is $\min(1, (h/n)/(i/n))$: the same number at every $i$. So
+# The area under the risk-coverage curve ({term}`AURC`) is one minus the area under the
+# accuracy-coverage curve. *Excess* AURC {cite}`geifman2019bias` subtracts the AURC of the same
+# predictions in perfect order. On the grid $c_i = i/n$ a perfect order of $h$ correct points has
+# the accuracy $\min(1, h/i)$, and the bound at $c_i$ is $\min(1, (h/n)/(i/n))$: the same number at
+# every $i$. So
 #
-# $$ s = \frac1n \sum_i (\overline{\mathrm{acc}}(a, c_i) - \mathrm{acc}_{c_i})
-#      = \frac1n \sum_i (r_i - r_i^*) = \text{E-AURC}, $$
+# $$
+# \begin{aligned}
+# s &= \frac1n \sum_i \bigl(\overline{\mathrm{acc}}(a, c_i) - \mathrm{acc}_{c_i}\bigr) \\
+#   &= \frac1n \sum_i (r_i - r_i^*) = \text{E-AURC} ,
+# \end{aligned}
+# $$ (eq-e-aurc)
 #
 # where $r_i$ and $r_i^*$ are the risks of the given and of the perfect order. P1's score, proposed
-# as new, *is* E-AURC of 2019, which P1 does not cite. AUGRC {cite}`traub2024overcoming` integrates
-# the share of *all* points that are accepted and wrong, which does not overweight the first few.
+# as new, *is* {term}`E-AURC` of 2019, which P1 does not cite. {term}`AUGRC`
+# {cite}`traub2024overcoming` integrates the share of *all* points that are accepted and wrong,
+# which does not overweight the first few.
 
 # %%
 metrics = studies.metric_table(panel)
@@ -301,14 +330,16 @@ chapter.values(
 # ## How many points does it take?
 #
 # P1 gives standard deviations over five trainings, on one test set. That test set is a sample, too.
-# The score has an influence function: with $u$ the coverage at which a point is accepted, $y$ its
-# correctness and $S$ the area under the curve, the point's influence on $S$ is
+# The score has an {term}`influence function`: with $u$ the coverage at which a point is accepted,
+# $y$ its correctness and $A$ the area under the curve, the point's influence on $A$ is
 #
-# $$ \mathrm{acc}_u - S + \int_u^1 \frac{y - \mathrm{acc}_c}{c}\, dc, $$
+# $$
+# \mathrm{acc}_u - A + \int_u^1 \frac{y - \mathrm{acc}_c}{c}\, dc ,
+# $$ (eq-influence)
 #
 # on the bound's area $-\ln(a)\,(y - a)$, and on the score the difference. The variance of the score
 # is the mean square of the influence over $n$; for two methods on the same points, that of the
-# difference of influences. Nothing needs to be resampled; the bootstrap, beside it, agrees:
+# difference of influences. Nothing needs to be resampled; the {term}`bootstrap` stands beside it:
 
 # %%
 sr_runs = panel.predictions["SR", min(epsilons)]
@@ -375,6 +406,57 @@ elif dataset == "digits":
         )
 
 # %% [markdown]
+# ## What is new here
+#
+# - The score is E-AURC, by proof (Eq. {eq}`eq-e-aurc`) and on every model of the page (largest
+#   difference {value}`normalized_score.largest_gap:.0e`).
+# - The closed forms of Eq. {eq}`eq-extremes` say what a score is worth: a method that knows nothing
+#   scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
+#   {value}`normalized_score.random_60:.3f` at 0.6.
+# - The score has an influence function (Eq. {eq}`eq-influence`), so that one test set gives a
+#   standard error, and the size of the test set that a comparison needs:
+#   {value}`normalized_score.not_enough` of {value}`normalized_score.comparisons` need more than
+#   there is.
+# - How much privacy is spent when models are stopped early to make them equally accurate is a
+#   number: {value}`normalized_score.widest_spent:.2f` where {value}`normalized_score.widest:g` was
+#   meant.
+#
+# ## What the paper leaves open
+#
+# - *The discretization, and ties.* P1 prints a sum without its width and does not say in which
+#   order points of equal score are accepted. SCTD leaves many points tied, so that it moves the
+#   score ({doc}`interplay`).
+# - *Comparisons between accuracies.* The score subtracts a limit, it does not divide by a range. By
+#   Eq. {eq}`eq-extremes` part of what grows as $\epsilon$ falls is the score of ignorance itself.
+#   P1 does not separate the two.
+# - *Chance.* Standard deviations over five trainings do not contain that all of them are judged on
+#   the same test points.
+# - *All or most.* The text says that the score grows with every smaller budget; in P1's own Table 2
+#   it does so in {value}`normalized_score.growing_paper:.0%` of the steps.
+#
+# ## Exercises
+#
+# 1. Extreme accuracies. Is the bound reached there, too?
+#    ```sh
+#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
+#        -y '{"full_accuracies": [0.02, 0.99]}'
+#    ```
+# 2. Train for a quarter of the steps. Which scores change more, those without privacy or those with
+#    the strictest budget?
+#    ```sh
+#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
+#        -p steps 100
+#    ```
+# 3. One low learning rate for all. Does privacy still make the score worse?
+#    ```sh
+#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
+#        -y '{"rates": [0.1]}'
+#    ```
+# 4. Divide the score by that of a random order (`selective.random_order_score`). Does privacy still
+#    make abstention worse?
+# 5. Prove that no order can score more than the entropy of $a$.
+# 6. Use `selective.points_needed` on two models of your own.
+#
 # ## Summary
 #
 # - The bound is reached exactly by a perfect order; the score of a random one is $-a \ln a$, of the
@@ -387,12 +469,6 @@ elif dataset == "digits":
 # - Differences between methods are small: {value}`normalized_score.not_enough` of
 #   {value}`normalized_score.comparisons` comparisons with the softmax response need more points
 #   than there are.
-#
-# ### Exercises
-#
-# 1. Divide the score by that of a random order. Does privacy still make abstention worse?
-# 2. Prove that no order can score more than the entropy of $a$.
-# 3. Use `selective.points_needed` on two models of your own.
 #
 # All numbers of this page that do not depend on the machine:
 

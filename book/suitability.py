@@ -8,9 +8,13 @@
 #
 # A hospital buys a classifier that was tested elsewhere. Its own patients differ from those of the
 # test, and nobody has labelled their images yet. Will the classifier be about as accurate here as
-# the seller measured there? Labels would tell; there are none. A *suitability filter*
+# the seller measured there? Labels would tell; there are none. A {term}`suitability filter`
 # {cite}`pouget2025suitability` looks at the classifier's outputs alone and answers SUITABLE only if
 # a statistical test says so; otherwise it answers INCONCLUSIVE.
+#
+# **The idea.** Learn, on the seller's labelled data, how likely a prediction is to be right, given
+# how the classifier's outputs look. Estimate with that the accuracy on the test data and on the
+# user's data, and test whether the second is at most a {term}`margin` below the first.
 #
 # This chapter runs the paper's main experiment, complete, on the authors' own signals from
 # FMoW-WILDS (satellite images, shifted in time and place) and RxRx1-WILDS (cell images, shifted
@@ -92,12 +96,12 @@ if "civilcomments" not in here:
     )
 
 # %% [markdown]
-# ## The idea
+# ## What is tested
 #
 # The provider of a model $h$ has labelled data from the source distribution, disjoint from the
-# training set. One part, $D_\mathrm{sf}$, teaches a *correctness estimator*: from a dozen *signals*
-# computed from the logits it estimates the probability that a prediction is correct. Another part
-# is the test set $D_\mathrm{test}$. The user brings unlabelled data $D_u$.
+# training set. One part, $D_\mathrm{sf}$, teaches a {term}`correctness estimator`: from a dozen
+# {term}`signals <signal>` computed from the logits it estimates the probability that a prediction
+# is correct. Another part is the test set $D_\mathrm{test}$. The user brings unlabelled data $D_u$.
 #
 # **Definition 3.1.** With a margin $m$, the largest acceptable drop, the model is *suitable* for
 # $D_u$ if and only if
@@ -108,7 +112,7 @@ if "civilcomments" not in here:
 #
 # where $\mathrm{acc}(D)$ is the share of $x \in D$ with $h(x) = y^*(x)$, the true label. Labels of
 # $D_u$ are unknown, so the estimator's means $\mu_\mathrm{test}$ and $\mu_u$ take the place of the
-# accuracies, in a test of *non-inferiority*:
+# accuracies, in a test of {term}`non-inferiority`:
 #
 # $$
 # \begin{aligned}
@@ -117,9 +121,18 @@ if "civilcomments" not in here:
 # \end{aligned}
 # $$ (eq-hypotheses)
 #
-# It is a one-sided Welch test {cite}`welch1947generalization`. Mind the burden of proof: the null
-# hypothesis says "worse by more than $m$", and SUITABLE needs evidence against it. INCONCLUSIVE
-# therefore also covers user data that are fine but too few.
+# It is a one-sided Welch test {cite}`welch1947generalization`. With the sample's means, variances
+# and sizes,
+#
+# $$
+# T = \frac{\hat\mu_u + m - \hat\mu_\mathrm{test}}
+#          {\sqrt{s_u^2 / n_u + s_\mathrm{test}^2 / n_\mathrm{test}}} ,
+# $$ (eq-welch)
+#
+# and the answer is SUITABLE if a larger $T$ has a probability of at most $\alpha$ under Student's
+# distribution with Welch's degrees of freedom. Mind the burden of proof: the null hypothesis says
+# "worse by more than $m$", and SUITABLE needs evidence against it. INCONCLUSIVE therefore also
+# covers user data that are fine but too few.
 #
 # ## The signals
 #
@@ -140,10 +153,10 @@ chapter.table(
 # %% [markdown]
 # ## One decision
 #
-# The correctness estimator is a logistic regression on standardised signals, calibrated by Platt's
-# method {cite}`platt1999probabilistic` over five splits. Here is a single decision from start to
-# end: source data are cut into folds, one teaches the estimator, another is the test set, and the
-# user brings one shifted fold.
+# The correctness estimator is a logistic regression on standardised signals, calibrated over five
+# splits ({term}`Platt calibration` {cite}`platt1999probabilistic`). Here is a single decision from
+# start to end: source data are cut into folds, one teaches the estimator, another is the test set,
+# and the user brings one shifted fold.
 
 # %%
 first = suitability.load_study(main, seed=model_seeds[0])
@@ -205,8 +218,9 @@ for name, claim in (("fmow", "P2-T2-fmow-folds"), ("rxrx1", "P2-T3-rxrx1-folds")
 #
 # Each fold in turn plays the user. The source data that remain are shuffled and cut into
 # {value}`suitability.n_folds` folds; every ordered pair of them serves as $D_\mathrm{sf}$ and
-# $D_\mathrm{test}$. In-distribution (ID) user folds are parts of the source distribution;
-# out-of-distribution (OOD) ones are later years, other regions, other experimental batches.
+# $D_\mathrm{test}$. {term}`In-distribution <in-distribution>` (ID) user folds are parts of the
+# source distribution; {term}`out-of-distribution` (OOD) ones are later years, other regions, other
+# experimental batches.
 #
 # Fitting the estimator anew for each pair would fit it {value}`suitability.n_folds` $-$ 1 times on
 # the same fold. Here every fold is fitted once, by a Newton solver that treats the five splits of
@@ -713,10 +727,16 @@ else:
 #
 # ## What the guarantee needs
 #
-# Let $\varepsilon$ be the calibration error of the estimator on a distribution: accuracy minus mean
-# estimate (Lemma 4.3). Then the difference of the accuracies is that of the means plus
+# Let $\varepsilon$ be the {term}`calibration error` of the estimator on a distribution
+# ({term}`epsilon-calibration`), accuracy minus mean estimate (Lemma 4.3):
+#
+# $$
+# \mathrm{acc}(D) = \mu_D + \varepsilon_D .
+# $$ (eq-lemma)
+#
+# Then the difference of the accuracies is that of the means plus
 # $\varepsilon_\mathrm{t} - \varepsilon_\mathrm{u}$, and the margin for the means becomes
-# (Corollary 4.4)
+# (Corollary 4.4, a {term}`margin adjustment`)
 #
 # $$
 # m' = m + \varepsilon_\mathrm{u} - \varepsilon_\mathrm{t}
@@ -776,7 +796,7 @@ verdict_12 = chapter.check("P2-E12-plug-in", rate.xs("plug-in", level=1).max() -
 # a small labelled sample and uses the estimate as if it were exact: with 100 labels that gives
 # {value}`suitability.flattered_plug_in:.1%`, more than the level. Its own uncertainty has to count:
 # a lower bound for $m'$ at half the level, tested at the other half, gives
-# {value}`suitability.flattered_bound:.1%`; and a *prediction-powered* test
+# {value}`suitability.flattered_bound:.1%`; and a {term}`prediction-powered` test
 # {cite}`angelopoulos2023prediction`, which takes the labelled sample's error off the unlabelled
 # estimates and adds up both variances, {value}`suitability.flattered_powered:.1%`. With no true
 # drop the bound then finds {value}`suitability.power_bound:.0%` of the data suitable, the
@@ -889,10 +909,10 @@ chapter.table(
 #
 # ### Equivalence
 #
-# "Neither worse nor better by more than $m$" is a pair of one-sided tests (A.3.1). Between groups
-# it speaks about fairness: no two groups may differ by more than $m$. All pairs have to pass, and
-# no correction is needed for that. Mind that estimates are compared; the true accuracies stand
-# beside.
+# "Neither worse nor better by more than $m$" is a pair of one-sided tests ({term}`TOST`, A.3.1).
+# Between groups it speaks about fairness: no two groups may differ by more than $m$. All pairs have
+# to pass, and no correction is needed for that. Mind that estimates are compared; the true
+# accuracies stand beside.
 
 # %% tags=["hide-input"]
 both_sides = suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha)
@@ -933,8 +953,8 @@ chapter.table(
 # of O'Brien and Fleming keep the level (A.3.3). The paper's formulas for them are lost from our
 # text, so they are not checked; the boundaries here are computed by numerical integration and agree
 # with published tables, such as 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. An
-# *e-process* {cite}`waudby2024estimating` needs no plan: one may look after every sample, and stop
-# at will.
+# {term}`e-process` {cite}`waudby2024estimating` needs no plan: one may look after every sample, and
+# stop at will.
 
 # %% tags=["hide-input"]
 designs = {
@@ -1048,9 +1068,10 @@ else:
 # The paper knows no baselines. There are methods that estimate accuracy without labels, and each
 # becomes a filter: SUITABLE if its estimate for the user's data is at least that for the test data,
 # by a Welch test of what it averages (*test*); or if the plain numbers say so (*estimated*); or if
-# it reaches the known accuracy of the test data (*known*). ATC is average thresholded confidence
-# {cite}`garg2022leveraging`, DoC the difference of confidences {cite}`guillory2021predicting`, CBPE
-# the isotonically calibrated confidence of the package `nannyml`, whose own rule is an *alert*. The
+# it reaches the known accuracy of the test data (*known*). {term}`ATC` is average thresholded
+# confidence {cite}`garg2022leveraging`, {term}`DoC` the difference of confidences
+# {cite}`guillory2021predicting`, {term}`CBPE` the isotonically calibrated confidence of the package
+# `nannyml`, whose own rule is an *alert*. The
 # published signals are not logits, which costs the peers something: ATC goes without the
 # temperature that its authors fit first, and CBPE calibrates the confidence of the predicted class
 # alone. Under the first two rules DoC is the same as AC, the average confidence.
@@ -1330,8 +1351,13 @@ chapter.values(
 # {value}`suitability.n_folds_with_false_positives` of {value}`suitability.n_user_folds` user folds,
 # {value}`suitability.top_three_share:.0%` of them from the worst three. A user has one data set,
 # not an average one: the false positive rate of Table 1 is an average over users, and no bound for
-# any of them. The bound that the test does give (Corollary 4.4) is conditional on calibration on
-# the user's data, which nobody can check without labels.
+# any of them.
+#
+# **Whether the assumption can be checked.** The bound that the test does give (Corollary 4.4) is
+# conditional on {term}`epsilon-calibration` on the user's data, which nobody can check without
+# labels. In units of its standard error the estimated accuracy of user data is off by
+# {value}`suitability.z_mean:+.1f` in the mean; with a calibrated estimator it would be 0, and where
+# it is far from that, the level of the test says little about false positives.
 #
 # **The shuffle matters.** Everything above depends on how the source data happened to be cut. With
 # the seed and the order of shuffles in the authors' notebooks their printed values do not come out
@@ -1394,6 +1420,54 @@ else:
     )
 
 # %% [markdown]
+# ## What is new here
+#
+# - Where false positives come from: {value}`suitability.top_three_share:.0%` of the
+#   {value}`suitability.n_false_positives` are owed to three of {value}`suitability.n_user_folds`
+#   user folds.
+# - A margin adjusted by a few labels as if they were exact errs in
+#   {value}`suitability.flattered_plug_in:.1%` of the cases instead of 5%. A lower bound
+#   ({value}`suitability.flattered_bound:.1%`) and a {term}`prediction-powered` test
+#   ({value}`suitability.flattered_powered:.1%`) mend that.
+# - The impossibility remark as a counter-example, and the sample size as a function of the spread
+#   of the estimates.
+# - Correct sequential boundaries and an e-process; the false discovery rate of a monitor that
+#   judges the same window again and again ({value}`suitability.longest_fdr:.2f` with all batches in
+#   it).
+# - Peers by the same test, and filters that use the labels of the test data
+#   ({value}`suitability.shuffles_median:.3f` against {value}`suitability.paper_area:.3f` ROC AUC).
+#
+# ## Exercises
+#
+# 1. A margin of one point. Which metrics change, and why, although every estimated accuracy stays
+#    as it is?
+#    ```sh
+#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
+#        -p margin 0.01
+#    ```
+# 2. Fewer, larger folds: more data for the estimator and for the test set. What happens to the
+#    share of INCONCLUSIVE among suitable user data?
+#    ```sh
+#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
+#        -p n_folds 5
+#    ```
+# 3. Five hundred labels. Does the filter still add something to them?
+#    ```sh
+#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
+#        -y '{"labels": [500]}'
+#    ```
+# 4. A stricter level. How many of the false positives remain, and of whose data?
+#    ```sh
+#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
+#        -p alpha 0.001
+#    ```
+# 5. Give `predictions` the outputs of your own model, once with the user's data as they are and
+#    once with a random half of the test data in their place. Does the report tell them apart?
+#    ```sh
+#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
+#        -p predictions my_model.npz -p report_margin 0.02
+#    ```
+#
 # ## Summary
 #
 # - A suitability filter compares the mean *estimated* correctness of user data and test data by a
@@ -1414,15 +1488,6 @@ else:
 # - Looking repeatedly needs a design or an e-process: five looks at 5% err in
 #   {value}`suitability.uncorrected:.0%`.
 # - Which claims of the paper these numbers confirm is on the page [What reproduces](reproduces.md).
-#
-# ### Exercises
-#
-# 1. Rerun with `margin: 0.01`. Which metrics change, and why, although every estimated accuracy
-# stays as it is? 2. Rerun with `n_folds: 5`: more data for the estimator and for the test set. What
-# happens to the share of INCONCLUSIVE among suitable user data? 3. Rerun with `labels: [500]`. From
-# how many labels on does the filter add nothing to them? 4. Give `predictions` the outputs of your
-# own model, once with the user's data as they are and once with a random half of the test data in
-# their place. Does the report tell them apart?
 #
 # All numbers of this page that do not depend on the machine:
 

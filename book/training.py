@@ -6,9 +6,19 @@
 # %% [markdown]
 # # How the models are trained
 #
-# The chapters on privacy train thousands of models: with and without noise, on subsets of the data,
-# with planted examples. One engine trains them all. This page shows what it does, what it costs in
-# privacy, and how fast it is, because every later number rests on it.
+# A hospital trains a model on its patients' records and publishes it. Could somebody who has the
+# model find out that one particular person was among these patients? {term}`Differential privacy
+# <differential privacy>` is a promise with a number, $\epsilon$: whatever the model shows, it would
+# have been nearly as likely to show it had any one record been missing, and the smaller $\epsilon$,
+# the nearer. The promise is kept by adding noise while the model is trained, and noise costs
+# accuracy.
+#
+# **The idea.** Limit what one record can do to one step of training, hide the rest behind Gaussian
+# noise, and add up what all steps give away. The chapters on privacy train thousands of models in
+# this way: with and without noise, on subsets of the data, with planted examples. One engine trains
+# them all. This page shows what it does, what it costs in privacy, and how fast it is, because
+# every later number rests on it. The words are explained in the {doc}`glossary`, the symbols on the
+# page {doc}`notation`.
 
 # %% tags=["parameters", "hide-input"]
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] finite budgets; no privacy is shown beside them
@@ -42,14 +52,31 @@ chapter.note(
 # %% [markdown]
 # ## The mechanism
 #
-# *DP-SGD* {cite}`abadi2016deep`, as P1 {cite}`rabanser2023training` states it in Algorithm 2. In
-# each step,
+# A training $\mathcal{M}$ that draws random numbers is $(\epsilon, \delta)$-private if, for all
+# data sets $D$ and $D'$ that differ by one record, added or removed, and for all sets $E$ of
+# outcomes,
 #
-# 1. every training example is drawn independently with probability $q$ (a *Poisson sample*);
-# 2. the gradient of each drawn example is scaled down to an L2 norm of at most $c$;
+# $$
+# P(\mathcal{M}(D) \in E) \le e^\epsilon\, P(\mathcal{M}(D') \in E) + \delta .
+# $$ (eq-dp)
+#
+# The pair is the {term}`privacy budget`. {term}`DP-SGD` {cite}`abadi2016deep`, as P1
+# {cite}`rabanser2023training` states it in Algorithm 2, keeps to it as follows. In each step,
+#
+# 1. every training example is drawn independently with probability $q$ (a {term}`Poisson sample`);
+# 2. the gradient of each drawn example is scaled down to an L2 norm of at most $c$
+#    ({term}`per-example clipping`);
 # 3. Gaussian noise of standard deviation $\sigma c$ is added to their sum, $\sigma$ being the
-#    *noise multiplier*;
+#    {term}`noise multiplier`;
 # 4. the noisy sum, divided by the batch size, updates the parameters.
+#
+# With the sample $B_t$, the gradients $g_i$, the learning rate $\eta$, $N$ training examples and
+# $\xi_t \sim N(0, I)$,
+#
+# $$
+# \theta_{t+1} = \theta_t - \frac{\eta}{q N} \Bigl( \sum_{i \in B_t}
+#   g_i \min\Bigl\{1, \frac{c}{\|g_i\|}\Bigr\} + \sigma c\, \xi_t \Bigr) .
+# $$ (eq-dp-sgd)
 #
 # Two details matter. The sum is divided by the *expected* batch size $qN$: Algorithm 2 prints
 # $1/|B_t|$, but the realised size $|B_t|$ depends on who took part and would itself be a release.
@@ -77,10 +104,19 @@ print(f"spent: epsilon = {result.epsilon:.3f} at delta = {result.plan.delta:g}")
 # %% [markdown]
 # ## What it costs
 #
-# Every step spends privacy; an *accountant* bounds the total. P1 uses Rényi differential privacy
-# (RDP) {cite}`mironov2017renyi`. Two newer accountants follow the privacy loss itself and are
-# nearly exact: PRV {cite}`gopi2021numerical` and PLD {cite}`doroshenko2022connect`, the latter from
-# a second library. All three bound the same mechanism under adding or removing one example.
+# Every step spends privacy; an {term}`accountant` bounds the total. P1 uses Rényi differential
+# privacy ({term}`RDP`) {cite}`mironov2017renyi`: the Rényi divergence of order $\alpha$ between
+# what a step releases on neighbouring data is at most some $\rho_\alpha(q, \sigma)$, divergences of
+# $T$ steps add up, and
+#
+# $$
+# \epsilon(\delta) = \min_{\alpha > 1} \Bigl\{ T \rho_\alpha(q, \sigma)
+#   + \log\frac{\alpha - 1}{\alpha} - \frac{\log(\alpha \delta)}{\alpha - 1} \Bigr\} .
+# $$ (eq-rdp)
+#
+# Two newer accountants follow the privacy loss itself and are nearly exact: {term}`PRV`
+# {cite}`gopi2021numerical` and {term}`PLD` {cite}`doroshenko2022connect`, the latter from a second
+# library. All three bound the same mechanism under adding or removing one example.
 
 # %%
 chapter.figure(
@@ -126,10 +162,11 @@ chapter.values(
 #
 # ### Several models, one budget
 #
-# A deep ensemble, or SelectiveNet with several target coverages, releases several models that saw
-# the same data; together they must stay within the budget. P1 composes the Rényi divergences of all
-# of them, and explains it by a rule of thumb: $(\epsilon/\sqrt{M}, \delta/M)$ for each of $M$
-# models. Plain composition would give each $(\epsilon/M, \delta/M)$.
+# A {term}`deep ensemble`, or {term}`SelectiveNet` with several target coverages, releases several
+# models that saw the same data; together they must stay within the budget. P1 {term}`composes
+# <compose>` the Rényi divergences of all of them (Eq. {eq}`eq-rdp` with $M T$ steps in the place of
+# $T$), and explains it by a rule of thumb: $(\epsilon/\sqrt{M}, \delta/M)$ for each of $M$ models.
+# Plain composition would give each $(\epsilon/M, \delta/M)$.
 
 # %%
 cifar = (50_000, 128, 200 * 50_000 // 128)
@@ -191,11 +228,16 @@ chapter.table(
 # ## Two paths, one result
 #
 # One model at a time is trained with Opacus {cite}`yousefpour2021opacus`. Many small models at once
-# are trained by compiled code: for a dense layer, the gradient of one example is an outer product,
-# $\nabla_W \ell_i = \delta_i a_i^\top$, so its norm is $\|\delta_i\| \, \|a_i\|$ and no per-example
-# gradient is ever written down. Each model keeps its own Poisson samples and its own noise: trials
-# of an audit stay independent. Both paths draw them from the same streams, so the same seed must
-# give the same model, up to rounding.
+# are trained by compiled code: for a dense layer with inputs $a_i$ and backpropagated errors $d_i$
+# the gradient of one example is an outer product, so
+#
+# $$
+# \nabla_W \ell_i = d_i a_i^\top , \qquad \|\nabla_W \ell_i\| = \|d_i\| \, \|a_i\| ,
+# $$ (eq-outer)
+#
+# and no per-example gradient is ever written down. Each model keeps its own Poisson samples and its
+# own noise: trials of an audit stay independent. Both paths draw them from the same streams, so the
+# same seed must give the same model, up to rounding.
 
 # %%
 agreement = studies.agreement(
@@ -324,6 +366,56 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # their configuration, code and data, resume after a crash with the same result and the same privacy
 # spent, and can be spread over a Dask cluster (`lib/runs/CLUSTERS.md`).
 #
+# ## What is new here
+#
+# - Three accountants from two libraries are asked about the papers' own settings:
+#   {value}`training.smallest_saving:.0%` to {value}`training.largest_saving:.0%` of the noise is
+#   there because RDP is loose.
+# - P1's rule of thumb is checked as the guarantee that it is not: by RDP, members trained after it
+#   spend {value}`training.thumb_together:.2f` together where the budget is
+#   {value}`training.first_epsilon:g`.
+# - Opacus and an engine of our own give the same private model for the same seed: their parameters
+#   differ by at most {value}`training.largest_difference:.0e`.
+# - What P1's panel takes is stated in advance: about {value}`training.a100_hours:,.0f` hours of an
+#   A100.
+#
+# ## What the papers leave open
+#
+# - *Which batch size divides the sum.* P1's Algorithm 2 divides by the realised one. Its accountant
+#   does not cover that, and the paper does not say what its code does.
+# - *How batches are drawn.* P1 draws each example with a probability of its own; P3's text says
+#   nothing about it, and its accountant needs {term}`Poisson sampling`.
+# - *What the choice of learning rates and other settings costs.* No paper accounts for it, nor does
+#   this book; the answer would be a private selection among the trials.
+# - *Whether $N$ is public.* $\delta = 1 / N$, the sampling rate and the noise are computed from it,
+#   and neighbouring data sets have different $N$.
+#
+# ## Exercises
+#
+# 1. Smaller batches. How does the noise multiplier change for the same budget, and how the ratio of
+#    noise to signal in Eq. {eq}`eq-dp-sgd`?
+#    ```sh
+#    papermill book/training.py out.ipynb -f params/quick/training.yml \
+#        -p batch_size 32
+#    ```
+# 2. A larger ensemble. Does the rule of thumb get better or worse?
+#    ```sh
+#    papermill book/training.py out.ipynb -f params/quick/training.yml \
+#        -p members 10
+#    ```
+# 3. Stricter clipping. Why does no $\epsilon$ on the page change, and which numbers do?
+#    ```sh
+#    papermill book/training.py out.ipynb -f params/quick/training.yml \
+#        -p clipping_norm 0.1
+#    ```
+# 4. Small budgets. Where do the three accountants differ most, and what is left of the accuracy?
+#    ```sh
+#    papermill book/training.py out.ipynb -f params/quick/training.yml \
+#        -y '{"epsilons": [0.5, 0.1]}'
+#    ```
+# 5. Shuffle and cut into equal batches instead of Poisson sampling, keep the accountant, and audit
+#    the result with the methods of the {doc}`audit chapter <audit>`.
+#
 # ## Summary
 #
 # - The mechanism is DP-SGD on true Poisson samples, with sums divided by the expected batch size.
@@ -334,14 +426,6 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # - Opacus and the batched engine give the same model for the same seed; the latter trains
 #   perceptrons {value}`training.ratio_mlp:.0f` times as fast.
 # - What is *not* accounted for: the choice of the learning rate.
-#
-# ### Exercises
-#
-# 1. Rerun with `batch_size: 32`. How does the noise multiplier change for the same budget, and how
-#    the ratio of noise to signal in a step?
-# 2. Train an ensemble of `members: 10`. Does the rule of thumb get better or worse?
-# 3. Shuffle and cut into equal batches instead of Poisson sampling, keep the accountant, and audit
-#    the result with the methods of the audit chapter.
 #
 # All numbers of this page that do not depend on the machine:
 
