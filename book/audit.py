@@ -61,6 +61,7 @@ import numpy as np
 
 from lib import audit
 from lib.audit import benchmark, figures, sanity, studies
+from lib.book import interactive
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
 chapter.note(
@@ -140,6 +141,12 @@ for method in audit.METHODS:
     row = table.set_index("method").loc[method]
     chapter.check(f"P3-S3-example-{method}-low", row["low"])
     chapter.check(f"P3-S3-example-{method}-high", row["high"])
+
+# %% [markdown]
+# Change the four counts, and the posterior follows.
+
+# %% tags=["hide-input"]
+interactive.show(chapter, interactive.epsilon_posterior(example, 0.05, 0.95))
 
 # %%
 perfect = audit.AttackCounts(tp=1000, fp=0, tn=1000, fn=0)

@@ -53,6 +53,7 @@ import tempfile
 from pathlib import Path
 
 from lib import data
+from lib.book import interactive
 from lib.counterfactual import (
     breakdown_share,
     clipping_sensitivity,
@@ -336,6 +337,13 @@ chapter.values(
 # cross-fitted and by {value}`counterfactual.last_apart:.4f` with fresh samples, and misses the
 # population's difference in {value}`counterfactual.last_cross_misses:.3f` and
 # {value}`counterfactual.last_apart_misses:.3f` of the repetitions.
+#
+# ### Less and less overlap
+#
+# One draw, with forests, for every level of positivity: what happens to the intervals?
+
+# %% tags=["hide-input"]
+interactive.show(chapter, interactive.positivity(seed=seed))
 
 # %% [markdown]
 # ## Experiment 2: power

@@ -44,6 +44,7 @@ import numpy as np
 import pandas as pd
 
 from lib import selective
+from lib.book import interactive
 from lib.selective import figures, studies
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
@@ -167,6 +168,28 @@ chapter.figure(
     caption=(
         f"Figure 3 of P1 on {dataset} ({models[0]}): SCTD (solid), its bound (dashed), and the "
         "area between, which is the score; means over seeds."
+    ),
+)
+
+# %% [markdown]
+# Move the accuracy: the bound moves with it, and the score with both.
+
+# %% tags=["hide-input"]
+strictest = min(epsilons)
+interactive.show(
+    chapter,
+    interactive.bound_and_score(
+        {
+            f"{method}, {words}": (
+                panel.predictions[method, epsilon].correct[0],
+                panel.predictions[method, epsilon].score[0],
+            )
+            for method in ("SR", "SCTD")
+            for epsilon, words in (
+                (np.inf, "no privacy"),
+                (strictest, f"epsilon {strictest:g}"),
+            )
+        }
     ),
 )
 

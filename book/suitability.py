@@ -59,6 +59,7 @@ import numpy as np
 import pandas as pd
 
 from lib import data, suitability
+from lib.book import interactive
 from lib.runs import progress
 from lib.suitability.checkpoints import checkpoint_example
 
@@ -178,6 +179,32 @@ print(decision)
 print(f"user data: {task.label} of {first.dataset}, {len(user_correct)} samples")
 print(f"true accuracy on test data: {source_correct[test].mean():.3f}")
 print(f"true accuracy on user data: {user_correct.mean():.3f}")
+
+# %% [markdown]
+# How would the answer change with the margin and the level? The same test for some of the user's
+# folds; move the controls.
+
+# %% tags=["hide-input"]
+brought = {
+    each.label: first.data(each)[2:]
+    for each in first.tasks("OOD", folds_used, partition_seeds[0])[::3]
+}
+estimated = suitability_filter.estimate(source_signals[test])
+interactive.show(
+    chapter,
+    interactive.suitability_decision(
+        {
+            label: (
+                estimated,
+                suitability_filter.estimate(table),
+                source_correct[test].mean() - correct.mean(),
+            )
+            for label, (table, correct) in brought.items()
+        },
+        margin=float(np.clip(margin, 0, 0.1)),
+        alpha=float(np.clip(alpha, 0.001, 0.2)),
+    ),
+)
 
 # %% [markdown]
 # ## The folds

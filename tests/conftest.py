@@ -16,6 +16,8 @@ SITE = ("book/test_browser.py", "book/test_numbers.py")
 LONGEST = (
     *SITE,
     "book/test_pipeline.py",
+    "book/test_site_checks.py",
+    "book/test_widgets.py",
     "training/test_engines.py",
     "selective/test_panel.py",
     "training/test_jobs.py",

@@ -32,11 +32,24 @@ from lib.book.execute import (
 )
 from lib.book.records import read_records
 from lib.book.render import ledger_html, status_html
+from lib.book.site import (
+    colab_cell,
+    focusable_tables,
+    footer_text,
+    lighter_figures,
+    not_found_page,
+    shorten,
+    site_address,
+    social_tags,
+    with_values,
+)
 from lib.runs import fingerprint
 
 __all__ = ["read_executed", "setup"]
 
 logger = logging.getLogger(__name__)
+
+_STATIC = Path(lib.__file__).parent / "book" / "static"
 
 # The reader is handed a chapter's text and nothing else, so executions are found by it.
 _executed_by_text: dict[str, Executed] = {}
@@ -86,6 +99,8 @@ def _code_cell(executed: dict[str, Any], cell_id: str, tags: list[str]) -> nbfor
         }
         if "data" in output and not data:
             continue
+        if "text/html" in data:
+            data["text/html"] = lighter_figures(data["text/html"])
         outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
     return nbformat.v4.new_code_cell(
         executed["source"],
@@ -101,19 +116,25 @@ class ValueRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the formatted value; an unknown name stops the build."""
-        where, _, spec = self.text.partition(":")
-        chapter, _, name = where.partition(".")
-        executed = self.env.app.companion_executed
         try:
-            text = format(executed[chapter].values[name], spec)
-        except KeyError:
-            known = sorted(executed[chapter].values) if chapter in executed else sorted(executed)
-            raise ExtensionError(
-                f"{self.get_location()}: no value {where!r}; known are {', '.join(known)}"
-            ) from None
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: value {self.text!r}: {error}") from None
+            text = _value(self.env.app, self.text)
+        except (KeyError, ValueError) as error:
+            raise ExtensionError(f"{self.get_location()}: {error.args[0]}") from None
         return [nodes.inline(text, text, classes=["companion-value"])], []
+
+
+def _value(app: Sphinx, quoted: str) -> str:
+    """The text of ``chapter.name:format``."""
+    where, _, spec = quoted.partition(":")
+    chapter, _, name = where.partition(".")
+    executed: dict[str, Executed] = app.companion_executed
+    try:
+        return format(executed[chapter].values[name], spec)
+    except KeyError:
+        known = sorted(executed[chapter].values) if chapter in executed else sorted(executed)
+        raise KeyError(f"no value {where!r}; known are {', '.join(known)}") from None
+    except ValueError as error:
+        raise ValueError(f"value {quoted!r}: {error}") from None
 
 
 class LedgerDirective(SphinxDirective):
@@ -152,12 +173,18 @@ def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
 
 
 def _lock(app: Sphinx, config: Any) -> None:
-    """One build of a site at a time; a second one waits. Also add our own style."""
+    """One build of a site at a time; a second one waits. Also add what the site looks like."""
     out = Path(app.outdir)
     out.mkdir(parents=True, exist_ok=True)
     app.companion_lock = FileLock(out.parent / ".companion.lock")
     app.companion_lock.acquire()
-    config.html_static_path.append(str(Path(lib.__file__).parent / "book" / "static"))
+    config.html_static_path.append(str(_STATIC))
+    config.html_favicon = str(_STATIC / "favicon.svg")
+    given = config.html_baseurl or os.environ.get("COMPANION_SITE", "")
+    try:
+        config.html_baseurl = site_address(given, app.companion_repository)
+    except ValueError as error:
+        raise ExtensionError(str(error)) from None
 
 
 def _execute(app: Sphinx) -> None:
@@ -191,6 +218,7 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
             "claims": [repr(claim) for claim in read_claims(book / "claims.yml").values()],
             "records": {name: read_records(book, name) for name in app.companion_executed},
             "repository": app.companion_repository,
+            "site": [app.config.html_baseurl, lib.__version__],
         }
     )
     unfinished = _unfinished(app)
@@ -209,17 +237,25 @@ def _finish(app: Sphinx, exception: Exception | None) -> None:
         if exception is None and app.builder.format == "html":
             _write_notebooks(app)
             _copy_mathjax(Path(app.outdir))
+            page = not_found_page(app.config.html_title, app.config.html_baseurl)
+            Path(app.outdir, "404.html").write_text(page, encoding="utf-8")
             _unfinished(app).unlink(missing_ok=True)
     finally:
         app.companion_lock.release()
 
 
 def _write_notebooks(app: Sphinx) -> None:
-    """Executed notebooks, for download and for Colab."""
-    folder = Path(app.outdir) / "notebooks"
+    """Executed notebooks, for download and, where the repository is known, for Colab."""
+    book, folder = Path(app.srcdir), Path(app.outdir) / "notebooks"
     folder.mkdir(exist_ok=True)
-    for name, path in chapter_files(Path(app.srcdir)).items():
-        nbformat.write(read_executed(path.read_text(encoding="utf-8")), folder / f"{name}.ipynb")
+    commit = _git(book.parent, "rev-parse", "HEAD") if app.companion_repository else ""
+    for name, path in chapter_files(book).items():
+        notebook = read_executed(path.read_text(encoding="utf-8"))
+        with_values(notebook, lambda quoted: _value(app, quoted))
+        if commit:
+            notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
+        nbformat.validate(notebook)
+        nbformat.write(notebook, folder / f"{name}.ipynb")
 
 
 def _copy_mathjax(out: Path) -> None:
@@ -277,17 +313,51 @@ def _drop_thebe(
         ]
 
 
-def _repository(root: Path) -> str:
-    """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
+def _describe(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Description and social tags, version and date, tables that a keyboard can scroll."""
+    title = (
+        app.env.titles[pagename].astext() if pagename in app.env.titles else app.config.html_title
+    )
+    context["metatags"] = context.get("metatags", "") + social_tags(
+        title,
+        _description(doctree) or f"Part of the book: {app.config.html_title}",
+        app.config.html_title,
+        app.config.html_baseurl,
+        f"{pagename}.html",
+    )
+    executed: dict[str, Executed] = app.companion_executed
+    shown = [executed[pagename]] if pagename in executed else executed.values()
+    footer = footer_text(lib.__version__, [done.finished for done in shown])
+    context["theme_extra_footer"] = f"<p>{footer}</p>"
+    if "body" in context:
+        context["body"] = focusable_tables(context["body"])
+
+
+def _description(doctree: Any) -> str:
+    """Beginning of a page's first paragraph that can be read without its formulas."""
+    for paragraph in doctree.findall(nodes.paragraph) if doctree is not None else ():
+        text = shorten(paragraph.astext())
+        if len(text) >= 40 and not next(iter(paragraph.findall(nodes.math)), None):
+            return text
+    return ""
+
+
+def _git(root: Path, *command: str) -> str:
+    """What git prints; nothing where it fails or is not there."""
     try:
-        address = subprocess.run(
-            ["git", "-C", str(root), "remote", "get-url", "origin"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        done = subprocess.run(
+            ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return ""
+    return done.stdout.strip()
+
+
+def _repository(root: Path) -> str:
+    """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
+    address = _git(root, "remote", "get-url", "origin")
     _, found, path = address.removesuffix(".git").partition("github.com")
     return path.lstrip("/:") if found else ""
 
@@ -300,10 +370,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("ledger", LedgerDirective)
     app.add_directive("build-status", StatusDirective)
     app.add_css_file("companion.css")
+    app.add_css_file("widgets.css")
+    app.add_js_file("widgets.js", loading_method="defer")
     app.connect("config-inited", _lock)
     app.connect("builder-inited", _execute)
     app.connect("env-get-outdated", _outdated)
     app.connect("html-page-context", _buttons, priority=900)
     app.connect("html-page-context", _drop_thebe, priority=900)
+    app.connect("html-page-context", _describe, priority=900)
     app.connect("build-finished", _finish)
     return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

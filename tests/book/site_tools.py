@@ -3,15 +3,21 @@
 import functools
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "book" / "_build" / "html"
+CHROMIUM = next(
+    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+)
+LAUNCH = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @functools.cache
@@ -29,18 +35,41 @@ def build_site() -> str:
     return done.stdout
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    """As GitHub Pages serves a folder: 404.html at its root answers for all that is not there."""
+
     def log_message(self, *_):
         pass
 
+    def send_error(self, code, message=None, explain=None):
+        page = Path(self.directory, "404.html")
+        if code != 404 or not page.is_file():
+            return super().send_error(code, message, explain)
+        body = page.read_bytes()
+        self.send_response(404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        return None
+
+    def translate_path(self, path):
+        prefix = self.server.prefix
+        parts = urlsplit(path)
+        inside = parts.path == prefix[:-1] or parts.path.startswith(prefix)
+        # What lies outside belongs to another site of the same host.
+        return super().translate_path(parts.path.removeprefix(prefix[:-1]) if inside else "/ /none")
+
 
 @contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """Serve a folder on the loopback interface; yields the address."""
-    handler = functools.partial(_Quiet, directory=str(folder))
+def serve(folder: Path, prefix: str = "/") -> Iterator[str]:
+    """Serve a folder below a path on the loopback interface; yields the address, without slash."""
+    handler = functools.partial(_Handler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.prefix = prefix
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}{prefix[:-1]}"
         server.shutdown()
         thread.join()

@@ -1,15 +1,14 @@
-"""The built site in headless Chromium: every page, at desktop and phone width."""
+"""The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
 import os
-import shutil
+import urllib.error
+import urllib.request
 from urllib.parse import urlsplit
 
+import nbformat
 import pytest
-from site_tools import HTML, build_site, serve
-
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
+from site_checks import page_names, page_weights, search, too_heavy, visit
+from site_tools import CHROMIUM, HTML, LAUNCH, build_site, serve
 
 pytestmark = [
     pytest.mark.browser,
@@ -21,39 +20,13 @@ pytestmark = [
     ),
 ]
 
-PROBE = """() => ({
-  missing: [...document.images].filter(i => !i.complete || i.naturalWidth === 0).map(i => i.src),
-  nameless: [...document.querySelectorAll('article img')].filter(i => !i.alt.trim()).length,
-  formulas: document.querySelectorAll('article .math').length,
-  typeset: document.querySelectorAll('article .math mjx-container').length,
-  wrong: document.querySelectorAll('mjx-merror, [data-mjx-error]').length,
-  raw: /\\\\\\(|\\\\\\[|\\\\frac/.test(document.querySelector('article').innerText),
-  roles: /\\{value\\}|\\{ledger\\}/.test(document.querySelector('article').innerText),
-  overflow: document.documentElement.scrollWidth - window.innerWidth,
-  styled: getComputedStyle(document.body).fontFamily,
-})"""
-
-# An idle network does not mean that MathJax is done. If it never is, the assertions say so.
-TYPESET = """async () => {
-  const end = Date.now() + 60000;
-  const pause = ms => new Promise(done => setTimeout(done, ms));
-  while (document.readyState !== 'complete' && Date.now() < end) await pause(50);
-  if (!window.MathJax && !document.querySelector('script[src*="mathjax" i]')) return;
-  while (!window.MathJax?.startup?.promise && Date.now() < end) await pause(50);
-  const done = Promise.resolve(window.MathJax?.startup?.promise).catch(() => null);
-  await Promise.race([done, pause(end - Date.now())]);
-}"""
-
 
 @pytest.fixture(scope="module")
 def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
+        instance = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
         yield instance
         instance.close()
 
@@ -65,79 +38,52 @@ def address():
         yield url
 
 
-def visit(browser, url, width=1280):
-    """Open a page; return what it shows, its errors, and the hosts it asked."""
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    errors, outside = [], []
-    page.on("pageerror", lambda e: errors.append(str(e)))
-    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-    page.on("response", lambda r: errors.append(f"{r.status} {r.url}") if r.status >= 400 else None)
-
-    def guard(route):
-        target = urlsplit(route.request.url)
-        if target.scheme in ("http", "https") and target.hostname != "127.0.0.1":
-            outside.append(route.request.url)
-            return route.abort()
-        return route.continue_()
-
-    page.route("**/*", guard)
-    page.goto(url, wait_until="networkidle")
-    page.evaluate(TYPESET)
-    facts = page.evaluate(PROBE)
-    page.close()
-    return facts, errors, outside
+@pytest.fixture(scope="module")
+def visits(browser, address):
+    """Each page, opened once."""
+    return {name: visit(browser, f"{address}/{name}") for name in page_names(HTML)}
 
 
-def pages():
-    build_site()
-    return sorted(p.name for p in HTML.glob("*.html") if p.stem not in ("genindex", "search"))
+def test_every_page_is_without_fault(visits):
+    assert len(visits) >= 7
+    assert {name: found.faults for name, found in visits.items() if found.faults} == {}
+    assert all(found.texts > 20 for found in visits.values())
 
 
-def test_every_page_reads_without_errors_or_other_hosts(browser, address):
-    assert len(pages()) >= 5
-    for name in pages():
-        facts, errors, outside = visit(browser, f"{address}/{name}")
-        assert not errors, (name, errors)
-        assert not outside, (name, outside)
-        assert not facts["missing"], (name, facts["missing"])
-        assert facts["nameless"] == 0, name
-        assert facts["typeset"] == facts["formulas"], name
-        assert facts["wrong"] == 0, name
-        assert not facts["raw"], name
-        assert not facts["roles"], name
+def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visits):
+    assert visits["suitability.html"].formulas > 3
+    assert visits["suitability.html"].figures > 3
+    assert visits["suitability.html"].tables > 3
+    assert visits["suitability.html"].scrolling > 0
+    assert "data:image/svg+xml," in (HTML / "suitability.html").read_text(encoding="utf-8")
 
 
-def test_chapters_have_typeset_formulas_and_figures(browser, address):
-    facts, _, _ = visit(browser, f"{address}/suitability.html")
-    assert facts["formulas"] > 3
-    assert "data:image/svg+xml" in (HTML / "suitability.html").read_text(encoding="utf-8")
+def test_no_page_is_too_heavy(address):
+    weights, shared = page_weights(HTML)
+    assert too_heavy(HTML) == {}
+    assert min(weights.values()) > 5_000
+    assert shared > 1_000_000  # MathJax and the theme are there
 
 
-def test_no_page_scrolls_sideways_on_a_phone(browser, address):
-    for name in pages():
-        facts, _, _ = visit(browser, f"{address}/{name}", width=360)
-        assert facts["overflow"] <= 0, (name, facts["overflow"])
+@pytest.mark.parametrize(
+    ("term", "page"), [("Clopper-Pearson", "audit"), ("abstains", "counterfactual")]
+)
+def test_search_finds_pages(browser, address, term, page):
+    found = search(browser, address, term)
+    names = [urlsplit(link).path.lstrip("/") for _, link in found]
+    assert f"{page}.html" in names
+    assert all((HTML / name).is_file() for name in names)
 
 
-def test_the_probe_sees_what_is_wrong(browser, tmp_path):
-    """A page with every fault that the tests above look for."""
-    (tmp_path / "index.html").write_text(
-        "<!doctype html><html><body><article><img src='gone.png'>"
-        "<span class='math'>\\(x\\)</span><p>{value}`a.b`</p>"
-        "<div style='width:3000px'>wide</div></article>"
-        "<script src='https://example.org/x.js'></script>"
-        "<script>throw new Error('broken')</script></body></html>"
-    )
-    with serve(tmp_path) as url:
-        facts, errors, outside = visit(browser, f"{url}/index.html")
-    assert len(facts["missing"]) == 1
-    assert facts["nameless"] == 1
-    assert (facts["formulas"], facts["typeset"]) == (1, 0)
-    assert facts["raw"]
-    assert facts["roles"]
-    assert facts["overflow"] > 0
-    assert any("broken" in e for e in errors)
-    assert outside == ["https://example.org/x.js"]
+def test_search_finds_nothing_where_there_is_nothing(browser, address):
+    assert search(browser, address, "zyzzyvaquux") == []
+
+
+def test_a_missing_page_is_answered_by_the_404_page(browser, address):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{address}/a/b/missing.html")
+    assert refused.value.code == 404
+    assert "Page not found" in refused.value.read().decode()
 
 
 def test_ledger_links_lead_to_verdicts(browser, address):
@@ -155,11 +101,8 @@ def test_ledger_links_lead_to_verdicts(browser, address):
 
 
 def test_notebook_download_and_csv(address):
-    import urllib.request
-
-    import nbformat
-
     with urllib.request.urlopen(f"{address}/notebooks/suitability.ipynb") as response:
         notebook = nbformat.reads(response.read().decode(), as_version=4)
     assert any(cell.get("outputs") for cell in notebook.cells)
+    assert not any("{value}`" in c.source for c in notebook.cells if c.cell_type == "markdown")
     assert "data:text/csv;base64," in (HTML / "suitability.html").read_text(encoding="utf-8")

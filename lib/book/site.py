@@ -1,0 +1,293 @@
+"""What a site needs beside its pages: address, social tags, 404 page, lighter figures, Colab.
+
+Nothing here knows Sphinx; :mod:`lib.book.sphinx_ext` calls it.
+"""
+
+import base64
+import html
+import re
+from collections.abc import Callable, Mapping
+from string import Template
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import nbformat
+
+__all__ = [
+    "colab_cell",
+    "focusable_tables",
+    "footer_text",
+    "lighter_figures",
+    "not_found_page",
+    "shorten",
+    "site_address",
+    "social_tags",
+    "with_values",
+]
+
+#: Width and height of the social card, as the networks recommend them.
+CARD = (1200, 630)
+CARD_ALT = "Title of the book beside a curve of accuracy against the share of points answered"
+
+
+def site_address(configured: str, repository: str) -> str:
+    """Return the absolute address of the site, ending in a slash; empty if nobody knows it.
+
+    Parameters
+    ----------
+    configured : str
+        What the configuration or the publish workflow says; goes first. May be empty.
+    repository : str
+        ``owner/name`` on GitHub, whose Pages are meant; may be empty.
+
+    Raises
+    ------
+    ValueError
+        If ``configured`` is no absolute http(s) address.
+    """
+    if configured:
+        parts = urlsplit(configured)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError(
+                f"address of the site = {configured!r} must begin with https:// and name a host"
+            )
+        return configured.rstrip("/") + "/"
+    if not repository:
+        return ""
+    owner, _, name = repository.partition("/")
+    host = f"{owner.lower()}.github.io"
+    return f"https://{host}/" if name.lower() == host else f"https://{host}/{name}/"
+
+
+def shorten(text: str, length: int = 160) -> str:
+    """Return a text on one line, cut after a whole word if longer than ``length`` characters."""
+    flat = " ".join(text.split())
+    if len(flat) <= length:
+        return flat
+    return flat[: length - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
+
+
+def social_tags(title: str, description: str, site: str, address: str, page: str) -> str:
+    """HTML of the description and of what social networks show of a page.
+
+    Parameters
+    ----------
+    title, description : str
+        Of the page, as plain text.
+    site : str
+        The book's title.
+    address : str
+        Absolute address of the site with a slash at its end. Where it is empty, the tags that
+        must hold an absolute address (the picture's and the page's own) are left out.
+    page : str
+        The page's address relative to the site's, such as ``audit.html``.
+    """
+    named = {"description": description, "twitter:card": "summary"}
+    graph = {
+        "og:type": "website" if page == "index.html" else "article",
+        "og:title": title,
+        "og:description": description,
+        "og:site_name": site,
+    }
+    if address:
+        named["twitter:card"] = "summary_large_image"
+        graph |= {
+            "og:url": address + page,
+            "og:image": f"{address}_static/card.png",
+            "og:image:width": str(CARD[0]),
+            "og:image:height": str(CARD[1]),
+            "og:image:alt": CARD_ALT,
+        }
+    tags = [f'<meta name="{n}" content="{html.escape(v)}" />' for n, v in named.items()]
+    tags += [f'<meta property="{n}" content="{html.escape(v)}" />' for n, v in graph.items()]
+    return "\n".join(["", *tags, ""])
+
+
+def footer_text(version: str, dates: list[str]) -> str:
+    """Return the footer's line: the version, and when what the page shows was executed.
+
+    Dates of execution and not of the build: building anew without a change changes no page.
+
+    Parameters
+    ----------
+    version : str
+        Of the package.
+    dates : list of str
+        ISO 8601 dates of the executions that the page rests on; may be empty.
+    """
+    days = sorted(date[:10] for date in dates)
+    if not days:
+        return f"Version {version}."
+    span = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    return f"Version {version}. Computed {span} (UTC)."
+
+
+_NOT_FOUND = Template("""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta name="robots" content="noindex" />
+<title>Page not found - $title</title>
+<style>
+:root { color-scheme: light dark; --ground: #ffffff; --ink: #14181e; --link: #0a5c82; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #14181e; --ink: #e6e6e6; --link: #7cc4ea; }
+}
+body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.6;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 38rem; margin: 0 auto; padding: 12vh 1.25rem 2rem; }
+h1 { line-height: 1.25; }
+a { color: var(--link); }
+</style>
+</head>
+<body>
+<main>
+<h1>Page not found</h1>
+<p>There is no page at this address in <em>$title</em>. It may have been renamed.</p>
+<ul>
+<li><a href="$root">The book's front page</a>, with its chapters</li>
+<li><a href="${root}search.html">Search the book</a></li>
+</ul>
+</main>
+</body>
+</html>
+""")
+
+
+def not_found_page(title: str, address: str) -> str:
+    """HTML of ``404.html``, which a host serves for any missing address, however deep.
+
+    It therefore needs no other file, and its links begin at the host's root: with the path of
+    ``address``, or with ``/`` where the address is not known.
+
+    Parameters
+    ----------
+    title : str
+        The book's title.
+    address : str
+        Absolute address of the site, ending in a slash, or empty.
+    """
+    root = urlsplit(address).path or "/"
+    return _NOT_FOUND.substitute(title=html.escape(title), root=html.escape(quote(root)))
+
+
+# ---------------------------------------------------------------------- pages
+
+_FIGURE = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
+_PATH = re.compile(r'(?<=\sd=")[^"]+')
+_PLACE = re.compile(r'(?<=\s)([xy]=")(-?\d+\.\d+)(?=")')
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+
+
+def lighter_figures(page: str) -> str:
+    """Shrink the SVG figures in a piece of HTML, with nothing to be seen of it.
+
+    matplotlib writes coordinates to a millionth of a point. Here they are rounded to a hundredth,
+    line breaks go, and the data address holds text instead of base64, which takes a third more and
+    hardly compresses.
+
+    Parameters
+    ----------
+    page : str
+        HTML with figures as ``data:image/svg+xml;base64,...``. Other text is left as it is.
+    """
+    return _FIGURE.sub(lambda found: _light_address(found[1]), page)
+
+
+def _light_address(encoded: str) -> str:
+    svg = base64.b64decode(encoded).decode("utf-8")
+    svg = _PATH.sub(lambda path: _NUMBER.sub(_rounded, path[0]), svg)
+    svg = _PLACE.sub(lambda place: place[1] + _NUMBER.sub(_rounded, place[2]), svg)
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r"\s*\n\s*", " ", svg)
+    svg = re.sub(r">\s+<", "><", svg)
+    # Kept as they are: what neither an address nor an attribute in quotation marks minds.
+    return "data:image/svg+xml," + quote(svg, safe=" !$()*+,-./:;=?@[]^_`{|}~")
+
+
+def _rounded(number: re.Match[str]) -> str:
+    text = f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def focusable_tables(body: str) -> str:
+    """Make the boxes in which tables of the prose scroll reachable by keyboard, and name them.
+
+    Parameters
+    ----------
+    body : str
+        HTML of a page as the theme writes it.
+    """
+    count = iter(range(1, body.count("pst-scrollable-table-container") + 1))
+    return re.sub(
+        r'<div class="pst-scrollable-table-container">',
+        lambda found: (
+            '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
+            f'aria-label="Table {next(count)} in the text">'
+        ),
+        body,
+    )
+
+
+# ---------------------------------------------------------------------- notebooks
+
+_VALUE = re.compile(r"\{value\}`([^`]+)`")
+
+
+def with_values(
+    notebook: nbformat.NotebookNode, resolve: Callable[[str], str]
+) -> nbformat.NotebookNode:
+    """Put the numbers into a notebook's prose, where only a book understands ``{value}``.
+
+    Parameters
+    ----------
+    notebook : nbformat.NotebookNode
+        Changed in place.
+    resolve : callable
+        From ``chapter.name:format`` to the number's text.
+    """
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _VALUE.sub(lambda found: resolve(found[1]), cell.source)
+    return notebook
+
+
+_COLAB = """# On Colab: fetch the book at the commit that this notebook was made from; install it.
+# Elsewhere this cell does nothing. Should Colab ask to restart the session, do, then go on below.
+import sys
+
+if "google.colab" in sys.modules:
+    %cd -q /content
+    !test -d {name} || git clone --quiet https://github.com/{repository} {name}
+    %cd -q /content/{name}
+    !git checkout --quiet {commit}
+    %pip install --quiet --editable .
+    sys.path.insert(0, "/content/{name}")"""
+
+
+def colab_cell(repository: str, commit: str) -> nbformat.NotebookNode:
+    """Return the first cell of a notebook for Colab: it installs the package from the repository.
+
+    The whole repository is fetched, since a chapter also reads ``params`` and ``book/claims.yml``.
+
+    Parameters
+    ----------
+    repository : str
+        ``owner/name`` on GitHub.
+    commit : str
+        Hash of the commit that was built.
+
+    Raises
+    ------
+    ValueError
+        If one of them could be more than a name in a shell's command.
+    """
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise ValueError(f"repository = {repository!r} must be owner/name")
+    if not re.fullmatch(r"[0-9a-f]{7,64}", commit):
+        raise ValueError(f"commit = {commit!r} must be hexadecimal digits")
+    name = repository.partition("/")[2]
+    source = _COLAB.format(repository=repository, name=name, commit=commit)
+    metadata: Mapping[str, Any] = {"tags": ["colab"]}
+    return nbformat.v4.new_code_cell(source, id="colab", metadata=metadata)

@@ -1,0 +1,365 @@
+"""What a good page is: checks in a browser that run on any folder of HTML pages.
+
+`visit` opens a page once, looks at it in both themes and at both widths, and returns a `Visit` with
+everything that is wrong on it, by the kind of fault; `page_weights` needs no browser.
+`python tests/book/site_checks.py FOLDER` prints what is found there.
+"""
+
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+DESKTOP, PHONE = 1280, 360
+MEGABYTE = 1_000_000
+HEAVIEST = 1.5 * MEGABYTE
+
+#: Hidden parts are opened first, so that what a click shows is looked at as well.
+PREPARE = """() => {
+  const still = document.createElement('style');
+  still.textContent = '*, ::before, ::after { transition: none !important; '
+    + 'animation: none !important; }';
+  document.head.append(still);
+  for (const folded of document.querySelectorAll('details')) folded.open = true;
+}"""
+
+# An idle network does not mean that MathJax is done. If it never is, the assertions say so.
+TYPESET = """async () => {
+  const end = Date.now() + 60000;
+  const pause = ms => new Promise(done => setTimeout(done, ms));
+  while (document.readyState !== 'complete' && Date.now() < end) await pause(50);
+  if (!window.MathJax && !document.querySelector('script[src*="mathjax" i]')) return;
+  while (!window.MathJax?.startup?.promise && Date.now() < end) await pause(50);
+  const done = Promise.resolve(window.MathJax?.startup?.promise).catch(() => null);
+  await Promise.race([done, pause(end - Date.now())]);
+}"""
+
+STRUCTURE = r"""() => {
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const brief = e => e.outerHTML.replace(/data:[^'"]*/g, 'data:').slice(0, 160);
+  const shown = e => e.checkVisibility({visibilityProperty: true})
+    && !e.closest('[aria-hidden=true]');
+  const named = e => {
+    const by = (e.getAttribute('aria-labelledby') || '').split(/\s+/).filter(Boolean)
+      .map(id => document.getElementById(id)?.textContent || '').join('');
+    const inside = all('img[alt], [aria-label]', e)
+      .map(i => i.getAttribute('alt') || i.getAttribute('aria-label')).join('');
+    const label = e.labels ? [...e.labels].map(l => l.textContent).join('') : '';
+    return [e.getAttribute('aria-label'), by, label, inside, e.getAttribute('title'),
+      /^(INPUT|SELECT|TEXTAREA)$/.test(e.tagName) ? '' : e.textContent]
+      .some(text => (text || '').trim());
+  };
+  const meta = name => document.querySelector(`meta[name="${name}"]`)?.content.trim() || '';
+  const graph = name => document.querySelector(`meta[property="${name}"]`)?.content.trim() || '';
+  const found = {};
+  const note = (kind, items) => { if (items.length) found[kind] = items; };
+  const article = document.querySelector('article') || document.body;
+
+  note('images that do not load', all('img')
+    .filter(i => !i.complete || i.naturalWidth === 0).map(brief));
+  note('images without alternative text', all('img')
+    .filter(i => i.getAttribute('role') !== 'presentation' && !i.alt.trim()).map(brief));
+  note('figures without caption', all('figure')
+    .filter(f => !f.querySelector('figcaption')?.textContent.trim()).map(brief));
+
+  const headings = all('h1, h2, h3, h4, h5, h6').filter(shown);
+  const levels = headings.map(h => Number(h.tagName[1]));
+  const tops = headings.filter(h => h.tagName === 'H1');
+  if (tops.length !== 1) found['not exactly one h1'] = [`${tops.length} h1`];
+  // The page's own outline: navigation beside it has headings of its own.
+  const inner = all('h1, h2, h3, h4, h5, h6', article).filter(shown);
+  note('headings that skip a level', inner.filter((h, i) =>
+    Number(h.tagName[1]) > (i ? Number(inner[i - 1].tagName[1]) : 0) + 1).map(brief));
+  note('empty headings', inner.filter(h => !h.textContent.trim()).map(brief));
+
+  note('fields without label', all('input:not([type=hidden]), select, textarea')
+    .filter(shown).filter(e => !named(e)).map(brief));
+  note('links or buttons without name', all('a[href], button, summary')
+    .filter(shown).filter(e => !named(e)).map(brief));
+  const ids = all('[id]').filter(e => !e.closest('svg, mjx-container')).map(e => e.id);
+  note('ids used twice', [...new Set(ids.filter((id, i) => ids.indexOf(id) !== i))]);
+  note('links to a missing part of the page', all('a[href^="#"]')
+    .map(a => decodeURIComponent(a.getAttribute('href').slice(1)))
+    .filter(id => id && !document.getElementById(id)));
+
+  if (!document.documentElement.lang) found['no language'] = ['<html> has no lang'];
+  if (!document.title.trim()) found['no title'] = ['<title> is empty'];
+  if (!/width=device-width/.test(meta('viewport'))) found['no viewport'] = [meta('viewport')];
+  if (meta('description').length < 20) found['no description'] = [meta('description')];
+  for (const name of ['og:title', 'og:description', 'og:type'])
+    if (!graph(name)) found['no social card'] = [...(found['no social card'] || []), name];
+  if (!meta('twitter:card'))
+    found['no social card'] = [...(found['no social card'] || []), 'twitter:card'];
+  note('social addresses that are not absolute', ['og:url', 'og:image'].map(graph)
+    .filter(address => address && !/^https?:\/\//.test(address)));
+  if (!document.querySelector('link[rel~=icon]')) found['no favicon'] = ['no link rel=icon'];
+  const footer = all('footer').map(f => f.textContent).join(' ').replace(/\s+/g, ' ').slice(-200);
+  if (!/\bVersion \d+\.\d+/.test(footer)) found['no version in the footer'] = [footer];
+  if (!/\b20\d\d-\d\d-\d\d\b/.test(footer)) found['no date in the footer'] = [footer];
+
+  const text = article.innerText;
+  note('raw markup', (text.match(/\\\(|\\\[|\\frac|\{(value|cite|ledger)\}/g) || []));
+  const formulas = all('.math', article), typeset = formulas.filter(
+    f => f.querySelector('mjx-container'));
+  if (typeset.length !== formulas.length)
+    found['formulas not typeset'] = [`${formulas.length - typeset.length}`];
+  note('formulas with errors', all('mjx-merror, [data-mjx-error]').map(brief));
+  return {found, formulas: formulas.length, figures: all('figure img', article).length,
+          tables: all('table', article).length};
+}"""
+
+WIDTH = r"""() => {
+  const brief = e => e.outerHTML.replace(/data:[^'"]*/g, 'data:').slice(0, 160);
+  const found = {};
+  const note = (kind, items) => { if (items.length) found[kind] = items; };
+  const over = document.documentElement.scrollWidth - window.innerWidth;
+  if (over > 0) found['scrolls sideways'] = [`${over} px too wide`];
+  const article = document.querySelector('article') || document.body;
+  const edge = document.documentElement.clientWidth + 1;
+  const scroller = e => {
+    for (let box = e.parentElement; box; box = box.parentElement)
+      if (/auto|scroll/.test(getComputedStyle(box).overflowX) && box !== document.body
+          && box.closest('article, body > div') && box.scrollWidth > box.clientWidth) return box;
+    return null;
+  };
+  const tables = [...article.querySelectorAll('table')].filter(t => t.checkVisibility());
+  const wide = t => t.getBoundingClientRect().right > edge
+    || t.scrollWidth > t.parentElement.clientWidth + 1;
+  note('tables that are cut', tables.filter(t => wide(t) && !scroller(t)).map(brief));
+  // Not the caption's box but its text: what of it can be read before anything is scrolled.
+  note('captions that are cut', tables.filter(t => t.caption).filter(t => {
+    const range = document.createRange();
+    range.selectNodeContents(t.caption);
+    const box = scroller(t)?.getBoundingClientRect().right ?? edge;
+    return [...range.getClientRects()].some(r => r.right > Math.min(box, edge) + 1);
+  }).map(t => t.caption.textContent));
+  const scrolling = [...article.querySelectorAll('*')].filter(e => e.checkVisibility()
+    && !e.closest('mjx-container') && /auto|scroll/.test(getComputedStyle(e).overflowX)
+    && e.scrollWidth > e.clientWidth + 1);
+  note('scrolls without keyboard', scrolling.filter(e => e.tabIndex < 0).map(brief));
+  note('scrolling tables without role or name', scrolling
+    .filter(e => e.querySelector('table'))
+    .filter(e => e.getAttribute('role') !== 'region' || !e.getAttribute('aria-label')?.trim())
+    .map(brief));
+  return {found, scrolling: scrolling.length};
+}"""
+
+# WCAG 2.1, 1.4.3 (AA): 4.5 to 1, or 3 to 1 from 24 px or 18.66 px bold.
+CONTRAST = r"""theme => {
+  document.documentElement.dataset.theme = theme;
+  document.documentElement.dataset.mode = theme;
+  const canvas = document.createElement('canvas');
+  canvas.width = canvas.height = 1;
+  const pen = canvas.getContext('2d', {willReadFrequently: true});
+  const known = new Map();
+  const rgba = colour => {
+    if (!known.has(colour)) {
+      pen.clearRect(0, 0, 1, 1);
+      pen.fillStyle = colour;
+      pen.fillRect(0, 0, 1, 1);
+      const d = pen.getImageData(0, 0, 1, 1).data;
+      known.set(colour, [d[0], d[1], d[2], d[3] / 255]);
+    }
+    return known.get(colour);
+  };
+  const over = (top, below) => top.slice(0, 3).map((v, i) => v * top[3] + below[i] * (1 - top[3]));
+  const light = c => c.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92
+    : ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
+    return (x + 0.05) / (y + 0.05); };
+  const grounds = new Map();
+  const ground = e => {
+    if (!e) return theme === 'dark' ? [18, 18, 18] : [255, 255, 255];
+    if (!grounds.has(e))
+      grounds.set(e, over(rgba(getComputedStyle(e).backgroundColor), ground(e.parentElement)));
+    return grounds.get(e);
+  };
+  const opacities = new Map();
+  const opacity = e => {
+    if (!opacities.has(e)) opacities.set(e, Number(getComputedStyle(e).opacity));
+    return opacities.get(e);
+  };
+  const faults = new Map();
+  let looked = 0;
+  const look = (e, text) => {
+    if (!e.checkVisibility({visibilityProperty: true, opacityProperty: true})) return;
+    if (e.closest('[disabled], [aria-disabled=true], mjx-assistive-mml, option')) return;
+    const box = e.getBoundingClientRect();
+    if (box.width <= 1 || box.height <= 1) return;
+    looked += 1;
+    const style = getComputedStyle(e), below = ground(e);
+    let faint = rgba(style.color);
+    for (let up = e; up; up = up.parentElement)
+      faint = [...faint.slice(0, 3), faint[3] * opacity(up)];
+    const size = parseFloat(style.fontSize), bold = Number(style.fontWeight) >= 700;
+    const needed = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
+    const has = ratio(over(faint, below), below);
+    if (has < needed) {
+      const kind = `${style.color} on rgb(${below.map(Math.round)}): ${has.toFixed(2)}`;
+      if (!faults.has(kind)) faults.set(kind, `${kind}, ${theme}, needs ${needed}: `
+        + `<${e.tagName.toLowerCase()} class="${e.className}"> ${text.trim().slice(0, 40)}`);
+    }
+  };
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walk.nextNode());)
+    if (node.data.trim() && !/^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE)$/.test(node.parentElement.tagName))
+      look(node.parentElement, node.data);
+  for (const formula of document.querySelectorAll('mjx-math')) look(formula, 'a formula');
+  const found = {};
+  if (faults.size) found[`low contrast (${theme})`] = [...faults.values()];
+  // Figures have dark ink in both themes: their ground has to be light.
+  const dim = [...document.querySelectorAll('article figure img')].filter(i =>
+    light(ground(i)) < 0.8 || getComputedStyle(i).filter !== 'none').map(i => i.alt.slice(0, 80));
+  if (dim.length) found[`figures on a dark ground (${theme})`] = dim;
+  return {found, looked};
+}"""
+
+
+@dataclass
+class Visit:
+    """What a page showed: faults by kind, and how much there was to look at."""
+
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    formulas: int = 0
+    figures: int = 0
+    tables: int = 0
+    scrolling: int = 0
+    texts: int = 0
+    seen: list[str] = field(default_factory=list)
+
+
+def visit(browser, url: str, settle: float = 0.5) -> Visit:
+    """Open a page and look at it: on a desktop in either theme, then as wide as a phone.
+
+    The theme's script makes what has begun to scroll focusable 0.3 s after the window changed;
+    `settle` is how long to wait for it.
+    """
+    context = browser.new_context(viewport={"width": DESKTOP, "height": 900})
+    page = context.new_page()
+    result = Visit()
+    errors, outside = [], []
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+    page.on("response", lambda r: result.seen.append(r.url))
+    page.on("response", lambda r: errors.append(f"{r.status} {r.url}") if r.status >= 400 else None)
+
+    def guard(route):
+        target = urlsplit(route.request.url)
+        if target.scheme in ("http", "https") and target.hostname != "127.0.0.1":
+            outside.append(route.request.url)
+            return route.abort()
+        return route.continue_()
+
+    page.route("**/*", guard)
+    page.goto(url, wait_until="load")
+    page.evaluate(TYPESET)
+    page.evaluate(PREPARE)
+    structure = page.evaluate(STRUCTURE)
+    result.formulas, result.figures = structure["formulas"], structure["figures"]
+    result.tables = structure["tables"]
+    result.faults |= structure["found"]
+    for theme in ("light", "dark"):
+        contrast = page.evaluate(CONTRAST, theme)
+        result.texts += contrast["looked"]
+        result.faults |= contrast["found"]
+    for width in (DESKTOP, PHONE):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("ms => new Promise(done => setTimeout(done, ms))", 1000 * settle)
+        shape = page.evaluate(WIDTH)
+        result.scrolling = shape["scrolling"]
+        result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
+    context.close()
+    if errors:
+        result.faults["errors"] = errors
+    if outside:
+        result.faults["other hosts asked"] = outside
+    return result
+
+
+def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[str, str]]:
+    """Type a term into the site's search page; return the texts and addresses of the results."""
+    page = browser.new_page()
+    page.goto(f"{address}/search.html", wait_until="load")
+    box = page.locator("main input[name=q], article input[name=q], input[name=q]").locator(
+        "visible=true"
+    )
+    box.first.fill(term)
+    box.first.press("Enter")
+    page.wait_for_function(
+        "() => { const said = document.querySelector('.search-summary')?.textContent || '';"
+        " return /found|did not match/i.test(said) && !/^Searching/.test(said); }",
+        timeout=1000 * seconds,
+    )
+    results = page.eval_on_selector_all(
+        "#search-results ul.search > li > a", "all => all.map(a => [a.textContent, a.href])"
+    )
+    page.close()
+    return [tuple(result) for result in results]
+
+
+def page_names(folder: Path) -> list[str]:
+    """All pages of a site, the generated ones included; the 404 page has checks of its own."""
+    return sorted(p.name for p in folder.glob("*.html") if p.name != "404.html")
+
+
+_ASSET = re.compile(r"<(?:img|script|link)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)", re.S)
+
+
+def page_weights(folder: Path) -> tuple[dict[str, int], int]:
+    """Bytes of each page with what it alone uses, uncompressed; and of what pages share.
+
+    A page's weight is that of its HTML, figures and tables to download being part of it, and of the
+    files that no other page refers to. Shared are the files that two or more refer to, and all that
+    the theme and MathJax may load from ``_static``: a browser fetches them once.
+    """
+    used: dict[Path, set[str]] = {}
+    own = {}
+    for name in page_names(folder):
+        text = (folder / name).read_text(encoding="utf-8")
+        own[name] = len(text.encode())
+        for address in _ASSET.findall(text):
+            parts = urlsplit(address)
+            path = folder / parts.path
+            if not parts.scheme and not parts.netloc and parts.path and path.is_file():
+                used.setdefault(path.resolve(), set()).add(name)
+    static = (folder / "_static").resolve()
+    for path, names in used.items():
+        if len(names) == 1 and path.suffix != ".html" and static not in path.parents:
+            own[next(iter(names))] += path.stat().st_size
+    shared = sum(p.stat().st_size for p in static.rglob("*") if p.is_file())
+    return own, shared
+
+
+def too_heavy(folder: Path) -> dict[str, int]:
+    """The pages above `HEAVIEST`, with their weights."""
+    return {name: size for name, size in page_weights(folder)[0].items() if size > HEAVIEST}
+
+
+def main(folder: Path) -> int:
+    """Print every fault of a site."""
+    import time
+
+    from playwright.sync_api import sync_playwright
+    from site_tools import CHROMIUM, LAUNCH, serve
+
+    faults = 0
+    with sync_playwright() as playwright, serve(folder) as address:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
+        for name in page_names(folder):
+            start = time.perf_counter()
+            found = visit(browser, f"{address}/{name}")
+            print(f"{name}: {found.texts} texts in {time.perf_counter() - start:.1f} s")
+            for kind, items in found.faults.items():
+                faults += 1
+                print(f"  {kind}:", *(f"\n    {item}" for item in items[:6]))
+        browser.close()
+    weights, shared = page_weights(folder)
+    for name, size in weights.items():
+        print(f"{name}: {size / MEGABYTE:.2f} MB")
+    print(f"shared: {shared / MEGABYTE:.2f} MB; too heavy: {too_heavy(folder)}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,337 @@
+"""The checks of the site catch what they are for, and a small book passes them all.
+
+The book is the throw-away one with a figure, a wide table and formulas, as it would be published:
+its repository is known, and it lies below a path of its host, as project pages on GitHub do.
+"""
+
+import json
+import os
+import re
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import nbformat
+import pytest
+from site_checks import HEAVIEST, page_names, page_weights, search, too_heavy, visit
+from site_tools import CHROMIUM, LAUNCH, serve
+from throwaway import Book, make_book
+
+import lib
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"),
+        reason="no Chromium on this machine (CI always has one)",
+    ),
+]
+
+TITLE = "Knowing when not to answer, and proving how private"
+SHOWS = """
+# %%
+import pandas as pd
+
+from lib.book.style import new_figure
+
+figure, ax = new_figure()
+ax.plot([0.1, 0.2, 0.7], [1, 2, 3])
+chapter.figure(figure, "line", "A line that rises.", "It rises, as % of 'all' & <some>.")
+wide = pd.DataFrame([[1.5] * 14], columns=[f"column_{i}" for i in range(14)])
+chapter.table(wide, "wide", "A table that is wider than a phone, under a caption of many words")
+"""
+PROSE = """
+## A section
+
+Two formulas: $x^2 \\ge 0$ and $\\sqrt{2}$. A word to search for: quokka.
+
+| one long heading | another long heading | a third long heading | the fourth |
+|---|---|---|---|
+| supercalifragilistic | expialidocious_and_more | floccinaucinihilipilification | end |
+
+```sh
+make book   # a line of code so long that it cannot be shown on a phone without scrolling sideways
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        instance = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
+        yield instance
+        instance.close()
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory) -> Book:
+    made = make_book(tmp_path_factory.mktemp("published") / "book")
+    one, index = made.root / "book" / "one.py", made.root / "book" / "index.md"
+    one.write_text(one.read_text(encoding="utf-8") + SHOWS, encoding="utf-8")
+    index.write_text(index.read_text(encoding="utf-8") + PROSE, encoding="utf-8")
+    for command in (
+        ["init", "-q"],
+        ["remote", "add", "origin", "https://github.com/Some/where.git"],
+        ["add", "book/index.md"],
+        ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", *command], cwd=made.root, check=True)
+    made.build()
+    return made
+
+
+@pytest.fixture(scope="module")
+def published(book):
+    with serve(book.html, "/where/") as url:
+        yield url
+
+
+def test_a_good_book_is_without_fault(browser, book, published):
+    found = {name: visit(browser, f"{published}/{name}") for name in page_names(book.html)}
+    assert {name: seen.faults for name, seen in found.items() if seen.faults} == {}
+    assert set(found) > {"index.html", "one.html", "two.html", "ledger.html", "search.html"}
+    assert found["one.html"].figures == 1
+    assert found["one.html"].scrolling >= 1  # the wide table, on a phone
+    assert found["index.html"].formulas == 2
+    assert found["index.html"].scrolling >= 2  # the table of the prose, and the code
+    weights, _ = page_weights(book.html)
+    assert set(weights) == set(found)
+    assert too_heavy(book.html) == {}
+
+
+def test_search_works_below_a_path(browser, book, published):
+    ((text, link),) = search(browser, published, "quokka")
+    assert (text, link.split("#")[0].split("?")[0]) == ("A book", f"{published}/index.html")
+    assert search(browser, published, "zyzzyvaquux") == []
+
+
+@pytest.mark.parametrize("missing", ["gone.html", "deep/er/gone.html", "notebooks/gone"])
+def test_404_page_leads_home_from_any_depth(browser, published, missing):
+    page = browser.new_page()
+    assert page.goto(f"{published}/{missing}").status == 404
+    assert page.inner_text("h1") == "Page not found"
+    assert page.title() == f"Page not found - {TITLE}"
+    links = page.eval_on_selector_all("a", "all => all.map(a => a.href)")
+    page.click("text=front page")
+    assert page.title() == f"A book — {TITLE}"
+    page.close()
+    assert links == [f"{published}/", f"{published}/search.html"]
+    for link in links:
+        assert urllib.request.urlopen(link).status == 200
+
+
+def test_404_page_needs_no_other_file_and_can_be_read(browser, published):
+    found = visit(browser, f"{published}/deep/er/gone.html")
+    assert [Path(address).name for address in found.seen] == ["gone.html"]
+    kinds = set(found.faults) - {"errors"}  # the status, which is what it is for
+    assert kinds == {
+        "no description",
+        "no favicon",
+        "no social card",
+        "no version in the footer",
+        "no date in the footer",
+    }
+
+
+def test_outside_its_path_the_server_of_these_tests_has_nothing(published):
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(published.removesuffix("/where") + "/index.html")
+
+
+def test_pages_have_social_cards_with_absolute_addresses(book):
+    page, home = book.page("one"), "https://some.github.io/where"
+    assert f'<meta property="og:image" content="{home}/_static/card.png"' in page
+    assert f'<meta property="og:url" content="{home}/one.html"' in page
+    assert '<meta property="og:title" content="Chapter one"' in page
+    assert f'<meta property="og:site_name" content="{TITLE}"' in page
+    assert f'<link rel="canonical" href="{home}/one.html"' in page
+    assert (book.html / "_static" / "card.png").is_file()
+    assert (book.html / "_static" / "favicon.svg").is_file()
+
+
+def test_footer_has_the_version_and_the_day_of_the_execution(book):
+    (entry,) = (book.root / ".cache" / "book" / "one").glob("*.json")
+    day = json.loads(entry.read_text())["finished"][:10]
+    assert f"Version {lib.__version__}. Computed {day} (UTC)." in book.page("one")
+    assert f"Version {lib.__version__}. Computed " in book.page("search")
+
+
+def test_notebooks_for_colab_install_the_commit_first(book):
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=book.root, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    for name in ("one", "two"):
+        notebook = nbformat.read(book.html / "notebooks" / f"{name}.ipynb", as_version=4)
+        nbformat.validate(notebook)
+        first = notebook.cells[0]
+        assert first.cell_type == "code"
+        assert "git clone --quiet https://github.com/Some/where where" in first.source
+        assert f"git checkout --quiet {commit}" in first.source
+        assert "%pip install" in first.source
+        texts = "".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+        assert "{value}" not in texts
+        assert "4.0" in texts
+
+
+def test_colab_cell_does_nothing_elsewhere(book):
+    """IPython reads it, magics and all."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    notebook = nbformat.read(book.html / "notebooks" / "one.ipynb", as_version=4)
+    code = TransformerManager().transform_cell(notebook.cells[0].source)
+    assert code.count("get_ipython()") == 5
+    names: dict = {}
+    exec(compile(code, "cell", "exec"), names)  # a call of get_ipython would be a NameError
+
+
+# ------------------------------------------------------------- faults, one at a time
+
+GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="description" content="A page on which nothing is wrong.">
+<meta property="og:title" content="A page"><meta property="og:type" content="article">
+<meta property="og:description" content="A page"><meta name="twitter:card" content="summary">
+<link rel="icon" href="data:,"></head><body style="margin:0;background:#fff;color:#222">
+<article><h1>Top</h1><h2>Part</h2><h3>Piece</h3><h2>Part</h2><p>Text, <a href="#end">a link</a>.</p>
+<figure><img src="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
+ width='9' height='9'/%3E" alt="nothing"><figcaption>A figure.</figcaption></figure>
+<label>Name <input></label><div style="overflow-x:auto" role="region" tabindex="0" aria-label="t">
+<table style="width:900px"><tr><td>wide</td></tr></table></div>
+<p id="end">End</p></article><footer>Version 1.0 of 2026-01-31</footer></body></html>"""
+
+FAULTS = [
+    ("images that do not load", "data:image/svg+xml,%3Csvg", "data:image/svg+xml,nothing"),
+    ("images without alternative text", 'alt="nothing"', 'alt=" "'),
+    ("figures without caption", "<figcaption>A figure.</figcaption>", ""),
+    ("not exactly one h1", "<h3>Piece</h3>", "<h3>Piece</h3><h1>Again</h1>"),
+    ("headings that skip a level", "<h2>Part</h2><h3>", "<h3>"),
+    ("empty headings", "<h3>Piece</h3>", "<h3> </h3>"),
+    ("fields without label", "<label>Name <input></label>", "Name <input>"),
+    ("links or buttons without name", ">a link</a>", "><i></i></a>"),
+    ("ids used twice", "<h3>", "<h3 id='end'>"),
+    ("links to a missing part of the page", "#end", "#start"),
+    ("no language", ' lang="en"', ""),
+    ("no title", "A page</title>", "</title>"),
+    ("no viewport", '<meta name="viewport"', '<meta name="nothing"'),
+    ("no description", '<meta name="description"', '<meta name="nothing"'),
+    ("no social card", '<meta property="og:title"', '<meta property="nothing"'),
+    ("no social card", '<meta name="twitter:card"', '<meta name="nothing"'),
+    (
+        "social addresses that are not absolute",
+        '<meta property="og:type"',
+        '<meta property="og:image" content="card.png"><meta property="og:type"',
+    ),
+    ("no favicon", '<link rel="icon" href="data:,">', ""),
+    ("no version in the footer", "Version 1.0", "Version"),
+    ("no date in the footer", "2026-01-31", "some day"),
+    ("raw markup", "Text,", "Text \\(x\\),"),
+    ("raw markup", "Text,", "Text {value}`a.b`,"),
+    ("formulas not typeset", "Text,", "Text <span class='math'>x</span>,"),
+    ("formulas with errors", "Text,", "Text <mjx-merror>x</mjx-merror>,"),
+    ("scrolls sideways (360 px)", "<p id=", "<p style='width:700px' id="),
+    ("tables that are cut (360 px)", "overflow-x:auto", "overflow-x:clip"),
+    (
+        "captions that are cut (360 px)",
+        "<tr>",
+        f"<caption style='text-align:left'>{'many words ' * 9}</caption><tr>",
+    ),
+    ("scrolls without keyboard (360 px)", ' tabindex="0"', ""),
+    ("scrolling tables without role or name (360 px)", ' aria-label="t"', ""),
+    ("scrolling tables without role or name (360 px)", ' role="region"', ""),
+    ("errors", "</footer>", "</footer><script>throw new Error('broken')</script>"),
+    ("other hosts asked", "</footer>", "</footer><script>fetch('https://example.org/x')</script>"),
+]
+
+CONTRASTS = [
+    ("#767676", "#fff", "1rem", True),  # 4.54
+    ("#777777", "#fff", "1rem", False),  # 4.48
+    ("#949494", "#fff", "24px", True),  # 3.03, large
+    ("#959595", "#fff", "24px", False),  # 2.99
+    ("rgb(0 0 0 / 50%)", "#fff", "1rem", False),  # grey, in the end
+    ("rgb(0 0 0 / 60%)", "#fff", "1rem", True),
+    ("#fff", "rgb(0 0 0 / 50%)", "1rem", False),  # on grey, in the end
+]
+
+
+def look(browser, folder: Path, text: str):
+    (folder / "index.html").write_text(text, encoding="utf-8")
+    with serve(folder) as url:
+        return visit(browser, f"{url}/index.html", settle=0)  # no script of the theme is there
+
+
+def test_a_good_page_has_no_fault(browser, tmp_path):
+    found = look(browser, tmp_path, GOOD)
+    assert found.faults == {}
+    assert (found.figures, found.tables, found.scrolling) == (1, 1, 1)
+    assert found.texts > 10
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), FAULTS)
+def test_each_fault_is_seen_and_no_other(browser, tmp_path, kind, old, new):
+    assert old in GOOD
+    faults = look(browser, tmp_path, GOOD.replace(old, new, 1)).faults
+    # An address that a page may not ask for also fails; a failed fetch is an error of its own.
+    assert set(faults) - ({"errors"} if kind == "other hosts asked" else set()) == {kind}
+
+
+@pytest.mark.parametrize(("ink", "ground", "size", "enough"), CONTRASTS)
+def test_contrast_is_that_of_the_text_on_what_lies_below_it(
+    browser, tmp_path, ink, ground, size, enough
+):
+    style = f"color:{ink};background:{ground};font-size:{size}"
+    faults = look(browser, tmp_path, GOOD.replace("<p id=", f"<p style='{style}' id=")).faults
+    kinds = set() if enough else {"low contrast (light)", "low contrast (dark)"}
+    assert set(faults) == kinds
+
+
+def test_themes_are_told_apart(browser, tmp_path):
+    dark = "<style>html[data-theme=dark] p { background: #333 }</style></head>"
+    faults = look(browser, tmp_path, GOOD.replace("</head>", dark)).faults
+    assert set(faults) == {"low contrast (dark)"}
+
+
+def test_figures_need_a_light_ground_in_the_dark(browser, tmp_path):
+    dark = "<style>html[data-theme=dark] figure { background: #111; color: #eee }</style></head>"
+    faults = look(browser, tmp_path, GOOD.replace("</head>", dark)).faults
+    assert set(faults) == {"figures on a dark ground (dark)"}
+
+
+def test_what_is_folded_is_looked_at(browser, tmp_path):
+    folded = "<details><summary>More</summary><p style='color:#ccc'>pale</p></details><p id="
+    faults = look(browser, tmp_path, GOOD.replace("<p id=", folded)).faults
+    assert set(faults) == {"low contrast (light)", "low contrast (dark)"}
+
+
+def test_weight_is_that_of_the_page_and_of_what_it_alone_uses(tmp_path):
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "theme.js").write_bytes(b"1" * 7000)
+    (tmp_path / "own.png").write_bytes(b"1" * 2000)
+    (tmp_path / "both.png").write_bytes(b"1" * 4000)
+    first = "<img src='own.png'><img src='both.png?v=1'><script src='_static/theme.js'></script>"
+    second = "<img src='both.png'><img src='https://example.org/own.png'>"
+    (tmp_path / "first.html").write_text(first)
+    (tmp_path / "second.html").write_text(second)
+    (tmp_path / "404.html").write_text("")
+    weights, shared = page_weights(tmp_path)
+    assert weights == {"first.html": len(first) + 2000, "second.html": len(second)}
+    assert shared == 7000
+    assert too_heavy(tmp_path) == {}
+    (tmp_path / "own.png").write_bytes(b"1" * int(HEAVIEST))
+    assert list(too_heavy(tmp_path)) == ["first.html"]
+
+
+def test_search_that_is_broken_is_noticed(browser, book, published):
+    from playwright.sync_api import TimeoutError as NoAnswer
+
+    index = book.html / "searchindex.js"
+    text = index.read_text(encoding="utf-8")
+    index.write_text(re.sub(r"^Search\.setIndex", "Search.nothing", text), encoding="utf-8")
+    try:
+        with pytest.raises(NoAnswer):
+            search(browser, published, "quokka", seconds=3)
+    finally:
+        index.write_text(text, encoding="utf-8")

@@ -1,0 +1,391 @@
+"""Files around the site: what it is made of, how it is cited, and where else it runs."""
+
+import base64
+import io
+import json
+import re
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jupytext
+import nbformat
+import numpy as np
+import pytest
+import yaml
+from matplotlib import pyplot as plt
+from PIL import Image
+from pybtex.database import parse_file
+
+import lib
+from lib.book import site
+from lib.book.card import CARD_FILE, draw_card
+from lib.book.chapters import chapter_files, code_cells, read_chapter
+from lib.book.render import PAPERS
+
+ROOT = Path(__file__).parents[2]
+PAPER_KEYS = {
+    "P1": "rabanser2023training",
+    "P2": "pouget2025suitability",
+    "P3": "zanella2023bayesian",
+    "P4": "choe2023counterfactually",
+    "P5": "malek2021antipodes",
+}
+
+
+def load(name: str):
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+# ------------------------------------------------------------- citation
+
+
+def test_citation_file_has_what_its_schema_requires():
+    citation = load("CITATION.cff")
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["type"] == "software"
+    for key in ("message", "title", "authors", "references"):
+        assert citation[key]
+    for work in [citation, *citation["references"]]:
+        for author in work["authors"]:
+            assert set(author) in ({"name"}, {"family-names", "given-names"})
+    for work in citation["references"]:
+        assert work["type"] == "conference-paper"
+        assert work["conference"]["name"]
+
+
+def test_citation_is_of_this_version():
+    citation = load("CITATION.cff")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["version"] == project["version"] == lib.__version__
+    assert citation["license"] == project["license"]
+    assert citation["title"].startswith(load("_config.yml")["title"])
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_citation_file_has_the_papers_as_the_bibliography_has_them(paper):
+    entry = parse_file(str(ROOT / "book" / "references.bib")).entries[PAPER_KEYS[paper]]
+    number = re.fullmatch(r"arXiv:(\d{4}\.\d{5})", entry.fields["note"])[1]
+    found = [w for w in load("CITATION.cff")["references"] if w["url"].endswith(number)]
+    assert len(found) == 1
+    (work,) = found
+    assert work["url"] == f"https://arxiv.org/abs/{number}"
+    assert work["identifiers"] == [{"type": "other", "value": f"arXiv:{number}"}]
+    assert work["title"] == entry.fields["title"].replace("{", "").replace("}", "")
+    assert work["year"] == int(entry.fields["year"])
+    assert work["collection-title"] == entry.fields["booktitle"]
+
+    def names(of: list) -> str:
+        return " ".join(str(name) for name in of)
+
+    assert [(a["family-names"], a["given-names"]) for a in work["authors"]] == [
+        (
+            names(p.rich_prelast_names + p.rich_last_names),
+            names(p.rich_first_names + p.rich_middle_names),
+        )
+        for p in entry.persons["author"]
+    ]
+
+
+# ------------------------------------------------------------- other machines
+
+
+def pins(path: Path) -> dict[str, str]:
+    """What a requirements file pins, with the files that it includes."""
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        line = line.split(" #")[0].strip()
+        if line.startswith("-r "):
+            found |= pins(path.parent / line.removeprefix("-r ").strip())
+        elif line and not line.startswith(("#", "-")):
+            name, _, version = line.partition("==")
+            assert version, line
+            found[name.lower().replace("_", "-")] = version
+    return found
+
+
+def test_every_way_to_install_has_the_same_pins():
+    expected = pins(ROOT / "requirements.txt")
+    assert expected["torch"] == "2.13.0"
+    assert len(expected) > 100
+    by_pip = next(d["pip"] for d in load("environment.yml")["dependencies"] if isinstance(d, dict))
+    found = {}
+    for entry in by_pip:
+        assert entry.startswith(("-r ", "-e ")), entry  # no pin of its own that could differ
+        if entry.startswith("-r "):
+            found |= pins(ROOT / entry.removeprefix("-r "))
+    assert found == expected
+    assert pins(ROOT / ".binder" / "requirements.txt") == expected
+
+
+def test_everything_runs_on_the_same_python():
+    assert "python=3.11" in load("environment.yml")["dependencies"]
+    assert (ROOT / ".binder" / "runtime.txt").read_text().strip() == "python-3.11"
+    assert re.search(r"^FROM python:3\.11\.", dockerfile(), re.M)
+    for workflow in ("publish", "test"):
+        jobs = load(f".github/workflows/{workflow}.yml")["jobs"].values()
+        steps = [s for job in jobs for s in job["steps"] if "setup-python" in s.get("uses", "")]
+        assert [s["with"]["python-version"] for s in steps] == ["3.11"]
+
+
+def test_binder_installs_the_package_and_opens_chapters_as_notebooks():
+    path = ROOT / ".binder" / "postBuild"
+    text = path.read_text(encoding="utf-8")
+    assert path.stat().st_mode & 0o111, "Binder executes it"
+    assert text.startswith("#!")
+    assert "set -euo pipefail" in text
+    assert "pip install --quiet --no-deps --no-build-isolation -e ." in text
+    assert "jupytext-config set-default-viewer" in text
+
+
+def dockerfile() -> str:
+    return (ROOT / ".devcontainer" / "Dockerfile").read_text(encoding="utf-8")
+
+
+def docker_faults(text: str) -> set[str]:
+    """What is wrong with a Dockerfile, after the rules that hadolint has for these things."""
+    joined = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
+    steps = [line.split(None, 1) for line in joined.splitlines() if line.strip()]
+    faults = set()
+    for name, rest in steps:
+        if name == "FROM" and not re.search(r":\d+\.\d+\.\d+[\w.-]*$|@sha256:[0-9a-f]{64}$", rest):
+            faults.add("image not pinned")
+        if name == "ADD":
+            faults.add("ADD")
+        if name == "RUN" and "apt-get install" in rest:
+            if "--no-install-recommends" not in rest or "rm -rf /var/lib/apt/lists" not in rest:
+                faults.add("apt-get leaves more than is needed")
+            if "apt-get update" not in rest:
+                faults.add("apt-get install without update")
+        if name == "RUN" and re.search(r"(curl|wget).*\|\s*(ba)?sh|\bsudo\b", rest):
+            faults.add("runs what it fetches, or sudo")
+        if name == "WORKDIR" and not rest.startswith("/"):
+            faults.add("relative WORKDIR")
+    users = [rest.strip() for name, rest in steps if name == "USER"]
+    if not users or users[-1] in ("root", "0"):
+        faults.add("root")
+    return faults
+
+
+def test_dockerfile_is_sound():
+    assert docker_faults(dockerfile()) == set()
+    assert re.search(r"\bmake\b", dockerfile())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (r"^FROM .*", "FROM python:3.11", "image not pinned"),
+        (r"^FROM .*", "FROM python", "image not pinned"),
+        (r"^WORKDIR .*", "ADD https://example.org/x /x", "ADD"),
+        (r"^USER .*", "", "root"),
+        (r"^USER .*", "USER root", "root"),
+        (r" --no-install-recommends", "", "apt-get leaves more than is needed"),
+        (r"apt-get update \\\n    && ", "", "apt-get install without update"),
+        (r"^WORKDIR .*", "WORKDIR work", "relative WORKDIR"),
+        (r"^WORKDIR .*", "RUN curl https://example.org | sh", "runs what it fetches, or sudo"),
+    ],
+)
+def test_unsound_dockerfiles_are_caught(old, new, fault):
+    text, n = re.subn(old, new, dockerfile(), flags=re.M)
+    assert n >= 1
+    assert docker_faults(text) == {fault}
+
+
+def test_devcontainer_fits_its_dockerfile():
+    folder = ROOT / ".devcontainer"
+    settings = json.loads((folder / "devcontainer.json").read_text(encoding="utf-8"))
+    assert (folder / settings["build"]["dockerfile"]).is_file()
+    assert f"USER {settings['remoteUser']}\n" in dockerfile()
+    assert "make .venv/.ready" in settings["postCreateCommand"]
+    assert re.search(r"^READY := \$\(VENV\)/\.ready$", (ROOT / "Makefile").read_text(), re.M)
+    (port,) = settings["forwardPorts"]
+    assert f"EXPOSE {port}\n" in dockerfile()
+
+
+def test_chapters_are_paired_with_notebooks_outside_the_book():
+    config = tomllib.loads((ROOT / "jupytext.toml").read_text(encoding="utf-8"))
+    assert config["formats"] == {"book/": "py:percent", "notebooks/": "ipynb"}
+
+
+@pytest.mark.parametrize("chapter", chapter_files(ROOT / "book"))
+def test_saving_a_paired_chapter_changes_no_cell(chapter):
+    """What JupyterLab does on saving: notebook to text, with the settings of the repository."""
+    from jupytext.config import load_jupytext_configuration_file
+
+    config = load_jupytext_configuration_file(str(ROOT / "jupytext.toml"))
+    path = ROOT / "book" / f"{chapter}.py"
+    text = path.read_text(encoding="utf-8")
+    saved = jupytext.writes(jupytext.reads(text, "py:percent"), "py:percent", config=config)
+    before, after = read_chapter(text), read_chapter(saved)
+    assert code_cells(after) == code_cells(before)
+    assert [c.source for c in after.cells] == [c.source for c in before.cells]
+
+
+def test_published_notebooks_are_those_of_the_commit():
+    steps = load(".github/workflows/publish.yml")["jobs"]["build"]["steps"]
+    uses = [step.get("uses", step.get("run", "")) for step in steps]
+    book = next(i for i, use in enumerate(uses) if use.startswith("make book"))
+    assert any(use.startswith("actions/configure-pages") for use in uses[:book])
+    assert steps[book]["env"] == {"COMPANION_SITE": "${{ steps.pages.outputs.base_url }}"}
+    publish = next(use for use in uses[book:] if "notebooks" in use)
+    # What is looked for in each is what the cell says.
+    cell = site.colab_cell("some/where", "0123456789")
+    assert "git checkout --quiet 0123456789" in cell.source
+    assert 'grep -q "git checkout --quiet ${GITHUB_SHA}"' in publish
+
+
+# ------------------------------------------------------------- parts of the site
+
+
+def test_card_is_drawn_by_the_code(tmp_path):
+    draw_card(tmp_path / "card.png")
+    assert CARD_FILE.stat().st_size < 200_000
+    with Image.open(CARD_FILE) as kept, Image.open(tmp_path / "card.png") as drawn:
+        assert kept.size == drawn.size == site.CARD
+        difference = np.asarray(kept, float) - np.asarray(drawn, float)
+    assert np.abs(difference).mean() < 1  # of 255: fonts are matplotlib's own
+    assert plt.get_fignums() == []
+
+
+def test_favicon_is_a_small_picture():
+    path = CARD_FILE.parent / "favicon.svg"
+    assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    assert path.stat().st_size < 2_000
+
+
+@pytest.mark.parametrize(
+    ("configured", "repository", "address"),
+    [
+        ("", "", ""),
+        ("", "Some/Where", "https://some.github.io/Where/"),
+        ("", "some/some.github.io", "https://some.github.io/"),
+        ("https://book.example.org", "some/where", "https://book.example.org/"),
+        ("http://example.org/a/", "", "http://example.org/a/"),
+    ],
+)
+def test_address_of_the_site(configured, repository, address):
+    assert site.site_address(configured, repository) == address
+
+
+@pytest.mark.parametrize("configured", ["book.example.org", "/where/", "ftp://example.org"])
+def test_address_must_be_absolute(configured):
+    with pytest.raises(ValueError, match=re.escape(repr(configured))):
+        site.site_address(configured, "")
+
+
+def test_social_tags_without_an_address_have_no_address():
+    tags = site.social_tags('A "page" & more', "What it says", "Book", "", "one.html")
+    assert 'content="A &quot;page&quot; &amp; more"' in tags
+    assert "http" not in tags
+    assert "card.png" not in tags
+    assert 'name="twitter:card" content="summary"' in tags
+    tags = site.social_tags("A", "B", "C", "https://x.org/y/", "one.html")
+    assert 'content="https://x.org/y/_static/card.png"' in tags
+    assert 'content="summary_large_image"' in tags
+
+
+def test_descriptions_end_with_a_word():
+    assert site.shorten("two\n words") == "two words"
+    text = site.shorten("word, " * 40, 50)
+    assert len(text) <= 50
+    assert text.endswith("word…")
+
+
+def test_footer_text():
+    assert site.footer_text("1.2", []) == "Version 1.2."
+    days = ["2026-02-03T23:00:00+00:00", "2026-01-02T01:00:00+00:00"]
+    assert site.footer_text("1.2", days) == "Version 1.2. Computed 2026-01-02 to 2026-02-03 (UTC)."
+    assert site.footer_text("1.2", days[:1]) == "Version 1.2. Computed 2026-02-03 (UTC)."
+
+
+def test_404_page_begins_links_at_the_root():
+    page = site.not_found_page("A <book>", "https://some.github.io/where/")
+    assert re.findall(r'(?:href|src)="([^"]*)"', page) == ["/where/", "/where/search.html"]
+    assert "A &lt;book&gt;" in page
+    page = site.not_found_page("A book", "")
+    assert re.findall(r'(?:href|src)="([^"]*)"', page) == ["/", "/search.html"]
+
+
+def embedded(page: str) -> bytes:
+    from urllib.parse import unquote_to_bytes
+
+    return unquote_to_bytes(re.search(r"data:image/svg\+xml,([^']*)", page)[1])
+
+
+def test_figures_become_lighter_and_stay_what_they_are():
+    figure, ax = plt.subplots()
+    x = np.linspace(0, 10, 500)
+    ax.fill_between(x, np.sin(x), np.cos(3 * x))
+    ax.scatter(x[::50], np.sin(x[::50]))
+    ax.set_title("100 % of 'it' & <more> é")
+    stream = io.BytesIO()
+    with plt.rc_context({"svg.hashsalt": "x"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    heavy = "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
+    page = f"<p>1.23456</p><img src='{heavy}' alt='2.34567'>"
+    light = site.lighter_figures(page)
+    assert light.startswith("<p>1.23456</p><img src='data:image/svg+xml,")
+    assert light.endswith("' alt='2.34567'>")
+    assert len(light) < 0.65 * len(page)
+    before = ElementTree.fromstring(stream.getvalue())
+    after = ElementTree.fromstring(embedded(light))
+    olds, news = list(before.iter()), list(after.iter())
+    assert [e.tag for e in olds] == [e.tag for e in news]
+    number = re.compile(r"-?\d+\.?\d*")
+    moved = 0
+    for old, new in zip(olds, news, strict=True):
+        assert set(old.attrib) == set(new.attrib)
+        for key, text in old.attrib.items():
+            if key not in ("d", "x", "y"):
+                assert new.attrib[key] == text
+                continue
+            a = np.array(number.findall(text), float)
+            b = np.array(number.findall(new.attrib[key]), float)
+            assert a.shape == b.shape
+            assert np.abs(a - b).max(initial=0) <= 0.005 + 1e-9
+            moved += (a != b).sum()
+    assert moved > 500
+
+
+def test_other_pictures_are_left_alone():
+    page = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
+    assert site.lighter_figures(page) == page
+
+
+def test_tables_of_the_prose_get_names():
+    box = '<div class="pst-scrollable-table-container"><table></table></div>'
+    page = site.focusable_tables(f"<p>a</p>{box}{box}")
+    assert re.findall(r'aria-label="([^"]*)"', page) == [
+        "Table 1 in the text",
+        "Table 2 in the text",
+    ]
+    assert page.count('role="region" tabindex="0"') == 2
+
+
+def test_values_are_put_into_prose_only():
+    cells = [
+        nbformat.v4.new_markdown_cell("It is {value}`a.b:.1f`, not `{value}`."),
+        nbformat.v4.new_code_cell("'{value}`a.b`'"),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    site.with_values(notebook, lambda quoted: f"<{quoted}>")
+    assert [c.source for c in notebook.cells] == [
+        "It is <a.b:.1f>, not `{value}`.",
+        "'{value}`a.b`'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("repository", "commit", "named"),
+    [
+        ("some/where; rm -rf x", "0123456789", "repository"),
+        ("somewhere", "0123456789", "repository"),
+        ("some/where", "HEAD; x", "commit"),
+        ("some/where", "", "commit"),
+    ],
+)
+def test_colab_cell_takes_names_only(repository, commit, named):
+    with pytest.raises(ValueError, match=named):
+        site.colab_cell(repository, commit)
