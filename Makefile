@@ -3,6 +3,7 @@ SHELL := /bin/sh
 PROFILE ?= quick
 CHAPTER ?= suitability
 PYTEST_ARGS ?=
+PREDICTIONS ?=
 MARK ?=
 WORKERS ?= 2
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -16,7 +17,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint format record clean
+.PHONY: help book test lint format record report clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -56,6 +57,9 @@ format: $(READY)  ## format the code
 
 record: $(READY)  ## execute CHAPTER under PROFILE and keep the result in book/records
 	$(BIN)/python -m lib.book record $(CHAPTER) --profile $(PROFILE)
+
+report: $(READY)  ## every analysis that PREDICTIONS=my.npz allows: report.ipynb, report/
+	$(BIN)/papermill book/your_model.py report.ipynb -r predictions "$(PREDICTIONS)" -r out report
 
 clean:  ## remove the site and the cache of executed chapters
 	rm -rf book/_build .cache

@@ -4,12 +4,8 @@ import csv
 import io
 import json
 import math
-import os
 import re
-import struct
-import tokenize
 import warnings
-import zipfile
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +19,16 @@ import pandas as pd
 from scipy import stats
 
 from lib import data
-from lib.data.formats import reading
+from lib.data.arrays import (
+    MOST_BYTES,
+    as_path,
+    csv_records,
+    number_in,
+    read_npz,
+    short,
+    table_file,
+    too_large,
+)
 from lib.runs import write_atomic, write_atomic_bytes
 from lib.runs.plain import encode
 from lib.suitability.checks import as_array, as_matrix, as_number
@@ -50,9 +55,6 @@ __all__ = [
     "suitability_report",
 ]
 
-#: Size of a file that is read: of a CSV file, or of an NPZ file's arrays, uncompressed.
-MOST_BYTES = 2_000_000_000
-
 Array = npt.NDArray[Any]
 Labels = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -61,19 +63,6 @@ _PARTS = ("holdout", "test", "user")
 _COMPARED = _PARTS[1:]
 _KNOWN = tuple(f"{part}_{kind}" for part in _PARTS for kind in ("logits", "labels"))
 _REQUIRED = ("holdout_logits", "holdout_labels", "test_logits", "user_logits")
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-# What NumPy raises on a header that is no literal, or too deep a one.
-_BAD_HEADER = (
-    ValueError,
-    TypeError,
-    SyntaxError,
-    tokenize.TokenError,
-    RecursionError,
-    MemoryError,
-)
 _FEW = 30  # rows, below which a t-test leans on a normal distribution that may not be there
 # Vittinghoff and McCulloch 2007: with fewer rows of the rarer kind a regressor than this the
 # errors of a logistic regression grow.
@@ -272,7 +261,7 @@ class SuitabilityReport:
         tuple of pathlib.Path
             ``summary.csv``, ``moved.csv``, ``calibration.csv`` and ``decision.json``.
         """
-        folder = _as_path("folder", folder)
+        folder = as_path("folder", folder)
         paths = [
             write_atomic(
                 folder / f"{name}.csv", getattr(self, name).to_csv(index=False, lineterminator="\n")
@@ -331,15 +320,11 @@ def read_predictions(path: Any) -> Predictions:
         On a file that is not as above. The message names the file, the array or column, and the
         row where that applies: of an array from 0, of a CSV file its line, from 1, the header's.
     """
-    path = _as_path("path", path)
-    readers = {".npz": _read_npz, ".csv": _read_csv}
-    if path.suffix.lower() not in readers:
-        raise ValueError(f"path must end in {' or '.join(readers)}, got {path}")
-    if not path.exists():
-        raise FileNotFoundError(f"path must be a file, got {path}, which does not exist")
-    if not path.is_file():
-        raise ValueError(f"path must be a file, got {path}, which is not one")
-    arrays = readers[path.suffix.lower()](path)
+    path = table_file("path", path)
+    if path.suffix.lower() == ".npz":
+        arrays = read_npz(path, _KNOWN, _REQUIRED, MOST_BYTES)
+    else:
+        arrays = _read_csv(path)
     try:
         return Predictions(**arrays, source=str(path))
     except ValueError as error:
@@ -366,7 +351,7 @@ def example_predictions(path: Any, kind: str = "npz", *, seed: int) -> Path:
     pathlib.Path
         `path`.
     """
-    path = _as_path("path", path)
+    path = as_path("path", path)
     if kind not in ("npz", "csv"):
         raise ValueError(f"kind must be npz or csv, got {kind!r}")
     digits, rows = data.load_digits(), data.digits_splits(seed, _EXAMPLE)
@@ -487,77 +472,11 @@ def suitability_report(
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _read_npz(path: Path) -> dict[str, Array]:
-    what = "an NPZ file"
-    try:
-        with reading(path, what), zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            _check_arrays(path, [member.filename for member in members])
-            if (total := sum(member.file_size for member in members)) > MOST_BYTES:
-                raise ValueError(f"{path}: {_too_large('its arrays', total)}")
-            return {
-                member.filename.removesuffix(".npy"): _read_array(path, archive, member)
-                for member in members
-            }
-    except (UnicodeDecodeError, struct.error, OverflowError) as error:
-        raise ValueError(f"{path}: expected {what}, found damage: {error}") from None
-
-
-def _check_arrays(path: Path, members: list[str]) -> None:
-    names = [name.removesuffix(".npy") for name in members]
-    for name, member in zip(names, members, strict=True):
-        if name not in _KNOWN or name == member:
-            raise ValueError(f"{path}: arrays must be of {', '.join(_KNOWN)}, got {_short(member)}")
-        if names.count(name) > 1:
-            raise ValueError(f"{path}: array {name!r} must be there once, got it more than once")
-    for name in _REQUIRED:
-        if name not in names:
-            raise ValueError(
-                f"{path}: array {name!r} must be there, got {', '.join(names) or 'no array'}"
-            )
-
-
-def _read_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """One array, of which nothing is believed before it is known to be plain numbers."""
-    name = member.filename.removesuffix(".npy")
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(
-            f"{path}: array {name!r} must be stored or deflated, as NumPy does, got compression "
-            f"{member.compress_type}"
-        )
-    with archive.open(member) as stream:
-        try:
-            version = np.lib.format.read_magic(stream)
-            if version not in _HEADERS:
-                raise ValueError(f"version {version} of the format")
-            shape, _, dtype = _HEADERS[version](stream)
-        except _BAD_HEADER as error:
-            raise ValueError(
-                f"{path}: array {name!r} must be in NumPy's format, got {_short(error)}"
-            ) from None
-        if dtype.kind not in "fiub":
-            objects = ", which would have to be unpickled" if dtype.hasobject else ""
-            raise ValueError(
-                f"{path}: array {name!r} must be real numbers, got {_short(dtype)}{objects}"
-            )
-        # A shape that the bytes do not fill would take its memory all the same.
-        if min(shape, default=1) < 1:
-            raise ValueError(f"{path}: array {name!r} must have rows and columns, got {shape}")
-        stated = stream.tell() + math.prod(shape) * dtype.itemsize
-        if stated != member.file_size:
-            raise ValueError(
-                f"{path}: array {name!r} must have the {stated} bytes that its shape {shape} of "
-                f"{dtype} takes, got {member.file_size}"
-            )
-        stream.seek(0)
-        return np.lib.format.read_array(stream, allow_pickle=False)
-
-
 def _read_csv(path: Path) -> dict[str, Array]:
     if (size := path.stat().st_size) > MOST_BYTES:
-        raise ValueError(f"{path}: {_too_large('it', size)}")
+        raise ValueError(f"{path}: {too_large('it', size, MOST_BYTES)}")
     with path.open(encoding="utf-8-sig", newline="") as stream:  # spreadsheets write a mark first
-        records = _records(path, stream)
+        records = csv_records(path, stream)
         _, header = next(records, (0, None))
         if header is None:
             raise ValueError(f"{path}: must have a header and rows, got an empty file")
@@ -583,7 +502,7 @@ def _read_csv(path: Path) -> dict[str, Array]:
                 raise _cell_error(path, "label", allowed, cells[label_at], line)
             labels[part].append(label)
             for j, at in enumerate(logits_at):
-                logit = _number(cells[at])
+                logit = number_in(cells[at])
                 if not abs(logit) <= _LARGEST:  # NaN is not
                     allowed = f"a finite number of at most {_LARGEST:g} in size"
                     raise _cell_error(path, f"logit_{j}", allowed, cells[at], line)
@@ -597,27 +516,9 @@ def _read_csv(path: Path) -> dict[str, Array]:
     return arrays
 
 
-def _records(path: Path, stream: Any) -> Iterator[tuple[int, list[str]]]:
-    """Rows that have any cell, with the lines that they start at."""
-    reader, end = csv.reader(stream, strict=True, skipinitialspace=True), 0
-    try:
-        for record in reader:
-            cells = [cell.strip() for cell in record]
-            if any(cells):
-                yield end + 1, cells
-            end = reader.line_num
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x} after row "
-            f"{end}"
-        ) from None
-    except csv.Error as error:
-        raise ValueError(f"{path}: must be CSV, got in row {end + 1}: {error}") from None
-
-
 def _check_header(path: Path, header: list[str]) -> int:
     """Number of classes."""
-    found = _short(", ".join(map(repr, header)))
+    found = short(", ".join(map(repr, header)))
     allowed = "'part', 'label' and 'logit_0', 'logit_1', ..."
     for name in ("part", "label", "logit_0", "logit_1"):
         if name not in header:
@@ -629,7 +530,7 @@ def _check_header(path: Path, header: list[str]) -> int:
     for name, count in Counter(header).items():
         if name not in ("part", "label") and not re.fullmatch("logit_(0|[1-9][0-9]*)", name):
             index = " (an index that pandas wrote? index=False leaves it out)" if not name else ""
-            raise ValueError(f"{path}: columns must be {allowed}, got {_short(repr(name))}{index}")
+            raise ValueError(f"{path}: columns must be {allowed}, got {short(repr(name))}{index}")
         if count > 1:
             raise ValueError(f"{path}: column {name!r} must be there once, got it {count} times")
     k = len(header) - 2
@@ -646,36 +547,16 @@ def _label(cell: str) -> int:
     """The class that a cell names: -1 if unknown, -2 if it names none."""
     if not cell:
         return -1
-    label = _number(cell)
+    label = number_in(cell)
     if math.isnan(label):
         return -1 if cell.lower() == "nan" else -2
     return int(label) if label.is_integer() and -1 <= label < 1 << 31 else -2
 
 
-def _number(cell: str) -> float:
-    """What a cell says, NaN if that is no number."""
-    if "_" in cell:  # 1_000 is a number to Python, not to others
-        return math.nan
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan
-
-
 def _cell_error(path: Path, column: str, allowed: str, cell: str, line: int) -> ValueError:
     return ValueError(
-        f"{path}: column {column!r} must be {allowed}, got {_short(repr(cell))} in row {line}"
+        f"{path}: column {column!r} must be {allowed}, got {short(repr(cell))} in row {line}"
     )
-
-
-def _too_large(what: str, size: int) -> str:
-    return f"{what} must have at most {MOST_BYTES:,} bytes, uncompressed, got {size:,}"
-
-
-def _short(text: Any) -> str:
-    """Text of a file in one line of a message."""
-    text = " ".join(str(text).split())
-    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -723,12 +604,6 @@ def _as_labels(name: str, values: Any, n: int, k: int, unknown: bool) -> Labels:
     labels = labels.astype(np.int64)
     labels.flags.writeable = False
     return labels
-
-
-def _as_path(name: str, path: Any) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"{name} must be a path, got {type(path).__name__}")
-    return Path(path)
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -8,7 +8,15 @@ from lib.data.images import IMAGE_SETS, image_files
 from lib.data.registry import parse_registry, registry
 from lib.data.suitability import DATASETS
 
-CHAPTERS = {"audit", "canaries", "counterfactual", "interplay", "normalized_score", "suitability"}
+CHAPTERS = {
+    "audit",
+    "canaries",
+    "counterfactual",
+    "interplay",
+    "normalized_score",
+    "six_lenses",
+    "suitability",
+}
 
 
 def document(**changes):

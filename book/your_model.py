@@ -1,0 +1,188 @@
+# ---
+# jupyter:
+#   kernelspec: {name: python3, display_name: Python 3, language: python}
+# ---
+
+# %% [markdown]
+# # Your own model
+#
+# What can the methods of this book say about a model that *you* have? Neither the model nor its
+# data are needed, only what it said: logits and labels, where it abstained, what a membership
+# attack thinks of its training points. All of it goes into one file. This chapter reads that file,
+# runs every analysis that it allows, and says which ones it skips and what they lack.
+#
+# ```sh
+# papermill book/your_model.py report.ipynb -p predictions my.npz -p out report
+# python -m lib.report my.npz --out report    # without a notebook
+# python -m lib.report my.npz --check         # what is missing?
+# ```
+#
+# `out` is a folder for all tables as CSV and all figures as SVG. Without a file the page is about
+# an example, as here.
+
+# %% tags=["parameters", "hide-input"]
+predictions: str = ""  # any NPZ or CSV file of your model's predictions; empty: an example
+out: str = ""  # any folder for tables (CSV) and figures (SVG); empty: none
+alpha: float = 0.05  # (0, 0.5) intervals have the level 1 - alpha, tests the level alpha
+margin: float = 0.05  # (-1, 1) largest acceptable drop in accuracy on the user's data
+target: float = 0.95  # (0, 1] accuracy to reach by abstaining
+delta: float = 1e-5  # [0, 1) of the audit, if the file states none
+learner: str = "forest"  # {forest, linear, super} of the counterfactual estimates
+seed: int = 0  # [0, 1000000] of folds, halves and the example
+
+# %% tags=["hide-input"]
+from lib.book.session import open_chapter
+
+chapter = open_chapter("your_model", globals())
+
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+from IPython.display import Markdown
+
+from lib import report
+
+if predictions:
+    given = report.read_predictions(report.find_file(predictions))
+    chapter.note(f"Data: your file {predictions}.")
+else:
+    with tempfile.TemporaryDirectory() as folder:
+        example = report.example_predictions(Path(folder, "example.npz"), seed=seed)
+        given = report.read_predictions(example)
+    chapter.note(
+        "Data: an example. A linear classifier of scikit-learn's digits, whose training points "
+        "were chosen by coins, abstains at random, the likelier the less sure it is; the user's "
+        "images are blurred; a privacy is claimed for it that is not true."
+    )
+
+# %% [markdown]
+# ## What the file may hold
+#
+# An NPZ file holds arrays, a CSV file one row per example, whose column `part` says `holdout`,
+# `test`, `user`, `member` or `nonmember`; cells that a part has no use for are empty. Nothing is
+# required: leave out what you do not have. Other names are refused, and so is anything that would
+# have to be unpickled.
+
+# %% tags=["hide-input"]
+chapter.table(
+    pd.DataFrame(report.FORMAT, columns=["array (NPZ)", "columns (CSV)", "shape", "what it holds"]),
+    "format",
+    "One format for everything",
+)
+
+# %% [markdown]
+# - *Holdout* and *test* are labelled data from the same source that the model was not trained on,
+#   *user* is where it might be used. If only some test or user rows have labels, these must be
+#   drawn at random.
+# - *Features* are what abstaining and being right depend on: inputs, embeddings, a confidence. If
+#   your model abstains by a coin whose bias you know, give the propensities.
+# - Where the model abstained, its logits may be unknown (NaN, or empty cells), and labels of such
+#   rows are never used for the estimates; if they are there, the truth is shown beside.
+# - *Membership scores* are your attack's: the log probability of the true class will do.
+#
+# ### How to write it
+#
+# From PyTorch:
+
+# %% tags=["hide-input"]
+Markdown(f"```python\n{report.example_source('pytorch')}```")
+
+# %% [markdown]
+# From scikit-learn, with a simple membership attack:
+
+# %% tags=["hide-input"]
+Markdown(f"```python\n{report.example_source('scikit_learn')}```")
+
+# %% [markdown]
+# From Hugging Face:
+
+# %% tags=["hide-input"]
+Markdown(f"```python\n{report.example_source('hugging_face')}```")
+
+# %% [markdown]
+# These are the files in `lib/report/examples/` that the tests run.
+#
+# ## What this file allows
+
+# %% tags=["hide-input"]
+found = report.run_report(
+    given, alpha=alpha, margin=margin, target=target, delta=delta, learner=learner, seed=seed
+)
+chapter.table(found.overview, "overview", "Analyses, and what they lack")
+chapter.values(analyses=len(report.ANALYSES), done=len(found.analyses))
+for name, analysis in found.analyses.items():
+    # A forest's splits may depend on rounding.
+    chapter.values(volatile=name in ("counterfactual", "comparison"), **analysis.values)
+if out:
+    files = found.export(out)
+    chapter.note(f"{len(files)} files are in {Path(out).resolve()}.")
+
+# %% [markdown]
+# Of {value}`your_model.analyses` analyses {value}`your_model.done` are done.
+#
+# ## Selective classification
+#
+# How accurate is the model, and how much more so if it answers only where it is sure? The chapters
+# on [the interplay of privacy and abstention](interplay.py) and on
+# [the accuracy-normalized score](normalized_score.py) say what the numbers mean.
+
+# %% tags=["hide-input"]
+report.show(chapter, found, "selective")
+
+# %% [markdown]
+# ## Suitability
+#
+# May the model be used on the user's data, of which few labels or none are known? The decision
+# comes from [the suitability filter](suitability.py).
+
+# %% tags=["hide-input"]
+report.show(chapter, found, "suitability")
+
+# %% [markdown]
+# ## Privacy
+#
+# How much privacy does the attack leave? The threshold of an attack has to be chosen, and the best
+# of all thresholds is biased: [the audit chapter](audit.py) shows by how much. Here one half of the
+# trials chooses, and the other half decides. The biased bounds stand in the table for comparison
+# only.
+
+# %% tags=["hide-input"]
+report.show(chapter, found, "audit")
+
+# %% [markdown]
+# ## If it had to answer always
+#
+# The answers of a model that abstains where it is unsure look better than the model is. The
+# [doubly robust estimate](counterfactual.py) says how accurate it would be without abstaining.
+
+# %% tags=["hide-input"]
+report.show(chapter, found, "counterfactual")
+
+# %% [markdown]
+# ## Against a competitor
+
+# %% tags=["hide-input"]
+report.show(chapter, found, "comparison")
+
+# %% [markdown]
+# ## Summary
+#
+# - One file, {value}`your_model.analyses` analyses, each of which runs if its columns are there and
+#   otherwise says what it lacks.
+# - Every bound on this page has one assumption that no file can prove, written below it: labelled
+#   rows drawn at random, independent trials, abstention that depends on the features alone.
+#
+# ### Exercises
+#
+# 1. `python -m lib.report example.npz --example` writes the example. Take the labels of the
+#    abstained rows away: what changes in the counterfactual accuracy, and what is skipped?
+# 2. The example claims $\epsilon = 1$, though nothing private was done. Whether the bound refutes
+#    the claim depends on how many points there are: what does the biased one say, and why is it no
+#    refutation?
+# 3. Save your own model's predictions by one of the three examples above.
+#
+# All numbers of this page that do not depend on the machine:
+
+# %% tags=["hide-cell", "expect-numbers"]
+print(chapter.numbers(digits=3))

@@ -1,0 +1,232 @@
+"""A user's own numbers: arrays in an NPZ file, cells of a CSV file, neither of which is trusted."""
+
+import csv
+import math
+import os
+import struct
+import tokenize
+import zipfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.data.formats import reading
+
+__all__ = [
+    "MOST_BYTES",
+    "as_path",
+    "csv_records",
+    "number_in",
+    "read_npz",
+    "short",
+    "table_file",
+    "too_large",
+]
+
+#: Size of a file that is read: of a CSV file, or of an NPZ file's arrays, uncompressed.
+MOST_BYTES = 2_000_000_000
+
+SUFFIXES = (".npz", ".csv")
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+# What NumPy raises on a header that is no literal, or too deep a one.
+_BAD_HEADER = (
+    ValueError,
+    TypeError,
+    SyntaxError,
+    tokenize.TokenError,
+    RecursionError,
+    MemoryError,
+)
+
+
+def as_path(name: str, path: Any) -> Path:
+    """Return `path` as a Path; a number or None is refused, under the argument's `name`."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, got {type(path).__name__}")
+    return Path(path)
+
+
+def table_file(name: str, path: Any) -> Path:
+    """Return the path of a file that is there and ends in ``.npz`` or ``.csv``.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the argument.
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    TypeError, ValueError, FileNotFoundError
+        If it is no path, of another kind, no file, or not there.
+    """
+    path = as_path(name, path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{name} must end in {' or '.join(SUFFIXES)}, got {path}")
+    if not path.exists():
+        raise FileNotFoundError(f"{name} must be a file, got {path}, which does not exist")
+    if not path.is_file():
+        raise ValueError(f"{name} must be a file, got {path}, which is not one")
+    return path
+
+
+def read_npz(
+    path: Path, known: Collection[str], required: Collection[str], most_bytes: int = MOST_BYTES
+) -> dict[str, npt.NDArray[Any]]:
+    """Read plain numbers from an NPZ file; nothing is unpickled.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    known, required : collection of str
+        Names of the arrays that may be there, and of those that must.
+    most_bytes : int
+        Of all arrays, uncompressed: what the file states to be larger is refused unread.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Booleans, integers or real numbers.
+
+    Raises
+    ------
+    ValueError
+        On a file that is damaged, too large or holds anything else; the message names it.
+    """
+    what = "an NPZ file"
+    try:
+        with reading(path, what), zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _check_arrays(path, [member.filename for member in members], known, required)
+            if (total := sum(member.file_size for member in members)) > most_bytes:
+                raise ValueError(f"{path}: {too_large('its arrays', total, most_bytes)}")
+            return {
+                member.filename.removesuffix(".npy"): _read_array(path, archive, member)
+                for member in members
+            }
+    except (UnicodeDecodeError, struct.error, OverflowError) as error:
+        raise ValueError(f"{path}: expected {what}, found damage: {error}") from None
+
+
+def csv_records(path: Path, stream: Any) -> Iterator[tuple[int, list[str]]]:
+    """Go through the rows of a CSV file that have any cell.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        What messages call the file.
+    stream : text stream
+        It, opened with ``newline=""``.
+
+    Yields
+    ------
+    line : int
+        Where the row starts, from 1.
+    cells : list of str
+        Without the white space around them.
+
+    Raises
+    ------
+    ValueError
+        On what is no UTF-8 or no CSV.
+    """
+    reader, end = csv.reader(stream, strict=True, skipinitialspace=True), 0
+    try:
+        for record in reader:
+            cells = [cell.strip() for cell in record]
+            if any(cells):
+                yield end + 1, cells
+            end = reader.line_num
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x} after row "
+            f"{end}"
+        ) from None
+    except csv.Error as error:
+        raise ValueError(f"{path}: must be CSV, got in row {end + 1}: {error}") from None
+
+
+def number_in(cell: str) -> float:
+    """Return the number that a cell holds, NaN if it holds none."""
+    if "_" in cell:  # 1_000 is a number to Python, not to others
+        return math.nan
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+
+
+def too_large(what: str, size: int, most_bytes: int = MOST_BYTES) -> str:
+    """Say that something has too many bytes."""
+    return f"{what} must have at most {most_bytes:,} bytes, uncompressed, got {size:,}"
+
+
+def short(text: Any) -> str:
+    """Return text of a file in one line of a message."""
+    text = " ".join(str(text).split())
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def _check_arrays(
+    path: Path, members: list[str], known: Collection[str], required: Collection[str]
+) -> None:
+    names = [name.removesuffix(".npy") for name in members]
+    for name, member in zip(names, members, strict=True):
+        if name not in known or name == member:
+            raise ValueError(f"{path}: arrays must be of {', '.join(known)}, got {short(member)}")
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: array {name!r} must be there once, got it more than once")
+    for name in required:
+        if name not in names:
+            raise ValueError(
+                f"{path}: array {name!r} must be there, got {', '.join(names) or 'no array'}"
+            )
+
+
+def _read_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """One array, of which nothing is believed before it is known to be plain numbers."""
+    name = member.filename.removesuffix(".npy")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(
+            f"{path}: array {name!r} must be stored or deflated, as NumPy does, got compression "
+            f"{member.compress_type}"
+        )
+    with archive.open(member) as stream:
+        try:
+            version = np.lib.format.read_magic(stream)
+            if version not in _HEADERS:
+                raise ValueError(f"version {version} of the format")
+            shape, _, dtype = _HEADERS[version](stream)
+        except _BAD_HEADER as error:
+            raise ValueError(
+                f"{path}: array {name!r} must be in NumPy's format, got {short(error)}"
+            ) from None
+        if dtype.kind not in "fiub":
+            objects = ", which would have to be unpickled" if dtype.hasobject else ""
+            raise ValueError(
+                f"{path}: array {name!r} must be real numbers, got {short(dtype)}{objects}"
+            )
+        # A shape that the bytes do not fill would take its memory all the same.
+        if min(shape, default=1) < 1:
+            raise ValueError(f"{path}: array {name!r} must have rows and columns, got {shape}")
+        stated = stream.tell() + math.prod(shape) * dtype.itemsize
+        if stated != member.file_size:
+            raise ValueError(
+                f"{path}: array {name!r} must have the {stated} bytes that its shape {shape} of "
+                f"{dtype} takes, got {member.file_size}"
+            )
+        stream.seek(0)
+        return np.lib.format.read_array(stream, allow_pickle=False)

@@ -1,0 +1,38 @@
+"""A report on your own model: one file of predictions, every analysis that it allows.
+
+>>> import numpy as np
+>>> from lib.report import ModelPredictions, explain
+>>> table = explain(ModelPredictions(member_scores=[0.9, 0.7], nonmember_scores=[0.2, 0.1]))
+>>> print(table.loc[table["possible"], "analysis"].tolist())
+['audit']
+>>> print(table.set_index("analysis").loc["selective", "reason"])
+missing: test_logits, test_labels
+
+The format is described in :mod:`lib.report.predictions`.  From the command line:
+``python -m lib.report my.npz --out report/``.
+"""
+
+from lib.report.analyses import ANALYSES, Analysis, Drawing, Settings, explain, run_analysis
+from lib.report.example import EXAMPLES, example_predictions, example_source
+from lib.report.page import show
+from lib.report.predictions import FORMAT, ModelPredictions, find_file, read_predictions
+from lib.report.report import Report, run_report
+
+__all__ = [
+    "ANALYSES",
+    "EXAMPLES",
+    "FORMAT",
+    "Analysis",
+    "Drawing",
+    "ModelPredictions",
+    "Report",
+    "Settings",
+    "example_predictions",
+    "example_source",
+    "explain",
+    "find_file",
+    "read_predictions",
+    "run_analysis",
+    "run_report",
+    "show",
+]

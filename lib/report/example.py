@@ -1,0 +1,147 @@
+"""An example of a user's file, made of scikit-learn's digits, and the ten lines that make one."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from lib import data
+from lib.data.arrays import as_path
+from lib.report.predictions import NAMES
+from lib.runs import write_atomic, write_atomic_bytes
+from lib.training import LinearClassifier, train_linear
+
+__all__ = ["EXAMPLES", "example_predictions", "example_source"]
+
+#: Libraries whose models' predictions :mod:`lib.report.examples` saves.
+EXAMPLES = ("pytorch", "scikit_learn", "hugging_face")
+
+_SIZES = {"train": 300, "other": 90, "holdout": 450, "test": 450, "user": 450}
+_LABELLED = 120
+_CLAIM = 1.0, 1e-5  # which is not true: nothing private was done
+
+
+def example_predictions(path: Any, kind: str = "npz", *, seed: int) -> Path:
+    """Write an example of the file that :func:`lib.report.read_predictions` reads, with everything.
+
+    A linear classifier of scikit-learn's digits.  Each of 300 images is in its training data by the
+    toss of a coin, and the attack's score is the log probability of an image's class.  The model
+    abstains at random, the likelier the less sure it is; a competitor was trained on 90 other
+    images.  The user's images are blurred; 120 of them, drawn at random, have labels.  A privacy of
+    epsilon = 1 is claimed, which is not true.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the file shall be; missing folders are made.  It appears whole or not at all.
+    kind : {"npz", "csv"}
+        Its format.  Both hold the same numbers.
+    seed : int
+        Of everything that is drawn.
+
+    Returns
+    -------
+    pathlib.Path
+        `path`.
+    """
+    path = as_path("path", path)
+    if kind not in ("npz", "csv"):
+        raise ValueError(f"kind must be npz or csv, got {kind!r}")
+    arrays = _arrays(seed)
+    if kind == "npz":
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        return write_atomic_bytes(path, buffer.getvalue())
+    return write_atomic(path, _as_csv(arrays))
+
+
+def example_source(name: str) -> str:
+    """Return the text of one of the files in :mod:`lib.report.examples`.
+
+    Parameters
+    ----------
+    name : {"pytorch", "scikit_learn", "hugging_face"}
+        Which library.
+
+    Returns
+    -------
+    str
+        Python; the function ``save_predictions``.
+    """
+    if name not in EXAMPLES:
+        raise ValueError(f"name must be one of {', '.join(EXAMPLES)}, got {name!r}")
+    path = Path(__file__).parent / "examples" / f"{name}.py"
+    return path.read_text(encoding="utf-8")
+
+
+def _arrays(seed: int) -> dict[str, npt.NDArray[Any]]:
+    digits, rows = data.load_digits(), data.digits_splits(seed, _SIZES)
+    rng = np.random.default_rng([seed, 9])
+    images = {name: digits.images[where] for name, where in rows.items()}
+    labels = {name: digits.labels[where] for name, where in rows.items()}
+    member = rng.random(_SIZES["train"]) < 0.5
+    model = train_linear(images["train"][member], labels["train"][member])
+    other = train_linear(images["other"], labels["other"])
+    images["user"] = data.corrupt(images["user"], "blur", 0.5, rng)
+    known = rng.choice(_SIZES["user"], _LABELLED, replace=False)
+    hidden = ~np.isin(np.arange(_SIZES["user"]), known)
+    labels["user"] = np.where(hidden, -1, labels["user"])
+    arrays = {}
+    for part in ("holdout", "test", "user"):
+        arrays |= {f"{part}_logits": model.logits(images[part]), f"{part}_labels": labels[part]}
+    arrays["other_logits"] = other.logits(images["test"])
+    sure = {
+        who: special.softmax(arrays[f"{who}_logits"], axis=1).max(axis=1)
+        for who in ("test", "other")
+    }
+    ink = images["test"].mean(axis=(1, 2))
+    arrays["test_features"] = np.column_stack([sure["test"], sure["other"], ink])
+    for who, confidence in sure.items():
+        propensity = 0.8 - 0.7 * confidence
+        arrays[f"{who}_abstained"] = rng.random(len(confidence)) < propensity
+        arrays[f"{who}_propensities"] = propensity
+    scores = _log_probabilities(model, images["train"], labels["train"])
+    arrays |= {"member_scores": scores[member], "nonmember_scores": scores[~member]}
+    return arrays | dict(zip(("epsilon", "delta"), map(np.asarray, _CLAIM), strict=True))
+
+
+def _log_probabilities(model: LinearClassifier, images: Any, labels: Any) -> npt.NDArray[Any]:
+    log = special.log_softmax(model.logits(images), axis=1)
+    return log[np.arange(len(labels)), labels]
+
+
+def _as_csv(arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """The arrays of the example as one table."""
+    assert set(arrays) == set(NAMES)
+    k, d = arrays["test_logits"].shape[1], arrays["test_features"].shape[1]
+    header = ["part", "label", *(f"logit_{j}" for j in range(k))]
+    header += [*(f"feature_{j}" for j in range(d)), "abstained", "propensity"]
+    header += [*(f"other_logit_{j}" for j in range(k)), "other_abstained", "other_propensity"]
+    header += ["membership_score", "epsilon", "delta"]
+    stream = io.StringIO()
+    table = csv.DictWriter(stream, header, restval="", lineterminator="\n")
+    table.writeheader()
+
+    def several(kind: str, values: Any) -> dict[str, Any]:
+        return {f"{kind}_{j}": value for j, value in enumerate(values.tolist())}
+
+    for part in ("holdout", "test", "user"):
+        for i, label in enumerate(arrays[f"{part}_labels"].tolist()):
+            row = {"part": part, "label": "" if label < 0 else label}
+            row |= several("logit", arrays[f"{part}_logits"][i])
+            if part == "test":
+                row |= several("feature", arrays["test_features"][i])
+                row |= several("other_logit", arrays["other_logits"][i])
+                for who, before in (("test", ""), ("other", "other_")):
+                    row[f"{before}abstained"] = bool(arrays[f"{who}_abstained"][i])
+                    row[f"{before}propensity"] = float(arrays[f"{who}_propensities"][i])
+            table.writerow(row)
+    claim = {name: float(arrays[name]) for name in ("epsilon", "delta")}
+    for part in ("member", "nonmember"):
+        for score in arrays[f"{part}_scores"].tolist():
+            table.writerow({"part": part, "membership_score": score} | claim)
+    return stream.getvalue()

@@ -1,0 +1,133 @@
+"""Figures of a report on a user's own model."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lib.audit import privacy_region
+from lib.book.style import COLOURS, new_figure
+from lib.selective import AccuracyCoverage, accuracy_bound
+
+__all__ = ["plot_curves", "plot_moved", "plot_propensities", "plot_roc"]
+
+_LINES = ("-", "--", ":", "-.")
+_MOST = 400  # points of a curve: more than a screen resolves
+
+
+def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure:
+    """Draw selective accuracy against coverage, with the bound that the accuracy allows.
+
+    Parameters
+    ----------
+    curves : mapping of str to AccuracyCoverage
+        By acceptance score; all of the same predictions.
+    target : float
+        Accuracy that is aimed at.
+    """
+    figure, ax = new_figure(height=3.2)
+    lowest = target
+    for i, (name, curve) in enumerate(curves.items()):
+        shown = curve.coverage >= 0.02  # the first few points are noise
+        coverage, accuracy = _thinned(curve.coverage[shown], curve.accuracy[shown])
+        ax.plot(
+            coverage,
+            accuracy,
+            color=COLOURS[i % 7],
+            linestyle=_LINES[i % 4],
+            marker="",
+            label=name,
+        )
+        lowest = min(lowest, accuracy.min())
+    grid = np.linspace(0.02, 1, 200)
+    bound = accuracy_bound(next(iter(curves.values())).full_accuracy, grid)
+    ax.plot(grid, bound, color="black", linestyle="-", linewidth=1, marker="", label="bound")
+    ax.axhline(target, color="0.5", linestyle=":", marker="", linewidth=1)
+    ax.set_xlabel("coverage")
+    ax.set_ylabel("selective accuracy")
+    ax.set_ylim(max(0, lowest - 0.02), 1.01)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    return figure
+
+
+def plot_moved(moved: pd.DataFrame) -> Figure:
+    """Draw how far each suitability signal's mean has moved from test to user data.
+
+    Parameters
+    ----------
+    moved : pandas.DataFrame
+        Of :class:`lib.suitability.SuitabilityReport`; infinite differences are left out.
+    """
+    rows = moved[np.isfinite(moved["difference"])].iloc[::-1]
+    figure, ax = new_figure(height=3.6)
+    colours = [COLOURS[1] if found else "0.75" for found in rows["moved"]]
+    ax.barh(np.arange(len(rows)), rows["difference"], color=colours)
+    ax.set_yticks(np.arange(len(rows)), [name.replace("_", " ") for name in rows["signal"]])
+    ax.axvline(0, color="0.4", linewidth=0.8)
+    ax.set_xlabel("user minus test, in standard deviations")
+    ax.grid(visible=False)
+    return figure
+
+
+def plot_roc(
+    counts: npt.NDArray[np.int64], point: tuple[float, float], claim: tuple[float, float] | None
+) -> Figure:
+    """Draw an attack's ROC curve, the threshold that was chosen, and what a claim allows.
+
+    Parameters
+    ----------
+    counts : ndarray of int, shape (m, 4)
+        Of :func:`lib.audit.roc_counts`.
+    point : tuple of float
+        False and true positive rate on the trials that did not choose the threshold.
+    claim : tuple of float, optional
+        epsilon, which is finite, and delta.
+    """
+    tp, fp, tn, fn = counts.T
+    figure, ax = new_figure(height=3.4)
+    if claim is not None:
+        fpr = np.linspace(0, 1, 201)
+        most = 1 - privacy_region(*claim).lower(fpr)  # the region is symmetric in both rates
+        ax.plot(
+            fpr,
+            most,
+            color=COLOURS[1],
+            linestyle="--",
+            marker="",
+            label=rf"most at $\epsilon = {claim[0]:g}$",
+        )
+    ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", marker="", label="chance")
+    ax.plot(*_thinned(fp / (fp + tn), tp / (tp + fn)), color=COLOURS[0], marker="", label="attack")
+    ax.plot(*point, color="black", marker="D", linestyle="", label="chosen threshold")
+    ax.set_xlabel("false positive rate")
+    ax.set_ylabel("true positive rate")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    return figure
+
+
+def plot_propensities(answered: npt.NDArray, abstained: npt.NDArray) -> Figure:
+    """Draw the probabilities of abstaining among rows that were answered and abstained on.
+
+    Parameters
+    ----------
+    answered, abstained : ndarray
+        Propensities, in [0, 1].
+    """
+    figure, ax = new_figure(height=2.8)
+    edges = np.linspace(0, 1, 21)
+    ax.hist(answered, edges, color=COLOURS[0], alpha=0.6, label="answered")
+    ax.hist(abstained, edges, color=COLOURS[1], histtype="step", linewidth=1.8, label="abstained")
+    ax.set_xlabel("probability of abstaining")
+    ax.set_ylabel("rows")
+    ax.set_xlim(0, 1)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=2)
+    return figure
+
+
+def _thinned(x: npt.NDArray, y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+    if len(x) <= _MOST:
+        return x, y
+    keep = np.unique(np.round(np.linspace(0, len(x) - 1, _MOST)).astype(int))
+    return x[keep], y[keep]

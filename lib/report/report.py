@@ -1,0 +1,147 @@
+"""From a file to all that can be said of a model, as tables, figures and files."""
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib import pyplot as plt
+
+from lib.data.arrays import as_path
+from lib.report.analyses import ANALYSES, Analysis, Drawing, Settings, explain, run_analysis
+from lib.report.predictions import ModelPredictions
+from lib.runs import write_atomic, write_atomic_bytes
+
+__all__ = ["Report", "run_report"]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything that a file allowed.
+
+    Attributes
+    ----------
+    overview : pandas.DataFrame
+        Of :func:`lib.report.explain`: every analysis, whether it was done, and why not.
+    analyses : dict of str to Analysis
+        Those that were done, by name.
+    settings : Settings
+        How.
+    source : str
+        Of the predictions.
+    """
+
+    overview: pd.DataFrame = field(repr=False)
+    analyses: dict[str, Analysis]
+    settings: Settings
+    source: str = ""
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """All tables, by name."""
+        return {k: t for one in self.analyses.values() for k, t in one.tables.items()}
+
+    @property
+    def drawings(self) -> dict[str, Drawing]:
+        """All figures, by name, not yet drawn."""
+        return {k: d for one in self.analyses.values() for k, d in one.drawings.items()}
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Why each analysis that was not done was not, by name."""
+        rows = self.overview[~self.overview["possible"]]
+        return dict(zip(rows["analysis"], rows["reason"], strict=True))
+
+    def __str__(self) -> str:
+        lines = [f"Report on {self.source or 'predictions'}"]
+        for name, title in ANALYSES.items():
+            if name in self.analyses:
+                one = self.analyses[name]
+                lines += ["", f"{title}: done", f"  {one.verdict}"]
+                lines += [f"  Mind: {text}" for text in one.warnings]
+            else:
+                lines += ["", f"{title}: skipped", f"  {self.skipped[name]}"]
+        return "\n".join(lines)
+
+    def export(self, folder: Any) -> tuple[Path, ...]:
+        """Write tables as CSV, figures as SVG, and the verdicts as text.
+
+        Parameters
+        ----------
+        folder : path-like
+            Made if missing.  Nothing is written before everything is drawn, and each file appears
+            whole or not at all.  Files of the same names are replaced; others are left alone, also
+            those of an earlier report: ``overview.csv`` says what belongs to this one.
+
+        Returns
+        -------
+        tuple of pathlib.Path
+            ``overview.csv``, ``report.txt``, then a file for each table and figure.
+        """
+        folder = as_path("folder", folder)
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"folder must be a folder, got {folder}, which is a file")
+        overview = self.overview.assign(
+            files=[
+                " ".join(_files(self.analyses[name])) if name in self.analyses else ""
+                for name in self.overview["analysis"]
+            ]
+        )
+        texts = {"overview.csv": _csv(overview), "report.txt": f"{self}\n"}
+        texts |= {f"{name}.csv": _csv(table) for name, table in self.tables.items()}
+        pictures = {f"{name}.svg": _svg(name, d) for name, d in self.drawings.items()}
+        return (
+            *(write_atomic(folder / name, text) for name, text in texts.items()),
+            *(write_atomic_bytes(folder / name, content) for name, content in pictures.items()),
+        )
+
+
+def run_report(predictions: ModelPredictions, **settings: Any) -> Report:
+    """Run every analysis that a file allows.
+
+    Parameters
+    ----------
+    predictions : ModelPredictions
+        Of :func:`lib.report.read_predictions`.
+    **settings
+        Of :class:`lib.report.Settings`: ``alpha``, ``margin``, ``target``, ``delta``, ``learner``
+        and ``seed``.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ValueError, TypeError
+        On arguments that are not as above.
+    """
+    try:
+        chosen = Settings(**settings)
+    except TypeError as error:
+        raise TypeError(f"settings must be of Settings: {error}") from None
+    overview = explain(predictions)
+    possible = overview.loc[overview["possible"], "analysis"]
+    found = {name: run_analysis(name, predictions, chosen) for name in possible}
+    return Report(overview, found, chosen, predictions.source)
+
+
+def _files(analysis: Analysis) -> list[str]:
+    tables = [f"{name}.csv" for name in analysis.tables]
+    return [*tables, *(f"{name}.svg" for name in analysis.drawings)]
+
+
+def _csv(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, lineterminator="\n")
+
+
+def _svg(name: str, drawing: Drawing) -> bytes:
+    stream, figure = io.BytesIO(), drawing.draw()
+    try:
+        # A fixed salt and no date: the same figure is the same file.
+        with plt.rc_context({"svg.hashsalt": f"report.{name}"}):
+            figure.savefig(stream, format="svg", metadata={"Date": None, "Title": drawing.alt})
+    finally:
+        plt.close(figure)
+    return stream.getvalue()

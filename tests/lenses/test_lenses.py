@@ -1,0 +1,460 @@
+"""One model under six lenses: each agrees with a direct call of the package that it comes from."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import audit, lenses, selective
+from lib.audit import AuditContradiction
+from lib.canaries import one_label_bound
+from lib.canaries.system import CanaryContradiction, CanaryDraw
+from lib.data.transforms import corrupt_images
+from lib.lenses.evidence import ledger_of
+from lib.suitability import SuitabilityFilter, signals
+from lib.training import train_many
+
+SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
+
+
+def small(**changes):
+    sizes = {"points": 300, "validation": 300, "test": 400, "hidden": 8}
+    given = sizes | {"batch_size": 60, "steps": 40, "plain_steps": 60, "epsilon": 1.0} | changes
+    return lenses.settings_for("digits", **given)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def models(store):
+    return lenses.classify(small(epsilon=20.0), SHIFTS)
+
+
+@pytest.fixture(scope="module")
+def broken(store):
+    """Claims epsilon = 1 and has a hundredth of the noise."""
+    return lenses.audit_record(small(), 40, 240, noise_factor=0.01)
+
+
+@pytest.fixture(scope="module")
+def right(store):
+    return lenses.audit_record(small(), 40, 240)
+
+
+# ------------------------------------------------------------------ what is trained
+
+
+def test_one_configuration_everywhere():
+    settings = small()
+    private = settings.config()
+    for purpose in ("audit", "fault", "canaries"):
+        assert replace(settings.config(purpose), seed=private.seed) == private
+    plain = settings.config("plain")
+    assert not plain.private
+    assert (plain.model, plain.sample_rate) == (private.model, private.sample_rate)
+    fault = lenses.faulty(settings, 0.5)
+    sigma = ledger_of(settings).entries[0].noise_multiplier
+    assert fault.noise_multiplier == 0.5 * sigma
+    same = replace(fault, noise_multiplier=None, epsilon=1.0, seed=private.seed)
+    assert same == private
+
+
+def test_no_two_purposes_share_seeds():
+    purposes = ("private", "plain", "audit", "fault", "canaries", "plain canaries")
+    seeds = [small(seed=s).config(p).seed for s in (0, 1) for p in purposes]
+    assert min(np.diff(sorted(seeds))) >= 1_000_000
+
+
+def test_models_are_those_of_a_direct_training(models):
+    settings = models.settings
+    loaded = settings.data.load()
+    configs = [settings.config("private"), settings.config("plain")]
+    for k, result in enumerate(train_many(configs, loaded.training, loaded.evaluation)):
+        np.testing.assert_allclose(models.arrays["test"][k], result.logits, atol=1e-5)
+        assert models.correct("test", ("private", "plain")[k]).mean() == result.accuracy(
+            loaded.labels
+        )
+
+
+def test_trainings_repeat(store, models, tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    again = lenses.classify(models.settings, SHIFTS)
+    for name, array in models.arrays.items():
+        np.testing.assert_array_equal(array, again.arrays[name])
+
+
+def test_the_guarantee_is_the_accountants(models):
+    settings, found = models.settings, lenses.trained(models)
+    assert found.epsilon == pytest.approx(20.0, abs=0.05)
+    assert found.epsilon <= 20.0
+    assert found.noise_multiplier == ledger_of(settings).entries[0].noise_multiplier
+    assert found.sample_rate == 0.2
+    assert found.accuracy[1] < found.accuracy[0] < found.accuracy[2]
+    private, plain = models.correct("test"), models.correct("test", "plain")
+    assert found.lost[0] == pytest.approx(plain.mean() - private.mean(), abs=1e-12)
+
+
+# ------------------------------------------------------------------ populations
+
+
+def test_the_pipeline_reads_what_the_training_data_read():
+    data = small().data
+    pipeline = lenses.Pipeline.of(data)
+    np.testing.assert_array_equal(pipeline.transform(pipeline.images), data.load().evaluation)
+    rows = [5, 2]
+    np.testing.assert_array_equal(
+        pipeline.shifted("blur", 0.5, rows, 3),
+        corrupt_images(pipeline.images[rows], "blur", 0.5, 3).reshape(2, 64),
+    )
+
+
+def test_the_pipeline_of_patches(monkeypatch):
+    """Without the data: random images in the place of CIFAR-10."""
+    from lib.data import ImageSet
+    from lib.lenses import population
+    from lib.training import DataSpec, jobs
+
+    rng = np.random.default_rng(0)
+    sets = {
+        split: ImageSet(
+            "cifar10-jpeg",
+            rng.integers(0, 256, (n, 32, 32, 3), dtype=np.uint8),
+            rng.integers(0, 10, n),
+            tuple("abcdefghij"),
+        )
+        for split, n in (("train", 60), ("test", 30))
+    }
+    for module in (population, jobs):
+        monkeypatch.setattr(module, "load_images", lambda name, split: sets[split])
+    monkeypatch.setattr(jobs, "cached_features", lambda a, b, c, compute: compute())
+    data = DataSpec("cifar10-jpeg", "patches", train=20, test=11, validation=7, public=25, seed=3)
+    pipeline = lenses.Pipeline.of(data)
+    np.testing.assert_allclose(
+        pipeline.transform(pipeline.images), data.load().evaluation, atol=1e-5
+    )
+    assert pipeline.record().shape == (2048,)
+
+
+def test_the_record_is_like_no_digit():
+    pipeline = lenses.Pipeline.of(small().data)
+    record = pipeline.record()
+    assert set(np.unique(record)) == {0.0, 1.0}
+    nearest = np.linalg.norm(small().data.load().training.inputs - record, axis=1).min()
+    others = small().data.load().training.inputs
+    between = np.linalg.norm(others[1:] - others[0], axis=1).max()
+    assert nearest > between * 0.9
+
+
+def test_suitability_is_the_filters(models):
+    table = lenses.suitability(models, 0.05, 0.05)
+    assert list(table["shift"]) == ["none", "rotation", "gaussian_noise"]
+    the_filter = SuitabilityFilter(0.05, 0.05)
+    the_filter.fit(signals(models.logits("validation")), models.correct("validation"))
+    reference, users = models.arrays["reference"], models.arrays["users"]
+    assert sorted([*reference, *users]) == list(range(400))
+    for row, logits in zip(table.itertuples(), models.logits("shifted"), strict=True):
+        decision = the_filter.decide(signals(models.logits()[reference]), signals(logits))
+        assert row[3] == decision.p_value
+        assert (row.decision == "SUITABLE") == decision.suitable
+    # Nothing shifted: the same answers. A strong rotation: not suitable, and the filter sees it.
+    np.testing.assert_allclose(models.logits("shifted")[0], models.logits()[users], atol=1e-5)
+    assert table["true drop"].iloc[0] == 0
+    assert table["true drop"].iloc[1] > 0.3
+    assert table["decision"].iloc[1] == "INCONCLUSIVE"
+    drop = models.correct()[users].mean() - models.correct("shifted")[1].mean()
+    assert table["true drop"].iloc[1] == pytest.approx(drop)
+
+
+# ------------------------------------------------------------------ abstention
+
+
+def test_abstention_is_lib_selectives(models):
+    found = lenses.abstention(models, 0.9)
+    right, sure = models.correct(), models.probabilities().max(axis=1)
+    assert found.score == selective.estimate(right, sure)
+    kept = sure >= found.threshold
+    assert found.coverage[0] == kept.mean()
+    assert found.accuracy[0] == right[kept].mean()
+    assert found.accuracy[0] >= right.mean()
+
+
+def test_the_threshold_is_chosen_on_the_validation_points_alone(models):
+    found = lenses.abstention(models, 0.9)
+    known = models.probabilities("validation").max(axis=1)
+    right = models.correct("validation")
+    assert right[known >= found.threshold].mean() >= 0.9
+    lower = known[known < found.threshold].max()
+    assert right[known >= lower].mean() < 0.9
+    other = replace(models, arrays=dict(models.arrays) | {"labels": models.arrays["labels"][::-1]})
+    assert lenses.abstention(other, 0.9).threshold == found.threshold
+
+
+def test_an_unreachable_target(models):
+    arrays = dict(models.arrays)
+    arrays["validation_labels"] = (models.logits("validation").argmax(axis=1) + 1) % 10
+    found = lenses.abstention(replace(models, arrays=arrays), 0.5)
+    assert math.isinf(found.threshold)
+    assert found.coverage[0] == 0
+    assert found.accuracy == (1.0, 0.0, 1.0)
+
+
+# ------------------------------------------------------------------ audit
+
+
+def test_a_broken_mechanism_contradicts_its_claim(broken, right):
+    right.require_consistent()
+    assert right.lower() <= right.result.proven
+    with pytest.raises(AuditContradiction, match=r"but the accountant proves 1\.000"):
+        broken.require_consistent()
+    assert broken.lower() > 1.0
+    assert broken.noise_multiplier == pytest.approx(0.01 * right.noise_multiplier)
+    assert broken.result.noise_multiplier == right.result.noise_multiplier
+
+
+def test_the_audit_is_lib_audits(broken):
+    for attack in ("LiRA", "loss", "gradient alignment"):
+        threshold = broken.result.held_out_threshold(attack, 0.95)
+        counts = audit.counts_at(broken.result.scores[attack], broken.result.members, threshold)
+        assert tuple(broken.counts(attack).__dict__.values()) == tuple(counts)
+        table = audit.AttackCounts(*counts.tolist())
+        low = audit.epsilon_interval(table, 1e-5, 0.95, "clopper-pearson", "lower")[0]
+        assert broken.lower(attack) == low <= broken.ceiling
+        assert broken.bayesian(attack) == audit.epsilon_interval(table, 1e-5, 0.95)
+    assert list(broken.table()["attack"]) == ["LiRA", "loss", "gradient alignment"]
+
+
+def test_the_record_is_the_only_difference(broken):
+    """Without the record's coin the attacked models are the same, bit by bit."""
+    config = lenses.faulty(small(), 0.01)
+    job = lenses.RecordTrainings(config, small().data, 6, chunk=4)
+    coins = job.coins()
+    assert 0 < coins.sum() < 6
+    everything = job.execute(SimpleNamespace(load=lambda: None, save=lambda *a: None))
+    np.testing.assert_array_equal(everything.arrays["members"], coins)
+    assert everything.arrays["confidence"].shape == (6,)
+    assert everything.privacy["noise_multiplier"] == config.noise_multiplier
+
+
+def test_trainings_go_on_after_a_chunk():
+    class Interrupted(Exception):
+        pass
+
+    class Once:
+        def __init__(self):
+            self.kept = None
+
+        def load(self):
+            return self.kept
+
+        def save(self, arrays, state):
+            self.kept = ({k: v.copy() for k, v in arrays.items()}, dict(state))
+            raise Interrupted
+
+    job = lenses.RecordTrainings(small().config("audit"), small().data, 5, chunk=3)
+    checkpoint = Once()
+    with pytest.raises(Interrupted):
+        job.execute(checkpoint)
+    resumed = job.execute(checkpoint)
+    whole = job.execute(SimpleNamespace(load=lambda: None, save=lambda *a: None))
+    for name, array in whole.arrays.items():
+        np.testing.assert_array_equal(array, resumed.arrays[name])
+
+
+def test_what_an_audit_can_show_at_most():
+    assert lenses.most_provable(100, 1e-5) < lenses.most_provable(1000, 1e-5)
+    needed = lenses.trials_needed(2.0, 1e-5, 0.9)
+    assert (
+        lenses.most_provable(needed, 1e-5, 0.9) > 2.0 >= lenses.most_provable(needed - 2, 1e-5, 0.9)
+    )
+    # By hand: no error in n trials of each kind leaves a rate of at most 1 - tail^(1 / n).
+    rate = 1 - 0.025 ** (1 / 50)
+    assert lenses.most_provable(100, 0.0) == pytest.approx(math.log((1 - rate) / rate))
+
+
+# ------------------------------------------------------------------ labels
+
+
+def test_the_guarantee_for_labels():
+    ledger = ledger_of(small())
+    found = lenses.label_guarantee(ledger, 1e-5)
+    assert found > 2 * ledger.epsilon(1e-5)
+    # Of the family (2 e(d), (1 + exp(e(d))) d) the one that spends all of delta.
+    d = np.geomspace(1e-12, 1e-5, 2000)
+    e = np.array([ledger.epsilon(x) for x in d])
+    best = (2 * e)[(1 + np.exp(e)) * d <= 1e-5].min()
+    assert found == pytest.approx(best, rel=1e-3)
+    assert found <= best + 1e-9
+
+
+def test_canaries_are_lib_canaries(store):
+    settings = small(plain_steps=600, steps=20)
+    found = lenses.label_canaries(settings, 30, 3)
+    found.require_consistent()
+    private, plain = found.private, found.plain
+    assert private.confidences.shape == (1, 90, 10)
+    assert private.claimed == lenses.label_guarantee(ledger_of(settings), 1e-5)
+    assert math.isinf(plain.claimed)
+    for name, each in (("private", private), ("plain", plain)):
+        direct = one_label_bound(
+            each.confidences[0],
+            each.canary_labels,
+            each.true_labels,
+            level=0.95,
+            delta=1e-5,
+            seed=0,
+        )
+        assert found.lower(name) == direct
+    # Trained to remember, the competitor leaks more; a false claim about it is refuted.
+    assert found.lower("plain") > found.lower()
+    assert found.remembered("plain") > found.remembered()
+    lying = replace(found, private=replace(plain, claimed=0.01))
+    with pytest.raises(CanaryContradiction, match=r"0\.010 is proven"):
+        lying.require_consistent()
+
+
+def test_each_training_has_canaries_of_its_own():
+    settings = small()
+    draws = tuple(CanaryDraw(5, 10, seed) for seed in (1, 2))
+    job = lenses.LabelCanaries(settings.config("canaries"), settings.data, draws)
+    truth = settings.data.load().training.targets
+    found = job.execute(SimpleNamespace(load=lambda: None, save=lambda *a: None)).arrays
+    for k, draw in enumerate(draws):
+        np.testing.assert_array_equal(found["true"][k], truth[draw.watched(truth)])
+    assert (found["true"] != found["trained"]).all()
+    np.testing.assert_allclose(found["probabilities"].sum(axis=2), 1, atol=1e-12)
+
+
+# ------------------------------------------------------------------ comparison
+
+
+def test_the_truth_beside_the_comparison(models):
+    table = lenses.compare_answers(models, 8)
+    truth = models.correct().mean() - models.correct("test", "plain").mean()
+    np.testing.assert_allclose(table["oracle"], truth)
+    # With told propensities the estimate is unbiased given the points: its mean is near the truth.
+    error = table["known_value"].std(ddof=1) / math.sqrt(len(table))
+    assert abs(table["known_value"].mean() - truth) < 5 * error
+    again = lenses.compare_answers(models, 8)
+    pd.testing.assert_frame_equal(table, again)
+
+
+# ------------------------------------------------------------------ words
+
+
+def decided(models, **changes):
+    given = {
+        "training": lenses.trained(models),
+        "abstaining": lenses.abstention(models, 0.9),
+        "populations": lenses.suitability(models, 0.05),
+        "margin": 0.05,
+        "record": {"lower": 0.5, "proven": 8.0, "ceiling": 3.0},
+        "labels": {"lower": 0.0, "proven": 20.0},
+        "difference": {"low": -0.1, "high": 0.1},
+    }
+    return lenses.decisions(**(given | changes))
+
+
+def test_words_follow_from_numbers(models):
+    words = decided(models)
+    assert list(words) == [
+        "training",
+        "abstention",
+        "suitability",
+        "audit",
+        "labels",
+        "counterfactual",
+    ]
+    assert words["audit"] == "The attack finds something, and less than is proven"
+    assert words["labels"] == "The attack shows nothing; the proof is all there is"
+    assert words["counterfactual"] == "Which one is better cannot be told from this"
+    over = decided(models, record={"lower": 9.0, "proven": 8.0, "ceiling": 9.5})
+    assert over["audit"] == "The attack contradicts the proof"
+    ahead = decided(models, difference={"low": 0.01, "high": 0.1})
+    assert ahead["counterfactual"] == "The private model would be the better one"
+    behind = decided(models, difference={"low": -0.1, "high": -0.01})
+    assert behind["counterfactual"] == "The competitor would be the better one"
+    table = lenses.suitability(models, 0.05)
+    fooled = table.assign(decision="SUITABLE", suitable=[True, False, True])
+    assert "Not to be relied on" in decided(models, populations=fooled)["suitability"]
+    timid = table.assign(decision="INCONCLUSIVE", suitable=[True, False, True])
+    assert "Cautious" in decided(models, populations=timid)["suitability"]
+    clear = table.assign(decision=["SUITABLE", "INCONCLUSIVE", "SUITABLE"], suitable=[1, 0, 1])
+    clear["suitable"] = clear["suitable"].astype(bool)
+    assert decided(models, populations=clear)["suitability"] == "Right about every population"
+    for value, said in ((0.91, "Yes"), (0.89, "Nearly"), (0.5, "No")):
+        abstaining = replace(
+            lenses.abstention(models, 0.9),
+            threshold=0.5,
+            accuracy=(value, value - 0.1, value + 0.1),
+        )
+        assert decided(models, abstaining=abstaining)["abstention"].startswith(said)
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: lenses.available("mnist"), "dataset must be one of .*, got 'mnist'"),
+        (lambda: small(epsilon=0.0), "epsilon must be .* above 0"),
+        (lambda: small(delta=1.0), "delta must be"),
+        (lambda: small(batch_size=200), "batch_size must be .* 150"),
+        (lambda: small(validation=10), "at least 40 validation points, got 10"),
+        (lambda: small(seed=-1), "seed must be"),
+        (lambda: small().config("target"), "purpose must be one of private, .*, got 'target'"),
+        (lambda: lenses.faulty(small(), 0.0), "factor must be"),
+        (lambda: lenses.classify(small(), []), "shifts must name one population"),
+        (lambda: lenses.audit_record(small(), 10, 20), "n_shadow must be"),
+        (lambda: lenses.audit_record(small(), 20, 2), "n_target must be"),
+        (lambda: lenses.audit_record(small(), 20, 20, level=1.0), "level must be"),
+        (lambda: lenses.audit_record(small(), 20, 20, label=10), "label must be"),
+        (lambda: lenses.label_canaries(small(), 0, 2), "count must be"),
+        (lambda: lenses.label_canaries(small(), 301, 2), "count must be"),
+        (lambda: lenses.label_canaries(small(), 5, 0), "n_models must be"),
+        (lambda: lenses.trials_needed(-1.0, 1e-5), "epsilon must be"),
+        (lambda: lenses.trials_needed(31.0, 1e-5), "epsilon must be"),
+        (lambda: lenses.most_provable(1, 1e-5), "trials must be"),
+        (lambda: lenses.label_guarantee(ledger_of(small()), 0.0), "delta must be"),
+        (lambda: lenses.LabelCanaries(small().config(), small().data, ()), "draws must be one"),
+        (
+            lambda: lenses.RecordTrainings(
+                replace(small().config(), sample_rate=None), small().data, 3
+            ),
+            "config must give sample_rate and delta",
+        ),
+    ],
+)
+def test_bad_settings(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_bad_questions(models):
+    with pytest.raises(ValueError, match="target must be"):
+        lenses.abstention(models, 0.0)
+    with pytest.raises(ValueError, match="margin must be"):
+        lenses.suitability(models, 1.5)
+    with pytest.raises(ValueError, match="draws must be"):
+        lenses.compare_answers(models, 0)
+    with pytest.raises(ValueError, match="epsilon must be"):
+        lenses.compare_answers(models, 1, epsilon=0.5)
+
+
+def test_digits_stand_in_where_data_are_not_there(monkeypatch):
+    from lib.lenses import settings as module
+
+    monkeypatch.setattr(module, "available", lambda dataset: False)
+    found = lenses.settings_for(
+        "cifar10-jpeg", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0
+    )
+    assert found.data.name == "digits"
+    assert (found.data.train, found.batch_size, found.epsilon) == (900, 128, 3.0)

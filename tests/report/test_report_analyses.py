@@ -1,0 +1,477 @@
+"""Every analysis of a report is the library's own, is skipped for a stated reason, and is right."""
+
+import math
+import re
+import warnings
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from scipy import special, stats
+from sklearn.metrics import roc_auc_score
+from statsmodels.stats.proportion import proportion_confint
+
+from lib import audit, counterfactual, selective, suitability
+from lib.report import (
+    ANALYSES,
+    ModelPredictions,
+    Settings,
+    example_predictions,
+    explain,
+    read_predictions,
+    run_analysis,
+    run_report,
+)
+from lib.report import report as report_module
+
+NAN = math.nan
+SETTINGS = Settings(learner="linear", seed=3)
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    return read_predictions(example_predictions(tmp_path_factory.mktemp("e") / "e.npz", seed=0))
+
+
+@pytest.fixture(scope="module")
+def report(example):
+    return run_report(example, learner="linear", seed=3)
+
+
+def without(example, *names, **changes):
+    """The example with arrays left out or put in others' place."""
+    kept = {k: v for k, v in example.given.items() if k not in names}
+    return ModelPredictions(**(kept | changes))
+
+
+def cell(table, item, column="value"):
+    (row,) = table.index[table.iloc[:, 0] == item]
+    return table.loc[row, column]
+
+
+# --- each analysis is the library's ---------------------------------------------------------------
+
+
+def test_everything_is_done_for_the_example(report):
+    assert list(report.analyses) == list(ANALYSES)
+    assert report.skipped == {}
+    assert report.overview["possible"].all()
+    assert "skipped" not in str(report)
+
+
+def test_selective(example, report):
+    table = report.tables["selective_scores"].set_index("score")
+    correct = example.test_logits.argmax(axis=1) == example.test_labels
+    p = special.softmax(example.test_logits, axis=1)
+    own = {
+        "softmax response": p.max(axis=1),
+        "entropy": (p * np.log(p)).sum(axis=1),
+        "margin": np.sort(p, axis=1)[:, -1] - np.sort(p, axis=1)[:, -2],
+        "energy": special.logsumexp(example.test_logits, axis=1),
+    }
+    assert list(table.index) == list(own)
+    for name, score in own.items():
+        for metric, column in (("aurc", "AURC"), ("normalized_score", "normalized")):
+            found = selective.estimate(correct, score, metric, 0.95)
+            expected = [found.value, found.standard_error, found.low, found.high]
+            columns = [column, *(f"{column} {end}" for end in ("stderr", "low", "high"))]
+            np.testing.assert_allclose(table.loc[name, columns].astype(float), expected, rtol=1e-9)
+        # By hand: how many of the surest points can be accepted.
+        order = np.argsort(-score, kind="stable")
+        accuracy = np.cumsum(correct[order]) / np.arange(1, len(order) + 1)
+        reached = np.flatnonzero(accuracy >= 0.95)[-1] + 1
+        assert table.loc[name, "coverage at target"] == reached / len(order)
+    summary = report.tables["selective"]
+    low, high = proportion_confint(correct.sum(), len(correct), 0.05, method="beta")
+    assert cell(summary, "accuracy") == correct.mean()
+    assert cell(summary, "accuracy", "low") == pytest.approx(low)
+    assert cell(summary, "accuracy", "high") == pytest.approx(high)
+    assert cell(summary, "wrong predictions") == (~correct).sum()
+
+
+def test_suitability(example, report):
+    known = {k: v for k, v in example.given.items() if re.match("(holdout|test|user)_l", k)}
+    direct = suitability.suitability_report(
+        suitability.Predictions(**known), margin=0.05, alpha=0.05
+    )
+    for name, table in (
+        ("suitability", direct.summary),
+        ("suitability_moved", direct.moved),
+        ("suitability_calibration", direct.calibration),
+    ):
+        pd.testing.assert_frame_equal(report.tables[name], table)
+    assert report.analyses["suitability"].verdict == direct.verdict
+    assert report.analyses["suitability"].warnings == direct.warnings
+
+
+def test_audit(example, report):
+    scores = np.r_[example.member_scores, example.nonmember_scores]
+    members = np.arange(len(scores)) < len(example.member_scores)
+    table = report.tables["audit_bounds"].set_index(["threshold", "method"])
+    threshold, held = audit.held_out_lower_bound(
+        scores, members, 1e-5, 0.95, "clopper-pearson", seed=3
+    )
+    exact = table.loc[("chosen on the other half", "clopper-pearson")]
+    assert exact["lower bound"] == held
+    assert exact["low"] <= held <= exact["high"]
+    assert cell(report.tables["audit"], "chosen threshold") == threshold
+    counts = audit.roc_counts(scores, members)
+    for method in audit.METHODS:
+        naive = audit.best_lower_bound(counts, 1e-5, 0.95, method)[1]
+        assert table.loc[("best of all (biased)", method), "lower bound"] == naive
+        assert table.loc[("best of all (biased)", method), "holds"] == "no"
+    union = audit.union_lower_bound(counts, 1e-5, 0.95, "clopper-pearson")[1]
+    assert table.loc["best of all, corrected for the choice", "lower bound"].item() == union
+    area = roc_auc_score(members, scores)
+    assert cell(report.tables["audit"], "ROC AUC of the attack") == pytest.approx(area)
+    guesses = len(scores) // 2
+    order = np.argsort(scores, kind="stable")
+    right = members[order[-guesses // 2 :]].sum() + (~members[order[: guesses // 2]]).sum()
+    one = audit.one_run_epsilon(int(right), guesses, len(scores), 1e-5, 0.95)
+    assert table.loc["none: half of the points are guessed", "lower bound"].item() == one
+
+
+def test_audit_compares_with_the_claim(example):
+    verdicts = {}
+    for epsilon in (0.01, 5.0, math.inf, None):
+        given = without(example, "epsilon", epsilon=epsilon)
+        verdicts[epsilon] = run_analysis("audit", given, SETTINGS).verdict
+    assert (
+        "more than the claimed 0.01: if the trials are independent, the claim is ref"
+        in (verdicts[0.01])
+    )
+    assert "does not contradict the claimed 5" in verdicts[5.0]
+    for none in (math.inf, None):
+        assert "no finite epsilon is claimed" in verdicts[none]
+    found = run_analysis("audit", without(example, "delta"), Settings(delta=0.01))
+    assert found.warnings[0] == "the file states no delta: 0.01 is used"
+    assert cell(found.tables["audit"], "delta") == 0.01
+    assert cell(run_analysis("audit", example, Settings(delta=0.01)).tables["audit"], "delta") == (
+        1e-5
+    )
+
+
+def answers(example, who="test"):
+    r = getattr(example, f"{who}_abstained")
+    right = getattr(example, f"{who}_logits").argmax(axis=1) == example.test_labels
+    return right.astype(float), r
+
+
+def test_counterfactual_with_estimated_propensities(example):
+    given = without(example, "test_propensities", "other_propensities")
+    s, r = answers(example)
+    direct = counterfactual.counterfactual_score(
+        example.test_features, s, r, learner="linear", folds=5, rng=3
+    )
+    table = run_analysis("counterfactual", given, SETTINGS).tables["counterfactual"]
+    row = table.set_index("item").loc["counterfactual accuracy (doubly robust)"]
+    assert tuple(row) == (direct.value, direct.stderr, *direct.interval)
+    s2, r2 = answers(example, "other")
+    difference = counterfactual.counterfactual_difference(
+        example.test_features, s, r, s2, r2, learner="linear", folds=5, rng=3
+    )
+    table = run_analysis("comparison", given, SETTINGS).tables["comparison"]
+    row = table.set_index("item").loc["counterfactual difference (doubly robust)"]
+    assert tuple(row) == (difference.value, difference.stderr, *difference.interval)
+    assert cell(table, "truth: difference of all predictions") == pytest.approx(
+        (s - s2).mean(), abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_counterfactual_with_known_propensities(example, features):
+    given = example if features else without(example, "test_features")
+    found = run_analysis("counterfactual", given, SETTINGS)
+    table = found.tables["counterfactual"]
+    s, r = answers(example)
+    rng = np.random.default_rng(3)
+    x = example.test_features if features else example.test_propensities[:, None]
+    fold = counterfactual.fold_numbers(len(r), 5, rng)
+    mu = counterfactual.fit_nuisances(x, s, r, fold, "linear", rng=rng).outcome
+    weight = ~r / (1 - example.test_propensities)
+    value = (mu + weight * (s - mu)).mean()
+    assert cell(table, "counterfactual accuracy (doubly robust)") == pytest.approx(value, rel=1e-12)
+    weighted = cell(table, "counterfactual accuracy (weighting alone)")
+    assert weighted == pytest.approx((weight * s).mean(), rel=1e-12)
+    assert cell(table, "accuracy of the answers") == pytest.approx(s[~r].mean())
+    assert cell(table, "coverage") == pytest.approx(1 - r.mean())
+    assert cell(table, "truth: accuracy of all predictions") == s.mean()
+    diagnostics = found.tables["counterfactual_diagnostics"]
+    assert cell(diagnostics, "largest weight") == pytest.approx(weight.max())
+
+
+def test_labels_of_abstained_rows_are_shown_and_not_used(example):
+    hidden = np.where(example.test_abstained, -1, example.test_labels)
+    wrong = np.where(example.test_abstained, 9 - example.test_labels, example.test_labels)
+    tables = [
+        run_analysis("counterfactual", without(example, test_labels=labels), SETTINGS).tables
+        for labels in (example.test_labels, hidden, wrong)
+    ]
+    estimates = [t["counterfactual"].iloc[:4] for t in tables]
+    pd.testing.assert_frame_equal(estimates[0], estimates[1], check_exact=True)
+    pd.testing.assert_frame_equal(estimates[0], estimates[2], check_exact=True)
+    assert [len(t["counterfactual"]) for t in tables] == [5, 4, 5]
+    assert len({cell(t["counterfactual"], "truth: accuracy of all predictions")
+                for t in (tables[0], tables[2])}) == 2  # fmt: skip
+
+
+def test_a_rule_is_seen_as_one(example):
+    """Abstention as a function of the features: the warning is in the report, not on stderr."""
+    sure = example.test_features[:, 0]
+    rule = without(
+        example, "test_propensities", "other_propensities", test_abstained=sure < np.median(sure)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = run_analysis("counterfactual", rule, Settings(learner="forest"))
+    assert "positivity" in found.warnings[0]
+
+
+def test_a_model_that_never_abstains(example):
+    always = without(example, "test_propensities", test_abstained=np.zeros(450, bool))
+    found = run_analysis("counterfactual", always, SETTINGS)
+    s, _ = answers(example)
+    assert found.values["counterfactual"] == s.mean()
+    assert found.values["answered"] == 1.0
+
+
+# --- what is skipped, and why ---------------------------------------------------------------------
+
+FIRST = np.arange(450) < 20
+SKIPPED = [
+    ("selective", ["test_logits"], {}, "missing: test_logits$"),
+    ("selective", ["test_labels"], {}, "missing: test_labels$"),
+    ("suitability", ["holdout_labels", "user_logits"], {}, "missing: holdout_labels, user_logits"),
+    ("audit", ["nonmember_scores"], {}, "missing: nonmember_scores"),
+    ("audit", [], {"member_scores": [1.0]}, "member_scores must have at least 2 entries"),
+    ("counterfactual", ["test_abstained"], {}, "missing: test_abstained"),
+    (
+        "counterfactual",
+        ["test_features", "test_propensities"],
+        {},
+        r"missing: test_features \(or test_propensities\)",
+    ),
+    (
+        "comparison",
+        ["test_features", "other_propensities"],
+        {},
+        r"missing: test_features \(or test_propensities and other_propensities\)",
+    ),
+    ("comparison", ["other_logits"], {}, "missing: other_logits"),
+    (
+        "counterfactual",
+        ["test_propensities"],
+        {"test_abstained": ~FIRST},
+        "test_abstained must be false in at least 30 rows, got 20",
+    ),
+    (
+        "comparison",
+        ["other_propensities"],
+        {"other_abstained": ~FIRST},
+        "other_abstained must be false in at least 30 rows, got 20",
+    ),
+    (
+        "counterfactual",
+        [],
+        {"test_labels": np.where(FIRST, -1, 0)},
+        "test_labels must be known wherever test_abstained is false, got .* answers without one",
+    ),
+    ("selective", [], {"test_labels": np.where(np.arange(450) < 1, 0, -1)}, "at least 2 rows, got"),
+    (
+        "suitability",
+        [],
+        {"holdout_labels": "right"},
+        "holdout_labels must make at least 5 predictions right and 5 wrong",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "left_out", "changes", "reason"), SKIPPED)
+def test_skipped(example, name, left_out, changes, reason):
+    if changes.get("holdout_labels") == "right":
+        changes = {"holdout_labels": example.holdout_logits.argmax(axis=1)}
+    given = without(example, *left_out, **changes)
+    table = explain(given).set_index("analysis")
+    assert not table.loc[name, "possible"]
+    assert re.search(reason, table.loc[name, "reason"])
+    with pytest.raises(ValueError, match=f"{name} is not possible: .*{reason}"):
+        run_analysis(name, given, SETTINGS)
+
+
+def test_a_model_that_says_nothing_where_it_abstains(example):
+    """Neither logits nor labels there: two analyses have no random sample, the others go on."""
+    r = example.test_abstained
+    given = without(
+        example,
+        test_logits=np.where(r[:, None], NAN, example.test_logits),
+        test_labels=np.where(r, -1, example.test_labels),
+        other_abstained=r,
+    )
+    found = run_report(given, learner="linear", seed=3)
+    assert list(found.analyses) == ["audit", "counterfactual", "comparison"]
+    assert "test_logits are unknown" in found.skipped["selective"]
+    assert "test_logits are unknown" in found.skipped["suitability"]
+    # With logits, but labels of answers alone, accuracy is that of easy rows.
+    given = without(example, test_labels=np.where(r, -1, example.test_labels))
+    found = run_report(given, learner="linear", seed=3)
+    assert "no random sample" in found.skipped["selective"]
+    assert "they are not used" in found.analyses["suitability"].warnings[-1]
+    assert "suitability_calibration" in found.tables
+    items = found.tables["suitability_calibration"]["item"]
+    assert not items.str.contains("test rows").any()
+
+
+def test_skipping_leaves_the_others_alone(example, report):
+    given = without(example, "holdout_logits", "member_scores")
+    found = run_report(given, learner="linear", seed=3)
+    assert set(found.skipped) == {"suitability", "audit"}
+    for name, table in found.tables.items():
+        pd.testing.assert_frame_equal(table, report.tables[name])
+    text = str(found)
+    assert "Privacy audit: skipped\n  missing: member_scores" in text
+    nothing = run_report(ModelPredictions(test_features=np.ones((3, 1))))
+    assert nothing.analyses == {}
+    assert set(nothing.skipped) == set(ANALYSES)
+
+
+def test_log_probabilities_have_no_energy(example):
+    log = special.log_softmax(example.test_logits, axis=1)
+    found = run_analysis("selective", without(example, test_logits=log), SETTINGS)
+    table = found.tables["selective_scores"]
+    assert list(table["score"]) == ["softmax response", "entropy", "margin"]
+    assert "the energy is the same in all rows" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": 0.5}, r"alpha must be a number in \(0, 0.5\), got 0.5"),
+        ({"alpha": "x"}, "alpha must be a number"),
+        ({"margin": 1}, r"margin must be a number in \(-1, 1\), got 1"),
+        ({"target": 0}, r"target must be a number in \(0, 1\], got 0"),
+        ({"delta": 1.0}, r"delta must be a number in \[0, 1\), got 1.0"),
+        ({"delta": NAN}, "delta must be a number"),
+        ({"learner": "magic"}, "learner must be one of .*, got 'magic'"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+        ({"seed": True}, "seed must be an integer"),
+    ],
+)
+def test_bad_settings(example, settings, message):
+    with pytest.raises(ValueError, match=message):
+        run_report(example, **settings)
+
+
+def test_other_bad_arguments(example):
+    with pytest.raises(TypeError, match=r"settings must be of Settings: .*colour"):
+        run_report(example, colour=1)
+    with pytest.raises(TypeError, match="predictions must be ModelPredictions, got dict"):
+        explain({})
+    with pytest.raises(ValueError, match=r"name must be one of selective, .*, got 'magic'"):
+        run_analysis("magic", example, SETTINGS)
+    assert Settings(target=1, delta=0).level == 0.95
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_export(report, tmp_path):
+    paths = report.export(tmp_path / "new" / "folder")
+    names = {path.name for path in paths}
+    assert names == {path.name for path in (tmp_path / "new" / "folder").iterdir()}
+    assert names == {
+        "overview.csv",
+        "report.txt",
+        *(f"{name}.csv" for name in report.tables),
+        *(f"{name}.svg" for name in report.drawings),
+    }
+    for name, table in report.tables.items():
+        read = pd.read_csv(tmp_path / "new" / "folder" / f"{name}.csv")
+        for column in table:
+            if pd.api.types.is_float_dtype(table[column]):
+                np.testing.assert_allclose(read[column], table[column], rtol=1e-14)
+    for path in paths:
+        if path.suffix == ".svg":
+            assert ElementTree.parse(path).getroot().tag.endswith("svg")
+            assert path.stat().st_size > 5000
+    overview = pd.read_csv(paths[0])
+    listed = " ".join(overview["files"]).split()
+    assert {*listed, "overview.csv", "report.txt"} == names
+    before = {path.name: path.read_bytes() for path in paths}
+    again = report.export(tmp_path / "again")
+    assert {path.name: path.read_bytes() for path in again} == before
+    assert not plt.get_fignums()
+
+
+def test_nothing_is_written_if_a_figure_fails(report, tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(report_module, "_svg", fails)
+    with pytest.raises(RuntimeError, match="no ink"):
+        report.export(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"folder must be a folder, got .*file, which is a file"):
+        report.export(tmp_path / "file")
+
+
+# --- it is right where the truth is known ---------------------------------------------------------
+
+
+def allowed(n, rate):
+    """Counts that a binomial number is outside of once in a thousand times."""
+    return stats.binom.ppf([0.0005, 0.9995], n, rate)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_counterfactual_interval_covers(known):
+    """200 models whose answers get worse as they abstain more; the truth is by integration."""
+    repetitions, n = 200, 400
+    x = np.linspace(-3, 3, 20001)
+    density = stats.norm.pdf(x)
+    right = 0.55 + 0.4 * special.expit(2 * x)
+    truth = (right * density).sum() / density.sum()
+    covered = selective_covered = 0
+    for seed in range(repetitions):
+        rng = np.random.default_rng([seed, 77])
+        x = np.clip(rng.normal(size=n), -3, 3)
+        correct = rng.random(n) < 0.55 + 0.4 * special.expit(2 * x)
+        propensity = special.expit(-1.5 * x - 0.5)
+        labels = rng.integers(2, size=n)
+        r = rng.random(n) < propensity
+        given = ModelPredictions(
+            test_logits=np.eye(2)[np.where(correct, labels, 1 - labels)],
+            test_labels=np.where(r, -1, labels),
+            test_abstained=r,
+            test_features=x[:, None],
+            test_propensities=propensity if known else None,
+        )
+        found = run_analysis("counterfactual", given, Settings(learner="linear", seed=seed))
+        table = found.tables["counterfactual"].set_index("item")
+        low, high = table.loc["counterfactual accuracy (doubly robust)", ["low", "high"]]
+        covered += low <= truth <= high
+        low, high = table.loc["accuracy of the answers", ["low", "high"]]
+        selective_covered += low <= truth <= high
+    least, most = allowed(repetitions, 0.95)
+    assert least <= covered <= most
+    assert selective_covered < least  # so that the test can fail
+
+
+def test_audit_bound_holds_and_the_biased_one_does_not():
+    repetitions = 100
+    held = union = biased = 0
+    for seed in range(repetitions):
+        rng = np.random.default_rng([seed, 5])
+        scores = rng.normal(size=(2, 40))  # no information at all: epsilon = 0
+        given = ModelPredictions(member_scores=scores[0], nonmember_scores=scores[1])
+        table = run_analysis("audit", given, Settings(seed=seed)).tables["audit_bounds"]
+        bounds = table.set_index(["threshold", "method"])["lower bound"]
+        held += bounds["chosen on the other half", "clopper-pearson"] > 0
+        union += bounds["best of all, corrected for the choice", "clopper-pearson"] > 0
+        biased += bounds["best of all (biased)", "bayesian"] > 0
+    most = allowed(repetitions, 0.05)[1]
+    assert held <= most
+    assert union <= most
+    assert biased > most  # so that the test can fail

@@ -1,0 +1,168 @@
+"""The ten-line examples that the page shows are run as they stand."""
+
+import ast
+import importlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+
+from lib.report import EXAMPLES, example_source, explain, read_predictions
+
+
+def save(name):
+    """The example's function, from the very text that the page shows."""
+    module = importlib.import_module(f"lib.report.examples.{name}")
+    text = example_source(name)
+    with open(module.__file__, encoding="utf-8") as stream:
+        assert stream.read() == text
+    return module.save_predictions
+
+
+def possible(path):
+    table = explain(read_predictions(path))
+    return table.loc[table["possible"], "analysis"].tolist()
+
+
+def points(n, seed, k=3):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(k, size=n)
+    return (1.5 * np.eye(k)[labels] + rng.normal(size=(n, k))).astype(np.float32), labels
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_short_and_need_nothing_of_this_book(name):
+    tree = ast.parse(example_source(name))
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    body = function.body[1:]  # without the docstring
+    statements = sum(isinstance(node, ast.stmt) for one in body for node in ast.walk(one))
+    assert statements <= 13
+    assert body[-1].end_lineno - body[0].lineno < 16
+    imported = {alias.name for n in tree.body if isinstance(n, ast.Import) for alias in n.names}
+    assert imported <= {"numpy", "torch"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+
+
+def test_unknown_example():
+    with pytest.raises(ValueError, match=r"name must be one of pytorch, .*, got 'jax'"):
+        example_source("jax")
+
+
+def test_pytorch(tmp_path):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(3, 3))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.eye(3))
+    sets = {part: points(80, i) for i, part in enumerate(("holdout", "test", "user"))}
+    loaders = {
+        part: torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=32
+        )
+        for part, (x, y) in sets.items()
+    }
+    save("pytorch")(tmp_path / "my.npz", model, loaders)
+    found = read_predictions(tmp_path / "my.npz")
+    for part, (x, y) in sets.items():
+        expected = model.eval()(torch.from_numpy(x)).detach().numpy()
+        np.testing.assert_allclose(getattr(found, f"{part}_logits"), expected, rtol=1e-5)
+        np.testing.assert_array_equal(getattr(found, f"{part}_labels"), y)
+    assert possible(tmp_path / "my.npz") == ["selective", "suitability"]
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearDiscriminantAnalysis])
+@pytest.mark.parametrize("k", [2, 3])
+def test_scikit_learn(tmp_path, kind, k):
+    train, holdout, test = (points(90, seed, k) for seed in range(3))
+    model = kind().fit(*train)
+    user, _ = points(50, 4, k)
+    save("scikit_learn")(tmp_path / "my.npz", model, train, holdout, test, user)
+    found = read_predictions(tmp_path / "my.npz")
+    np.testing.assert_array_equal(found.test_logits.argmax(axis=1), model.predict(test[0]))
+    np.testing.assert_array_equal(found.user_logits.argmax(axis=1), model.predict(user))
+    assert found.user_labels is None
+    assert len(found.member_scores) == len(found.nonmember_scores) == 90
+    # Halves of the margin, for two classes: the softmax is the model's own.
+    probability = np.exp(found.test_logits) / np.exp(found.test_logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(probability, model.predict_proba(test[0]), atol=1e-6)
+    assert possible(tmp_path / "my.npz") == ["selective", "suitability", "audit"]
+
+
+class Encoded(dict):
+    """What a tokenizer returns, as far as the example goes."""
+
+    def to(self, device):
+        return Encoded({name: tensor.to(device) for name, tensor in self.items()})
+
+
+class StandInTokenizer:
+    """Letters as tokens: used only where transformers is not installed."""
+
+    def __call__(self, texts, *, padding=False, truncation=False, return_tensors):
+        assert padding
+        assert return_tensors == "pt"
+        ids = torch.zeros(len(texts), max(map(len, texts)), dtype=torch.long)
+        for i, text in enumerate(texts):
+            ids[i, : len(text)] = torch.tensor([ord(c) - 96 for c in text])
+        return Encoded(input_ids=ids, attention_mask=(ids > 0).long())
+
+
+class StandInModel(torch.nn.Module):
+    """An embedding's mean and a linear layer, with the interface of a transformers classifier."""
+
+    device = torch.device("cpu")
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(27, 8), torch.nn.Linear(8, 2)
+
+    def forward(self, input_ids, attention_mask):
+        mask = attention_mask[..., None].float()
+        mean = (self.embedding(input_ids) * mask).sum(1) / mask.sum(1)
+        return SimpleNamespace(logits=self.head(mean))
+
+
+def real_pair(folder):
+    """A tiny randomly initialised BERT and a tokenizer of letters, without any download."""
+    transformers = pytest.importorskip("transformers")
+    letters = [chr(97 + i) for i in range(26)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64)
+    config = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        num_labels=2,
+    )
+    return transformers.BertForSequenceClassification(config), tokenizer
+
+
+@pytest.mark.parametrize("kind", ["stand-in", "transformers"])
+def test_hugging_face(tmp_path, kind):
+    """With transformers on a real model; without, that half is skipped, which the report says."""
+    torch.manual_seed(0)
+    if kind == "transformers":
+        model, tokenizer = real_pair(tmp_path)
+    else:
+        model, tokenizer = StandInModel(), StandInTokenizer()
+    rng = np.random.default_rng(0)
+    parts = {}
+    for part, n in (("holdout", 70), ("test", 40), ("user", 33)):
+        texts = [
+            "".join(chr(97 + c) for c in rng.integers(26, size=m)) for m in rng.integers(1, 9, n)
+        ]
+        parts[part] = (texts, None if part == "user" else rng.integers(2, size=n))
+    save("hugging_face")(tmp_path / "my.npz", model, tokenizer, parts)
+    found = read_predictions(tmp_path / "my.npz")
+    with torch.inference_mode():
+        one = tokenizer([parts["test"][0][35]], padding=True, return_tensors="pt")
+        expected = model.eval()(**one).logits.numpy()[0]
+    np.testing.assert_allclose(found.test_logits[35], expected, rtol=1e-4, atol=1e-6)
+    assert found.user_logits.shape == (33, 2)
+    assert found.user_labels is None
+    assert possible(tmp_path / "my.npz") == ["selective", "suitability"]

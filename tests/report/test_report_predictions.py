@@ -1,0 +1,340 @@
+"""The report's file: both formats, what is refused, and where it is looked for."""
+
+import math
+import os
+import re
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.report import FORMAT, ModelPredictions, example_predictions, find_file, read_predictions
+from lib.report import predictions as module
+
+NAN = math.nan
+NAMES = [name for name, *_ in FORMAT]
+RNG = np.random.default_rng(0)
+
+
+def drawn(n):
+    labels = RNG.integers(3, size=n)
+    return 2 * np.eye(3)[labels] + RNG.normal(size=(n, 3)), labels
+
+
+def everything():
+    arrays = {}
+    for part, n in (("holdout", 30), ("test", 12), ("user", 8)):
+        arrays[f"{part}_logits"], arrays[f"{part}_labels"] = drawn(n)
+    arrays["test_features"] = RNG.normal(size=(12, 2))
+    arrays["other_logits"], _ = drawn(12)
+    for who in ("test", "other"):
+        arrays[f"{who}_abstained"] = np.arange(12) % 3 == 0
+        arrays[f"{who}_propensities"] = np.full(12, 0.3)
+    arrays["member_scores"], arrays["nonmember_scores"] = RNG.normal(size=7), RNG.normal(size=5)
+    return arrays | {"epsilon": np.float64(2.0), "delta": np.float64(1e-5)}
+
+
+ALL = everything()
+
+
+def npz(folder, **changes):
+    path = folder / "own.npz"
+    np.savez(path, **{k: v for k, v in (ALL | changes).items() if v is not None})
+    return path
+
+
+def frame(arrays=ALL):
+    """The same as a table, made by pandas."""
+    parts = []
+    for part in ("holdout", "test", "user"):
+        columns = {"part": part, "label": arrays[f"{part}_labels"]}
+        columns |= {f"logit_{j}": c for j, c in enumerate(arrays[f"{part}_logits"].T)}
+        if part == "test":
+            columns |= {f"feature_{j}": c for j, c in enumerate(arrays["test_features"].T)}
+            columns |= {f"other_logit_{j}": c for j, c in enumerate(arrays["other_logits"].T)}
+            for who, before in (("test", ""), ("other", "other_")):
+                columns[f"{before}abstained"] = arrays[f"{who}_abstained"].astype(str)
+                columns[f"{before}propensity"] = arrays[f"{who}_propensities"]
+        parts.append(pd.DataFrame(columns))
+    claim = {name: float(arrays[name]) for name in ("epsilon", "delta")}
+    for part in ("member", "nonmember"):
+        columns = {"part": part, "membership_score": arrays[f"{part}_scores"]} | claim
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def csv(folder, table):
+    path = folder / "own.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def assert_same(found, arrays):
+    for name in NAMES:
+        if name in arrays:
+            np.testing.assert_array_equal(getattr(found, name), arrays[name], err_msg=name)
+        else:
+            assert not found.has(name), name
+
+
+def test_the_documented_names_are_the_attributes():
+    assert [f for f in ModelPredictions.__dataclass_fields__ if f != "source"] == NAMES
+    for name, *_ in FORMAT:
+        assert f"``{name}``" in module.__doc__
+    for kind in module._kinds():
+        assert f"``{kind}" in module.__doc__
+
+
+def test_both_formats_are_read_as_written(tmp_path):
+    first, second = read_predictions(npz(tmp_path)), read_predictions(csv(tmp_path, frame()))
+    assert_same(first, ALL)
+    assert_same(second, ALL)
+    assert first.test_abstained.dtype == second.test_abstained.dtype == bool
+    assert first.test_labels.dtype == second.test_labels.dtype == np.int64
+    assert set(first.given) == set(NAMES)
+    assert first.source == str(tmp_path / "own.npz")
+    with pytest.raises(ValueError, match="read-only"):
+        first.test_logits[0] = 1
+
+
+def test_columns_and_rows_in_any_order(tmp_path):
+    shuffled = frame().sample(frac=1, random_state=0, axis=1).iloc[::-1]
+    found = read_predictions(csv(tmp_path, shuffled))
+    assert_same(found, {k: v[::-1] if v.ndim else v for k, v in ALL.items()})
+
+
+@pytest.mark.parametrize("kept", [["member_scores", "nonmember_scores"], ["user_logits"]])
+def test_what_is_left_out_is_none(tmp_path, kept):
+    arrays = {name: ALL[name] for name in kept}
+    np.savez(tmp_path / "own.npz", **arrays)
+    assert_same(read_predictions(tmp_path / "own.npz"), arrays)
+
+
+def test_columns_without_cells_are_not_there(tmp_path):
+    table = frame()[frame()["part"] != "user"]
+    table[["feature_0", "feature_1", "epsilon"]] = NAN
+    gone = ("test_features", "epsilon", "user_logits", "user_labels")
+    found = read_predictions(csv(tmp_path, table))
+    assert_same(found, {k: v for k, v in ALL.items() if k not in gone})
+
+
+def test_silence_and_unknown_labels_in_both_formats(tmp_path):
+    silent = ALL["test_abstained"]
+    logits = np.where(silent[:, None], NAN, ALL["test_logits"])
+    labels = np.where(silent, -1, ALL["test_labels"])
+    arrays = ALL | {"test_logits": logits, "test_labels": labels}
+    table = frame(arrays)
+    table["label"] = table["label"].where(table["label"] >= 0)
+    for path in (npz(tmp_path, **arrays), csv(tmp_path, table)):
+        assert_same(read_predictions(path), arrays)
+    none = np.full(12, NAN)
+    assert read_predictions(npz(tmp_path, test_labels=none)).test_labels is None
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_example_is_the_same_in_both_formats(tmp_path, seed):
+    paths = [example_predictions(tmp_path / f"e.{k}", k, seed=seed) for k in ("npz", "csv")]
+    first, second = map(read_predictions, paths)
+    assert set(first.given) == set(NAMES)
+    assert_same(second, first.given)
+    again = example_predictions(tmp_path / "again.npz", seed=seed)
+    assert again.read_bytes() == paths[0].read_bytes()
+    with pytest.raises(ValueError, match="kind must be npz or csv, got 'xls'"):
+        example_predictions(tmp_path / "e.xls", "xls", seed=seed)
+    assert not (tmp_path / "e.xls").exists()
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def spoilt(name, where, value):
+    array = np.array(ALL[name], dtype=float)
+    array[where] = value
+    return {name: array}
+
+
+NPZ_ERRORS = [
+    (dict.fromkeys(NAMES), "there must be at least one array of holdout_logits"),
+    ({**dict.fromkeys(NAMES), "epsilon": 1.0}, "there must be at least one array"),
+    ({"logits": np.ones((3, 3))}, "arrays must be of holdout_logits, .*, delta, got logits.npy"),
+    ({"test_logits": np.ones(12)}, r"test_logits must be real numbers of shape .*\(12,\)"),
+    ({"test_logits": np.ones((12, 3, 1))}, "test_logits must be real numbers of shape"),
+    ({"test_logits": np.ones((12, 1))}, "test_logits must have at least 2 columns.*got 1"),
+    ({"test_logits": np.ones((12, 4))}, "test_logits must have 3 columns, as holdout_logits"),
+    ({"other_logits": np.ones((12, 2))}, "other_logits must have 3 columns, as holdout_log"),
+    ({"user_logits": np.ones((0, 3))}, "'user_logits' must have rows and columns"),
+    ({"test_logits": np.full((12, 3), "a")}, "'test_logits' must be real numbers, got <U1"),
+    (spoilt("user_logits", (3, 1), NAN), "user_logits must be finite, got nan in row 3, column 1"),
+    (spoilt("test_logits", (1, 1), NAN), "test_logits must be finite, except where it abst.*row 1"),
+    (spoilt("test_logits", 1, NAN), "test_logits must be finite, except where it abstained.*row 1"),
+    (spoilt("test_logits", (0, 1), NAN), "test_logits must be finite, except.*row 0, column 1"),
+    (spoilt("holdout_logits", (2, 2), 1e200), r"at most 1e\+150 in size, got 1e\+200 in row 2"),
+    (
+        spoilt("holdout_labels", 4, 3),
+        "holdout_labels must be classes from 0 to 2, got 3.0 in row 4",
+    ),
+    (spoilt("holdout_labels", 4, -1), "holdout_labels must be classes from 0 to 2, got -1"),
+    (spoilt("test_labels", 5, 0.5), "test_labels .*or -1 or NaN where unknown, got 0.5 in row 5"),
+    ({"test_labels": np.ones((12, 1))}, r"test_labels must be real numbers of shape \(rows,\)"),
+    ({"test_labels": np.ones(11)}, "test_labels must have 12 rows, as many as test_logits, got 11"),
+    ({"test_features": np.ones((11, 2))}, "test_features must have 12 rows, as many as test_log"),
+    (spoilt("test_features", (2, 1), np.inf), "test_features must be finite, got inf in row 2"),
+    ({"test_abstained": np.ones(5, bool)}, "test_logits must have 5 rows, as many as test_abst"),
+    ({"test_abstained": np.full(12, 2)}, "test_abstained must be true or false.*got 2 in row 0"),
+    (spoilt("test_abstained", 3, NAN), "test_abstained must be true or false.*got nan in row 3"),
+    (spoilt("test_propensities", 3, 1.5), r"test_propensities must be in \[0, 1\], got 1.5 in row"),
+    (spoilt("test_propensities", 1, 1), "test_propensities must be below 1 where an answer was"),
+    (spoilt("test_propensities", 3, 0), "test_propensities must be above 0 where there was an abs"),
+    (spoilt("member_scores", 2, NAN), "member_scores must be numbers, not NaN, got nan in row 2"),
+    ({"member_scores": np.ones((7, 1))}, "member_scores must be real numbers of shape"),
+    ({"epsilon": -1.0}, "epsilon must be at least 0, got -1"),
+    ({"epsilon": np.ones(2)}, "epsilon must be one number"),
+    ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), NPZ_ERRORS)
+def test_malformed_npz(tmp_path, changes, message):
+    path = npz(tmp_path, **changes)
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}: .*{message}"):
+        read_predictions(path)
+
+
+def put(row, column, value):
+    table = frame().astype(object)
+    table.loc[row, column] = value
+    return table
+
+
+# Rows of the frame: holdout 0 to 29, test 30 to 41, user 42 to 49, member 50 to 56, nonmember.
+CSV_ERRORS = [
+    (frame().drop(columns="part"), "column 'part' must be there"),
+    (frame().assign(weight=1), "columns must be part, logit_0, .*got 'weight'"),
+    (frame().rename(columns={"logit_2": "logit_02"}), "columns must be .*got 'logit_02'"),
+    (frame().rename(columns={"logit_2": "logit_3"}), "column 'logit_2' must be there, as there ar"),
+    (frame().rename(columns={"feature_0": "feature_2"}), "column 'feature_0' must be there"),
+    (frame().rename(columns={"feature_1": "feature_0"}), "'feature_0' must be there once.*2 times"),
+    (frame().rename(columns={"delta": "label"}), "'label' must be there once, got it 2 times"),
+    (frame().iloc[:0], "must have rows, got a header only"),
+    (put(0, "part", "train"), "'part' must be one of holdout, test, .*got 'train' in row 2"),
+    (put(0, "label", "cat"), "'label' must be a class, or empty if unknown, got 'cat' in row 2"),
+    (put(0, "label", "1.5"), "'label' must be a class.*got '1.5' in row 2"),
+    (put(0, "label", NAN), "holdout_labels must be classes from 0 to 2, got nan|got -1"),
+    (put(0, "label", 7), "holdout_labels must be classes from 0 to 2, got 7"),
+    (put(3, "logit_1", "one"), "'logit_1' must be a finite number, got 'one' in row 5"),
+    (put(3, "logit_1", "1_0"), "'logit_1' must be a finite number, got '1_0' in row 5"),
+    (put(3, "logit_1", "inf"), "'logit_1' must be a finite number, got 'inf' in row 5"),
+    (put(3, "logit_1", NAN), "'logit_1' must be a finite number, as in .*got '' in row 5"),
+    (put(3, "feature_0", 1), "'feature_0' must be empty in rows of the part 'holdout', got '1'"),
+    (put(3, "membership_score", 1), "'membership_score' must be empty in rows of the part 'hold"),
+    (put(31, "feature_0", NAN), "'feature_0' must be a finite number, as in the row's other.*33"),
+    (put(31, "abstained", "maybe"), "'abstained' must be true or false, or 1 or 0, got 'maybe'"),
+    (put(31, "abstained", NAN), "'abstained' must be given in all rows of the part 'test'.*row 33"),
+    (put(31, "propensity", "high"), "'propensity' must be a finite number, got 'high' in row 33"),
+    (put(31, "propensity", 2), r"test_propensities must be in \[0, 1\], got 2"),
+    (put(50, "membership_score", NAN), "'membership_score' must be given in all rows.*'member'"),
+    (put(50, "membership_score", "x"), "'membership_score' must be a number, got 'x' in row 52"),
+    (put(50, "epsilon", 9), "'epsilon' must be the same in all rows, got 2 and 9"),
+    (put(58, "epsilon", 9), "'epsilon' must be the same in all rows, got 2 and 9"),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), CSV_ERRORS)
+def test_malformed_csv(tmp_path, table, message):
+    path = csv(tmp_path, table)
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}: .*({message})"):
+        read_predictions(path)
+
+
+TEXTS = [
+    ("", "must have a header and rows, got an empty file"),
+    ("part;label\ntest;1\n", "separate cells by commas, not semicolons"),
+    ("part,label,logit_0,logit_1\ntest,1,2\n", "row 2 must have 4 cells.*got 3"),
+    ('part,label,logit_0,logit_1\ntest,1,"2,3\n', "must be CSV, got in row 2"),
+    (",part,label,logit_0,logit_1\n0,test,1,2,3\n", "got ''.*index=False leaves it out"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), TEXTS)
+def test_malformed_text(tmp_path, text, message):
+    (tmp_path / "own.csv").write_text(text)
+    with pytest.raises(ValueError, match=f"own.csv: .*{message}"):
+        read_predictions(tmp_path / "own.csv")
+
+
+class Touch:
+    """What a pickle can do."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    target = tmp_path / "executed"
+    path = npz(tmp_path, member_scores=np.array([Touch(target)] * 3, dtype=object))
+    with pytest.raises(ValueError, match=r"'member_scores' must be .*have to be unpickled"):
+        read_predictions(path)
+    assert not target.exists()
+
+
+def test_no_archive_and_a_member_that_lies(tmp_path):
+    path = tmp_path / "own.npz"
+    for content in (b"", b"no archive", npz(tmp_path).read_bytes()[:-40]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"own.npz: expected an NPZ file, found damage"):
+            read_predictions(path)
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        content = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
+        archive.writestr("member_scores.npy", content)
+    with pytest.raises(ValueError, match=r"'member_scores' must have the .* bytes that its shape"):
+        read_predictions(path)
+
+
+def test_zip_bomb_is_refused_by_what_it_declares(tmp_path):
+    path = npz(tmp_path)
+    content = path.read_bytes()
+    at = content.rindex(b"PK\x01\x02") + 24
+    path.write_bytes(content[:at] + (4_000_000_000).to_bytes(4, "little") + content[at + 4 :])
+    with pytest.raises(ValueError, match=r"own.npz: its arrays must have at most 2,000,000,000 by"):
+        read_predictions(path)
+
+
+def test_limit_of_a_csv_file(tmp_path, monkeypatch):
+    path = csv(tmp_path, frame())
+    monkeypatch.setattr(module, "MOST_BYTES", path.stat().st_size)
+    read_predictions(path)
+    monkeypatch.setattr(module, "MOST_BYTES", path.stat().st_size - 1)
+    with pytest.raises(ValueError, match=r"own.csv: it must have at most"):
+        read_predictions(path)
+
+
+# --- where it is ----------------------------------------------------------------------------------
+
+
+def test_files_are_found_from_anywhere(tmp_path, monkeypatch):
+    root, elsewhere = tmp_path / "root", tmp_path / "book"
+    for folder in (root, elsewhere):
+        folder.mkdir()
+    monkeypatch.setattr(module, "_root", lambda: root)
+    monkeypatch.chdir(elsewhere)
+    (root / "my.npz").touch()
+    assert find_file("my.npz") == root / "my.npz"
+    (elsewhere / "my.npz").touch()
+    assert find_file("my.npz") == elsewhere / "my.npz"
+    assert find_file(root / "my.npz") == root / "my.npz"
+    with pytest.raises(FileNotFoundError, match=r"got your.npz: .*book/your.npz.*root/your.npz"):
+        find_file("your.npz")
+    with pytest.raises(TypeError, match="predictions must be a path, got int"):
+        find_file(3)
+
+
+def test_paths_that_are_no_tables(tmp_path):
+    with pytest.raises(ValueError, match=r"path must end in .npz or .csv, got .*own.pkl"):
+        read_predictions(tmp_path / "own.pkl")
+    with pytest.raises(FileNotFoundError, match=r"own.npz, which does not exist"):
+        read_predictions(tmp_path / "own.npz")
