@@ -445,6 +445,31 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 # - **All lenses look at the same test points.** Their errors are not independent, and six intervals
 #   of 95% hold together less often than one.
 #
+# ## Exercises
+#
+# 1. Spend less. Which lens changes most? The audit can now contradict a broken training: how small
+#    must `noise_factor` be?
+#    ```sh
+#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#        -p epsilon 1.0
+#    ```
+# 2. Ask for more. What does the threshold chosen on the validation points reach on the test points?
+#    ```sh
+#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#        -p target_accuracy 0.995
+#    ```
+# 3. Let the models abstain nearly always where they are unsure. What happens to the width of the
+#    intervals with told and with fitted propensities?
+#    ```sh
+#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#        -p answering 0.02
+#    ```
+# 4. Take a wider margin. Which populations are accepted now? Are they suitable?
+#    ```sh
+#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#        -p margin 0.1
+#    ```
+#
 # ## Summary
 #
 # - The private model proves $\epsilon = $ {value}`six_lenses.epsilon:.2f` for a record and
@@ -461,16 +486,6 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 # - Had neither abstained, the private model's accuracy minus the competitor's would be
 #   {value}`six_lenses.difference_truth:.3f`; the interval from the answers seen is
 #   [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`].
-#
-# ### Exercises
-#
-# 1. Spend less: `-p epsilon 1.0`. Which lens changes most? The audit can now contradict a broken
-#    training: how small must `noise_factor` be?
-# 2. Ask for more: `-p target_accuracy 0.995`. What does the threshold chosen on the validation
-#    points reach on the test points?
-# 3. Let the models abstain nearly always where they are unsure: `-p answering 0.02`. What happens
-#    to the width of the intervals with told and with fitted propensities?
-# 4. Take a wider margin, `-p margin 0.1`. Which populations are accepted now? Are they suitable?
 #
 # All numbers of this page that do not depend on the machine:
 

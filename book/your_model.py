@@ -166,14 +166,7 @@ report.show(chapter, found, "counterfactual")
 report.show(chapter, found, "comparison")
 
 # %% [markdown]
-# ## Summary
-#
-# - One file, {value}`your_model.analyses` analyses, each of which runs if its columns are there and
-#   otherwise says what it lacks.
-# - Every bound on this page has one assumption that no file can prove, written below it: labelled
-#   rows drawn at random, independent trials, abstention that depends on the features alone.
-#
-# ### Exercises
+# ## Exercises
 #
 # 1. `python -m lib.report example.npz --example` writes the example. Take the labels of the
 #    abstained rows away: what changes in the counterfactual accuracy, and what is skipped?
@@ -181,6 +174,13 @@ report.show(chapter, found, "comparison")
 #    the claim depends on how many points there are: what does the biased one say, and why is it no
 #    refutation?
 # 3. Save your own model's predictions by one of the three examples above.
+#
+# ## Summary
+#
+# - One file, {value}`your_model.analyses` analyses, each of which runs if its columns are there and
+#   otherwise says what it lacks.
+# - Every bound on this page has one assumption that no file can prove, written below it: labelled
+#   rows drawn at random, independent trials, abstention that depends on the features alone.
 #
 # All numbers of this page that do not depend on the machine:
 

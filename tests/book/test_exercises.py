@@ -24,6 +24,7 @@ WITH_EXERCISES = [
     "audit",
     "canaries",
     "counterfactual",
+    "six_lenses",
 ]
 COMMAND = "papermill book/audit.py out.ipynb -f params/quick/audit.yml"
 
