@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint format record report clean
+.PHONY: help book test lint format record report doctor clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -60,6 +60,9 @@ record: $(READY)  ## execute CHAPTER under PROFILE and keep the result in book/r
 
 report: $(READY)  ## every analysis that PREDICTIONS=my.npz allows: report.ipynb, report/
 	$(BIN)/papermill book/your_model.py report.ipynb -r predictions "$(PREDICTIONS)" -r out report
+
+doctor:  ## name what this machine lacks
+	@$(PYTHON) lib/book/doctor.py
 
 clean:  ## remove the site and the cache of executed chapters
 	rm -rf book/_build .cache

@@ -1,0 +1,71 @@
+"""CONTRIBUTING is followed literally in a throw-away copy, block after block."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "book"))
+
+from throwaway import make_book  # noqa: E402
+
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w+) (test|(?:file|append)=\S+)\n(.*?)^```$", re.M | re.S)
+
+
+@pytest.mark.slow
+def test_every_step_works(tmp_path):
+    book = make_book(tmp_path / "copy")
+    environment = book.environment()
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = 0
+    for language, what, content in BLOCK.findall(TEXT):
+        kind, _, name = what.partition("=")
+        if kind == "test":
+            assert language == "sh"
+            run = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", content],
+                cwd=book.root,
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+            assert run.returncode == 0, f"{content}\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}"
+            done += 1
+            continue
+        path = book.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        assert path.exists() == (kind == "append"), name
+        with path.open("a", encoding="utf-8") as file:
+            file.write(content)
+    assert done == 5
+    assert "✓ reproduced" in book.page("mine")
+
+
+def test_every_block_is_marked_and_every_guide_is_under_a_page():
+    assert len(BLOCK.findall(TEXT)) == len(re.findall(r"^```\w+", TEXT, re.M))
+    guides = re.split(r"^## ", TEXT, flags=re.M)[1:]
+    assert [g.splitlines()[0] for g in guides] == ["A chapter", "A claim", "A data set", "A signal"]
+    assert all(len(g.splitlines()) < 60 for g in guides)
+
+
+def test_hooks_need_no_network_and_call_the_linters():
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    assert {repo["repo"] for repo in config["repos"]} == {"local"}
+    assert {hook["language"] for hook in hooks} == {"system"}
+    entries = [hook["entry"] for hook in hooks]
+    assert any(e.startswith(".venv/bin/ruff check") for e in entries)
+    assert any(e.startswith(".venv/bin/ruff format --check") for e in entries)
+
+
+def test_changelog_has_the_version_of_the_package():
+    import lib
+
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## \[([\d.]+)\]", text, re.M)[0] == lib.__version__

@@ -1,0 +1,102 @@
+"""`pip install .`: a wheel made of a clean copy works where the checkout is not importable."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+USE = """
+import importlib, pkgutil, sys
+from pathlib import Path
+site, checkout = sys.argv[1:]
+sys.path = [site] + [p for p in sys.path if Path(p or ".").resolve() != Path(checkout)]
+sys.meta_path = [f for f in sys.meta_path if "editable" not in repr(f).lower()]
+import lib
+assert Path(lib.__file__).is_relative_to(site), lib.__file__
+failed = {}
+for module in pkgutil.walk_packages(lib.__path__, "lib."):
+    if module.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(module.name)
+    except Exception as error:
+        failed[module.name] = repr(error)
+assert not failed, failed
+assert not any(str(checkout) == str(Path(p).resolve()) for p in sys.path if p)
+import numpy as np
+from lib import data
+from lib.selective import normalized_score
+from lib.suitability import SuitabilityFilter, signals
+assert len(data.registry()) > 10
+rng = np.random.default_rng(0)
+labels = rng.integers(3, size=900)
+logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(900, 3))
+table, correct = signals(logits), logits.argmax(axis=1) == labels
+assert normalized_score(correct, table["conf_max"]) < 0.1
+fitted = SuitabilityFilter(margin=0.05).fit(table[:300], correct[:300])
+print(fitted.decide(table[300:600], table[600:]).suitable)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder into which the wheel was installed, alone."""
+    base = tmp_path_factory.mktemp("wheel")
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    for name in filter(None, names):
+        if (
+            name.startswith(("lib/", "pyproject.toml", "README.md", "LICENSE"))
+            and (ROOT / name).exists()
+        ):
+            target = base / "clone" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", base / "dist", base / "clone"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (wheel,) = (base / "dist").glob("*.whl")
+    site = base / "site"
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--no-index", "--target", site, wheel],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return site
+
+
+@pytest.mark.slow
+def test_it_imports_whole_and_works_elsewhere(installed, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", USE, str(installed), str(ROOT)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "True"
+
+
+@pytest.mark.slow
+def test_it_holds_the_package_data(installed):
+    for name in ("data/registry.yml", "book/static/companion.css", "book/examples/audit.txt"):
+        assert (installed / "lib" / name).is_file(), name
+    checkout = {
+        p.relative_to(ROOT / "lib")
+        for kind in ("css", "js", "yml", "txt")
+        for p in (ROOT / "lib").rglob(f"*.{kind}")
+    }
+    assert {p for p in checkout if not (installed / "lib" / p).is_file()} == set()
