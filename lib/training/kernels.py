@@ -9,14 +9,31 @@ no per-example gradient is ever stored.
 Parameters lie in one flat float32 vector in PyTorch's order (weight row by row, then bias, layer
 after layer).  Tiles hold examples along their last axis.  Random numbers are not drawn here: the
 caller hands them over, so that every path of training can be given the same.
+
+Functions of a tile share two tuples: `tile`, that is (rows, first of them, how many, padded width),
+and `work`, four vectors of a tile's width: largest logits, sums of exponentials, and two views of
+the memory that :func:`_exp` computes powers in.
+
+All objectives of :mod:`lib.training.objectives` are here, as the gradient of one example's loss by
+the network's outputs; what follows from it is the same for all.  There is one :func:`run_steps`,
+not one an objective: most of the seconds that compiling it takes go into what all need.
 """
 
 import numpy as np
 from numba import njit
 
-__all__ = ["ACTIVATIONS", "predict", "run_steps"]
+__all__ = ["ACTIVATIONS", "OBJECTIVES", "predict", "run_steps"]
 
 ACTIVATIONS = {"tanh": 0, "relu": 1}
+#: Numbers of the objectives, by class name.
+OBJECTIVES = {
+    "CrossEntropy": 0,
+    "PosteriorTargets": 1,
+    "SelfAdaptiveTraining": 2,
+    "DeepGamblers": 3,
+    "SelectiveNet": 4,
+}
+_POSTERIOR, _SELF_ADAPTIVE, _GAMBLERS, _SELECTIVE = 1, 2, 3, 4
 TILE = 64
 _CLIP_GUARD = np.float32(1e-6)  # Opacus divides by the norm plus this
 
@@ -215,21 +232,22 @@ def _activate(z, n, kind, scratch, bits, powers, width):
 
 
 @_compiled
-def _softmax(z, n, top, total, bits, powers, width):
-    """Softmax over the classes in place; leaves the largest logit and the sum of exponentials."""
+def _softmax(z, first, n, work, width):
+    """Softmax of n rows in place; leaves the largest logit and the sum of exponentials."""
+    top, total, bits, powers = work
     for t in range(width):
-        top[t] = z[0, t]
+        top[t] = z[first, t]
         total[t] = np.float32(0.0)
-    for c in range(1, n):
+    for c in range(first + 1, first + n):
         for t in range(width):
             top[t] = max(top[t], z[c, t])
-    for c in range(n):
+    for c in range(first, first + n):
         for t in range(width):
             z[c, t] -= top[t]
         _exp(z[c], z[c], bits, powers, width)
         for t in range(width):
             total[t] += z[c, t]
-    for c in range(n):
+    for c in range(first, first + n):
         for t in range(width):
             z[c, t] /= total[t]
 
@@ -243,6 +261,158 @@ def _gather(x, rows, start, count, a, width):
     for t in range(count, width):
         for i in range(x.shape[1]):
             a[i, t] = np.float32(0.0)
+
+
+@_compiled
+def _outputs(x, tile, w, at, sizes, activation, masks, units, z, scratch, work):
+    """Run the network on a tile: activations to `units`, outputs to `z`."""
+    rows, start, count, width = tile
+    bits, powers = work[2], work[3]
+    n_layers = sizes.shape[0] - 1
+    _gather(x, rows, start, count, units[0], width)
+    column = 0
+    for layer in range(n_layers):
+        n_in, n_out = sizes[layer], sizes[layer + 1]
+        a = units[layer]
+        # A perceptron drops hidden units, a linear model inputs.
+        if masks.shape[0] > 0 and (layer > 0 or n_layers == 1):
+            for t in range(count):
+                for i in range(n_in):
+                    a[i, t] *= masks[start + t, column + i]
+            column += n_in
+        target = z if layer == n_layers - 1 else units[layer + 1]
+        _forward(w, at[layer], n_out, n_in, at[layer] + n_in * n_out, a, target, width)
+        if layer < n_layers - 1:
+            _activate(target, n_out, activation, scratch, bits, powers, width)
+
+
+@_compiled
+def _entropy_errors(p, first, n, entropy, logs, work, width):
+    """Errors due to the entropy, to be subtracted: `logs` has logits, which they replace.
+
+    Row `first` of `p` and the n - 1 after it are their softmax, and `work` is as :func:`_softmax`
+    leaves it; its contents are lost.
+    """
+    top, total = work[0], work[1]
+    for t in range(width):
+        total[t] = top[t] + np.log(total[t])
+        top[t] = np.float32(0.0)
+    for c in range(n):
+        for t in range(width):
+            logs[c, t] -= total[t]
+            top[t] -= p[first + c, t] * logs[c, t]  # in the end the entropy
+    for c in range(n):
+        for t in range(width):
+            logs[c, t] = entropy * p[first + c, t] * (logs[c, t] + top[t])
+
+
+@_compiled
+def _class_errors(d, first, n, tile, labels, soft, posterior, entropy, logs, work):
+    """Cross-entropy, with entropy: from the n logits at row `first` to the errors, in place."""
+    rows, start, count, width = tile
+    zero = np.float32(0.0)
+    if entropy != zero:
+        for c in range(n):
+            for t in range(width):
+                logs[c, t] = d[first + c, t]
+    _softmax(d, first, n, work, width)
+    if entropy != zero:
+        _entropy_errors(d, first, n, entropy, logs, work, width)
+        for c in range(n):
+            for t in range(width):
+                d[first + c, t] -= logs[c, t]
+    for t in range(count):
+        row = rows[start + t]
+        if posterior:
+            s = zero
+            for c in range(n):
+                s += soft[row, c] * d[first + c, t]
+            # Where likelihood and prior have nothing in common, the likelihood decides.
+            for c in range(n):
+                d[first + c, t] -= soft[row, c] * d[first + c, t] / s if s > zero else soft[row, c]
+        elif soft.shape[0] > 0:
+            for c in range(n):
+                d[first + c, t] -= soft[row, c]
+        else:
+            d[first + labels[row], t] -= np.float32(1.0)
+
+
+@_compiled
+def _abstention_errors(
+    d, n, tile, labels, objective, constants, memory, entropy, logs, q, share, work
+):
+    """Self-Adaptive Training and deep gamblers after the burn-in: outputs to errors, in place.
+
+    Both losses have the gradient softmax(all outputs) minus a target that is shared between the
+    label and abstention.  The memory of the former moves on the way.
+    """
+    rows, start, count, width = tile
+    one, zero = np.float32(1.0), np.float32(0.0)
+    if objective == _SELF_ADAPTIVE or entropy != zero:  # the classes' softmax without abstention
+        for c in range(n):
+            for t in range(width):
+                q[c, t] = logs[c, t] = d[c, t]
+        _softmax(q, np.int64(0), n, work, width)
+        if entropy != zero:
+            _entropy_errors(q, np.int64(0), n, entropy, logs, work, width)
+    for t in range(count):
+        row = rows[start + t]
+        label = labels[row]
+        if objective == _SELF_ADAPTIVE:
+            for c in range(n):
+                memory[row, c] = constants[0] * memory[row, c] + constants[1] * q[c, t]
+            share[t] = memory[row, label]
+        else:  # p_y / (p_y + p_abstain / reward), of which constants[0] is the reward's logarithm
+            share[t] = one / (one + np.exp(d[n, t] - d[label, t] - constants[0]))
+    _softmax(d, np.int64(0), n + 1, work, width)
+    for t in range(count):
+        d[labels[rows[start + t]], t] -= share[t]
+        d[n, t] -= one - share[t]
+    if entropy != zero:
+        for c in range(n):
+            for t in range(width):
+                d[c, t] -= logs[c, t]
+
+
+@_compiled
+def _losses(z, n, tile, labels, soft, entropy, q, losses, work):
+    """Cross-entropy, with entropy, of the first n logits; they stay as they are."""
+    rows, start, count, width = tile
+    top, total = work[0], work[1]
+    zero = np.float32(0.0)
+    for c in range(n):
+        for t in range(width):
+            q[c, t] = z[c, t]
+    _softmax(q, np.int64(0), n, work, width)
+    for t in range(width):
+        losses[t] = zero
+    for t in range(count):
+        row = rows[start + t]
+        shift = top[t] + np.log(total[t])
+        if soft.shape[0] > 0:
+            for c in range(n):
+                losses[t] -= soft[row, c] * (z[c, t] - shift)
+        else:
+            losses[t] = shift - z[labels[row], t]
+        if entropy != zero:
+            for c in range(n):
+                losses[t] -= entropy * q[c, t] * (z[c, t] - shift)
+
+
+@_compiled
+def _sigmoid(v):
+    return np.float32(1.0) / (np.float32(1.0) + np.exp(-v))
+
+
+@_compiled
+def _layers(sizes):
+    """Where each layer's weights start."""
+    at = np.empty(sizes.shape[0] - 1, np.int64)
+    position = np.int64(0)
+    for layer in range(at.shape[0]):
+        at[layer] = position
+        position += (sizes[layer] + 1) * sizes[layer + 1]
+    return at
 
 
 @_compiled
@@ -264,7 +434,13 @@ def run_steps(
     entropy,
     sizes,
     activation,
-    posterior,
+    objective,
+    constants,
+    settled,
+    memory,
+    normals,
+    masks,
+    keep,
 ):
     """Train one model for some steps, in place.
 
@@ -274,7 +450,7 @@ def run_steps(
         All examples.
     labels : ndarray of int32, shape (n,)
         Classes; ignored where `soft` has rows.
-    soft : ndarray of float32, shape (n, sizes[-1]) or (0, sizes[-1])
+    soft : ndarray of float32, shape (n, classes) or (0, classes)
         Target distributions, if targets are soft.
     rows : ndarray of int64
         The sampled rows of all steps, one step after the other.
@@ -285,7 +461,7 @@ def run_steps(
     noise : ndarray of float32, shape (steps, p) or (0, p)
         Standard normal numbers, added times `noise_scale` to the summed clipped gradient.
     noise_scale, clipping_norm : float32
-        Noise multiplier times clipping norm; the clipping norm (may be infinite).
+        Noise multiplier times clipping norm; the clipping norm, infinite without privacy.
     learning_rates : ndarray of float32, shape (steps,)
         One a step.
     batch_size : float32
@@ -293,135 +469,196 @@ def run_steps(
     momentum, weight_decay, entropy : float32
         As in :class:`lib.training.TrainingConfig` and :class:`lib.training.CrossEntropy`.
     sizes : ndarray of int64, shape (layers + 1,)
-        Numbers of units, input first.
-    activation : int
-        A value of `ACTIVATIONS`.
-    posterior : bool
-        Take `soft` for likelihoods, as :class:`lib.training.PosteriorTargets` does.
+        Numbers of units, inputs first, outputs last.
+    activation, objective : int
+        Values of `ACTIVATIONS` and `OBJECTIVES`.
+    constants : ndarray of float32
+        Of the objective.  Self-Adaptive Training: momentum m and 1 - m.  Deep gamblers: logarithm
+        of the reward.  SelectiveNet: coverage, alpha, penalty, loss bound, the smallest coverage,
+        and the standard deviation of the noise in the sums of its statistics.
+    settled : ndarray of bool, shape (steps,)
+        Whether the burn-in of Self-Adaptive Training and deep gamblers is over.
+    memory : ndarray of float32, shape (n, classes) or (0, classes)
+        Moving averages of Self-Adaptive Training, changed in place.  Not private.
+    normals : ndarray of float32, shape (steps, 2) or (0, 2)
+        Standard normal numbers for SelectiveNet's statistics.
+    masks : ndarray of float32, shape (len(rows), dropped) or (0, dropped)
+        Dropout: what every sampled row's hidden units (of a linear model: inputs), layer after
+        layer, are multiplied by: 0 or 1 / `keep`.  Not for SelectiveNet, which runs the network
+        twice a step.
+    keep : float32
+        Probability that a unit is not dropped; 1 without dropout.
     """
     one, zero = np.float32(1.0), np.float32(0.0)
     n_layers = sizes.shape[0] - 1
-    n_classes = sizes[n_layers]
+    n_outputs = sizes[n_layers]
+    n_classes = n_outputs
+    posterior = objective == _POSTERIOR
+    abstains = objective in (_SELF_ADAPTIVE, _GAMBLERS)
+    if abstains:
+        n_classes = n_outputs - 1
+    elif objective == _SELECTIVE:
+        n_classes = (n_outputs - 1) // 2
     widest = sizes.max()
     units = np.empty((n_layers + 1, widest, TILE), np.float32)
-    errors = np.empty((2, widest, TILE), np.float32)
+    logs = np.empty((n_classes, TILE), np.float32)
+    q = np.empty((n_classes, TILE), np.float32)
     scratch = np.empty((2, TILE), np.float32)
     bits = np.empty(TILE, np.int32)
     powers = bits.view(np.float32)
     top = np.empty(TILE, np.float32)
     total = np.empty(TILE, np.float32)
+    work = (top, total, bits, powers)
     norms = np.empty(TILE, np.float32)
+    losses = np.empty(TILE, np.float32)
     gradient = np.empty_like(params)
-    use_soft = soft.shape[0] > 0
-    at = np.empty(n_layers, np.int64)  # where each layer's weights start
-    position = 0
-    for layer in range(n_layers):
-        at[layer] = position
-        position += (sizes[layer] + 1) * sizes[layer + 1]
+    at = _layers(sizes)
+    coverage = ratio = missing = zero  # SelectiveNet's c, r / c and max(0, wanted coverage - c)
     # Errors of all layers are needed until the clipping factor is known.
     deltas = np.empty((n_layers, widest, TILE), np.float32)
 
     for step in range(starts.shape[0] - 1):
         gradient[:] = zero
-        start, end = starts[step], starts[step + 1]
-        while start < end:
-            count = min(TILE, end - start)
-            width = TILE if count > 48 else (48 if count > 32 else (32 if count > 16 else 16))
-            _gather(x, rows, start, count, units[0], width)
-            for layer in range(n_layers):
-                n_in, n_out = sizes[layer], sizes[layer + 1]
-                bias = at[layer] + n_in * n_out
-                target = deltas[layer] if layer == n_layers - 1 else units[layer + 1]
-                _forward(params, at[layer], n_out, n_in, bias, units[layer], target, width)
-                if layer < n_layers - 1:
-                    _activate(target, n_out, activation, scratch, bits, powers, width)
+        accepted, risk = 0.0, 0.0
+        for sweep in range(0 if objective == _SELECTIVE else 1, 2):  # the first for statistics
+            if objective == _SELECTIVE and sweep == 1:
+                # With privacy the expected size of the batch, without it the actual one.
+                size = batch_size
+                if clipping_norm > _LARGEST:
+                    size = np.float32(max(1, starts[step + 1] - starts[step]))
+                c = (np.float32(accepted) + constants[5] * normals[step, 0]) / size
+                r = (np.float32(risk) + constants[5] * normals[step, 1]) / size
+                coverage = min(max(c, constants[4]), one)
+                ratio = constants[3] * min(max(r, zero), one) / coverage
+                missing = max(constants[0] - coverage, zero)
+            start, end = starts[step], starts[step + 1]
+            while start < end:
+                count = min(TILE, end - start)
+                width = TILE if count > 48 else (48 if count > 32 else (32 if count > 16 else 16))
+                tile = (rows, start, count, width)
+                d = deltas[n_layers - 1]
+                _outputs(x, tile, params, at, sizes, activation, masks, units, d, scratch, work)
+                if objective == _SELECTIVE:
+                    _losses(d, n_classes, tile, labels, soft, entropy, q, losses, work)
+                if sweep == 0:
+                    for t in range(count):
+                        g = _sigmoid(d[n_outputs - 1, t])
+                        # Both terms are in [0, 1], whatever an example does, NaN included.
+                        if g >= zero:
+                            accepted += g
+                            if losses[t] > zero:
+                                risk += min(losses[t], constants[3]) / constants[3] * g
+                    start += count
+                    continue
 
-            # The error of the last layer: softmax minus target, plus the entropy's gradient.
-            d = deltas[n_layers - 1]
-            if entropy != zero:
-                for c in range(n_classes):
-                    for t in range(width):
-                        errors[0, c, t] = d[c, t]
-            _softmax(d, n_classes, top, total, bits, powers, width)
-            if entropy != zero:
-                for t in range(width):
-                    shift = top[t] + np.log(total[t])
-                    h = zero
-                    for c in range(n_classes):
-                        errors[0, c, t] -= shift  # log p
-                        h -= d[c, t] * errors[0, c, t]
-                    for c in range(n_classes):
-                        d[c, t] -= entropy * d[c, t] * (errors[0, c, t] + h)
-            for t in range(count):
-                row = rows[start + t]
-                if posterior:
-                    s = zero
-                    for c in range(n_classes):
-                        s += soft[row, c] * d[c, t]
-                    # Where likelihood and prior have nothing in common, the likelihood decides.
-                    for c in range(n_classes):
-                        d[c, t] -= soft[row, c] * d[c, t] / s if s > zero else soft[row, c]
-                elif use_soft:
-                    for c in range(n_classes):
-                        d[c, t] -= soft[row, c]
+                # The errors of the last layer: the gradient of an example's loss by its outputs.
+                if abstains and settled[step]:
+                    _abstention_errors(
+                        d,
+                        n_classes,
+                        tile,
+                        labels,
+                        objective,
+                        constants,
+                        memory,
+                        entropy,
+                        logs,
+                        q,
+                        losses,
+                        work,
+                    )
                 else:
-                    d[labels[row], t] -= one
+                    # The entropy of SelectiveNet's auxiliary classifier has no weight.
+                    heads = 2 if objective == _SELECTIVE else 1
+                    for head in range(heads):
+                        _class_errors(
+                            d,
+                            head * n_classes,
+                            n_classes,
+                            tile,
+                            labels,
+                            soft,
+                            posterior,
+                            entropy if head == 0 else zero,
+                            logs,
+                            work,
+                        )
+                    if abstains:
+                        for t in range(width):
+                            d[n_classes, t] = zero
+                if objective == _SELECTIVE:
+                    alpha = constants[1]
+                    push = np.float32(2.0) * constants[2] * missing
+                    for t in range(width):
+                        g = _sigmoid(d[n_outputs - 1, t])
+                        slope = (losses[t] - ratio) / coverage - push
+                        d[n_outputs - 1, t] = alpha * slope * g * (one - g)
+                        factor = alpha * g / coverage
+                        for c in range(n_classes):
+                            d[c, t] *= factor
+                            d[n_classes + c, t] *= one - alpha
 
-            # Errors of the layers below, and the squared norm of each example's gradient.
-            for t in range(width):
-                norms[t] = zero
-            for layer in range(n_layers - 1, -1, -1):
-                n_in, n_out = sizes[layer], sizes[layer + 1]
-                d, a = deltas[layer], units[layer]
+                # Errors of the layers below, and the squared norm of each example's gradient.
                 for t in range(width):
-                    scratch[0, t] = zero
-                    scratch[1, t] = one
-                for o in range(n_out):
+                    norms[t] = zero
+                column = masks.shape[1]
+                for layer in range(n_layers - 1, -1, -1):
+                    n_in, n_out = sizes[layer], sizes[layer + 1]
+                    d, a = deltas[layer], units[layer]
                     for t in range(width):
-                        scratch[0, t] += d[o, t] * d[o, t]
-                for i in range(n_in):
-                    for t in range(width):
-                        scratch[1, t] += a[i, t] * a[i, t]
-                for t in range(width):
-                    norms[t] += scratch[0, t] * scratch[1, t]
-                if layer > 0:
-                    below = deltas[layer - 1]
-                    _backward(params, at[layer], n_out, n_in, d, below, width)
+                        scratch[0, t] = zero
+                        scratch[1, t] = one
+                    for o in range(n_out):
+                        for t in range(width):
+                            scratch[0, t] += d[o, t] * d[o, t]
                     for i in range(n_in):
                         for t in range(width):
-                            v = a[i, t]
-                            if activation == 0:
-                                below[i, t] *= one - v * v
-                            elif v <= zero:
-                                below[i, t] = zero
-
-            # Clip, and add to the summed gradient.
-            for t in range(count):
-                if clipping_norm > _LARGEST:  # not private
-                    norms[t] = one
-                elif norms[t] <= _LARGEST:
-                    norms[t] = min(one, clipping_norm / (np.sqrt(norms[t]) + _CLIP_GUARD))
-                else:  # infinite or NaN: nothing bounds this gradient, so it is left out
-                    norms[t] = zero
-                    for layer in range(n_layers):
-                        for o in range(sizes[layer + 1]):
-                            deltas[layer][o, t] = zero
-                        for i in range(sizes[layer]):
-                            units[layer][i, t] = zero
-            for t in range(count, width):
-                norms[t] = zero
-            for layer in range(n_layers):
-                n_in, n_out = sizes[layer], sizes[layer + 1]
-                d = deltas[layer]
-                bias = at[layer] + n_in * n_out
-                for o in range(n_out):
-                    s = zero
+                            scratch[1, t] += a[i, t] * a[i, t]
                     for t in range(width):
-                        d[o, t] *= norms[t]
-                        s += d[o, t]
-                    gradient[bias + o] += s
-                _outer(gradient, at[layer], n_out, n_in, d, units[layer], width)
-            start += count
+                        norms[t] += scratch[0, t] * scratch[1, t]
+                    if layer > 0:
+                        below = deltas[layer - 1]
+                        _backward(params, at[layer], n_out, n_in, d, below, width)
+                        for i in range(n_in):
+                            for t in range(width):
+                                v = a[i, t] * keep  # as it was before dropout, which scaled it
+                                if activation == 0:
+                                    below[i, t] *= one - v * v
+                                elif v <= zero:
+                                    below[i, t] = zero
+                        if masks.shape[0] > 0:
+                            column -= n_in
+                            for t in range(count):
+                                for i in range(n_in):
+                                    below[i, t] *= masks[start + t, column + i]
+
+                # Clip, and add to the summed gradient.
+                for t in range(count):
+                    if clipping_norm > _LARGEST:  # not private
+                        norms[t] = one
+                    elif norms[t] <= _LARGEST:
+                        norms[t] = min(one, clipping_norm / (np.sqrt(norms[t]) + _CLIP_GUARD))
+                    else:  # infinite or NaN: nothing bounds this gradient, so it is left out
+                        norms[t] = zero
+                        for layer in range(n_layers):
+                            for o in range(sizes[layer + 1]):
+                                deltas[layer][o, t] = zero
+                            for i in range(sizes[layer]):
+                                units[layer][i, t] = zero
+                for t in range(count, width):
+                    norms[t] = zero
+                for layer in range(n_layers):
+                    n_in, n_out = sizes[layer], sizes[layer + 1]
+                    d = deltas[layer]
+                    bias = at[layer] + n_in * n_out
+                    for o in range(n_out):
+                        s = zero
+                        for t in range(width):
+                            d[o, t] *= norms[t]
+                            s += d[o, t]
+                        gradient[bias + o] += s
+                    _outer(gradient, at[layer], n_out, n_in, d, units[layer], width)
+                start += count
 
         rate = learning_rates[step]
         noisy = noise.shape[0] > 0
@@ -436,28 +673,24 @@ def run_steps(
 
 @_compiled
 def predict(x, params, sizes, activation, logits):
-    """Logits of one model on all rows of `x`, written to `logits` of shape (n, classes)."""
+    """First outputs of one model on all rows of `x`, written to `logits` of shape (n, classes)."""
     n_layers = sizes.shape[0] - 1
     widest = sizes.max()
-    units = np.empty((2, widest, TILE), np.float32)
+    units = np.empty((n_layers + 1, widest, TILE), np.float32)
     scratch = np.empty((2, TILE), np.float32)
     bits = np.empty(TILE, np.int32)
-    powers = bits.view(np.float32)
+    empty = np.empty(TILE, np.float32)  # for softmax, which is not needed
+    work = (empty, empty, bits, bits.view(np.float32))
     rows = np.arange(x.shape[0])
-    start = 0
+    masks = np.empty((0, 0), np.float32)
+    last = units[n_layers]
+    at = _layers(sizes)
+    start = rows[0]  # not the literal 0, nor TILE below: numba would compile all anew for them
     while start < x.shape[0]:
         count = min(TILE, x.shape[0] - start)
-        _gather(x, rows, start, count, units[0], TILE)
-        position = 0
-        for layer in range(n_layers):
-            n_in, n_out = sizes[layer], sizes[layer + 1]
-            a, z = units[layer % 2], units[(layer + 1) % 2]
-            _forward(params, position, n_out, n_in, position + n_in * n_out, a, z, TILE)
-            if layer < n_layers - 1:
-                _activate(z, n_out, activation, scratch, bits, powers, TILE)
-            position += (n_in + 1) * n_out
-        last = units[n_layers % 2]
+        tile = (rows, start, count, np.int64(units.shape[2]))
+        _outputs(x, tile, params, at, sizes, activation, masks, units, last, scratch, work)
         for t in range(count):
-            for c in range(sizes[n_layers]):
+            for c in range(logits.shape[1]):
                 logits[start + t, c] = last[c, t]
         start += count

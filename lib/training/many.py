@@ -6,11 +6,13 @@ Three engines do the work, by the mechanism and with the random numbers of
 :func:`lib.training.train`:
 
 ``"kernel"``
-    Linear models and perceptrons on a CPU: compiled code (:mod:`lib.training.kernels`) trains one
-    model per thread from start to end, all its state in the processor's cache.
+    Linear models and perceptrons on a CPU, with any objective and with dropout: compiled code
+    (:mod:`lib.training.kernels`) trains one model per thread from start to end, all its state in
+    the processor's cache.
 ``"vmap"``
-    Any architecture, in lockstep by ``torch.func``, for accelerators.  On a CPU batching does not
-    pay for convolutions.
+    Any architecture, in lockstep by ``torch.func``, for accelerators: cross-entropy and
+    :class:`lib.training.PosteriorTargets`, without dropout.  On a CPU batching does not pay for
+    convolutions.
 
 ``"taps"``
     Any architecture and objective on a CPU: one model per thread by :func:`lib.training.train` with
@@ -19,6 +21,7 @@ Three engines do the work, by the mechanism and with the random numbers of
 What none of them takes is trained one after the other, by Opacus (``"single"``).
 """
 
+import itertools
 import math
 import os
 import threading
@@ -38,7 +41,14 @@ from lib.training import kernels, taps
 from lib.training.checks import require_choice, require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import ModelSpec, build_model, check_private
-from lib.training.objectives import CrossEntropy, PosteriorTargets
+from lib.training.objectives import (
+    CrossEntropy,
+    DeepGamblers,
+    Objective,
+    PosteriorTargets,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+)
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import (
@@ -60,6 +70,13 @@ __all__ = ["engine_for", "train_many"]
 
 _BLOCK = 1 << 16  # noise numbers drawn at a time, so that they are still in cache when used
 _GRADIENT_BYTES = 1 << 30  # bound on stored per-example gradients of the "vmap" engine
+_KERNEL_OBJECTIVES = (
+    CrossEntropy,
+    PosteriorTargets,
+    SelfAdaptiveTraining,
+    DeepGamblers,
+    SelectiveNet,
+)
 
 
 def train_many(
@@ -84,7 +101,9 @@ def train_many(
     evaluation : array_like of float, shape (n_evaluation, ...)
         Points that all models are evaluated on.
     engine : {"auto", "kernel", "vmap", "taps", "single"}
-        ``"auto"`` takes the kernel where it can, ``"vmap"`` on accelerators, else ``"taps"``.
+        ``"auto"`` takes the kernel where it can, ``"vmap"`` on accelerators, else ``"taps"``.  The
+        kernel takes neither augmentation, nor dropout together with ``SelectiveNet`` or
+        ``physical_batch``.
     threads : int, optional
         Threads of the kernel and taps engines; by default the cores at hand, or a local
         worker's share of them.
@@ -189,13 +208,20 @@ def _unsuited(config: TrainingConfig, engine: str) -> str | None:
         if torch.device(config.device).type != "cpu":
             return f"use device {config.device!r}"
         return None if _tapped(config.model) else f"train a {config.model.name!r}"
-    if type(config.objective) not in (CrossEntropy, PosteriorTargets):
-        return f"train with {type(config.objective).__name__}"
-    if config.model.dropout:
-        return "train with dropout"
     if config.augmentation is not None:
         return "augment"
+    if engine == "vmap":
+        if type(config.objective) not in (CrossEntropy, PosteriorTargets):
+            return f"train with {type(config.objective).__name__}"
+        if config.model.dropout:
+            return "train with dropout"
     if engine == "kernel":
+        if type(config.objective) not in _KERNEL_OBJECTIVES:
+            return f"train with {type(config.objective).__name__}"
+        if config.model.dropout and isinstance(config.objective, SelectiveNet):
+            return "train SelectiveNet with dropout"
+        if config.model.dropout and config.physical_batch:
+            return "train with dropout in physical batches"  # masks are drawn batch by batch
         if config.model.name not in ("linear", "mlp"):
             return f"train a {config.model.name!r}"
         if config.model.name == "mlp" and config.model.activation not in kernels.ACTIVATIONS:
@@ -216,7 +242,8 @@ def _tapped(spec: ModelSpec) -> bool:
 
 
 def _by_kernel(work, rows, results, points, threads, show_progress) -> None:
-    flat = points.reshape(len(points), -1)
+    flat = points.reshape(len(points), -1).view()
+    flat.flags.writeable = False  # as the training inputs: numba compiles once for both
     shared: dict[int, tuple] = {}
     # Here, because PyTorch's generator is not for threads.
     initial = {i: initial_parameters(work[i][0]) for i in rows}
@@ -243,15 +270,21 @@ def _by_kernel(work, rows, results, points, threads, show_progress) -> None:
                 results[i] = result
         return i
 
-    with ThreadPoolExecutor(threads) as pool:
-        done = pool.map(one, rows)
-        for _ in progress(done, "models", total=len(rows)) if show_progress else done:
-            pass
+    before = torch.get_num_threads()
+    try:
+        if any(work[i][0].model.dropout for i in rows):
+            torch.set_num_threads(1)  # small masks, drawn in every thread of the pool
+        with ThreadPoolExecutor(threads) as pool:
+            done = pool.map(one, rows)
+            for _ in progress(done, "models", total=len(rows)) if show_progress else done:
+                pass
+    finally:
+        torch.set_num_threads(before)
 
 
 def _targets(data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
-    if data.soft:
-        return np.zeros(0, np.int32), np.ascontiguousarray(data.targets, dtype=np.float32)
+    if data.soft:  # a copy that may be written to, as below: numba compiles once for both
+        return np.zeros(0, np.int32), np.array(data.targets, dtype=np.float32)
     return data.targets.astype(np.int32), np.zeros((0, data.classes), np.float32)
 
 
@@ -269,13 +302,21 @@ def _train_by_kernel(
     streams = Streams(config.seed)
     sampler = PoissonSampler(streams, len(data), mechanism.sample_rate)
     hidden = config.model.hidden if config.model.name == "mlp" else ()
-    sizes = np.array([x.shape[1], *hidden, data.classes], dtype=np.int64)
+    sizes = np.array([x.shape[1], *hidden, config.model.outputs], dtype=np.int64)
     activation = kernels.ACTIVATIONS.get(config.model.activation, 0)
     rates = config.learning_rates().astype(np.float32)
     velocity = np.zeros_like(params)
     clip = np.float32(config.clipping_norm if config.private else np.inf)
     scale = np.float32(mechanism.noise_multiplier * config.clipping_norm if config.private else 0)
     no_noise = np.zeros((0, len(params)), np.float32)
+    objective = config.objective
+    constants, memory = _constants(objective, config.private), np.zeros((0, 0), np.float32)
+    if isinstance(objective, SelfAdaptiveTraining):
+        initial = objective.initial_state(torch.from_numpy(labels.astype(np.int64)), data.classes)
+        memory = initial.numpy()
+    no_normals = np.zeros((0, 2), np.float32)
+    burn_in = getattr(objective, "burn_in_steps", 0)
+    no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
     block = max(1, min(64, _BLOCK // len(params)))
     step, kept = 0, []
     for end in config.checkpoint_steps:
@@ -285,6 +326,12 @@ def _train_by_kernel(
             noise = no_noise
             if scale > 0:
                 noise = streams.noise.standard_normal((count, len(params)), dtype=np.float32)
+            normals = no_normals
+            if isinstance(objective, SelectiveNet):
+                normals = streams.statistics.standard_normal((count, 2), dtype=np.float32)
+            masks = no_masks
+            if config.model.dropout:
+                masks = _masks(streams, step, starts, dropped, config.model.dropout)
             kernels.run_steps(
                 x,
                 labels,
@@ -300,10 +347,16 @@ def _train_by_kernel(
                 np.float32(config.batch_size),
                 np.float32(config.momentum),
                 np.float32(config.weight_decay),
-                np.float32(config.objective.entropy),
+                np.float32(objective.entropy),
                 sizes,
                 activation,
-                isinstance(config.objective, PosteriorTargets),
+                kernels.OBJECTIVES[type(objective).__name__],
+                constants,
+                np.arange(step, step + count) >= burn_in,
+                memory,
+                normals,
+                masks,
+                np.float32(1 - config.model.dropout),
             )
             step += count
         logits = np.empty((len(points), data.classes), np.float32)
@@ -320,6 +373,42 @@ def _train_by_kernel(
         seconds=time.perf_counter() - started,
         engine="kernel",
     )
+
+
+def _constants(objective: Objective, private: bool) -> np.ndarray:
+    """What :func:`lib.training.kernels.run_steps` wants to know of an objective."""
+    values: tuple[float, ...] = ()
+    if isinstance(objective, SelfAdaptiveTraining):
+        values = (objective.momentum, 1 - objective.momentum)
+    elif isinstance(objective, DeepGamblers):
+        values = (math.log(objective.reward),)
+    elif isinstance(objective, SelectiveNet):
+        values = (
+            objective.coverage,
+            objective.alpha,
+            objective.penalty,
+            objective.loss_bound,
+            objective.smallest_coverage,
+            objective.statistic_noise * math.sqrt(2) if private else 0.0,
+        )
+    return np.array(values, dtype=np.float32)
+
+
+def _masks(
+    streams: Streams, step: int, starts: np.ndarray, layers: Sequence[int], dropout: float
+) -> np.ndarray:
+    """What PyTorch's dropout multiplies units by in some steps, one row a sampled example."""
+    found = torch.empty(int(starts[-1]), sum(layers))
+    generator = torch.Generator()  # one of our own: the global one is not for threads
+    for offset, (start, end) in enumerate(itertools.pairwise(starts)):
+        generator.manual_seed(streams.step(step + offset))
+        column = 0
+        for units in layers:
+            drawn = torch.empty(int(end - start), units)
+            drawn.bernoulli_(1 - dropout, generator=generator).div_(1 - dropout)
+            found[start:end, column : column + units] = drawn
+            column += units
+    return found.numpy()
 
 
 def _check_finite(params: np.ndarray, config: TrainingConfig, step: int) -> None:

@@ -560,6 +560,11 @@ def check_match(config: TrainingConfig, data: TrainingData) -> None:
             "data must have likelihoods of shape (n, classes) as targets for PosteriorTargets, got"
             " classes"
         )
+    if isinstance(config.objective, SelfAdaptiveTraining | DeepGamblers) and data.soft:
+        raise ValueError(
+            f"data must have classes as targets for {type(config.objective).__name__}, got"
+            " distributions"
+        )
     if config.augmentation is not None and data.inputs.ndim != 4:
         raise ValueError(
             f"augmentation needs images of shape (n, channels, height, width), got"

@@ -20,6 +20,7 @@ def make(sizes, n=90, seed=0):
     labels = rng.integers(0, sizes[-1], n).astype(np.int32)
     size = sum((a + 1) * b for a, b in itertools.pairwise(sizes))
     params = rng.normal(0, 0.4, size).astype(F32)
+    x.flags.writeable = False  # as in training: numba compiles once for both
     return rng, x, labels, params
 
 
@@ -95,7 +96,7 @@ def test_steps_equal_autograd(sizes, activation, soft):
         F32(options["entropy"]),
         np.array(sizes),
         kernels.ACTIVATIONS[activation],
-        False,
+        *cross_entropy(len(rows)),
     )
     np.testing.assert_allclose(params, expected, atol=1e-5)
 
@@ -104,6 +105,15 @@ def test_steps_equal_autograd(sizes, activation, soft):
     net = network(sizes, params, activation)
     with torch.no_grad():
         np.testing.assert_allclose(logits, net(torch.from_numpy(x.astype(float))), atol=2e-5)
+
+
+def cross_entropy(steps):
+    """The last arguments of `run_steps`: the objective, and nothing that others need."""
+    none = np.zeros((0, 0), F32)
+    settled = np.ones(steps, bool)
+    normals = np.zeros((0, 2), F32)
+    objective = kernels.OBJECTIVES["CrossEntropy"]
+    return objective, np.zeros(0, F32), settled, none, normals, none, F32(1)
 
 
 def run_plain(sizes, x, labels, params, clip=np.inf, rate=1.0, batch=1.0, rows=None):
@@ -126,7 +136,7 @@ def run_plain(sizes, x, labels, params, clip=np.inf, rate=1.0, batch=1.0, rows=N
         F32(0),
         np.array(sizes),
         0,
-        False,
+        *cross_entropy(1),
     )
 
 
@@ -134,7 +144,9 @@ def test_no_example_moves_the_sum_by_more_than_the_clipping_norm():
     """Add one example, however extreme: the summed gradient changes by at most the norm."""
     sizes = (20, 8, 5)
     _, x, labels, params = make(sizes, n=64)
+    x = x.copy()
     x[7] *= 1e6
+    x.flags.writeable = False
     for out in (0, 7, 63):
         with_it, without = params.copy(), params.copy()
         run_plain(sizes, x, labels, with_it, clip=0.3)

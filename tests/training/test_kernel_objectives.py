@@ -1,0 +1,244 @@
+"""The compiled engine with abstention, selection and dropout: the mechanism of lib.training.train.
+
+The slower engines compute the same by automatic differentiation; all get the same random numbers.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from lib.training import (
+    CrossEntropy,
+    DeepGamblers,
+    ModelSpec,
+    PosteriorTargets,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+    TrainingConfig,
+    TrainingData,
+    engine_for,
+    many,
+    train,
+    train_many,
+)
+from lib.training.randomness import Streams
+
+LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
+MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(24,))
+DEEP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(17, 9), activation="relu")
+
+OBJECTIVES = {
+    "SAT": SelfAdaptiveTraining(burn_in_steps=7, momentum=0.6),
+    "SAT, entropy": SelfAdaptiveTraining(momentum=0.9, entropy=0.3),
+    "DG": DeepGamblers(9.0, burn_in_steps=7),
+    "DG, entropy": DeepGamblers(2.0, entropy=0.3),
+    "SN": SelectiveNet(0.7, statistic_noise=20.0),
+    "SN, entropy": SelectiveNet(
+        0.4, alpha=0.8, penalty=5.0, entropy=0.3, statistic_noise=8.0, loss_bound=1.5
+    ),
+}
+
+
+PLAIN = CrossEntropy(0.02)
+
+
+def config(model, objective=PLAIN, **changes):
+    options = {"epsilon": 3.0, "steps": 25, "learning_rate": 0.3, "checkpoint_every": 9}
+    head = replace(model, head=objective.model_head)
+    return TrainingConfig(head, objective=objective, **(options | changes))
+
+
+def check_equal(each, data, points):
+    """Kernel against per-example gradients by taps, or plain autograd without privacy."""
+    one = train(replace(each, grad_sample_mode="taps", keep="probabilities"), data, points)
+    (many_,) = train_many([replace(each, keep="probabilities")], data, points, engine="kernel")
+    assert one.engine == ("taps" if each.private else "autograd")
+    assert many_.engine == engine_for(each) == "kernel"
+    np.testing.assert_allclose(many_.parameters, one.parameters, atol=1e-5)
+    np.testing.assert_allclose(many_.logits, one.logits, atol=1e-4)
+    np.testing.assert_allclose(many_.checkpoints, one.checkpoints, atol=1e-5)
+    assert many_.logits.shape == one.logits.shape
+    assert many_.plan == one.plan
+    assert many_.ledger == one.ledger
+    return many_
+
+
+@pytest.mark.parametrize("epsilon", [3.0, math.inf])
+@pytest.mark.parametrize("model", [LINEAR, MLP, DEEP], ids=["linear", "mlp", "deep"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_objectives_by_the_kernel(digits, name, model, epsilon):
+    data, points, _ = digits
+    check_equal(config(model, OBJECTIVES[name], epsilon=epsilon), data, points)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"momentum": 0.7, "weight_decay": 1e-3, "schedule": "cosine"},
+        {"noise_multiplier": 0.7, "epsilon": math.inf, "clipping_norm": 0.1},
+        {"batch_size": 2, "learning_rate": 0.05},  # many samples are empty
+        {"batch_size": 1100, "steps": 4},  # many tiles
+    ],
+)
+def test_settings_of_the_mechanism(digits, name, changes):
+    data, points, _ = digits
+    for epsilon in {changes.get("epsilon", 3.0), math.inf}:
+        check_equal(config(MLP, OBJECTIVES[name], **(changes | {"epsilon": epsilon})), data, points)
+
+
+DROPOUT = {name: each for name, each in OBJECTIVES.items() if "SN" not in name}
+
+
+@pytest.mark.parametrize("epsilon", [3.0, math.inf])
+@pytest.mark.parametrize("model", [LINEAR, MLP, DEEP], ids=["linear", "mlp", "deep"])
+@pytest.mark.parametrize("name", ["CE", *DROPOUT])
+def test_dropout_by_the_kernel(digits, name, model, epsilon):
+    data, points, _ = digits
+    objective = ({"CE": PLAIN} | DROPOUT)[name]
+    each = config(replace(model, dropout=0.3), objective, epsilon=epsilon)
+    dropped = check_equal(each, data, points)
+    whole = config(model, objective, epsilon=epsilon)
+    (other,) = train_many([whole], data, points)
+    assert np.abs(dropped.parameters - other.parameters).max() > 1e-2
+
+
+@pytest.mark.parametrize("layers", [(32,), (64,), (17, 9)])
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
+def test_masks_are_those_of_pytorch(layers, dropout):
+    """Bit for bit, whatever the sizes of samples; the global generator is not touched."""
+    starts = np.array([0, 250, 250, 251, 338])
+    state = torch.get_rng_state()
+    masks = many._masks(Streams(3), 5, starts, layers, dropout)
+    assert torch.equal(torch.get_rng_state(), state)
+    layer = nn.Dropout(dropout)
+    with torch.random.fork_rng(devices=[]):
+        for k in range(4):
+            torch.manual_seed(Streams(3).step(5 + k))
+            expected = [layer(torch.ones(starts[k + 1] - starts[k], units)) for units in layers]
+            assert np.array_equal(masks[starts[k] : starts[k + 1]], torch.cat(expected, 1).numpy())
+    assert abs((masks > 0).mean() - (1 - dropout)) < 6 * math.sqrt(0.25 / masks.size)
+
+
+@pytest.mark.parametrize("epsilon", [3.0, math.inf])
+def test_soft_targets(digits, epsilon):
+    data, points, _ = digits
+    soft = data.with_targets(np.random.default_rng(0).dirichlet(np.ones(10), len(data.inputs)))
+    for objective in (OBJECTIVES["SN"], OBJECTIVES["SN, entropy"]):
+        check_equal(config(MLP, objective, epsilon=epsilon), soft, points)
+    for objective in (CrossEntropy(0.1), PosteriorTargets()):
+        dropping = replace(MLP, dropout=0.2)
+        check_equal(config(dropping, objective, epsilon=epsilon), soft, points)
+
+
+@pytest.mark.parametrize("engine", ["auto", "kernel", "taps", "single"])
+@pytest.mark.parametrize("name", ["SAT", "DG"])
+def test_soft_targets_are_refused(digits, name, engine):
+    data, points, _ = digits
+    soft = data.with_targets(np.eye(10)[data.targets])
+    with pytest.raises(ValueError, match=r"data must have classes as targets for .*, got distrib"):
+        train_many([config(MLP, OBJECTIVES[name])], soft, points, engine=engine)
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        config(replace(MLP, dropout=0.2), OBJECTIVES["SN"], steps=3),
+        config(replace(MLP, dropout=0.2), physical_batch=50, steps=3),
+    ],
+    ids=["SN", "physical batches"],
+)
+def test_what_is_left_to_taps(digits, each):
+    """There, masks are drawn in pieces that the kernel does not have."""
+    data, points, _ = digits
+    assert engine_for(each) == "taps"
+    one = train(replace(each, grad_sample_mode="taps"), data, points)
+    (other,) = train_many([each], data, points)
+    assert np.array_equal(one.parameters, other.parameters)
+    with pytest.raises(ValueError, match=r"'kernel' cannot train (SelectiveNet )?with dropout"):
+        train_many([each], data, points, engine="kernel")
+
+
+def company(digits):
+    data, points, _ = digits
+    configs = [config(MLP, objective) for objective in OBJECTIVES.values()]
+    configs += [config(replace(MLP, dropout=0.2)), config(replace(DEEP, dropout=0.2))]
+    return [replace(each, seed=seed) for seed, each in enumerate(configs)], data, points
+
+
+def test_a_model_does_not_depend_on_its_company_or_threads(digits):
+    configs, data, points = company(digits)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    together = train_many(configs, data, points, threads=4)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    for each, result in zip(configs, together, strict=True):
+        (alone,) = train_many([each], data, points, threads=1)
+        assert np.array_equal(alone.parameters, result.parameters)
+
+
+def test_steps_do_not_depend_on_how_many_are_handed_over_at_once(digits, monkeypatch):
+    configs, data, points = company(digits)
+    blocks = train_many(configs, data, points)
+    monkeypatch.setattr(many, "_BLOCK", 1)
+    for one, result in zip(train_many(configs, data, points), blocks, strict=True):
+        assert np.array_equal(one.parameters, result.parameters)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_data_of_others_are_neither_read_nor_changed(digits, name):
+    data, points, _ = digits
+    outside = np.setdiff1d(np.arange(len(data.inputs)), data.rows)
+    inputs, targets = np.array(data.inputs), np.array(data.targets)
+    inputs[outside], targets[outside] = 1e6, (targets[outside] + 1) % 10
+    poisoned = TrainingData(inputs, targets, 10, data.rows)
+    each = config(MLP, OBJECTIVES[name])
+    sets = [data, poisoned, data]
+    results = train_many([each] * 3, sets, points, same_randomness="allow")
+    for other in results[1:]:  # the third, because nothing stays behind from the first
+        assert np.array_equal(results[0].parameters, other.parameters)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e12, 1e20])
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_an_extreme_example_is_bounded_in_the_statistics(size, label):
+    """Unbounded, its loss would drown those of all others in the released mean."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 8)).astype(np.float32), rng.integers(0, 3, 60)
+    x[7], y[7] = x[7] * size, label
+    spec = ModelSpec("linear", inputs=(8,), classes=3)
+    each = config(
+        spec,
+        SelectiveNet(0.7, statistic_noise=0.5),
+        epsilon=math.inf,
+        noise_multiplier=0.1,
+        delta=1e-3,
+        batch_size=60,
+        steps=3,
+    )
+    result = check_equal(each, TrainingData(x, y, 3), x[:2])
+    assert np.isfinite(result.parameters).all()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_each_model_has_noise_of_its_own(digits, name):
+    """The kernel's noise has the planned variance, whatever the objective."""
+    data, points, _ = digits
+    each = config(MLP, OBJECTIVES[name], epsilon=math.inf, delta=1e-5, steps=1, learning_rate=1.0)
+    moves = []
+    for seed in range(4):
+        ends = [
+            train_many(
+                [replace(each, seed=seed, noise_multiplier=noise, clipping_norm=0.5)], data, points
+            )[0].parameters
+            for noise in (2.0, 1e-9)
+        ]
+        moves.append((ends[0] - ends[1]) * each.batch_size / (2.0 * 0.5))
+    z = np.concatenate(moves)
+    assert abs(np.mean(z**2) - 1) < 6 * math.sqrt(2 / len(z))
+    correlations = np.corrcoef(moves)[np.triu_indices(4, 1)]
+    assert np.abs(correlations).max() < 6 / math.sqrt(len(moves[0]))
