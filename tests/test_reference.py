@@ -28,7 +28,8 @@ def short(page, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PACKAGES)
-def test_examples_give_what_they_show(page):
+def test_examples_give_what_they_show(page, monkeypatch, tmp_path):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))  # what examples train is kept nowhere
     before = mpl.get_backend()
     mpl.use("agg")
     start, examples = read_examples(page)

@@ -41,6 +41,8 @@ PACKAGES = {
     "audit": ("lib.audit",),
     "canaries": ("lib.canaries",),
     "counterfactual": ("lib.counterfactual",),
+    "report": ("lib.report",),
+    "lenses": ("lib.lenses",),
     "training": ("lib.training",),
     "data": ("lib.data",),
     "runs": ("lib.runs",),
