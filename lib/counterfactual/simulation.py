@@ -32,6 +32,7 @@ from lib.runs import Checkpoint, Outcome, run_all
 __all__ = [
     "EXPERIMENTS",
     "FLIP",
+    "NUISANCES",
     "Repetitions",
     "Simulated",
     "cells_of_experiment_1",
@@ -47,6 +48,9 @@ __all__ = [
 ]
 
 EXPERIMENTS = ("curved", "shifted")
+
+#: Where nuisance functions are learned: see :class:`Repetitions`.
+NUISANCES = ("cross-fitted", "fresh halves", "fresh sample")
 
 Array = npt.NDArray[np.float64]
 #: Share of labels that are flipped.
@@ -200,9 +204,10 @@ class Repetitions:
         Repetitions `first`, ..., `first` + `count` - 1.
     seed : int
         Of everything.
-    independent : bool
-        Learn the nuisance functions of each half from a fresh half-sized sample instead of from the
-        other half: no cross-fitting, but the same amount of data.
+    nuisances : {"cross-fitted", "fresh halves", "fresh sample"}
+        Where the nuisance functions are learned: those of each half from the other half, or from a
+        fresh sample of that size, or those of all points from one fresh sample of `n` points, the
+        same for both classifiers.
     level : float
         Of the intervals.
     """
@@ -215,7 +220,7 @@ class Repetitions:
     first: int
     count: int
     seed: int
-    independent: bool = False
+    nuisances: str = "cross-fitted"
     level: float = 0.95
 
     code: ClassVar[tuple[str, ...]] = ("counterfactual",)
@@ -223,6 +228,7 @@ class Repetitions:
     def __post_init__(self):
         as_choice("experiment", self.experiment, EXPERIMENTS)
         as_choice("learner", self.learner, LEARNERS)
+        as_choice("nuisances", self.nuisances, NUISANCES)
         for name, least in (("n", 4), ("first", 0), ("count", 1), ("seed", 0)):
             as_integer(name, getattr(self, name), least)
         as_number("level", self.level, 0, 1)
@@ -233,8 +239,10 @@ class Repetitions:
             _check(self.epsilon, shift)
         if self.experiment == "curved" and shifts != (0.0,):
             raise ValueError(f"shifts must be (0.0,) for experiment 'curved', got {shifts}")
-        if self.independent and len(shifts) > 1:
-            raise ValueError(f"independent must be False for several shifts, got {shifts}")
+        if self.nuisances != NUISANCES[0] and len(shifts) > 1:
+            raise ValueError(
+                f"nuisances must be {NUISANCES[0]!r} for several shifts, got {self.nuisances!r}"
+            )
 
     def data_fingerprint(self) -> str:
         """No data are read."""
@@ -246,15 +254,15 @@ class Repetitions:
         value, stderr = np.empty((*shape, len(ESTIMATORS))), np.empty((*shape, len(ESTIMATORS)))
         oracle = np.empty(shape)
         for k in range(self.count):
-            streams = np.random.SeedSequence([self.seed, self.first + k]).spawn(4)
+            streams = np.random.SeedSequence([self.seed, self.first + k]).spawn(5)
             fold = fold_numbers(self.n, 2, np.random.default_rng(streams[1]))
             a = None
             for i, shift in enumerate(self.shifts):
                 rng = np.random.default_rng(streams[0])
                 drawn = simulate(self.n, self.experiment, self.epsilon, shift, rng=rng)
                 if a is None:
-                    a = self._nuisances(drawn, 0, fold, streams[2])
-                pair = (a, self._nuisances(drawn, 1, fold, streams[3]))
+                    a = self._nuisances(drawn, 0, fold, streams[2], streams[4])
+                pair = (a, self._nuisances(drawn, 1, fold, streams[3], streams[4]))
                 oracle[i, k] = drawn.oracle_difference
                 for j, estimator in enumerate(ESTIMATORS):
                     found = estimate_from_nuisances(
@@ -264,16 +272,27 @@ class Repetitions:
         return Outcome({"value": value, "stderr": stderr, "oracle": oracle})
 
     def _nuisances(
-        self, drawn: Simulated, k: int, fold: npt.NDArray, stream: np.random.SeedSequence
+        self,
+        drawn: Simulated,
+        k: int,
+        fold: npt.NDArray,
+        stream: np.random.SeedSequence,
+        shared: np.random.SeedSequence,
     ) -> Nuisances:
         rng = np.random.default_rng(stream)
         r, scores = drawn.abstained[k], drawn.scores[k]
-        if not self.independent:
+        if self.nuisances == "cross-fitted":
             return fit_nuisances(drawn.X, scores, r, fold, self.learner, rng=rng)
+        kind = (self.experiment, self.epsilon, self.shifts[0])
         propensity, outcome = np.empty(self.n), np.empty(self.n)
-        for half in range(2):
-            inside = fold == half
-            fresh = simulate(self.n // 2, self.experiment, self.epsilon, self.shifts[0], rng=rng)
+        whole = self.nuisances == "fresh sample"
+        for half in range(1 if whole else 2):
+            if whole:
+                inside = np.ones(self.n, bool)
+                fresh = simulate(self.n, *kind, rng=np.random.default_rng(shared))
+            else:
+                inside = fold == half
+                fresh = simulate(self.n // 2, *kind, rng=rng)
             # What is fitted outside the fold 1 of both samples together is fitted to the fresh one.
             both = fit_nuisances(
                 np.concatenate([fresh.X, drawn.X[inside]]),
@@ -298,7 +317,7 @@ def repetitions(
     epsilon: float = 0.2,
     shifts: Sequence[float] = (0.0,),
     seed: int = 0,
-    independent: bool = False,
+    nuisances: str = "cross-fitted",
     chunk: int = 25,
 ) -> list[Repetitions]:
     """The jobs of one cell of an experiment.
@@ -315,7 +334,7 @@ def repetitions(
         Repetitions.
     seed : int
         Of everything.
-    independent : bool
+    nuisances : {"cross-fitted", "fresh halves", "fresh sample"}
         See :class:`Repetitions`.
     chunk : int
         Repetitions a job: what is lost when a run is interrupted.
@@ -327,7 +346,7 @@ def repetitions(
     as_integer("n", n, 4), as_integer("count", count, 1), as_integer("chunk", chunk, 1)
     kind, moved = (experiment, epsilon), tuple(shifts)
     return [
-        Repetitions(*kind, moved, n, learner, first, part, seed, independent)
+        Repetitions(*kind, moved, n, learner, first, part, seed, nuisances)
         for first in range(0, count, chunk)
         for part in [min(chunk, count - first)]
     ]
@@ -405,7 +424,7 @@ def cells_of_experiment_1(
     n: int = 2000,
     epsilon: float = 0.2,
     seed: int = 0,
-    independent: bool = False,
+    nuisances: str = "cross-fitted",
 ) -> dict[str, list[Repetitions]]:
     """Experiment 1: one cell a learner.
 
@@ -413,7 +432,7 @@ def cells_of_experiment_1(
     ----------
     counts : mapping
         Learner to its number of repetitions.
-    n, epsilon, seed, independent
+    n, epsilon, seed, nuisances
         As for :func:`repetitions`.
 
     Returns
@@ -422,7 +441,7 @@ def cells_of_experiment_1(
         For :func:`run_cells`; learners with 0 repetitions are left out.
     """
     return {
-        learner: repetitions(n, learner, count, epsilon=epsilon, seed=seed, independent=independent)
+        learner: repetitions(n, learner, count, epsilon=epsilon, seed=seed, nuisances=nuisances)
         for learner, count in counts.items()
         if count
     }

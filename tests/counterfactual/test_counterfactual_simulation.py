@@ -26,6 +26,8 @@ from lib.counterfactual.simulation import (
 from lib.runs import Outcome, RunsFailed, RunStore, run_all
 
 POINTS = 200_000
+NUISANCES = simulation.NUISANCES
+FRESH = NUISANCES[1:]
 Z = 1.959963984540054
 DR, IPW, PLUG_IN = (ESTIMATORS.index(name) for name in ("dr", "ipw", "plug-in"))
 DRAWS = [
@@ -229,7 +231,7 @@ def test_a_repetition_has_the_same_data_whatever_the_learner():
     oracle = found["linear"]["oracle"]
     np.testing.assert_array_equal(found["forest"]["oracle"], oracle)
     np.testing.assert_array_equal(found["super"]["oracle"], oracle[:, :1])
-    apart = arrays(*repetitions(100, "linear", 2, seed=4, independent=True))
+    apart = arrays(*repetitions(100, "linear", 2, seed=4, nuisances=FRESH[0]))
     np.testing.assert_array_equal(apart["oracle"], oracle)
     assert (found["linear"]["value"] != found["forest"]["value"]).all()
     for j in range(2):
@@ -297,7 +299,7 @@ def test_independent_learns_from_fresh_samples(monkeypatch):
 
     monkeypatch.setattr(simulation, "simulate", watched)
     monkeypatch.setattr(estimate, "learner_pair", pair)
-    Repetitions("curved", 0.2, (0.0,), 100, "forest", 0, 1, 0, independent=True).execute(None)
+    Repetitions("curved", 0.2, (0.0,), 100, "forest", 0, 1, 0, FRESH[0]).execute(None)
     points, *fresh = drawn
     # Two halves for each of two classifiers, each learned from a sample of its own.
     assert [len(s.labels) for s in fresh] == [50] * 4
@@ -318,11 +320,39 @@ def test_independent_learns_from_fresh_samples(monkeypatch):
         np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(points.X, axis=0))
 
 
+def test_a_fresh_sample_is_as_large_and_the_same_for_both(monkeypatch):
+    log, drawn = [], []
+
+    def watched(*args, **options):
+        drawn.append(simulate(*args, **options))
+        return drawn[-1]
+
+    monkeypatch.setattr(simulation, "simulate", watched)
+    monkeypatch.setattr(
+        estimate, "learner_pair", lambda learner, rng: (Recorder(log), Recorder(log))
+    )
+    Repetitions("curved", 0.2, (0.0,), 100, "forest", 0, 1, 0, FRESH[1]).execute(None)
+    points, first, second = drawn
+    assert len(first.labels) == 100
+    np.testing.assert_array_equal(first.X, second.X)
+    np.testing.assert_array_equal(first.abstained[1], second.abstained[1])
+    assert len(np.unique(np.concatenate([points.X, first.X]), axis=0)) == 200
+    assert [kind for kind, _, _ in log] == ["fit", "asked", "fit", "asked"] * 2
+    for k in range(2):
+        (_, x, r), (_, asked, _), (_, answered, s), (_, again, _) = log[4 * k : 4 * k + 4]
+        np.testing.assert_array_equal(x, first.X)
+        np.testing.assert_array_equal(r, first.abstained[k])
+        np.testing.assert_array_equal(answered, first.X[~first.abstained[k]])
+        np.testing.assert_array_equal(s, first.scores[k][~first.abstained[k]])
+        np.testing.assert_array_equal(asked, points.X)
+        np.testing.assert_array_equal(again, points.X)
+
+
 def test_independent_halves_do_not_cancel():
     """IPW with linear learners varies more than twice as much without cross-fitting."""
     ours, apart = (
-        arrays(*repetitions(400, "linear", 16, seed=1, independent=independent))
-        for independent in (False, True)
+        arrays(*repetitions(400, "linear", 16, seed=1, nuisances=nuisances))
+        for nuisances in NUISANCES[:2]
     )
     np.testing.assert_array_equal(ours["oracle"], apart["oracle"])
     assert (ours["value"] != apart["value"]).all()
@@ -466,7 +496,7 @@ def test_tables_of_known_results(runs, monkeypatch):
 
 
 def test_level_of_the_job_counts(runs):
-    jobs = {level: [Repetitions("curved", 0.2, (0.0,), 80, "linear", 0, 2, 0, False, level)]
+    jobs = {level: [Repetitions("curved", 0.2, (0.0,), 80, "linear", 0, 2, 0, NUISANCES[0], level)]
             for level in (0.95, 0.5)}  # fmt: skip
     run_here(jobs, runs)
     width = run_cells(jobs).pivot(index="cell", columns="estimator", values="width")
@@ -475,12 +505,12 @@ def test_level_of_the_job_counts(runs):
 
 
 def test_cells():
-    cells = cells_of_experiment_1({"linear": 30, "super": 0, "forest": 5}, 100, 0.3, 8, True)
+    cells = cells_of_experiment_1({"linear": 30, "super": 0, "forest": 5}, 100, 0.3, 8, FRESH[1])
     assert list(cells) == ["linear", "forest"]
     assert [(job.first, job.count) for job in cells["linear"]] == [(0, 25), (25, 5)]
     for learner, jobs in cells.items():
         for job in jobs:
-            expected = ("curved", 0.3, (0.0,), 100, learner, 8, True, 0.95)
+            expected = ("curved", 0.3, (0.0,), 100, learner, 8, FRESH[1], 0.95)
             names = [
                 "experiment",
                 "epsilon",
@@ -488,7 +518,7 @@ def test_cells():
                 "n",
                 "learner",
                 "seed",
-                "independent",
+                "nuisances",
                 "level",
             ]
             assert tuple(getattr(job, name) for name in names) == expected
@@ -499,11 +529,11 @@ def test_cells():
         assert [(job.first, job.count) for job in jobs] == [(0, 10), (10, 2)]
         for job in jobs:
             assert (job.experiment, job.shifts, job.n) == ("shifted", (0.0, 0.2), n)
-            assert (job.learner, job.seed, job.epsilon, job.independent) == (
+            assert (job.learner, job.seed, job.epsilon, job.nuisances) == (
                 "linear",
                 3,
                 0.2,
-                False,
+                "cross-fitted",
             )
 
     cells = cells_of_positivity([0.1, 0.5], "forest", 3, 100, seed=2)
@@ -679,9 +709,9 @@ EXPERIMENT = "experiment must be one of 'curved', 'shifted', got "
         (lambda: repetitions(9, "linear", 1, shifts=[0.1, 3]), "shift must be a number in [0, 1]"),
         (
             lambda: repetitions(
-                9, "linear", 1, experiment="shifted", shifts=[0.0, 0.1], independent=True
+                9, "linear", 1, experiment="shifted", shifts=[0.0, 0.1], nuisances=FRESH[0]
             ),
-            "independent must be False for several shifts, got (0.0, 0.1)",
+            "nuisances must be 'cross-fitted' for several shifts, got 'fresh halves'",
         ),
         (
             lambda: repetitions(9, "linear", 1, shifts=[0.1]),
@@ -716,7 +746,11 @@ def test_refuses(call, message):
         ({"shifts": (0.0, 1.5)}, "shift must be a number in [0, 1], got 1.5"),
         ({"shifts": (None,)}, "shift must be a number in [0, 1], got None"),
         ({"experiment": "curved", "shifts": (0.3,)}, "shifts must be (0.0,) for experiment"),
-        ({"shifts": (0.0, 0.3), "independent": True}, "independent must be False for several"),
+        (
+            {"shifts": (0.0, 0.3), "nuisances": "fresh sample"},
+            "nuisances must be 'cross-fitted' for",
+        ),
+        ({"nuisances": "fresh"}, "nuisances must be one of 'cross-fitted', 'fresh halves', "),
     ],
 )
 def test_jobs_check_themselves(change, message):
@@ -725,7 +759,7 @@ def test_jobs_check_themselves(change, message):
     with pytest.raises(ValueError) as caught:
         replace(job, **change)
     assert str(caught.value).startswith(message)
-    assert replace(job, shifts=(0.3,), independent=True).independent
+    assert replace(job, shifts=(0.3,), nuisances="fresh sample").nuisances == "fresh sample"
 
 
 def test_public_names():
