@@ -106,34 +106,36 @@ if used != dataset:
 #   - {value}`six_lenses.answer_training`
 #   - $\epsilon = $ {value}`six_lenses.epsilon:.2f` at $\delta = $ {value}`six_lenses.delta:.0e`;
 #     accuracy {value}`six_lenses.accuracy:.3f`
-#     [{value}`six_lenses.accuracy_low:.3f`, {value}`six_lenses.accuracy_high:.3f`], below that
-#     without privacy by {value}`six_lenses.lost:.3f`
-#     [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`]
+#     [{value}`six_lenses.accuracy_low:.3f`, {value}`six_lenses.accuracy_high:.3f`]; the
+#     competitor's minus this: {value}`six_lenses.lost:.3f`
+#     [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], for these two models
 # * - [Abstention](interplay.py): is it right {value}`six_lenses.target:.1%` of the time if it may
 #     refuse?
 #   - {value}`six_lenses.answer_abstention`
 #   - answers {value}`six_lenses.coverage:.1%`
-#     [{value}`six_lenses.coverage_low:.1%`, {value}`six_lenses.coverage_high:.1%`], right in
-#     {value}`six_lenses.kept:.1%`
-#     [{value}`six_lenses.kept_low:.1%`, {value}`six_lenses.kept_high:.1%`] of these;
+#     [{value}`six_lenses.coverage_low:.1%`, {value}`six_lenses.coverage_high:.1%`];
+#     {value}`six_lenses.kept_words`;
 #     [normalized score](normalized_score.py) {value}`six_lenses.score:.4f`
 #     [{value}`six_lenses.score_low:.4f`, {value}`six_lenses.score_high:.4f`]
 # * - [Suitability](suitability.py): may it be used on other data, without labels?
 #   - {value}`six_lenses.answer_suitability`
-#   - {value}`six_lenses.accepted` of {value}`six_lenses.populations` populations accepted,
-#     {value}`six_lenses.accepted_wrongly` of them wrongly; {value}`six_lenses.suitable` are
-#     suitable. As they are: p = {value}`six_lenses.p_none:.1e`
+#   - {value}`six_lenses.accepted` of {value}`six_lenses.populations` populations accepted:
+#     {value}`six_lenses.accepted_suitable` clearly suitable,
+#     {value}`six_lenses.accepted_wrongly` clearly unsuitable,
+#     {value}`six_lenses.accepted_undecided` undecided. As they are:
+#     p = {value}`six_lenses.p_none:.1e`
 # * - [Audit](audit.py): how private is it really, for one record?
 #   - {value}`six_lenses.answer_audit`
-#   - $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f` at {value}`six_lenses.level:.0%`, Bayesian
-#     [{value}`six_lenses.audit_low:.2f`, {value}`six_lenses.audit_high:.2f`];
-#     {value}`six_lenses.epsilon:.2f` is proven, {value}`six_lenses.ceiling:.2f` is the most that
-#     {value}`six_lenses.trials` trials can show
+#   - $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f` at {value}`six_lenses.level:.0%`, by one
+#     record; {value}`six_lenses.epsilon:.2f` is proven, {value}`six_lenses.ceiling:.2f` is the most
+#     that these {value}`six_lenses.trials` trials could show. Bayesian
+#     [{value}`six_lenses.audit_low:.2f`, {value}`six_lenses.audit_high:.2f`]: credible interval for
+#     what this attack shows; never contains 0, no upper bound on the loss
 # * - [Labels](canaries.py): can a label be read off the model?
 #   - {value}`six_lenses.answer_labels`
 #   - $\epsilon \ge$ {value}`six_lenses.label_lower:.2f` at {value}`six_lenses.level:.0%`
 #     ({value}`six_lenses.label_plain:.2f` without privacy); {value}`six_lenses.label_proven:.1f` is
-#     proven
+#     proven, {value}`six_lenses.label_ceiling:.2f` is the most that these canaries could show
 # * - [Counterfactual](counterfactual.py): is a competitor better if neither may refuse?
 #   - {value}`six_lenses.answer_counterfactual`
 #   - difference {value}`six_lenses.difference:.3f`
@@ -151,7 +153,11 @@ if used != dataset:
 # Gaussian noise of {value}`six_lenses.noise:.2f` times that norm is added to the sum. By the
 # accountant the result is ({value}`six_lenses.epsilon:.2f`, {value}`six_lenses.delta:.0e`)-private
 # for one record, added or removed. The *competitor* is the same network, trained on the same data
-# without clipping and noise.
+# with samples of the same size, without clipping and noise, in {value}`six_lenses.plain_steps:,`
+# steps at a learning rate of {value}`six_lenses.plain_rate:g`; the private model has
+# {value}`six_lenses.steps:,` steps at {value}`six_lenses.private_rate:g`. Steps and rates are given
+# for each: where they differ, so do the models for this reason, too, and the comparison is of two
+# models as they would be used, not of clipping and noise alone.
 
 # %%
 shifts = [("rotation", 0.0)]  # the population as it is
@@ -165,6 +171,10 @@ chapter.values(
     noise=training.noise_multiplier,
     rate=training.sample_rate,
     clipping=settings.clipping_norm,
+    steps=settings.steps,
+    private_rate=settings.learning_rate,
+    plain_steps=settings.plain_steps,
+    plain_rate=settings.plain_learning_rate,
     level=level,
     target=target_accuracy,
     accuracy=training.accuracy[0],
@@ -178,16 +188,20 @@ chapter.values(
 
 # %% [markdown]
 # On the test points the private model is right in {value}`six_lenses.accuracy:.1%`, the competitor
-# in {value}`six_lenses.plain_accuracy:.1%`. Learning rates and sizes for the digits were set by
-# hand, after a look at the test accuracies of a few trainings. *Choosing* them on private data
-# costs privacy unless it is accounted for; here, as in the papers, it is not, and accuracies on the
-# digits are a little flattered.
+# in {value}`six_lenses.plain_accuracy:.1%`. The interval of the difference,
+# [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], is over test points for
+# these two trained models. How much another training of either, with other noise, would differ is
+# not in it. Learning rates and sizes for the digits were set by hand, after a look at the test
+# accuracies of a few trainings. *Choosing* them on private data costs privacy unless it is
+# accounted for; here, as in the papers, it is not, and accuracies on the digits are a little
+# flattered.
 #
 # ## Abstention: when it should not answer
 #
 # The model's confidence in its answer (the softmax response) ranks the points, and it answers from
 # a threshold on. The threshold for {value}`six_lenses.target:.0%` is chosen on the validation
-# points and applied to the test points, which it has not seen. Computing confidences from a private
+# points and applied to the test points, which it has not seen: the least confidence from which on
+# the answers are right often enough there. Computing confidences from a private
 # model, and publishing where it abstains, costs no privacy of the training data: it is
 # post-processing of what is already released.
 
@@ -217,6 +231,15 @@ chapter.values(
     plain_score=abstaining.plain_score.value,
     plain_score_error=abstaining.plain_score.standard_error,
 )
+# To more digits than another processor's rounding may leave alone.
+chapter.values(
+    kept_words=(
+        "right in {:.1%} [{:.1%}, {:.1%}] of these".format(*abstaining.accuracy)
+        if abstaining.coverage[0]
+        else "nothing is answered"
+    ),
+    volatile=True,
+)
 
 # %% [markdown]
 # The *normalized score* is the area between the dotted line and the curve: 0 if all right answers
@@ -231,57 +254,69 @@ chapter.values(
 # blurred or made noisy. The suitability filter sees no label of theirs. It estimates from the
 # logits how probably each answer is right, learnt on the validation points, and tests whether
 # accuracy on the users is at most {value}`six_lenses.margin:.0%` below that on the reference.
-# INCONCLUSIVE does not say "unsuitable". Here the labels are known, and the truth stands beside.
+# INCONCLUSIVE does not say "unsuitable". Here the labels are known, and the drop on these images
+# stands beside. They are a sample, too: a population counts as *clearly suitable* if the whole 95%
+# interval of the drop is within the margin, as *clearly unsuitable* if all of it is beyond, and is
+# *undecided* if the margin is inside.
 
 # %%
 populations = lenses.suitability(models, margin, alpha)
 chapter.figure(
     figures.plot_populations(populations, margin),
     "populations",
-    alt="A row per population: its true drop in accuracy, with an interval, and the estimated one.",
+    alt="A row per population: its drop in accuracy, with an interval, and the estimated one.",
     caption=(
-        "True drop in accuracy on the same images, with its 95% interval; colour and marker: what "
+        "Drop in accuracy on these images, with its 95% interval; colour and marker: what "
         "the filter said. Grey strokes: the drop that it estimated. Dashed: the margin."
     ),
 )
 chapter.table(
-    populations.drop(columns=["low", "high"]),
+    populations,
     "populations",
-    "What the filter says about each population, and the truth",
+    "What the filter says about each population, and what the labels say",
     {
         "severity": "g",
         "p-value": ".2g",
-        **dict.fromkeys(["estimated drop", "true drop", "accuracy"], ".3f"),
+        **dict.fromkeys(
+            ["estimated drop", "drop on these images", "low", "high", "accuracy"], ".3f"
+        ),
     },
 )
-said = populations["decision"] == "SUITABLE"
+said, truth = populations["decision"] == "SUITABLE", populations["truth"]
 chapter.values(
     margin=margin,
     populations=len(populations),
     accepted=int(said.sum()),
-    accepted_wrongly=int((said & ~populations["suitable"]).sum()),
-    missed=int((~said & populations["suitable"]).sum()),
-    suitable=int(populations["suitable"].sum()),
-    worst_gap=float((populations["true drop"] - populations["estimated drop"]).max()),
+    accepted_wrongly=int((said & (truth == "unsuitable")).sum()),
+    accepted_suitable=int((said & (truth == "suitable")).sum()),
+    accepted_undecided=int((said & (truth == "undecided")).sum()),
+    missed=int((~said & (truth == "suitable")).sum()),
+    suitable=int((truth == "suitable").sum()),
+    unsuitable=int((truth == "unsuitable").sum()),
+    undecided=int((truth == "undecided").sum()),
+    worst_gap=float((populations["drop on these images"] - populations["estimated drop"]).max()),
     p_none=float(populations["p-value"].iloc[0]),
 )
 
 # %% [markdown]
-# Of {value}`six_lenses.populations` populations {value}`six_lenses.suitable` are suitable by the
-# true drop; the filter confirms {value}`six_lenses.accepted`, {value}`six_lenses.accepted_wrongly`
-# of them wrongly. At worst the drop is underestimated by {value}`six_lenses.worst_gap:.3f`: the
-# estimator was calibrated on images as they are, and shifted ones may be misread with
-# confidence. The test's error rate is promised only as far as that calibration carries over.
+# Of {value}`six_lenses.populations` populations {value}`six_lenses.suitable` are clearly suitable,
+# {value}`six_lenses.unsuitable` clearly unsuitable and {value}`six_lenses.undecided` undecided. The
+# filter accepts {value}`six_lenses.accepted_suitable`, {value}`six_lenses.accepted_wrongly` and
+# {value}`six_lenses.accepted_undecided` of these. At worst its estimate of the drop is
+# {value}`six_lenses.worst_gap:.3f` below the drop on these images: the estimator was calibrated on
+# images as they are, and shifted ones may be misread with confidence. The test's error rate is
+# promised only as far as that calibration carries over.
 #
 # ## Audit: one record
 #
 # The very configuration above is trained {value}`six_lenses.trainings` more times: same training
 # points, sampling probability, clipping, noise, steps and learning rate. By a coin, one record is
-# in addition: a checkerboard with a label, an image that is like no other, so that nothing hides
-# it. Nothing else differs but the seed. {value}`six_lenses.shadows` models serve to fit the attacks
-# and to choose their thresholds; on the other {value}`six_lenses.trials` the attacks guess whether
-# the record was in. The last attack sees the parameters before and after training, which the
-# guarantee covers; that it is the one quoted was fixed before anything was attacked.
+# in addition: a checkerboard with a label, an image that is like no other, which little should
+# hide. It is *one* heuristic record, beside *one* data set; a proof covers the worst of both.
+# Nothing else differs but the seed. {value}`six_lenses.shadows` models serve to fit the attacks and
+# to choose their thresholds; on the other {value}`six_lenses.trials` the attacks guess whether the
+# record was in. The last attack sees the parameters before and after training, which the guarantee
+# covers; that it is the one quoted was fixed before anything was attacked.
 
 # %%
 record = lenses.audit_record(settings, n_shadow, n_target, level=level)
@@ -301,6 +336,8 @@ chapter.values(
     trainings=n_shadow + n_target,
     shadows=n_shadow,
     trials=record.trials,
+    members=int(record.result.members.sum()),
+    others=int((~record.result.members).sum()),
     audit_lower=record.lower(),
     audit_low=low,
     audit_high=high,
@@ -316,21 +353,28 @@ chapter.values(
 # %% [markdown]
 # The audit shows $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f`, where
 # {value}`six_lenses.epsilon:.2f` is proven. That is a lower bound, by one attack on one record: a
-# better attack may show more, and no number of trials turns it into a proof. Nor could this audit
-# have found everything. Against a claim of {value}`six_lenses.epsilon:.2f` even an attack that is
-# never wrong needs {value}`six_lenses.trials_needed:,` trials. What it can find shows the same
-# training with a fault, noise of only {value}`six_lenses.noise_factor:g` times what is claimed:
-# $\epsilon \ge$ {value}`six_lenses.broken_lower:.2f` from {value}`six_lenses.broken_trials` trials,
-# which can show {value}`six_lenses.broken_ceiling:.2f` at most. It refutes every claim below that
-# bound, and no other.
+# better attack or another record may show more, and no number of trials turns it into a proof. The
+# Bayesian interval, columns low and high, is for what *this attack* shows: its lower end is above 0
+# whatever the guesses were, and its upper end bounds no other attack. Nor could this audit have
+# found everything: had every guess been right, its coins, {value}`six_lenses.members` times in and
+# {value}`six_lenses.others` times out, would have shown {value}`six_lenses.ceiling:.2f`. With half
+# of the trials each, even an attack that is never wrong needs {value}`six_lenses.trials_needed:,`
+# of them against a claim of {value}`six_lenses.epsilon:.2f`; with one kind rarer than the other
+# fewer can do. What this audit can find shows the same training with a fault, noise of only
+# {value}`six_lenses.noise_factor:g` times what is claimed: $\epsilon \ge$
+# {value}`six_lenses.broken_lower:.2f` from {value}`six_lenses.broken_trials` trials, which could
+# show {value}`six_lenses.broken_ceiling:.2f` at most. It refutes every claim below that bound, and
+# no other.
 #
 # ## Labels: the canaries
 #
 # Training the same configuration with {value}`six_lenses.canaries` wrong labels among its points,
 # {value}`six_lenses.canary_models` times, and then asking the model which of two wrong labels each
 # of these points had, shows what leaks about a *label*. To change one is to remove a record and to
-# add another. The budget for one record, {value}`six_lenses.epsilon:.2f`, therefore proves less
-# about labels: $\epsilon = $ {value}`six_lenses.label_proven:.1f` at the same $\delta$.
+# add another. From the budget for one record, {value}`six_lenses.epsilon:.2f`, group privacy over
+# Rényi accounting therefore proves $\epsilon = $ {value}`six_lenses.label_proven:.1f` for a label
+# at the same $\delta$. That is what this argument proves; a finer one may prove less, and the
+# label's true $\epsilon$ may be far below.
 
 # %%
 labels = lenses.label_canaries(settings, canaries, canary_models, level=level)
@@ -343,6 +387,7 @@ chapter.table(
         "accuracy": ".3f",
         "remembered": ".1%",
         "at least": ".2f",
+        "ceiling": ".2f",
         "claimed": ".2f",
     },
 )
@@ -350,13 +395,17 @@ chapter.figure(
     figures.plot_ladder(record, broken, labels),
     "ladder",
     alt="On one axis for epsilon: what each attack shows, could show at most, and what is proven.",
-    caption="Epsilon: what attacks show, the most that the audits' trials could show, and proofs.",
+    caption=(
+        "Epsilon: what attacks show, what they would have shown with the same coins and no error, "
+        "and what is proven."
+    ),
 )
 chapter.values(
     canaries=canaries,
     canary_models=canary_models,
     label_lower=labels.lower(),
     label_plain=labels.lower("plain"),
+    label_ceiling=labels.ceiling,
     label_proven=labels.private.claimed,
     remembered=labels.remembered(),
     remembered_plain=labels.remembered("plain"),
@@ -365,7 +414,8 @@ chapter.values(
 # %% [markdown]
 # The private model prefers the wrong label to the true one at {value}`six_lenses.remembered:.1%` of
 # the canaries, the competitor at {value}`six_lenses.remembered_plain:.1%`. A model may get canaries
-# "wrong" simply because it is often wrong; what counts is the bound. Mechanisms made for labels
+# "wrong" simply because it is often wrong; what counts is the bound. With all canaries guessed
+# rightly it would have been {value}`six_lenses.label_ceiling:.2f`. Mechanisms made for labels
 # alone prove more about them at less cost in accuracy ({doc}`canaries`).
 #
 # ## Counterfactual: had neither abstained
@@ -421,9 +471,8 @@ words = lenses.decisions(
     training,
     abstaining,
     populations,
-    margin,
     {"lower": record.lower(), "proven": record.result.proven, "ceiling": record.ceiling},
-    {"lower": labels.lower(), "proven": labels.private.claimed},
+    {"lower": labels.lower(), "proven": labels.private.claimed, "ceiling": labels.ceiling},
     {"low": first["known_low"], "high": first["known_high"]},
 )
 chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
@@ -474,15 +523,16 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #
 # - The private model proves $\epsilon = $ {value}`six_lenses.epsilon:.2f` for a record and
 #   {value}`six_lenses.label_proven:.1f` for a label; attacks show
-#   {value}`six_lenses.audit_lower:.2f` and {value}`six_lenses.label_lower:.2f`. With
-#   {value}`six_lenses.trials` trials no audit could have shown more than
-#   {value}`six_lenses.ceiling:.2f`.
-# - It is right in {value}`six_lenses.accuracy:.1%`, and in {value}`six_lenses.kept:.1%` where it
-#   answers with a confidence of at least {value}`six_lenses.threshold:.2f`, which is
-#   {value}`six_lenses.coverage:.0%` of the time.
-# - {value}`six_lenses.accepted` of {value}`six_lenses.populations` populations are accepted without
-#   a label, {value}`six_lenses.accepted_wrongly` of them wrongly;
-#   {value}`six_lenses.missed` suitable ones are not confirmed.
+#   {value}`six_lenses.audit_lower:.2f` and {value}`six_lenses.label_lower:.2f`. This audit, with
+#   these coins, by one record, could have shown {value}`six_lenses.ceiling:.2f` at most, and these
+#   canaries {value}`six_lenses.label_ceiling:.2f`.
+# - It is right in {value}`six_lenses.accuracy:.1%`. It answers with a confidence of at least
+#   {value}`six_lenses.threshold:.2f` for {value}`six_lenses.coverage:.0%` of the points:
+#   {value}`six_lenses.kept_words`, where {value}`six_lenses.target:.1%` was asked for.
+# - Without a label {value}`six_lenses.accepted_suitable` of {value}`six_lenses.suitable` clearly
+#   suitable populations are accepted, {value}`six_lenses.accepted_wrongly` of
+#   {value}`six_lenses.unsuitable` clearly unsuitable ones, and
+#   {value}`six_lenses.accepted_undecided` of {value}`six_lenses.undecided` undecided ones.
 # - Had neither abstained, the private model's accuracy minus the competitor's would be
 #   {value}`six_lenses.difference_truth:.3f`; the interval from the answers seen is
 #   [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`].

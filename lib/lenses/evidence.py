@@ -23,6 +23,7 @@ __all__ = [
     "LabelEvidence",
     "RecordAudit",
     "audit_record",
+    "error_free_bound",
     "faulty",
     "label_canaries",
     "label_guarantee",
@@ -36,6 +37,7 @@ __all__ = [
 HEADLINE = "gradient alignment"
 _PARTS = 5
 _CHECK = 0.999  # how sure a contradiction must be
+_DRAWS_COST = 2  # by which lib.canaries.one_label_bound divides the error for several draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +66,10 @@ class RecordAudit:
 
     @property
     def ceiling(self) -> float:
-        """What an attack that is never wrong would show with as many trials."""
-        return most_provable(self.trials, self.result.settings.delta, self.level)
+        """The bound if every guess had been right: nothing larger can come out of these coins."""
+        members = int(np.sum(self.result.members))
+        others = self.trials - members
+        return error_free_bound(members, others, self.result.settings.delta, self.level)
 
     def counts(self, attack: str = HEADLINE) -> AttackCounts:
         """Right and wrong guesses at the threshold that is best on the shadow models."""
@@ -235,13 +239,13 @@ def ledger_of(settings: LensSettings) -> PrivacyLedger:
     return PrivacyLedger((step,))
 
 
-def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
-    """The largest lower bound that so many trials can give: by an attack that is never wrong.
+def error_free_bound(members: int, others: int, delta: float, level: float = 0.95) -> float:
+    """The largest lower bound that these trials can give: by guesses without an error.
 
     Parameters
     ----------
-    trials : int
-        Half of them with the record, up to one; at least 2.
+    members, others : int
+        Trials with the record and without it, at least 0.
     delta : float
         In [0, 1).
     level : float
@@ -250,15 +254,47 @@ def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
     Returns
     -------
     float
+        At least 0; 0 if there are only trials of one kind.
+
+    Notes
+    -----
+    Clopper-Pearson's bound falls with every error of either kind, up to where the guesses are worse
+    than chance and the same holds for the opposite ones. Its largest value is that of no error, or
+    of nothing but errors. It depends on how many trials are of which kind, and is not largest for
+    halves.
+    """
+    require_int("members", members, at_least=0)
+    require_int("others", others, at_least=0)
+    if not members or not others:
+        return 0.0
+    rows = [[members, 0, others, 0], [0, others, 0, members]]
+    return float(audit.epsilon_lower_bounds(rows, delta, level, "clopper-pearson").max())
+
+
+def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
+    """The largest lower bound of so many trials, half of them with the record, half without.
+
+    Parameters
+    ----------
+    trials : int
+        At least 2; one more without the record if odd.
+    delta : float
+        In [0, 1).
+    level : float
+        Of Clopper-Pearson's bound, in (0, 1).
+
+    Returns
+    -------
+    float
+        See :func:`error_free_bound`: with other shares the same number of trials can prove more.
     """
     require_int("trials", trials, at_least=2)
     half = trials // 2
-    row = [[half, 0, trials - half, 0]]
-    return float(audit.epsilon_lower_bounds(row, delta, level, "clopper-pearson")[0])
+    return error_free_bound(half, trials - half, delta, level)
 
 
 def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
-    """The least number of trials with which an audit could refute epsilon at all.
+    """The least number of trials, half with the record and half without, that can refute epsilon.
 
     Parameters
     ----------
@@ -270,7 +306,7 @@ def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
     Returns
     -------
     int
-        Even.
+        Even. Fewer can do if one kind is rarer than the other.
     """
     require_finite("epsilon", epsilon, at_least=0, at_most=30)
     low, high = 0, 1
@@ -329,6 +365,16 @@ class LabelEvidence:
             seed=self.seed,
         )
 
+    @property
+    def ceiling(self) -> float:
+        """The bound of :meth:`lower` if all canaries were guessed, and rightly.
+
+        With the same correction, for as many thresholds and draws of the alternatives.
+        """
+        count = len(self.private.true_labels)
+        level = 1 - (1 - self.level) / len(canaries.THRESHOLDS) / _DRAWS_COST
+        return audit.one_run_epsilon(count, count, count, self.private.delta, level)
+
     def remembered(self, which: str = "private") -> float:
         """Share of the canaries for which the model prefers their wrong label to the true one."""
         result = {"private": self.private, "plain": self.plain}[which]
@@ -342,7 +388,7 @@ class LabelEvidence:
         -------
         pandas.DataFrame
             Columns ``training``, ``canaries``, ``accuracy``, ``remembered``, ``at least``,
-            ``claimed``.
+            ``ceiling`` (of ``at least``, with so many canaries), ``claimed``.
         """
         return pd.DataFrame(
             [
@@ -352,6 +398,7 @@ class LabelEvidence:
                     "accuracy": float(np.mean(each.accuracy)),
                     "remembered": self.remembered(name),
                     "at least": self.lower(name),
+                    "ceiling": self.ceiling,
                     "claimed": each.claimed,
                 }
                 for name, each in (("private", self.private), ("plain", self.plain))
@@ -384,7 +431,9 @@ def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp"
     Returns
     -------
     float
-        At least twice the epsilon for a record.
+        At least twice the epsilon for a record. It is what group privacy proves, from what the
+        accountant proves for a record; the label's true epsilon may be far smaller, and another
+        argument may prove less.
 
     Notes
     -----

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from lib import selective
 from lib.book.style import COLOURS, MARKERS, new_figure
 from lib.lenses.evidence import LabelEvidence, RecordAudit
-from lib.lenses.views import Abstention
+from lib.lenses.views import DROP, Abstention
 
 __all__ = ["plot_abstention", "plot_differences", "plot_ladder", "plot_populations"]
 
@@ -39,7 +39,7 @@ def plot_abstention(found: Abstention) -> Figure:
 
 
 def plot_populations(table: pd.DataFrame, margin: float) -> Figure:
-    """True drop in accuracy of each population, and what the filter said.
+    """Drop in accuracy on the images at hand of each population, and what the filter said.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def plot_populations(table: pd.DataFrame, margin: float) -> Figure:
     places = np.arange(len(table))[::-1]
     for k, word in enumerate(("SUITABLE", "INCONCLUSIVE")):
         rows = (table["decision"] == word).to_numpy()
-        drop = table.loc[rows, "true drop"]
+        drop = table.loc[rows, DROP]
         error = np.stack([drop - table.loc[rows, "low"], table.loc[rows, "high"] - drop])
         ax.errorbar(
             drop, places[rows], xerr=error, color=COLOURS[k], marker=MARKERS[k], ls="", label=word
@@ -92,8 +92,8 @@ def plot_ladder(record: RecordAudit, broken: RecordAudit, labels: LabelEvidence)
     rows: Sequence[tuple[str, float, float, float]] = (
         ("record", record.lower(), record.ceiling, record.result.proven),
         ("record, broken", broken.lower(), broken.ceiling, broken.result.proven),
-        ("label", labels.lower(), np.nan, labels.private.claimed),
-        ("label, no privacy", labels.lower("plain"), np.nan, np.nan),
+        ("label", labels.lower(), labels.ceiling, labels.private.claimed),
+        ("label, no privacy", labels.lower("plain"), labels.ceiling, np.nan),
     )
     figure, ax = new_figure(height=2.8)
     places = np.arange(len(rows))[::-1]
@@ -102,7 +102,7 @@ def plot_ladder(record: RecordAudit, broken: RecordAudit, labels: LabelEvidence)
         ax.plot(values, places, color=COLOURS[k - 1], marker=MARKERS[k - 1], ls="", label=name)
     ax.set_yticks(places, [row[0] for row in rows])
     ax.set(xlabel="epsilon", xlim=(-0.5, None), ylim=(-0.5, len(rows) - 0.5))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.4, -0.25), ncols=3, columnspacing=1)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.25), ncols=3, columnspacing=1)
     return figure
 
 

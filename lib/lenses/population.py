@@ -104,8 +104,9 @@ def checkerboard(shape: tuple[int, int, int]) -> Floats:
 
     Notes
     -----
-    A record whose gradient points where nobody else's does is the worst case that differential
-    privacy speaks of: it is not hidden among the others.
+    A heuristic: a record whose gradient points where few others' do is hardly hidden among them.
+    Differential privacy speaks of the worst record beside the worst data set; nothing says that it
+    is this one, or that the data set at hand is the worst one.
     """
     board = (np.indices(shape[1:]).sum(axis=0) % 2).astype(np.float32)
     return np.broadcast_to(board, (1, *shape)).copy()

@@ -34,6 +34,8 @@ __all__ = [
 Array = npt.NDArray[np.float64]
 _COMPONENTS = 32  # of the evaluator's features, where there are more than 64
 MODELS = ("private", "plain")
+DROP = "drop on these images"
+TRUTHS = ("suitable", "unsuitable", "undecided")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,8 @@ class Trained:
         On the test points: value, and Clopper-Pearson's interval of 95%.
     lost : tuple of float
         Accuracy of the competitor minus that of the private model, with a normal interval of 95%
-        for the same points.
+        for the same points. It is about test points and these two models: other trainings of the
+        same kinds are not in it.
     """
 
     epsilon: float
@@ -204,10 +207,7 @@ def abstention(found: Classified, target: float) -> Abstention:
     sure = {m: found.probabilities("test", m).max(axis=1) for m in MODELS}
     right = {m: found.correct("test", m) for m in MODELS}
     known = found.probabilities("validation").max(axis=1)
-    share = selective.coverage_at_accuracy(found.correct("validation"), known, target)
-    threshold = math.inf
-    if share:
-        threshold = float(np.sort(known)[::-1][round(share * len(known)) - 1])
+    threshold = _threshold(found.correct("validation"), known, target)
     answered = sure["private"] >= threshold
     kept = right["private"][answered]
     return Abstention(
@@ -239,9 +239,11 @@ def suitability(found: Classified, margin: float, alpha: float = 0.05) -> pd.Dat
     Returns
     -------
     pandas.DataFrame
-        Columns ``shift``, ``severity``, ``p-value``, ``decision``, ``estimated drop``, ``true
-        drop`` (between the same images without and with the shift), ``low``, ``high`` (its normal
-        interval of 95%), ``accuracy``, ``suitable`` (the true drop is at most the margin).
+        Columns ``shift``, ``severity``, ``p-value``, ``decision``, ``estimated drop``, ``drop on
+        these images`` (between the same images without and with the shift), ``low``, ``high`` (a
+        normal interval of 95% for the drop of the population that they are drawn from),
+        ``accuracy``, ``truth``: "suitable" if the interval ends at the margin or below,
+        "unsuitable" if it begins above, else "undecided".
     """
     the_filter = SuitabilityFilter(margin=margin, alpha=alpha)
     the_filter.fit(signals(found.logits("validation")), found.correct("validation"))
@@ -261,11 +263,11 @@ def suitability(found: Classified, margin: float, alpha: float = 0.05) -> pd.Dat
                 "decision": "SUITABLE" if decision.suitable else "INCONCLUSIVE",
                 "estimated drop": decision.estimated_test_accuracy
                 - decision.estimated_user_accuracy,
-                "true drop": drop,
+                DROP: drop,
                 "low": low,
                 "high": high,
                 "accuracy": float(right.mean()),
-                "suitable": drop <= margin,
+                "truth": TRUTHS[0] if high <= margin else TRUTHS[1] if low > margin else TRUTHS[2],
             }
         )
     return pd.DataFrame(rows)
@@ -330,7 +332,6 @@ def decisions(
     training: Trained,
     abstaining: Abstention,
     populations: pd.DataFrame,
-    margin: float,
     record: Mapping[str, float],
     labels: Mapping[str, float],
     difference: Mapping[str, float],
@@ -345,12 +346,10 @@ def decisions(
         Of the second.
     populations : pandas.DataFrame
         From :func:`suitability`.
-    margin : float
-        Of the filter.
     record : mapping
         ``lower`` and ``proven`` of the audit, and ``ceiling``.
     labels : mapping
-        ``lower`` and ``proven`` of the canaries.
+        ``lower``, ``proven`` and ``ceiling`` of the canaries.
     difference : mapping
         ``low`` and ``high`` of the counterfactual difference.
 
@@ -361,44 +360,61 @@ def decisions(
         ``counterfactual``.
     """
     if training.lost[1] > 0:
-        first = "Privacy costs accuracy"
+        first = "Less accurate than the competitor"
     elif training.lost[2] < 0:
-        first = "The private model is the better one"
+        first = "More accurate than the competitor"
     else:
-        first = "No loss of accuracy can be shown"
-    if math.isinf(abstaining.threshold):
-        second = "No: the target is out of reach"
-    elif abstaining.accuracy[2] < abstaining.target:
-        second = "No: the threshold misses the target"
-    elif abstaining.accuracy[0] < abstaining.target:
-        second = "Nearly: slightly below the target, within its error"
-    else:
-        second = "Yes, with this threshold"
-    said = populations["decision"] == "SUITABLE"
-    wrong = said & ~populations["suitable"]
-    missed = ~said & populations["suitable"]
-    if wrong.any():
-        third = "Not to be relied on: it accepts a population that is not suitable"
-    elif missed.any():
-        third = "Cautious: no unsuitable population accepted, some suitable ones not confirmed"
-    else:
-        third = "Right about every population"
+        first = "No difference to the competitor can be shown"
     return {
         "training": first,
-        "abstention": second,
-        "suitability": third,
-        "audit": _against(record["lower"], record["proven"]),
-        "labels": _against(labels["lower"], labels["proven"]),
+        "abstention": _reached(abstaining),
+        "suitability": _accepted(populations),
+        "audit": _against(record, "trials"),
+        "labels": _against(labels, "canaries"),
         "counterfactual": _sign(difference["low"], difference["high"]),
     }
 
 
-def _against(lower: float, proven: float) -> str:
-    if lower > proven:
+def _reached(found: Abstention) -> str:
+    value, low, high = found.accuracy
+    if not found.coverage[0]:
+        return "No answers"
+    if low >= found.target:
+        return "Yes, with this threshold"
+    if value >= found.target:
+        return "Not contradicted: above the target, but the interval reaches below"
+    return "Below the target, within its error" if high >= found.target else "Below the target"
+
+
+def _accepted(populations: pd.DataFrame) -> str:
+    said = populations["decision"] == "SUITABLE"
+    counts = [
+        (
+            int((said & (populations["truth"] == each)).sum()),
+            int((populations["truth"] == each).sum()),
+        )
+        for each in TRUTHS
+    ]
+    (good, suitable), (bad, unsuitable), (unclear, undecided) = counts
+    words = (
+        f"Accepted {good} of the {suitable} clearly suitable populations and {bad or 'none'} of the"
+        f" {unsuitable} clearly unsuitable ones; {undecided} undecided"
+    )
+    return f"{words}, {unclear} of them accepted" if unclear else words
+
+
+def _against(found: Mapping[str, float], trials: str) -> str:
+    """By a bound, a proof, and the largest bound that could have come out."""
+    if found["lower"] > found["proven"]:
         return "The attack contradicts the proof"
-    if lower == 0:
-        return "The attack shows nothing; the proof is all there is"
-    return "The attack finds something, and less than is proven"
+    shown = "finds something" if found["lower"] > 0 else "shows nothing"
+    if found["ceiling"] <= found["proven"]:
+        return (
+            f"The attack {shown}, and could not have contradicted the proof with so many {trials}"
+        )
+    if found["lower"] > 0:
+        return "The attack finds something, and less than is proven"
+    return "The attack shows nothing, though it could have contradicted the proof"
 
 
 def _sign(low: float, high: float) -> str:
@@ -407,6 +423,18 @@ def _sign(low: float, high: float) -> str:
     if low > 0:
         return "The private model would be the better one"
     return "Which one is better cannot be told from this"
+
+
+def _threshold(correct: npt.ArrayLike, score: Array, target: float) -> float:
+    """The least score from which on accuracy reaches the target; infinite if there is none.
+
+    Whoever answers from a threshold on answers all points that share a score, or none of them.
+    """
+    values, place = np.unique(score, return_inverse=True)
+    answered = np.bincount(place)[::-1].cumsum()[::-1]
+    right = np.bincount(place, weights=np.asarray(correct, dtype=float))[::-1].cumsum()[::-1]
+    reached = np.flatnonzero(right / answered >= target - 1e-12)
+    return float(values[reached[0]]) if len(reached) else math.inf
 
 
 def _share(values: npt.ArrayLike) -> tuple[float, float, float]:

@@ -13,7 +13,8 @@ from lib.audit import AuditContradiction
 from lib.canaries import one_label_bound
 from lib.canaries.system import CanaryContradiction, CanaryDraw
 from lib.data.transforms import corrupt_images
-from lib.lenses.evidence import ledger_of
+from lib.lenses import figures
+from lib.lenses.evidence import HEADLINE, ledger_of
 from lib.suitability import SuitabilityFilter, signals
 from lib.training import train_many
 
@@ -164,13 +165,30 @@ def test_suitability_is_the_filters(models):
         decision = the_filter.decide(signals(models.logits()[reference]), signals(logits))
         assert row[3] == decision.p_value
         assert (row.decision == "SUITABLE") == decision.suitable
-    # Nothing shifted: the same answers. A strong rotation: not suitable, and the filter sees it.
+    # Nothing shifted: the same answers. A strong rotation: unsuitable, and not accepted.
     np.testing.assert_allclose(models.logits("shifted")[0], models.logits()[users], atol=1e-5)
-    assert table["true drop"].iloc[0] == 0
-    assert table["true drop"].iloc[1] > 0.3
+    assert table["drop on these images"].iloc[0] == 0
+    assert table["drop on these images"].iloc[1] > 0.3
+    assert list(table["truth"].iloc[:2]) == ["suitable", "unsuitable"]
     assert table["decision"].iloc[1] == "INCONCLUSIVE"
     drop = models.correct()[users].mean() - models.correct("shifted")[1].mean()
-    assert table["true drop"].iloc[1] == pytest.approx(drop)
+    assert table["drop on these images"].iloc[1] == pytest.approx(drop)
+
+
+def test_suitable_only_where_the_interval_says_so(models):
+    """A margin inside the interval of the drop decides nothing, on either side of the value."""
+    drop, low, high = lenses.suitability(models, 0.05)[
+        ["drop on these images", "low", "high"]
+    ].iloc[1]
+    assert low < drop < high
+    for margin, said in (
+        (high + 1e-6, "suitable"),
+        (high - 1e-6, "undecided"),
+        (drop, "undecided"),
+        (low + 1e-6, "undecided"),
+        (low - 1e-6, "unsuitable"),
+    ):
+        assert lenses.suitability(models, float(margin))["truth"].iloc[1] == said
 
 
 # ------------------------------------------------------------------ abstention
@@ -195,6 +213,25 @@ def test_the_threshold_is_chosen_on_the_validation_points_alone(models):
     assert right[known >= lower].mean() < 0.9
     other = replace(models, arrays=dict(models.arrays) | {"labels": models.arrays["labels"][::-1]})
     assert lenses.abstention(other, 0.9).threshold == found.threshold
+
+
+def test_points_of_one_confidence_are_answered_together(models):
+    """Averaged over the tie, accuracy at a coverage of 4/6 is 0.92; from 0.6 on it is 5/6."""
+    known = np.array([0.9, 0.9, 0.9, 0.6, 0.6, 0.6])
+    labels = np.array([0, 0, 0, 0, 0, 1])
+    logits = np.stack([np.log(known), np.log(1 - known)], axis=1)
+    arrays = dict(models.arrays) | {
+        "validation": np.stack([logits, logits]),
+        "validation_labels": labels,
+    }
+    made = replace(models, arrays=arrays)
+    sure = made.probabilities("validation").max(axis=1)
+    for target in (0.84, 0.9, 0.95, 1.0):
+        found = lenses.abstention(made, target)
+        assert found.threshold == pytest.approx(0.9)
+        kept = sure >= found.threshold
+        assert made.correct("validation")[kept].mean() >= target
+    assert lenses.abstention(made, 0.83).threshold == pytest.approx(0.6)
 
 
 def test_an_unreachable_target(models):
@@ -268,6 +305,35 @@ def test_trainings_go_on_after_a_chunk():
         np.testing.assert_array_equal(array, resumed.arrays[name])
 
 
+def test_the_ceiling_is_that_of_the_coins(right):
+    """No guesses about these trials show more, and a perfect attack is not above its ceiling."""
+    members = np.asarray(right.result.members)
+    n, m = int(members.sum()), int((~members).sum())
+    assert n != m
+    tp, tn = np.meshgrid(np.arange(n + 1), np.arange(m + 1), indexing="ij")
+    rows = np.stack([tp, m - tn, tn, n - tp], axis=-1).reshape(-1, 4)
+    bounds = audit.epsilon_lower_bounds(rows, 1e-5, right.level, "clopper-pearson")
+    assert right.ceiling == bounds.max()
+    assert right.ceiling > lenses.most_provable(n + m, 1e-5, right.level)
+    _, shadow = right.result.held_out[HEADLINE]
+    perfect = replace(
+        right.result,
+        scores={HEADLINE: members.astype(float)},
+        held_out={HEADLINE: (shadow.astype(float), shadow)},
+    )
+    assert replace(right, result=perfect).lower() == right.ceiling
+
+
+def test_halves_do_not_prove_most():
+    assert lenses.error_free_bound(150, 150, 1e-5) == lenses.most_provable(300, 1e-5)
+    for n, bound in ((150, 3.693), (148, 3.706), (268, 4.177)):
+        assert lenses.error_free_bound(n, 300 - n, 1e-5) == pytest.approx(bound, abs=5e-4)
+        assert lenses.error_free_bound(300 - n, n, 1e-5) == pytest.approx(bound, abs=5e-4)
+    assert lenses.error_free_bound(0, 300, 1e-5) == lenses.error_free_bound(300, 0, 1e-5) == 0
+    assert "half" in lenses.most_provable.__doc__.splitlines()[0]
+    assert "half" in lenses.trials_needed.__doc__.splitlines()[0]
+
+
 def test_what_an_audit_can_show_at_most():
     assert lenses.most_provable(100, 1e-5) < lenses.most_provable(1000, 1e-5)
     needed = lenses.trials_needed(2.0, 1e-5, 0.9)
@@ -312,6 +378,11 @@ def test_canaries_are_lib_canaries(store):
             seed=0,
         )
         assert found.lower(name) == direct
+    # A model that tells every trained label shows the ceiling, at the same correction.
+    perfect = replace(private, confidences=np.eye(10)[private.canary_labels][None])
+    assert replace(found, private=perfect).lower() == pytest.approx(found.ceiling, rel=1e-9)
+    assert found.lower("plain") <= found.ceiling
+    assert list(found.table()["ceiling"]) == [found.ceiling] * 2
     # Trained to remember, the competitor leaks more; a false claim about it is refuted.
     assert found.lower("plain") > found.lower()
     assert found.remembered("plain") > found.remembered()
@@ -354,9 +425,8 @@ def decided(models, **changes):
         "training": lenses.trained(models),
         "abstaining": lenses.abstention(models, 0.9),
         "populations": lenses.suitability(models, 0.05),
-        "margin": 0.05,
         "record": {"lower": 0.5, "proven": 8.0, "ceiling": 3.0},
-        "labels": {"lower": 0.0, "proven": 20.0},
+        "labels": {"lower": 0.0, "proven": 20.0, "ceiling": 5.0},
         "difference": {"low": -0.1, "high": 0.1},
     }
     return lenses.decisions(**(given | changes))
@@ -372,30 +442,88 @@ def test_words_follow_from_numbers(models):
         "labels",
         "counterfactual",
     ]
-    assert words["audit"] == "The attack finds something, and less than is proven"
-    assert words["labels"] == "The attack shows nothing; the proof is all there is"
     assert words["counterfactual"] == "Which one is better cannot be told from this"
-    over = decided(models, record={"lower": 9.0, "proven": 8.0, "ceiling": 9.5})
-    assert over["audit"] == "The attack contradicts the proof"
     ahead = decided(models, difference={"low": 0.01, "high": 0.1})
     assert ahead["counterfactual"] == "The private model would be the better one"
     behind = decided(models, difference={"low": -0.1, "high": -0.01})
     assert behind["counterfactual"] == "The competitor would be the better one"
-    table = lenses.suitability(models, 0.05)
-    fooled = table.assign(decision="SUITABLE", suitable=[True, False, True])
-    assert "Not to be relied on" in decided(models, populations=fooled)["suitability"]
-    timid = table.assign(decision="INCONCLUSIVE", suitable=[True, False, True])
-    assert "Cautious" in decided(models, populations=timid)["suitability"]
-    clear = table.assign(decision=["SUITABLE", "INCONCLUSIVE", "SUITABLE"], suitable=[1, 0, 1])
-    clear["suitable"] = clear["suitable"].astype(bool)
-    assert decided(models, populations=clear)["suitability"] == "Right about every population"
-    for value, said in ((0.91, "Yes"), (0.89, "Nearly"), (0.5, "No")):
-        abstaining = replace(
-            lenses.abstention(models, 0.9),
-            threshold=0.5,
-            accuracy=(value, value - 0.1, value + 0.1),
-        )
-        assert decided(models, abstaining=abstaining)["abstention"].startswith(said)
+    for lost, said in (
+        ((0.03, 0.01, 0.05), "Less accurate than the competitor"),
+        ((-0.03, -0.05, -0.01), "More accurate than the competitor"),
+        ((0.0, -0.01, 0.01), "No difference to the competitor can be shown"),
+    ):
+        training = replace(lenses.trained(models), lost=lost)
+        assert decided(models, training=training)["training"] == said
+
+
+@pytest.mark.parametrize(
+    ("lower", "ceiling", "said"),
+    [
+        (0.5, 3.0, "finds something, and could not have contradicted the proof with so many "),
+        (0.0, 8.0, "shows nothing, and could not have contradicted the proof with so many "),
+        (0.5, 8.1, "finds something, and less than is proven"),
+        (0.0, 8.1, "shows nothing, though it could have contradicted the proof"),
+        (8.1, 8.2, "contradicts the proof"),
+    ],
+)
+def test_words_on_attacks_say_what_could_have_come_out(models, lower, ceiling, said):
+    given = {"lower": lower, "proven": 8.0, "ceiling": ceiling}
+    words = decided(models, record=given, labels=given)
+    for lens, trials in (("audit", "trials"), ("labels", "canaries")):
+        assert words[lens] == f"The attack {said}{trials if said.endswith(' ') else ''}"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        (0, 0, "No answers"),
+        (1, 0, "Not contradicted: above the target, but the interval reaches below"),
+        (28, 2, "Not contradicted: above the target, but the interval reaches below"),
+        (300, 3, "Yes, with this threshold"),
+        (8, 1, "Below the target, within its error"),
+        (200, 100, "Below the target"),
+    ],
+)
+def test_yes_only_where_the_interval_is_above_the_target(models, right, wrong, said):
+    """With a threshold above which some answers are right and some wrong."""
+    n = len(models.arrays["labels"])
+    logits = np.zeros((n, 10))
+    logits[: right + wrong, 0] = 50.0
+    labels = np.where(np.arange(n) < right, 0, 1)
+    known = np.zeros((20, 10))
+    known[:, 0] = 50.0
+    arrays = dict(models.arrays) | {
+        "test": np.stack([logits, logits]),
+        "labels": labels,
+        "validation": np.stack([known, known]),
+        "validation_labels": np.zeros(20, dtype=int),
+    }
+    abstaining = lenses.abstention(replace(models, arrays=arrays), 0.9)
+    assert abstaining.coverage[0] == (right + wrong) / n
+    assert decided(models, abstaining=abstaining)["abstention"] == said
+
+
+def test_words_on_populations_count_the_clear_ones(models):
+    said = ["SUITABLE", "INCONCLUSIVE", "INCONCLUSIVE", "SUITABLE"]
+    truth = ["suitable", "unsuitable", "suitable", "undecided"]
+    table = pd.DataFrame({"decision": said, "truth": truth})
+    words = "Accepted 1 of the 2 clearly suitable populations and none of the 1 clearly unsuitable"
+    found = decided(models, populations=table)["suitability"]
+    assert found == f"{words} ones; 1 undecided, 1 of them accepted"
+    cautious = table.assign(decision="INCONCLUSIVE")
+    words = "Accepted 0 of the 2 clearly suitable populations and none of the 1 clearly unsuitable"
+    assert decided(models, populations=cautious)["suitability"] == f"{words} ones; 1 undecided"
+    fooled = table.assign(decision="SUITABLE")
+    assert " 1 of the 1 clearly unsuitable " in decided(models, populations=fooled)["suitability"]
+
+
+def test_the_ladder_shows_what_canaries_could(right, broken):
+    labels = SimpleNamespace(
+        lower=lambda which="private": 0.5, ceiling=3.25, private=SimpleNamespace(claimed=9.0)
+    )
+    (axes,) = figures.plot_ladder(right, broken, labels).axes
+    (line,) = [line for line in axes.lines if line.get_label() == "shown at most"]
+    np.testing.assert_array_equal(line.get_xdata(), [right.ceiling, broken.ceiling, 3.25, 3.25])
 
 
 # ------------------------------------------------------------------ bad input
@@ -423,6 +551,8 @@ def test_words_follow_from_numbers(models):
         (lambda: lenses.trials_needed(-1.0, 1e-5), "epsilon must be"),
         (lambda: lenses.trials_needed(31.0, 1e-5), "epsilon must be"),
         (lambda: lenses.most_provable(1, 1e-5), "trials must be"),
+        (lambda: lenses.error_free_bound(-1, 5, 1e-5), "members must be"),
+        (lambda: lenses.error_free_bound(5, -1, 1e-5), "others must be"),
         (lambda: lenses.label_guarantee(ledger_of(small()), 0.0), "delta must be"),
         (lambda: lenses.LabelCanaries(small().config(), small().data, ()), "draws must be one"),
         (
