@@ -28,25 +28,26 @@ def draw_card(path: Path) -> None:
     path : pathlib.Path
         Where it goes; a file there is replaced.
     """
-    dpi = 100
-    figure = plt.figure(figsize=(CARD[0] / dpi, CARD[1] / dpi), dpi=dpi, facecolor="#14202b")
-    figure.text(0.06, 0.88, _TITLE, color="white", size=44, weight="bold", va="top")
-    figure.text(0.06, 0.10, _SUBTITLE, color="#c9d6e2", size=22, va="bottom", linespacing=1.4)
-    axes = figure.add_axes((0.60, 0.17, 0.35, 0.68), facecolor="#14202b")
-    coverage = np.linspace(0.01, 1, 400)
-    for accuracy, colour in ((0.9, COLOURS[5]), (0.75, COLOURS[4]), (0.6, COLOURS[3])):
-        axes.plot(coverage, np.minimum(1, accuracy / coverage), color=colour, linewidth=5)
-        axes.plot(1, accuracy, "o", color=colour, markersize=12, clip_on=False)
-    axes.set(xlim=(0, 1), ylim=(0.5, 1.02), xticks=(0, 0.5, 1), yticks=(0.5, 0.75, 1))
-    axes.set_xlabel("share of points answered", color="#c9d6e2", size=18)
-    axes.set_ylabel("best accuracy", color="#c9d6e2", size=18)
-    axes.tick_params(colors="#c9d6e2", labelsize=16)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
-        spine.set_color("#7f93a6")
-    # Without the version of matplotlib: the same picture is the same file.
-    figure.savefig(path, dpi=dpi, facecolor=figure.get_facecolor(), metadata={"Software": None})
-    plt.close(figure)
+    with plt.style.context("default", after_reset=True):  # whatever the session has set
+        dpi = 100
+        figure = plt.figure(figsize=(CARD[0] / dpi, CARD[1] / dpi), dpi=dpi, facecolor="#14202b")
+        figure.text(0.06, 0.88, _TITLE, color="white", size=44, weight="bold", va="top")
+        figure.text(0.06, 0.10, _SUBTITLE, color="#c9d6e2", size=22, va="bottom", linespacing=1.4)
+        axes = figure.add_axes((0.60, 0.17, 0.35, 0.68), facecolor="#14202b")
+        coverage = np.linspace(0.01, 1, 400)
+        for accuracy, colour in ((0.9, COLOURS[5]), (0.75, COLOURS[4]), (0.6, COLOURS[3])):
+            axes.plot(coverage, np.minimum(1, accuracy / coverage), color=colour, linewidth=5)
+            axes.plot(1, accuracy, "o", color=colour, markersize=12, clip_on=False)
+        axes.set(xlim=(0, 1), ylim=(0.5, 1.02), xticks=(0, 0.5, 1), yticks=(0.5, 0.75, 1))
+        axes.set_xlabel("share of points answered", color="#c9d6e2", size=18)
+        axes.set_ylabel("best accuracy", color="#c9d6e2", size=18)
+        axes.tick_params(colors="#c9d6e2", labelsize=16)
+        for name, spine in axes.spines.items():
+            spine.set_visible(name in ("left", "bottom"))
+            spine.set_color("#7f93a6")
+        # Without the version of matplotlib: the same picture is the same file.
+        figure.savefig(path, dpi=dpi, facecolor=figure.get_facecolor(), metadata={"Software": None})
+        plt.close(figure)
 
 
 def main(arguments: list[str] | None = None) -> int:
