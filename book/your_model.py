@@ -23,12 +23,13 @@
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any NPZ or CSV file of your model's predictions; empty: an example
 out: str = ""  # any folder for tables (CSV) and figures (SVG); empty: none
-alpha: float = 0.05  # (0, 0.5) intervals have the level 1 - alpha, tests the level alpha
+alpha: float = 0.05  # (0, 0.5) intervals: level 1 - alpha, of suitability 1 - 2 alpha; tests: alpha
 margin: float = 0.05  # (-1, 1) largest acceptable drop in accuracy on the user's data
 target: float = 0.95  # (0, 1] accuracy to reach by abstaining
 delta: float = 1e-5  # [0, 1) of the audit, if the file states none
 learner: str = "forest"  # {forest, linear, super} of the counterfactual estimates
-seed: int = 0  # [0, 1000000] of folds, halves and the example
+seed: int = 0  # [0, 1000000] of folds, halves, the order of equal scores and the example
+audit_design: str = "one run"  # {one run, independent} how the membership scores came about
 
 # %% tags=["hide-input"]
 from lib.book.session import open_chapter
@@ -79,7 +80,11 @@ chapter.table(
 #   your model abstains by a coin whose bias you know, give the propensities.
 # - Where the model abstained, its logits may be unknown (NaN, or empty cells), and labels of such
 #   rows are never used for the estimates; if they are there, the truth is shown beside.
-# - *Membership scores* are your attack's: the log probability of the true class will do.
+# - *Membership scores* are your attack's: the log probability of the true class will do. Members
+#   and non-members must be drawn alike: take one pool of points, and let a fair coin decide for
+#   each whether it is trained on; the attack must not see the coins. A training set and a hold-out
+#   set from elsewhere, or from another year, differ without anything having been learnt, and no
+#   bound on this page holds for them.
 #
 # ### How to write it
 #
@@ -89,7 +94,8 @@ chapter.table(
 Markdown(f"```python\n{report.example_source('pytorch')}```")
 
 # %% [markdown]
-# From scikit-learn, with a simple membership attack:
+# From scikit-learn, with a simple membership attack. It trains the model itself, on half of a pool
+# that coins choose: the hold-out set will not do for non-members, since no coin divided the two.
 
 # %% tags=["hide-input"]
 Markdown(f"```python\n{report.example_source('scikit_learn')}```")
@@ -107,7 +113,14 @@ Markdown(f"```python\n{report.example_source('hugging_face')}```")
 
 # %% tags=["hide-input"]
 found = report.run_report(
-    given, alpha=alpha, margin=margin, target=target, delta=delta, learner=learner, seed=seed
+    given,
+    alpha=alpha,
+    margin=margin,
+    target=target,
+    delta=delta,
+    learner=learner,
+    seed=seed,
+    audit_design=audit_design,
 )
 chapter.table(found.overview, "overview", "Analyses, and what they lack")
 chapter.values(analyses=len(report.ANALYSES), done=len(found.analyses))
@@ -134,7 +147,8 @@ report.show(chapter, found, "selective")
 # ## Suitability
 #
 # May the model be used on the user's data, of which few labels or none are known? The decision
-# comes from [the suitability filter](suitability.py).
+# comes from [the suitability filter](suitability.py). Its intervals have the level
+# $1 - 2\alpha$, so that each end is a bound at the level $1 - \alpha$.
 
 # %% tags=["hide-input"]
 report.show(chapter, found, "suitability")
@@ -142,10 +156,18 @@ report.show(chapter, found, "suitability")
 # %% [markdown]
 # ## Privacy
 #
-# How much privacy does the attack leave? The threshold of an attack has to be chosen, and the best
-# of all thresholds is biased: [the audit chapter](audit.py) shows by how much. Here one half of the
-# trials chooses, and the other half decides. The biased bounds stand in the table for comparison
-# only.
+# How much privacy does the attack leave? Which lower bound on $\epsilon$ holds depends on how the
+# scores came about, and `audit_design` has to say that beforehand:
+#
+# - `one run`: all scores come from one training, and a fair coin of its own decided for every point
+#   whether it was a member. The bound counts how many of the surest half of the points are guessed
+#   right. Where the numbers of members and non-members fit no fair coins, it is not used.
+# - `independent`: every score comes from a training of its own, and members were decided at random.
+#   One half of the trials chooses a threshold, and the other half decides.
+#
+# The verdict takes the bound of that design and no other, and states its condition. The other rows
+# of the table stand beside their own conditions. The best of all thresholds is biased:
+# [the audit chapter](audit.py) shows by how much.
 
 # %% tags=["hide-input"]
 report.show(chapter, found, "audit")
@@ -155,6 +177,7 @@ report.show(chapter, found, "audit")
 #
 # The answers of a model that abstains where it is unsure look better than the model is. The
 # [doubly robust estimate](counterfactual.py) says how accurate it would be without abstaining.
+# Where a told propensity is 1, there is never an answer, and for all rows there are bounds only.
 
 # %% tags=["hide-input"]
 report.show(chapter, found, "counterfactual")
@@ -173,14 +196,16 @@ report.show(chapter, found, "comparison")
 # 2. The example claims $\epsilon = 1$, though nothing private was done. Whether the bound refutes
 #    the claim depends on how many points there are: what does the biased one say, and why is it no
 #    refutation?
-# 3. Save your own model's predictions by one of the three examples above.
+# 3. `audit_design` says `one run`, and the example is of one training. What does the independent
+#    design's bound say in the table, and which of its assumptions fails here?
+# 4. Save your own model's predictions by one of the three examples above.
 #
 # ## Summary
 #
 # - One file, {value}`your_model.analyses` analyses, each of which runs if its columns are there and
 #   otherwise says what it lacks.
 # - Every bound on this page has one assumption that no file can prove, written below it: labelled
-#   rows drawn at random, independent trials, abstention that depends on the features alone.
+#   rows drawn at random, members decided by coins, abstention that depends on the features alone.
 #
 # All numbers of this page that do not depend on the machine:
 

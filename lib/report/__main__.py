@@ -36,6 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("alpha", "margin", "target", "delta"):
         parser.add_argument(f"--{name}", type=float, default=getattr(default, name))
     parser.add_argument("--learner", default=default.learner)
+    parser.add_argument(
+        "--audit-design",
+        default=default.audit_design,
+        help="how membership scores came about: 'one run' (a fair coin decided for every point) or "
+        "'independent' (a training each)",
+    )
     parser.add_argument("--seed", type=int, default=default.seed)
     given = vars(parser.parse_args(arguments))
     path, out = given.pop("file"), given.pop("out")

@@ -52,6 +52,14 @@ _ADDS = {
     "counterfactual": ("test_features", "test_propensities"),
     "comparison": ("test_features", "test_propensities", "other_propensities"),
 }
+#: What may be said of how the scores of an audit came about, and the condition of its bound.
+AUDIT_DESIGNS = MappingProxyType(
+    {
+        "one run": "a fair coin of its own decided for every point whether it was a member",
+        "independent": "which points were members was decided at random and trials are independent",
+    }
+)
+_NO_COIN = 1e-3  # p-value of the numbers of members and others, below which coins were not fair
 _FOLDS = 5
 _FEWEST = 30  # answered rows, below which nothing is learned of what an answer is worth
 _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.selective.estimate
@@ -127,7 +135,13 @@ class Settings:
     learner : {"forest", "linear", "super"}
         Of the nuisance functions (:func:`lib.counterfactual.learner_pair`).
     seed : int
-        At least 0; of folds, learners and halves.
+        At least 0; of folds, learners, halves and the order of equal membership scores.
+    audit_design : {"one run", "independent"}
+        How the membership scores came about, which has to be known before they are looked at.
+        One run: all are of one training, and a fair coin of its own decided for every point
+        whether it was a member (:func:`lib.audit.one_run_epsilon`).  Independent: every score is
+        of a training of its own, whose member was decided at random; Clopper and Pearson's bound
+        at a threshold that one half chose.  The verdict uses this design's bound and no other.
 
     Raises
     ------
@@ -141,6 +155,7 @@ class Settings:
     delta: float = 1e-5
     learner: str = "forest"
     seed: int = 0
+    audit_design: str = "one run"
 
     def __post_init__(self):
         limits = {
@@ -158,6 +173,9 @@ class Settings:
         if self.learner not in counterfactual.LEARNERS:
             allowed = ", ".join(counterfactual.LEARNERS)
             raise ValueError(f"learner must be one of {allowed}, got {self.learner!r}")
+        if self.audit_design not in AUDIT_DESIGNS:
+            allowed = ", ".join(AUDIT_DESIGNS)
+            raise ValueError(f"audit_design must be one of {allowed}, got {self.audit_design!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
 
@@ -353,6 +371,18 @@ def acceptance_scores(logits: Array) -> dict[str, Array]:
     }
 
 
+def _coverage_offered(correct: Array, score: Array, target: float) -> float:
+    """The largest coverage of a threshold at which a target is reached.
+
+    A threshold answers all rows of equal scores or none, unlike a random order of them, which
+    :func:`lib.selective.coverage_at_accuracy` takes the mean of.
+    """
+    curve, ordered = selective.accuracy_coverage(correct, score), np.sort(score)[::-1]
+    possible = np.r_[ordered[1:] != ordered[:-1], True]
+    reached = np.flatnonzero(possible & (curve.accuracy >= target - 1e-12))
+    return float(curve.coverage[reached[-1]]) if len(reached) else 0.0
+
+
 def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
     labelled = given.test_labels >= 0
     logits, labels = given.test_logits[labelled], given.test_labels[labelled]
@@ -373,7 +403,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
         for metric in ("aurc", "normalized_score"):
             one = selective.estimate(correct, score, metric, settings.level)
             found += [one.value, one.standard_error, one.low, one.high]
-        rows.append((name, *found, selective.coverage_at_accuracy(correct, score, settings.target)))
+        rows.append((name, *found, _coverage_offered(correct, score, settings.target)))
         curves[name] = selective.accuracy_coverage(correct, score)
     areas = pd.DataFrame(
         rows,
@@ -424,7 +454,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
         {
             "selective": "Accuracy on the labelled test rows",
             "selective_scores": "Acceptance scores: AURC, accuracy-normalized score, coverage "
-            "at target",
+            "at target (the largest of a threshold, which answers all rows of equal scores)",
         },
         {
             "selective": Drawing(
@@ -468,12 +498,16 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
         doubts.append("test_labels are unknown only where the model abstained: they are not used")
     tables = {"suitability": found.summary, "suitability_moved": found.moved}
     captions = {
-        "suitability": "Estimated accuracies, their difference and the test",
+        "suitability": "Estimated accuracies, their difference and the test; intervals at the "
+        f"level {1 - 2 * settings.alpha:g}, each end a bound at the level {settings.level:g}",
         "suitability_moved": "Signals on user and test data: Kolmogorov and Smirnov's test",
     }
     if len(found.calibration):
         tables["suitability_calibration"] = found.calibration
-        captions["suitability_calibration"] = "Estimated and true accuracy on labelled rows"
+        captions["suitability_calibration"] = (
+            "Estimated and true accuracy on labelled rows; intervals at the level "
+            f"{1 - 2 * settings.alpha:g}"
+        )
     return Analysis(
         "suitability",
         ANALYSES["suitability"],
@@ -519,35 +553,88 @@ def halves(members: Array, seed: int) -> Array:
     return choosing
 
 
+def _chosen_threshold(scores: Array, members: Array, delta: float, level: float) -> float:
+    """The threshold with the largest Clopper-Pearson bound, or Jeffreys' where all of those are 0.
+
+    As :meth:`lib.audit.AuditResult.held_out_threshold`: else a weak attack would choose none.
+    """
+    table = audit.roc_counts(scores, members)
+    exact, other = (
+        audit.epsilon_lower_bounds(table, delta, level, m) for m in ("clopper-pearson", "jeffreys")
+    )
+    index = int((exact if exact.any() else other).argmax())
+    return float(audit.roc_thresholds(scores)[index])
+
+
+def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
+    """The bound of one run from guesses about half of the points; ties in a random order."""
+    order = np.random.default_rng(settings.seed).permutation(len(scores))
+    guesses = 2 * (len(scores) // 4)
+    correct, _ = audit.one_run_guesses(scores[order], members[order], guesses)
+    return audit.one_run_epsilon(correct, guesses, len(scores), delta, settings.level)
+
+
+def _audit_verdict(
+    lower: float, p_coins: float, claim: tuple[float, float] | None, delta: float, use: Settings
+) -> str:
+    """What the bound of the declared design says, its condition, and what that makes of a claim."""
+    condition = AUDIT_DESIGNS[use.audit_design]
+    if use.audit_design == "one run" and p_coins < _NO_COIN:
+        return (
+            f"No bound holds in the design 'one run': that needs that {condition}, and fair coins "
+            f"hardly give such numbers of members and non-members (p = {p_coins:.1g}). Nothing "
+            "follows for or against a claim."
+        )
+    verdict = (
+        f"At delta = {delta:g} the attack shows epsilon of at least {lower:.2f}, by the bound of "
+        f"the design '{use.audit_design}', which holds if {condition}"
+    )
+    if claim is None:
+        return f"{verdict}. No finite epsilon is claimed to compare it with."
+    if lower > claim[0]:
+        return (
+            f"{verdict}. That is more than the claimed {claim[0]:g}: on this condition the claim "
+            f"is refuted at the level {use.alpha:g}."
+        )
+    return (
+        f"{verdict}. That does not contradict the claimed {claim[0]:g}, and is no proof of it: "
+        "another attack may show more."
+    )
+
+
 def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
     level, exact = settings.level, "clopper-pearson"
     delta = settings.delta if given.delta is None else given.delta
     scores = np.concatenate([given.member_scores, given.nonmember_scores])
     members = np.arange(len(scores)) < len(given.member_scores)
+    p_coins = float(stats.binomtest(int(members.sum()), len(members)).pvalue)
     choosing = halves(members, settings.seed)
-    table = audit.roc_counts(scores[choosing], members[choosing])
-    index, _ = audit.best_lower_bound(table, delta, level, exact)
-    threshold = float(audit.roc_thresholds(scores[choosing])[index])
+    threshold = _chosen_threshold(scores[choosing], members[choosing], delta, level)
     row = audit.counts_at(scores[~choosing], members[~choosing], threshold)
     held = audit.AttackCounts(*map(int, row))
     every = audit.roc_counts(scores, members)
-    rows = []
+    one_run = _one_run(scores, members, delta, settings)
+    conditions = {name: f"if {text}" for name, text in AUDIT_DESIGNS.items()}
+    coins = "no" if p_coins < _NO_COIN else conditions["one run"]
+    rows = [("none: half of the points are guessed", "one run", coins, one_run)]
     for method in (exact, "jeffreys", "bayesian"):
         bound = float(audit.epsilon_lower_bounds([row], delta, level, method)[0])
         ends = audit.epsilon_interval(held, delta, level, method)
-        holds = "yes" if method == exact else "not always"
+        holds = conditions["independent"] if method == exact else "not always"
         rows.append(("chosen on the other half", method, holds, bound, *ends))
-    lower = rows[0][3]
     _, union = audit.union_lower_bound(every, delta, level, exact)
-    rows.append(("best of all, corrected for the choice", exact, "yes", union))
-    guesses = 2 * (len(scores) // 4)
-    correct, _ = audit.one_run_guesses(scores, members, guesses)
-    one_run = audit.one_run_epsilon(correct, guesses, len(scores), delta, level)
-    rows.append(("none: half of the points are guessed", "one run", "fair coins", one_run))
+    rows.append(("best of all, corrected for the choice", exact, conditions["independent"], union))
+    biased = []
     for method in (exact, "jeffreys", "bayesian"):
         _, naive = audit.best_lower_bound(every, delta, level, method)
+        biased.append(naive)
         rows.append(("best of all (biased)", method, "no", naive))
     bounds = _table(rows, ["threshold", "method", "holds", "lower bound", "low", "high"])
+    # The design was declared: no bound is chosen by what it says.
+    if settings.audit_design == "independent":
+        lower = rows[1][3]
+    else:
+        lower = 0.0 if coins == "no" else one_run
     auc = stats.mannwhitneyu(given.member_scores, given.nonmember_scores).statistic / (
         len(given.member_scores) * len(given.nonmember_scores)
     )
@@ -555,6 +642,7 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
         [
             ("members", int(members.sum())),
             ("non-members", int((~members).sum())),
+            ("p-value of these numbers by fair coins", p_coins),
             ("delta", delta),
             ("claimed epsilon", math.nan if given.epsilon is None else given.epsilon),
             ("ROC AUC of the attack", float(auc)),
@@ -566,31 +654,22 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
     )
     values = {
         "audit_lower": lower,
+        "audit_held_out": rows[1][3],
         "audit_union": union,
         "audit_one_run": one_run,
-        "audit_biased": max(row[3] for row in rows if row[2] == "no"),
+        "audit_biased": max(biased),
     }
     claim = None
     if given.epsilon is not None and math.isfinite(given.epsilon):
         claim = (given.epsilon, delta)
         values["audit_claimed"] = given.epsilon
-    verdict = f"At delta = {delta:g} the attack shows epsilon of at least {lower:.2f}"
-    if claim is None:
-        verdict += "; no finite epsilon is claimed to compare it with."
-    elif lower > claim[0]:
-        verdict += (
-            f", more than the claimed {claim[0]:g}: if the trials are independent, the claim is "
-            f"refuted at the level {settings.alpha:g}."
-        )
-    else:
-        verdict += (
-            f", which does not contradict the claimed {claim[0]:g}. That is no proof of the claim:"
-            " another attack may show more."
-        )
     doubts = [
-        "these bounds take the trials as independent. Scores that all come from one trained model "
-        "are not; then the row 'one run' holds, if every point was put into the training data by a "
-        "fair coin of its own"
+        "members and non-members must be drawn alike, by coins or a random split, which no file "
+        "can show. Points that were trained on and points from elsewhere, as a training set and a "
+        "hold-out set that were not divided at random, differ without anything having been learnt",
+        f"the design '{settings.audit_design}' was declared and decides which bound is used; the "
+        "other rows hold under the conditions beside them, and a larger one must not be taken "
+        "afterwards",
     ]
     if given.delta is None:
         doubts.insert(0, f"the file states no delta: {delta:g} is used")
@@ -600,8 +679,10 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
         {"audit": summary, "audit_bounds": bounds},
         {
             "audit": "The membership attack",
-            "audit_bounds": "Lower bounds on epsilon and two-sided intervals, by how the threshold "
-            "was chosen; 'holds': whether the bound keeps its level",
+            "audit_bounds": "Lower bounds on epsilon, by how the threshold was chosen, and the "
+            "condition on which each keeps its level ('holds'). 'low' and 'high' are the ends of a "
+            "two-sided interval of what this attack shows at this threshold: 'high' is no upper "
+            "bound on the model's epsilon, of which another attack may show more",
         },
         {
             "audit_roc": Drawing(
@@ -611,7 +692,7 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
                 "the other half sees it, and, if there is a claim, the most that it allows.",
             )
         },
-        verdict,
+        _audit_verdict(lower, p_coins, claim, delta, settings),
         values,
         tuple(doubts),
     )
@@ -639,9 +720,15 @@ def _covariates(given: ModelPredictions, known: list[Array | None]) -> Array:
 
 
 def _estimate(
-    x: Array, pairs: list[tuple[Array, Array]], known: list[Array | None], settings: Settings
+    x: Array,
+    pairs: list[tuple[Array, Array]],
+    known: list[Array | None],
+    can: Array,
+    settings: Settings,
 ) -> tuple[counterfactual.Estimate, list[str]]:
-    """A score or a difference, with its doubts about positivity."""
+    """A score or a difference in the rows that may be answered, with doubts about positivity."""
+    x, pairs = x[can], [(s[can], r[can]) for s, r in pairs]
+    known = [None if p is None else p[can] for p in known]
     options = {"learner": settings.learner, "rng": settings.seed}
     with warnings.catch_warnings():  # the diagnostics hold what is warned of
         warnings.simplefilter("ignore", counterfactual.PositivityWarning)
@@ -680,10 +767,67 @@ def _row(item: str, found: Any) -> tuple:
 
 
 _COLUMNS = ["item", "value", "stderr", "low", "high"]
-_ASSUMED = (
+_INDEPENDENT = (
     "the estimate assumes that abstention and correctness are independent given the features (or "
-    "propensities), and that no input is always abstained on"
+    "propensities)"
 )
+_WHERE = {True: "", False: ", of rows that may be answered"}
+_ASSUMED = f"{_INDEPENDENT}, and that no input is always abstained on"
+
+
+def _answerable(known: list[Array | None], n: int) -> Array:
+    """Rows where no told propensity is 1: elsewhere an answer is impossible, and nothing known."""
+    can = np.ones(n, dtype=bool)
+    for propensity in known:
+        if propensity is not None:
+            can &= propensity < 1 - _KNOWN_CLIP
+    return can
+
+
+@dataclass(frozen=True, eq=False)
+class _Partial:
+    """What follows where some rows are never answered: an interval, without a point in it."""
+
+    share: float  # of rows that may be answered
+    low: float  # bounds, if the estimate were exact
+    high: float
+    outer: tuple[float, float]  # with the sampling error
+    rows: list[tuple]
+    doubt: str
+
+    def __str__(self) -> str:
+        return (
+            f"between {self.low:.3f} and {self.high:.3f} ({self.outer[0]:.3f} to "
+            f"{self.outer[1]:.3f} with the sampling error)"
+        )
+
+
+def _partial(found: counterfactual.Estimate, can: Array, least: float, what: str) -> _Partial:
+    """Bounds for all rows from an estimate on some: elsewhere anything from `least` to 1.
+
+    Each end has a normal interval of its own at the estimate's level; together they hold whatever
+    is true at least as often (Imbens and Manski 2004).
+    """
+    ends, outer = [], []
+    for worst, side in ((least, -1), (1.0, 1)):
+        values = np.full(len(can), worst)
+        values[can] = found.influence
+        error = stats.norm.isf((1 - found.level) / 2) * values.std() / math.sqrt(len(can))
+        ends.append(float(np.clip(values.mean(), least, 1)))
+        outer.append(float(np.clip(values.mean() + side * error, least, 1)))
+    share = float(can.mean())
+    rows = [
+        ("share of rows that may be answered", share),
+        _row(f"{what} there (doubly robust)", found),
+        (f"{what} in all rows: bounds", math.nan, math.nan, *ends),
+        ("these bounds with the sampling error", math.nan, math.nan, *outer),
+    ]
+    doubt = (
+        f"told propensities are 1 in {int((~can).sum())} of {len(can)} rows ({1 - share:.1%}): "
+        "there is never an answer, so positivity fails and no file tells what would be right "
+        "there. There is no estimate for all rows, only bounds"
+    )
+    return _Partial(share, *ends, tuple(outer), rows, doubt)
 
 
 def _diagnostics(found: counterfactual.Estimate, names: tuple[str, ...]) -> pd.DataFrame:
@@ -708,28 +852,58 @@ def _counterfactual(given: ModelPredictions, settings: Settings) -> Analysis:
     r, level = given.test_abstained, settings.level
     s = _scores_of(given.test_logits, given.test_labels, r)
     known = [given.test_propensities]
-    found, doubts = _estimate(_covariates(given, known), [(s, r)], known, settings)
-    weighted = counterfactual.estimate_from_nuisances(
-        found.nuisances, estimator="ipw", clip=found.clip, level=level
-    )
+    can = _answerable(known, len(r))
+    found, doubts = _estimate(_covariates(given, known), [(s, r)], known, can, settings)
     rows = [
         _row("coverage", counterfactual.coverage(r, level=level)),
         _row("accuracy of the answers", counterfactual.selective_score(s, r, level=level)),
-        _row("counterfactual accuracy (doubly robust)", found),
-        _row("counterfactual accuracy (weighting alone)", weighted),
     ]
+    answered = float(1 - r.mean()), float(np.nanmean(s[~r]))
+    verdict = f"The model answers {answered[0]:.1%} of the test rows, {answered[1]:.3f} of them"
+    values = {"answered": answered[0], "answers_right": answered[1]}
+    if can.all():
+        weighted = counterfactual.estimate_from_nuisances(
+            found.nuisances, estimator="ipw", clip=found.clip, level=level
+        )
+        rows += [
+            _row("counterfactual accuracy (doubly robust)", found),
+            _row("counterfactual accuracy (weighting alone)", weighted),
+        ]
+        low, high = found.interval
+        verdict += (
+            f" right; if it had to answer always, {found.value:.3f} ({low:.3f} to {high:.3f}) "
+            "would be."
+        )
+        values |= {"counterfactual": found.value}
+        doubts.append(_ASSUMED)
+    else:
+        part = _partial(found, can, 0.0, "counterfactual accuracy")
+        rows += part.rows
+        low, high = part.outer
+        verdict += (
+            f" right. In {1 - part.share:.1%} it is certain to abstain, and nothing is known. If "
+            f"it had to answer always, {found.value:.3f} ({found.interval[0]:.3f} to "
+            f"{found.interval[1]:.3f}) of the others would be right, and of all {part}."
+        )
+        values |= {
+            "answerable": part.share,
+            "counterfactual_answerable": found.value,
+            "counterfactual_least": part.low,
+            "counterfactual_most": part.high,
+        }
+        doubts = [part.doubt, *doubts, _INDEPENDENT]
+    values |= {"counterfactual_low": low, "counterfactual_high": high}
     truth = _truth(given.test_logits, given.test_labels)
-    told, values = "", {}
     if truth is not None:
-        value, low, high = _share(truth, level)
-        rows.append(("truth: accuracy of all predictions", value, math.nan, low, high))
-        told = (
+        value, *ends = _share(truth, level)
+        rows.append(("truth: accuracy of all predictions", value, math.nan, *ends))
+        verdict += (
             f" The labels of the abstained rows, which were not used, put it at {value:.3f} on "
             "these rows."
         )
         values["truth"] = value
-    low, high = found.interval
-    nuisances = found.nuisances[0]
+    propensity = np.ones(len(r))
+    propensity[can] = found.nuisances[0].propensity.clip(0, 1)
     return Analysis(
         "counterfactual",
         ANALYSES["counterfactual"],
@@ -739,30 +913,19 @@ def _counterfactual(given: ModelPredictions, settings: Settings) -> Analysis:
         },
         {
             "counterfactual": "How good the model would be if it had to answer always",
-            "counterfactual_diagnostics": "Overlap and nuisance functions",
+            "counterfactual_diagnostics": f"Overlap and nuisance functions{_WHERE[can.all()]}",
         },
         {
             "counterfactual_propensities": Drawing(
-                lambda: figures.plot_propensities(
-                    nuisances.propensity[~r].clip(0, 1), nuisances.propensity[r].clip(0, 1)
-                ),
+                lambda: figures.plot_propensities(propensity[~r], propensity[r]),
                 "Two histograms of the probability of abstaining, which should overlap.",
                 "Probability of abstaining, of rows that were answered and abstained on: where "
                 "there are no answers, nothing is known.",
             )
         },
-        f"The model answers {1 - r.mean():.1%} of the test rows, {np.nanmean(s[~r]):.3f} of them "
-        f"right; if it had to answer always, {found.value:.3f} ({low:.3f} to {high:.3f}) would "
-        f"be.{told}",
-        values
-        | {
-            "answered": float(1 - r.mean()),
-            "answers_right": float(np.nanmean(s[~r])),
-            "counterfactual": found.value,
-            "counterfactual_low": low,
-            "counterfactual_high": high,
-        },
-        (*doubts, _ASSUMED),
+        verdict,
+        values,
+        tuple(doubts),
     )
 
 
@@ -772,7 +935,8 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
     logits = given.test_logits, given.other_logits
     pairs = [(_scores_of(z, labels, r), r) for z, r in zip(logits, flags, strict=True)]
     known = [given.test_propensities, given.other_propensities]
-    found, doubts = _estimate(_covariates(given, known), pairs, known, settings)
+    can = _answerable(known, len(labels))
+    found, doubts = _estimate(_covariates(given, known), pairs, known, can, settings)
     answers = [counterfactual.selective_score(s, r, level=level) for s, r in pairs]
     rows = [
         *(
@@ -784,13 +948,33 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
             _row(f"coverage of the {who}", counterfactual.coverage(r, level=level))
             for who, r in zip(("model", "competitor"), flags, strict=True)
         ),
-        _row("counterfactual difference (doubly robust)", found),
     ]
+    verdict = "If both had to answer always, the model's accuracy minus the competitor's would be "
+    if can.all():
+        rows.append(_row("counterfactual difference (doubly robust)", found))
+        low, high = found.interval
+        verdict += f"{found.value:+.3f} ({low:+.3f} to {high:+.3f})"
+        values = {"difference": found.value}
+        doubts.append(_ASSUMED)
+    else:
+        part = _partial(found, can, -1.0, "counterfactual difference")
+        rows += part.rows
+        low, high = part.outer
+        verdict += (
+            f"{found.value:+.3f} where neither is certain to abstain, {part.share:.1%} of the rows "
+            f"({found.interval[0]:+.3f} to {found.interval[1]:+.3f}), and in all {part}"
+        )
+        values = {
+            "difference_answerable": found.value,
+            "difference_least": part.low,
+            "difference_most": part.high,
+        }
+        doubts = [part.doubt, *doubts, _INDEPENDENT]
+    values |= {"difference_low": low, "difference_high": high}
     truths = [_truth(z, labels) for z in logits]
     if all(t is not None for t in truths):
         difference = truths[0].astype(float) - truths[1]
         rows.append(("truth: difference of all predictions", float(difference.mean())))
-    low, high = found.interval
     if low > 0 or high < 0:
         better = "the model" if low > 0 else "the competitor"
         outcome = f"{better} would be better"
@@ -805,13 +989,12 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
         },
         {
             "comparison": "The model against the competitor, if both had to answer always",
-            "comparison_diagnostics": "Overlap and nuisance functions of both",
+            "comparison_diagnostics": f"Overlap and nuisance functions of both{_WHERE[can.all()]}",
         },
         {},
-        f"If both had to answer always, the model's accuracy minus the competitor's would be "
-        f"{found.value:+.3f} ({low:+.3f} to {high:+.3f}): {outcome}.",
-        {"difference": found.value, "difference_low": low, "difference_high": high},
-        (*doubts, _ASSUMED),
+        f"{verdict}: {outcome}.",
+        values,
+        tuple(doubts),
     )
 
 

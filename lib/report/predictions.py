@@ -20,7 +20,8 @@ array (NPZ)              columns (CSV)       what it holds
 ``other_propensities``   ``other_propensity`` (m,) its probability of abstaining
 ``member_scores``        ``membership_score`` (a,) a membership attack's scores of points that the
                                              model was trained on: larger says "member"
-``nonmember_scores``     ``membership_score`` (b,) of points that it was not trained on
+``nonmember_scores``     ``membership_score`` (b,) of points that it was not trained on, drawn as
+                                             members were: by coins, or a random division
 ``epsilon``, ``delta``   ``epsilon``,        the privacy that is claimed for the training; in a CSV
                          ``delta``           file in at least one row of members, the same in all
 =======================  ==================  =======================================================
@@ -74,7 +75,7 @@ FORMAT = (
     ("other_abstained", "other_abstained", "(m,)", "whether the competitor abstained"),
     ("other_propensities", "other_propensity", "(m,)", "its probability of abstaining, if known"),
     ("member_scores", "membership_score", "(a,)", "attack on points trained on; large: member"),
-    ("nonmember_scores", "membership_score", "(b,)", "attack on points not trained on"),
+    ("nonmember_scores", "membership_score", "(b,)", "of points not trained on; a coin decided"),
     ("epsilon", "epsilon", "()", "claimed privacy of the training"),
     ("delta", "delta", "()", "at which it is claimed"),
 )

@@ -105,8 +105,8 @@ def run_report(predictions: ModelPredictions, **settings: Any) -> Report:
     predictions : ModelPredictions
         Of :func:`lib.report.read_predictions`.
     **settings
-        Of :class:`lib.report.Settings`: ``alpha``, ``margin``, ``target``, ``delta``, ``learner``
-        and ``seed``.
+        Of :class:`lib.report.Settings`: ``alpha``, ``margin``, ``target``, ``delta``, ``learner``,
+        ``seed`` and ``audit_design``.
 
     Returns
     -------

@@ -25,6 +25,7 @@ from lib.report import (
     run_report,
 )
 from lib.report import report as report_module
+from lib.report.analyses import halves
 
 NAN = math.nan
 SETTINGS = Settings(learner="linear", seed=3)
@@ -138,18 +139,159 @@ def test_audit_compares_with_the_claim(example):
     for epsilon in (0.01, 5.0, math.inf, None):
         given = without(example, "epsilon", epsilon=epsilon)
         verdicts[epsilon] = run_analysis("audit", given, SETTINGS).verdict
-    assert (
-        "more than the claimed 0.01: if the trials are independent, the claim is ref"
-        in (verdicts[0.01])
-    )
+    refuted = "That is more than the claimed 0.01: on this condition the claim is refuted at the le"
+    assert refuted in verdicts[0.01]
     assert "does not contradict the claimed 5" in verdicts[5.0]
     for none in (math.inf, None):
-        assert "no finite epsilon is claimed" in verdicts[none]
+        assert "No finite epsilon is claimed" in verdicts[none]
     found = run_analysis("audit", without(example, "delta"), Settings(delta=0.01))
     assert found.warnings[0] == "the file states no delta: 0.01 is used"
     assert cell(found.tables["audit"], "delta") == 0.01
     assert cell(run_analysis("audit", example, Settings(delta=0.01)).tables["audit"], "delta") == (
         1e-5
+    )
+
+
+COIN = "a fair coin of its own decided for every point whether it was a member"
+RANDOM = "which points were members was decided at random and trials are independent"
+
+
+def one_training(seed, epsilon, n=1000):
+    """Points that coins put into one training, all a little or few of them clearly betrayed."""
+    rng = np.random.default_rng([seed, 11])
+    members = rng.random(n) < 0.5
+    leak = 9 * (rng.random(n) < 0.06) if seed % 2 else 0.8
+    scores = rng.normal(size=n) + leak * members
+    return ModelPredictions(
+        member_scores=scores[members], nonmember_scores=scores[~members], epsilon=epsilon
+    )
+
+
+def test_the_declared_design_decides_which_bound_is_used():
+    """Not the held-out bound for one run, and never the larger of the two."""
+    apart = {"one run": 0, "independent": 0}
+    for seed in range(20):
+        given = one_training(seed, 0.5)
+        for design, item, condition in (
+            ("one run", ("none: half of the points are guessed", "one run"), COIN),
+            ("independent", ("chosen on the other half", "clopper-pearson"), RANDOM),
+        ):
+            found = run_analysis("audit", given, Settings(seed=seed, audit_design=design))
+            table = found.tables["audit_bounds"].set_index(["threshold", "method"])
+            own = table.loc[item, "lower bound"]
+            assert found.values["audit_lower"] == own
+            assert table.loc[item, "holds"] == f"if {condition}"
+            assert f"the design '{design}', which holds if {condition}." in found.verdict
+            assert ("is refuted at the level" in found.verdict) == (own > 0.5)
+            assert ("does not contradict the claimed 0.5" in found.verdict) == (own <= 0.5)
+            other = {"one run": "audit_held_out", "independent": "audit_one_run"}[design]
+            apart[design] += own <= 0.5 < found.values[other]
+    assert min(apart.values()) > 0  # so that taking the larger would fail
+    assert Settings().audit_design == "one run"
+
+
+def test_members_must_be_drawn_by_coins():
+    """Nothing was learnt, but members are from elsewhere: that no file can show, so it is said."""
+    rng = np.random.default_rng(0)
+    other = {"member_scores": rng.normal(1.5, 1, 1000), "nonmember_scores": rng.normal(size=1000)}
+    for design, condition in (("one run", COIN), ("independent", RANDOM)):
+        found = run_analysis(
+            "audit", ModelPredictions(**other, epsilon=0.1), Settings(audit_design=design)
+        )
+        assert found.values["audit_lower"] > 1  # which is false
+        assert f"which holds if {condition}" in found.verdict
+        assert "on this condition the claim is refuted" in found.verdict
+        assert any("must be drawn alike" in text for text in found.warnings)
+
+
+def test_numbers_that_no_fair_coin_gives():
+    rng = np.random.default_rng(1)
+    for a, b, fair in ((400, 600, False), (600, 400, False), (480, 520, True)):
+        given = ModelPredictions(
+            member_scores=rng.normal(2, 1, a), nonmember_scores=rng.normal(size=b), epsilon=0.1
+        )
+        found = run_analysis("audit", given, Settings())
+        table = found.tables["audit_bounds"].set_index("method")
+        p = stats.binomtest(a, a + b).pvalue
+        assert cell(found.tables["audit"], "p-value of these numbers by fair coins") == p
+        assert (p >= 1e-3) == fair
+        assert table.loc["one run", "holds"] == (f"if {COIN}" if fair else "no")
+        assert table.loc["one run", "lower bound"] == found.values["audit_one_run"] > 0.5
+        assert found.values["audit_lower"] == (found.values["audit_one_run"] if fair else 0)
+        assert ("refuted" in found.verdict) == fair
+        assert ("No bound holds in the design 'one run'" in found.verdict) == (not fair)
+        # The other design needs no fair coins.
+        independent = run_analysis("audit", given, Settings(audit_design="independent"))
+        assert independent.values["audit_lower"] == found.values["audit_held_out"] > 0.1
+
+
+def test_a_weak_attack_still_chooses_a_threshold():
+    """Where the choosing half has no Clopper-Pearson bound, Jeffreys' chooses, on that half."""
+    seen, most = 0, 0.0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 13])
+        scores = np.r_[rng.normal(1.2, 1, 24), rng.normal(size=24)]
+        members = np.arange(48) < 24
+        choosing = halves(members, seed)
+        counts = audit.roc_counts(scores[choosing], members[choosing])
+        if audit.best_lower_bound(counts, 1e-5, 0.95, "clopper-pearson")[1] > 0:
+            continue
+        index, bound = audit.best_lower_bound(counts, 1e-5, 0.95, "jeffreys")
+        if bound == 0:
+            continue
+        seen += 1
+        given = ModelPredictions(member_scores=scores[:24], nonmember_scores=scores[24:])
+        found = run_analysis("audit", given, Settings(seed=seed, audit_design="independent"))
+        threshold = audit.roc_thresholds(scores[choosing])[index]
+        assert cell(found.tables["audit"], "chosen threshold") == threshold < math.inf
+        most = max(most, found.values["audit_lower"])
+    assert seen > 5
+    assert most > 0
+
+
+def test_equal_scores_are_guessed_in_a_random_order():
+    """Neither kind comes first: the bound is that of scores told apart by chance."""
+    for seed in range(3):
+        rng = np.random.default_rng([seed, 17])
+        a, b = (rng.random(500) < p for p in (0.85, 0.4))
+        given = ModelPredictions(member_scores=a.astype(float), nonmember_scores=b.astype(float))
+        found = run_analysis("audit", given, Settings(seed=seed)).values["audit_one_run"]
+        apart = []
+        for _ in range(15):
+            noise = rng.uniform(0, 0.5, size=(2, 500))
+            given = ModelPredictions(member_scores=a + noise[0], nonmember_scores=b + noise[1])
+            values = run_analysis("audit", given, Settings(seed=seed)).values
+            apart.append(values["audit_one_run"])
+        assert min(apart) - 0.05 <= found <= max(apart) + 0.05
+
+
+def test_coverage_at_the_target_is_that_of_a_threshold():
+    """Ten right answers at 0.9, then ten at 0.8 of which half are right: none of those is taken."""
+    p = np.repeat([0.9, 0.8], 10)
+    correct = np.r_[np.ones(10, bool), np.arange(10) % 2 == 0]
+    given = ModelPredictions(
+        test_logits=np.log(np.column_stack([1 - p, p])), test_labels=correct.astype(int)
+    )
+    found = run_analysis("selective", given, Settings(target=0.9))
+    table = found.tables["selective_scores"].set_index("score")["coverage at target"]
+    assert selective.coverage_at_accuracy(correct, p, 0.9) > 0.5
+    assert (table.drop("energy", errors="ignore") == 0.5).all()
+    assert found.values["best_coverage"] == 0.5
+    equal = ModelPredictions(test_logits=[[0.0, 1.0]] * 20, test_labels=correct.astype(int))
+    assert run_analysis("selective", equal, Settings(target=0.9)).values["best_coverage"] == 0
+    assert run_analysis("selective", equal, Settings(target=0.7)).values["best_coverage"] == 1
+
+
+def test_levels_of_the_suitability_intervals_are_stated(report):
+    captions = report.analyses["suitability"].captions
+    assert (
+        "intervals at the level 0.9, each end a bound at the level 0.95"
+        in (captions["suitability"])
+    )
+    assert "at the level 0.9" in captions["suitability_calibration"]
+    assert (
+        "'high' is no upper bound on the model's epsilon"
+        in (report.analyses["audit"].captions["audit_bounds"])
     )
 
 
@@ -200,6 +342,76 @@ def test_counterfactual_with_known_propensities(example, features):
     assert cell(table, "truth: accuracy of all predictions") == s.mean()
     diagnostics = found.tables["counterfactual_diagnostics"]
     assert cell(diagnostics, "largest weight") == pytest.approx(weight.max())
+
+
+def certain(seed, share=0.25, there=0.0, n=600):
+    """Told propensities, some of them 1; how often it would be right there is not to be seen."""
+    rng = np.random.default_rng([seed, 19])
+    x = rng.random((n, 2))
+    never = x[:, 0] < share
+    propensity = np.where(never, 1.0, 0.1 + 0.6 * x[:, 1])
+    correct = rng.random(n) < np.where(never, there, 0.95 - 0.3 * x[:, 1])
+    r = rng.random(n) < propensity
+    labels = rng.integers(2, size=n)
+    return {
+        "test_logits": np.eye(2)[np.where(correct, labels, 1 - labels)],
+        "test_labels": np.where(r, -1, labels),
+        "test_abstained": r,
+        "test_features": x,
+        "test_propensities": propensity,
+    }, never
+
+
+def test_told_propensities_of_one_leave_only_bounds():
+    arrays, never = certain(0)
+    found = run_analysis("counterfactual", ModelPredictions(**arrays), SETTINGS)
+    some = {k: v[~never] for k, v in arrays.items()}
+    direct = run_analysis("counterfactual", ModelPredictions(**some), SETTINGS)
+    value = direct.values["counterfactual"]
+    share = (~never).mean()
+    assert "counterfactual" not in found.values
+    assert found.values["counterfactual_answerable"] == value
+    assert found.values["answerable"] == share
+    assert found.values["counterfactual_least"] == pytest.approx(share * value, rel=1e-12)
+    assert found.values["counterfactual_most"] == pytest.approx(share * value + 1 - share)
+    table = found.tables["counterfactual"]
+    assert not table["item"].str.contains("weighting").any()
+    assert cell(table, "counterfactual accuracy there (doubly robust)") == value
+    assert cell(table, "counterfactual accuracy in all rows: bounds", "low") == pytest.approx(
+        share * value
+    )
+    assert math.isnan(cell(table, "counterfactual accuracy in all rows: bounds"))
+    assert found.values["counterfactual_low"] < found.values["counterfactual_least"]
+    assert found.values["counterfactual_high"] > found.values["counterfactual_most"]
+    assert f"told propensities are 1 in {never.sum()} of 600 rows" in found.warnings[0]
+    assert "it is certain to abstain, and nothing is known" in found.verdict
+    assert not any("no input is always abstained on" in text for text in found.warnings)
+    assert found.drawings["counterfactual_propensities"].draw().axes
+    plt.close("all")
+
+
+def test_one_told_propensity_of_one_is_warned_of(example):
+    row = int(np.flatnonzero(example.test_abstained)[0])
+    propensity = np.array(example.test_propensities)
+    propensity[row] = 1.0
+    given = without(example, test_propensities=propensity)
+    found = run_report(given, learner="linear", seed=3)
+    for name, value in (("counterfactual", "counterfactual"), ("comparison", "difference")):
+        one = found.analyses[name]
+        assert "told propensities are 1 in 1 of 450 rows (0.2%)" in one.warnings[0]
+        assert value not in one.values
+        wide = one.values[f"{value}_most"] - one.values[f"{value}_least"]
+        assert wide == pytest.approx((1 if name == "counterfactual" else 2) / 450)
+
+
+def test_a_told_rule_needs_no_weights():
+    """Propensities of 0 and 1 alone: the answers' own accuracy, and bounds around it."""
+    arrays, never = certain(4)
+    arrays |= {"test_abstained": never, "test_propensities": never.astype(float)}
+    right = arrays["test_logits"].argmax(axis=1)
+    arrays["test_labels"] = np.where(never, -1, np.where(np.arange(600) % 5 == 0, 1 - right, right))
+    found = run_analysis("counterfactual", ModelPredictions(**arrays), SETTINGS)
+    assert found.values["counterfactual_answerable"] == pytest.approx(found.values["answers_right"])
 
 
 def test_labels_of_abstained_rows_are_shown_and_not_used(example):
@@ -356,6 +568,7 @@ def test_log_probabilities_have_no_energy(example):
         ({"learner": "magic"}, "learner must be one of .*, got 'magic'"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"seed": True}, "seed must be an integer"),
+        ({"audit_design": "many"}, "audit_design must be one of one run, independent, got 'many'"),
     ],
 )
 def test_bad_settings(example, settings, message):
@@ -457,6 +670,38 @@ def test_counterfactual_interval_covers(known):
     least, most = allowed(repetitions, 0.95)
     assert least <= covered <= most
     assert selective_covered < least  # so that the test can fail
+
+
+@pytest.mark.parametrize("there", [0.0, 1.0])
+def test_bounds_cover_where_some_rows_are_never_answered(there):
+    """The worst that is possible there, which an estimate that extrapolates would miss."""
+    repetitions, covered, alone = 100, 0, 0
+    truth = 0.75 * 0.8 + 0.25 * there
+    for seed in range(repetitions):
+        arrays, _ = certain(seed, there=there)
+        found = run_analysis("counterfactual", ModelPredictions(**arrays), SETTINGS)
+        covered += found.values["counterfactual_low"] <= truth
+        covered -= found.values["counterfactual_high"] < truth
+        table = found.tables["counterfactual"].set_index("item")
+        low, high = table.loc["counterfactual accuracy there (doubly robust)", ["low", "high"]]
+        alone += low <= truth <= high
+    least, most = allowed(repetitions, 0.975)
+    assert least <= covered <= most
+    assert alone < least  # so that the test can fail
+
+
+def test_one_run_bound_holds_for_one_training():
+    """Randomised response at epsilon = 1 in one training: its scores are equal in many points."""
+    repetitions, n, beyond = 200, 400, 0
+    for seed in range(repetitions):
+        rng = np.random.default_rng([seed, 23])
+        members = rng.random(n) < 0.5
+        said = np.where(rng.random(n) < special.expit(1), members, ~members).astype(float)
+        given = ModelPredictions(
+            member_scores=said[members], nonmember_scores=said[~members], delta=0.0
+        )
+        beyond += run_analysis("audit", given, Settings(seed=seed)).values["audit_lower"] > 1
+    assert 0 < beyond <= allowed(repetitions, 0.05)[1]  # it is exact but for whole numbers
 
 
 def test_audit_bound_holds_and_the_biased_one_does_not():

@@ -75,15 +75,20 @@ def test_pytorch(tmp_path):
 @pytest.mark.parametrize("kind", [LogisticRegression, LinearDiscriminantAnalysis])
 @pytest.mark.parametrize("k", [2, 3])
 def test_scikit_learn(tmp_path, kind, k):
-    train, holdout, test = (points(90, seed, k) for seed in range(3))
-    model = kind().fit(*train)
+    pool, holdout, test = (points(n, seed, k) for seed, n in enumerate((180, 90, 90)))
+    model = kind()
     user, _ = points(50, 4, k)
-    save("scikit_learn")(tmp_path / "my.npz", model, train, holdout, test, user)
+    save("scikit_learn")(tmp_path / "my.npz", model, pool, holdout, test, user, seed=5)
     found = read_predictions(tmp_path / "my.npz")
     np.testing.assert_array_equal(found.test_logits.argmax(axis=1), model.predict(test[0]))
     np.testing.assert_array_equal(found.user_logits.argmax(axis=1), model.predict(user))
     assert found.user_labels is None
-    assert len(found.member_scores) == len(found.nonmember_scores) == 90
+    # Members are those of the pool that coins chose, and the model was trained on them alone.
+    coins = np.random.default_rng(5).random(180) < 0.5
+    again = kind().fit(pool[0][coins], pool[1][coins])
+    scores = again.predict_log_proba(pool[0])[np.arange(180), pool[1]]
+    np.testing.assert_allclose(found.member_scores, scores[coins], rtol=1e-6)
+    np.testing.assert_allclose(found.nonmember_scores, scores[~coins], rtol=1e-6)
     # Halves of the margin, for two classes: the softmax is the model's own.
     probability = np.exp(found.test_logits) / np.exp(found.test_logits).sum(1, keepdims=True)
     np.testing.assert_allclose(probability, model.predict_proba(test[0]), atol=1e-6)
