@@ -2,8 +2,9 @@
 
 The ``reference`` directive lists every public name of a package or module with its signature, its
 docstring and an example.  Types stand as text, as docstrings have them: links to other projects
-would need the network.  Examples that are not in a docstring lie in ``examples/<package>.txt``: below ``== setup`` the lines that run before each example, below
-``== name, another name`` a sentence after ``#``, and the example as a doctest.
+would need the network.  Examples that are not in a docstring lie in ``examples/<package>.txt``:
+below ``== setup`` the lines that run before each example, below ``== name, another name`` a
+sentence after ``#``, and the example as a doctest.
 """
 
 import doctest
