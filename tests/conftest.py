@@ -5,6 +5,7 @@ the real site. What takes longest begins first. Without pytest-xdist only the or
 """
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,13 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     rank = {f"tests/{name}": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.nodeid.split("::")[0], len(rank)))
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.hookimpl(optionalhook=True)

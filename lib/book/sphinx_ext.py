@@ -301,6 +301,23 @@ def _buttons(
     )
 
 
+def _name_toggles(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Name the sidebar's buttons that unfold a section: the theme shows an arrow only."""
+    made = context.get("generate_toctree_html")
+    if made is None:
+        return
+
+    def named(kind: str, *args: Any, **options: Any) -> Any:
+        found = made(kind, *args, **options)
+        if kind != "sidebar":
+            return found
+        return str(found).replace("<summary>", '<summary aria-label="Pages below">')
+
+    context["generate_toctree_html"] = named
+
+
 def _drop_thebe(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
@@ -377,6 +394,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-get-outdated", _outdated)
     app.connect("html-page-context", _buttons, priority=900)
     app.connect("html-page-context", _drop_thebe, priority=900)
+    app.connect("html-page-context", _name_toggles, priority=900)
     app.connect("html-page-context", _describe, priority=900)
     app.connect("build-finished", _finish)
     return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}
