@@ -41,7 +41,7 @@ book: $(READY)  ## execute what changed and build the site
 test: $(READY)  ## run the whole test suite, or only the tests marked MARK
 ifeq ($(MARK),)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest \
-		-n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not speed" $(PYTEST_ARGS)
+		-n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not speed and not bench and not long" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m speed $(PYTEST_ARGS) || test $$? = 5
 else
 	$(BIN)/python -m pytest -m "$(MARK)" $(PYTEST_ARGS)
