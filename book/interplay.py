@@ -325,9 +325,9 @@ chapter.values(
 # {value}`interplay.strictest:g`). Recovering the former takes the coverage down to
 # {value}`interplay.coverage_moderate:.2f` at moderate and {value}`interplay.coverage_strict:.2f` at
 # the strictest budget, on average over the methods. Sharing the budget costs a deep ensemble and
-# SelectiveNet more: {value}`interplay.de_strict:.3f` and {value}`interplay.sn_strict:.3f`. The
-# lowest {term}`normalized score` ({doc}`normalized_score`) has {value}`interplay.best_free` without
-# privacy and {value}`interplay.best_strict` at the strictest budget.
+# SelectiveNet more: {value}`interplay.de_strict:.3f` and {value}`interplay.sn_strict:.3f`. Without
+# privacy {value}`interplay.best_free` has the lowest {term}`normalized score`
+# ({doc}`normalized_score`), at the strictest budget {value}`interplay.best_strict` has.
 #
 # ### Other scores of the same models
 #
@@ -583,7 +583,7 @@ elif dataset == "digits":
 # - One outlier is misclassified by private models in {value}`interplay.misclassified_least:.0%` to
 #   {value}`interplay.misclassified_most:.0%` of the seeds; whether the confidence in its wrong
 #   class grows as $\epsilon$ falls depends on the learning rate.
-# - The lowest normalized score has {value}`interplay.best_free` without privacy and
+# - {value}`interplay.best_free` has the lowest normalized score without privacy,
 #   {value}`interplay.best_strict` at $\epsilon = $ {value}`interplay.strictest:g`.
 # - SCTD leaves {value}`interplay.tied_strict:.0%` of the points tied at the strictest budget; how
 #   the ties are broken moves its score from {value}`interplay.sctd_strict:.4f` to

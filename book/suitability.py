@@ -1144,7 +1144,7 @@ chapter.values(
 # By the same test the filter decides {value}`suitability.filter_peer_accuracy:.1%` right, the best
 # of the others {value}`suitability.peer_accuracy:.1%`; its false positive rate is
 # {value}`suitability.filter_peer_fpr:.3f`, the others' at most {value}`suitability.peer_fpr:.3f`.
-# The largest ROC AUC under this rule is that of: {value}`suitability.best_peer`
+# Under this rule {value}`suitability.best_peer` has the largest ROC AUC
 # ({value}`suitability.best_peer_area:.3f`; the filter's is
 # {value}`suitability.filter_peer_area:.3f`).
 #

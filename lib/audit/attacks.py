@@ -1,10 +1,13 @@
 """Membership inference attacks, and the choice of the points that they do best on."""
 
+import numbers
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from lib.audit.counts import as_array
 
 __all__ = ["Attack", "LiRA", "Threshold", "fit_models", "log_ratio", "select_worst"]
 
@@ -58,7 +61,7 @@ class Threshold:
 
     def score(self, observed, shadows, members):
         """See :class:`Attack`."""
-        return np.asarray(observed, dtype=np.float64)
+        return _observed(observed)
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,9 @@ class LiRA:
 
     def score(self, observed, shadows, members):
         """See :class:`Attack`."""
-        inside, outside = fit_models(shadows[:, None], members[:, None])
-        return log_ratio(np.asarray(observed, dtype=np.float64), inside, outside)
+        shadows = _real("shadows", shadows, 1)
+        inside, outside = fit_models(shadows[:, None], np.asarray(members)[:, None])
+        return log_ratio(_observed(observed), inside, outside)
 
 
 def fit_models(
@@ -96,14 +100,12 @@ def fit_models(
     inside, outside : ndarray of float64, shape (2, n)
         Mean and variance.
     """
-    values, inside = np.asarray(shadows, dtype=np.float64), np.asarray(members)
-    if values.ndim != 2 or inside.shape != values.shape or inside.dtype != bool:
+    values, inside = _real("shadows", shadows, 2), np.asarray(members)
+    if inside.shape != values.shape or inside.dtype != bool:
         raise ValueError(
             "members must be booleans of the shape of shadows (s, n), got"
             f" {inside.dtype} {inside.shape} for {values.shape}"
         )
-    if np.isnan(values).any():
-        raise ValueError(f"shadows must not be NaN, got {int(np.isnan(values).sum())} NaN")
     found = []
     for which in (inside, ~inside):
         count = which.sum(0)
@@ -176,10 +178,15 @@ def select_worst(
     With few models left out many points tie; among them those come first whose two normal
     distributions lie furthest apart.
     """
-    values, inside = np.asarray(shadows, dtype=np.float64), np.asarray(members)
-    if not 0 < fit_share < 1:
+    values, inside = _real("shadows", shadows, 2), np.asarray(members)
+    if inside.shape != values.shape or inside.dtype != bool:
+        raise ValueError(
+            "members must be booleans of the shape of shadows (s, n), got"
+            f" {inside.dtype} {inside.shape} for {values.shape}"
+        )
+    if not isinstance(fit_share, numbers.Real) or not 0 < fit_share < 1:
         raise ValueError(f"fit_share must be in (0, 1), got {fit_share!r}")
-    if not 1 <= count <= values.shape[1]:
+    if not isinstance(count, numbers.Integral) or not 1 <= count <= values.shape[1]:
         raise ValueError(f"count must be from 1 to {values.shape[1]}, got {count!r}")
     fitted = round(fit_share * len(values))
     if not 0 < fitted < len(values):
@@ -191,3 +198,27 @@ def select_worst(
     weights = (guess == inside[fitted:]).mean(0)
     apart = np.abs(ins[0] - outs[0]) / np.sqrt((ins[1] + outs[1]) / 2)
     return np.lexsort((-apart, -weights))[:count].astype(np.int64), weights
+
+
+def _real(name: str, values: Any, dimensions: int) -> npt.NDArray[np.float64]:
+    array = as_array(name, values)
+    if array.dtype.kind not in "biuf" or array.ndim != dimensions or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be real numbers of shape {'(s, n)' if dimensions == 2 else '(s,)'}, all"
+            f" at least 1, got {array.dtype} of shape {array.shape}"
+        )
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        bad = array[~np.isfinite(array)]
+        raise ValueError(f"{name} must be finite, got {bad[0]} ({len(bad)} such values)")
+    return array
+
+
+def _observed(values: Any) -> npt.NDArray[np.float64]:
+    array = as_array("observed", values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"observed must be real numbers, got {array.dtype}")
+    array = array.astype(np.float64)
+    if np.isnan(array).any():
+        raise ValueError(f"observed must not be NaN, got {int(np.isnan(array).sum())} NaN")
+    return array

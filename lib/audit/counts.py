@@ -3,10 +3,20 @@
 import math
 import numbers
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from scipy import special
 
-__all__ = ["AttackCounts", "check_delta", "check_level", "rate_interval"]
+__all__ = [
+    "AttackCounts",
+    "as_array",
+    "as_generator",
+    "check_delta",
+    "check_level",
+    "rate_interval",
+]
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,24 @@ def rate_interval(errors: int, trials: int, tail: float, method: str) -> tuple[f
         float(special.betaincinv(*low, tail)) if a else 0.0,
         float(special.betainccinv(*high, tail)) if b else 1.0,
     )
+
+
+def as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    """An array of whatever type; rows of unequal length are refused."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+
+
+def as_generator(seed: Any) -> np.random.Generator:
+    """The generator itself, or the one of a seed."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
+    if not whole or seed < 0:
+        raise ValueError(f"seed must be an integer of at least 0 or a Generator, got {seed!r}")
+    return np.random.default_rng(seed)
 
 
 def check_delta(delta: float) -> float:

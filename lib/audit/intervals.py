@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.audit.counts import AttackCounts, check_delta, check_level, rate_interval
+from lib.audit.counts import AttackCounts, as_array, check_delta, check_level, rate_interval
 from lib.audit.posterior import epsilon_posterior, most_below
 from lib.audit.regions import epsilon_point
 
@@ -204,7 +204,7 @@ def rate_intervals(errors, others, tail: float, method: str):
 
 
 def _table(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    table = np.asarray(counts)
+    table = as_array("counts", counts)
     if table.ndim != 2 or table.shape[1] != 4 or not len(table):
         raise ValueError(
             f"counts must be of shape (m, 4) with m of at least 1, got shape {table.shape}"

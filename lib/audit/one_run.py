@@ -1,6 +1,7 @@
 """Auditing with one training run (Steinke, Nasr and Jagielski 2023)."""
 
 import math
+import numbers
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from scipy import special, stats
 
 from lib.audit.attacks import fit_models, log_ratio
-from lib.audit.counts import check_delta, check_level
+from lib.audit.counts import as_array, check_delta, check_level
 from lib.audit.intervals import epsilon_lower_bounds
 from lib.audit.selection import counts_at
 from lib.audit.system import FIT_SHARE, AuditResult
@@ -42,7 +43,7 @@ def one_run_p_value(
     """
     _check(correct, guesses, canaries)
     delta = check_delta(delta)
-    if not epsilon >= 0:
+    if not isinstance(epsilon, numbers.Real) or not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     rate = float(special.expit(epsilon))
     beyond = float(stats.binom.sf(correct - 1, guesses, rate))
@@ -121,7 +122,13 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
     correct, guesses : int
         Over all runs.
     """
-    scores, members = np.atleast_2d(np.asarray(scores)), np.atleast_2d(np.asarray(members))
+    scores = np.atleast_2d(as_array("scores", scores))
+    members = np.atleast_2d(as_array("members", members))
+    if scores.dtype.kind not in "biuf" or scores.ndim != 2 or not scores.size:
+        raise ValueError(
+            "scores must be real numbers of shape (runs, m), got"
+            f" {scores.dtype} of shape {scores.shape}"
+        )
     if scores.shape != members.shape or members.dtype != bool:
         raise ValueError(
             "members must be booleans of the shape of scores, got"
@@ -129,7 +136,8 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
         )
     if np.isnan(scores).any():
         raise ValueError(f"scores must not be NaN, got {int(np.isnan(scores).sum())} NaN")
-    if guesses % 2 or not 0 < guesses <= scores.shape[1]:
+    whole = isinstance(guesses, numbers.Integral)
+    if not whole or guesses % 2 or not 0 < guesses <= scores.shape[1]:
         raise ValueError(f"guesses must be even, from 2 to {scores.shape[1]}, got {guesses!r}")
     order = np.argsort(scores, axis=1, kind="stable")
     low, high = order[:, : guesses // 2], order[:, -(guesses // 2) :]

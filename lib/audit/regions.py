@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.audit.counts import check_delta
+from lib.audit.counts import as_array, check_delta
 
-__all__ = ["PrivacyRegion", "epsilon_point", "privacy_region"]
+__all__ = ["PrivacyRegion", "as_rates", "epsilon_point", "privacy_region"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def epsilon_point(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: float) -> npt.N
     P3, Eq. 1.
     """
     delta = check_delta(delta)
-    y, x = np.broadcast_arrays(_rates("fpr", fpr), _rates("fnr", fnr))
+    y, x = np.broadcast_arrays(as_rates("fpr", fpr), as_rates("fnr", fnr))
     found = np.zeros(x.shape)
     for a, b in ((y, x), (x, y), (1 - y, 1 - x), (1 - x, 1 - y)):
         top = 1 - delta - a
@@ -102,8 +102,12 @@ def epsilon_point(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: float) -> npt.N
     return found
 
 
-def _rates(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    array = np.asarray(values, dtype=float)
+def as_rates(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Error rates as floats of any shape."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers in [0, 1], got {array.dtype}")
+    array = array.astype(float)
     if not ((array >= 0) & (array <= 1)).all():
         raise ValueError(
             f"{name} must be in [0, 1], got {array[~((array >= 0) & (array <= 1))].flat[0]}"

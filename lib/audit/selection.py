@@ -1,13 +1,15 @@
 """Choosing a threshold of an attack, and what the choice does to a lower bound."""
 
 import math
+import numbers
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.audit.counts import check_delta, check_level
+from lib.audit.counts import as_array, as_generator, check_delta, check_level
 from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
+from lib.audit.regions import as_rates
 
 __all__ = [
     "counts_at",
@@ -61,7 +63,7 @@ def roc_thresholds(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
         Infinite for "member nowhere", then the distinct scores from the largest; an infinite score
         is reached by the largest finite number.
     """
-    distinct = np.unique(np.asarray(scores, dtype=np.float64))[::-1]
+    distinct = np.unique(_scores(scores))[::-1]
     return np.r_[math.inf, np.minimum(distinct, np.finfo(np.float64).max)]
 
 
@@ -82,7 +84,10 @@ def counts_at(
     ndarray of int64, shape (4,)
         tp, fp, tn, fn.
     """
-    scores, members = np.asarray(scores), np.asarray(members, dtype=bool)
+    scores = _scores(scores)
+    members = _members(members, len(scores))
+    if not isinstance(threshold, numbers.Real) or math.isnan(threshold):
+        raise ValueError(f"threshold must be a number, not NaN, got {threshold!r}")
     guess = (scores >= threshold) & (threshold < math.inf)
     tp, fp = np.count_nonzero(guess & members), np.count_nonzero(guess & ~members)
     positives = np.count_nonzero(members)
@@ -116,7 +121,9 @@ def union_lower_bound(
         The bound.
     """
     level = check_level(level)
-    return best_lower_bound(counts, delta, 1 - (1 - level) / len(np.asarray(counts)), method)
+    # Without rows, or not a table: the next call says so.
+    rows = max(1, np.shape(as_array("counts", counts))[0]) if np.ndim(counts) else 1
+    return best_lower_bound(counts, delta, 1 - (1 - level) / rows, method)
 
 
 def held_out_lower_bound(
@@ -154,9 +161,9 @@ def held_out_lower_bound(
     """
     scores, members = _attack(scores, members)
     delta, level = check_delta(delta), check_level(level)
-    if not 0 < share < 1:
+    if not isinstance(share, numbers.Real) or not 0 < share < 1:
         raise ValueError(f"share must be in (0, 1), got {share!r}")
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed)
     choosing = np.zeros(len(scores), bool)
     for kind in (True, False):
         rows = rng.permutation(np.flatnonzero(members == kind))
@@ -192,7 +199,8 @@ def gaussian_fnr(fpr: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
     ----------
     Dong, Roth and Su (2022), Gaussian differential privacy, Eq. 6.
     """
-    return stats.norm.cdf(stats.norm.isf(np.asarray(fpr, dtype=float)) - mu)
+    _check_mu(mu)
+    return stats.norm.cdf(stats.norm.isf(as_rates("fpr", fpr)) - mu)
 
 
 def true_best_epsilon(mu: float, delta: float) -> float:
@@ -214,6 +222,11 @@ def true_best_epsilon(mu: float, delta: float) -> float:
     """
     from scipy.optimize import brentq
 
+    if _check_mu(mu) == 0:
+        raise ValueError(f"mu must be positive, got {mu!r}")
+    if check_delta(delta) == 0:  # no finite epsilon does
+        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+
     def spare(eps: float) -> float:
         second = math.exp(eps + stats.norm.logcdf(-eps / mu - mu / 2))
         return float(stats.norm.cdf(-eps / mu + mu / 2)) - second - delta
@@ -227,25 +240,40 @@ def true_best_epsilon(mu: float, delta: float) -> float:
 
 
 def _attack(scores, members) -> tuple[np.ndarray, np.ndarray]:
-    scores, members = np.asarray(scores), np.asarray(members)
+    scores = _scores(scores)
+    members = _members(members, len(scores))
+    if members.all() or not members.any():
+        raise ValueError(f"members must hold both kinds of trials, got only {bool(members[0])}")
+    return scores, members
+
+
+def _scores(values) -> np.ndarray:
+    scores = as_array("scores", values)
     if scores.dtype.kind not in "biuf" or scores.ndim != 1 or not len(scores):
         raise ValueError(
             f"scores must be real numbers of shape (n,), got {scores.dtype} of shape {scores.shape}"
         )
-    if members.shape != scores.shape:
-        raise ValueError(
-            f"members must have one entry per score ({len(scores)}), got shape {members.shape}"
-        )
-    if members.dtype != bool:
-        if members.dtype.kind not in "iu" or not np.isin(members, (0, 1)).all():
-            raise ValueError(f"members must be booleans (or 0 and 1), got {members.dtype}")
-        members = members.astype(bool)
     scores = scores.astype(np.float64)
     if np.isnan(scores).any():
         raise ValueError(
             f"scores must not be NaN, got {int(np.isnan(scores).sum())} NaN, the first in row"
             f" {int(np.argmax(np.isnan(scores)))}"
         )
-    if members.all() or not members.any():
-        raise ValueError(f"members must hold both kinds of trials, got only {bool(members[0])}")
-    return scores, members
+    return scores
+
+
+def _members(values, n: int) -> np.ndarray:
+    members = as_array("members", values)
+    if members.shape != (n,):
+        raise ValueError(f"members must have one entry per score ({n}), got shape {members.shape}")
+    if members.dtype != bool:
+        if members.dtype.kind not in "iu" or not np.isin(members, (0, 1)).all():
+            raise ValueError(f"members must be booleans (or 0 and 1), got {members.dtype}")
+        members = members.astype(bool)
+    return members
+
+
+def _check_mu(mu: float) -> float:
+    if isinstance(mu, bool) or not isinstance(mu, numbers.Real) or not 0 <= mu < math.inf:
+        raise ValueError(f"mu must be a finite number of at least 0, got {mu!r}")
+    return float(mu)

@@ -3,6 +3,7 @@
 import base64
 import html
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,16 @@ import pandas as pd
 from lib.book.claims import NOT_REPRODUCED, NOT_RUN, REDUCED, REPRODUCED, Claim, Verdict
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
-__all__ = ["cells_html", "claim_html", "csv_link", "ledger_html", "status_html", "table_html"]
+__all__ = [
+    "cells_html",
+    "claim_html",
+    "csv_link",
+    "duration_text",
+    "ledger_html",
+    "note_html",
+    "status_html",
+    "table_html",
+]
 
 #: Paper titles, in the order of the ledger.
 PAPERS = {
@@ -61,7 +71,8 @@ def table_html(
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind}>{html.escape(text)}</td>" for text, kind in zip(row, kinds, strict=True)
+            f"<td{kind or _whole(text)}>{html.escape(text)}</td>"
+            for text, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
         for row in rows
@@ -75,16 +86,49 @@ def table_html(
     )
 
 
+_SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
+
+
+def _whole(text: str) -> str:
+    return " class='whole'" if len(text) <= _SHORT else ""
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Number) and not isinstance(value, bool)
 
 
 def _text(value: Any, spec: str | None) -> str:
     if not _is_number(value):
-        return str(value)
+        # A spread belongs to its sign: "0.72" may stand above "(± 0.02)", "0.02)" not alone.
+        return str(value).replace("(± ", "(±\u00a0")
     if value != value:
         return "–"
     return format(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))
+
+
+def note_html(text: str) -> str:
+    """Return a note in a box of its own; what stands between backticks is set as code.
+
+    Parameters
+    ----------
+    text : str
+        Plain text.
+    """
+    inside = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return f"<div class='companion-note' role='note'>{inside}</div>"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in the unit that people would use: "12 s", "37 min", "2.3 h".
+
+    Parameters
+    ----------
+    seconds : float
+        The duration.
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
@@ -279,7 +323,8 @@ def _ledger_row(
     for profile in profiles:
         of_run = records.get(profile, {}).get("verdicts", [])
         found = next((v for v in of_run if v["id"] == claim.id), None)
-        recorded += f"<td class='number'>{_recorded(found)}</td>"
+        name = f"Recorded run ({profile})"
+        recorded += f"<td class='number' data-name='{name}'>{_recorded(found)}</td>"
     address = f"{addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
     reason = (
         f" <span class='claim-why'>{html.escape(verdict['reason'])}</span>"
@@ -290,8 +335,8 @@ def _ledger_row(
     return (
         f"<tr><td><a href='{address}'>{_chip(verdict['verdict'])}</a></td>"
         f"<td><strong>{html.escape(claim.place)}</strong><br>{html.escape(claim.claim)}{reason}</td>"
-        f"<td class='number'>{paper}</td>{recorded}"
-        f"<td class='number'>{_number(verdict['value'])}</td></tr>"
+        f"<td class='number' data-name='Paper'>{paper}</td>{recorded}"
+        f"<td class='number' data-name='This build'>{_number(verdict['value'])}</td></tr>"
     )
 
 
@@ -318,6 +363,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
         columns=["package", "version"],
     )
     machines = pd.DataFrame([{"chapter": n, **done.hardware} for n, done in executed.items()])
+    machines = machines.rename(columns={"memory_gib": "memory (GiB)"})
     data = pd.DataFrame(
         [
             (name, file, "absent" if digest == "absent" else "present", digest[:12])

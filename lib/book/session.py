@@ -23,7 +23,14 @@ from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_cla
 from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.records import read_records
-from lib.book.render import cells_html, claim_html, csv_link, table_html
+from lib.book.render import (
+    cells_html,
+    claim_html,
+    csv_link,
+    duration_text,
+    note_html,
+    table_html,
+)
 from lib.runs import code_fingerprint
 
 __all__ = ["Chapter", "open_chapter"]
@@ -207,7 +214,7 @@ class Chapter:
         return (
             f"Recorded run ({profile}) of {run['finished'][:10]}, by {version} version of the "
             f"code, on {machine['cores']} cores of {machine['processor']}, "
-            f"in {run['seconds']:.0f} s."
+            f"in {duration_text(run['seconds'])}."
         )
 
     # ------------------------------------------------------------------ showing
@@ -215,10 +222,7 @@ class Chapter:
     def note(self, text: str) -> None:
         """Show a visible note, for example on the data that this page used."""
         _display(
-            {
-                "text/html": f"<div class='companion-note' role='note'>{html.escape(text)}</div>",
-                "text/plain": text,
-            }
+            {"text/html": note_html(text), "text/plain": text},
         )
 
     def table(

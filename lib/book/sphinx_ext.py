@@ -161,6 +161,18 @@ class StatusDirective(SphinxDirective):
         return _sections(status_html(app.companion_executed, _addresses(app, self.env.docname)))
 
 
+class CloneDirective(SphinxDirective):
+    """The ``clone`` directive: the command that gets the code, where its address is known."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the command as a code block, or nothing."""
+        repository = self.env.app.companion_repository
+        if not repository:
+            return []
+        command = f"git clone https://github.com/{repository}\ncd {repository.rpartition('/')[2]}"
+        return [nodes.literal_block(command, command, language="sh")]
+
+
 def _sections(page: str) -> list[nodes.Node]:
     return [nodes.raw("", page, format="html")]
 
@@ -174,6 +186,9 @@ def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
 
 def _lock(app: Sphinx, config: Any) -> None:
     """One build of a site at a time; a second one waits. Also add what the site looks like."""
+    if app.companion_repository:
+        address = f"https://github.com/{app.companion_repository}"
+        config.html_theme_options |= {"repository_url": address, "use_repository_button": True}
     out = Path(app.outdir)
     out.mkdir(parents=True, exist_ok=True)
     app.companion_lock = FileLock(out.parent / ".companion.lock")
@@ -380,12 +395,13 @@ def _repository(root: Path) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register events, the value role and the two directives."""
+    """Register events, the value role and the directives."""
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
     app.companion_repository = _repository(Path(app.srcdir).parent)
     app.add_role("value", ValueRole())
     app.add_directive("ledger", LedgerDirective)
     app.add_directive("build-status", StatusDirective)
+    app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")
     app.add_js_file("widgets.js", loading_method="defer")

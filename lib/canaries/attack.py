@@ -8,6 +8,7 @@ at most e^epsilon / (1 + e^epsilon).
 """
 
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ import pandas as pd
 from scipy import stats
 
 from lib.audit import AttackCounts, epsilon_interval, one_run_epsilon
+from lib.canaries.insert import as_generator
 
 __all__ = [
     "THRESHOLDS",
@@ -143,6 +145,8 @@ class Guesses:
         options holds word for word for k).  With delta = 0 the bound is Clopper-Pearson's.
         """
         level = _level(level)
+        if not isinstance(delta, numbers.Real) or not 0 <= delta < 1:
+            raise ValueError(f"delta must be in [0, 1), got {delta!r}")
         if delta and self.options != 2:
             raise ValueError(f"delta must be 0 for {self.options} options, got {delta!r}")
         if not self.n_made:
@@ -221,7 +225,7 @@ def epsilon_of_rate(rate: float) -> float:
     ----------
     P5, Theorem B.1.
     """
-    if not 0 <= rate <= 1:
+    if not isinstance(rate, numbers.Real) or not 0 <= rate <= 1:
         raise ValueError(f"rate must be in [0, 1], got {rate!r}")
     if rate == 1:
         return math.inf
@@ -240,7 +244,7 @@ def rate_of_epsilon(epsilon: float) -> float:
     -------
     float
     """
-    if not epsilon >= 0:
+    if not isinstance(epsilon, numbers.Real) or not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     return 1 / (1 + math.exp(-epsilon))
 
@@ -368,7 +372,7 @@ def single_label_guesses(
     """
     p, canary, true = _checked(confidences, canary_labels, true_labels)
     (threshold,) = _thresholds([threshold])
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed)
     n, classes = p.shape
     # The r-th of the labels that are neither the true nor the trained one.
     draw = rng.integers(0, classes - 2, n)
@@ -421,7 +425,7 @@ def one_label_bound(
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1 or draws % 2 == 0:
         raise ValueError(f"draws must be an odd number of at least 1, got {draws!r}")
     thresholds = _thresholds(thresholds)
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed)
     each = 1 - (1 - _level(level)) / len(thresholds) / (2 if draws > 1 else 1)
     bounds = [
         [
@@ -567,7 +571,8 @@ def _checked(confidences, canary_labels, true_labels) -> tuple[np.ndarray, np.nd
 
 
 def _thresholds(values: Sequence[float]) -> list[float]:
-    found = [float(v) for v in np.atleast_1d(np.asarray(values, dtype=float)).ravel()]
+    array = np.atleast_1d(np.asarray(values))
+    found = [float(v) for v in array.ravel()] if array.dtype.kind in "iuf" else []
     if not found or not all(0 <= v <= 1 for v in found):
         raise ValueError(f"thresholds must be one or more numbers in [0, 1], got {values!r}")
     if len(set(found)) != len(found):
@@ -576,6 +581,6 @@ def _thresholds(values: Sequence[float]) -> list[float]:
 
 
 def _level(level: float) -> float:
-    if isinstance(level, bool) or not 0 < level < 1:
+    if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     return float(level)

@@ -55,6 +55,16 @@ class Canaries:
         return labels
 
 
+def as_generator(seed: int | np.random.Generator) -> np.random.Generator:
+    """The generator itself, or the one of a seed."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not whole or seed < 0:
+        raise ValueError(f"seed must be an integer of at least 0 or a Generator, got {seed!r}")
+    return np.random.default_rng(seed)
+
+
 def insert_canaries(
     labels: npt.ArrayLike,
     n: int,
@@ -119,7 +129,7 @@ def insert_canaries(
             others = np.delete(np.arange(n_classes), labels[position])
             wrong[i] = old.choice(others)
     else:
-        rng = np.random.default_rng(seed)
+        rng = as_generator(seed)
         positions = rng.permutation(len(labels))[:n]
         wrong = (labels[positions] + rng.integers(1, n_classes, n)) % n_classes
     true = labels[positions].astype(np.int64)

@@ -238,10 +238,11 @@ def normalized_score_extremes(n_correct: int, n: int) -> tuple[float, float]:
     -------
     random, worst : float
     """
-    if n < 1 or not 0 <= n_correct <= n:
+    whole = all(isinstance(v, (int, np.integer)) for v in (n_correct, n))
+    if not whole or n < 1 or not 0 <= n_correct <= n:
         raise ValueError(
-            f"n_correct must be from 0 to n and n at least 1, got n_correct = {n_correct!r} and"
-            f" n = {n!r}"
+            "n_correct must be an integer from 0 to n and n at least 1, got n_correct ="
+            f" {n_correct!r} and n = {n!r}"
         )
     i = np.arange(1, n + 1)
     best = np.minimum(1.0, n_correct / i).mean()

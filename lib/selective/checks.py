@@ -5,28 +5,61 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["as_labels", "as_predictions", "as_probabilities", "as_scored", "as_scores", "as_unit"]
+__all__ = [
+    "as_array",
+    "as_integer",
+    "as_labels",
+    "as_number",
+    "as_predictions",
+    "as_probabilities",
+    "as_scored",
+    "as_scores",
+    "as_unit",
+]
 
 
-def as_correct(correct: Any) -> npt.NDArray[np.bool_]:
+def as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    """Return ``values`` as an array of whatever type; rows of unequal length are refused."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+
+
+def as_number(name: str, value: Any, low: float, high: float) -> float:
+    """Return ``value`` as a float strictly between ``low`` and ``high``."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    if not is_number or isinstance(value, bool) or not low < value < high:
+        raise ValueError(f"{name} must be a number in ({low:g}, {high:g}), got {value!r}")
+    return float(value)
+
+
+def as_integer(name: str, value: Any, low: int) -> int:
+    """Return ``value`` as an integer of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    return int(value)
+
+
+def as_correct(correct: Any, name: str = "correct") -> npt.NDArray[np.bool_]:
     """Return ``correct`` as booleans of shape (n,) with n >= 1; 0 and 1 will do."""
-    array = np.asarray(correct)
+    array = as_array(name, correct)
     if array.ndim != 1 or not len(array):
-        raise ValueError(f"correct must be of shape (n,) with n of at least 1, got {array.shape}")
+        raise ValueError(f"{name} must be of shape (n,) with n of at least 1, got {array.shape}")
     if array.dtype == bool:
         return array
     if array.dtype.kind not in "iuf":
-        raise ValueError(f"correct must be booleans (or 0 and 1), got {array.dtype}")
+        raise ValueError(f"{name} must be booleans (or 0 and 1), got {array.dtype}")
     ones = array == 1
     if not (ones | (array == 0)).all():
         bad = array[~(ones | (array == 0))][0]
-        raise ValueError(f"correct must be booleans (or 0 and 1), got {bad}")
+        raise ValueError(f"{name} must be booleans (or 0 and 1), got {bad}")
     return ones
 
 
 def as_scores(score: Any, name: str = "score") -> npt.NDArray[np.floating]:
     """Return acceptance scores as floats of shape (n,); NaN is refused, infinity has a rank."""
-    array = np.asarray(score)
+    array = as_array(name, score)
     if array.dtype.kind not in "biuf" or array.ndim != 1 or not len(array):
         raise ValueError(
             f"{name} must be real numbers of shape (n,) with n of at least 1, got {array.dtype} of"
@@ -40,19 +73,22 @@ def as_scores(score: Any, name: str = "score") -> npt.NDArray[np.floating]:
     return array
 
 
-def as_scored(correct: Any, score: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
-    """Return both, of equal length."""
-    correct, score = as_correct(correct), as_scores(score)
+def as_scored(
+    correct: Any, score: Any, prefix: str = ""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
+    """Return both, of equal length; ``prefix`` comes before their names in messages."""
+    correct, score = as_correct(correct, f"{prefix}correct"), as_scores(score, f"{prefix}score")
     if len(correct) != len(score):
         raise ValueError(
-            f"score must have one entry per entry of correct ({len(correct)}), got {len(score)}"
+            f"{prefix}score must have one entry per entry of {prefix}correct ({len(correct)}), got"
+            f" {len(score)}"
         )
     return correct, score
 
 
 def as_unit(name: str, values: Any, *, open_left: bool = False) -> npt.NDArray[np.float64]:
     """Return numbers in [0, 1] (or (0, 1]) as an array of any shape."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     allowed = "(0, 1]" if open_left else "[0, 1]"
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be numbers in {allowed}, got {array.dtype}")
@@ -66,7 +102,7 @@ def as_unit(name: str, values: Any, *, open_left: bool = False) -> npt.NDArray[n
 
 def as_predictions(name: str, values: Any, dimensions: tuple[str, ...]) -> npt.NDArray[np.floating]:
     """Return finite floats of a shape with the given dimensions, all of at least 1."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.dtype.kind not in "iuf" or array.ndim != len(dimensions) or 0 in array.shape:
         raise ValueError(
             f"{name} must be real numbers of shape ({', '.join(dimensions)}), all at least 1, got"
@@ -96,7 +132,7 @@ def as_probabilities(
 
 def as_labels(name: str, values: Any) -> npt.NDArray[np.integer]:
     """Return predicted classes of shape (checkpoints, n), both at least 1."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.dtype.kind not in "iu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be integers of shape (checkpoints, n), both at least 1, got"

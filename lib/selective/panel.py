@@ -5,6 +5,7 @@ A *family* is a way of training; several methods score the same models.  Trainin
 """
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ import pandas as pd
 from lib.data.images import load_images
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
+from lib.selective.checks import as_integer
 from lib.training import (
     PUBLIC_IMAGES,
     CrossEntropy,
@@ -145,14 +147,16 @@ class PanelSettings:
             raise ValueError(f"epsilons must be descending, got {self.epsilons!r}")
         if list(self.coverages) != sorted(set(self.coverages)) or self.coverages[-1:] != (1.0,):
             raise ValueError(f"coverages must ascend to 1, got {self.coverages!r}")
-        if not 0 <= self.burn_in < 1:
+        as_integer("n_seeds", self.n_seeds, 1)
+        as_integer("members", self.members, 1)
+        if not isinstance(self.burn_in, numbers.Real) or not 0 <= self.burn_in < 1:
             raise ValueError(f"burn_in must be in [0, 1), got {self.burn_in!r}")
-        if self.n_seeds < 1 or self.n_seeds > 99 or len(self.epsilons) > 9:
+        if self.n_seeds > 99 or len(self.epsilons) > 9:
             raise ValueError(
                 f"n_seeds must be from 1 to 99 with at most 9 epsilons, got {self.n_seeds!r} and"
                 f" {len(self.epsilons)}"
             )
-        if self.members < 1 or self.members > 99:
+        if self.members > 99:
             raise ValueError(f"members must be from 1 to 99, got {self.members!r}")
 
     def configs(self, family: str, epsilon: float, rate: float) -> tuple[TrainingConfig, ...]:

@@ -13,7 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, logsumexp
 
-from lib.selective.checks import as_labels, as_predictions, as_probabilities, as_scores
+from lib.selective.checks import (
+    as_labels,
+    as_number,
+    as_predictions,
+    as_probabilities,
+    as_scores,
+)
 
 __all__ = [
     "COMPOSITION",
@@ -132,8 +138,7 @@ def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.N
     ndarray, shape (n,)
         In [-classes, 0).
     """
-    if not 0 < mass < 1:
-        raise ValueError(f"mass must lie strictly between 0 and 1, got {mass!r}")
+    mass = as_number("mass", mass, 0, 1)
     p = -np.sort(-as_probabilities("probabilities", probabilities), axis=1)
     total = p.cumsum(axis=1)
     total /= total[:, -1:]

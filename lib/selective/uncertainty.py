@@ -6,6 +6,7 @@ source of variation, which only more trainings can show.
 """
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from numba import njit
 from scipy import stats
 
 from lib.selective.areas import augrc, aurc, normalized_score, selective_auc
-from lib.selective.checks import as_scored
+from lib.selective.checks import as_array, as_integer, as_predictions, as_scored
 
 __all__ = [
     "METRICS",
@@ -175,6 +176,7 @@ def compare(
         First minus second.
     """
     first = influence(correct, score, metric)
+    other_correct, other_score = as_scored(other_correct, other_score, "other_")
     second = influence(other_correct, other_score, metric)
     _check_paired(first, second)
     area = METRICS[metric]
@@ -233,11 +235,12 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
     Mean
         Its variance is the sum of both parts.
     """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
-        raise ValueError(
-            f"values must be finite, of shape (seeds,) with at least 2, got shape {values.shape}"
-        )
+    values = as_predictions("values", values, ("seeds",)).astype(float)
+    if len(values) < 2:
+        raise ValueError(f"values must have at least 2 entries, got {len(values)}")
+    if not isinstance(point_variance, numbers.Real) or not 0 <= point_variance < math.inf:
+        raise ValueError(f"point_variance must be at least 0, finite, got {point_variance!r}")
+    n_points = as_integer("n_points", n_points, 0)
     seeds = float(values.var(ddof=1)) / len(values)
     total = seeds + point_variance
     if total == 0:
@@ -276,7 +279,9 @@ def compare_over_seeds(
     What chance does to a training at a point enters both parts of the variance, so that the
     standard error is too large, by a factor of the square root of two at most.
     """
-    stacks = [np.asarray(a) for a in (correct, score, other_correct, other_score)]
+    names = ("correct", "score", "other_correct", "other_score")
+    given = (correct, score, other_correct, other_score)
+    stacks = [as_array(name, a) for name, a in zip(names, given, strict=True)]
     if any(a.shape != stacks[0].shape or a.ndim != 2 for a in stacks):
         raise ValueError(
             "correct, score, other_correct and other_score must share one shape (seeds, n), got "
@@ -326,12 +331,12 @@ def points_needed(
         difference; infinite if there is none.
     """
     _check_level("alpha", alpha)
-    if not alpha < power < 1:
+    if not isinstance(power, numbers.Real) or not alpha < power < 1:
         raise ValueError(f"power must lie between alpha ({alpha:g}) and 1, got {power!r}")
     found = compare(correct, score, other_correct, other_score, metric)
-    delta = found.value if difference is None else float(difference)
-    if not math.isfinite(delta):
-        raise ValueError(f"difference must be finite, got {difference!r}")
+    delta = found.value if difference is None else difference
+    if not isinstance(delta, numbers.Real) or not math.isfinite(delta):
+        raise ValueError(f"difference must be a finite number, got {difference!r}")
     if delta == 0:
         return math.inf
     variance = found.standard_error**2 * len(np.asarray(correct))
@@ -390,7 +395,7 @@ def bootstrap(
         raise ValueError("other_correct and other_score must be given both or not at all")
     methods = [(correct, score)]
     if other_correct is not None:
-        methods.append(as_scored(other_correct, other_score))
+        methods.append(as_scored(other_correct, other_score, "other_"))
         _check_paired(correct, methods[1][0])
     rng = np.random.default_rng(seed)
     n = len(correct)

@@ -31,9 +31,10 @@ def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.
     ndarray of float32, shape (n, outputs)
         In the order of :class:`lib.training.ModelSpec`'s `head`.
     """
+    points = _points("points", points, result.config.model)
     network = module_of(result)
     with torch.no_grad():
-        return torch.cat([network(part) for part in _parts(points)]).numpy()
+        return torch.cat([network(part) for part in points.split(_BATCH)]).numpy()
 
 
 def dropout_probabilities(
@@ -60,11 +61,12 @@ def dropout_probabilities(
         raise ValueError("result must be of a model with dropout, got dropout = 0.0")
     require_int("passes", passes, at_least=1)
     require_int("seed", seed, at_least=0)
+    points = _points("points", points, result.config.model)
     network = module_of(result).train()
     found = []
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for part in _parts(points):
+        for part in points.split(_BATCH):
             total = torch.zeros(len(part), result.config.model.classes, dtype=torch.float64)
             for _ in range(passes):
                 total += torch.softmax(result.config.objective.logits(network(part)), dim=1)
@@ -109,11 +111,19 @@ def example_gradients(
     -------
     ndarray of float32, shape (models, p)
     """
+    x = _points("point", [point], spec)
+    require_int("label", label, at_least=0, at_most=spec.outputs - 1)
     network = build_model(spec, 0).eval()
-    x = torch.as_tensor(np.array(point, dtype=np.float32))[None]
+    parameters = np.asarray(parameters)
+    size = sum(p.numel() for p in network.parameters())
+    if parameters.dtype.kind not in "fiu" or parameters.shape[1:] != (size,) or not len(parameters):
+        raise ValueError(
+            f"parameters must be real numbers of shape (models, {size}), got {parameters.dtype} of"
+            f" shape {parameters.shape}"
+        )
     target = torch.tensor([int(label)])
     found = []
-    for row in np.asarray(parameters, dtype=np.float32):
+    for row in parameters.astype(np.float32):
         vector_to_parameters(torch.from_numpy(row.copy()), network.parameters())
         loss = torch.nn.functional.cross_entropy(network(x), target)
         gradient = torch.autograd.grad(loss, tuple(network.parameters()))
@@ -121,5 +131,15 @@ def example_gradients(
     return np.stack(found)
 
 
-def _parts(points: npt.ArrayLike) -> tuple[torch.Tensor, ...]:
-    return torch.from_numpy(np.array(points, dtype=np.float32)).split(_BATCH)
+def _points(name: str, values: npt.ArrayLike, spec: ModelSpec) -> torch.Tensor:
+    array = np.array(values)
+    fits = array.ndim > 1 and len(array) and array[0].size == int(np.prod(spec.inputs))
+    if array.dtype.kind not in "fiub" or not fits:
+        raise ValueError(
+            f"{name} must be real numbers of shape {spec.inputs}, got {array.dtype} of shape"
+            f" {array.shape[1:]} ({len(array) if array.ndim else 0} points)"
+        )
+    array = array.astype(np.float32)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+    return torch.from_numpy(array)

@@ -99,6 +99,12 @@ class TrainingResult:
                 f"labels must have one entry per evaluation point ({len(self.logits)}), got shape"
                 f" {labels.shape}"
             )
+        classes = self.logits.shape[1]
+        if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
+            raise ValueError(
+                f"labels must be integers from 0 to {classes - 1}, got {labels.dtype}, the first"
+                f" {labels[0]!r}, the last {labels[-1]!r}"
+            )
         return float(np.mean(self.logits.argmax(1) == labels))
 
 

@@ -163,11 +163,24 @@ def confidence(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.f
     ----------
     Carlini et al. (2022), Membership inference attacks from first principles, section VI-A.
     """
-    logits, labels = np.asarray(logits, dtype=np.float64), np.asarray(labels)
-    if logits.ndim != 2 or labels.shape != logits.shape[:1]:
+    logits, labels = np.asarray(logits), np.asarray(labels)
+    if logits.dtype.kind not in "fiu" or logits.ndim != 2 or logits.shape[1] < 2:
+        raise ValueError(
+            "logits must be real numbers of shape (n, classes) with two classes at least, got"
+            f" {logits.dtype} of shape {logits.shape}"
+        )
+    logits = logits.astype(np.float64)
+    if not np.isfinite(logits).all():
+        raise ValueError(f"logits must be finite, got {logits[~np.isfinite(logits)][0]}")
+    if labels.shape != logits.shape[:1]:
         raise ValueError(
             "labels must have one entry per row of logits, got shapes"
             f" {labels.shape} and {logits.shape}"
+        )
+    if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < logits.shape[1])).all():
+        raise ValueError(
+            f"labels must be integers from 0 to {logits.shape[1] - 1}, got {labels.dtype} from"
+            f" {labels.min()} to {labels.max()}"
         )
     rows = np.arange(len(logits))
     own = logits[rows, labels]
