@@ -478,6 +478,30 @@ words = lenses.decisions(
 chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 
 # %% [markdown]
+# ## The same on photographs
+#
+# The recorded run asks a model of another kind of data, which is much harder to train privately.
+# Its learning rates were chosen by accuracy on the validation points.
+
+# %% tags=["hide-input"]
+run = chapter.recorded("standard")
+if run is None:
+    chapter.note("There is no recorded run yet.")
+elif dataset == "digits":
+    chapter.note(chapter.describe_record("standard"))
+    chapter.table(
+        lenses.answers_table(run["values"]),
+        "recorded_answers",
+        f"Recorded run on {run['parameters']['dataset']} ({run['parameters']['points']:,} training "
+        "points): what a decision maker reads",
+    )
+    chapter.table(
+        chapter.recorded_table("standard", "populations"),
+        "recorded_populations",
+        "Recorded run: what the filter says about each population, and what the labels say",
+    )
+
+# %% [markdown]
 # ## How the lenses fit together
 #
 # - **Proof and attack bracket the truth.** The accountant bounds $\epsilon$ from above for every
