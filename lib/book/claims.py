@@ -72,6 +72,10 @@ class Claim:
     full_scale : dict, optional
         Parameter values at which the check has the paper's size. At any others it is
         one at reduced scale.
+    revised : bool
+        Whether the condition was changed after it had been evaluated; `why` says how.
+    if_not : str, optional
+        What stands behind a miss, where that is known: shown beside "not reproduced" alone.
     """
 
     id: str
@@ -89,6 +93,8 @@ class Claim:
     sd: float | None = None
     group: str | None = None
     full_scale: Mapping[str, Any] = field(default_factory=dict)
+    revised: bool = False
+    if_not: str | None = None
 
     @property
     def criterion(self) -> str:
@@ -122,7 +128,8 @@ class Verdict:
     value : float or None
         The number that decided, None where the claim was not run.
     reason : str
-        Why it was not run, at what reduced scale, or that the value is not finite.
+        Why it was not run, at what reduced scale (also of a miss), or that the value is not
+        finite.
     shown : float or None
         What stands beside the reported value where another number decided.
     """
@@ -185,6 +192,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
             raise ClaimError(
                 f"{name} needs either reported and tolerance, or at_least and/or at_most"
             )
+        if not isinstance(claim.revised, bool):
+            raise ClaimError(f"{name}: revised must be true or false, got {claim.revised!r}")
         if claim.id in claims:
             raise ClaimError(f"{name} is listed twice")
         claims[claim.id] = claim
@@ -238,15 +247,15 @@ def judge(
     Verdict
     """
     value = float(value)
-    if not claim.holds(value):
-        finite = math.isfinite(value)  # JSON has no word for the others
-        reason = "" if finite else f"the value is {value}"
-        return Verdict(claim.id, NOT_REPRODUCED, value if finite else None, reason, shown)
     smaller = [
         f"{name} = {parameters.get(name)!r} instead of {full!r}"
         for name, full in claim.full_scale.items()
         if parameters.get(name) != full
     ]
+    if not claim.holds(value):
+        finite = math.isfinite(value)  # JSON has no word for the others
+        reason = ", ".join(smaller if finite else [f"the value is {value}", *smaller])
+        return Verdict(claim.id, NOT_REPRODUCED, value if finite else None, reason, shown)
     if smaller:
         return Verdict(claim.id, REDUCED, value, ", ".join(smaller), shown)
     return Verdict(claim.id, REPRODUCED, value, "", shown)

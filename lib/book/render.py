@@ -182,14 +182,42 @@ def claim_html(
     ]
     columns.append(("this build", _number(verdict.value)))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
-    reason = f"<p>{html.escape(verdict.reason)}.</p>" if verdict.reason else ""
+    remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, verdict, recorded.values()))
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
     return (
         f"<div class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
         f"<p class='claim-head'>{_chip(verdict.verdict)} <span>{claim.paper}, "
-        f"{html.escape(claim.place)}</span></p><p>{html.escape(claim.claim)}</p>{reason}"
-        f"<dl>{facts}</dl><details class='claim-why'><summary>Condition: "
-        f"{html.escape(claim.criterion)}</summary>{html.escape(claim.why)}{source}</details></div>"
+        f"{html.escape(claim.place)}</span></p><p>{html.escape(claim.claim)}</p>{remarks}"
+        f"<dl>{facts}</dl><details class='claim-why'><summary>Condition{_REVISED * claim.revised}: "
+        f"{html.escape(claim.criterion)}</summary>{html.escape(claim.why)}{source} "
+        f"<code>{html.escape(claim.id)}</code></details></div>"
+    )
+
+
+_REVISED = " (changed after its first evaluation)"
+
+
+def _remarks(
+    claim: Claim, verdict: Verdict, recorded: Iterable[Mapping[str, Any] | None]
+) -> list[str]:
+    """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
+    said = [f"{html.escape(verdict.reason)}."] if verdict.reason else []
+    if verdict.verdict == NOT_REPRODUCED and claim.if_not:
+        said.append(html.escape(claim.if_not.strip()))
+    if _contradicted(verdict, recorded):
+        said.append("<strong>The recorded run, which is longer, says otherwise.</strong>")
+    return said
+
+
+def _contradicted(verdict: Verdict, recorded: Iterable[Mapping[str, Any] | None]) -> bool:
+    """Whether this build and a recorded run disagree about the condition."""
+    if verdict.verdict == NOT_RUN:
+        return False
+    here = verdict.verdict == NOT_REPRODUCED
+    return any(
+        here != (run["verdict"] == NOT_REPRODUCED)
+        for run in recorded
+        if run is not None and run["verdict"] != NOT_RUN
     )
 
 
@@ -220,10 +248,14 @@ def cells_html(
     head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
     columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
     first = claims[0]
+    missed = [c for c in claims if found[c.id]["verdict"] == NOT_REPRODUCED]
+    behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
     return (
         f"<details class='companion-cells'><summary>{html.escape(caption)}: "
         f"{_counts(found.values())}</summary>"
-        f"<p>Condition: {html.escape(first.criterion)}. {html.escape(first.why)}</p>"
+        f"<p>Condition{_REVISED * first.revised}: {html.escape(first.criterion)}. "
+        f"{html.escape(first.why)}</p>"
+        f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
         "<div class='companion-scroll' role='region' tabindex='0' "
         f"aria-label='{html.escape(caption, quote=True)}'><table class='companion-table'>"
         f"<thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></details>"
@@ -272,7 +304,7 @@ def ledger_html(
     """
     if not claims:
         return "<p>The ledger is empty.</p>"
-    parts = [_summary(claims, verdicts)]
+    parts = [_summary(claims, verdicts, records)]
     for paper, title in PAPERS.items():
         of_paper = [c for c in claims.values() if c.paper == paper]
         if not of_paper:
@@ -304,12 +336,30 @@ def ledger_html(
     return "".join(parts)
 
 
-def _summary(claims: Mapping[str, Claim], verdicts: Mapping[str, Mapping[str, Any]]) -> str:
+def _summary(
+    claims: Mapping[str, Claim],
+    verdicts: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
+) -> str:
     counts = dict.fromkeys(_MARKS, 0)
     for claim_id in claims:
         counts[verdicts[claim_id]["verdict"]] += 1
-    items = "".join(f"<li>{_chip(v)}: {n} of {len(claims)}</li>" for v, n in counts.items())
-    return f"<ul class='companion-counts'>{items}</ul>"
+    run = len(claims) - counts[NOT_RUN]
+    items = "".join(
+        f"<li>{_chip(v)}: {n}{f' of the {run} that were run' if v != NOT_RUN else ''}</li>"
+        for v, n in counts.items()
+    )
+    of_run: dict[str, list] = {claim_id: [] for claim_id in claims}
+    for run_of in (one for kept in records.values() for one in kept.values()):
+        for found in run_of["verdicts"]:
+            of_run.get(found["id"], []).append(found)
+    differ = sum(_contradicted(Verdict(**verdicts[c]), of_run[c]) for c in claims)
+    revised = sum(c.revised for c in claims.values())
+    return (
+        f"<ul class='companion-counts'>{items}</ul><p>In {differ} of them a longer recorded run "
+        f"comes to another verdict; {revised} conditions were changed after they had first been "
+        "evaluated, and are marked with an asterisk.</p>"
+    )
 
 
 def _ledger_row(
@@ -319,23 +369,22 @@ def _ledger_row(
     profiles: list[str],
     addresses: Mapping[str, str],
 ) -> str:
-    recorded = ""
+    recorded, others = "", []
     for profile in profiles:
         of_run = records.get(profile, {}).get("verdicts", [])
         found = next((v for v in of_run if v["id"] == claim.id), None)
+        others.append(found)
         name = f"Recorded run ({profile})"
         recorded += f"<td class='number' data-name='{name}'>{_recorded(found)}</td>"
     address = f"{addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
-    reason = (
-        f" <span class='claim-why'>{html.escape(verdict['reason'])}</span>"
-        if verdict["reason"]
-        else ""
-    )
-    paper = claim.criterion if claim.reported is None else _number(claim.reported)
+    remarks = [f"Condition{'*' * claim.revised}: {html.escape(claim.criterion)}."]
+    remarks += _remarks(claim, Verdict(**verdict), others)
+    place = claim.place[:1].upper() + claim.place[1:]
     return (
         f"<tr><td><a href='{address}'>{_chip(verdict['verdict'])}</a></td>"
-        f"<td><strong>{html.escape(claim.place)}</strong><br>{html.escape(claim.claim)}{reason}</td>"
-        f"<td class='number' data-name='Paper'>{paper}</td>{recorded}"
+        f"<td><strong>{html.escape(place)}</strong><br>{html.escape(claim.claim)} "
+        f"<span class='claim-why'>{' '.join(remarks)}</span></td>"
+        f"<td class='number' data-name='Paper'>{_number(claim.reported)}</td>{recorded}"
         f"<td class='number' data-name='This build'>{_number(verdict['value'])}</td></tr>"
     )
 

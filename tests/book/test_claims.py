@@ -5,6 +5,7 @@ import yaml
 
 from lib.book.claims import (
     NOT_REPRODUCED,
+    NOT_RUN,
     REDUCED,
     REPRODUCED,
     Claim,
@@ -65,7 +66,10 @@ def test_scale_follows_from_the_parameters():
     reduced = judge(claim, 1, {"seeds": [0], "folds": 15})
     assert reduced.verdict == REDUCED
     assert reduced.reason == "seeds = [0] instead of [0, 1, 2]"
-    assert judge(claim, -1, {"seeds": [0], "folds": 15}).verdict == NOT_REPRODUCED
+    missed = judge(claim, -1, {"seeds": [0], "folds": 15})
+    assert missed.verdict == NOT_REPRODUCED
+    assert missed.reason == reduced.reason  # a miss says its scale, too
+    assert judge(claim, -1, {"seeds": [0, 1, 2], "folds": 15}).reason == ""
 
 
 @pytest.mark.parametrize(
@@ -163,6 +167,52 @@ def test_pages_escape_what_claims_say():
     page = ledger_html({"A": claim}, {"A": verdict.as_dict()}, {}, {"one": "one.html"})
     assert "one.html#claim-A" in page
     assert "&lt;so&gt;" in page
+
+
+def ledger(claim, verdict, *recorded):
+    runs = {"one": {"standard": {"verdicts": [{"id": "A", **run} for run in recorded]}}}
+    return ledger_html({"A": claim}, {"A": verdict.as_dict()}, runs, {"one": "one.html"})
+
+
+def test_a_longer_run_that_says_otherwise_is_named():
+    claim = make(reported=0.5, tolerance=0.1)
+    yes, no = judge(claim, 0.55, {}), judge(claim, 0.7, {})
+    said = "says otherwise"
+    for verdict, other in ((yes, NOT_REPRODUCED), (no, REPRODUCED), (no, REDUCED)):
+        run = {"value": 0.5, "verdict": other}
+        assert said in claim_html(claim, verdict, {"standard": run})
+        page = ledger(claim, verdict, run)
+        assert said in page
+        assert "In 1 of them" in page
+    for verdict, other in ((yes, REPRODUCED), (yes, REDUCED), (no, NOT_REPRODUCED), (no, NOT_RUN)):
+        run = {"value": None if other == NOT_RUN else 0.5, "verdict": other}
+        assert said not in claim_html(claim, verdict, {"standard": run, "gpu": None})
+        assert "In 0 of them" in ledger(claim, verdict, run)
+
+
+def test_what_is_behind_a_miss_stands_beside_it_alone():
+    claim = make(reported=0.5, tolerance=0.1, if_not="A slip & no more.")
+    hit, miss = judge(claim, 0.55, {}), judge(claim, 0.7, {})
+    said = "A slip &amp; no more."
+    assert said in claim_html(claim, miss, {})
+    assert said in ledger(claim, miss)
+    assert said in cells_html([claim], [miss], {}, "cells")
+    for shown in (claim_html(claim, hit, {}), ledger(claim, hit)):
+        assert said not in shown
+    assert said not in cells_html([claim], [hit], {}, "cells")
+
+
+def test_a_condition_that_was_changed_is_marked():
+    plain, changed = (
+        make(reported=0.5, tolerance=0.1),
+        make(reported=0.5, tolerance=0.1, revised=True),
+    )
+    for claim, mark, count in ((plain, False, "0 conditions"), (changed, True, "1 conditions")):
+        verdict = judge(claim, 0.5, {})
+        assert ("changed after its first evaluation" in claim_html(claim, verdict, {})) == mark
+        page = ledger(claim, verdict)
+        assert ("Condition*: within" in page) == mark
+        assert count in page
 
 
 def test_the_ledger_of_the_book_is_well_formed(root):
