@@ -394,6 +394,11 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             "the energy is the same in all rows, as of log probabilities, and says nothing: it is "
             "left out; give logits as the model's last layer returns them to have it"
         )
+    if (logits >= 0).all() and np.allclose(logits.sum(axis=1), 1, atol=1e-3):
+        doubts.append(
+            "test_logits: no value is negative and each row sums to 1, so that these look like "
+            "probabilities; give logits, or the probabilities' logarithms"
+        )
     accuracy, low, high = _share(correct, settings.level)
     wrong = int((~correct).sum())
     random_order, worst = selective.normalized_score_extremes(len(correct) - wrong, len(correct))

@@ -180,6 +180,9 @@ class SuitabilityReport:
         and has more power. None without `adjusted`, or if fewer than two user rows are unlabelled.
     suitable_by_labels : bool or None
         What `powered` decides, or else the labels alone; None without `adjusted`.
+    unsuitable_by_labels : bool or None
+        Whether the same test the other way round rejects at level alpha: then the labels show that
+        the drop is larger than the margin.  None without `adjusted`.
     summary : pandas.DataFrame
         Columns ``item``, ``value``, ``low``, ``high``: sizes, accuracies, the drop and the test.
         The last two are the ends of intervals, NaN where there is none.
@@ -207,6 +210,7 @@ class SuitabilityReport:
     adjusted: Decision | None
     powered: PredictionPowered | None
     suitable_by_labels: bool | None
+    unsuitable_by_labels: bool | None
     summary: pd.DataFrame = field(repr=False)
     moved: pd.DataFrame = field(repr=False)
     calibration: pd.DataFrame = field(repr=False)
@@ -239,9 +243,17 @@ class SuitabilityReport:
         else:
             text = (
                 f"INCONCLUSIVE: it is not shown that on user data the model is {worse} on test "
-                f"data ({numbers}). Nor is it shown that the model is unsuitable."
+                f"data ({numbers})."
             )
+            if not self.unsuitable_by_labels:
+                text += " Nor is it shown that the model is unsuitable."
             doubt = " But the labelled user rows show that it is suitable."
+        if self.unsuitable_by_labels:
+            return (
+                f"UNSUITABLE by the labelled user rows: they show, at level {found.alpha:g}, that "
+                f"on user data the model is not {worse} on test data. From the estimates alone it "
+                f"would be {text}"
+            )
         disagree = self.suitable_by_labels not in (None, found.suitable)
         return text + doubt * disagree
 
@@ -437,7 +449,7 @@ def suitability_report(
         ).n_user
     except ValueError as error:  # the arguments are in range: no number of user rows is enough
         unreachable = str(error)
-    calibration, adjusted, powered, by_labels, doubts = _calibration(
+    calibration, adjusted, powered, by_labels, against, doubts = _calibration(
         predictions, estimated, decision
     )
     outside = {part: _outside(tables["holdout"], tables[part]) for part in _COMPARED}
@@ -454,15 +466,17 @@ def suitability_report(
         adjusted=adjusted,
         powered=powered,
         suitable_by_labels=by_labels,
+        unsuitable_by_labels=against,
         summary=_table(["item", "value", "low", "high"], summary),
         moved=_moved(tables["test"], tables["user"], alpha),
         calibration=_table(["item", "value", "stderr", "low", "high"], calibration),
         warnings=(
+            *_probabilities(predictions),
             *_few_rows(predictions),
             *_repeated(predictions),
             *_beyond(outside),
             *doubts,
-            *_weak(decision, chance, required, power, unreachable),
+            *_weak(decision, chance, required, power, unreachable, against),
         ),
         level=_level(alpha),
         source=predictions.source,
@@ -692,7 +706,14 @@ def _outside(holdout: pd.DataFrame, table: pd.DataFrame) -> float:
 
 def _calibration(
     predictions: Predictions, estimated: dict[str, Array], decision: Decision
-) -> tuple[list[tuple], Decision | None, PredictionPowered | None, bool | None, list[str]]:
+) -> tuple[
+    list[tuple],
+    Decision | None,
+    PredictionPowered | None,
+    bool | None,
+    bool | None,
+    list[str],
+]:
     """Rows of the table, decisions that allow for the estimator's errors, and doubts."""
     alpha, margin = decision.alpha, decision.margin
     rows, doubts, known = [], [], []
@@ -736,7 +757,7 @@ def _calibration(
                 "they tell"
             )
     if len(known) < 2:
-        return rows, None, None, None, doubts
+        return rows, None, None, None, None, doubts
 
     found = adjusted_margin(margin, *known[0], *known[1], level=alpha / 2)
     plug_in = _decide(estimated, found.value, alpha)
@@ -761,8 +782,14 @@ def _calibration(
     else:
         powered, p_value = None, non_inferiority_test(*correct, margin).p_value
         rows.append(("p-value of the labels alone", p_value))
-    suitable = p_value <= alpha
-    if suitable != decision.suitable:
+    # The statistic is symmetric: the test of the opposite hypothesis has the other tail.
+    suitable, unsuitable = p_value <= alpha, p_value >= 1 - alpha
+    if unsuitable:
+        doubts.append(
+            "the labels refute that the model is suitable"
+            + (", though the estimates do not" if decision.suitable else "")
+        )
+    elif suitable != decision.suitable:
         doubts.append(
             "the labels "
             + (
@@ -772,7 +799,7 @@ def _calibration(
                 "error on user data may be too large"
             )
         )
-    return rows, adjusted, powered, suitable, doubts
+    return rows, adjusted, powered, suitable, unsuitable, doubts
 
 
 def _decide(estimated: dict[str, Array], margin: float, alpha: float) -> Decision:
@@ -793,6 +820,24 @@ def _decide(estimated: dict[str, Array], margin: float, alpha: float) -> Decisio
 
 
 # --- warnings -------------------------------------------------------------------------------------
+
+
+def _probabilities(predictions: Predictions) -> Iterator[str]:
+    names = [
+        name
+        for name in ("holdout_logits", "test_logits", "user_logits")
+        if look_like_probabilities(getattr(predictions, name))
+    ]
+    if names:
+        yield (
+            f"{', '.join(names)}: no value is negative and each row sums to 1, so that these look "
+            "like probabilities; give logits, or the probabilities' logarithms"
+        )
+
+
+def look_like_probabilities(logits: Array) -> bool:
+    """Whether every row of what should be logits is a distribution."""
+    return bool((logits >= 0).all() and np.allclose(logits.sum(axis=1), 1, atol=1e-3))
 
 
 def _few_rows(predictions: Predictions) -> Iterator[str]:
@@ -836,7 +881,12 @@ def _beyond(outside: dict[str, float]) -> Iterator[str]:
 
 
 def _weak(
-    decision: Decision, chance: float, required: int | None, power: float, unreachable: str
+    decision: Decision,
+    chance: float,
+    required: int | None,
+    power: float,
+    unreachable: str,
+    against: bool | None,
 ) -> Iterator[str]:
     if required is None and decision.margin <= 0:
         yield (
@@ -848,7 +898,8 @@ def _weak(
         yield f"no number of user rows is enough for a power of {power:g}: {unreachable}"
     if decision.suitable:
         return
-    yield "INCONCLUSIVE is not unsuitable: it is not shown either that the drop is too large"
+    if not against:
+        yield "INCONCLUSIVE is not unsuitable: it is not shown either that the drop is too large"
     if required is not None and chance < power:
         yield (
             f"equally accurate user data would be found suitable with a probability of only "

@@ -548,6 +548,17 @@ def test_skipping_leaves_the_others_alone(example, report):
     assert set(nothing.skipped) == set(ANALYSES)
 
 
+def test_probabilities_in_the_place_of_logits_are_noticed(example):
+    found = run_analysis(
+        "selective",
+        without(example, test_logits=special.softmax(example.test_logits, axis=1)),
+        SETTINGS,
+    )
+    assert any("look like probabilities" in text for text in found.warnings)
+    clean = run_analysis("selective", example, SETTINGS)
+    assert not any("look like probabilities" in text for text in clean.warnings)
+
+
 def test_log_probabilities_have_no_energy(example):
     log = special.log_softmax(example.test_logits, axis=1)
     found = run_analysis("selective", without(example, test_logits=log), SETTINGS)

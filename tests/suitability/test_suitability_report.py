@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import softmax
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
@@ -617,6 +618,7 @@ def test_calibration(predictions, report):
     powered = prediction_powered_test(right, user[100:], user[:100], user_right, 0.08)
     assert report.powered == powered
     assert report.suitable_by_labels == (powered.p_value <= 0.05)
+    assert report.unsuitable_by_labels == (powered.p_value >= 0.95)
     item = "prediction-powered drop"
     assert look_up(table, item) == pytest.approx(right.mean() - powered.user_accuracy)
     high = look_up(table, item, "high")
@@ -634,6 +636,7 @@ def test_all_user_rows_labelled():
     )
     assert found.powered is None
     assert found.suitable_by_labels == (expected.pvalue <= 0.05)
+    assert found.unsuitable_by_labels == (expected.pvalue >= 0.95)
 
 
 @pytest.mark.parametrize(
@@ -650,6 +653,7 @@ def test_missing_labels(changes, items):
     deltas = [item for item in found.calibration["item"] if item.startswith("Delta")]
     assert deltas == [f"Delta_{part} (estimated minus true)" for part in items]
     assert (found.adjusted, found.powered, found.suitable_by_labels) == (None, None, None)
+    assert found.unsuitable_by_labels is None
     missing = {"test", "user"} - set(items)
     assert {p for p in ("test", "user") if f"without labels of the {p}" in str(found.warnings)} == (
         missing
@@ -702,9 +706,20 @@ def test_warnings(arrays, message):
     assert any(re.search(message, text) for text in found.warnings), found.warnings
 
 
+def test_probabilities_in_the_place_of_logits_are_noticed():
+    arrays = made()
+    for part in ("holdout", "user"):
+        arrays[f"{part}_logits"] = softmax(arrays[f"{part}_logits"], axis=1)
+    found = suitability_report(Predictions(**arrays), margin=0.08)
+    said = [text for text in found.warnings if "look like probabilities" in text]
+    assert [text.split(":")[0] for text in said] == ["holdout_logits, user_logits"]
+    clean = suitability_report(Predictions(**made()), margin=0.08)
+    assert not any("look like probabilities" in text for text in clean.warnings)
+
+
 def test_labels_that_contradict_the_estimates():
-    """Three in ten user labels are another class: no logit tells."""
-    labels = wrong_labels(drawn(500, 2)[1], 0.3)
+    """Some user labels are another class: no logit tells."""
+    labels = wrong_labels(drawn(500, 2)[1], 0.2)
     random = np.random.default_rng(5).permutation(500)
     arrays = made(strength=2.5)
     arrays["user_logits"] = drawn(500, 2, 2.5)[0][random]
@@ -715,6 +730,24 @@ def test_labels_that_contradict_the_estimates():
     assert not found.adjusted.suitable
     assert "But the labelled user rows do not confirm this." in found.verdict
     assert any("do not confirm" in text for text in found.warnings)
+    assert not found.unsuitable_by_labels
+    # More of them: that is no lack of evidence any more.
+    labels = wrong_labels(drawn(500, 2)[1], 0.3)
+    arrays["user_labels"] = np.where(np.arange(500) < 200, labels[random], -1)
+    found = suitability_report(Predictions(**arrays), margin=0.05)
+    assert found.decision.suitable
+    assert found.unsuitable_by_labels
+    assert found.powered.p_value >= 0.95
+    assert found.verdict.startswith("UNSUITABLE by the labelled user rows")
+    assert "From the estimates alone it would be SUITABLE" in found.verdict
+    assert any("refute" in text for text in found.warnings)
+    # Where the estimates say nothing, what the labels say is not taken back.
+    arrays["user_logits"] = 0.3 * arrays["user_logits"]
+    found = suitability_report(Predictions(**arrays), margin=0.05)
+    assert not found.decision.suitable
+    assert found.verdict.startswith("UNSUITABLE by the labelled user rows")
+    assert "Nor is it shown" not in found.verdict
+    assert not any("INCONCLUSIVE is not unsuitable" in text for text in found.warnings)
     # And the other way: the logits lost their size, the predictions are the same.
     arrays = made(known=400)
     arrays["user_logits"] = 0.5 * arrays["user_logits"]
