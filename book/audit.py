@@ -224,9 +224,9 @@ chapter.values(
 #
 # ### A posterior where intervals fail
 #
-# The authors' own counts for their Figure 1: TP 487, TN 1, FP 512, FN 0. The attack says "in"
-# almost always; it was right both times... but for one negative. Clopper-Pearson and Jeffreys say
-# nothing, the posterior says something.
+# The authors' own counts for their Figure 1: TP 487, TN 1, FP 512, FN 0. The attack says "in" in
+# all trials but one, and its single "out" was right. Clopper-Pearson and Jeffreys say nothing, the
+# posterior says something.
 
 # %%
 first = audit.AttackCounts(tp=487, fp=512, tn=1, fn=0)

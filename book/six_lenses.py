@@ -146,6 +146,23 @@ if used != dataset:
 # Brackets hold 95% intervals; the level of the audit's is {value}`six_lenses.level:.0%`. The words
 # follow from the numbers by a rule (`lib.lenses.decisions`), and change with them.
 #
+# **May it be used, then?** No number decides that alone. In words:
+#
+# - *The promise.* Whether one record was in the training data or not may make any outcome up to
+#   {value}`six_lenses.odds:,.0f` times as likely (but for a failure with probability $\delta$).
+#   That is what $\epsilon = $ {value}`six_lenses.epsilon:g` means; an $\epsilon$ of 1 would make
+#   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
+# - *The attack* found less than the promise allows. That is reassuring about this attack, and no
+#   proof.
+# - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
+#   "do not rely on it there without labels".
+# - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
+#   supplier for five things: $\epsilon$, $\delta$ and what counts as one record; the accuracy on
+#   what it answers, with the share that it answers; outputs on labelled test data, so that you can
+#   run the filter on your own; an audit whose thresholds were not chosen on the trials that count;
+#   and how likely it was to answer each input, so that what it withheld can be estimated. With a
+#   file of them, [Your own model](your_model.py) computes all of this page.
+#
 # ## Training: what is promised, and what it costs
 #
 # A perceptron is trained by DP-SGD: in every step each example is in the sample with probability
@@ -167,6 +184,8 @@ models = lenses.classify(settings, shifts)
 training = lenses.trained(models)
 chapter.values(
     epsilon=training.epsilon,
+    odds=float(np.exp(training.epsilon)),
+    odds_of_one=float(np.e),
     delta=training.delta,
     noise=training.noise_multiplier,
     rate=training.sample_rate,
@@ -360,7 +379,7 @@ chapter.values(
 # {value}`six_lenses.others` times out, would have shown {value}`six_lenses.ceiling:.2f`. With half
 # of the trials each, even an attack that is never wrong needs {value}`six_lenses.trials_needed:,`
 # of them against a claim of {value}`six_lenses.epsilon:.2f`; with one kind rarer than the other
-# fewer can do. What this audit can find shows the same training with a fault, noise of only
+# fewer can do. What this audit can find is shown by the same training with a fault, noise of only
 # {value}`six_lenses.noise_factor:g` times what is claimed: $\epsilon \ge$
 # {value}`six_lenses.broken_lower:.2f` from {value}`six_lenses.broken_trials` trials, which could
 # show {value}`six_lenses.broken_ceiling:.2f` at most. It refutes every claim below that bound, and
@@ -424,7 +443,7 @@ chapter.values(
 # with a probability of its confidence, kept between {value}`six_lenses.answering:g` and one minus
 # that, so that every point has a chance to be answered by both. Somebody who sees only the answers
 # given wants to know how the two would compare on *all* points. The mean of what is seen compares
-# two different selections; the doubly robust estimate weighs the answers by the propensities that
+# two different selections; the doubly robust estimate weights the answers by the propensities that
 # both tell.
 
 # %%

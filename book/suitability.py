@@ -447,9 +447,9 @@ chapter.values(
 # %% [markdown]
 # ## Which signals carry it
 #
-# Table 5 of the paper gives the filter only one signal at a time. One of two of the twelve is
-# redundant by definition: for all but extreme logits `margin_loss` is minus `logit_diff_top2`, and
-# a logistic regression cannot tell them apart.
+# Table 5 of the paper gives the filter only one signal at a time. Two of the twelve say the same by
+# definition: for all but extreme logits `margin_loss` is minus `logit_diff_top2`, and a logistic
+# regression cannot tell them apart.
 
 # %% tags=["hide-input"]
 alone = suitability.run_studies(

@@ -17,6 +17,10 @@
 # python -m lib.report my.npz --check         # what is missing?
 # ```
 #
+# What is no column is a parameter: the acceptable drop `margin`, the accuracy `target` to reach by
+# abstaining, `alpha`, and `audit_design`, how membership scores came about (`-p audit_design
+# independent`, or `--audit-design independent` without a notebook).
+#
 # `out` is a folder for all tables as CSV and all figures as SVG. Without a file the page is about
 # an example, as here.
 

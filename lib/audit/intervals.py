@@ -62,6 +62,11 @@ def epsilon_interval(
     region.  A footnote of P3 takes a smaller value at a point with FPR = 0 by using one of the two
     terms of Eq. 1; but no region of finite epsilon holds a point with FPR = 0 and FNR < 1 - delta.
 
+    The Bayesian interval is the narrowest, and does not keep its level for every mechanism: where
+    both error rates are equal its lower end exceeds the truth more often than it says, and at
+    epsilon = 0 always (the chapter on the audit counts how often).  A lower bound that holds is
+    that of ``method="clopper-pearson"`` with ``side="lower"``.
+
     References
     ----------
     P3, sections 2.5, 2.6, 3.1 and 3.2 (Eq. 4 and 5).

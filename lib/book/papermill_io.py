@@ -23,11 +23,19 @@ class _ChapterHandler:
         text = LocalHandler().read(path)
         if not path.endswith(".py"):
             return text
+        self._write_what_has_no_scheme()
         import nbformat
 
         from lib.book.chapters import read_chapter
 
         return nbformat.writes(read_chapter(text))
+
+    def _write_what_has_no_scheme(self) -> None:
+        """Be the handler of ``out.ipynb``, too: papermill gives such a path to the last "local"."""
+        from papermill.iorw import papermill_io
+
+        if ("local", self) not in papermill_io._handlers:
+            papermill_io._handlers.append(("local", self))
 
     def listdir(self, path: str) -> list[str]:
         """List a folder."""
@@ -36,9 +44,13 @@ class _ChapterHandler:
         return LocalHandler().listdir(path)
 
     def write(self, buf: str, path: str) -> None:
-        """Write a notebook's JSON."""
+        """Write a notebook's JSON, with the numbers it holds in its prose."""
         from papermill.iorw import LocalHandler
 
+        if path.endswith(".ipynb"):
+            from lib.book.site import with_own_values
+
+            buf = with_own_values(buf)
         LocalHandler().write(buf, path)
 
     def pretty_path(self, path: str) -> str:

@@ -5,6 +5,7 @@ Nothing here knows Sphinx; :mod:`lib.book.sphinx_ext` calls it.
 
 import base64
 import html
+import json
 import re
 from collections.abc import Callable, Mapping
 from string import Template
@@ -19,9 +20,11 @@ __all__ = [
     "footer_text",
     "lighter_figures",
     "not_found_page",
+    "plain_roles",
     "shorten",
     "site_address",
     "social_tags",
+    "with_own_values",
     "with_values",
 ]
 
@@ -232,6 +235,8 @@ def focusable_tables(body: str) -> str:
 
 # ---------------------------------------------------------------------- notebooks
 
+# As lib.book.execute names it, which imports more than papermill should wait for.
+_VALUE_MIME = "application/vnd.companion.value+json"
 _VALUE = re.compile(r"\{value\}`([^`]+)`")
 
 
@@ -249,8 +254,63 @@ def with_values(
     """
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = _VALUE.sub(lambda found: resolve(found[1]), cell.source)
+            cell.source = plain_roles(_VALUE.sub(lambda found: resolve(found[1]), cell.source))
     return notebook
+
+
+_ROLE = re.compile(r"(?<!`)\{(?:term|doc|ref|cite|cite:t|py:obj)\}`([^`<]+?)(?:\s*<[^`>]*>)?`")
+
+
+def plain_roles(text: str) -> str:
+    """Prose without the roles that only a book understands: their words stay.
+
+    Parameters
+    ----------
+    text : str
+        Markdown with roles such as ``{term}`a word <its entry>` ``.
+    """
+    return _ROLE.sub(r"\1", text)
+
+
+def with_own_values(text: str) -> str:
+    """Put the numbers that an executed notebook holds itself into its prose.
+
+    Parameters
+    ----------
+    text : str
+        The notebook's JSON, possibly of an execution that has not ended.
+
+    Returns
+    -------
+    str
+        The same, without ``{value}`` where the number is known; numbers of other chapters stay as
+        they are written.  Text that is no such notebook comes back unchanged.
+    """
+    if _VALUE_MIME not in text:
+        return text
+    notebook = json.loads(text)
+    cells = notebook.get("cells", [])
+    values = {
+        output["data"][_VALUE_MIME]["name"]: output["data"][_VALUE_MIME]["value"]
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if _VALUE_MIME in output.get("data", {})
+    }
+    code = "".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    opened = re.search(r"open_chapter\(\s*[\"'](\w+)[\"']", code)
+
+    def known(found: re.Match[str]) -> str:
+        where, _, spec = found[1].partition(":")
+        chapter, _, name = where.partition(".")
+        if opened is None or chapter != opened[1] or name not in values:
+            return found[0]
+        return format(values[name], spec)
+
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            prose = "".join(cell["source"])
+            cell["source"] = plain_roles(_VALUE.sub(known, prose)).splitlines(keepends=True)
+    return json.dumps(notebook, indent=1, ensure_ascii=False)
 
 
 _COLAB = """# On Colab: fetch the book at the commit that this notebook was made from; install it.

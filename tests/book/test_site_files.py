@@ -21,6 +21,7 @@ import lib
 from lib.book import site
 from lib.book.card import CARD_FILE, draw_card
 from lib.book.chapters import chapter_files, code_cells, read_chapter
+from lib.book.execute import VALUE_MIME
 from lib.book.render import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -377,6 +378,36 @@ def test_values_are_put_into_prose_only():
         "It is <a.b:.1f>, not `{value}`.",
         "'{value}`a.b`'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("{term}`a word`, {term}`words <a word>`", "a word, words"),
+        ("{doc}`page <other>`, {cite:t}`key`", "page, key"),
+        ("`{term}`, {value}`a.b`, `x <y>`", "`{term}`, {value}`a.b`, `x <y>`"),
+    ],
+)
+def test_roles_leave_their_words(text, plain):
+    assert site.plain_roles(text) == plain
+
+
+def test_a_notebook_of_ones_own_has_its_numbers():
+    shown = nbformat.v4.new_output(
+        "display_data", {VALUE_MIME: {"name": "b", "value": 0.25}, "text/plain": "0.25"}
+    )
+    cells = [
+        nbformat.v4.new_markdown_cell("{value}`a.b:.0%` {value}`a.c` {value}`z.b` {term}`x <y>`"),
+        nbformat.v4.new_code_cell('chapter = open_chapter("a", globals())', outputs=[shown]),
+    ]
+    text = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
+    found = nbformat.reads(site.with_own_values(text), as_version=4)
+    assert found.cells[0].source == "25% {value}`a.c` {value}`z.b` x"
+    assert found.cells[1].outputs == cells[1].outputs
+    nbformat.validate(found)
+    assert site.with_own_values(site.with_own_values(text)) == site.with_own_values(text)
+    for other in ("no notebook", nbformat.writes(nbformat.v4.new_notebook(cells=cells[:1]))):
+        assert site.with_own_values(other) == other
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,12 @@ def test_papermill_from_elsewhere(tmp_path):
     assert done.returncode == 0, done.stderr
     text = outputs(tmp_path / "out.ipynb")
     assert "Data: your file data/my.npz." in text
+    prose = [
+        c.source
+        for c in nbformat.read(tmp_path / "out.ipynb", 4).cells
+        if c.cell_type == "markdown"
+    ]
+    assert not any("{value}`your_model." in cell for cell in prose)
     assert "Privacy audit: skipped. missing: nonmember_scores" in text
     assert "Suitability for the user's data: skipped. missing: holdout_logits" in text
     written = {path.name for path in (tmp_path / "report").iterdir()}
