@@ -209,8 +209,9 @@ def _real(name: str, values: Any, dimensions: int) -> npt.NDArray[np.float64]:
         )
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
-        bad = array[~np.isfinite(array)]
-        raise ValueError(f"{name} must be finite, got {bad[0]} ({len(bad)} such values)")
+        kind = "NaN" if np.isnan(array).any() else "infinite"
+        count = int((np.isnan(array) if kind == "NaN" else np.isinf(array)).sum())
+        raise ValueError(f"{name} must not be {kind}, got {count} {kind}")
     return array
 
 

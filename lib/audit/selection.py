@@ -122,7 +122,8 @@ def union_lower_bound(
     """
     level = check_level(level)
     # Without rows, or not a table: the next call says so.
-    rows = max(1, np.shape(as_array("counts", counts))[0]) if np.ndim(counts) else 1
+    counts = as_array("counts", counts)
+    rows = max(1, len(counts)) if counts.ndim else 1
     return best_lower_bound(counts, delta, 1 - (1 - level) / rows, method)
 
 

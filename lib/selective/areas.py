@@ -241,7 +241,7 @@ def normalized_score_extremes(n_correct: int, n: int) -> tuple[float, float]:
     whole = all(isinstance(v, (int, np.integer)) for v in (n_correct, n))
     if not whole or n < 1 or not 0 <= n_correct <= n:
         raise ValueError(
-            "n_correct must be an integer from 0 to n and n at least 1, got n_correct ="
+            "n_correct must be from 0 to n and n at least 1, integers, got n_correct ="
             f" {n_correct!r} and n = {n!r}"
         )
     i = np.arange(1, n + 1)

@@ -9,7 +9,6 @@ __all__ = [
     "as_array",
     "as_integer",
     "as_labels",
-    "as_number",
     "as_predictions",
     "as_probabilities",
     "as_scored",
@@ -24,14 +23,6 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
         return np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
-
-
-def as_number(name: str, value: Any, low: float, high: float) -> float:
-    """Return ``value`` as a float strictly between ``low`` and ``high``."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    if not is_number or isinstance(value, bool) or not low < value < high:
-        raise ValueError(f"{name} must be a number in ({low:g}, {high:g}), got {value!r}")
-    return float(value)
 
 
 def as_integer(name: str, value: Any, low: int) -> int:

@@ -17,7 +17,6 @@ import pandas as pd
 from lib.data.images import load_images
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
-from lib.selective.checks import as_integer
 from lib.training import (
     PUBLIC_IMAGES,
     CrossEntropy,
@@ -147,16 +146,14 @@ class PanelSettings:
             raise ValueError(f"epsilons must be descending, got {self.epsilons!r}")
         if list(self.coverages) != sorted(set(self.coverages)) or self.coverages[-1:] != (1.0,):
             raise ValueError(f"coverages must ascend to 1, got {self.coverages!r}")
-        as_integer("n_seeds", self.n_seeds, 1)
-        as_integer("members", self.members, 1)
         if not isinstance(self.burn_in, numbers.Real) or not 0 <= self.burn_in < 1:
             raise ValueError(f"burn_in must be in [0, 1), got {self.burn_in!r}")
-        if self.n_seeds > 99 or len(self.epsilons) > 9:
+        if not _whole(self.n_seeds, 99) or len(self.epsilons) > 9:
             raise ValueError(
                 f"n_seeds must be from 1 to 99 with at most 9 epsilons, got {self.n_seeds!r} and"
                 f" {len(self.epsilons)}"
             )
-        if self.members > 99:
+        if not _whole(self.members, 99):
             raise ValueError(f"members must be from 1 to 99, got {self.members!r}")
 
     def configs(self, family: str, epsilon: float, rate: float) -> tuple[TrainingConfig, ...]:
@@ -568,3 +565,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 def _seconds(run: StoredRun) -> float:
     return sum(m["training_seconds"] for m in run.metrics["models"])
+
+
+def _whole(value: Any, most: int) -> bool:
+    return isinstance(value, numbers.Integral) and 1 <= value <= most

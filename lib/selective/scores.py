@@ -5,6 +5,7 @@ that is used comes from one private training run, and the score costs nothing mo
 several models were trained on the same data, and share the budget.
 """
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,13 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, logsumexp
 
-from lib.selective.checks import (
-    as_labels,
-    as_number,
-    as_predictions,
-    as_probabilities,
-    as_scores,
-)
+from lib.selective.checks import as_labels, as_predictions, as_probabilities, as_scores
 
 __all__ = [
     "COMPOSITION",
@@ -138,7 +133,8 @@ def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.N
     ndarray, shape (n,)
         In [-classes, 0).
     """
-    mass = as_number("mass", mass, 0, 1)
+    if not isinstance(mass, numbers.Real) or not 0 < mass < 1:
+        raise ValueError(f"mass must lie strictly between 0 and 1, got {mass!r}")
     p = -np.sort(-as_probabilities("probabilities", probabilities), axis=1)
     total = p.cumsum(axis=1)
     total /= total[:, -1:]

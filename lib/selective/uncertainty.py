@@ -336,7 +336,7 @@ def points_needed(
     found = compare(correct, score, other_correct, other_score, metric)
     delta = found.value if difference is None else difference
     if not isinstance(delta, numbers.Real) or not math.isfinite(delta):
-        raise ValueError(f"difference must be a finite number, got {difference!r}")
+        raise ValueError(f"difference must be finite, got {difference!r}")
     if delta == 0:
         return math.inf
     variance = found.standard_error**2 * len(np.asarray(correct))
