@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint format record report doctor clean
+.PHONY: help book test bench lint format record report long doctor clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -46,6 +46,16 @@ ifeq ($(MARK),)
 else
 	$(BIN)/python -m pytest -m "$(MARK)" $(PYTEST_ARGS)
 endif
+
+long: $(READY)  ## the tests that take many minutes: 50 random kills of each kind and the like
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+# One thread for both sides. Nothing is recorded unless every comparison ran and both sides agreed.
+bench: $(READY)  ## compare with other software, and record it in book/records/benchmarks.json
+	@mkdir -p .cache
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -m bench \
+		--benchmark-enable --benchmark-json=.cache/benchmarks.json tests/benchmarks $(PYTEST_ARGS)
+	$(BIN)/python -m lib.book.benchmarks .cache/benchmarks.json
 
 lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .

@@ -20,6 +20,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
+from lib.book.benchmarks import BenchmarksDirective
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import read_claims
 from lib.book.execute import (
@@ -401,6 +402,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("value", ValueRole())
     app.add_directive("ledger", LedgerDirective)
     app.add_directive("build-status", StatusDirective)
+    app.add_directive("benchmarks", BenchmarksDirective)
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

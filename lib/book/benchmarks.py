@@ -1,0 +1,705 @@
+"""The recorded comparison with other software: from pytest-benchmark's report to the page.
+
+``make bench`` measures (``tests/benchmarks``); ``python -m lib.book.benchmarks REPORT`` turns its
+report into ``book/records/benchmarks.json``; the ``benchmarks`` directive shows that file.  What is
+derived from the times (ratios, exponents) stands in the record as well, and a record whose derived
+numbers do not follow from its times is refused.
+"""
+
+import argparse
+import base64
+import html
+import io
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from lib.book.render import table_html
+from lib.book.site import lighter_figures
+from lib.runs import code_fingerprint, hardware, package_versions, python_version, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "AREAS",
+    "PARTS",
+    "BenchmarksDirective",
+    "benchmarks_html",
+    "check_record",
+    "make_record",
+    "plot_growth",
+    "read_benchmarks",
+    "write_benchmarks",
+]
+
+#: What is compared, in the order of the page.
+AREAS = ("audit", "training", "suitability", "counterfactual", "selective")
+
+#: Arguments of the directive.
+PARTS = ("machine", *AREAS, "growth", "floors", "slower")
+
+#: Packages whose versions a record names.
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "numba",
+    "torch",
+    "opacus",
+    "dp-accounting",
+    "privacy-estimates",
+    "doubleml",
+    "torch-uncertainty",
+)
+_FIELDS = {
+    "finished": str,
+    "seconds": (int, float),
+    "load": (int, float),
+    "machine": dict,
+    "python": str,
+    "packages": dict,
+    "commit": str,
+    "changed": bool,
+    "code": str,
+    "results": list,
+    "growth": list,
+}
+_ROW = {
+    "area": str,
+    "comparison": str,
+    "peer": str,
+    "size": int,
+    "unit": str,
+    "seconds": dict,
+    "floor": str,
+    "agreement": list,
+    "memory": dict,
+    "remark": str,
+    "reason": str,
+}
+_SIDES = ("ours", "peer")
+_FEWEST = 3  # sizes for an exponent
+_LEAST_MEMORY = 2**20  # below it the peak is a matter of pages and of the allocator's reserves
+_MIB = 2**20
+# Series of the figure, as many as can be told apart.
+_DRAWN = (
+    ("audit", "interval"),
+    ("audit", "sweep of a ROC curve"),
+    ("training", "perceptron"),
+    ("suitability", "one user fold, solved exactly"),
+    ("counterfactual", "interval, linear learners"),
+    ("counterfactual", "interval, super learner"),
+    ("selective", "AURC"),
+)
+
+
+# ------------------------------------------------------------------ the record
+
+
+def make_record(report: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+    """Turn pytest-benchmark's report into a record.
+
+    Parameters
+    ----------
+    report : mapping
+        What ``--benchmark-json`` wrote; of its description of the machine nothing is taken over,
+        since it names the host.
+    root : pathlib.Path, optional
+        The checkout, for the commit.
+
+    Returns
+    -------
+    dict
+        Checked by :func:`check_record`.
+
+    Raises
+    ------
+    ValueError
+        If the report is not one of ``tests/benchmarks``.
+    """
+    if "companion" not in report or not report.get("benchmarks"):
+        raise ValueError("the report must be one of tests/benchmarks, with at least one benchmark")
+    rows = [dict(each["extra_info"]) for each in report["benchmarks"]]
+    for row in rows:
+        _check_fields("a result", row, _ROW)
+    order = {name: place for place, name in enumerate(AREAS)}
+    seen = list(dict.fromkeys(row["comparison"] for row in rows))
+    rows.sort(
+        key=lambda r: (order.get(r["area"], len(order)), seen.index(r["comparison"]), r["size"])
+    )
+    for row in rows:
+        row |= _derived(row)
+    versions = package_versions()
+    record = {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(float(report["companion"]["seconds"]), 1),
+        "load": round(float(report["companion"]["load"]), 2),
+        "machine": hardware(),
+        "python": python_version(),
+        "packages": {name: versions.get(name, "absent") for name in _PACKAGES},
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "changed": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
+        "code": code_fingerprint(),
+        "results": rows,
+        "growth": _growth(rows),
+    }
+    check_record(record, "the record")
+    return record
+
+
+def write_benchmarks(book: Path, record: Mapping[str, Any]) -> Path:
+    """Store a record, whole or not at all.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder that holds ``records``.
+    record : mapping
+        Of :func:`make_record`.
+    """
+    check_record(record, "the record")
+    text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return write_atomic(book / "records" / "benchmarks.json", text)
+
+
+def read_benchmarks(book: Path) -> dict[str, Any] | None:
+    """Read the record, None if there is none.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder that holds ``records``.
+
+    Raises
+    ------
+    ValueError
+        When the file is damaged, incomplete or contradicts itself.
+    """
+    path = book / "records" / "benchmarks.json"
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"recorded benchmarks {path} are no JSON: {error}") from None
+    check_record(record, f"recorded benchmarks {path}")
+    return record
+
+
+def check_record(record: Any, name: str) -> None:
+    """Refuse a record that is incomplete or whose derived numbers do not follow from its times.
+
+    Parameters
+    ----------
+    record : dict
+        What is checked.
+    name : str
+        What messages call it.
+
+    Raises
+    ------
+    ValueError
+        Naming the first thing that is wrong.
+    """
+    _check_fields(name, record, _FIELDS)
+    if not record["results"]:
+        raise ValueError(f"{name}: results must have at least one row, got none")
+    for place, row in enumerate(record["results"]):
+        where = f"{name}: result {place}"
+        _check_fields(where, row, _ROW | {"ratio": object, "over_floor": object})
+        if row["area"] not in AREAS:
+            raise ValueError(f"{where}: area must be of {', '.join(AREAS)}, got {row['area']!r}")
+        _check_times(where, row)
+        for each in row["agreement"]:
+            if not 0 <= each["difference"] <= each["tolerance"]:
+                raise ValueError(
+                    f"{where}: difference of {each['what']!r} must be at most"
+                    f" {each['tolerance']!r}, got {each['difference']!r}"
+                )
+        if "peer" in row["seconds"] and not row["agreement"]:
+            raise ValueError(f"{where}: agreement must not be empty where two sides are compared")
+        if "peer" not in row["seconds"] and not row["reason"]:
+            raise ValueError(f"{where}: reason must say why there is no comparison, got ''")
+        for field, value in _derived(row).items():
+            if not _close(row[field], value):
+                raise ValueError(
+                    f"{where}: {field} must follow from seconds, {value}, got {row[field]}"
+                )
+    if not _close(record["growth"], _growth(record["results"])):
+        raise ValueError(f"{name}: growth must follow from the results")
+
+
+def _check_fields(name: str, found: Any, fields: Mapping[str, Any]) -> None:
+    if not isinstance(found, dict) or set(found) != set(fields):
+        got = ", ".join(sorted(found)) if isinstance(found, dict) else type(found).__name__
+        raise ValueError(f"{name} must hold exactly {', '.join(sorted(fields))}, got {got}")
+    for field, kind in fields.items():
+        if not isinstance(found[field], kind):
+            raise ValueError(f"{name}: {field} has the wrong type, {type(found[field]).__name__}")
+
+
+def _check_times(where: str, row: Mapping[str, Any]) -> None:
+    times = row["seconds"]
+    lengths = {len(values) for values in times.values()}
+    if "ours" not in times or len(lengths) != 1 or 0 in lengths:
+        raise ValueError(f"{where}: seconds must have as many rounds on each side, at least 1")
+    for values in times.values():
+        if not all(isinstance(v, (int, float)) and 0 < v < math.inf for v in values):
+            raise ValueError(f"{where}: seconds must be positive numbers, got {values}")
+
+
+def _derived(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Ratios of a result: median and quartiles over the rounds, each of one round."""
+    times = {side: np.asarray(values, float) for side, values in row["seconds"].items()}
+    return {
+        "ratio": _spread(times["peer"] / times["ours"]) if "peer" in times else None,
+        "over_floor": _spread(times["ours"] / times["floor"]) if "floor" in times else None,
+    }
+
+
+def _spread(values: np.ndarray) -> dict[str, float]:
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return {"low": float(low), "median": float(median), "high": float(high)}
+
+
+def _growth(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Exponents of time and memory in the size, by least squares on logarithms."""
+    found = []
+    for area, comparison in dict.fromkeys((r["area"], r["comparison"]) for r in rows):
+        group = [r for r in rows if (r["area"], r["comparison"]) == (area, comparison)]
+        for side in _SIDES:
+            time = {
+                r["size"]: float(np.median(r["seconds"][side]))
+                for r in group
+                if side in r["seconds"]
+            }
+            memory = {
+                r["size"]: r["memory"][side]
+                for r in group
+                if r["memory"].get(side, 0) >= _LEAST_MEMORY
+            }
+            for what, values in (("time", time), ("memory", memory)):
+                if len(values) >= _FEWEST:
+                    slope = np.polyfit(np.log(list(values)), np.log(list(values.values())), 1)[0]
+                    found.append(
+                        {
+                            "area": area,
+                            "comparison": comparison,
+                            "side": side,
+                            "what": what,
+                            "sizes": sorted(values),
+                            "exponent": float(slope),
+                        }
+                    )
+    return found
+
+
+def _close(a: Any, b: Any) -> bool:
+    """Equal but for the rounding of floating-point numbers."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return set(a) == set(b) and all(_close(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_close, a, b))
+    if isinstance(a, float) or isinstance(b, float):
+        numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
+        return numbers and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+    return a == b
+
+
+def _git(root: Path | None, *command: str) -> str:
+    """What git prints; nothing where it fails or there is no checkout."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+# ------------------------------------------------------------------ the page
+
+
+def benchmarks_html(record: Mapping[str, Any] | None, part: str) -> str:
+    """HTML of one part of the page.
+
+    Parameters
+    ----------
+    record : mapping or None
+        Of :func:`read_benchmarks`.
+    part : str
+        Of :data:`PARTS`: the machine, the ratios of an area, ``"growth"``, ``"floors"`` or
+        ``"slower"``.
+
+    Raises
+    ------
+    ValueError
+        On another part.
+    """
+    if part not in PARTS:
+        raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
+    if record is None:
+        if part != "machine":
+            return "<p>No run has been recorded.</p>"
+        return (
+            "<div class='companion-note' role='note'>No run has been recorded here, so that the"
+            " tables below are empty: <code>make bench</code> records one.</div>"
+        )
+    if part in AREAS:
+        return _area_html(record, part)
+    return {
+        "machine": _machine_html,
+        "growth": _growth_html,
+        "floors": _floors_html,
+        "slower": _slower_html,
+    }[part](record)
+
+
+def _machine_html(record: Mapping[str, Any]) -> str:
+    machine = record["machine"]
+    memory = f", {machine['memory_gib']} GiB of memory" if "memory_gib" in machine else ""
+    same = "this" if record["code"] == code_fingerprint() else "an earlier"
+    commit = ""
+    if record["commit"]:
+        begun = " with changes that were not committed" if record["changed"] else ""
+        commit = f" Commit {html.escape(record['commit'][:12])}{begun}."
+    versions = pd.DataFrame(
+        [("Python", record["python"]), *record["packages"].items()], columns=["package", "version"]
+    )
+    return (
+        f"<p>The tables are of the run of {record['finished'][:10]}, by {same} version of the"
+        f" code.{commit} It took {record['seconds'] / 60:.0f} minutes on {machine['cores']} cores"
+        f" of {html.escape(str(machine['processor']))}{memory},"
+        f" {html.escape(str(machine['system']))}. When it began, {record['load']:.1f} other"
+        " processes wanted a core on average over the minute before.</p>"
+        f"<details class='companion-parameters'><summary>Versions</summary>{table_html(versions)}"
+        "</details>"
+    )
+
+
+def _times_text(value: float) -> str:
+    """A ratio with about two digits."""
+    if value >= 1000:
+        return f"{round(value, 1 - math.floor(math.log10(value))):,.0f}"
+    return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}"
+
+
+def _ratio_text(spread: Mapping[str, float] | None) -> str:
+    if spread is None:
+        return "–"
+    middle, low, high = (_times_text(spread[k]) for k in ("median", "low", "high"))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _sized(row: Mapping[str, Any]) -> str:
+    return f"{row['size']:,} {row['unit']}"
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """What was compared, and its size: one column, for the sake of phones."""
+    return f"{row['comparison']}, {_sized(row)}"
+
+
+def _area_html(record: Mapping[str, Any], area: str) -> str:
+    rows = [r for r in record["results"] if r["area"] == area]
+    if not rows:
+        return "<p>Not part of the recorded run.</p>"
+    page = ""
+    for peer in dict.fromkeys(r["peer"] for r in rows):
+        frame = pd.DataFrame(
+            [
+                {
+                    "what": _named(r),
+                    "times as fast": _ratio_text(r["ratio"]),
+                }
+                for r in rows
+                if r["peer"] == peer
+            ]
+        )
+        page += table_html(frame, f"Beside {peer}: how many times as fast the book's code is")
+    remarks = [f"{r['comparison']}: {r['remark']}" for r in rows if r["remark"]]
+    remarks += [f"{_named(r)}: {r['reason']}" for r in rows if r["reason"]]
+    remarks = list(dict.fromkeys(remarks))
+    if remarks:
+        page += "<ul>" + "".join(f"<li>{html.escape(text)}.</li>" for text in remarks) + "</ul>"
+    checks = [(r["comparison"], each) for r in rows for each in r["agreement"]]
+    if checks:
+        worst: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for comparison, each in checks:
+            key = comparison, each["what"]
+            if key not in worst or _share(each) > _share(worst[key]):
+                worst[key] = each
+        frame = pd.DataFrame(
+            [
+                {
+                    "the same": f"{comparison}: {what}",
+                    "difference": f"{each['difference']:.1e}",
+                    "allowed": f"{each['tolerance']:.1e}",
+                }
+                for (comparison, what), each in worst.items()
+            ]
+        )
+        page += (
+            "<details class='companion-parameters'><summary>Both sides compute the same:"
+            f" {len(checks)} checks</summary>"
+            f"{table_html(frame, 'The size that comes nearest to what is allowed')}</details>"
+        )
+    return page
+
+
+def _share(agreement: Mapping[str, Any]) -> float:
+    """Part of a tolerance that is used up."""
+    return agreement["difference"] / agreement["tolerance"] if agreement["tolerance"] else 0.0
+
+
+def _exponents(record: Mapping[str, Any]) -> dict[tuple[str, str, str, str], Mapping[str, Any]]:
+    return {(g["area"], g["comparison"], g["side"], g["what"]): g for g in record["growth"]}
+
+
+def _growth_html(record: Mapping[str, Any]) -> str:
+    known, times, peaks = _exponents(record), [], []
+    for area, comparison in dict.fromkeys((r["area"], r["comparison"]) for r in record["results"]):
+        group = [r for r in record["results"] if (r["area"], r["comparison"]) == (area, comparison)]
+        group.sort(key=lambda r: r["size"])
+        found = {
+            (what, side): f"{known[area, comparison, side, what]['exponent']:.2f}"
+            if (area, comparison, side, what) in known
+            else "–"
+            for what in ("time", "memory")
+            for side in _SIDES
+        }
+        if (area, comparison, "ours", "time") in known:
+            times.append(
+                {
+                    "what": f"{comparison}, {group[0]['size']:,} to {_sized(group[-1])}",
+                    "book": found["time", "ours"],
+                    "peer": found["time", "peer"],
+                }
+            )
+        measured = [r for r in group if r["memory"]]
+        if measured:
+            largest = measured[-1]
+            peaks.append(
+                {
+                    "what": _named(largest),
+                    "MiB": _mib_text(largest, "ours"),
+                    "MiB, peer": _mib_text(largest, "peer"),
+                    "exponent": found["memory", "ours"],
+                    "exponent, peer": found["memory", "peer"],
+                }
+            )
+    page = table_html(pd.DataFrame(times), "Exponents of time in the size") if times else ""
+    if peaks:
+        page += table_html(
+            pd.DataFrame(peaks), "Peak of memory at the largest size, and exponents in the size"
+        )
+    return page + _figure_html(record) if times else page or "<p>Nothing has three sizes.</p>"
+
+
+def _mib_text(row: Mapping[str, Any], side: str) -> str:
+    if side not in row["memory"]:
+        return "–"
+    mib = row["memory"][side] / _MIB
+    return f"{mib:,.0f}" if mib >= 10 else f"{mib:.1f}"
+
+
+def plot_growth(record: Mapping[str, Any]) -> "Figure":
+    """Draw time against size, both relative to the smallest size, of both sides.
+
+    Parameters
+    ----------
+    record : mapping
+        Of :func:`read_benchmarks`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    # Here, because most builds draw nothing, and importing these takes seconds.
+    from lib.book.style import COLOURS, MARKERS, new_figure, style
+
+    with style():
+        figure, axes = new_figure(2, 1, height=3.4, sharex=True, sharey=True)
+        ends = [1.0, 10.0]
+        for ax, side in zip(axes, _SIDES, strict=True):
+            for place, key in enumerate(_DRAWN):
+                points = sorted(
+                    (r["size"], float(np.median(r["seconds"][side])))
+                    for r in record["results"]
+                    if (r["area"], r["comparison"]) == key and side in r["seconds"]
+                )
+                if len(points) < 2:
+                    continue
+                size, seconds = np.array(points).T
+                ends.append(size[-1] / size[0])
+                ax.plot(
+                    size / size[0],
+                    seconds / seconds[0],
+                    color=COLOURS[place],
+                    marker=MARKERS[place],
+                    label=key[1] if side == "ours" or not axes[0].lines else None,
+                )
+            ax.set(xscale="log", yscale="log", ylabel="relative time")
+        for ax, title in zip(axes, ("This book's code", "The other software"), strict=True):
+            ax.plot([1, max(ends)], [1, max(ends)], color="0.5", ls=":", marker="", zorder=0)
+            ax.annotate(
+                "proportional",
+                (max(ends) ** 0.5, max(ends) ** 0.5),
+                xytext=(-4, 4),
+                textcoords="offset points",
+                ha="right",
+                color="0.35",
+                fontsize=10,
+            )
+            ax.set_title(title, loc="left")
+        axes[1].set_xlabel("relative size")
+        figure.legend(loc="outside lower center", ncols=1)
+    return figure
+
+
+def _figure_html(record: Mapping[str, Any]) -> str:
+    known, said = _exponents(record), []
+    for key in _DRAWN:
+        parts = [
+            f"{name} {known[(*key, side, 'time')]['exponent']:.2f}"
+            for side, name in (("ours", "here"), ("peer", "there"))
+            if (*key, side, "time") in known
+        ]
+        if parts:
+            said.append(f"{key[1]}: {', '.join(parts)}")
+    figure = plot_growth(record)
+    stream = io.BytesIO()
+    # A fixed salt and no date: the same figure is the same file.
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context({"svg.hashsalt": "benchmarks.growth"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    source = "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
+    alt = (
+        "Two panels with logarithmic axes, this book's code above and the other software below:"
+        f" time against size. Slopes: {'; '.join(said)}."
+    )
+    caption = (
+        "Time against size, both over those at the smallest size, so that a slope is an exponent;"
+        " dotted: in proportion. A curve that stays below it has costs that do not depend on the"
+        " size."
+    )
+    return lighter_figures(
+        "<figure class='companion-figure' id='figure-growth'>"
+        f"<img src='{source}' alt='{html.escape(alt, quote=True)}'>"
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
+
+
+def _floors_html(record: Mapping[str, Any]) -> str:
+    rows = [r for r in record["results"] if r["over_floor"] is not None]
+    if not rows:
+        return "<p>No floor was measured.</p>"
+    largest: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for row in rows:
+        key = row["area"], row["comparison"]
+        if key not in largest or row["size"] >= largest[key]["size"]:
+            largest[key] = row
+    frame = pd.DataFrame(
+        [
+            {
+                "what": _named(r),
+                "times the floor": _ratio_text(r["over_floor"]),
+            }
+            for r in largest.values()
+        ]
+    )
+    texts: dict[str, list[str]] = {}
+    for row in largest.values():
+        texts.setdefault(row["floor"], []).append(row["comparison"])
+    items = "".join(
+        f"<li>{html.escape('; '.join(names))}: {html.escape(text)}.</li>"
+        for text, names in texts.items()
+    )
+    caption = "Time of this book's code over the floor, at the largest size"
+    return f"{table_html(frame, caption)}<p>The floors:</p><ul>{items}</ul>"
+
+
+def _slower_html(record: Mapping[str, Any]) -> str:
+    compared = [r for r in record["results"] if r["ratio"] is not None]
+    groups = {
+        "Slower than the other software:": [r for r in compared if r["ratio"]["high"] < 1],
+        "Neither side is clearly faster; the quartiles of the ratio lie on both sides of 1:": [
+            r for r in compared if r["ratio"]["low"] <= 1 <= r["ratio"]["high"]
+        ],
+    }
+    page = ""
+    for title, rows in groups.items():
+        if rows:
+            items = "".join(
+                f"<li>{html.escape(_named(r))}:"
+                f" {_ratio_text(r['ratio'])} times as fast as {html.escape(r['peer'])}.</li>"
+                for r in rows
+            )
+            page += f"<p>{title}</p><ul>{items}</ul>"
+    heavier = [
+        r
+        for r in record["results"]
+        if r["memory"].get("peer", 0) >= _LEAST_MEMORY
+        and r["memory"].get("ours", 0) > r["memory"]["peer"]
+    ]
+    if heavier:
+        items = "".join(
+            f"<li>{html.escape(_named(r))}:"
+            f" {_times_text(r['memory']['ours'] / r['memory']['peer'])} times the peak of"
+            f" {html.escape(r['peer'])}.</li>"
+            for r in heavier
+        )
+        page += f"<p>Faster or not, it takes more memory:</p><ul>{items}</ul>"
+    if not any(groups.values()):
+        page = f"<p>In none of the {len(compared)} comparisons of this run.</p>" + page
+    return page
+
+
+class BenchmarksDirective(SphinxDirective):
+    """The ``benchmarks`` directive: a part of the recorded comparison, see :data:`PARTS`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
+        book = Path(self.env.app.srcdir)
+        self.env.note_dependency(str(book / "records" / "benchmarks.json"))
+        try:
+            page = benchmarks_html(read_benchmarks(book), self.arguments[0])
+        except ValueError as error:
+            raise ExtensionError(f"{self.get_location()}: {error}") from None
+        return [nodes.raw("", page, format="html")]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m lib.book.benchmarks", description=__doc__)
+    parser.add_argument("report", type=Path, help="what --benchmark-json wrote")
+    parser.add_argument("--book", type=Path, default=Path("book"))
+    options = parser.parse_args(arguments)
+    try:
+        report = json.loads(options.report.read_text(encoding="utf-8"))
+        path = write_benchmarks(options.book, make_record(report, options.book.parent))
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

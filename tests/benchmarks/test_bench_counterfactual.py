@@ -1,0 +1,184 @@
+"""A doubly robust interval against DoubleML, and against scikit-learn's stack of its learners."""
+
+import contextlib
+import warnings
+
+import numpy as np
+import pytest
+from comparing import compare, sizes
+from sklearn.ensemble import (
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
+)
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from lib.counterfactual import counterfactual_score, fold_numbers, simulation
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of plotting and tuning packages that it imports
+    doubleml = pytest.importorskip("doubleml", minversion="0.11")
+    from doubleml.utils import PSProcessorConfig
+
+# Deterministic and solved to the end, so that both sides can agree to rounding.
+PAIR = (
+    LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000),
+    LinearRegression(),
+)
+
+
+def sample(n):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 3))
+    r = rng.random(n) < 1 / (1 + np.exp(-x @ [0.8, -0.5, 0.0]))
+    return x, np.where(r, np.nan, x @ [0.5, 0.2, -0.3] + rng.normal(size=n)), r
+
+
+@contextlib.contextmanager
+def quiet():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The estimated nu2 for d is not positive", UserWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def by_doubleml(x, s, r, fold):
+    """E[Y(d = 1)] with d = "answered", by its own fits on the same folds."""
+    with quiet():
+        model = doubleml.DoubleMLAPO(
+            doubleml.DoubleMLData.from_arrays(x, np.nan_to_num(s), (~r).astype(float)),
+            ml_g=PAIR[1],
+            ml_m=PAIR[0],
+            treatment_level=1,
+            score="APO",
+            normalize_ipw=False,
+            ps_processor_config=PSProcessorConfig(clipping_threshold=1e-9),
+            draw_sample_splitting=False,
+        )
+        splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in (0, 1)]
+        model.set_sample_splitting([splits])
+        model.fit()
+        return model.coef[0], *model.confint(level=0.95).to_numpy()[0]
+
+
+@pytest.mark.parametrize("n", sizes(200, 1000, 10_000, 100_000))
+def test_interval_of_linear_learners(benchmark, n):
+    x, s, r = sample(n)
+    fold = fold_numbers(n, 2, 7)
+
+    def floor():
+        for k in (0, 1):
+            inside, outside = fold == k, fold != k
+            PAIR[0].fit(x[outside], r[outside]).predict_proba(x[inside])
+            seen = outside & ~r
+            PAIR[1].fit(x[seen], s[seen]).predict(x[inside])
+
+    compare(
+        benchmark,
+        area="counterfactual",
+        comparison="interval, linear learners",
+        peer_name="DoubleML",
+        size=n,
+        unit="points",
+        ours=lambda: counterfactual_score(x, s, r, learner=PAIR, folds=2, clip=1e-9, rng=7),
+        peer=lambda: by_doubleml(x, s, r, fold),
+        floor=floor,
+        floor_is="the four fits of the learners and their predictions, by scikit-learn, and"
+        " nothing else; both sides do them",
+        agreements=[
+            (
+                "estimate and both ends of its interval",
+                lambda ours, theirs: (
+                    float(np.abs(np.subtract((ours.value, *ours.interval), theirs)).max()),
+                    1e-8,
+                ),
+            )
+        ],
+        remark="DoubleML also fits an outcome model to the points that are not answered",
+    )
+
+
+def stack(seed=0, trees=100):
+    """scikit-learn's stack of P4's four learners, with its default settings."""
+    return (
+        StackingClassifier(
+            [
+                ("linear", make_pipeline(StandardScaler(), LogisticRegression())),
+                ("neighbours", make_pipeline(StandardScaler(), KNeighborsClassifier())),
+                ("machine", SVC(probability=True, random_state=seed)),
+                ("forest", RandomForestClassifier(trees, random_state=seed)),
+            ],
+            LogisticRegression(),
+            cv=StratifiedKFold(5, shuffle=True, random_state=seed),
+        ),
+        StackingRegressor(
+            [
+                ("linear", make_pipeline(StandardScaler(), Ridge())),
+                ("neighbours", make_pipeline(StandardScaler(), KNeighborsRegressor())),
+                ("machine", SVR()),
+                ("forest", RandomForestRegressor(trees, random_state=seed)),
+            ],
+            LinearRegression(),
+            cv=KFold(5, shuffle=True, random_state=seed),
+        ),
+    )
+
+
+@pytest.mark.parametrize("n", sizes(300, 250, 500, 1000))
+def test_interval_of_super_learners(benchmark, n):
+    """The same folds and estimator, so that only the learners differ."""
+    drawn = simulation.simulate(n, rng=0)
+    x, s, r = drawn.X, drawn.scores[1], drawn.abstained[1]
+    fold = fold_numbers(n, 2, 3)
+    trees = 100 if n != 300 else 20  # to be short
+
+    def by_stack():
+        with warnings.catch_warnings():
+            # scikit-learn advises against the probabilities that this stack is to have.
+            warnings.simplefilter("ignore", FutureWarning)
+            return counterfactual_score(x, s, r, learner=stack(trees=trees), clip=0.2, rng=3)
+
+    def floor():
+        for k in (0, 1):
+            for rows in (fold != k, (fold != k) & ~r):
+                points = x[rows]
+                rbf_kernel(points, gamma=1.0)
+                columns = np.ascontiguousarray(points.T)
+                for _ in range(100):
+                    np.sort(columns, axis=1)
+
+    compare(
+        benchmark,
+        area="counterfactual",
+        comparison="interval, super learner",
+        peer_name="scikit-learn's stack",
+        size=n,
+        unit="points",
+        ours=lambda: counterfactual_score(x, s, r, clip=0.2, rng=3),
+        peer=by_stack,
+        floor=floor,
+        floor_is="for each of the four fits one matrix of Gaussian kernels, and for each of 100"
+        " trees one sort of each feature, by NumPy",
+        agreements=[
+            (
+                # Stacks with other folds and forests are other estimates of the same nuisance
+                # functions; their product of errors is small beside the standard error.
+                "estimate, within one standard error",
+                lambda ours, theirs: (abs(ours.value - theirs.value), theirs.stderr),
+            ),
+            (
+                "standard errors, relative",
+                lambda ours, theirs: (abs(ours.stderr / theirs.stderr - 1), 0.25),
+            ),
+        ],
+        warm_peer=False,
+        peer_memory=n == 1000,
+    )

@@ -1,0 +1,264 @@
+"""From pytest-benchmark's report to the record and the page: by hand, and what is refused."""
+
+import copy
+import ctypes
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from comparing import peak_memory
+
+from lib.book import benchmarks
+from lib.book.benchmarks import (
+    AREAS,
+    PARTS,
+    benchmarks_html,
+    check_record,
+    make_record,
+    plot_growth,
+    read_benchmarks,
+    write_benchmarks,
+)
+from lib.book.reference import PACKAGES, public_names
+
+ROOT = Path(__file__).parents[2]
+MIB = 2**20
+
+
+def row(size, ours, theirs=(), floor=(), **changes):
+    seconds = {"ours": list(ours), "peer": list(theirs), "floor": list(floor)}
+    agreement = [{"what": "value", "difference": 0.0, "tolerance": 1e-9}] if theirs else []
+    return {
+        "area": "audit",
+        "comparison": "interval",
+        "peer": "someone",
+        "size": size,
+        "unit": "trials",
+        "seconds": {side: values for side, values in seconds.items() if values},
+        "floor": "one reading",
+        "agreement": agreement,
+        "memory": {},
+        "remark": "",
+        "reason": "" if theirs else "does not import here: ImportError: no <b>torchvision</b>",
+    } | changes
+
+
+def report(*rows):
+    return {
+        "machine_info": {"node": "secret-host", "user": "somebody"},
+        "companion": {"load": 1.25, "seconds": 90.0},
+        "benchmarks": [{"extra_info": each} for each in rows],
+    }
+
+
+@pytest.fixture
+def record():
+    growing = [
+        # Ours in proportion to the size, the peer's like its square.
+        row(n, [n, 2 * n, 3 * n], [n**2, 4 * n**2, 9 * n**2], [n / 2, n / 2, n / 2])
+        for n in (10, 1000, 100)
+    ]
+    for each in growing:
+        each["memory"] = {"ours": 3 * MIB * each["size"], "peer": MIB * each["size"]}
+    other = [
+        row(7, [4.0, 4.0], [1.0, 3.0], area="selective", comparison="slow one"),
+        row(7, [1.0, 1.0], [0.9, 1.1], area="selective", comparison="even one"),
+        row(9, [1.0], area="selective", comparison="missing one", peer="torch-uncertainty"),
+    ]
+    return make_record(report(*other, *growing), ROOT)
+
+
+def test_ratios_are_of_one_round(record):
+    rows = {(r["comparison"], r["size"]): r for r in record["results"]}
+    # n^2, 4 n^2 and 9 n^2 over n, 2 n and 3 n: the ratios are n, 2 n and 3 n.
+    assert rows["interval", 10]["ratio"] == pytest.approx({"low": 15, "median": 20, "high": 25})
+    assert rows["slow one", 7]["ratio"]["median"] == pytest.approx(0.5)
+    assert rows["interval", 10]["over_floor"]["median"] == pytest.approx(4)
+    assert rows["missing one", 9]["ratio"] is None
+    assert rows["missing one", 9]["over_floor"] is None
+
+
+def test_paired_ratios_are_not_ratios_of_medians():
+    (found,) = make_record(report(row(1, [1.0, 2.0, 4.0], [2.0, 10.0, 16.0])))["results"]
+    assert found["ratio"]["median"] == 4.0  # of 2, 5 and 4; of medians it is 5
+
+
+def test_exponents_by_hand(record):
+    found = {(g["side"], g["what"]): g for g in record["growth"]}
+    assert found["ours", "time"]["exponent"] == pytest.approx(1)
+    assert found["peer", "time"]["exponent"] == pytest.approx(2)
+    assert found["ours", "memory"]["exponent"] == pytest.approx(1)
+    assert found["ours", "time"]["sizes"] == [10, 100, 1000]
+    assert {g["comparison"] for g in record["growth"]} == {"interval"}  # others have one size
+
+
+def test_memory_below_a_mebibyte_gives_no_exponent():
+    rows = [row(n, [n], [n], memory={"ours": 4096 * n}) for n in (1, 2, 300)]
+    assert {g["what"] for g in make_record(report(*rows))["growth"]} == {"time"}
+
+
+def test_rows_are_in_the_order_of_the_page(record):
+    assert [r["area"] for r in record["results"]] == ["audit"] * 3 + ["selective"] * 3
+    assert [r["size"] for r in record["results"][:3]] == [10, 100, 1000]
+
+
+def test_written_and_read_again(record, tmp_path):
+    assert read_benchmarks(tmp_path) is None
+    path = write_benchmarks(tmp_path, record)
+    assert path == tmp_path / "records" / "benchmarks.json"
+    assert read_benchmarks(tmp_path) == record
+    text = path.read_text()
+    for private in ("secret-host", "somebody", str(ROOT), str(Path.home())):
+        assert private not in text or private == "/"
+    assert [p.name for p in path.parent.iterdir()] == ["benchmarks.json"]
+    assert len(record["code"]) == 64
+    assert record["packages"]["torch-uncertainty"] == "absent"
+
+
+def broken(record, change):
+    other = copy.deepcopy(record)
+    change(other)
+    return other
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.pop("load"), "must hold exactly .*load"),
+        (lambda r: r.update(seconds="long"), "seconds has the wrong type, str"),
+        (lambda r: r.update(results=[]), "results must have at least one row"),
+        (lambda r: r["results"][0].pop("floor"), "result 0 must hold exactly"),
+        (lambda r: r["results"][0].update(area="games"), "area must be of audit.*got 'games'"),
+        (lambda r: r["results"][0]["ratio"].update(median=99.0), "ratio must follow from seconds"),
+        (lambda r: r["results"][0].update(over_floor=None), "over_floor must follow"),
+        (lambda r: r["results"][0].update(agreement=[]), "agreement must not be empty"),
+        (
+            lambda r: r["results"][0]["agreement"][0].update(difference=1.0),
+            "difference of 'value' must be at most 1e-09, got 1.0",
+        ),
+        (lambda r: r["results"][5].update(reason=""), "reason must say why"),
+        (lambda r: r["results"][0]["seconds"]["ours"].pop(), "as many rounds on each side"),
+        (lambda r: r["results"][0]["seconds"].pop("ours"), "as many rounds on each side"),
+        (lambda r: r["results"][5]["seconds"].update(ours=[0.0]), "must be positive numbers"),
+        (lambda r: r["growth"][0].update(exponent=0.1), "growth must follow from the results"),
+    ],
+)
+def test_records_that_are_refused(record, tmp_path, change, message):
+    wrong = broken(record, change)
+    with pytest.raises(ValueError, match=message):
+        check_record(wrong, "it")
+    with pytest.raises(ValueError, match=message):
+        write_benchmarks(tmp_path, wrong)
+    assert not (tmp_path / "records").exists()
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "benchmarks.json").write_text(json.dumps(wrong))
+    with pytest.raises(ValueError, match=message):
+        read_benchmarks(tmp_path)
+
+
+def test_what_is_no_report_or_no_json(tmp_path, capsys):
+    with pytest.raises(ValueError, match="the report must be one of tests/benchmarks"):
+        make_record({"benchmarks": []})
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "benchmarks.json").write_text("{")
+    with pytest.raises(ValueError, match="are no JSON"):
+        read_benchmarks(tmp_path)
+    assert benchmarks.main([str(tmp_path / "none.json"), "--book", str(tmp_path)]) == 1
+    assert "error: " in capsys.readouterr().err
+
+
+def test_command_writes_the_record(tmp_path, capsys):
+    source = tmp_path / "report.json"
+    source.write_text(json.dumps(report(row(1, [1.0], [2.0]))))
+    assert benchmarks.main([str(source), "--book", str(tmp_path / "book")]) == 0
+    assert capsys.readouterr().out.strip().endswith("benchmarks.json")
+    assert read_benchmarks(tmp_path / "book")["results"][0]["ratio"]["median"] == 2.0
+
+
+# ------------------------------------------------------------------ page
+
+
+def test_every_part_shows_what_was_recorded(record):
+    page = {part: benchmarks_html(record, part) for part in PARTS}
+    assert "20 (15 to 25)" in page["audit"]
+    assert "someone" in page["audit"]
+    assert "interval: value" in page["audit"]
+    assert "1.0e-09" in page["audit"]
+    assert "3 checks" in page["audit"]
+    assert (
+        "does not import here: ImportError: no &lt;b&gt;torchvision&lt;/b&gt;" in page["selective"]
+    )
+    assert page["training"] == "<p>Not part of the recorded run.</p>"
+    growth = re.sub(r"(<[^>]+>)+", "|", page["growth"])
+    assert "|interval, 10 to 1,000 trials|1.00|2.00|" in growth
+    # The peak at the largest size, 3,000 MiB and 1,000 MiB, and its exponents.
+    assert "|interval, 1,000 trials|3,000|1,000|1.00|1.00|" in growth
+    assert "alt='Two panels" in page["growth"]
+    assert "one reading" in page["floors"]
+    assert "this version of the code" in page["machine"]
+    assert "an earlier version" in benchmarks_html(record | {"code": "0"}, "machine")
+    assert record["packages"]["numpy"] in page["machine"]
+
+
+def test_losses_are_shown_as_such(record):
+    page = benchmarks_html(record, "slower")
+    lost, rest = page.split("Neither side is clearly faster")
+    assert "slow one, 7 trials: 0.5 (0.38 to 0.62) times as fast as someone" in lost
+    assert "even one" in rest
+    assert "interval, 1,000 trials: 3 times the peak of someone" in rest
+    assert "interval" not in lost
+    won = make_record(report(row(1, [1.0], [2.0])))
+    assert benchmarks_html(won, "slower") == "<p>In none of the 1 comparisons of this run.</p>"
+
+
+def test_a_page_without_a_record():
+    assert "make bench" in benchmarks_html(None, "machine")
+    assert all("No run has been recorded" in benchmarks_html(None, part) for part in PARTS)
+    with pytest.raises(ValueError, match=r"part must be one of machine, .*got 'all'"):
+        benchmarks_html(None, "all")
+
+
+def test_the_page_has_every_part_once():
+    text = (ROOT / "book" / "benchmarks.md").read_text(encoding="utf-8")
+    assert [text.count(f"```{{benchmarks}} {part}\n") for part in PARTS] == [1] * len(PARTS)
+    assert set(AREAS) <= set(PARTS)
+    public = {name for page in PACKAGES for name in public_names(page)}
+    named = re.findall(r"\{py:obj\}`([\w.]+)`", text)
+    assert len(named) >= 8
+    assert not set(named) - public
+
+
+def test_figure_shows_the_times(record):
+    figure = plot_growth(record)
+    ours, theirs = figure.axes
+    np.testing.assert_allclose(ours.lines[0].get_ydata(), [1, 10, 100])
+    np.testing.assert_allclose(theirs.lines[0].get_ydata(), [1, 100, 10_000])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["interval"]
+
+
+def test_the_committed_record_is_whole():
+    found = read_benchmarks(ROOT / "book")
+    if found is None:
+        pytest.skip("no run is recorded in this checkout")
+    assert {r["area"] for r in found["results"]} == set(AREAS)
+    for part in PARTS:
+        assert benchmarks_html(found, part)
+
+
+# ------------------------------------------------------------------ memory
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak of memory on Linux only")
+def test_peak_of_memory():
+    def fill():
+        block = ctypes.create_string_buffer(64 * MIB)
+        ctypes.memset(block, 1, len(block))
+
+    # Of the process itself a few pages more.
+    assert 64 * MIB <= peak_memory(fill) < 66 * MIB
+    assert peak_memory(lambda: None) < 2 * MIB
+    with pytest.raises(RuntimeError, match="measures memory ended with status"):
+        peak_memory(lambda: 1 / 0)
