@@ -1,0 +1,160 @@
+"""P5's attack: rates and epsilons, intervals and bounds."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import check, levels, ordered, seeds, units
+
+from lib import canaries
+
+THRESHOLDS = (0.2, 0.4, 0.6, 0.8)
+
+
+@st.composite
+def audited(draw):
+    """Confidences of canaries, the labels they were trained with, and the right ones."""
+    rng = np.random.default_rng(draw(seeds))
+    n, classes = draw(st.integers(1, 40)), draw(st.integers(3, 6))
+    true = rng.integers(0, classes, n)
+    trained = (true + rng.integers(1, classes, n)) % classes
+    logits = rng.normal(size=(n, classes)) * draw(st.sampled_from([0.5, 2.0, 6.0]))
+    logits[np.arange(n), trained] += draw(st.sampled_from([0.0, 2.0, 30.0]))
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True), trained, true
+
+
+@check
+@given(ordered(units), ordered(st.floats(0, 30)))
+def test_rates_and_epsilons(rates, epsilons):
+    low, high = map(canaries.epsilon_of_rate, rates)
+    assert 0 <= low <= high
+    a, b = map(canaries.rate_of_epsilon, epsilons)
+    assert 0.5 <= a <= b <= 1
+    if rates[0] > 0.5:
+        assert canaries.rate_of_epsilon(low) == pytest.approx(rates[0], abs=1e-14)
+    # One minus the rate keeps a relative accuracy of e^epsilon 1e-16.
+    assert canaries.epsilon_of_rate(a) == pytest.approx(
+        epsilons[0], abs=1e-15 + 4e-16 * math.exp(epsilons[0])
+    )
+
+
+@check
+@given(st.integers(1, 80), units, st.integers(2, 9), ordered(levels))
+def test_intervals_of_guesses(n, part, options, pair):
+    right = round(part * n)
+    game = canaries.Guesses(np.ones(n, bool), np.arange(n) < right, options)
+    narrow, wide = (game.interval(level) for level in pair)
+    rate = right / n
+    seen = 0.0
+    if rate > 1 / options:
+        seen = math.inf if rate == 1 else math.log(rate * (options - 1) / (1 - rate))
+    assert 0 <= wide[0] <= narrow[0] <= seen + 1e-12
+    assert seen <= narrow[1] + 1e-12 <= wide[1] + 2e-12
+    low, lower = (game.lower_bound(level) for level in pair)
+    assert 0 <= lower <= low
+    assert game.lower_bound((1 + pair[0]) / 2) == pytest.approx(narrow[0], abs=1e-9)
+    if right < n:
+        better = canaries.Guesses(np.ones(n, bool), np.arange(n) <= right, options)
+        assert better.lower_bound(pair[0]) >= low
+    silent = canaries.Guesses(np.zeros(n, bool), np.zeros(n, bool), options)
+    assert silent.interval() == (0.0, math.inf)
+    assert silent.lower_bound() == 0
+
+
+@check
+@given(seeds, st.integers(4, 60), ordered(st.floats(0, 0.01)), levels)
+def test_bounds_of_guesses_with_delta(seed, n, deltas, level):
+    rng = np.random.default_rng(seed)
+    made = rng.random(n) < 0.7
+    correct = made & (rng.random(n) < 0.85)
+    game = canaries.Guesses(made, correct, 2, rng.random(n) < 0.5)
+    pure = game.lower_bound(level)
+    bounds = [game.lower_bound(level, delta) for delta in deltas]
+    assert 0 <= bounds[1] <= bounds[0] + 1e-9 <= pure + 2e-9
+    low, high = game.bayesian_interval(level)
+    assert 0 <= low <= high
+
+
+@check
+@given(audited(), ordered(levels), seeds, st.booleans(), st.sampled_from(["authors", "sandwich"]))
+def test_the_paper_s_interval(given_, pair, seed, mirror, error):
+    p, trained, true = given_
+    options = {"mirror": mirror, "standard_error": error}
+    narrow, wide = (
+        canaries.canary_epsilon(*given_, THRESHOLDS, level=level, **options) for level in pair
+    )
+    assert 0 <= wide.low <= narrow.low <= narrow.high
+    both = canaries.canary_epsilon(*given_, THRESHOLDS, level=pair[0], corrected=True, **options)
+    assert both.low <= narrow.low
+    table = narrow.per_threshold
+    seen = table[table["guesses"] > 0]
+    assert seen["accuracy"].between(0, 1 + 1e-12).all()
+    assert (table["low"] <= table["high"]).all()
+    for row, other in zip(table.itertuples(), wide.per_threshold.itertuples(), strict=True):
+        assert other.low <= row.low + 1e-12
+        assert other.high >= row.high - 1e-12
+        if row.guesses and 0 < row.accuracy < 1:
+            rate = max(row.accuracy, 1 - row.accuracy) if mirror else row.accuracy
+            assert row.low <= canaries.epsilon_of_rate(min(1.0, rate)) + 1e-9 <= row.high + 2e-9
+    assert narrow.low == (seen["low"].max() if len(seen) else 0.0)
+    assert (table["guesses"].diff().dropna() <= 0).all()  # a higher threshold, fewer guesses
+    # Neither the order of canaries nor the names of classes matter.
+    rng = np.random.default_rng(seed)
+    rows, names = rng.permutation(len(p)), rng.permutation(p.shape[1])
+    again = canaries.canary_epsilon(
+        p[rows][:, np.argsort(names)],
+        names[trained[rows]],
+        names[true[rows]],
+        THRESHOLDS,
+        level=pair[0],
+        **options,
+    )
+    for column in ("canaries", "guesses", "accuracy", "low"):
+        assert again.per_threshold[column].to_numpy() == pytest.approx(
+            table[column].to_numpy(), rel=1e-9, abs=1e-9, nan_ok=True
+        )
+
+
+@check
+@given(audited(), ordered(levels), seeds)
+def test_valid_bounds(given_, pair, seed):
+    p, trained, true = given_
+    low, lower = (canaries.top_label_bound(*given_, THRESHOLDS, level=lv) for lv in pair)
+    assert 0 <= lower <= low < math.inf
+    rows = np.random.default_rng(seed).permutation(len(p))
+    shuffled = canaries.top_label_bound(
+        p[rows], trained[rows], true[rows], THRESHOLDS, level=pair[0]
+    )
+    assert shuffled == pytest.approx(low, abs=1e-12)
+    assert canaries.top_label_bound(*given_, THRESHOLDS[:1], level=pair[0]) >= (
+        canaries.top_label_guesses(*given_, THRESHOLDS[0]).lower_bound((1 + pair[0]) / 2)
+    )
+    one, other = (
+        canaries.one_label_bound(*given_, THRESHOLDS, level=lv, draws=3, seed=seed) for lv in pair
+    )
+    assert 0 <= other <= one < math.inf
+    with_delta = canaries.one_label_bound(
+        *given_, THRESHOLDS, level=pair[0], delta=1e-3, draws=3, seed=seed
+    )
+    assert 0 <= with_delta <= one + 1e-9
+
+
+@check
+@given(audited(), ordered(units), seeds)
+def test_games(given_, thresholds, seed):
+    p, trained, true = given_
+    rows = np.random.default_rng(seed).permutation(len(p))
+    more, fewer = (canaries.top_label_guesses(*given_, t) for t in thresholds)
+    for game in (more, fewer):
+        assert not (game.correct & ~game.made).any()
+    assert (more.made >= fewer.made).all()
+    shuffled = canaries.top_label_guesses(p[rows], trained[rows], true[rows], thresholds[0])
+    assert (shuffled.made == more.made[rows]).all()
+    assert (shuffled.correct == more.correct[rows]).all()
+    more, fewer = (canaries.single_label_guesses(*given_, t, seed=seed) for t in thresholds)
+    assert (more.made >= fewer.made).all()
+    assert not (more.correct & ~more.made).any()
+    assert (fewer.correct <= more.correct).all()

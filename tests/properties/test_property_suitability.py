@@ -1,0 +1,353 @@
+"""Tests, intervals, sizes and sequential procedures of suitability: bounds, order, invariance."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import check, ordered, seeds
+
+from lib import suitability as su
+
+margins = st.floats(-0.5, 0.5)
+
+
+@st.composite
+def two_samples(draw, low=2, high=40):
+    """Estimated correctness of test and user data, sometimes rounded or constant."""
+    rng = np.random.default_rng(draw(seeds))
+    n, m = draw(st.integers(low, high)), draw(st.integers(low, high))
+    a, b = rng.beta(*rng.uniform(0.5, 5, 2), n), rng.beta(*rng.uniform(0.5, 5, 2), m)
+    decimals = draw(st.sampled_from([None, None, 1, 0]))
+    if decimals is not None:
+        a, b = a.round(decimals), b.round(decimals)
+    return a, b, rng
+
+
+@check
+@given(two_samples(), ordered(margins), st.floats(-0.4, 0.4))
+def test_non_inferiority(samples, pair, shift):
+    test, user, rng = samples
+    strict, mild = (su.non_inferiority_test(test, user, m).p_value for m in pair)
+    assert 0 <= mild <= strict + 1e-12 <= 1 + 1e-12
+    found = su.non_inferiority_test(test, user, pair[0])
+    assert not math.isnan(found.statistic)
+    shuffled = su.non_inferiority_test(rng.permutation(test), rng.permutation(user), pair[0])
+    assert shuffled.p_value == pytest.approx(found.p_value, abs=1e-10)
+    # The opposite hypothesis with the roles exchanged.
+    back = su.non_inferiority_test(user, test, -pair[0])
+    assert back.p_value == pytest.approx(1 - found.p_value, abs=1e-10)
+    if math.isnan(found.dof):  # no variance: all is decided by the difference, which may round
+        return
+    moved = su.non_inferiority_test(test + shift, user + shift, pair[0])
+    assert moved.p_value == pytest.approx(found.p_value, abs=1e-9)
+    worse = su.non_inferiority_test(test, user - abs(shift), pair[0])
+    assert worse.p_value >= found.p_value - 1e-12
+    if found.p_value < 0.5:  # the more data say the same, the surer
+        more = su.non_inferiority_test(np.tile(test, 3), np.tile(user, 3), pair[0])
+        assert more.p_value <= found.p_value + 1e-12
+
+
+@check
+@given(two_samples(), ordered(st.floats(0.01, 0.9)), ordered(st.floats(0.001, 0.49)))
+def test_equivalence(samples, margins_, alphas):
+    test, user, rng = samples
+    narrow, wide = (su.equivalence_test(test, user, m, alphas[0]) for m in margins_)
+    assert 0 <= wide.p_value <= narrow.p_value + 1e-12 <= 1 + 1e-12
+    assert narrow.p_value == max(narrow.p_lower, narrow.p_upper)
+    sure, unsure = (su.equivalence_test(test, user, margins_[0], a).interval for a in alphas)
+    difference = narrow.difference
+    assert sure[0] <= unsure[0] <= difference <= unsure[1] <= sure[1]
+    inside = -margins_[0] <= sure[0] and sure[1] <= margins_[0]
+    gap = min(abs(margins_[0] + sure[0]), abs(margins_[0] - sure[1]))
+    if gap > 1e-9:
+        assert inside == (narrow.p_value <= alphas[0])
+    back = su.equivalence_test(user, test, margins_[0], alphas[0])
+    assert back.p_value == pytest.approx(narrow.p_value, abs=1e-10)
+    again = su.equivalence_test(rng.permutation(test), rng.permutation(user), margins_[0])
+    assert again.p_value == pytest.approx(narrow.p_value, abs=1e-10)
+
+
+@check
+@given(seeds, st.integers(2, 5), st.floats(0.02, 0.5), st.floats(0.01, 0.5))
+def test_equivalence_of_groups(seed, groups, margin, alpha):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.r_[np.repeat(np.arange(groups), 2), rng.integers(0, groups, 20)])
+    values = rng.random(len(labels))
+    found = su.equivalence_between_groups(values, labels, margin, alpha)
+    table = found.table
+    assert len(table) == groups * (groups - 1) // 2
+    assert table["p_value"].between(0, 1).all()
+    assert (table["p_holm"] >= table["p_value"]).all()
+    assert table["p_holm"].between(0, 1).all()
+    assert found.p_value == table["p_value"].max()
+    if table["equivalent"].all():
+        assert found.equivalent
+    order = rng.permutation(len(values))
+    again = su.equivalence_between_groups(values[order], 7 - labels[order], margin, alpha)
+    assert again.p_value == pytest.approx(found.p_value, abs=1e-10)
+    assert sorted(again.table["p_holm"]) == pytest.approx(sorted(table["p_holm"]), abs=1e-10)
+
+
+@check
+@given(st.integers(1, 40), seeds, st.integers(1, 20))
+def test_calibration_errors(n, seed, bins):
+    rng = np.random.default_rng(seed)
+    p, correct = rng.random(n).round(2), rng.random(n) < 0.6
+    for by in ("rows", "bins"):
+        found = su.calibration_errors(p, correct, bins, by)
+        assert 0 <= found.ece <= found.rmsce + 1e-12 <= found.mce + 2e-12 <= 1 + 2e-12
+        assert 0 <= found.accuracy <= 1
+        order = rng.permutation(n)
+        again = su.calibration_errors(p[order], correct[order], bins, by)
+        assert again.ece == pytest.approx(found.ece, abs=1e-12)
+    assert su.calibration_errors(p, correct, bins).ece >= abs(p.mean() - correct.mean()) - 1e-12
+    assert su.calibration_errors(p, correct, 1).ece == pytest.approx(
+        abs(p.mean() - correct.mean()), abs=1e-12
+    )
+    perfect = su.calibration_errors(correct.astype(float), correct, bins)
+    assert (perfect.ece, perfect.mce, perfect.rmsce, perfect.accuracy) == (0, 0, 0, 1)
+
+
+@check
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=20), seeds)
+def test_decision_metrics(rows, seed):
+    p, truth = (np.array(part) for part in zip(*rows, strict=True))
+    found = su.decision_metrics(p, truth)
+    both = truth.any() and not truth.all()
+    assert 0 <= found.accuracy <= 1
+    assert math.isnan(found.fpr) == bool(truth.all())  # as documented
+    for value in (found.roc_auc, found.pr_auc):
+        assert math.isnan(value) != both
+        assert math.isnan(value) or 0 <= value <= 1
+    order = np.random.default_rng(seed).permutation(len(p))
+    again = su.decision_metrics(p[order], truth[order])
+    assert vars(again) == pytest.approx(vars(found), nan_ok=True)
+
+
+# Labels.
+
+
+@check
+@given(two_samples(3, 60), margins, ordered(st.floats(0.001, 0.49)))
+def test_offsets_and_margins(samples, margin, levels):
+    test, user, rng = samples
+    right, user_right = rng.random(len(test)) < test, rng.random(len(user)) < user
+    offset = su.calibration_offset(test, right)
+    assert offset.value == pytest.approx(test.mean() - right.mean())
+    assert -1 <= offset.value <= 1
+    assert offset.stderr >= 0
+    for reference in ("distribution", "sample"):
+        sure, unsure = (
+            su.adjusted_margin(
+                margin, test, right, user, user_right, level=level, reference=reference
+            )
+            for level in levels
+        )
+        (low, high), (lower, higher) = unsure.interval, sure.interval
+        assert lower <= low <= unsure.value <= high <= higher
+        assert sure.bound == lower
+    # The plug-in is what the corollary says of the offsets measured.
+    measured = su.calibration_offset(user, user_right)
+    assert su.corrected_margin(margin, -offset.value, -measured.value) == pytest.approx(sure.value)
+
+
+@check
+@given(two_samples(3, 60), ordered(margins), st.sampled_from(["distribution", "sample"]))
+def test_prediction_powered(samples, pair, reference):
+    test, user, rng = samples
+    right, labelled = rng.random(len(test)) < test, rng.random(8)
+    truth = rng.random(8) < labelled
+    strict, mild = (
+        su.prediction_powered_test(right, user, labelled, truth, m, reference=reference)
+        for m in pair
+    )
+    assert 0 <= mild.p_value <= strict.p_value + 1e-12 <= 1 + 1e-12
+    assert 0 <= strict.labels_p_value <= 1
+    assert strict.stderr >= 0
+    assert strict.user_accuracy == pytest.approx(user.mean() - labelled.mean() + truth.mean())
+    order = rng.permutation(8)
+    again = su.prediction_powered_test(
+        rng.permutation(right),
+        rng.permutation(user),
+        labelled[order],
+        truth[order],
+        pair[0],
+        reference=reference,
+    )
+    assert again.p_value == pytest.approx(strict.p_value, abs=1e-10)
+
+
+# Power.
+
+
+@check
+@given(
+    st.integers(2, 500),
+    st.integers(2, 500),
+    st.floats(0.01, 0.5),
+    st.floats(0.01, 0.5),
+    ordered(st.floats(-0.3, 0.3)),
+    ordered(st.floats(0.001, 0.5)),
+)
+def test_power_is_a_probability_and_monotone(n, m, sd_test, sd_user, pair, alphas):
+    def power(drop, margin, alpha):
+        return float(su.non_inferiority_power(n, m, drop, sd_test, sd_user, margin, alpha))
+
+    low, high = pair
+    base = power(low, 0.05, alphas[0])
+    assert 0 <= base <= 1
+    # scipy's noncentral t is accurate to some 1e-10.
+    assert power(high, 0.05, alphas[0]) <= base + 1e-8
+    assert power(0.0, low, alphas[0]) <= power(0.0, high, alphas[0]) + 1e-8
+    assert power(low, 0.05, alphas[1]) >= base - 1e-8
+    assert power(0.05, 0.05, alphas[0]) == pytest.approx(alphas[0], abs=1e-6)
+
+
+@check
+@given(st.floats(0.05, 0.5), ordered(st.floats(0.03, 0.5)), ordered(st.floats(0.3, 0.95)), seeds)
+def test_sizes_rise_with_what_is_asked(sd, pair, powers, seed):
+    def size(margin, power, alpha=0.05):
+        return su.required_sample_size(sd, sd, margin=margin, power=power, alpha=alpha).n_user
+
+    base = size(pair[0], powers[0])
+    assert size(pair[1], powers[0]) <= base <= size(pair[0], powers[1])
+    assert base <= size(pair[0], powers[0], 0.01)
+    widths = [su.labels_needed(sd, width) for width in pair]
+    assert widths[1] <= widths[0]
+    assert widths[0] <= su.labels_needed(sd, pair[0], 0.001)
+    options = {"n_user": 2000, "test_accuracy": 0.8, "n_test": 2000, "margin": 0.2}
+    labels = [su.labels_for_power(sd, 0.2, **options, power=p / 2) for p in powers]
+    assert 2 <= labels[0] <= labels[1]
+
+
+# Sequential.
+
+
+@check
+@given(seeds, st.integers(1, 4), st.sampled_from([1, 2]), ordered(st.floats(-3, 3)))
+def test_crossing_probabilities(seed, looks, sides, drifts):
+    rng = np.random.default_rng(seed)
+    critical = rng.uniform(0, 3, looks)
+    low, high = (su.crossing_probabilities(critical, None, d, sides) for d in drifts)
+    for found in (low, high):
+        assert (found >= 0).all()
+        assert found.sum() <= 1 + 1e-9
+    if sides == 1:
+        assert (low.cumsum() <= high.cumsum() + 1e-9).all()
+    else:
+        turned = su.crossing_probabilities(critical, None, -drifts[0], sides)
+        assert turned == pytest.approx(low, abs=1e-9)
+    higher = su.crossing_probabilities(critical + 0.5, None, drifts[0], sides)
+    assert (higher.cumsum() <= low.cumsum() + 1e-9).all()
+
+
+@check
+@given(
+    st.integers(1, 4),
+    st.sampled_from([0.01, 0.05, 0.2]),
+    st.sampled_from(["pocock", "obrien-fleming"]),
+    st.sampled_from([1, 2]),
+    ordered(st.floats(0, 4)),
+    seeds,
+)
+def test_designs(looks, alpha, kind, sides, drifts, seed):
+    design = su.SequentialDesign(looks, alpha, kind, sides)
+    assert (np.diff(design.spent) > 0).all()
+    assert design.spent[-1] == pytest.approx(alpha, abs=1e-8)
+    assert ((design.levels > 0) & (design.levels <= alpha / sides + 1e-9)).all()
+    if kind == "obrien-fleming":
+        assert (np.diff(design.levels) > 0).all()
+    low, high = (design.power(d) for d in drifts)
+    assert alpha - 1e-8 <= low <= high + 1e-9 <= 1 + 2e-9
+    assert 0 < design.expected_information(drifts[0]) <= 1
+    p = np.random.default_rng(seed).random()
+    decision = design.decide([p])
+    if decision.rejected and sides == 1:
+        assert design.decide([p / 2]).rejected
+        assert p <= alpha + 1e-12
+    assert not decision.rejected or decision.stopped
+
+
+@check
+@given(st.integers(2, 5000), st.integers(1, 500), st.integers(1, 8), ordered(st.floats(0.1, 10)))
+def test_information(n_test, size, looks, ratios):
+    for found in (su.information_fractions(n_test, size, looks, r) for r in ratios):
+        assert (np.diff(found, prepend=0) > 0).all()
+        assert found[-1] == 1
+    # A larger share of the variance in the user data comes closer to k / looks.
+    less, more = (su.information_fractions(n_test, size, looks, r) for r in ratios)
+    assert (more <= less + 1e-12).all()
+    assert (more >= np.arange(1, looks + 1) / looks - 1e-12).all()
+
+
+@check
+@given(seeds, st.integers(1, 60), ordered(st.floats(0.05, 1.2)), st.integers(0, 60))
+def test_e_processes(seed, n, thresholds, cut):
+    x = np.random.default_rng(seed).beta(3, 2, n)
+    process = su.EProcess(thresholds[0])
+    values, p = [], [1.0]
+    for value in x:
+        values.append(process.update(value))
+        p.append(process.p_value)
+    assert min(values) > 0
+    assert (np.diff(p) <= 0).all()
+    assert 0 < p[-1] <= 1
+    assert p[-1] == pytest.approx(1 / max(1.0, *values))
+    whole = su.EProcess(thresholds[0])
+    whole.update(x[: cut % n])
+    whole.update(x[cut % n :])
+    assert whole.e_value == pytest.approx(values[-1])
+    # It is harder to be above a higher threshold, for constant data at every time.
+    constant = [su.EProcess(t) for t in thresholds]
+    for each in constant:
+        each.update(np.full(n, x[0]))
+    assert constant[1].p_value >= constant[0].p_value - 1e-12
+    never = su.EProcess(1.0)
+    assert never.update(np.ones(n)) == 1.0
+
+
+@check
+@given(seeds, st.integers(1, 80), st.floats(0.001, 0.3))
+def test_upper_bounds(seed, n, level):
+    x = np.random.default_rng(seed).beta(4, 2, n)
+    bound = su.test_upper_bound(x, level)
+    assert 0 < bound <= 1
+    assert su.test_upper_bound(np.ones(n), level) == 1
+    # What is refuted by the first observations stays refuted: the capital was there once.  The bets
+    # depend on the number of all observations, so this takes the same number of them.
+    lower = np.where(np.arange(n) < n // 2, x, 0.0)
+    assert su.test_upper_bound(np.zeros(n), level) <= su.test_upper_bound(lower, level) + 1e-6
+
+
+@check
+@given(seeds, st.sampled_from(["e-process", "benjamini-hochberg"]), st.integers(1, 5))
+def test_monitors(seed, method, batches):
+    rng = np.random.default_rng(seed)
+    reference = rng.beta(8, 2, 100)
+    monitor = su.Monitor(reference, method=method, margin=0.05)
+    for _ in range(batches):
+        decision = monitor.update(rng.beta(8, 2, 30))
+        assert decision.p_value is None or 0 <= decision.p_value <= 1
+        assert decision.e_value is None or decision.e_value >= 0
+    assert len(monitor.history) == batches
+
+
+@settings(check, max_examples=5)  # three fits each
+@given(seeds, ordered(st.floats(-0.2, 0.3)))
+def test_decisions_of_the_filter(seed, pair):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(3, size=240)
+    logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(240, 3))
+    table, correct = su.signals(logits), logits.argmax(axis=1) == labels
+    table = table.to_numpy()
+    assert np.isfinite(table).all()
+    order = rng.permutation(240)
+    assert (su.signals(logits[order]).to_numpy() == table[order]).all()
+    filters = [su.SuitabilityFilter(margin=m).fit(table[:80], correct[:80]) for m in pair]
+    strict, mild = (f.decide(table[80:160], table[160:]) for f in filters)
+    assert 0 <= mild.p_value <= strict.p_value + 1e-12 <= 1 + 1e-12
+    again = filters[0].decide(table[80:160], table[160:][rng.permutation(80)])
+    assert again.p_value == pytest.approx(strict.p_value, abs=1e-9)
+    assert not strict.suitable or mild.suitable
