@@ -1,0 +1,49 @@
+"""Makes the helpers importable, and ends whatever a test has started, even when it fails."""
+
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+for folder in (HERE, HERE.parent / "book"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+from fault_tools import Forker, Processes  # noqa: E402
+
+
+def _processes():
+    started = Processes(uuid.uuid4().hex)
+    yield started
+    left = started.finish()
+    assert not left, f"left running after the test: {left}"
+
+
+@pytest.fixture
+def processes():
+    """Starts processes; what is left of them at the end is killed, and is a failure."""
+    yield from _processes()
+
+
+@pytest.fixture(scope="module")
+def module_processes():
+    """The same for all tests of a file."""
+    yield from _processes()
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory):
+    """Forks children that know `lib.runs` and `lib.data`."""
+    forker = Forker("fault_light", tmp_path_factory.mktemp("light"))
+    yield forker
+    assert not forker.close()
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory):
+    """Forks children that know PyTorch and the subjects, which take long to load."""
+    forker = Forker("fault_heavy", tmp_path_factory.mktemp("heavy"))
+    yield forker
+    assert not forker.close()

@@ -1,0 +1,362 @@
+"""What is kept on a disk, as cases that a full or read-only disk may spoil.
+
+``python fault_disk.py FOLDER CASE...`` is run in a mount namespace of its own, by ``unshare
+--mount``: it mounts a small file system for each case, which is gone when the process has ended,
+however it ends.  It prints a line of JSON for each way of failing and case.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+from fault_light import Steps
+from fault_tools import files
+
+from lib.data.errors import DataCorrupted, DataUnavailable
+from lib.runs import Checkpoint, RunsFailed, RunStore, run_all
+
+PLACE = Path("/nonexistent")  # where the present case's file system is mounted
+PAGE = 4096
+FAILURES = (OSError, RunsFailed, DataUnavailable)
+
+
+class Case:
+    """Something finished that must stay, and work that must succeed or fail as a whole."""
+
+    pattern = "*"  # of the file that holds what is finished
+
+    def start(self) -> None:
+        """Prepare the place."""
+
+    def stop(self) -> None:
+        """Put back what other cases must not find."""
+
+    def finish(self) -> None:
+        """Make what must stay."""
+        self.work("finished")
+
+    def read(self) -> None:
+        """Read what is finished."""
+        self.work("finished")
+
+    def work(self, name: str) -> None:
+        """Make something new; it is compared with what it must be."""
+        raise NotImplementedError
+
+    def ask(self) -> str:
+        """What else happens on a read-only disk, in words."""
+        return ""
+
+
+def job(name: str) -> Steps:
+    return Steps(int(hashlib.sha256(name.encode()).hexdigest()[:6], 16), pause=0.0)
+
+
+def same(run, name: str) -> None:
+    expected = job(name).execute(Checkpoint())
+    assert np.array_equal(run.arrays["total"], expected.arrays["total"])
+    assert run.metrics == expected.metrics
+
+
+class Store(Case):
+    pattern = "arrays.npz"
+
+    def work(self, name: str) -> None:
+        same(RunStore(PLACE / "runs").run(job(name)), name)
+
+
+class Spread(Store):
+    def work(self, name: str) -> None:
+        names = [name] if name == "finished" else [f"{name}-{part}" for part in range(3)]
+        with ThreadPoolExecutor(2) as pool:
+            found = run_all(list(map(job, names)), pool, store=RunStore(PLACE / "runs"))
+        for run, each in zip(found, names, strict=True):
+            same(run, each)
+
+
+class Chapters(Case):
+    """Executed chapters; what a kernel would give is given at once."""
+
+    pattern = "*.*.json"
+
+    def start(self) -> None:
+        from throwaway import CLAIMS, ONE
+
+        from lib.book import execute
+
+        self.execute = execute
+        self.path = PLACE / "book" / "one.py"
+        self.path.parent.mkdir()
+        self.path.write_text(ONE)
+        (self.path.parent / "claims.yml").write_text(CLAIMS)
+
+    def work(self, name: str) -> None:
+        base = (int(hashlib.sha256(name.encode()).hexdigest()[:6], 16) % 1000) / 10
+        data = {self.execute.VALUE_MIME: {"name": "double", "value": 2 * base}}
+        outputs = [{"output_type": "display_data", "data": data}]
+        text = "".join(np.random.default_rng(3).choice(list("abc"), 30_000))
+        cells = [{"source": text, "outputs": outputs, "execution_count": 1, "tags": []}]
+        self.execute._run = lambda *_: (cells, set())
+        done = self.execute.execute_chapter(self.path, "quick", {"base": base})
+        assert done.values == {"double": 2 * base}
+        assert done.cells == cells
+
+
+class Features(Case):
+    pattern = "*.npy"
+
+    def start(self) -> None:
+        from lib.data import features
+
+        self.features = features
+        os.environ["COMPANION_CACHE"] = str(PLACE / "cache")
+
+    def work(self, name: str) -> None:
+        expected = np.arange(8000, dtype=np.float32) + len(name)
+        found = self.features.cached_features("made", name, {}, lambda: expected)
+        assert np.array_equal(found, expected)
+
+
+class Downloads(Case):
+    pattern = "file-*"
+
+    def start(self) -> None:
+        from lib.data import store
+        from lib.data.registry import Entry
+
+        self.store, self.entry, self.registry = store, Entry, store.registry
+        os.environ.update(COMPANION_CACHE=str(PLACE / "cache"), COMPANION_OFFLINE="0")
+        os.environ["NO_PROXY"] = "127.0.0.1"
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                content = Downloads.content(self.path[1:])
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self.store.registry = self.registry
+        os.environ["COMPANION_OFFLINE"] = "1"
+        self.server.shutdown()
+        self.server.server_close()
+
+    @staticmethod
+    def content(name: str) -> bytes:
+        return name.encode() * 5000
+
+    def register(self, name: str) -> None:
+        content = self.content(name)
+        url = f"http://127.0.0.1:{self.server.server_port}/{name}"
+        sha256 = hashlib.sha256(content).hexdigest()
+        entry = self.entry(
+            name, "t", url, f"owner/file-{name}", sha256, len(content), "l", "c", ("one",)
+        )
+        self.store.registry = lambda: {name: entry}
+
+    def work(self, name: str) -> None:
+        self.register(name)
+        self.store._hashes.clear()  # as in a new process
+        assert self.store.fetch(name).read_bytes() == self.content(name)
+
+    def ask(self) -> str:
+        self.register("asked-for")
+        self.store._no_network = None
+        try:
+            return "" if self.store.available("asked-for") else ", new data count as absent"
+        except FAILURES:
+            return ""
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "store": Store,
+    "spread": Spread,
+    "chapters": Chapters,
+    "features": Features,
+    "downloads": Downloads,
+}
+
+
+def causes(error: BaseException) -> set[int]:
+    """Numbers of the errors of the operating system that an error names or comes from."""
+    found, pending = set(), [error]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, RunsFailed):
+            pending += each.failures.values()
+        if isinstance(each, OSError) and each.errno:
+            found.add(each.errno)
+        if each.__cause__ is not None:
+            pending.append(each.__cause__)
+    return found
+
+
+UNCLEAR: set[str] = set()
+
+
+def says(error: BaseException, number: int) -> None:
+    """The error comes from the disk's, and its message says so in words; else it is noted."""
+    if number not in causes(error) or os.strerror(number) not in str(error):
+        UNCLEAR.add(str(error))
+
+
+def temporaries() -> list[Path]:
+    """Files and folders that only a writer needs."""
+    passing = [p for p in PLACE.rglob(".*") if p.name != ".cache"]
+    return passing + [p for p in PLACE.rglob("tmp*") if p.is_file()]
+
+
+def finished() -> dict[str, str]:
+    return {name: digest for name, digest in files(PLACE).items() if "lock" not in name}
+
+
+# -------------------------------------------------------------------------------------- full
+
+
+def leave_pages(count: int) -> None:
+    """Fill the disk but for so many pages."""
+    (PLACE / "ballast").unlink(missing_ok=True)
+    if count >= 0:
+        free = os.statvfs(PLACE).f_bavail
+        (PLACE / "ballast").write_bytes(bytes(PAGE * max(0, free - count)))
+
+
+def leave_files(count: int) -> None:
+    """Leave room for so many files and folders, however small."""
+    shutil.rmtree(PLACE / "crowd", ignore_errors=True)
+    if count >= 0:
+        (PLACE / "crowd").mkdir()
+        for number in range(max(0, os.statvfs(PLACE).f_favail - count)):
+            (PLACE / "crowd" / str(number)).touch()
+
+
+def full(case: Case) -> str:
+    """Work with more and more room, until there is enough; it fails clearly until then."""
+    case.finish()
+    before, failures = finished(), 0
+    for leave in (leave_pages, leave_files):
+        name = leave.__name__
+        for room in range(200):
+            leave(room)
+            case.read()
+            try:
+                case.work(name)
+            except FAILURES as error:
+                says(error, errno.ENOSPC)
+                failures += 1
+            else:
+                break
+            finally:
+                assert not temporaries(), temporaries()
+            found = finished()
+            assert {n: found.get(n) for n in before} == before
+        else:
+            raise AssertionError("the disk is never large enough")
+        assert room > 0
+        leave(-1)
+        case.work(name)  # as stored
+        case.work(f"{name}-again")  # and there is room for more
+        case.read()
+    return f"{failures} failures"
+
+
+# --------------------------------------------------------------------------------- read-only
+
+
+def remount(how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(PLACE)], check=True)
+
+
+def read_only(case: Case) -> str:
+    """New work fails clearly; what is finished is read, or refused with one clear error."""
+    case.finish()
+    before = files(PLACE)
+    remount("ro")
+    try:
+        case.read()
+        reads = "what is finished is read"
+    except OSError as error:
+        says(error, errno.EROFS)
+        reads = "what is finished is refused"
+    told = ""
+    try:
+        case.work("new")
+    except FAILURES as error:
+        says(error, errno.EROFS)
+        told = str(error)
+    assert str(PLACE) in told  # nothing can be written, and the error names the place
+    asked = case.ask()
+    assert files(PLACE) == before
+    remount("rw")
+    case.work("new")
+    case.read()
+    (kept,) = (PLACE / name for name in before if Path(name).match(case.pattern))
+    content = bytearray(kept.read_bytes())
+    content[len(content) // 2] ^= 1
+    kept.write_bytes(content)
+    remount("ro")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            case.read()
+        except FAILURES as error:
+            says(error, errno.EROFS)
+        except DataCorrupted:  # names the file, which cannot be replaced now
+            pass
+        remount("rw")
+        case.read()
+    return f"{reads}{asked}"
+
+
+WAYS = {"full": (full, "size=2m,nr_inodes=400"), "read-only": (read_only, "size=4m")}
+
+
+def attempt(how: str, name: str, place: Path) -> dict[str, str]:
+    """Spoil one case; what it found, what went wrong, and what messages were not clear."""
+    global PLACE
+    spoil, options = WAYS[how]
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "companion", str(place)], check=True)
+    PLACE = place
+    UNCLEAR.clear()
+    found, error = "", ""
+    case = CASES[name]()
+    try:
+        case.start()
+        found = spoil(case)
+    except BaseException:
+        error = traceback.format_exc()
+    finally:
+        case.stop()
+    return {"how": how, "case": name, "found": found, "error": error, "unclear": sorted(UNCLEAR)}
+
+
+def main() -> None:
+    warnings.simplefilter("error")
+    for how in WAYS:
+        for name in sys.argv[2:]:
+            print(json.dumps(attempt(how, name, Path(sys.argv[1], f"{how}-{name}"))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

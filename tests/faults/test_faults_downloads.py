@@ -1,0 +1,156 @@
+"""Downloads that break off, come wrong, or are killed; two at once."""
+
+import contextlib
+import hashlib
+import os
+import signal
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from fault_tools import Forker, wait_until
+
+from lib.data import store
+from lib.data.errors import DataCorrupted, DataUnavailable
+from lib.data.registry import Entry
+
+CONTENT = bytes(range(256)) * 1000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def server():
+    """A web server on this machine that answers in the way that ``.how`` says."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            http.requests += 1
+            content = {"empty": b"", "wrong": CONTENT[::-1], "page": b"<html>Sign in</html>"}
+            content = content.get(http.how, CONTENT)
+            self.send_response(200)
+            if http.how != "no length":
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if http.how in ("cut", "no length", "reset"):
+                self.wfile.write(content[: len(content) // 3])
+                if http.how == "reset":
+                    self.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER: reset
+                self.close_connection = True
+                return
+            for start in range(0, len(content), 1 << 14):
+                self.wfile.write(content[start : start + (1 << 14)])
+                time.sleep(0.1 if http.how == "slow" else 0)
+
+        def handle(self):
+            with contextlib.suppress(OSError):  # the client was killed
+                super().handle()
+
+        def log_message(self, *arguments):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.how, http.requests = "well", 0
+    http.url = f"http://127.0.0.1:{http.server_port}/file"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield http
+    http.shutdown()
+    http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def cache(server, monkeypatch, tmp_path):
+    monkeypatch.delenv("COMPANION_DATA", raising=False)
+    monkeypatch.setenv("COMPANION_OFFLINE", "0")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(store, "_hashes", {})
+    monkeypatch.setattr(store, "_no_network", None)
+    entry = Entry("a", "t", server.url, "o/a", SHA256, len(CONTENT), "l", "c", ("one",))
+    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
+    return tmp_path / "cache"
+
+
+def kept(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("cut", DataUnavailable),  # shorter than it said
+        ("reset", DataUnavailable),
+        ("no length", DataCorrupted),  # shorter, which only the checksum tells
+        ("empty", DataCorrupted),
+        ("wrong", DataCorrupted),
+        ("page", DataCorrupted),  # of a network that wants to be signed in to
+    ],
+)
+def test_a_download_that_goes_wrong(server, cache, how, error):
+    """One error with the address, and nothing kept; the next attempt succeeds."""
+    server.how = how
+    with pytest.raises(error, match=server.url) as caught:
+        store.fetch("a")
+    assert "\n" not in str(caught.value)
+    assert kept(cache) == []
+    server.how = "well"
+    assert store.fetch("a").read_bytes() == CONTENT
+    assert len(kept(cache)) == 1
+
+
+def test_a_download_that_goes_wrong_leaves_the_damaged_copy_to_be_told_of(server, cache):
+    """A damaged file in the cache is not read because no better one can be had."""
+    path = cache / "o" / "a"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(CONTENT[:-1])
+    server.how = "cut"
+    with pytest.raises(DataCorrupted, match=f"{path} is not 'a'"):
+        store.fetch("a")
+    server.how = "well"
+    assert store.fetch("a").read_bytes() == CONTENT
+
+
+def fetching(forker: Forker, url: str, cache, target) -> int:
+    variables = {
+        "COMPANION_CACHE": str(cache),
+        "COMPANION_OFFLINE": "0",
+        "NO_PROXY": "127.0.0.1",
+    }
+    return forker.begin("fetch", "a", url, SHA256, target, **variables)
+
+
+@pytest.mark.slow
+def test_a_killed_download_is_never_read(light, server, tmp_path):
+    """Killed at three moments of a slow download; what it leaves is not taken for the file."""
+    cache, target = tmp_path / "cache", tmp_path / "read"
+    server.how = "slow"
+    for number, share in enumerate((0.1, 0.5, 0.9)):
+        pid = fetching(light, server.url, cache, target)
+        wait_until(lambda n=number: server.requests > n, 60, "no download began")
+        time.sleep(share * 1.6)
+        assert not light.ended()
+        os.kill(pid, signal.SIGKILL)
+        assert light.end() == -signal.SIGKILL
+        assert not (cache / "owner" / "a").exists()
+    server.how = "well"
+    fetching(light, server.url, cache, target)
+    assert light.end() == 0, light.printed()
+    assert target.read_bytes() == CONTENT
+    assert (cache / "owner" / "a").read_bytes() == CONTENT
+
+
+@pytest.mark.slow
+def test_two_processes_download_the_same(light, server, tmp_path, tmp_path_factory):
+    other = Forker("fault_light", tmp_path_factory.mktemp("other"))
+    try:
+        cache, targets = tmp_path / "cache", [tmp_path / "one", tmp_path / "two"]
+        server.how = "slow"
+        fetching(light, server.url, cache, targets[0])
+        fetching(other, server.url, cache, targets[1])
+        assert (light.end(), other.end()) == (0, 0), light.printed() + other.printed()
+        assert [target.read_bytes() for target in targets] == [CONTENT] * 2
+        assert [path.name for path in kept(cache)] == ["a"]
+    finally:
+        assert not other.close()

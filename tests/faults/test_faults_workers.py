@@ -1,0 +1,181 @@
+"""Worker processes killed with SIGKILL at random moments, and two processes with the same work."""
+
+import contextlib
+import os
+import signal
+import time
+import warnings
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from fault_light import jobs
+from fault_tools import (
+    Forker,
+    assert_same_runs,
+    kill_at,
+    moments,
+    read_all,
+    runs_files,
+    summary,
+    wait_until,
+)
+
+from lib.runs import RunStore, executors, run_all
+
+SEED = 20_261_123
+COUNT = 6  # jobs
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """The runs, made here one after the other."""
+    store = RunStore(tmp_path_factory.mktemp("expected"))
+    for job in jobs(COUNT, pause=0.0):
+        store.run(job)
+    return read_all(store)
+
+
+def by_seed(runs: dict) -> dict:
+    """Runs by their seed, which the metrics do not hold: keys depend on the pause."""
+    return {run["arrays"]["total"].tobytes(): run for run in runs.values()}
+
+
+def same(store: RunStore, expected: dict) -> None:
+    assert_same_runs(by_seed(read_all(store)), by_seed(expected))
+
+
+def workers(pid: int) -> list[int]:
+    """Process ids of the workers of a process."""
+    found = []
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(pid).children():
+            with contextlib.suppress(psutil.Error):
+                if "spawn_main" in " ".join(child.cmdline()):
+                    found.append(child.pid)
+    return found
+
+
+def kill_a_worker(
+    forker: Forker, folder: Path, seconds: float, rng: np.random.Generator, expected
+) -> bool:
+    """Kill one worker after some seconds, one that lives then; whether there was one."""
+    store = RunStore(folder)
+    pid = forker.begin("run_spread", folder, COUNT, 0.03)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not forker.ended():
+        read_all(store)
+        time.sleep(max(0.0, min(0.02, deadline - time.monotonic())))
+    alive = workers(pid) if not forker.ended() else []
+    finished = runs_files(store)
+    hit = False
+    if alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(rng.choice(alive)), signal.SIGKILL)
+            hit = True
+    assert forker.end() == 0, forker.printed()
+    after = runs_files(store)
+    assert {key: after[key] for key in finished} == finished
+    same(store, expected)
+    assert not list(store.folder.glob("partial/*/"))
+    wait_until(lambda: not forker.others(), 10, "workers are left")
+    return hit
+
+
+def kill_workers(forker: Forker, folder: Path, expected, count: int) -> int:
+    forker.run("run_spread", folder / "warm", COUNT, 0.03)
+    whole = forker.run("run_spread", folder / "undisturbed", COUNT, 0.03)
+    when, rng = moments(SEED, count, whole), np.random.default_rng(SEED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hit = [
+            kill_a_worker(forker, folder / str(number), seconds, rng, expected)
+            for number, seconds in enumerate(when)
+        ]
+    print(summary("workers", when, hit, whole))
+    return sum(hit)
+
+
+@pytest.mark.slow
+def test_three_killed_workers_are_replaced(light, tmp_path, expected):
+    assert kill_workers(light, tmp_path, expected, 3) >= 1
+
+
+@pytest.mark.long
+def test_fifty_killed_workers_are_replaced(light, tmp_path, expected):
+    assert kill_workers(light, tmp_path, expected, 50) >= 30
+
+
+@pytest.mark.long
+def test_a_killed_worker_of_trainings_is_replaced(heavy, tmp_path):
+    """The same with real trainings, whose workers load PyTorch first: three moments."""
+    heavy.run("train_all", tmp_path / "here")
+    whole = heavy.run("train_spread", tmp_path / "undisturbed")
+    expected = read_all(RunStore(tmp_path / "here"))
+    assert_same_runs(read_all(RunStore(tmp_path / "undisturbed")), expected)
+    for number, share in enumerate((0.5, 0.7, 0.9)):
+        pid = heavy.begin("train_spread", tmp_path / str(number))
+        time.sleep(share * whole)
+        for worker in workers(pid)[:1]:
+            os.kill(worker, signal.SIGKILL)
+        assert heavy.end() == 0, heavy.printed()
+        assert_same_runs(read_all(RunStore(tmp_path / str(number))), expected)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=BrokenProcessPool,
+    reason="a worker that dies between two jobs fails the next one: _call tries again only where"
+    " the future fails, but a pool that knows that it is broken fails in submit",
+)
+@pytest.mark.slow
+def test_a_worker_killed_between_two_jobs_harms_none(tmp_path):
+    """Killed after it has given a result and before it gets the next job."""
+    with executors._LocalProcesses(2, 1) as local:
+        worker = local.submit(_id_of, None).result(timeout=120)
+        os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: not psutil.pid_exists(worker), 20, "the worker still runs")
+        wait_until(lambda: all(p._broken for p in local._idle), 20, "the pool does not notice")
+        again: Future = local.submit(_id_of, None)
+        assert again.result(timeout=120) != worker
+
+
+def _id_of(_) -> int:
+    return os.getpid()
+
+
+# ------------------------------------------------------------------------- two at the same work
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True])
+def test_two_processes_share_the_same_work(light, tmp_path, tmp_path_factory, expected, killed):
+    """One begins with the first job, one with the last; killed, one leaves the other the rest."""
+    other = Forker("fault_light", tmp_path_factory.mktemp("other"))
+    try:
+        store = RunStore(tmp_path)
+        first = light.begin("run_here", tmp_path, COUNT, 0.03, 1)
+        other.begin("run_here", tmp_path, COUNT, 0.03, -1)
+        if killed:
+            assert kill_at(light, first, 0.5, lambda: read_all(store))
+        else:
+            assert light.end() == 0, light.printed()
+        assert other.end() == 0, other.printed()
+        assert not other.printed()  # nothing was taken for damaged
+        same(store, expected)
+        assert not (store.folder / "set-aside").exists()
+    finally:
+        assert not other.close()
+
+
+@pytest.mark.slow
+def test_two_processes_with_workers_share_the_same_work(light, tmp_path, expected):
+    other = run_all  # this process, with workers of its own, is the second
+    light.begin("run_spread", tmp_path, COUNT, 0.03)
+    found = other(jobs(COUNT, 0.03), store=RunStore(tmp_path), max_workers=1)
+    assert light.end() == 0, light.printed()
+    assert len(found) == COUNT
+    same(RunStore(tmp_path), expected)
