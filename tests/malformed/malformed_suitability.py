@@ -1,0 +1,530 @@
+# ruff: noqa: C408
+"""The table of malformed calls: rows of lib.suitability."""
+
+import numpy as np
+import torch
+from malformed_kinds import (
+    CHOICE,
+    COUNT,
+    INF,
+    NAN,
+    NUMBER,
+    OPEN_UNIT,
+    POSITIVE,
+    RNG,
+    SEED,
+    UNIT,
+    Bad,
+    booleans,
+    but,
+    labels,
+    matrices,
+    rows_of,
+    vectors,
+)
+
+from lib import suitability as S
+
+ROWS = []
+
+
+def add(name, good, /, error=ValueError, says=None, **w):
+    ROWS.extend(rows_of("suitability." + name, getattr(S, name), good, error=error, says=says, **w))
+
+
+rng = np.random.default_rng(0)
+lab = rng.integers(3, size=300)
+LG = 2.0 * np.eye(3)[lab] + rng.normal(size=(300, 3))
+CO = LG.argmax(1) == lab
+T = S.signals(LG).to_numpy()
+te, us = (rng.beta(8, 2, 100), rng.beta(8, 2, 80))
+V = vectors(te)
+B = booleans(CO)
+MX = matrices(T)
+UV = vectors(us)
+SIGMA = OPEN_UNIT
+MARG = (1.5, INF, *NUMBER)
+add("signals", dict(logits=LG), logits=matrices(LG), extra=(["no such thing"], [3], 3))
+add("SuitabilityFilter", {}, margin=MARG, alpha=OPEN_UNIT)
+F = S.SuitabilityFilter(margin=0.05)
+ROWS.extend(
+    rows_of(
+        "suitability.SuitabilityFilter.fit",
+        F.fit,
+        dict(signals=T, correct=CO),
+        signals=MX,
+        correct=(*B, Bad("one class", np.ones(300, bool), ())),
+    )
+)
+F = S.SuitabilityFilter(margin=0.05).fit(T, CO)
+ROWS.extend(
+    rows_of(
+        "suitability.SuitabilityFilter.decide",
+        lambda test, user: F.decide(test, user),
+        dict(test=T, user=T),
+        says=dict(test="test_signals", user="user_signals"),
+        test=(*MX, Bad("other columns", T[:, :2], ("2",))),
+        user=(*MX, Bad("other columns", T[:, :2], ("2",))),
+    )
+)
+C = S.CorrectnessEstimator()
+ROWS.extend(
+    rows_of(
+        "suitability.CorrectnessEstimator.fit",
+        C.fit,
+        dict(signals=T, correct=CO),
+        signals=MX,
+        correct=B,
+    )
+)
+add("RefinedFilter", {}, margin=MARG, alpha=OPEN_UNIT)
+ROWS.extend(
+    rows_of(
+        "suitability.RefinedFilter.fit",
+        S.RefinedFilter().fit,
+        dict(signals=T, correct=CO),
+        signals=MX,
+        correct=B,
+    )
+)
+for f in ("non_inferiority_test", "equivalence_test"):
+    add(f, dict(test=te, user=us, margin=0.05), test=V, user=UV, margin=MARG)
+add(
+    "sample_size_for",
+    dict(test=te, user=us, margin=0.05, n_test=500),
+    test=V,
+    user=UV,
+    margin=MARG,
+    drop=MARG,
+    alpha=OPEN_UNIT,
+    power=OPEN_UNIT,
+    n_test=COUNT,
+    ratio=POSITIVE,
+)
+add(
+    "required_sample_size",
+    dict(sd_test=0.1, sd_user=0.1, margin=0.05, n_test=500),
+    sd_test=(-1.0, INF, *NUMBER),
+    sd_user=(-1.0, INF, *NUMBER),
+    margin=MARG,
+    drop=MARG,
+    alpha=OPEN_UNIT,
+    power=OPEN_UNIT,
+    n_test=COUNT,
+)
+add(
+    "non_inferiority_power",
+    dict(n_test=500, n_user=50, drop=0.0, sd_test=0.1, sd_user=0.1, margin=0.05),
+    n_test=(1, NAN, "3"),
+    n_user=(1, NAN, "3"),
+    drop=NUMBER,
+    sd_test=(-1.0, *NUMBER),
+    sd_user=(-1.0, *NUMBER),
+    margin=but(MARG, "1.5"),
+    alpha=OPEN_UNIT,
+)
+add(
+    "welch_non_inferiority",
+    dict(
+        mean_test=0.8,
+        variance_test=0.02,
+        n_test=50,
+        mean_user=0.8,
+        variance_user=0.02,
+        n_user=40,
+        margin=0.05,
+    ),
+    mean_test=but(NUMBER, "'0.5'"),
+    variance_test=but((-1.0, *NUMBER), "'0.5'"),
+    n_test=(1, NAN),
+    variance_user=(-1.0, NAN),
+    n_user=(1, NAN),
+    margin=but(NUMBER, "'0.5'"),
+)
+add(
+    "equivalence_between_groups",
+    dict(estimates=np.r_[te, us], groups=np.repeat(["a", "b"], [100, 80]), margin=0.05),
+    estimates=vectors(np.r_[te, us]),
+    groups=(Bad("short", ["a"], ("1",)), Bad("one group", ["a"] * 180, ("1", "'a'"))),
+    margin=MARG,
+    alpha=OPEN_UNIT,
+)
+add(
+    "calibration_errors",
+    dict(probabilities=te, correct=te > 0.7),
+    probabilities=(*V, Bad("above 1", te + 1, ("1.",))),
+    correct=booleans(te > 0.7),
+    bins=COUNT,
+    by=CHOICE,
+)
+add(
+    "make_estimator",
+    dict(name="logistic", seed=0),
+    name=CHOICE,
+    calibration=CHOICE,
+    seed=SEED,
+    splits=(1, 2.5, "3"),
+)
+Q = dict(train_signals=T, train_correct=CO, test_signals=T, test_correct=CO)
+add(
+    "compare_estimators",
+    {**Q, "names": ["logistic"], "calibrations": ["none"]},
+    train_signals=MX,
+    train_correct=B,
+    test_signals=MX,
+    test_correct=B,
+    names=but(([], ["x"], 3), "3", "['x']"),
+    calibrations=but(([], ["x"]), "['x']"),
+    seed=SEED,
+    bins=COUNT,
+    by=CHOICE,
+)
+add(
+    "compare_signals",
+    Q,
+    train_signals=MX,
+    train_correct=B,
+    test_signals=MX,
+    test_correct=B,
+    bins=COUNT,
+    by=CHOICE,
+)
+add(
+    "over_splits",
+    dict(compare=S.compare_signals, signals=T, correct=CO, splits=2, seed=0),
+    signals=MX,
+    correct=B,
+    rows=but((0, 1, 301, 2.5, "3"), "'3'"),
+)
+add(
+    "anova_table",
+    dict(signals=T, correct=CO),
+    signals=MX,
+    correct=(*B, Bad("one class", np.ones(300, bool), ())),
+)
+add(
+    "shap_values",
+    dict(fit_signals=T, fit_correct=CO, signals=T[:5]),
+    fit_signals=MX,
+    fit_correct=B,
+    signals=MX,
+)
+add(
+    "adjusted_margin",
+    dict(
+        margin=0.05,
+        test_estimated=te,
+        test_correct=te > 0.7,
+        user_estimated=us,
+        user_correct=us > 0.7,
+    ),
+    margin=MARG,
+    test_estimated=V,
+    test_correct=booleans(te > 0.7),
+    user_estimated=UV,
+    user_correct=booleans(us > 0.7),
+    level=OPEN_UNIT,
+    reference=CHOICE,
+)
+add(
+    "calibration_offset",
+    dict(estimated=te, correct=te > 0.7),
+    estimated=V,
+    correct=booleans(te > 0.7),
+)
+add(
+    "calibrate_on_target",
+    dict(estimates=us, correct=us > 0.7),
+    estimates=but(UV, "None", "a number", "ragged"),
+    correct=booleans(us > 0.7),
+)
+add(
+    "prediction_powered_test",
+    dict(
+        test_correct=te > 0.7,
+        user_estimated=us[20:],
+        labelled_estimated=us[:20],
+        labelled_correct=us[:20] > 0.7,
+        margin=0.05,
+    ),
+    test_correct=booleans(te > 0.7)[:-1],
+    user_estimated=UV,
+    labelled_estimated=vectors(us[:20]),
+    labelled_correct=booleans(us[:20] > 0.7),
+    margin=MARG,
+    reference=CHOICE,
+)
+add(
+    "corrected_margin",
+    dict(margin=0.05, eps_source=0.0, eps_target=0.0),
+    margin=NUMBER,
+    eps_source=NUMBER,
+    eps_target=NUMBER,
+)
+add(
+    "labels_needed",
+    dict(sd_difference=0.3, half_width=0.05),
+    sd_difference=(-1.0, *NUMBER),
+    half_width=POSITIVE,
+    level=OPEN_UNIT,
+)
+add(
+    "labels_for_power",
+    dict(sd_difference=0.3, sd_user=0.2, n_user=5000, test_accuracy=0.9, n_test=5000, margin=0.1),
+    sd_difference=(-1.0, NAN, "1"),
+    sd_user=(-1.0, NAN, "1"),
+    n_user=COUNT,
+    test_accuracy=(0.0 - 0.1, 1.5, NAN),
+    n_test=COUNT,
+    margin=MARG,
+    alpha=OPEN_UNIT,
+    power=OPEN_UNIT,
+)
+g = np.random.default_rng(0)
+add("impossibility_example", dict(n=50, rng=g), n=COUNT, rng=RNG)
+add(
+    "lemma_check",
+    dict(eps=[0.0], n=100, rng=g),
+    eps=but(([], [NAN], ["a"], [2.0]), "[]"),
+    accuracy=OPEN_UNIT,
+    concentration=POSITIVE,
+    n=COUNT,
+    rng=RNG,
+)
+add(
+    "simulate_guarantee",
+    dict(eps_source=0.0, eps_target=0.0, accuracy_drop=0.0, repetitions=3, rng=g),
+    eps_source=but((2.0, *NUMBER), "2.0"),
+    eps_target=but((2.0, *NUMBER), "2.0"),
+    margin=MARG,
+    test_accuracy=OPEN_UNIT,
+    n_test=(1, 2.5, "3"),
+    n_user=(1, 2.5),
+    n_labelled=(1, 2.5),
+    concentration=POSITIVE,
+    alpha=OPEN_UNIT,
+    reference=CHOICE,
+    repetitions=COUNT,
+    rng=RNG,
+)
+add(
+    "simulate_monitoring",
+    dict(windows=[1], batches=2, batch_size=10, n_test=20, repetitions=2, rng=g),
+    windows=but(([], [0], ["a"], 3), "3", "[]"),
+    batches=COUNT,
+    batch_size=(0, 1, 2.5),
+    n_test=(1, 2.5),
+    margin=MARG,
+    alpha=OPEN_UNIT,
+    mean_test=OPEN_UNIT,
+    concentration=POSITIVE,
+    repetitions=COUNT,
+    share_unsuitable=UNIT,
+)
+add(
+    "sequential_errors",
+    dict(drops=[0.0], looks=2, batch_size=10, n_test=20, repetitions=2, rng=g),
+    drops=but(([], [NAN], ["a"], [2.0]), "[]"),
+    looks=COUNT,
+    batch_size=COUNT,
+    n_test=(1, 2.5),
+    margin=MARG,
+    alpha=OPEN_UNIT,
+    mean_test=OPEN_UNIT,
+    concentration=POSITIVE,
+    repetitions=COUNT,
+)
+add("EProcess", dict(threshold=0.5), threshold=but(OPEN_UNIT, "1.0"))
+ROWS.extend(
+    rows_of(
+        "suitability.EProcess.update",
+        S.EProcess(0.7).update,
+        dict(values=us),
+        values=but((*UV, Bad("above 1", us + 1, ("1.",))), "a number", "empty"),
+    )
+)
+add(
+    "test_upper_bound",
+    dict(test=te, level=0.05),
+    test=(*V, Bad("above 1", te + 1, ("1.",))),
+    level=OPEN_UNIT,
+)
+add(
+    "SequentialDesign",
+    dict(looks=2),
+    looks=(0, 2.5, "3"),
+    alpha=OPEN_UNIT,
+    kind=CHOICE,
+    sides=(0, 3, "1"),
+    information=([1.0], [0.5, 0.4], [NAN, 1.0], ["a", "b"]),
+)
+add(
+    "crossing_probabilities",
+    dict(critical=[1.96, 1.96]),
+    critical=([], [NAN], ["a"], [[1.0]], 3),
+    information=([1.0], [0.5, 0.4], [NAN, 1.0]),
+    drift=NUMBER,
+    sides=(0, 3, "1"),
+)
+add(
+    "information_fractions",
+    dict(n_test=100, batch_size=20, looks=3),
+    n_test=COUNT,
+    batch_size=COUNT,
+    looks=COUNT,
+    variance_ratio=POSITIVE,
+)
+add(
+    "Monitor",
+    dict(reference=te),
+    reference=V,
+    method=CHOICE,
+    margin=MARG,
+    alpha=OPEN_UNIT,
+    window=COUNT,
+    reference_level=(-0.1, 1.0, *NUMBER),
+)
+add(
+    "Monitor",
+    dict(reference=te, method="pocock", looks=2, batch_size=20),
+    looks=COUNT,
+    batch_size=COUNT,
+)
+ROWS.extend(
+    rows_of(
+        "suitability.Monitor.update", S.Monitor(te, margin=0.05).update, dict(batch=us), batch=UV
+    )
+)
+add(
+    "model_outputs",
+    dict(model=torch.nn.Linear(4, 3), loader=[torch.zeros(8, 4)]),
+    model=(3,),
+    loader=but(([], [3], ["a"], 3), "['a']", "[3]"),
+    extra=(["x"],),
+)
+P = dict(
+    holdout_logits=LG,
+    holdout_labels=lab,
+    test_logits=LG,
+    user_logits=LG,
+    test_labels=lab,
+    user_labels=lab,
+)
+add("Predictions", P, **{k: matrices(LG) if "logits" in k else labels(lab, 3) for k in P})
+add(
+    "suitability_report",
+    dict(predictions=S.Predictions(**P), margin=0.05),
+    margin=MARG,
+    alpha=OPEN_UNIT,
+    power=OPEN_UNIT,
+)
+add("example_predictions", dict(path="/nowhere/mine.npz", seed=0), kind=CHOICE, seed=SEED)
+add("register_signal", dict())
+add("unregister_signal", dict(name="x"), name=("no such", "conf_max", 3))
+splits = {"val": (T, CO)}
+add(
+    "make_tasks",
+    dict(
+        sizes={"val": 300}, user_folds=[("val", np.arange(50), "a")], id_splits=["val"], n_folds=3
+    ),
+    id_splits=but(([], ["no"]), "['no']"),
+    n_folds=(1, 0, 2.5, "3", 301),
+    shuffles_per_fold=COUNT,
+)
+tasks = S.make_tasks({"val": 300}, [("val", np.arange(50), "a")], ["val"], n_folds=3)
+R = S.evaluate_tasks(splits, tasks).assign(
+    dataset="m", algorithm="E", kind="ID", seed=0, signals="all"
+)
+ST = dict(splits=splits, tasks=tasks)
+SP = ({}, {"other": (T, CO)})
+add("evaluate_tasks", ST, tasks=([],), margin=MARG, threads=COUNT)
+for f in ("evaluate_peers", "evaluate_more_data"):
+    add(f, ST, margin=MARG)
+add(
+    "evaluate_refined",
+    {**ST, "columns": [0, 2]},
+    columns=but(([], [99], ["a"]), "['a']", "[99]"),
+    margin=MARG,
+)
+add(
+    "evaluate_with_labels",
+    {**ST, "n_labelled": 20, "rng": g},
+    n_labelled=but((0, 1, 10**6, 2.5, "3"), "'3'", "2.5"),
+    margin=MARG,
+)
+pt = [np.arange(100), np.arange(100, 200)]
+for f in ("evaluate_pairs", "evaluate_peers_pairs"):
+    add(
+        f,
+        dict(source_signals=T, source_correct=CO, partition=pt, user_signals=T, user_correct=CO),
+        source_signals=MX,
+        source_correct=B,
+        partition=(
+            [],
+            [np.arange(3)],
+            [np.array([300]), np.array([1])],
+            [np.array([-1]), np.array([1])],
+        ),
+        user_signals=MX,
+        user_correct=B,
+        margin=MARG,
+    )
+for f, k in dict(
+    at_margin=dict(margin=0.1),
+    decision_metrics=None,
+    metrics_table=dict(by=["kind"]),
+    margins_table=dict(margins=[0.1], alphas=[0.05]),
+    share_suitable={},
+    summarise_folds={},
+    error_table={},
+    known_reference={},
+    filter_as_peer={},
+    signals_table={},
+).items():
+    if k is None:
+        continue
+    add(f, dict(results=R, **k))
+add("at_margin", dict(results=R, margin=0.1), margin=MARG)
+add("metrics_table", dict(results=R, by=["kind"]), alpha=OPEN_UNIT)
+add("margins_table", dict(results=R, margins=[0.1], alphas=[0.05]))
+add("share_suitable", dict(results=R), alpha=OPEN_UNIT, width=(0.0, -1.0, NAN))
+add("error_table", dict(results=R, groups=2))
+add(
+    "decision_metrics",
+    dict(p_values=[0.1, 0.2], truth=[True, False]),
+    p_values=(*vectors([0.1, 0.2]), [1.5, 0.1]),
+    truth=booleans([True, False]),
+    alpha=OPEN_UNIT,
+)
+add(
+    "estimated_and_true",
+    dict(
+        splits=splits,
+        source=("val", np.arange(100)),
+        user_folds=[("val", np.arange(200, 300), "a")],
+    ),
+)
+for f in ("load_study", "wilds_study"):
+    add(f, dict(dataset="fmow", seed=0), dataset=CHOICE, algorithm=CHOICE, seed=(99, "a"))
+add("digits_study", dict(seed=0), seed=SEED)
+add("StudyRun", dict(dataset="digits", algorithm="ERM", seed=0))
+add("DomainRuns", dict(dataset="digits", algorithm="ERM", seed=0, candidates=(("conf_max",),)))
+add("run_studies", dict(jobs=[S.StudyRun("digits", "ERM", 0)]), max_workers=COUNT)
+add("choose_signals", dict(jobs=[]))
+add("missing_for_wilds", dict(dataset="fmow", root="/nowhere"), dataset=CHOICE)
+add(
+    "train_wilds",
+    dict(dataset="fmow", root="/nowhere", seed=0, device="cpu"),
+    dataset=CHOICE,
+    seed=SEED,
+)
+add("wilds_files", dict(datasets=["fmow"], seeds=[0]), seeds=([99], ["a"]))
+study = S.digits_study(0)
+add("run_study", dict(study=study, n_folds=3, partition_seed=0), n_folds=(1, 2.5), margin=MARG)
+add("leave_domain_out", dict(study=study, n_folds=3))
+L0 = S.timeline(study)[0]
+add(
+    "stream",
+    dict(study=study, labels=[L0], batches=2, size=20, rng=g),
+    labels=but(([], ["no"]), "[]"),
+)

@@ -1,0 +1,188 @@
+"""Malformed input to the public functions: one table, a row per call, each with its error.
+
+A row passes if the call raises the documented kind of exception, raised by ``lib`` itself, whose
+message names the argument, says what is allowed and what it got, in under a second; and if nothing
+was printed or written.
+"""
+
+import importlib
+import inspect
+import re
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import malformed_selective
+import malformed_shared
+import malformed_subjects
+import malformed_suitability
+import pytest
+
+import lib
+from lib.book.reference import PACKAGES, public_names
+
+ROWS = [
+    *malformed_selective.ROWS,
+    *malformed_suitability.ROWS,
+    *malformed_subjects.ROWS,
+    *malformed_shared.ROWS,
+]
+#: What the kinds of a whole object hold that this argument takes: -1 is an unknown label, a score
+#: may be infinite, and so may epsilon.
+ALLOWED = re.compile(
+    r"\w+\.\w*Predictions-(test|user)_labels: negative"
+    r"|report\.ModelPredictions-(\w+_scores: infinite|epsilon: (0\.0|inf)|delta: 0\.0)"
+)
+ROWS = [row for row in ROWS if not ALLOWED.fullmatch(row.id)]
+#: The first bad values of an argument in CI, all of them in `make long`.
+FIRST = 2
+
+
+def parameters():
+    """Rows as parameters; those beyond the first of an argument are long."""
+    seen = Counter()
+    for row in ROWS:
+        seen[row.name, row.argument] += 1
+        marks = [pytest.mark.long] if seen[row.name, row.argument] > FIRST else []
+        yield pytest.param(row, id=row.id, marks=marks)
+
+
+ROOT = Path(lib.__file__).parents[1]
+SECONDS = 1.0
+
+#: Public functions and classes without a row, and why.
+RESULTS = "made by the package, not by its users: its fields are not input"
+NOTHING = "takes no argument that can be malformed"
+FIGURE = "draws what other functions have made and checked"
+OBJECTS = "takes objects of the package, whose own constructors have rows"
+PROTOCOL = "an interface, or an exception"
+SCIKIT = "follows scikit-learn's protocol, whose own checks name X and y"
+ELSEWHERE = "has its own table of malformed input, among the tests of its package"
+GAP = "known gap: what Python, pandas or PyTorch says of a malformed argument is passed on"
+OTHER_NAME = "its error speaks of a part of the argument, or calls it by another name"
+FILES = "its rows are in test_malformed_files.py"
+REASONS = {
+    RESULTS: """
+        selective.AccuracyCoverage selective.Estimate selective.Imbalance selective.Mean
+        selective.Method selective.Panel selective.Predictions suitability.AdjustedMargin
+        suitability.CalibrationErrors suitability.Decision suitability.DecisionMetrics
+        suitability.Equivalence suitability.GroupEquivalence suitability.Impossibility
+        suitability.ModelOutputs suitability.MonitorDecision suitability.NonInferiority
+        suitability.Offset suitability.PredictionPowered suitability.SampleSize
+        suitability.SequentialDecision suitability.SuitabilityReport suitability.Study
+        suitability.Task suitability.WildsRecipe audit.AuditResult audit.EpsilonPosterior
+        audit.PrivacyRegion canaries.Canaries canaries.CanaryAudit canaries.Guesses
+        counterfactual.ConfidenceSequence counterfactual.Diagnostics counterfactual.Estimate
+        counterfactual.Metric counterfactual.Nuisances lenses.Abstention lenses.Classified
+        lenses.LabelEvidence lenses.Pipeline lenses.RecordAudit lenses.Trained report.Analysis
+        report.Drawing report.Report data.CanaryRuns data.Digits data.Entry data.Fold
+        data.ImageSet data.SignalTable data.SuitabilitySignals data.TextSet training.Answers
+        training.FixMatchResult training.LearningRateChoice training.LinearClassifier
+        training.LoadedData training.PateCost training.Plan training.TrainingResult runs.Outcome
+        runs.StoredRun""",
+    NOTHING: """
+        suitability.registered_signals data.canary_files data.load_digits
+        training.PosteriorTargets runs.hardware runs.python_version runs.progress
+        data.fingerprints book.style book.new_figure""",
+    OBJECTS: """
+        selective.run_panel selective.run_imbalance suitability.known_reference
+        suitability.filter_as_peer suitability.signals_table suitability.summarise_folds
+        suitability.timeline suitability.mean_and_sd suitability.middle_and_range
+        suitability.peer_table suitability.choose_signals suitability.wilds_signals
+        suitability.StudyRun suitability.DomainRuns audit.run_audit audit.bounds_table
+        audit.summary_table audit.table_2 audit.require_consistent audit.compare_one_run
+        counterfactual.classification_quality_estimate lenses.abstention lenses.answers_table
+        lenses.compare_answers lenses.decisions lenses.suitability lenses.trained
+        lenses.Classifiers lenses.LabelCanaries lenses.RecordTrainings report.explain
+        report.show data.fold_summary data.published_for training.check_private
+        training.module_of training.initial_parameters training.sample_steps training.Training
+        training.LabelTrainings training.PateStudents runs.run_key book.Chapter""",
+    PROTOCOL: """
+        audit.Attack audit.AuditContradiction counterfactual.PositivityWarning
+        data.DataCorrupted data.DataUnavailable data.RegistryError data.UndeclaredData
+        data.UnknownData data.UnsafePickle training.LabelChange training.TrainingDiverged
+        runs.Job runs.RunsFailed""",
+    SCIKIT: """
+        counterfactual.ForestClassifier counterfactual.ForestRegressor
+        counterfactual.SuperLearnerClassifier counterfactual.SuperLearnerRegressor""",
+    ELSEWHERE: """
+        runs.Checkpoint runs.RunStore runs.write_atomic runs.write_atomic_bytes
+        runs.generator_state runs.fingerprint""",
+    FILES: """
+        suitability.read_predictions report.read_predictions report.find_file data.load_folder
+        data.read_numpy_pickle book.open_chapter""",
+    GAP: """
+        suitability.error_table suitability.estimated_and_true suitability.leave_domain_out
+        suitability.margins_table suitability.register_signal lenses.checkerboard
+        training.build_model training.engine_for""",
+    OTHER_NAME: """
+        training.plan runs.canonical""",
+}
+WITHOUT = {name: reason for reason, names in REASONS.items() for name in names.split()}
+
+
+def listing(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def guarded(tmp_path, monkeypatch):
+    """A folder of its own to run in, with a file that must stay as it is."""
+    (tmp_path / "canary").write_text("as it was")
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("COMPANION_OFFLINE", "1")
+    before = listing(tmp_path)
+    yield tmp_path
+    assert listing(tmp_path) == before
+    assert (tmp_path / "canary").read_text() == "as it was"
+
+
+@pytest.mark.parametrize("row", list(parameters()))
+def test_malformed(row, guarded, capfd):
+    started = time.perf_counter()
+    with pytest.raises(Exception) as caught:
+        row.call()
+    assert time.perf_counter() - started < SECONDS
+    message = str(caught.value)
+    assert type(caught.value) is row.error, message
+    raised = traceback.extract_tb(caught.value.__traceback__)[-1].filename
+    assert Path(raised).is_relative_to(ROOT / "lib"), f"raised in {raised}: {message}"
+    assert any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in row.says), message
+    assert re.search(r"\b(must|needs?|not|cannot|no|only|at least)\b", message), message
+    got = row.array and re.search(r"\bgot \S", message)
+    assert got or not row.shows or any(text in message for text in row.shows), message
+    assert "\n" not in message.strip(), message
+    assert capfd.readouterr().out == ""
+
+
+def test_the_table_is_long_enough_and_every_row_has_a_name_of_its_own():
+    assert len(ROWS) >= 150
+    assert len({row.id for row in ROWS}) >= 0.97 * len(ROWS)
+
+
+def test_every_public_function_has_a_row_or_a_reason():
+    with_rows = {".".join(row.name.split(".")[:2]) for row in ROWS}
+    missing, public = [], set()
+    for page in PACKAGES:
+        for full, value in public_names(page).items():
+            if not (inspect.isclass(value) or inspect.isfunction(value)):
+                continue
+            name = f"{page}.{full.split('.')[-1]}"
+            public.add(name)
+            if name.split(".")[1].startswith("plot_"):
+                continue
+            if name not in with_rows and name not in WITHOUT:
+                missing.append(name)
+    assert not missing
+    assert with_rows | set(WITHOUT) <= public
+    assert not with_rows & {n for n in WITHOUT if WITHOUT[n] is not FILES}, "a reason too many"
+
+
+@pytest.mark.parametrize("package", sorted({row.name.split(".")[0] for row in ROWS}))
+def test_rows_call_what_they_name(package):
+    module = importlib.import_module(f"lib.{package}")
+    names = {row.name.split(".")[1] for row in ROWS if row.name.startswith(package + ".")}
+    assert names <= set(module.__all__)

@@ -1,0 +1,189 @@
+"""Hostile and malformed files, and the commands that read them: one error, nothing run or made."""
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lib import data, report, suitability
+from lib.data.__main__ import main as data_command
+from lib.report.__main__ import main as report_command
+
+ROOT = Path(__file__).parents[2]
+READERS = {
+    "report": report.read_predictions,
+    "suitability": suitability.read_predictions,
+    "pickle": data.read_numpy_pickle,
+    "folder": lambda path: data.load_folder(path, (8, 8)),
+}
+
+
+class Hostile:
+    """Writes a file where it is unpickled."""
+
+    def __init__(self, marker):
+        self.marker = str(marker)
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.marker}",)
+
+
+def picture():
+    content = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(content, "png")
+    return content.getvalue()
+
+
+def npz_of_objects(path, marker):
+    np.savez(path, test_logits=np.array([Hostile(marker), 1], dtype=object))
+
+
+def raw_pickle(path, marker):
+    path.write_bytes(pickle.dumps(Hostile(marker), protocol=4))
+
+
+def lying_npz(path, _):
+    """A member that declares four gigabytes."""
+    np.savez(path, test_logits=np.zeros((2, 2)))
+    content = path.read_bytes()
+    at = content.rindex(b"PK\x01\x02") + 24
+    path.write_bytes(content[:at] + (4_000_000_000).to_bytes(4, "little") + content[at + 4 :])
+
+
+def huge_shape(path, _):
+    """A header of many numbers in front of none."""
+    header = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 10)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("test_logits.npy", header.getvalue())
+
+
+def zip_with(*names):
+    def make(path, _):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in names:
+                archive.writestr(name, picture())
+
+    return make
+
+
+def tar_with_link(path, _):
+    with tarfile.open(path, "w") as archive:
+        for name in ("a/1.png", "b/1.png"):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(member)
+
+
+def text(content):
+    return lambda path, _: path.write_bytes(content)
+
+
+#: Reader, file name, how it is made, kind of error, what the message names.
+FILES = {
+    "NPZ with a program": ("report", "own.npz", npz_of_objects, ValueError, "own.npz"),
+    "NPZ with a program, suitability": (
+        "suitability",
+        "own.npz",
+        npz_of_objects,
+        ValueError,
+        "own",
+    ),
+    "NPZ that is a pickle": ("report", "own.npz", raw_pickle, ValueError, "own.npz"),
+    "CSV that is a pickle": ("report", "own.csv", raw_pickle, ValueError, "own.csv"),
+    "pickle with a program": ("pickle", "own.pkl", raw_pickle, data.UnsafePickle, "own.pkl"),
+    "empty pickle": ("pickle", "own.pkl", text(b""), ValueError, "own.pkl"),
+    "zip bomb": ("report", "own.npz", lying_npz, ValueError, "own.npz"),
+    "zip bomb, suitability": ("suitability", "own.npz", lying_npz, ValueError, "own.npz"),
+    "NPZ of a huge shape": ("report", "own.npz", huge_shape, ValueError, "own.npz"),
+    "empty NPZ": ("report", "own.npz", text(b""), ValueError, "own.npz"),
+    "empty CSV": ("report", "own.csv", text(b""), ValueError, "own.csv"),
+    "YAML tag": (
+        "report",
+        "own.csv",
+        text(b"!!python/object/apply:os.system [x]"),
+        ValueError,
+        "own",
+    ),
+    "bytes that are no text": (
+        "report",
+        "own.csv",
+        text(b"part\n\xff\xfe\n"),
+        ValueError,
+        "own.csv",
+    ),
+    "unknown suffix": ("report", "own.yml", text(b"a: 1"), ValueError, "own.yml"),
+    "no archive": ("folder", "own.zip", text(b"no"), ValueError, "own.zip"),
+    "names that climb": ("folder", "own.zip", zip_with("../../a.png"), ValueError, "own.zip"),
+    "links": ("folder", "own.tar", tar_with_link, ValueError, "own.tar"),
+}
+
+
+def listing(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_malformed_file(case, tmp_path, monkeypatch):
+    reader, name, make, error, named = FILES[case]
+    inside = tmp_path / "outer" / "inner"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    make(inside / name, tmp_path / "executed")
+    before = listing(tmp_path)
+    with pytest.raises(error) as caught:
+        READERS[reader](inside / name)
+    assert type(caught.value) is error
+    assert named in str(caught.value)
+    assert listing(tmp_path) == before
+
+
+def test_the_program_is_real(tmp_path):
+    raw_pickle(tmp_path / "own.pkl", tmp_path / "executed")
+    pickle.loads((tmp_path / "own.pkl").read_bytes())
+    assert (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("case", [name for name, row in FILES.items() if row[0] == "report"])
+def test_the_report_command_says_so_in_one_line(case, tmp_path, monkeypatch, capsys):
+    _, name, make, _, named = FILES[case]
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / name, tmp_path / "executed")
+    before = listing(tmp_path)
+    assert report_command([name]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert named in said
+    assert "Traceback" not in said
+    assert said.count("\n") == 1
+    assert listing(tmp_path) == before
+
+
+def test_the_data_command_says_so_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COMPANION_OFFLINE", "1")
+    try:
+        status = data_command(["fetch", "../../etc/passwd"])
+    except SystemExit as stopped:
+        status = stopped.code
+    assert status
+    assert "Traceback" not in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("arguments", [["record", "nothing"], ["record", "../x"], ["nonsense"]])
+def test_the_book_command_says_so(arguments, tmp_path):
+    command = [sys.executable, "-m", "lib.book", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert arguments[-1] in done.stderr
