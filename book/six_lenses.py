@@ -184,7 +184,7 @@ models = lenses.classify(settings, shifts)
 training = lenses.trained(models)
 chapter.values(
     epsilon=training.epsilon,
-    odds=float(np.exp(training.epsilon)),
+    odds=float(np.exp(settings.epsilon)),
     odds_of_one=float(np.e),
     delta=training.delta,
     noise=training.noise_multiplier,

@@ -1,0 +1,285 @@
+"""What is installed, run and trusted: pins, workflows, the audit of pins, imports, secrets."""
+
+import importlib.machinery
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+#: What each job may do beyond reading; nothing else may write.
+WRITES = {
+    ("publish", None): {"contents", "pages", "id-token"},
+    ("update", "propose"): {"contents", "pull-requests"},
+}
+
+
+def program(name):
+    """A script of .ci as a module."""
+    path = ROOT / ".ci" / name
+    loader = importlib.machinery.SourceFileLoader(f"ci_{name}", str(path))
+    spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)
+    module = importlib.util.module_from_spec(spec)
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
+    return module
+
+
+def tracked():
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+# ------------------------------------------------------------------ imports
+
+
+IMPORTS = r"""
+import builtins, importlib, pkgutil, socket, sys
+
+class Blocked(Exception):
+    pass
+
+def refuse(*_, **__):
+    raise Blocked("a connection at import")
+
+socket.socket.connect = socket.socket.connect_ex = refuse
+socket.create_connection = socket.getaddrinfo = refuse
+import lib
+for found in pkgutil.walk_packages(lib.__path__, "lib."):
+    if not found.name.endswith("__main__") and ".examples." not in found.name:
+        importlib.import_module(found.name)
+from lib.book.reference import PACKAGES, public_names
+print(sum(len(public_names(page)) for page in PACKAGES))
+try:
+    socket.create_connection(("127.0.0.1", 9))
+except Blocked:
+    print("blocked")
+"""
+
+
+def test_importing_everything_opens_no_connection():
+    done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    count, blocked = done.stdout.split()
+    assert int(count) > 300
+    assert blocked == "blocked"
+
+
+# ------------------------------------------------------------------ credentials
+
+SECRETS = {
+    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
+    "a key of AWS": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "a token of GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40,})",
+    "a token of PyPI": r"\bpypi-AgE[A-Za-z0-9_-]{20,}",
+    "a token of Slack": r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
+    "a key of Google": r"\bAIza[0-9A-Za-z_-]{35}\b",
+    "a token of Hugging Face": r"\bhf_[A-Za-z0-9]{30,}\b",
+    "a password": r"(?i)\b(?:password|passwd|api_key|secret|token)\s*[:=]\s*['\"][^'\"\s]{8,}['\"]",
+    "a password in an address": r"https?://[^/\s:@$\"'{}]+:[^/\s:@$\"'{}]+@",
+}
+
+
+@pytest.mark.parametrize("what", SECRETS)
+def test_no_credentials(what):
+    for path in tracked():
+        text = path.read_bytes().decode("utf-8", "replace")
+        if path != Path(__file__):
+            assert not re.search(SECRETS[what], text), path
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("a private key", "-----BEGIN RSA PRIVATE" + " KEY-----"),
+        ("a key of AWS", "AKIA" + "ABCDEFGHIJKLMNOP"),
+        ("a token of GitHub", "ghp_" + "a" * 36),
+        ("a password", "password = " + "'correct-horse'"),
+        ("a password in an address", "https://me:" + "secret@example.org"),
+    ],
+)
+def test_credentials_would_be_found(what, text):
+    assert re.search(SECRETS[what], text)
+
+
+# ------------------------------------------------------------------ workflows
+
+
+@pytest.fixture(scope="module")
+def workflows():
+    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in WORKFLOWS}
+
+
+def test_only_actions_of_github(workflows):
+    used = {
+        step["uses"]
+        for workflow in workflows.values()
+        for job in workflow["jobs"].values()
+        for step in job["steps"]
+        if "uses" in step
+    }
+    assert used
+    assert not [
+        each for each in used if not re.fullmatch(r"actions/[\w-]+@(v\d+|[0-9a-f]{40})", each)
+    ]
+
+
+def test_nobody_may_write_more_than_needed(workflows):
+    for name, workflow in workflows.items():
+        parts = {None: workflow, **workflow["jobs"]}
+        for job, part in parts.items():
+            given = part.get("permissions", {})
+            assert isinstance(given, dict), (name, job, "write-all or read-all")
+            writes = {what for what, how in given.items() if how == "write"}
+            assert writes == WRITES.get((name, job), set()), (name, job)
+
+
+def test_every_workflow_says_what_it_may_do(workflows):
+    for name, workflow in workflows.items():
+        if name != "test":
+            assert "permissions" in workflow, name
+
+
+def test_pull_requests_do_not_run_with_the_rights_of_the_repository(workflows):
+    for name, workflow in workflows.items():
+        on = workflow[True]  # YAML 1.1 reads the key `on` as true
+        assert "pull_request_target" not in on, name
+        assert "workflow_run" not in on, name
+        for job in workflow["jobs"].values():
+            for step in job["steps"]:
+                # Text that others choose must not become part of a program.
+                assert not re.search(r"\$\{\{\s*github\.(event|head_ref)", step.get("run", "")), (
+                    name
+                )
+
+
+def test_updates_come_weekly_and_pass_ci_before_they_are_proposed(workflows):
+    update = workflows["update"]
+    (schedule,) = update[True]["schedule"]
+    _minute, _hour, day, month, weekday = schedule["cron"].split()
+    assert (day, month) == ("*", "*")
+    assert weekday.isdecimal()
+    runs = [step.get("run", "") for step in update["jobs"]["resolve"]["steps"]]
+    assert any(run.startswith("bash .ci/run") for run in runs)
+    assert update["jobs"]["propose"]["needs"] == "resolve"
+    proposed = " ".join(step.get("run", "") for step in update["jobs"]["propose"]["steps"])
+    assert "gh pr create" in proposed
+    assert "pip" not in proposed
+    assert "python" not in proposed
+
+
+def test_updates_keep_what_must_stay():
+    update = program("update")
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    pins = update.read(text)
+    project = {
+        "dependencies": ["jupyter-book>=1.0.4,<2", "numpy>=2.0"],
+        "optional-dependencies": {"test": ["pytest>=8.3"]},
+    }
+    asked = update.wanted(pins, project)
+    assert f"torch=={pins['torch']}" in asked
+    assert f"jupyter-book=={pins['jupyter-book']}" in asked
+    assert {"numpy>=2.0", "pytest>=8.3", "numpy", "pytest"} <= set(asked)
+    assert len(asked) == len(pins) + 3
+    found = {**pins, "numpy": "2.9.0", "torch": pins["torch"] + "+cpu", "nvidia-cublas": "1.0"}
+    after = update.read(update.written(text, found))
+    assert after == {**pins, "numpy": "2.9.0"}
+    assert update.written(text, pins) == update.written(update.written(text, pins), pins)
+
+
+# ------------------------------------------------------------------ the audit of dependencies
+
+REPORT = {
+    "dependencies": [
+        {"name": "good", "version": "1", "vulns": []},
+        {
+            "name": "bad",
+            "version": "2",
+            "vulns": [{"id": "PYSEC-1", "aliases": ["CVE-2026-1"], "fix_versions": ["3"]}],
+        },
+    ]
+}
+
+
+def test_a_finding_without_a_reason_is_open():
+    audit = program("audit")
+    assert audit.findings(REPORT, {}) == (["bad 2: PYSEC-1, CVE-2026-1, fixed in 3"], [])
+    open_, known = audit.findings(REPORT, {"CVE-2026-1": "not reachable from here"})
+    assert open_ == []
+    assert known[0].endswith("(ignored: not reachable from here)")
+
+
+def test_what_is_ignored_has_a_reason():
+    audit = program("audit")
+    audit.ignored((ROOT / ".ci/audit.ignore").read_text(encoding="utf-8"))
+    assert audit.ignored("# why\n\nCVE-2026-1: it is not used\n") == {
+        "CVE-2026-1": "it is not used"
+    }
+    for line in ("CVE-2026-1", "CVE-2026-1:", "CVE-2026-1:   "):
+        with pytest.raises(SystemExit, match="line 1: must be 'ID: reason'"):
+            audit.ignored(line)
+
+
+def test_the_audit_says_why_nothing_was_compared(monkeypatch, capsys):
+    audit = program("audit")
+    monkeypatch.setenv("COMPANION_OFFLINE", "1")
+    assert audit.main() == 0
+    assert capsys.readouterr().out.count("\n") == 1
+    monkeypatch.delenv("COMPANION_OFFLINE")
+    monkeypatch.setattr(audit, "reachable", lambda _: "it cannot be reached")
+    assert audit.main() == 0
+    assert "skipped, nothing was compared: it cannot be reached" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("known", "status"), [("", 1), ("CVE-2026-1: not used", 0)])
+def test_ci_fails_on_an_open_finding_only(monkeypatch, capsys, tmp_path, known, status):
+    audit = program("audit")
+    monkeypatch.delenv("COMPANION_OFFLINE", raising=False)
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci/audit.ignore").write_text(known)
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    monkeypatch.setattr(audit, "ROOT", tmp_path)
+    monkeypatch.setattr(audit, "reachable", lambda _: None)
+    monkeypatch.setattr(audit.venv, "create", lambda *_, **__: None)
+    done = subprocess.CompletedProcess([], 0, "", "")
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(audit, "compare", lambda *_: REPORT)
+    assert audit.main() == status
+    assert ("error: pip-audit: bad 2" in capsys.readouterr().err) == bool(status)
+    empty = {"dependencies": [{"name": "urllib3", "version": "1.24.1", "vulns": []}]}
+    monkeypatch.setattr(audit, "compare", lambda *_: empty)
+    assert audit.main() == 0
+    assert "its database knows of nothing against" in capsys.readouterr().out
+
+
+def test_ci_ends_with_the_audit():
+    lines = (ROOT / ".ci/run").read_text(encoding="utf-8").strip().splitlines()
+    assert lines[-1] == ".venv/bin/python .ci/audit"
+
+
+# ------------------------------------------------------------------ the page
+
+
+def test_the_page_is_part_of_the_book_and_gives_no_false_names():
+    from lib.book.reference import PACKAGES, public_names
+
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    assert "security" in {entry["file"] for entry in toc["chapters"]}
+    page = (ROOT / "book/security.md").read_text(encoding="utf-8")
+    public = {name for each in PACKAGES for name in public_names(each)}
+    named = set(re.findall(r"\{py:obj\}`([\w.]+)`", page))
+    assert named
+    assert not named - public
+    assert "book/security.md" in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for path in re.findall(r"`(\.ci/[\w.]+|requirements\.txt|pyproject\.toml)`", page):
+        assert (ROOT / path).exists()
