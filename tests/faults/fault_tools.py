@@ -24,7 +24,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-TOKEN = "COMPANION_FAULTS_TOKEN"
+RUN_MARK = "COMPANION_FAULTS_MARK"
 PATIENCE = 300.0  # seconds until a child that says nothing counts as hanging
 
 
@@ -41,7 +41,10 @@ def carriers(token: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(TOKEN) == token and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.environ().get(RUN_MARK) == token
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
     return found
 
@@ -65,7 +68,7 @@ class Processes:
         """Start a process in a session of its own."""
         process = subprocess.Popen(
             command,
-            env={**env, TOKEN: self.token},
+            env={**env, RUN_MARK: self.token},
             stdout=options.pop("stdout", subprocess.PIPE),
             stderr=options.pop("stderr", subprocess.STDOUT),
             text=True,
@@ -119,7 +122,7 @@ class Forker:
         with (folder / "forker.log").open("w") as errors:
             self._process = subprocess.Popen(
                 command,
-                env={**environment(*paths, **extra), TOKEN: self._processes.token},
+                env={**environment(*paths, **extra), RUN_MARK: self._processes.token},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -219,9 +219,9 @@ def test_killed_builds_of_a_whole_site(processes, tmp_path):
 
 
 def _tokened(environment, token: str):
-    from fault_tools import TOKEN
+    from fault_tools import RUN_MARK
 
-    return lambda **extra: environment(**extra) | {TOKEN: token}
+    return lambda **extra: environment(**extra) | {RUN_MARK: token}
 
 
 @pytest.mark.long
