@@ -28,8 +28,9 @@ class PrivacyRegion:
         x = np.asarray(fnr, dtype=float)
         if self.epsilon == np.inf:
             return np.zeros_like(x)
-        grow, shrink = np.exp(self.epsilon), np.exp(-self.epsilon)
-        with np.errstate(invalid="ignore"):
+        # An epsilon beyond 709 overflows to infinity, which is what the bound needs.
+        with np.errstate(over="ignore", invalid="ignore"):
+            grow, shrink = np.exp(self.epsilon), np.exp(-self.epsilon)
             steep = np.where(x == 0, 1 - self.delta, 1 - self.delta - grow * x)
         return np.maximum.reduce([(1 - self.delta - x) * shrink, steep, np.zeros_like(x)])
 

@@ -250,7 +250,9 @@ def _find_entry(store: Path, base: str, states: Mapping[str, str]) -> dict[str, 
     """A cached execution whose data are in the states in which it found them, or None."""
     for path in sorted(store.glob(f"{base}.*.json")):
         entry = _read_entry(path)
-        if entry is not None and entry["data"].items() <= states.items():
+        if entry is None or entry["key"] != path.stem:  # nor one under another's name
+            continue
+        if entry["data"].items() <= states.items():
             return entry
     return None
 

@@ -4,6 +4,7 @@ Chapters are executed (or found in the cache) when Sphinx starts, before anythin
 read or written: a failing cell therefore leaves the previous site as it was.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -241,7 +242,16 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
     stale = unfinished.exists() or getattr(env, "companion_state", None) != state
     env.companion_state = state
     unfinished.touch()  # until `_finish`: pages may from now on be half-written
-    return sorted(env.found_docs) if stale else []
+    # By content: Sphinx sees only files that are newer than when it read them, and a restored one
+    # may be older.
+    before = getattr(env, "companion_sources", {})
+    env.companion_sources = {
+        name: hashlib.sha256(Path(env.doc2path(name)).read_bytes()).hexdigest()
+        for name in sorted(env.found_docs)
+    }
+    if stale:
+        return sorted(env.found_docs)
+    return [name for name, digest in env.companion_sources.items() if before.get(name) != digest]
 
 
 def _unfinished(app: Sphinx) -> Path:

@@ -420,7 +420,11 @@ def cached_features(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.npy")
     try:
-        np.save(temporary, np.ascontiguousarray(compute(), dtype=np.float32))
+        array = np.ascontiguousarray(compute(), dtype=np.float32)
+        with open(temporary, "wb") as stream:  # np.save does not say that a disk is full
+            header = np.lib.format.header_data_from_array_1_0(array)
+            np.lib.format.write_array_header_1_0(stream, header)
+            stream.write(array.data)
         digest = store.pooch.file_hash(str(temporary), alg="sha256")
         write_atomic(sums, digest)
         os.replace(temporary, path)

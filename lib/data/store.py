@@ -25,6 +25,7 @@ SHA-256, against which it is then checked like any other.
 """
 
 import difflib
+import errno
 import logging
 import os
 import tempfile
@@ -66,9 +67,10 @@ PINS_HEAD = """\
 # Written by `python -m lib.data pin`: files whose SHA-256 the registry does not know, as they were
 # when the user of this machine accepted them.  To accept another content, delete a file's lines.
 """
+_OWN_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # no fault of the network
 TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of the answer
 
-_hashes: dict[tuple[Path, int, int], str] = {}  # (path, size, mtime_ns) -> SHA-256
+_hashes: dict[tuple[Path, int, int, int, int], str] = {}  # (path, size, times, inode) -> SHA-256
 _no_network: str | None = None  # why the last download found no server, if it did not
 
 
@@ -285,7 +287,8 @@ def check(path: Path, wanted: Entry) -> Path:
     A file that has not changed since it was last read in this process is not read again.
     """
     status = path.stat()
-    key = (path, status.st_size, status.st_mtime_ns)
+    # The time of change too: that of modification can be set, as rsync and cp -p do.
+    key = (path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     if key not in _hashes:
         _hashes[key] = pooch.file_hash(str(path), alg="sha256")
     if _hashes[key] != wanted.sha256:
@@ -353,6 +356,8 @@ def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:
             downloader=pooch.HTTPDownloader(timeout=TIMEOUTS, chunk_size=1 << 16),
         )
     except OSError as error:  # every failure of requests is one
+        if error.errno in _OWN_DISK:
+            raise OSError(error.errno, error.strerror, str(target)) from error
         response = getattr(error, "response", None)
         if response is None:
             cause = error.strerror or type(error).__name__

@@ -316,12 +316,7 @@ class _LocalProcesses:
     def _call(self, *call: Any) -> Any:
         """Have one call made, by a second and third worker if the first ones die."""
         for _ in range(_ATTEMPTS):
-            with self._lock:
-                if self._closed:
-                    raise concurrent.futures.CancelledError
-                pool = self._idle.pop() if self._idle else self._new_pool()
-                self._busy.add(pool)
-                future = pool.submit(*call)
+            pool, future = self._begin(call)
             died = isinstance(error := future.exception(), BrokenProcessPool)
             with self._lock:
                 self._busy.remove(pool)
@@ -334,6 +329,20 @@ class _LocalProcesses:
             f"its worker process died {_ATTEMPTS} times: killed, out of memory, or a script that"
             " lacks `if __name__ == '__main__':`"
         ) from error
+
+    def _begin(self, call: tuple[Any, ...]) -> tuple[ProcessPoolExecutor, Any]:
+        """A pool that has begun a call; one whose worker died while idle is passed over."""
+        with self._lock:
+            while not self._closed:
+                pool = self._idle.pop() if self._idle else self._new_pool()
+                try:
+                    future = pool.submit(*call)
+                except BrokenProcessPool:
+                    pool.shutdown(wait=False)
+                    continue
+                self._busy.add(pool)
+                return pool, future
+        raise concurrent.futures.CancelledError
 
     def _new_pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(

@@ -114,9 +114,9 @@ class RunStore:
         """The stored run of a content hash, as :meth:`get`."""
         try:
             return _read(self.path(key), key)
-        except PermissionError:
-            raise
-        except Exception:
+        except Exception as error:
+            if _passing(error):
+                raise
             with self._lock(key):  # lest a second process sets aside what a first has mended
                 return self._read_or_set_aside(key)
 
@@ -142,7 +142,7 @@ class RunStore:
                 return found
             check_loaded(*job.code)
             for leftover in self.path(key).parent.glob(f".{key}.*"):
-                self._set_aside(leftover, "its writer was killed")
+                shutil.rmtree(leftover, ignore_errors=True)  # its writer was killed: no news
             partial = self.folder / "partial" / key
             started = time.perf_counter()
             outcome = job.execute(Checkpoint(partial, self.folder / "set-aside"))
@@ -163,9 +163,9 @@ class RunStore:
         """For the holder of the lock."""
         try:
             return _read(self.path(key), key)
-        except PermissionError:
-            raise
         except Exception as error:  # whatever there is, it is no run
+            if _passing(error):
+                raise
             self._set_aside(self.path(key), f"{error or type(error).__name__}")
             return None
 
@@ -208,6 +208,12 @@ class RunStore:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def _passing(error: Exception) -> bool:
+    """Whether an error says nothing of the run: no memory just now, a disk that does not answer."""
+    absent = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+    return isinstance(error, MemoryError | OSError) and not isinstance(error, absent)
 
 
 def _digest(record: Mapping[str, Any]) -> str:

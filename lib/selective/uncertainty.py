@@ -245,10 +245,11 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
     total = seeds + point_variance
     if total == 0:
         return Mean(float(values.mean()), 0.0, math.inf)
-    parts = seeds**2 / (len(values) - 1)
+    # Shares of the variance: squares of tiny variances would vanish.
+    parts = (seeds / total) ** 2 / (len(values) - 1)
     if point_variance:
-        parts += point_variance**2 / max(1, n_points - 1)
-    return Mean(float(values.mean()), math.sqrt(total), total**2 / parts)
+        parts += (point_variance / total) ** 2 / max(1, n_points - 1)
+    return Mean(float(values.mean()), math.sqrt(total), 1 / parts)
 
 
 def compare_over_seeds(

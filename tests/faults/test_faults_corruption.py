@@ -85,11 +85,6 @@ def test_checkpoints(tmp_path):
             assert found.privacy == whole.privacy
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a run that does not fit into the memory just now, or whose disk does not answer just"
-    " now, is taken for damaged and moved away: only PermissionError is not",
-)
 @pytest.mark.parametrize("error", [MemoryError(), OSError(5, "Input/output error")])
 def test_a_passing_trouble_is_not_taken_for_damage(tmp_path, monkeypatch, error):
     runs = RunStore(tmp_path)
@@ -139,10 +134,6 @@ def test_executed_chapters(chapters, tmp_path):
     assert refused >= 19
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="an entry is believed under whatever name it has: its own key is not compared",
-)
 def test_an_entry_under_another_name_is_not_believed(chapters, tmp_path):
     chapters.work("finished")
     (path,) = (tmp_path / ".cache/book/one").glob("*.json")
@@ -190,12 +181,6 @@ def test_downloaded_data(cached):
     assert store.fetch("a") == cached
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=pytest.fail.Exception,
-    reason="a file that was changed in place, with its size and modification time as before, is"
-    " not hashed again in the same process: the key of _hashes lacks st_ctime_ns and st_ino",
-)
 def test_a_file_changed_behind_its_modification_time_is_noticed(cached):
     assert store.fetch("a") == cached
     status = cached.stat()

@@ -45,11 +45,6 @@ def test_a_read_only_disk(told, case):
     assert found["found"].startswith(f"what is finished is {'refused' if refused else 'read'}")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="store._retrieve takes every OSError for that of a network: where the cache cannot be"
-    " written `available` says that there are no data, and a chapter goes on with others",
-)
 @pytest.mark.slow
 def test_a_read_only_cache_is_not_taken_for_a_missing_network(told):
     found = told["read-only", "downloads"]
@@ -57,23 +52,9 @@ def test_a_read_only_cache_is_not_taken_for_a_missing_network(told):
     assert "absent" not in found["found"]
 
 
-UNCLEAR = {
-    (
-        "full",
-        "features",
-    ): "numpy's own words are all that is said: '8000 requested and 992 written'",
-}
-
-
-def case_of(how, case):
-    if (how, case) not in UNCLEAR:
-        return how, case
-    return pytest.param(how, case, marks=pytest.mark.xfail(strict=True, reason=UNCLEAR[how, case]))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "case"), [case_of(how, case) for how in ("full", "read-only") for case in CASES]
+    ("how", "case"), [(how, case) for how in ("full", "read-only") for case in CASES]
 )
 def test_the_error_says_what_is_wrong_with_the_disk(told, how, case):
     assert not told[how, case]["unclear"]

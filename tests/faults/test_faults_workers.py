@@ -6,7 +6,6 @@ import signal
 import time
 import warnings
 from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -125,12 +124,6 @@ def test_a_killed_worker_of_trainings_is_replaced(heavy, tmp_path):
         assert_same_runs(read_all(RunStore(tmp_path / str(number))), expected)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=BrokenProcessPool,
-    reason="a worker that dies between two jobs fails the next one: _call tries again only where"
-    " the future fails, but a pool that knows that it is broken fails in submit",
-)
 @pytest.mark.slow
 def test_a_worker_killed_between_two_jobs_harms_none(tmp_path):
     """Killed after it has given a result and before it gets the next job."""

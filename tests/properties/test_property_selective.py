@@ -348,10 +348,5 @@ def test_comparisons_over_seeds(seed, metric):
     assert one.p_positive + back.p_positive == pytest.approx(1)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=ZeroDivisionError,
-    reason="lib.selective.mean_over_seeds squares variances that underflow: ZeroDivisionError",
-)
 def test_means_over_seeds_that_hardly_differ():
     assert selective.mean_over_seeds([0.0, 1e-90]).degrees == pytest.approx(1)

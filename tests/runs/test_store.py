@@ -337,7 +337,7 @@ def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what, mes
     assert Checkpoint(partial).load()[1] == {"step": 1}
 
 
-def test_what_a_killed_writer_left_is_set_aside(tmp_path, store):
+def test_what_a_killed_writer_left_is_removed_without_a_word(tmp_path, store):
     job = walk(tmp_path)
     target = store.path(run_key(job))
     leftover = target.parent / f".{target.name}.abc"
@@ -347,8 +347,7 @@ def test_what_a_killed_writer_left_is_set_aside(tmp_path, store):
         foreign.mkdir(parents=True)
         (foreign / "run.json").write_text("{}")
     assert store.keys() == []
-    with pytest.warns(RuntimeWarning, match=r"is damaged \(its writer was killed\); moved to"):
-        store.run(job)
+    store.run(job)  # a warning would be an error here, and in a chapter's build
     assert store.keys() == [target.name]
     assert not leftover.exists()
 
