@@ -236,9 +236,11 @@ def test_the_audit_says_why_nothing_was_compared(monkeypatch, capsys):
     assert audit.main() == 0
     assert capsys.readouterr().out.count("\n") == 1
     monkeypatch.delenv("COMPANION_OFFLINE")
-    monkeypatch.setattr(audit, "reachable", lambda _: "it cannot be reached")
+    monkeypatch.setattr(audit.venv, "create", lambda *_, **__: None)
+    failed = subprocess.CompletedProcess([], 1, "", "warning\nno route to the index\n")
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: failed)
     assert audit.main() == 0
-    assert "skipped, nothing was compared: it cannot be reached" in capsys.readouterr().out
+    assert "nothing was compared: it cannot be installed (no route" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("known", "status"), [("", 1), ("CVE-2026-1: not used", 0)])
@@ -249,7 +251,6 @@ def test_ci_fails_on_an_open_finding_only(monkeypatch, capsys, tmp_path, known, 
     (tmp_path / ".ci/audit.ignore").write_text(known)
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     monkeypatch.setattr(audit, "ROOT", tmp_path)
-    monkeypatch.setattr(audit, "reachable", lambda _: None)
     monkeypatch.setattr(audit.venv, "create", lambda *_, **__: None)
     done = subprocess.CompletedProcess([], 0, "", "")
     monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: done)
