@@ -97,10 +97,21 @@ def test_a_good_book_is_without_fault(browser, book, published):
     assert found["one.html"].figures == 1
     assert found["one.html"].scrolling >= 1  # the wide table, on a phone
     assert found["index.html"].formulas == 2
-    assert found["index.html"].scrolling >= 2  # the table of the prose, and the code
+    assert found["index.html"].scrolling >= 1  # the code; the table of the prose does not
     weights, _ = page_weights(book.html)
     assert set(weights) == set(found)
     assert too_heavy(book.html) == {}
+
+
+@pytest.mark.parametrize(("width", "shown"), [(1280, "table-cell"), (360, "block")])
+def test_tables_of_words_are_stacked_on_phones(browser, published, width, shown):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(f"{published}/index.html")
+    cells = "all => all.map(cell => getComputedStyle(cell).display)"
+    assert set(page.eval_on_selector_all("article table.table td", cells)) == {shown}
+    page.goto(f"{published}/one.html")  # tables of numbers are not
+    assert set(page.eval_on_selector_all("article td.number", cells)) == {"table-cell"}
+    page.close()
 
 
 def test_search_works_below_a_path(browser, book, published):
