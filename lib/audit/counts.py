@@ -111,12 +111,14 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def as_generator(seed: Any) -> np.random.Generator:
-    """The generator itself, or the one of a seed."""
+    """The generator itself, or the one of a seed: an integer of at least 0, or several of them."""
     if isinstance(seed, np.random.Generator):
         return seed
-    whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
-    if not whole or seed < 0:
-        raise ValueError(f"seed must be an integer of at least 0 or a Generator, got {seed!r}")
+    parts = seed if isinstance(seed, list | tuple) and len(seed) else [seed]
+    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in parts):
+        raise ValueError(
+            f"seed must be an integer of at least 0 (or several) or a Generator, got {seed!r}"
+        )
     return np.random.default_rng(seed)
 
 

@@ -56,12 +56,14 @@ class Canaries:
 
 
 def as_generator(seed: int | np.random.Generator) -> np.random.Generator:
-    """The generator itself, or the one of a seed."""
+    """The generator itself, or the one of a seed: an integer of at least 0, or several of them."""
     if isinstance(seed, np.random.Generator):
         return seed
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not whole or seed < 0:
-        raise ValueError(f"seed must be an integer of at least 0 or a Generator, got {seed!r}")
+    parts = seed if isinstance(seed, list | tuple) and len(seed) else [seed]
+    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in parts):
+        raise ValueError(
+            f"seed must be an integer of at least 0 (or several) or a Generator, got {seed!r}"
+        )
     return np.random.default_rng(seed)
 
 
