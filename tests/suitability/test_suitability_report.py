@@ -493,7 +493,10 @@ def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, al
     high = look_up(found.summary, "estimated drop (test minus user)", "high")
     assert (high <= margin) == found.decision.suitable
     assert found.level == 1 - 2 * alpha
-    assert found.verdict.startswith("SUITABLE" if found.decision.suitable else "INCONCLUSIVE")
+    said = "SUITABLE" if found.decision.suitable else "INCONCLUSIVE"
+    if found.unsuitable_by_labels:
+        said = "UNSUITABLE by the labelled user rows"
+    assert found.verdict.startswith(said)
     assert ("with a margin of" in " ".join(found.warnings)) == (margin <= 0)
 
 
@@ -691,7 +694,7 @@ WARNINGS = [
         "miscalibrated on use",
     ),
     (made(known=12), "of the labelled user rows only . are wrong, too few"),
-    (made(strength=0.5), "INCONCLUSIVE is not unsuitable"),
+    (made(strength=0.5) | {"user_labels": None}, "INCONCLUSIVE is not unsuitable"),
     (made((700, 10, 500)), "no number of user rows is enough for a power of 0.8: n_test must be"),
     (
         made((700, 600, 12), 1.0, known=9),
