@@ -150,7 +150,7 @@ if used != dataset:
 #
 # - *The promise.* Whether one record was in the training data or not may make any outcome up to
 #   {value}`six_lenses.odds:,.0f` times as likely (but for a failure with probability $\delta$).
-#   That is what $\epsilon = $ {value}`six_lenses.epsilon:g` means; an $\epsilon$ of 1 would make
+#   That is what $\epsilon = $ {value}`six_lenses.epsilon:.2f` means; an $\epsilon$ of 1 would make
 #   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
 # - *The attack* found less than the promise allows. That is reassuring about this attack, and no
 #   proof.
