@@ -24,8 +24,8 @@ class PrivacyRegion:
     delta: float
 
     def lower(self, fnr: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Smallest FPR at each FNR; P3's first two conditions."""
-        x = np.asarray(fnr, dtype=float)
+        """Smallest FPR at each FNR, in [0, 1]; P3's first two conditions."""
+        x = as_rates("fnr", fnr)
         if self.epsilon == np.inf:
             return np.zeros_like(x)
         # An epsilon beyond 709 overflows to infinity, which is what the bound needs.
@@ -36,11 +36,11 @@ class PrivacyRegion:
 
     def upper(self, fnr: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Largest FPR at each FNR: the mirror image, 1 - lower(1 - FNR)."""
-        return 1 - self.lower(1 - np.asarray(fnr, dtype=float))
+        return 1 - self.lower(1 - as_rates("fnr", fnr))
 
     def contains(self, fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether the rates lie within, boundary included."""
-        y, x = np.asarray(fpr, dtype=float), np.asarray(fnr, dtype=float)
+        y, x = as_rates("fpr", fpr), as_rates("fnr", fnr)
         return (self.lower(x) <= y) & (self.lower(1 - x) <= 1 - y)
 
 

@@ -313,7 +313,8 @@ def fit_nuisances(
     Raises
     ------
     ValueError
-        If the classifier answered in none of the points outside some fold.
+        If the classifier answered in none of the points outside some fold, the folds are not whole
+        numbers, or `only` is none of them.
 
     Notes
     -----
@@ -325,6 +326,10 @@ def fit_nuisances(
     r = as_abstained(names[1], abstained, len(x))
     s = as_scores(names[0], scores, r)
     fold = as_vector("fold", fold, len(x))
+    if (fold != np.round(fold)).any():
+        raise ValueError(f"fold must be whole numbers, got {fold[fold != np.round(fold)][0]:g}")
+    if only is not None and only not in fold:
+        raise ValueError(f"only must be a number in fold, got {only!r}")
     if r.all():
         raise ValueError(
             f"{names[1]} must be False somewhere: of a classifier that never answers nothing is "
@@ -372,6 +377,12 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     -------
     ndarray, shape (n,)
 
+    Raises
+    ------
+    ValueError
+        If `clip` is out of range, what the estimator reads is not a finite number of each point,
+        or a weight would be infinite.
+
     References
     ----------
     P4, section 3.3.
@@ -379,12 +390,13 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     as_choice("estimator", estimator, ESTIMATORS)
     if clip != 0:
         as_number("clip", clip, 0, 1)
-    r, s = nuisances.abstained, nuisances.scores
+    r = as_abstained("abstained", nuisances.abstained, len(nuisances.abstained))
+    if estimator == "plug-in" and r.any():
+        return as_vector("outcome", nuisances.outcome, len(r)).copy()
+    s = as_scores("scores", nuisances.scores, r)
     if not r.any():
-        return s.copy()
-    if estimator == "plug-in":
-        return nuisances.outcome.copy()
-    answers = 1.0 - np.clip(nuisances.propensity, 0.0, 1.0 - clip)
+        return s
+    answers = 1.0 - np.clip(as_vector("propensity", nuisances.propensity, len(r)), 0.0, 1.0 - clip)
     if (answers[~r] <= 0).any():
         raise ValueError(
             "clip must be above 0: the propensity to abstain is 1 at points that were answered, "
@@ -393,7 +405,8 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     weight = np.where(r, 0.0, 1.0 / np.where(r, 1.0, answers))
     if estimator == "ipw":
         return weight * s
-    return nuisances.outcome + weight * (s - nuisances.outcome)
+    outcome = as_vector("outcome", nuisances.outcome, len(r))
+    return outcome + weight * (s - outcome)
 
 
 def estimate_from_nuisances(
@@ -415,6 +428,11 @@ def estimate_from_nuisances(
     Returns
     -------
     Estimate
+
+    Raises
+    ------
+    ValueError
+        As :func:`influence_values`; if the two are not of the same points.
     """
     pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
     if not 1 <= len(pair) <= 2 or not all(isinstance(item, Nuisances) for item in pair):

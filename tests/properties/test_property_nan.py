@@ -339,21 +339,11 @@ CALLS = {
     ),
 }
 
-# What is known not to refuse NaN; each turns into a failure of the test when it is mended.
-OPEN = {
-    ("estimate_from_nuisances", "scores"): "gives NaN, with a p-value of 0",
-    ("estimate_from_nuisances", "propensity"): "gives NaN, with a p-value of 0",
-    ("estimate_from_nuisances", "outcome"): "gives NaN, with a p-value of 0",
-    ("PrivacyRegion.lower", "fnr"): "gives NaN; rates beyond [0, 1] are not refused either",
-}
-
 
 def cases():
     for name, (_, given) in CALLS.items():
         for argument in given:
-            why = OPEN.get((name, argument))
-            marks = [pytest.mark.xfail(strict=True, reason=why)] if why else []
-            yield pytest.param(name, argument, marks=marks, id=f"{name}-{argument}")
+            yield pytest.param(name, argument, id=f"{name}-{argument}")
 
 
 @pytest.mark.parametrize("name", CALLS)
