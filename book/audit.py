@@ -444,7 +444,7 @@ chapter.values(
 )
 
 # %% [markdown]
-# The best Bayesian bound of the sweep is above the truth in up to {value}`audit.best_bayesian:.0%`
+# The best Bayesian bound of the sweep is above the truth in up to {value}`audit.best_bayesian:.1%`
 # of the audits ({value}`audit.best_bayesian_03:.0%` at $\mu = 0.3$), where
 # {value}`audit.allowed:.0%` were promised. (At $\mu = 0$ even a fixed threshold exceeds in
 # {value}`audit.fixed_bayesian:.0%`, as the last section explains.) Even Clopper-Pearson,
@@ -834,7 +834,7 @@ elif dataset == "digits":
 #   {value}`audit.bayesian_at_zero:.0%` at $\epsilon = 0$.
 # - P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and 99.8% belong to
 #   Clopper-Pearson's rectangle.
-# - The best bound of a ROC sweep is above the truth in up to {value}`audit.best_bayesian:.0%` of
+# - The best bound of a ROC sweep is above the truth in up to {value}`audit.best_bayesian:.1%` of
 #   the audits. Choose thresholds on other trials, or pay for the choice.
 # - On {value}`audit.models:,` models the corrected bounds are {value}`audit.free_held:.2f` without
 #   privacy, {value}`audit.loose_held:.2f` at $\epsilon = $ {value}`audit.loosest:g` and

@@ -2,11 +2,15 @@
 
 import doctest
 import inspect
+import re
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
 
-from lib.book.reference import PACKAGES, has_example, public_names, read_examples
+from lib.book.reference import PACKAGES, has_example, public_names, read_examples, source_line
+
+ROOT = Path(__file__).parents[1]
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -53,6 +57,23 @@ def test_every_public_name_has_an_example_and_every_example_a_name(page):
     assert not set(listed) - set(public)
     lacking = {n for n, v in public.items() if n not in listed and not has_example(v)}
     assert lacking == {short(page, n) for n in WITHOUT if n.startswith(f"lib.{page}.")}
+
+
+@pytest.mark.parametrize("page", PACKAGES)
+def test_every_source_line_is_where_the_name_is_written(page):
+    for name, value in public_names(page).items():
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue
+        (text, _) = source_line(value, "", "")
+        file, line = re.fullmatch(r"Source: ``(lib/[\w/]+\.py)``, line (\d+)\.", text).groups()
+        written = (ROOT / file).read_text(encoding="utf-8").splitlines()[int(line) - 1 :]
+        head = next(row for row in written if not row.startswith(("@", " ", ")")))
+        assert re.match(rf"(class|def) {value.__name__}\b", head), name
+
+
+def test_a_source_line_links_where_the_repository_is_known():
+    (text, _) = source_line(read_examples, "a/b", "c" * 40)
+    assert f"<https://github.com/a/b/blob/{'c' * 40}/lib/book/reference.py#L" in text
 
 
 @pytest.mark.parametrize("page", PACKAGES)

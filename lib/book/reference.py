@@ -27,7 +27,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import lib
 
-__all__ = ["PACKAGES", "Example", "public_names", "read_examples", "setup"]
+__all__ = ["PACKAGES", "Example", "public_names", "read_examples", "setup", "source_line"]
 
 #: Page to the modules that it documents; their ``__all__`` is what is public.
 PACKAGES = {
@@ -303,7 +303,28 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"   {line}" if line else line for line in lines]
 
 
-def _entry(full: str, value: Any, example: Example | None) -> list[str]:
+def source_line(value: Any, repository: str, commit: str) -> list[str]:
+    """RST that says where a class or function is written.
+
+    Parameters
+    ----------
+    value : class or function
+        Of ``lib``.
+    repository, commit : str
+        ``owner/name`` on GitHub and the commit to link to; no link where one is empty.
+    """
+    value = inspect.unwrap(value)  # what a decorator has put around it lies elsewhere
+    file = Path(inspect.getsourcefile(value)).relative_to(Path(lib.__file__).parents[1]).as_posix()
+    line = inspect.getsourcelines(value)[1]
+    if not repository or not commit:
+        return [f"Source: ``{file}``, line {line}.", ""]
+    address = f"https://github.com/{repository}/blob/{commit}/{file}#L{line}"
+    return [f"Source: `{file}, line {line} <{address}>`__", ""]
+
+
+def _entry(
+    full: str, value: Any, example: Example | None, repository: str = "", commit: str = ""
+) -> list[str]:
     """RST of one public name."""
     package, _, name = full.rpartition(".")
     home = sys.modules[package]
@@ -319,6 +340,8 @@ def _entry(full: str, value: Any, example: Example | None) -> list[str]:
         body = _body(inspect.getdoc(value) or "", owner, home)
     if example is not None:
         body += ["", ".. rubric:: Example", "", example.text, "", *example.code.splitlines(), ""]
+    if inspect.isclass(value) or inspect.isfunction(value):
+        body += ["", *source_line(value, repository, commit)]
     if inspect.isclass(value):
         for member, what in vars(value).items():
             if member.startswith("_"):
@@ -350,6 +373,8 @@ class ReferenceDirective(SphinxDirective):
         by_name = {name: example for example in examples for name in example.names}
         self._note_dependencies(page)
         lines: list[str] = []
+        # Both from lib.book.sphinx_ext, which need not be there: the reference works without.
+        at = [getattr(self.env.app, f"companion_{name}", "") for name in ("repository", "commit")]
         if start.code:
             lines += ["Most examples on this page begin with these lines:", ""]
             lines += [*start.code.splitlines(), ""]
@@ -358,7 +383,7 @@ class ReferenceDirective(SphinxDirective):
             lines += [f".. py:module:: {package}", ""]
             for name in module.__all__:
                 short = f"{package}.{name}".removeprefix(f"lib.{page}.")
-                lines += _entry(f"{package}.{name}", getattr(module, name), by_name.get(short))
+                lines += _entry(f"{package}.{name}", getattr(module, name), by_name.get(short), *at)
         holder = nodes.section()
         holder.document = self.state.document
         self.state.nested_parse(StringList(lines, source=f"reference of {page}"), 0, holder)

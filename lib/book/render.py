@@ -15,12 +15,14 @@ from lib.runs import MAIN_PACKAGES, package_versions, python_version
 __all__ = [
     "cells_html",
     "claim_html",
+    "claim_mark_html",
     "csv_link",
     "duration_text",
     "ledger_html",
     "note_html",
     "status_html",
     "table_html",
+    "tally_html",
 ]
 
 #: Paper titles, in the order of the ledger.
@@ -334,6 +336,107 @@ def ledger_html(
             }
             parts.append(cells_html(of_group, found, runs, group))
     return "".join(parts)
+
+
+def claim_mark_html(
+    claim: Claim,
+    verdict: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    address: str,
+) -> str:
+    """Mark of a claim within a sentence; it leads to the place that decided it.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim.
+    verdict : mapping
+        Of the current build.
+    records : mapping
+        The chapter's recorded runs by profile.
+    address : str
+        Of the chapter's page.
+    """
+    found, source = _longest(claim, verdict, records)
+    kind, mark = _MARKS[found["verdict"]]
+    said = f"{claim.paper}, {claim.place}: {found['verdict']} ({source}). {claim.claim}"
+    said = html.escape(said, quote=True)
+    return (
+        f"<a class='claim-mark mark-{kind}' href='{address}#claim-{html.escape(claim.id)}' "
+        f"title='{said}' aria-label='{said}'>{mark}</a>"
+    )
+
+
+def tally_html(
+    claims: Mapping[str, Claim],
+    verdicts: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    addresses: Mapping[str, str],
+    paper: str,
+) -> str:
+    """How many claims of a paper stand in the longest run there is, and which do not.
+
+    Parameters
+    ----------
+    claims, verdicts, records, addresses
+        As for :func:`ledger_html`.
+    paper : str
+        ``P1`` to ``P5``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such paper.
+    """
+    if paper not in PAPERS:
+        raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
+    counts, missed, recorded = dict.fromkeys(_MARKS, 0), [], 0
+    for claim in (c for c in claims.values() if c.paper == paper):
+        runs = records.get(claim.chapter, {})
+        found, source = _longest(claim, verdicts[claim.id], runs)
+        counts[found["verdict"]] += 1
+        recorded += source != _THIS_BUILD
+        if found["verdict"] == NOT_REPRODUCED:
+            missed.append((claim, found))
+    total = sum(counts.values())
+    chips = " ".join(f"<li>{_chip(verdict)}: {n}</li>" for verdict, n in counts.items() if n)
+    rows = "".join(_missed_row(claim, found, addresses[claim.chapter]) for claim, found in missed)
+    listed = (
+        f"<details class='companion-cells'><summary>The {len(missed)} that "
+        f"{'is' if len(missed) == 1 else 'are'} not reproduced</summary><ul>{rows}</ul></details>"
+    )
+    return (
+        f"<div class='companion-tally'><ul class='companion-counts'>{chips}</ul>"
+        f"<p>Of {total} conditions, {recorded} by a recorded run. "
+        f"<a href='{addresses[_LEDGER]}#{paper.lower()}'>All of them in the ledger</a></p>"
+        f"{listed if missed else ''}</div>"
+    )
+
+
+#: The page that has the ledger.
+_LEDGER = "reproduces"
+_THIS_BUILD = "this build"
+
+
+def _missed_row(claim: Claim, found: Mapping[str, Any], address: str) -> str:
+    shown = found["value"] if found.get("shown") is None else found["shown"]
+    value = f"{_number(shown)}; {html.escape(claim.criterion)}"
+    place = claim.place[:1].upper() + claim.place[1:]
+    return (
+        f"<li><a href='{address}#claim-{html.escape(claim.id)}'>{html.escape(place)}</a>: "
+        f"{html.escape(claim.claim)} Found: {value}.</li>"
+    )
+
+
+def _longest(
+    claim: Claim, verdict: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], str]:
+    """Verdict of the longest run that covers the claim, and which run that is."""
+    for profile in ("gpu", "standard"):
+        for found in records.get(profile, {}).get("verdicts", []):
+            if found["id"] == claim.id and found["verdict"] != NOT_RUN:
+                return found, f"recorded run ({profile})"
+    return verdict, _THIS_BUILD
 
 
 def _summary(

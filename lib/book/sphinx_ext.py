@@ -33,7 +33,7 @@ from lib.book.execute import (
     execute_book,
 )
 from lib.book.records import read_records
-from lib.book.render import ledger_html, status_html
+from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
 from lib.book.site import (
     colab_cell,
     focusable_tables,
@@ -144,14 +144,47 @@ class LedgerDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the tables as raw HTML."""
-        app = self.env.app
+        return _sections(ledger_html(*_evidence(self.env.app, self.env.docname)))
+
+
+class TallyDirective(SphinxDirective):
+    """The ``tally`` directive: how many claims of a paper stand, and which do not."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the counts as raw HTML; a paper that does not exist stops the build."""
+        evidence = _evidence(self.env.app, self.env.docname)
+        try:
+            return _sections(tally_html(*evidence, self.arguments[0]))
+        except ValueError as error:
+            raise ExtensionError(f"{self.get_location()}: {error}") from None
+
+
+class ClaimRole(SphinxRole):
+    """``{claim}`P3-F1-low` ``: the verdict on a claim, as a mark that links to it."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the mark; a claim that does not exist stops the build."""
+        claims, verdicts, records, addresses = _evidence(self.env.app, self.env.docname)
+        claim = claims.get(self.text)
+        if claim is None:
+            raise ExtensionError(f"{self.get_location()}: no claim {self.text!r} in the ledger")
+        mark = claim_mark_html(
+            claim, verdicts[claim.id], records[claim.chapter], addresses[claim.chapter]
+        )
+        return [nodes.raw("", mark, format="html")], []
+
+
+def _evidence(app: Sphinx, docname: str) -> tuple[dict[str, Any], ...]:
+    """Claims, their verdicts in this build, recorded runs, and addresses of pages."""
+    if app.companion_evidence is None:  # read once a build
         book = Path(app.srcdir)
         executed: dict[str, Executed] = app.companion_executed
         verdicts = {v["id"]: v for done in executed.values() for v in done.verdicts}
         records = {name: read_records(book, name) for name in executed}
-        addresses = _addresses(app, self.env.docname)
-        page = ledger_html(read_claims(book / "claims.yml"), verdicts, records, addresses)
-        return _sections(page)
+        app.companion_evidence = read_claims(book / "claims.yml"), verdicts, records
+    return *app.companion_evidence, _addresses(app, docname)
 
 
 class StatusDirective(SphinxDirective):
@@ -180,7 +213,9 @@ def _sections(page: str) -> list[nodes.Node]:
 
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
-    return {name: app.builder.get_relative_uri(docname, name) for name in app.companion_executed}
+    """Of the chapters, and of the ledger's page."""
+    pages = [*app.companion_executed, "reproduces"]
+    return {name: app.builder.get_relative_uri(docname, name) for name in pages}
 
 
 # ---------------------------------------------------------------------- build events
@@ -206,7 +241,7 @@ def _lock(app: Sphinx, config: Any) -> None:
 
 def _execute(app: Sphinx) -> None:
     """Execute what has changed, before Sphinx reads a single page."""
-    app.companion_executed = {}
+    app.companion_executed, app.companion_evidence = {}, None
     if app.builder.format != "html":
         return
     book = Path(app.srcdir)
@@ -274,7 +309,7 @@ def _write_notebooks(app: Sphinx) -> None:
     """Executed notebooks, for download and, where the repository is known, for Colab."""
     book, folder = Path(app.srcdir), Path(app.outdir) / "notebooks"
     folder.mkdir(exist_ok=True)
-    commit = _git(book.parent, "rev-parse", "HEAD") if app.companion_repository else ""
+    commit = app.companion_commit
     for name, path in chapter_files(book).items():
         notebook = read_executed(path.read_text(encoding="utf-8"))
         with_values(notebook, lambda quoted: _value(app, quoted))
@@ -408,15 +443,20 @@ def _repository(root: Path) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register events, the value role and the directives."""
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
-    app.companion_repository = _repository(Path(app.srcdir).parent)
+    root = Path(app.srcdir).parent
+    app.companion_repository = _repository(root)
+    app.companion_commit = _git(root, "rev-parse", "HEAD") if app.companion_repository else ""
     app.add_role("value", ValueRole())
+    app.add_role("claim", ClaimRole())
     app.add_directive("ledger", LedgerDirective)
+    app.add_directive("tally", TallyDirective)
     app.add_directive("build-status", StatusDirective)
     app.add_directive("benchmarks", BenchmarksDirective)
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")
     app.add_js_file("widgets.js", loading_method="defer")
+    app.add_js_file("ledger.js", loading_method="defer")
     app.connect("config-inited", _lock)
     app.connect("builder-inited", _execute)
     app.connect("env-get-outdated", _outdated)

@@ -1,6 +1,7 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
 import os
+import re
 import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
@@ -98,6 +99,44 @@ def test_ledger_links_lead_to_verdicts(browser, address):
         name, _, anchor = link.partition("#")
         text = (HTML / name).read_text(encoding="utf-8")
         assert f"id='{anchor}'" in text or f'id="{anchor}"' in text, link
+
+
+def test_the_ledger_can_be_filtered(browser, address):
+    rows = ".companion-ledger tbody tr, details.companion-cells tbody tr"
+    shown = (
+        f"() => [...document.querySelectorAll('{rows}')].filter(r => r.checkVisibility())"
+        ".map(r => [r.textContent, (r.querySelector('.verdict') || {}).textContent])"
+    )
+    page = browser.new_page()
+    page.goto(f"{address}/reproduces.html")
+    total = page.locator(rows).count()
+    said = page.locator(".companion-filter output")
+    assert said.text_content() == f"{total} claims"
+    at_first = page.evaluate(shown)
+    page.get_by_label("Verdict").select_option("no")
+    missed = page.evaluate(shown)
+    assert 0 < len(missed) < total
+    assert said.text_content() == f"{len(missed)} of {total} claims"
+    assert all("not reproduced" in verdict for _, verdict in missed)
+    page.get_by_label("Words in the claim").fill("rectangle zyzzyva")
+    assert page.evaluate(shown) == []
+    page.get_by_label("Words in the claim").fill("rectangle")
+    few = page.evaluate(shown)
+    assert 0 < len(few) < len(missed)
+    assert all("rectangle" in text.lower() for text, _ in few)
+    page.get_by_label("Verdict").select_option("")
+    page.get_by_label("Words in the claim").fill("")
+    assert page.evaluate(shown) == at_first
+    page.close()
+
+
+def test_marks_in_sentences_lead_to_verdicts(address):
+    page = (HTML / "papers.html").read_text(encoding="utf-8")
+    links = re.findall(r"class='claim-mark mark-[\w-]+' href='([^']+)'", page)
+    assert len(links) > 30
+    for link in links:
+        name, _, anchor = link.partition("#")
+        assert f"id='{anchor}'" in (HTML / name).read_text(encoding="utf-8"), link
 
 
 def test_notebook_download_and_csv(address):

@@ -14,7 +14,7 @@ from lib.book.claims import (
     judge,
     read_claims,
 )
-from lib.book.render import cells_html, claim_html, ledger_html
+from lib.book.render import cells_html, claim_html, claim_mark_html, ledger_html, tally_html
 
 BASE = {
     "id": "A",
@@ -188,6 +188,56 @@ def test_a_longer_run_that_says_otherwise_is_named():
         run = {"value": None if other == NOT_RUN else 0.5, "verdict": other}
         assert said not in claim_html(claim, verdict, {"standard": run, "gpu": None})
         assert "In 0 of them" in ledger(claim, verdict, run)
+
+
+ADDRESSES = {"one": "one.html", "reproduces": "reproduces.html"}
+
+
+def test_a_mark_in_a_sentence_is_of_the_longest_run():
+    claim = make(reported=0.5, tolerance=0.1)
+    here = judge(claim, 0.55, {}).as_dict()
+
+    def mark(**runs):
+        kept = {name: {"verdicts": [{"id": "A", **run}]} for name, run in runs.items()}
+        return claim_mark_html(claim, here, kept, "one.html")
+
+    assert "href='one.html#claim-A'" in mark()
+    assert "It is &lt;so&gt;." in mark()
+    assert "reproduced (this build)" in mark()
+    missed = {"value": 0.7, "verdict": NOT_REPRODUCED}
+    held = {"value": 0.5, "verdict": REPRODUCED}
+    assert "not reproduced (recorded run (standard))" in mark(standard=missed)
+    assert "mark-no" in mark(standard=missed)
+    assert "reproduced (recorded run (gpu))" in mark(standard=missed, gpu=held)
+    assert "mark-yes" in mark(standard=missed, gpu=held)
+    assert "(this build)" in mark(standard={"value": None, "verdict": NOT_RUN})
+    assert "(this build)" in claim_mark_html(claim, here, {"gpu": {"verdicts": []}}, "one.html")
+
+
+def test_a_tally_counts_each_claim_once_by_its_longest_run():
+    claims = {i: make(id=i, reported=0.5, tolerance=0.1, place=f"cell {i}") for i in "ABC"}
+    claims["D"] = make(id="D", paper="P3", reported=0.5, tolerance=0.1)
+    values = {"A": 0.5, "B": 0.5, "D": 0.7}
+    verdicts = {i: judge(claims[i], value, {}).as_dict() for i, value in values.items()}
+    verdicts["C"] = verdicts["A"] | {"id": "C", "value": None, "verdict": NOT_RUN}
+    run = {"verdicts": [{"id": "B", "value": 0.75, "verdict": NOT_REPRODUCED, "shown": None}]}
+    page = tally_html(claims, verdicts, {"one": {"standard": run}}, ADDRESSES, "P2")
+    for part in (
+        "✓ reproduced</span>: 1<",
+        "✗ not reproduced</span>: 1<",
+        "– not run in this profile</span>: 1<",
+        "Of 3 conditions, 1 by a recorded run.",
+        "The 1 that is not reproduced",
+        "<a href='one.html#claim-B'>Cell B</a>: It is &lt;so&gt;. Found: 0.75; within 0.1 of 0.5.",
+        "reproduces.html#p2",
+    ):
+        assert part in page
+    assert "claim-A" not in page
+    alone = tally_html(claims, verdicts, {}, ADDRESSES, "P2")
+    assert "✓ reproduced</span>: 2<" in alone
+    assert "details" not in alone
+    with pytest.raises(ValueError, match=r"paper must be one of P1, P2, P3, P4, P5, got 'P9'"):
+        tally_html(claims, verdicts, {}, ADDRESSES, "P9")
 
 
 def test_what_is_behind_a_miss_stands_beside_it_alone():

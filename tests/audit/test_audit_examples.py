@@ -1,0 +1,80 @@
+"""What the chapter on P3 shows besides intervals: growing counts, a footnote, sweeps, the peer."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from lib.audit import AttackCounts, benchmark, studies
+from lib.audit.counts import rate_interval
+
+COUNTS = AttackCounts(65, 25, 75, 35)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_counts_that_grow(rate):
+    trials = [10, 100, 10_000]
+    found = studies.growing_counts(rate, trials, seed=0)
+    assert (found[0].fn, found[0].fp) == (1, 1)
+    for n, counts in zip(trials, found, strict=True):
+        assert counts.positives == counts.negatives == n // 2
+    for before, after in itertools.pairwise(found):
+        assert after.fn >= before.fn
+        assert after.tp >= before.tp
+    more = 5000 - 5
+    # Five standard deviations of a binomial number of errors.
+    for errors in (found[-1].fn - 1, found[-1].fp - 1):
+        assert abs(errors - rate * more) <= 5 * math.sqrt(more * rate * (1 - rate))
+    assert studies.growing_counts(rate, trials, seed=0) == found
+
+
+def test_upper_ends_and_the_footnote():
+    fnr, fpr = studies.rate_ends(COUNTS, 0.9, "jeffreys")
+    assert fnr == rate_interval(35, 100, 0.025, "jeffreys")[1]
+    assert fpr == rate_interval(25, 100, 0.025, "jeffreys")[1]
+    end = rate_interval(35, 100, 0.025, "clopper-pearson")[1]
+    assert studies.footnote_term(COUNTS, 0.05, 0.9) == pytest.approx(math.log(0.95 / end))
+
+
+def test_sweeps_of_attacks_that_know_nothing():
+    found = studies.null_sweeps(100, 40, 1e-5, seed=0)
+    assert found.shape == (40,)
+    assert (found >= 0).all()
+    # One look would be above 0 in 5 of 100 attacks; the best of a hundred looks is in most.
+    assert (found > 0).mean() > 0.5
+    np.testing.assert_array_equal(studies.null_sweeps(100, 40, 1e-5, seed=0), found)
+
+
+def test_the_peers_failure_is_its_result(monkeypatch):
+    privacy_estimates = pytest.importorskip("privacy_estimates")
+
+    def broken(*_):
+        raise RuntimeError("no convergence")
+
+    assert benchmark.peer_installed()
+    monkeypatch.setattr(privacy_estimates, "compute_eps_lo_hi", broken)
+    (found,) = benchmark.compare_with_peer([(COUNTS, 0.05)], repeat=2)
+    assert found.failed == "RuntimeError: no convergence"
+    assert np.isnan(found.theirs).all()
+    assert 0 < found.ours[0] < found.ours[1]
+    table = benchmark.comparison_table([found])
+    assert table["TP, FP, TN, FN"].tolist() == ["65, 25, 75, 35"]
+    assert table["ratio"].iloc[0] == pytest.approx(found.their_seconds / found.our_seconds)
+
+
+def test_the_command_prints_table_and_sweep(monkeypatch, capsys):
+    same = benchmark.Comparison(COUNTS, 0.05, (0.25, 1.5), (0.26, 1.49), 0.001, 2.0, "")
+    monkeypatch.setattr(benchmark, "compare_with_peer", lambda: [same])
+    monkeypatch.setattr(benchmark, "sweep_seconds", lambda: 0.125)
+    benchmark.main()
+    shown = capsys.readouterr().out
+    assert "65, 25, 75, 35" in shown
+    assert "2000.0" in shown
+    assert "best bound over 1025 thresholds: 0.125 s" in shown
+
+
+def test_a_sweep_is_timed():
+    start = benchmark.time.perf_counter()
+    found = benchmark.sweep_seconds(trials=20)
+    assert 0 < found <= (benchmark.time.perf_counter() - start) / 3

@@ -1,0 +1,173 @@
+"""Tables of the published audits, and the sentences made of them, from confidences made by hand."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import canaries, data
+from lib.canaries import published, system
+from lib.canaries.system import settings_for
+
+CLASSES, POINTS = 10, 300
+
+
+def given(sure, seed=0):
+    """Confidences that favour the canary's label in so many of the points."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, CLASSES, POINTS)
+    canary = (true + rng.integers(1, CLASSES, POINTS)) % CLASSES
+    p = rng.dirichlet(np.full(CLASSES, 0.5), POINTS)
+    rows = np.flatnonzero(np.arange(POINTS) < sure)
+    p[rows] = 0.1 / CLASSES
+    p[rows, canary[rows]] += 0.9
+    return p, canary, true
+
+
+INPUTS = {
+    ("cifar10", "ALIBI", "HH", "1 x 1000"): given(250),
+    ("cifar10", "ALIBI", "H", "1 x 1000"): given(200),
+    ("cifar10", "AGIBI", "H", "1 x 1000"): given(100),
+    ("cifar10", "ALIBI", "H", "10 x 100"): given(0),
+}
+
+
+@pytest.fixture
+def inputs(monkeypatch):
+    monkeypatch.setattr(published, "published_inputs", lambda: INPUTS)
+
+
+def test_table_of_audits(inputs):
+    audits = published.published_audits()
+    table = published.published_table(audits)
+    names = ["data", "mechanism", "level", "runs"]
+    assert [tuple(row) for row in table[names].to_numpy()] == list(INPUTS)
+    assert table["claimed epsilon"].tolist()[1:] == [8.0, 19.0, 8.0]
+    assert math.isnan(table["claimed epsilon"][0])  # the paper's text claims none
+    for row, one in zip(table.itertuples(), INPUTS.values(), strict=True):
+        audit = canaries.canary_epsilon(*one)
+        assert (row.low, row.high, row.threshold) == (audit.low, audit.high, audit.threshold)
+        chosen = audit.per_threshold.set_index("threshold").loc[audit.threshold]
+        assert row.canaries == chosen["canaries"]
+
+
+def test_an_audit_without_a_guess_has_no_canaries():
+    flat = np.full((POINTS, CLASSES), 1 / CLASSES), *given(0)[1:]
+    audits = {("x", "ALIBI", "L", "1 x 1000"): canaries.canary_epsilon(*flat)}
+    table = published.published_table(audits)
+    assert table["canaries"].tolist() == [0]
+    assert math.isnan(table["threshold"][0])
+    assert table["high"][0] == math.inf
+
+
+def test_stricter_readings(inputs):
+    table = published.careful_table(0.9, seed=7)
+    assert (table["corrected"] <= table["paper"]).all()
+    for number, (key, one) in enumerate(INPUTS.items()):
+        row = table.iloc[number]
+        delta = 0.0 if key[1] == "ALIBI" else published.DELTA
+        options = {"level": 0.95, "delta": delta, "seed": [7, number]}
+        assert row["one label"] == canaries.one_label_bound(*one, **options)
+        if delta:
+            assert math.isnan(row["top label"])
+        else:
+            assert row["top label"] == canaries.top_label_bound(*one, level=0.95)
+        smallest = min(canaries.THRESHOLDS)
+        played = canaries.single_label_guesses(*one, smallest, seed=[7, number])
+        assert row["bayesian"] == played.bayesian_interval(0.9, delta)[0]
+    assert table["one label"][0] > 1
+    assert table["one label"][3] < 1
+
+
+def test_sentences():
+    rows = pd.DataFrame({"low": [2.41, 1.8], "high": [3.26, math.inf]}, index=["H", "M"])
+    assert published.ends_in_words(rows, ["M", "H"]) == "1.8 to inf, 2.4 to 3.3"
+    careful = pd.DataFrame(
+        {
+            "data": ["cifar10"] * 3,
+            "mechanism": ["ALIBI", "AGIBI", "ALIBI"],
+            "level": ["H", "H", "H"],
+            "runs": ["1 x 1000", "1 x 1000", "10 x 100"],
+            "paper": [3.0, 2.0, 1.0],
+            "one label": [2.5, 2.0, 1.0],
+            "top label": [2.25, math.nan, 1.0],
+        }
+    )
+    assert published.changes_in_words(careful, "ALIBI") == {
+        ("cifar10", "H"): "3.00 becomes 2.50 (one label) or 2.25 (top label)"
+    }
+
+
+def test_inputs_are_those_of_every_published_file(monkeypatch):
+    labels = np.arange(50_000) % 10
+    asked = []
+
+    def confidences(dataset, mechanism, level):
+        asked.append((dataset, mechanism, level))
+        return np.full((1000, data.CANARY_CLASSES[dataset]), 0.1)
+
+    def runs(dataset, level):
+        positions = np.arange(1000)
+        return data.CanaryRuns(
+            np.full((1000, data.CANARY_CLASSES[dataset]), 0.2), positions, (labels[:1000] + 1) % 10
+        )
+
+    monkeypatch.setattr(data, "load_cifar_labels", lambda dataset: labels)
+    monkeypatch.setattr(data, "load_canary_confidences", confidences)
+    monkeypatch.setattr(data, "load_canary_runs", runs)
+    found = published.published_inputs()
+    assert len(asked) == len(set(asked)) == 20
+    assert [key[3] for key in found].count("10 x 100") == 6
+    for (dataset, _, _, which), (p, canary, true) in found.items():
+        assert p.shape == (1000, data.CANARY_CLASSES[dataset])
+        assert (canary != true).all()
+        if which == "10 x 100":
+            assert (true == labels[:1000]).all()
+        else:
+            drawn = published.published_canaries(dataset)
+            assert (canary == drawn.canary_labels).all()
+            assert (true == labels[drawn.positions]).all()
+
+
+BUDGETS = {"alibi": (8.0, 1.0), "agibi": (8.0,), "response": (8.0, 4.0)}
+
+
+def test_settings_share_a_rate_among_the_levels_or_have_one_each():
+    made = settings_for("digits", "mlp", 400, steps=50, **BUDGETS, canaries=20)
+    assert len(made.configs) == 2
+    assert made.configs[0] == made.configs[1]
+    assert made.configs[0].checkpoint_every == 5
+    assert made.data.test == 597
+    assert made.fixmatch.weak == "digits"
+    own = settings_for("digits", "linear", 400, learning_rates=(0.2, 0.1), **BUDGETS)
+    assert [each.learning_rate for each in own.configs] == [0.2, 0.1]
+
+
+@pytest.mark.parametrize("name", ["learning_rates", "weight_decays"])
+def test_settings_refuse_another_number_of_rates(name):
+    message = rf"{name} must be one or 2 numbers, got \[0.1, 0.1, 0.1\]"
+    with pytest.raises(ValueError, match=message):
+        settings_for("digits", "mlp", 400, **{name: (0.1,) * 3}, **BUDGETS)
+
+
+def test_memorisation_is_shown_only_where_there_are_checkpoints():
+    p, canary, true = given(10)
+
+    def result(name, count):
+        return system.MechanismResult(
+            name, 0, 1.0, 0.0, np.ones(1), np.stack([p] * count), canary, true, {}
+        )
+
+    table = system.memorisation_table([result("PATE", 1), result("ALIBI", 2)], [5, 10])
+    assert table["mechanism"].unique().tolist() == ["ALIBI"]
+    assert table["step"].tolist() == [5, 10]
+    rows = np.arange(POINTS)
+    assert table["canary"][0] == pytest.approx(p[rows, canary].mean())
+    total = table["canary"] + table["true"] + (CLASSES - 2) * table["other"]
+    np.testing.assert_allclose(total, 1)
+
+
+def test_no_pair_of_bounded_intervals_overlaps():
+    ends = pd.DataFrame({"low": [1.0], "high": [math.inf]})
+    assert math.isnan(system.least_overlap(ends, ends))

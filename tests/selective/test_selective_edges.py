@@ -1,0 +1,783 @@
+"""Boundaries of what is allowed, messages in full, and values derived another way.
+
+Most were added where mutation testing (`.ci/mutants`) showed that a change would go unnoticed.
+"""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib import selective
+from lib.selective import checks, outlier
+from lib.selective.areas import normalized_score_extremes
+from lib.selective.uncertainty import METRICS, _harmonic
+from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train
+
+# ------------------------------------------------------------------ checks
+
+
+def test_arrays_keep_their_precision_where_it_is_a_float():
+    for kind in (np.float32, np.float64):
+        assert checks.as_scores(np.ones(2, kind)).dtype == kind
+        assert checks.as_predictions("x", np.ones((2, 2), kind), ("n", "m")).dtype == kind
+    for kind in (np.float16, np.int8, np.uint64, bool):
+        assert checks.as_scores(np.ones(2, kind)).dtype == np.float64
+    for kind in (np.float16, np.int8, np.uint64):
+        assert checks.as_predictions("x", np.ones((2, 2), kind), ("n", "m")).dtype == np.float64
+    assert checks.as_unit("x", np.float32(0.5)).dtype == np.float64
+    assert checks.as_unit("x", True) == 1.0
+    assert checks.as_correct([1.0, 0.0]).tolist() == [True, False]
+    assert checks.as_correct(np.array([1, 0], np.uint8)).dtype == bool
+    assert checks.as_labels("x", np.ones((1, 1), np.uint8)).dtype == np.uint8
+
+
+def test_the_ends_of_what_is_allowed_are_allowed():
+    assert checks.as_integer("n", 0, 0) == 0
+    assert type(checks.as_integer("n", np.int64(7), 7)) is int
+    assert checks.as_unit("x", [0.0, 1.0]).tolist() == [0.0, 1.0]
+    assert checks.as_unit("x", [1e-300, 1.0], open_left=True).tolist() == [1e-300, 1.0]
+    assert checks.as_predictions("x", [[7]], ("n", "m")).tolist() == [[7.0]]
+    assert checks.as_probabilities("x", [[1.0]]).tolist() == [[1.0]]
+    assert checks.as_scores([math.inf, -math.inf]).tolist() == [math.inf, -math.inf]
+    # Sums may be off by 0.001, which is what single precision does to thousands of classes.
+    assert checks.as_probabilities("x", [[0.5, 0.4992]]).shape == (1, 2)
+    assert checks.as_probabilities("x", [[0.5, 0.5008]]).shape == (1, 2)
+
+
+P = [[0.5, 0.5], [0.25, 0.75]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: checks.as_array("x", [[1], [1, 2]]),
+            "x must be rectangular, got rows of unequal length",
+        ),
+        (lambda: checks.as_integer("n", 2, 3), "n must be an integer of at least 3, got 2"),
+        (lambda: checks.as_integer("n", True, 0), "n must be an integer of at least 0, got True"),
+        (lambda: checks.as_integer("n", 3.0, 0), "n must be an integer of at least 0, got 3.0"),
+        (
+            lambda: checks.as_correct([]),
+            "correct must be of shape (n,) with n of at least 1, got (0,)",
+        ),
+        (
+            lambda: checks.as_correct([[True]], "right"),
+            "right must be of shape (n,) with n of at least 1, got (1, 1)",
+        ),
+        (
+            lambda: checks.as_correct(["a"], "right"),
+            "right must be booleans (or 0 and 1), got <U1",
+        ),
+        (lambda: checks.as_correct([0, 3, 2]), "correct must be booleans (or 0 and 1), got 3"),
+        (
+            lambda: checks.as_scores([]),
+            "score must be real numbers of shape (n,) with n of at least 1, got float64 of shape"
+            " (0,)",
+        ),
+        (
+            lambda: checks.as_scores([[1, 2]], "second"),
+            "second must be real numbers of shape (n,) with n of at least 1, got int64 of shape"
+            " (1, 2)",
+        ),
+        (
+            lambda: checks.as_scores([0.0, math.nan, math.nan]),
+            "score must not be NaN, got 2 NaN, the first in row 1",
+        ),
+        (
+            lambda: checks.as_scored([1, 0, 1], [1, 2], "other_"),
+            "other_score must have one entry per entry of other_correct (3), got 2",
+        ),
+        (
+            lambda: checks.as_scored([1, 0, 1], [1, 2, math.nan], "other_"),
+            "other_score must not be NaN, got 1 NaN, the first in row 2",
+        ),
+        (lambda: checks.as_scored([1, 2], [1, 2], "other_"), "other_correct must be booleans"),
+        (lambda: checks.as_unit("a", ["x"]), "a must be numbers in [0, 1], got <U1"),
+        (
+            lambda: checks.as_unit("a", "x", open_left=True),
+            "a must be numbers in (0, 1], got <U1",
+        ),
+        (lambda: checks.as_unit("a", [0.5, 2.0, 3.0]), "a must be in [0, 1], got 2.0"),
+        (lambda: checks.as_unit("a", [[0.5], [-1.0]]), "a must be in [0, 1], got -1.0"),
+        (
+            lambda: checks.as_unit("a", [1.0, 0.0], open_left=True),
+            "a must be in (0, 1], got 0.0",
+        ),
+        (
+            lambda: checks.as_predictions("x", np.ones((2, 0)), ("n", "classes")),
+            "x must be real numbers of shape (n, classes), all at least 1, got float64 of shape"
+            " (2, 0)",
+        ),
+        (
+            lambda: checks.as_predictions("x", np.ones((1, 1), bool), ("n", "m")),
+            "x must be real numbers of shape (n, m), all at least 1, got bool of shape (1, 1)",
+        ),
+        (
+            lambda: checks.as_predictions("x", [[0, 1], [math.inf, math.nan]], ("n", "m")),
+            "x must be finite, got inf at (1, 0)",
+        ),
+        (
+            lambda: checks.as_probabilities("x", [[0.25, 0.5], [0.5, 1.0]]),
+            "x must be probabilities that sum to 1 over the last axis, got values from 0.25 with"
+            " sums from 0.75 to 1.5",
+        ),
+        (
+            lambda: checks.as_probabilities("x", [[1.5, -0.5]]),
+            "x must be probabilities that sum to 1 over the last axis, got values from -0.5 with"
+            " sums from 1 to 1",
+        ),
+        (
+            lambda: checks.as_probabilities("x", [0.5, 0.5]),
+            "x must be real numbers of shape (n, classes), all at least 1, got float64 of shape"
+            " (2,)",
+        ),
+        (
+            lambda: checks.as_labels("x", [0, 1]),
+            "x must be integers of shape (checkpoints, n), both at least 1, got int64 of shape"
+            " (2,)",
+        ),
+        (
+            lambda: checks.as_labels("x", np.zeros((2, 0), int)),
+            "x must be integers of shape (checkpoints, n), both at least 1, got int64 of shape"
+            " (2, 0)",
+        ),
+        (
+            lambda: checks.as_labels("x", [[0.5]]),
+            "x must be integers of shape (checkpoints, n), both at least 1, got float64 of shape"
+            " (1, 1)",
+        ),
+        (lambda: checks.as_probabilities("x", [[0.5, 0.4989]]), "x must be probabilities that"),
+        (lambda: checks.as_probabilities("x", [[0.5, 0.5011]]), "x must be probabilities that"),
+        (
+            lambda: normalized_score_extremes(3, 2),
+            "n_correct must be from 0 to n and n at least 1, integers, got n_correct = 3 and n = 2",
+        ),
+        (
+            lambda: normalized_score_extremes(1.0, 2),
+            "n_correct must be from 0 to n and n at least 1, integers, got n_correct = 1.0 and"
+            " n = 2",
+        ),
+        (
+            lambda: normalized_score_extremes(1, 2.0),
+            "n_correct must be from 0 to n and n at least 1, integers, got n_correct = 1 and"
+            " n = 2.0",
+        ),
+        (lambda: selective.accuracy_bound(0.5, 1.5), "coverage must be in (0, 1], got 1.5"),
+        (lambda: selective.bound_area(2), "full_accuracy must be in [0, 1], got 2.0"),
+        (lambda: selective.random_order_score(2), "full_accuracy must be in [0, 1], got 2.0"),
+        (lambda: selective.worst_order_score(2), "full_accuracy must be in [0, 1], got 2.0"),
+        (
+            lambda: selective.coverage_at_accuracy([1], [1], 2),
+            "target must be in [0, 1], got 2.0",
+        ),
+        (
+            lambda: selective.margin([[1.0], [1.0]]),
+            "probabilities must have at least two classes, got shape (2, 1)",
+        ),
+        (
+            lambda: selective.energy([1.0]),
+            "logits must be real numbers of shape (n, classes), all at least 1, got float64 of"
+            " shape (1,)",
+        ),
+        *[
+            (
+                lambda f=f: f([0.5, 0.5]),
+                f"probabilities must be real numbers of shape (n, classes{more}), all at least 1,"
+                " got float64 of shape (2,)",
+            )
+            for f, more in (
+                (selective.softmax_response, ""),
+                (selective.entropy, ""),
+                (selective.margin, ""),
+                (selective.conformal_set_size, ""),
+                (selective.self_adaptive_training, " + 1"),
+                (selective.deep_gamblers, " + 1"),
+            )
+        ],
+        *[
+            (
+                lambda f=f: f(P),
+                f"probabilities must be real numbers of shape ({first}, n, classes), all at least"
+                " 1, got float64 of shape (2, 2)",
+            )
+            for f, first in ((selective.mc_dropout, "passes"), (selective.deep_ensemble, "members"))
+        ],
+        (
+            lambda: selective.conformal_set_size(P, 0),
+            "mass must lie strictly between 0 and 1, got 0",
+        ),
+        (
+            lambda: selective.conformal_set_size(P, "0.5"),
+            "mass must lie strictly between 0 and 1, got '0.5'",
+        ),
+        (
+            lambda: selective.sctd([[1], [1]], math.inf),
+            "k must be a finite number of at least 0, got inf",
+        ),
+        (
+            lambda: selective.sctd([[1], [1]], "3"),
+            "k must be a finite number of at least 0, got '3'",
+        ),
+        (
+            lambda: selective.sctd([[1], [1]], 3, "Equation"),
+            "form must be 'equation' or 'algorithm', got 'Equation'",
+        ),
+        (
+            lambda: selective.sctd([[1], [1]], 0, "algorithm"),
+            "k must be above 0 for the form 'algorithm', whose weights are infinite",
+        ),
+        (lambda: selective.sctd([1]), "labels must be integers of shape (checkpoints, n), both"),
+        (
+            lambda: selective.ties_broken_by([1, 2], [1]),
+            "second must have one entry per entry of score (2), got 1",
+        ),
+        (
+            lambda: selective.ties_broken_by([1], [math.nan]),
+            "second must not be NaN, got 1 NaN, the first in row 0",
+        ),
+        (
+            lambda: selective.selective_net([[1.0]]),
+            "selection must be real numbers of shape (n,) with n of at least 1, got float64 of"
+            " shape (1, 1)",
+        ),
+    ],
+)
+def test_messages_in_full(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        call()
+
+
+FOUR = ([1, 0, 1], [1, 2, 3], [0, 0, 1], [3, 2, 1])
+NAMES = "normalized_score, selective_auc, aurc, augrc"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: selective.influence(*FOUR[:2], "auc"),
+            f"metric must be one of {NAMES}, got 'auc'",
+        ),
+        (
+            lambda: selective.bootstrap(*FOUR[:2], metric="auc", seed=0),
+            f"metric must be one of {NAMES}, got 'auc'",
+        ),
+        (
+            lambda: selective.compare_over_seeds(*[np.ones((2, 3))] * 4, "auc"),
+            f"metric must be one of {NAMES}, got 'auc'",
+        ),
+        (
+            lambda: selective.bootstrap(*FOUR[:2], repetitions=99, seed=0),
+            "repetitions must be an integer of at least 100, got 99",
+        ),
+        (
+            lambda: selective.bootstrap(*FOUR[:2], repetitions=200.0, seed=0),
+            "repetitions must be an integer of at least 100, got 200.0",
+        ),
+        (
+            lambda: selective.bootstrap(*FOUR[:2], level=0, seed=0),
+            "level must lie strictly between 0 and 1, got 0",
+        ),
+        (
+            lambda: selective.bootstrap(*FOUR[:2], other_score=[1, 2, 3], seed=0),
+            "other_correct and other_score must be given both or not at all",
+        ),
+        (
+            lambda: selective.bootstrap(*FOUR[:2], [1, 2, 0], [1, 2, 3], seed=0),
+            "other_correct must be booleans (or 0 and 1), got 2",
+        ),
+        (
+            lambda: selective.compare(*FOUR[:2], [1, 0], [1, 2]),
+            "other_correct must be about the same points as correct (3), got 2",
+        ),
+        (
+            lambda: selective.compare(*FOUR[:3], [1, 2, math.nan]),
+            "other_score must not be NaN, got 1 NaN, the first in row 2",
+        ),
+        (
+            lambda: selective.estimate(*FOUR[:2], level=True),
+            "level must lie strictly between 0 and 1, got True",
+        ),
+        (
+            lambda: selective.estimate(*FOUR[:2], level="0.5"),
+            "level must lie strictly between 0 and 1, got '0.5'",
+        ),
+        (
+            lambda: selective.mean_over_seeds([1, 2]).interval(1),
+            "level must lie strictly between 0 and 1, got 1",
+        ),
+        (
+            lambda: selective.points_needed(*FOUR, alpha=1),
+            "alpha must lie strictly between 0 and 1, got 1",
+        ),
+        (
+            lambda: selective.points_needed(*FOUR, alpha=0.25, power=0.25),
+            "power must lie between alpha (0.25) and 1, got 0.25",
+        ),
+        (
+            lambda: selective.points_needed(*FOUR, power=1),
+            "power must lie between alpha (0.05) and 1, got 1",
+        ),
+        (
+            lambda: selective.points_needed(*FOUR, power="1"),
+            "power must lie between alpha (0.05) and 1, got '1'",
+        ),
+        (
+            lambda: selective.points_needed(*FOUR, difference=math.inf),
+            "difference must be finite, got inf",
+        ),
+        (
+            lambda: selective.points_needed(*FOUR, difference="0.1"),
+            "difference must be finite, got '0.1'",
+        ),
+        (
+            lambda: selective.mean_over_seeds([1]),
+            "values must have at least 2 entries, got 1",
+        ),
+        (
+            lambda: selective.mean_over_seeds([[1, 2]]),
+            "values must be real numbers of shape (seeds), all at least 1, got int64 of shape"
+            " (1, 2)",
+        ),
+        (
+            lambda: selective.mean_over_seeds([1, 2], -1),
+            "point_variance must be at least 0, finite, got -1",
+        ),
+        (
+            lambda: selective.mean_over_seeds([1, 2], math.inf),
+            "point_variance must be at least 0, finite, got inf",
+        ),
+        (
+            lambda: selective.mean_over_seeds([1, 2], "1"),
+            "point_variance must be at least 0, finite, got '1'",
+        ),
+        (
+            lambda: selective.mean_over_seeds([1, 2], 1, -1),
+            "n_points must be an integer of at least 0, got -1",
+        ),
+        (
+            lambda: selective.compare_over_seeds(*FOUR),
+            "correct, score, other_correct and other_score must share one shape (seeds, n), got"
+            " (3,), (3,), (3,), (3,)",
+        ),
+        (
+            lambda: selective.compare_over_seeds([[1], [1, 0]], *FOUR[1:]),
+            "correct must be rectangular, got rows of unequal length",
+        ),
+        (
+            lambda: selective.compare_over_seeds(FOUR[0], FOUR[1], FOUR[2], [[1], [1, 0]]),
+            "other_score must be rectangular, got rows of unequal length",
+        ),
+    ],
+)
+def test_messages_about_uncertainty_in_full(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        call()
+
+
+# ------------------------------------------------------------------ areas, curves, scores
+
+
+def test_extremes_of_few_points_by_hand():
+    assert normalized_score_extremes(0, 1) == normalized_score_extremes(1, 1) == (0.0, 0.0)
+    # Best (1 + 1/2) / 2, random 1/2 at both coverages, worst (0 + 1/2) / 2.
+    assert normalized_score_extremes(1, 2) == (0.25, 0.5)
+    assert normalized_score_extremes(np.int64(2), np.int64(2)) == (0.0, 0.0)
+    best = (1 + 1 + 2 / 3) / 3
+    assert normalized_score_extremes(2, 3) == pytest.approx(
+        (best - 2 / 3, best - (0 + 1 / 2 + 2 / 3) / 3)
+    )
+
+
+def test_a_target_that_rounding_misses_is_reached():
+    # 3/10 as the share of three right among ten, against the float 0.1 + 0.2.
+    correct = [True] * 3 + [False] * 7
+    target = 0.1 + 0.2
+    assert target > 3 / 10
+    assert selective.coverage_at_accuracy(correct, range(10, 0, -1), target) == 1.0
+    assert selective.coverage_at_accuracy(correct, range(10, 0, -1), 0.3 + 1e-9) == 0.9
+    assert selective.coverage_at_accuracy([False], [1], 0.5) == 0.0
+
+
+def test_set_sizes_do_not_depend_on_the_sum_of_a_row():
+    """Rows may sum to 0.999: what counts is the share of the mass."""
+    p = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1]])
+    for factor in (0.9992, 1.0008):
+        assert selective.conformal_set_size(factor * p, 0.6) == pytest.approx(
+            selective.conformal_set_size(p, 0.6), abs=1e-12
+        )
+    # 0.5, and 0.1 of the 0.3 of the second class; the default mass is 0.9.
+    assert selective.conformal_set_size(p, 0.6)[0] == pytest.approx(-1 - 0.1 / 0.3)
+    assert selective.conformal_set_size(p)[0] == pytest.approx(-2.5)
+    # The class that completes the mass exactly is the last one needed.
+    assert selective.conformal_set_size([[0.5, 0.25, 0.25]], 0.75) == pytest.approx([-2])
+
+
+def test_sctd_by_default_is_the_equation_with_a_weight_of_three():
+    labels = np.random.default_rng(0).integers(0, 3, (9, 20))
+    expected = [
+        -sum((t / 9) ** 3 for t in range(1, 9) if column[t - 1] != column[-1])
+        for column in labels.T
+    ]
+    assert selective.sctd(labels) == pytest.approx(expected)
+    assert selective.sctd(labels, k=True).tolist() == selective.sctd(labels, 1).tolist()
+
+
+def test_ranks_of_one_point():
+    assert selective.ties_broken_by([5], [7]).tolist() == [0.0]
+    assert selective.ties_broken_by([1, 1, 2, 2], [3, 3, 1, 0]).tolist() == [0, 0, 2, 1]
+
+
+def test_the_methods_of_p1():
+    """P1, section 3.2: which are post-processing, and the five models of ensembles."""
+    first = ["SR", "MCDO", "SAT", "DG", "SCTD", "DE", "SN"]
+    rest = ["entropy", "margin", "energy", "set size"]
+    assert list(selective.METHODS) == first + rest
+    for name, method in selective.METHODS.items():
+        assert method.name == name
+        assert method.privacy == ("composition" if name in ("DE", "SN") else "post-processing")
+        assert method.releases == (5 if name in ("DE", "SN") else 1)
+    titles = {name: method.title for name, method in selective.METHODS.items()}
+    assert titles == {
+        "SR": "softmax response",
+        "MCDO": "Monte-Carlo dropout",
+        "SAT": "self-adaptive training",
+        "DG": "deep gamblers",
+        "SCTD": "training dynamics",
+        "DE": "deep ensemble",
+        "SN": "SelectiveNet",
+        "entropy": "negative entropy",
+        "margin": "margin of the top two",
+        "energy": "negative energy",
+        "set size": "conformal-style set size",
+    }
+    uses = {name: method.uses for name, method in selective.METHODS.items()}
+    assert uses == {
+        **dict.fromkeys(["SR", *rest], "final model"),
+        "MCDO": "final model with dropout",
+        **dict.fromkeys(["SAT", "DG"], "final model, C + 1 outputs"),
+        "SCTD": "all checkpoints of one run",
+        "DE": "final models of 5 runs",
+        "SN": "final models of 5 target coverages",
+    }
+    with pytest.raises(TypeError):
+        selective.METHODS["SR"] = None
+
+
+# ------------------------------------------------------------------ influence
+
+
+def cases():
+    rng = np.random.default_rng(0)
+    yield np.array([True, False]), np.array([1.0, 2.0])
+    yield np.array([True, False, True]), np.zeros(3)
+    for n, values in ((7, 100), (30, 5), (41, 2), (60, 1000)):
+        correct = rng.random(n) < 0.7
+        correct[:2] = True, False
+        yield correct, rng.integers(0, values, n).astype(float)
+
+
+@pytest.mark.parametrize(("correct", "score"), list(cases()))
+def test_influence_on_augrc_is_the_derivative_of_a_double_sum(correct, score):
+    """n^2 AUGRC is the sum over wrong j and all i of [i after j], a tie (and j itself) being 1/2.
+
+    A double sum of a kernel h has the influence function mean h(., p) + mean h(p, .) - 2 AUGRC.
+    """
+    n = len(correct)
+    kernel = np.array(
+        [
+            [
+                (not correct[j]) * ((score[i] < score[j]) + (score[i] == score[j]) / 2)
+                for i in range(n)
+            ]
+            for j in range(n)
+        ]
+    )
+    assert selective.augrc(correct, score) == pytest.approx(kernel.mean(), abs=1e-14)
+    expected = kernel.mean(0) + kernel.mean(1) - 2 * kernel.mean()
+    found = selective.influence(correct, score, "augrc")
+    assert found == pytest.approx(expected, abs=1e-13)
+
+
+@pytest.mark.parametrize(("correct", "score"), list(cases()))
+def test_influence_on_the_area_point_by_point(correct, score):
+    """r(u) + int_u^1 (y - r(c)) / c dc as a sum over the grid, averaged over places in a tie."""
+    n, curve = len(correct), selective.accuracy_coverage(correct, score).accuracy
+    places = [(np.flatnonzero(np.sort(-score) == -s) + 1).tolist() for s in score]
+    expected = []
+    for y, ranks in zip(correct, places, strict=True):
+        values = [
+            curve[i - 1] + sum((y - curve[j - 1]) / j for j in range(i, n + 1)) for i in ranks
+        ]
+        expected.append(sum(values) / len(values))
+    expected = np.array(expected) - np.mean(expected)
+    area = selective.influence(correct, score, "selective_auc")
+    assert area == pytest.approx(expected, abs=1e-12)
+    assert selective.influence(correct, score, "aurc") == pytest.approx(-area, abs=1e-15)
+    a = correct.mean()
+    bound = -math.log(a) * (correct - a)
+    assert selective.influence(correct, score) == pytest.approx(bound - area, abs=1e-12)
+
+
+def test_influence_is_nothing_where_nothing_can_vary():
+    for right in (True, False):
+        values = selective.influence([right] * 4, [1, 2, 3, 4], "normalized_score")
+        assert values.tolist() == [0.0] * 4
+    # One error among a thousand is not nothing.
+    assert selective.influence([True] * 999 + [False], range(1000)).any()
+
+
+# ------------------------------------------------------------------ intervals
+
+
+def test_normal_intervals_by_hand():
+    rng = np.random.default_rng(1)
+    correct, score = rng.random(50) < 0.7, rng.random(50)
+    found = selective.estimate(correct, score, "augrc", 0.8)
+    values = selective.influence(correct, score, "augrc")
+    error = math.sqrt((values**2).sum()) / 50
+    z = stats.norm.ppf(0.9)
+    assert found.value == selective.augrc(correct, score)
+    assert (found.standard_error, found.level) == (pytest.approx(error, rel=1e-12), 0.8)
+    assert (found.low, found.high) == pytest.approx(
+        (found.value - z * error, found.value + z * error)
+    )
+    assert selective.estimate(correct, score).level == 0.95
+    assert selective.estimate(correct, score) == selective.estimate(
+        correct, score, "normalized_score", 0.95
+    )
+
+
+def test_compared_by_hand_and_by_default():
+    rng = np.random.default_rng(2)
+    four = rng.random(50) < 0.7, rng.random(50), rng.random(50) < 0.6, rng.random(50)
+    found = selective.compare(*four, "aurc", 0.5)
+    values = selective.influence(*four[:2], "aurc") - selective.influence(*four[2:], "aurc")
+    assert found.value == selective.aurc(*four[:2]) - selective.aurc(*four[2:])
+    error = math.sqrt((values**2).sum()) / 50
+    assert found.standard_error == pytest.approx(error, rel=1e-12)
+    assert found.high - found.value == pytest.approx(error * stats.norm.ppf(0.75))
+    assert selective.compare(*four) == selective.compare(*four, "normalized_score", 0.95)
+
+
+def test_points_needed_by_the_formula():
+    rng = np.random.default_rng(3)
+    four = rng.random(50) < 0.7, rng.random(50), rng.random(50) < 0.6, rng.random(50)
+    for metric in METRICS:
+        found = selective.compare(*four, metric)
+        z = stats.norm.ppf(1 - 0.1 / 2) + stats.norm.ppf(0.7)
+        needed = selective.points_needed(*four, metric, alpha=0.1, power=0.7)
+        assert needed == pytest.approx((z * found.standard_error / found.value) ** 2 * 50)
+        assert selective.points_needed(
+            *four, metric, difference=2 * found.value, alpha=0.1, power=0.7
+        ) == pytest.approx(needed / 4)
+    assert selective.points_needed(*four) == selective.points_needed(
+        *four, "normalized_score", alpha=0.05, power=0.8
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("n", [1, 2, 3, 12, 33, 40, 200])
+def test_bootstrap_of_any_size_is_resampling_rows(metric, n):
+    """Also where a sample has right points only, or wrong ones only, or few."""
+    rng = np.random.default_rng(n)
+    correct, score = rng.random(n) < 0.6, np.round(rng.random(n), 1)
+    found = selective.bootstrap(
+        correct, score, metric=metric, repetitions=100, level=0.8, seed=np.random.default_rng(4)
+    )
+    rng, sampled = np.random.default_rng(4), []
+    for _ in range(100):
+        rows = rng.integers(0, n, n)
+        sampled.append(METRICS[metric](correct[rows], score[rows]))
+    low, high = np.quantile(sampled, [0.1, 0.9])
+    assert (found.value, found.level) == (METRICS[metric](correct, score), 0.8)
+    # The series of the harmonic numbers leaves 1 / (252 n^6), 3e-12 at 33, times at most n / n.
+    assert (found.low, found.high) == pytest.approx((low, high), abs=5e-12)
+    assert found.standard_error == pytest.approx(np.std(sampled, ddof=1), abs=5e-12)
+
+
+def test_bootstrap_by_default_and_paired():
+    rng = np.random.default_rng(5)
+    four = rng.random(20) < 0.7, rng.random(20), rng.random(20) < 0.6, rng.random(20)
+    default = selective.bootstrap(*four, seed=1)
+    assert default == selective.bootstrap(
+        *four, metric="normalized_score", repetitions=2000, level=0.95, seed=1
+    )
+    assert default.value == selective.normalized_score(*four[:2]) - selective.normalized_score(
+        *four[2:]
+    )
+    assert default != selective.bootstrap(*four, repetitions=2001, seed=1)
+    assert selective.bootstrap(*four[:2], repetitions=np.int64(100), seed=1).level == 0.95
+
+
+def test_harmonic_numbers():
+    for n in (*range(70), 1000):
+        exact = math.fsum(1 / i for i in range(1, n + 1))
+        assert _harmonic(n) == pytest.approx(exact, abs=1e-11 if n < 40 else 1e-12), n
+
+
+# ------------------------------------------------------------------ several trainings
+
+
+def test_degrees_of_freedom_by_welch_and_satterthwaite():
+    values = [0.1, 0.4, 0.2, 0.5, 0.9]
+    seeds = np.var(values, ddof=1) / 5
+    found = selective.mean_over_seeds(values, 0.03, 40)
+    assert found.value == pytest.approx(0.42)
+    assert found.standard_error == pytest.approx(math.sqrt(seeds + 0.03))
+    expected = (seeds + 0.03) ** 2 / (seeds**2 / 4 + 0.03**2 / 39)
+    assert found.degrees == pytest.approx(expected)
+    half = stats.t.ppf(0.9, expected) * found.standard_error
+    assert found.interval(0.8) == pytest.approx((0.42 - half, 0.42 + half))
+    half = stats.t.ppf(0.975, expected) * found.standard_error
+    assert found.interval() == pytest.approx((0.42 - half, 0.42 + half))
+    assert found.p_positive == pytest.approx(stats.t.sf(0.42 / found.standard_error, expected))
+    # A variance of unknown or least origin counts one degree of freedom.
+    for n in (0, 1, 2):
+        few = selective.mean_over_seeds(values, 0.03, n)
+        assert few.degrees == pytest.approx((seeds + 0.03) ** 2 / (seeds**2 / 4 + 0.03**2))
+    points = selective.mean_over_seeds([0.5, 0.5], 0.04, 11)
+    assert (points.standard_error, points.degrees) == pytest.approx((0.2, 10))
+    still = selective.mean_over_seeds([0.5, 0.5])
+    assert (still.value, still.standard_error, still.degrees) == (0.5, 0.0, math.inf)
+    assert selective.mean_over_seeds([-0.5, -0.5]).p_positive == 1.0
+    assert selective.mean_over_seeds([1, 2]).degrees == 1.0
+    # Trainings of a wide range: the variance of the points is not nothing.
+    wide = selective.mean_over_seeds([1, 2], 0.5, 100)
+    assert wide.standard_error == 1.0
+
+
+def test_comparison_over_seeds_by_hand():
+    rng = np.random.default_rng(6)
+    correct, other = rng.random((2, 3, 25)) < 0.7
+    score, second = rng.normal(size=(2, 3, 25))
+    for metric, area in METRICS.items():
+        found = selective.compare_over_seeds(correct, score, other, second, metric)
+        differences = [area(correct[k], score[k]) - area(other[k], second[k]) for k in range(3)]
+        mean = (
+            sum(
+                selective.influence(correct[k], score[k], metric)
+                - selective.influence(other[k], second[k], metric)
+                for k in range(3)
+            )
+            / 3
+        )
+        assert found.value == pytest.approx(np.mean(differences))
+        points = (mean**2).sum() / 25**2
+        seeds = np.var(differences, ddof=1) / 3
+        assert found.standard_error == pytest.approx(math.sqrt(seeds + points))
+        expected = (seeds + points) ** 2 / (seeds**2 / 2 + points**2 / 24)
+        assert found.degrees == pytest.approx(expected)
+    assert selective.compare_over_seeds(correct, score, other, second) == (
+        selective.compare_over_seeds(correct, score, other, second, "normalized_score")
+    )
+
+
+# ------------------------------------------------------------------ the outlier
+
+
+def test_every_cell_of_the_outlier_study_is_a_training_of_its_own():
+    budgets, seeds, n = (math.inf, 2.0), 2, 30
+    options = {"batch_size": 8, "clipping_norm": 0.5, "learning_rate": 0.3, "steps": 6}
+    study = outlier.run_outlier(budgets, seeds, n_majority=n, distance=4.0, seed=3, **options)
+    rng = np.random.default_rng([3, 0x0071])
+    drawn = []
+    for _ in range(2 * seeds):  # training and test set of each seed
+        points = rng.standard_normal((n + 1, 2))
+        points[n, 0] += 4.0
+        drawn.append(points)
+    labels = np.array([1] * n + [0])
+    assert study.epsilons == budgets
+    assert study.points == pytest.approx(drawn[0], abs=1e-6)
+    for i, epsilon in enumerate(budgets):
+        for k in range(seeds):
+            data = TrainingData(drawn[2 * k], labels, 2)
+            config = TrainingConfig(
+                ModelSpec("linear", (2,), 2),
+                epsilon=epsilon,
+                seed=3_000_000 + seeds * i + k,
+                **options,
+            )
+            layer = module_of(train(config, data, drawn[2 * k]))[-1]
+            weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+            w, b = weight[0] - weight[1], bias[0] - bias[1]
+            if k == 0:
+                assert study.weights[i] == pytest.approx([*w, b], abs=1e-4)
+            wrong = [1 / (1 + math.exp(points[n] @ w + b)) for points in drawn[2 * k : 2 * k + 2]]
+            assert study.wrong_confidence[i, k] == pytest.approx(wrong[0], abs=1e-4)
+            assert study.test_wrong_confidence[i, k] == pytest.approx(wrong[1], abs=1e-4)
+            said = np.where(drawn[2 * k + 1] @ w + b > 0, 0, 1)
+            assert study.test_accuracy[i, k] == pytest.approx((said == labels).mean())
+
+
+def made(values, budgets=(math.inf, 7.0, 3.0, 1.0)):
+    values = np.array(values, dtype=float)
+    return outlier.OutlierStudy(
+        budgets[: len(values)], values, values / 2, values / 4, np.zeros((2, 2)), values[:, :3]
+    )
+
+
+def test_the_table_of_the_outlier():
+    study = made([[0.1, 0.4, 0.5], [0.6, 0.7, 0.8]])
+    table = outlier.outlier_table(study)
+    assert list(table) == [
+        "epsilon",
+        "wrong confidence",
+        "standard error",
+        "outlier misclassified",
+        "at a new outlier",
+        "test accuracy",
+    ]
+    assert table["epsilon"].tolist() == [math.inf, 7.0]
+    assert table["wrong confidence"].tolist() == pytest.approx([1 / 3, 0.7])
+    # sd 0.2082 and 0.1 over the root of 3.
+    assert table["standard error"].tolist() == pytest.approx([0.120185, 0.057735], abs=1e-6)
+    assert table["outlier misclassified"].tolist() == pytest.approx([1 / 3, 1.0])
+    assert table["at a new outlier"].tolist() == pytest.approx([1 / 6, 0.35])
+    assert table["test accuracy"].tolist() == pytest.approx([1 / 12, 0.175])
+
+
+def test_growth_of_few_seeds_or_budgets():
+    # At 0.5 a model is as sure of the wrong class as of the right one: that is misclassified.
+    study = made([[0.1, 0.1, 0.1], [0.5, 0.6, 0.4], [0.7, 0.9, 0.9]])
+    steps = np.array([0.2, 0.3])
+    expected = steps.mean() / (steps.std(ddof=1) / math.sqrt(2))
+    assert outlier.growth_of_wrong_confidence(study) == pytest.approx(expected)
+    assert outlier.overall_growth(made([[0.1, 0.3], [0.6, 0.7], [0.7, 0.9]])) == pytest.approx(3.0)
+    one_seed = made([[0.1], [0.6], [0.7]])
+    one_budget = made([[0.1, 0.2], [0.6, 0.7]])
+    for study in (one_seed, one_budget):
+        assert math.isnan(outlier.growth_of_wrong_confidence(study))
+        assert math.isnan(outlier.overall_growth(study))
+    # Every seed grows by the same: as sure as can be.
+    sure = outlier.overall_growth(made([[0.1, 0.1], [0.5, 0.75], [0.625, 0.875]]))
+    assert 1e200 < sure < math.inf
+
+
+def test_the_sweep_of_rates_is_one_study_a_rate():
+    budgets, seeds = (math.inf, 1.0, 0.5), 2
+    table = outlier.rate_sweep(budgets, seeds, rates=(0.1, 1.0), seed=5)
+    assert list(table) == [
+        "learning rate",
+        "epsilon = inf",
+        "epsilon = 1",
+        "epsilon = 0.5",
+        "aligned",
+        "z, aligned",
+        "z, all",
+    ]
+    for row, rate in zip(table.itertuples(index=False), (0.1, 1.0), strict=True):
+        study = outlier.run_outlier(budgets, seeds, learning_rate=rate, seed=5)
+        private = study.wrong_confidence[1:]
+        expected = [rate, *study.wrong_confidence.mean(1), (private >= 0.5).all(0).sum()]
+        expected += [outlier.growth_of_wrong_confidence(study), outlier.overall_growth(study)]
+        assert list(row) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_outlier_study_says_what_is_wrong_with_its_size():
+    with pytest.raises(ValueError, match=r"^n_seeds must be at least 1, got -1$"):
+        outlier.run_outlier(n_seeds=-1)

@@ -1,0 +1,84 @@
+"""Figures on P2 show shares, accuracies and p-values that they were given."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.suitability import figures
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def lines(ax):
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+STEPS = pd.DataFrame({"low": [-0.2, -0.1, 0.0], "high": [-0.1, 0.0, 0.1], "share": [0.0, 0.4, 1.0]})
+
+
+def test_share_of_suitable_decisions():
+    (ax,) = figures.plot_share_suitable(STEPS, margin=0.02, reach=0.15).axes
+    bars = [(bar.get_x(), bar.get_height()) for bar in ax.patches]
+    np.testing.assert_allclose(bars, [[-10, 40], [0, 100]])  # what lies further out is not shown
+    np.testing.assert_allclose(lines(ax)["ideal"].get_data(), [[-15, -2, -2, 15], [0, 0, 100, 100]])
+    assert set(legend(ax)) == {"filter", "ideal"}
+
+
+def test_no_step_within_reach_leaves_the_ideal_alone():
+    (ax,) = figures.plot_share_suitable(STEPS.iloc[:0], reach=0.05).axes
+    assert not ax.patches
+    np.testing.assert_allclose(lines(ax)["ideal"].get_xdata(), [-5, 0, 0, 5])
+
+
+def test_shares_at_several_margins():
+    (ax,) = figures.plot_shares({"0": STEPS, "0.02": STEPS.iloc[1:]}, reach=0.1).axes
+    np.testing.assert_allclose(lines(ax)["0"].get_data(), [[-5, 5], [40, 100]])
+    assert legend(ax) == ["0", "0.02"]
+
+
+def test_estimated_and_true_accuracy():
+    points = pd.DataFrame(
+        {"accuracy": [0.7, 0.9], "estimated": [0.8, 0.85], "calibrated": [0.72, 0.9]}
+    )
+    (ax,) = figures.plot_estimated_and_true(points).axes
+    found = lines(ax)
+    assert legend(ax) == ["no error", "calibrated on the source", "on the target's labels too"]
+    np.testing.assert_allclose(found["no error"].get_data(), [[69, 91]] * 2)
+    source = found["calibrated on the source"].get_data()
+    np.testing.assert_allclose(source, [[70, 90], [80, 85]])
+    target = found["on the target's labels too"]
+    np.testing.assert_allclose(target.get_ydata(), [72, 90])
+    assert target.get_markerfacecolor() == "none"
+
+
+def test_a_line_and_a_level():
+    (ax,) = figures.plot_lines({"a": ([1, 10], [0.1, 0.9])}, "n", "power", 0.8, log_x=True).axes
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("n", "power", "log")
+    assert set(ax.lines[1].get_ydata()) == {0.8}
+    (ax,) = figures.plot_lines({"a": ([1, 10], [0.1, 0.9])}, "n", "power").axes
+    assert (len(ax.lines), ax.get_xscale()) == (1, "linear")
+
+
+def test_monitor():
+    table = pd.DataFrame(
+        {
+            "time": [1, 2, 3],
+            "suitable": [True, False, True],
+            "p_value": [0.0, 0.3, 0.01],
+            "threshold": [0.02, 0.02, 0.02],
+        }
+    )
+    figure = figures.plot_monitor(table, [0.9, 0.6, 0.85], 0.8)
+    top, bottom = figure.axes
+    found = lines(top)
+    np.testing.assert_allclose(found["true"].get_data(), [[1, 2, 3], [90, 60, 85]])
+    np.testing.assert_allclose(found["SUITABLE"].get_data(), [[1, 3], [90, 85]])
+    np.testing.assert_allclose(found["INCONCLUSIVE"].get_data(), [[2], [60]])
+    assert any(set(line.get_ydata()) == {80} for line in top.lines)
+    (words,) = figure.legends
+    assert [text.get_text() for text in words.get_texts()] == ["true", "SUITABLE", "INCONCLUSIVE"]
+    # A p-value of 0 has no logarithm.
+    assert lines(bottom)["p-value"].get_ydata() == pytest.approx([1e-12, 0.3, 0.01])
+    assert legend(bottom) == ["p-value", "threshold"]

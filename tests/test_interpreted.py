@@ -1,0 +1,224 @@
+"""Compiled functions do what their Python source says: numba's machine code against the source.
+
+Coverage cannot see machine code either, so this is also where the lines of these functions count.
+"""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lib
+from lib import selective
+from lib.counterfactual import ForestClassifier, ForestRegressor, forest
+from lib.selective import curves, uncertainty
+from lib.training import (
+    CrossEntropy,
+    DeepGamblers,
+    ModelSpec,
+    PosteriorTargets,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+    TrainingConfig,
+    TrainingData,
+    kernels,
+    train_many,
+)
+
+INTERPRETED = (kernels, forest, curves, uncertainty)
+
+
+def compiled_functions(module):
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if hasattr(value, "py_func") and value.__module__ == module.__name__
+    }
+
+
+@pytest.fixture
+def as_python(monkeypatch):
+    """Replaces all compiled functions by their sources; says what was called."""
+
+    def replace_all(module):
+        called = set()
+        for name, function in compiled_functions(module).items():
+
+            def run(*arguments, name=name, source=function.py_func):
+                called.add(name)
+                with np.errstate(all="ignore"):  # machine code does not warn either
+                    return source(*arguments)
+
+            monkeypatch.setattr(module, name, run)
+        return called
+
+    return replace_all
+
+
+def test_no_module_with_compiled_functions_is_left_out():
+    root = Path(lib.__file__).parent
+    found = {
+        ".".join(("lib", *path.relative_to(root).with_suffix("").parts))
+        for path in root.rglob("*.py")
+        if re.search(r"^\s*(from|import) numba\b", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert found == {module.__name__ for module in INTERPRETED}
+
+
+LINEAR = ModelSpec("linear", inputs=(6,), classes=3)
+MLP = ModelSpec("mlp", inputs=(6,), classes=3, hidden=(5,))
+DEEP = ModelSpec("mlp", inputs=(6,), classes=3, hidden=(5, 4), activation="relu")
+SETTINGS = {
+    "cross-entropy": (MLP, CrossEntropy(0.3), {}),
+    "linear": (LINEAR, CrossEntropy(), {"epsilon": math.inf}),
+    "dropout": (replace(DEEP, dropout=0.3), CrossEntropy(), {"momentum": 0.5}),
+    "soft targets": (DEEP, CrossEntropy(), {}),
+    "posterior": (MLP, PosteriorTargets(), {}),
+    "SAT": (MLP, SelfAdaptiveTraining(burn_in_steps=1, momentum=0.6, entropy=0.2), {}),
+    "gamblers": (LINEAR, DeepGamblers(2.0, burn_in_steps=1), {"weight_decay": 0.01}),
+    "SelectiveNet": (MLP, SelectiveNet(0.7, statistic_noise=5.0, entropy=0.3), {}),
+    "SelectiveNet, soft": (MLP, SelectiveNet(0.4, statistic_noise=5.0), {"epsilon": math.inf}),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_training(name, as_python):
+    """Three steps on samples of every width of tile; float32, in which sums may be reordered."""
+    model, objective, options = SETTINGS[name]
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(110, 6)).astype(np.float32)
+    targets = rng.integers(0, 3, 110)
+    if name in {"soft targets", "posterior", "SelectiveNet, soft"}:
+        targets = rng.dirichlet(np.ones(3), 110)
+    if name == "posterior":
+        targets[:20] = np.eye(3)[rng.integers(0, 3, 20)]
+    data = TrainingData(x, targets, 3)
+    common = {"epsilon": 3.0, "delta": 1e-3, "learning_rate": 0.3, "steps": 3}
+    configs = [
+        TrainingConfig(
+            replace(model, head=objective.model_head),
+            objective=objective,
+            batch_size=size,
+            **(common | options),
+        )
+        for size in (10, 30, 42, 80)
+    ]
+    compiled = train_many(configs, data, x, engine="kernel", same_randomness="allow")
+    called = as_python(kernels)
+    source = train_many(configs, data, x, engine="kernel", same_randomness="allow", threads=1)
+    assert {"run_steps", "predict"} <= called
+    for one, other in zip(compiled, source, strict=True):
+        # float32 has 6e-8; a few hundred roundings of numbers around 1 in three steps.
+        np.testing.assert_allclose(other.parameters, one.parameters, rtol=1e-4, atol=2e-5)
+        np.testing.assert_allclose(other.logits, one.logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_an_example_of_which_the_gradient_is_infinite(private, as_python):
+    """Left out of a private step; without privacy it destroys the model, visibly."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 6)).astype(np.float32)
+    x[3] = 3e38
+
+    def steps():
+        params = rng_params.copy()
+        kernels.run_steps(
+            x,
+            labels,
+            np.zeros((0, 3), np.float32),
+            np.arange(20),
+            np.array([0, 20]),
+            params,
+            np.zeros_like(params),
+            np.zeros((0, len(params)), np.float32),
+            np.float32(0),
+            np.float32(1 if private else np.inf),
+            np.ones(1, np.float32),
+            np.float32(20),
+            np.float32(0),
+            np.float32(0),
+            np.float32(0),
+            np.array([6, 5, 3]),
+            kernels.ACTIVATIONS["relu"],
+            kernels.OBJECTIVES["CrossEntropy"],
+            np.zeros(0, np.float32),
+            np.ones(1, bool),
+            np.zeros((0, 0), np.float32),
+            np.zeros((0, 2), np.float32),
+            np.zeros((0, 0), np.float32),
+            np.float32(1),
+        )
+        return params
+
+    labels = rng.integers(0, 3, 20).astype(np.int32)
+    rng_params = rng.normal(size=(6 + 1) * 5 + (5 + 1) * 3).astype(np.float32)
+    compiled = steps()
+    as_python(kernels)
+    source = steps()
+    assert np.isfinite(source).all() == private
+    np.testing.assert_allclose(source, compiled, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["distinct", "ties"])
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("features", ["all", 1])
+def test_forests(kind, classes, features, as_python):
+    rng = np.random.default_rng(1)
+    x, new = rng.normal(size=(40, 3)), rng.normal(size=(300, 3))  # more than one block of points
+    if kind == "ties":
+        x, new = np.round(x), np.round(new)
+        x[:, 2] = 3.0
+    y = x[:, 0] + rng.normal(size=40)
+    made = ForestClassifier if classes else ForestRegressor
+    options = {"n_estimators": 3, "max_features": features, "min_samples_leaf": 2}
+
+    def predictions():
+        grown = made(**options, random_state=0).fit(x, y > 0 if classes else y)
+        return np.r_[grown._mean(new), grown._out_of_bag(), grown._trees[1]]
+
+    compiled = predictions()
+    called = as_python(forest)
+    np.testing.assert_allclose(predictions(), compiled, rtol=0, atol=1e-12)
+    assert called == {"_next", "_grow_forest", "_predict_forest"}
+
+
+def test_a_threshold_half_way_that_rounds_up_to_the_larger_value(as_python):
+    """Half of each of two neighbours may add up to the larger one: the smaller one is taken."""
+    low = np.nextafter(1e10, np.inf)  # an odd last bit: half way is rounded up, to an even one
+    high = np.nextafter(low, np.inf)
+    assert low / 2 + high / 2 == high
+    x = np.r_[np.full(10, low), np.full(10, high)][:, None]
+    y = np.r_[np.zeros(10), np.ones(10)]
+
+    def predictions():
+        return ForestRegressor(3, random_state=0).fit(x, y).predict(x)
+
+    np.testing.assert_array_equal(predictions(), y)
+    as_python(forest)
+    np.testing.assert_array_equal(predictions(), y)
+
+
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("metric", sorted(uncertainty.METRICS))
+def test_curves_and_their_uncertainty(metric, ties, as_python):
+    rng = np.random.default_rng(2)
+    score = np.round(rng.normal(size=60), 1) if ties else rng.normal(size=60)
+    correct = rng.random(60) < 0.7
+
+    def values():
+        estimates = (
+            selective.estimate(correct, score, metric),
+            selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=3),
+        )
+        numbers = [(e.value, e.standard_error, e.low, e.high) for e in estimates]
+        return np.r_[np.ravel(numbers), selective.accuracy_coverage(correct, score).accuracy]
+
+    compiled = values()
+    called = as_python(uncertainty), as_python(curves)
+    source = values()
+    assert "_resampled" in called[0]
+    assert called[1] == {"_expected_accuracy"}
+    np.testing.assert_allclose(source, compiled, rtol=0, atol=1e-12)

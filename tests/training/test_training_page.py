@@ -1,0 +1,194 @@
+"""What the page on training shows: tables and figures from small numbers."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.training import (
+    DataSpec,
+    ModelSpec,
+    PrivacyLedger,
+    SampledGaussian,
+    TrainingConfig,
+    benchmark,
+    budget_table,
+    cost,
+    figures,
+    studies,
+)
+from lib.training.tuning import choose_learning_rate
+
+LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
+SPEEDS = [
+    benchmark.Speed("linear", 1000.0, 20.0, 40.0),
+    benchmark.Speed("small_cnn", 6.0, 3.0, 4.0, "ew"),
+]
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+@pytest.fixture(scope="module")
+def small():
+    data = DataSpec(train=120, validation=60, test=100).load()
+    return TrainingConfig(LINEAR, epsilon=math.inf, batch_size=20, steps=4), data
+
+
+def test_rates_are_chosen_budget_by_budget(small):
+    config, data = small
+    choices = studies.tune(config, data, [math.inf, 3.0], [0.001, 1.0], 1)
+    assert list(choices) == [math.inf, 3.0]
+    again = choose_learning_rate(
+        config,
+        data.training,
+        data.validation,
+        data.validation_labels,
+        [0.001, 1.0],
+        repetitions=1,
+        seed=10_000,
+    )
+    assert choices[math.inf] == again
+    table = studies.chosen_rates(choices)
+    assert table.columns.tolist() == ["epsilon", "0.001", "1", "chosen"]
+    assert table["chosen"][0] == f"{again.best:g}" == "1"
+    assert table.loc[0, ["0.001", "1"]].tolist() == list(again.accuracies)
+
+
+def test_agreement_of_both_paths(small):
+    config, data = small
+    table = studies.agreement(config, data, {math.inf: 0.5, 3.0: 0.5}, 2)
+    assert table["epsilon"].tolist() == [math.inf, 3.0]
+    assert (table["largest_difference"] < 1e-5).all()
+    assert table["same_seeds"].tolist() == pytest.approx(table["opacus"].tolist(), abs=0.011)
+    assert table["noise_multiplier"][0] == 0
+    assert table["noise_multiplier"][1] > 0
+
+
+def test_chance_of_the_largest_of_several():
+    table = pd.DataFrame({"z": [0.5, -2.776445105]})  # 97.5% point of t with 4 degrees of freedom
+    assert studies.chance_of_largest(table, 3) == pytest.approx(1 - 0.95**2)
+    assert studies.chance_of_largest(pd.DataFrame({"z": [0.0]}), 3) == 1
+
+
+def test_accounting_and_budget_rules():
+    table = studies.accounting_table([2.0], {"digits": (1000, 100, 50)})
+    (row,) = table.to_dict("records")
+    assert row["setting"] == "digits"
+    ledger = PrivacyLedger((SampledGaussian(0.1, row["noise_multiplier"], 50),))
+    for name in ("rdp", "prv", "pld"):
+        assert row[name] == ledger.epsilon(1e-3, name)
+    assert row["pld"] <= row["rdp"] <= 2
+    assert 0 < row["saved"] < 0.5
+    rules = studies.budget_rules([3.0], 1000, 100, 50, 5)
+    assert rules.to_dict("records") == list(budget_table([3.0], 1e-3, 0.1, 50, 5))
+
+
+def test_speeds():
+    table = studies.speed_table(SPEEDS).set_index("model")
+    assert table.loc["linear", ["ratio", "ratio to two processes"]].tolist() == [50, 25]
+    assert table["Opacus' mode"].tolist() == ["hooks", "ew"]
+    (ax,) = figures.plot_speed(SPEEDS).axes
+    assert legend(ax) == ["many at once", "Opacus, two processes", "Opacus"]
+    heights = [[bar.get_height() for bar in group] for group in ax.containers]
+    assert heights == [[1000, 6], [40, 4], [20, 3]]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["linear", "small cnn"]
+    assert ax.get_yscale() == "log"
+
+
+def test_spending():
+    (ax,) = figures.plot_spending(1000, 100, 50, 1.5, points=3).axes
+    assert legend(ax) == ["RDP", "PRV", "PLD"]
+    for line in ax.lines:
+        assert line.get_xdata().tolist() == [1, 26, 50] or line.get_xdata().tolist() == [1, 25, 50]
+        for k, spent in zip(*line.get_data(), strict=True):
+            ledger = PrivacyLedger((SampledGaussian(0.1, 1.5, int(k)),))
+            assert spent == ledger.epsilon(1e-3, line.get_label().lower())
+    assert ax.get_ylim()[0] == 0
+
+
+def test_panel_on_paper():
+    table = studies.panel_table([1, 8]).set_index("processor")
+    assert table.index.tolist() == [gpu.name for gpu in cost.GPUS]
+    # One worker does all of it, eight about an eighth.
+    assert table["days, 1"].tolist() == pytest.approx((table["GPU-hours"] / 24).tolist())
+    assert (table["days, 8"] >= table["days, 1"] / 8).all()
+    assert (table["days, 8"] <= table["days, 1"] / 8 * 1.01).all()
+    own = studies.panel_table([1], samples_per_second=100.0).set_index("processor")
+    hours = own.loc["this book's 2 CPU cores", "GPU-hours"]
+    assert hours == pytest.approx(cost.sample_steps(cost.p1_panel()) / 100 / 3600)
+    assert own.index.tolist()[:-1] == table.index.tolist()
+
+
+class Here:
+    """A pool of processes that is none."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def starmap(self, function, arguments, chunksize):
+        return [function(*each) for each in arguments]
+
+
+def test_comparison_takes_opacus_at_its_best(monkeypatch):
+    """Medians over rounds of our speed, the faster of two numbers of threads, and two processes."""
+    asked = []
+
+    def speed(model, batch_size=128, seconds=2.0, *, mode="hooks", threads=None):
+        asked.append((mode, threads, seconds))
+        return {"hooks": 1.0, "ew": 3.0, "functorch": 2.0, "ghost": 1.5}[mode] + (threads is None)
+
+    class Context:
+        def Pool(self, count):
+            assert count == 2
+            return Here()
+
+    monkeypatch.setattr(benchmark.multiprocessing, "get_context", lambda kind: Context())
+    monkeypatch.setattr(benchmark, "opacus_steps_per_second", speed)
+    (found,) = benchmark.compare_all({"linear": (2, 3)}, batch_size=16, rounds=3)
+    assert (found.model, found.mode) == ("linear", "ew")
+    assert found.one_by_one == 4.0  # all threads, which is the faster here
+    assert found.two_processes == 6.0
+    assert found.many > 0
+    assert found.ratio == found.many / 4
+    modes = asked[:4]
+    assert [mode for mode, *_ in modes] == ["hooks", "ew", "functorch", "ghost"]
+    assert {mode for mode, *_ in asked[4:]} == {"ew"}
+    assert [threads for _, threads, seconds in asked if seconds == 0.5] == [None, 1] * 3
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ew", "functorch", "ghost"])
+def test_opacus_is_timed_in_all_its_modes(mode):
+    threads = benchmark.torch.get_num_threads()
+    assert benchmark.opacus_steps_per_second("linear", 16, 0.02, mode=mode, threads=1) > 0
+    assert benchmark.torch.get_num_threads() == threads
+
+
+def test_the_command_prints_what_was_measured(monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "compare_all", lambda work, **_: SPEEDS)
+    monkeypatch.setattr(benchmark, "compare_modes", lambda model: {"hooks": 3.0})
+    monkeypatch.setattr(benchmark, "peak_memory", lambda: {"before": 100.0, "peak": 110.0})
+    benchmark.main()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].endswith("ratio 50.0, over processes 25.0")
+    assert shown[2] == "small_cnn by mode {'hooks': 3.0}"
+    assert shown[3] == "peak memory, MiB {'before': 100.0, 'peak': 110.0}"
+
+
+def test_an_unknown_line_of_the_kernels_report():
+    with pytest.raises(OSError, match="/proc/self/status has no Nothing"):
+        benchmark._status("Nothing")
+
+
+def test_numbers_of_trials_and_steps_must_be_positive():
+    for work, name in (({"linear": (0, 1)}, "n_models"), ({"linear": (1, 0)}, "steps")):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            benchmark.compare_all(work)
+    with pytest.raises(ValueError, match="rounds must be"):
+        benchmark.compare_all({"linear": (1, 1)}, rounds=0)
+    assert np.isfinite(benchmark._status("VmRSS"))
