@@ -193,6 +193,16 @@ report.show(chapter, found, "counterfactual")
 report.show(chapter, found, "comparison")
 
 # %% [markdown]
+# ## What to collect next
+#
+# What would decide the questions that this file leaves open, as far as a calculation can tell.
+# Numbers of rows take the rates and variances seen here for the true ones, so they are orders of
+# magnitude.
+
+# %% tags=["hide-input"]
+chapter.table(found.next_steps, "next_steps", "What more data would tell")
+
+# %% [markdown]
 # ## Exercises
 #
 # 1. `python -m lib.report example.npz --example` writes the example. Take the labels of the

@@ -215,7 +215,7 @@ def execute_chapter(
     store = root / ".cache" / "book" / chapter
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
-        states = data.fingerprints(chapter)
+        states = data.fingerprints(chapter, _named_data(parameters))
         stored = _find_entry(store, base, states)
         if stored is not None:
             return Executed(**stored, cached=True)
@@ -283,6 +283,15 @@ def _named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
     }
 
 
+def _named_data(parameters: Mapping[str, Any]) -> list[str]:
+    """The data files of the sets of images that parameters name.
+
+    Not in the registry: declared data are asked for in every build, and these may be large.
+    """
+    sets = {v for v in parameters.values() if isinstance(v, str) and v in data.IMAGE_SETS}
+    return sorted({file for name in sets for file in data.image_files(name)})
+
+
 def _read_entry(path: Path) -> dict[str, Any] | None:
     """A cached execution, or None; a damaged file is set aside, with a warning."""
     if not path.exists():
@@ -315,6 +324,7 @@ def _run(
         "COMPANION_BOOK": str(book),
         "COMPANION_CHAPTER": chapter,
         "COMPANION_PROFILE": profile,
+        data.ALSO: " ".join(_named_data(parameters)),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     if data.ABSENT in states.values():

@@ -34,7 +34,7 @@ from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
 from lib.data.splits import public_private, split_rows, subsample_class
-from lib.data.store import ABSENT, ASKED, available, fetch, fingerprints, is_here, state
+from lib.data.store import ABSENT, ALSO, ASKED, available, fetch, fingerprints, is_here, state
 from lib.data.suitability import (
     DATASETS,
     ID_SPLITS,
@@ -54,6 +54,7 @@ from lib.data.text import TextSet, load_sst2
 
 __all__ = [
     "ABSENT",
+    "ALSO",
     "ASKED",
     "CANARY_CLASSES",
     "CANARY_FILES",

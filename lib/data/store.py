@@ -10,11 +10,13 @@ Three environment variables steer it:
 ``COMPANION_OFFLINE``
     Anything but empty or ``0`` forbids downloads.
 
-Two more are set by the build while it runs a chapter, for the kernel and the processes that it
+Three more are set by the build while it runs a chapter, for the kernel and the processes that it
 starts:
 
 ``COMPANION_CHAPTER``
-    The chapter: only files that the registry lists for it can then be read.
+    The chapter: only files that the registry lists for it can then be read,
+``COMPANION_ALSO``
+    and these, parted by blanks: those of the sets of images that its parameters name.
 ``COMPANION_ASKED``
     A file to which the name of every data file is appended that is asked for, found or not: the
     state of these, and of no others, is part of the build's cache key.
@@ -30,7 +32,7 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +50,7 @@ from lib.runs import write_atomic
 
 __all__ = [
     "ABSENT",
+    "ALSO",
     "ASKED",
     "available",
     "check",
@@ -62,6 +65,8 @@ __all__ = [
 
 ABSENT = "absent"
 ASKED = "COMPANION_ASKED"
+#: Environment variable: files that count as declared for the running chapter, parted by blanks.
+ALSO = "COMPANION_ALSO"
 PINS = "pins.yml"  # in the cache
 PINS_HEAD = """\
 # Written by `python -m lib.data pin`: files whose SHA-256 the registry does not know, as they were
@@ -125,13 +130,15 @@ def available(name: str) -> bool:
     return _obtainable(wanted)
 
 
-def fingerprints(chapter: str) -> dict[str, str]:
+def fingerprints(chapter: str, also: Collection[str] = ()) -> dict[str, str]:
     """What a chapter's results may depend on: the state of every file it may read.
 
     Parameters
     ----------
     chapter : str
         The chapter's name; one that reads no data has no fingerprints.
+    also : collection of str
+        Files that count as declared for it, as those of a data set that its parameters name.
 
     Returns
     -------
@@ -143,7 +150,9 @@ def fingerprints(chapter: str) -> dict[str, str]:
     DataCorrupted
         If a file is there but damaged.
     """
-    declared = [entry(name) for name, each in registry().items() if chapter in each.chapters]
+    declared = [
+        entry(name) for name, each in registry().items() if chapter in each.chapters or name in also
+    ]
     return {each.name: each.sha256 if _obtainable(each) else ABSENT for each in declared}
 
 
@@ -447,7 +456,8 @@ def _note(name: str) -> None:
 
 def _check_chapter(wanted: Entry) -> None:
     chapter = os.environ.get("COMPANION_CHAPTER")
-    if chapter and chapter not in wanted.chapters:
+    also = os.environ.get(ALSO, "").split()
+    if chapter and chapter not in wanted.chapters and wanted.name not in also:
         listed = ", ".join(wanted.chapters) or "no chapter"
         raise UndeclaredData(
             f"chapter {chapter!r} reads {wanted.name!r}, which is declared for {listed}: add"

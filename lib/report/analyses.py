@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 from lib import audit, counterfactual, selective, suitability
-from lib.report import figures
+from lib.report import collect, figures
+from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
 
 __all__ = ["ANALYSES", "Analysis", "Drawing", "Settings", "explain", "run_analysis"]
@@ -64,6 +65,8 @@ _FOLDS = 5
 _FEWEST = 30  # answered rows, below which nothing is learned of what an answer is worth
 _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.selective.estimate
 _KNOWN_CLIP = 1e-12  # of propensities that need no clipping
+_FINE = 0.01  # half-width of an interval for an accuracy that leaves little to wish for
+_POWER = 0.8  # with which a next step should decide
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ class Analysis:
         What to quote; none of them is NaN.
     warnings : tuple of str
         What to mind.
+    next_steps : tuple of str
+        What to collect to know more, with numbers; empty where nothing is open.
     """
 
     name: str
@@ -115,6 +120,7 @@ class Analysis:
     verdict: str
     values: dict[str, float]
     warnings: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -442,6 +448,20 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             f"only {min(wrong, len(correct) - wrong)} predictions are {kind}: areas are then "
             "skewed, and their normal intervals hold too seldom"
         )
+    steps = []
+    spread = math.sqrt(accuracy * (1 - accuracy) / len(correct))
+    needed = collect.rows_for_half_width(spread, len(correct), _FINE, settings.level)
+    if needed > len(correct):
+        steps.append(
+            f"{about(needed)} labelled test rows would tell the accuracy to within "
+            f"{_FINE:g} (there are {len(correct):,})"
+        )
+    rare = min(wrong, len(correct) - wrong)
+    if 0 < rare < _FEW_WRONG:
+        steps.append(
+            f"{about(math.ceil(len(correct) * _FEW_WRONG / rare))} labelled test rows, at "
+            f"the rate seen, for {_FEW_WRONG} {kind} ones, with which the intervals of areas hold"
+        )
     best = areas.loc[areas["coverage at target"].idxmax()]
     if accuracy >= settings.target:
         reach = f"which is above the target of {settings.target:g} already: no abstention is needed"
@@ -478,6 +498,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             "best_coverage": float(best["coverage at target"]),
         },
         tuple(doubts),
+        tuple(steps),
     )
 
 
@@ -533,7 +554,51 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
             "suitability_p": found.decision.p_value,
         },
         tuple(doubts),
+        _suitability_steps(given, found, settings),
     )
+
+
+def _suitability_steps(
+    given: ModelPredictions, found: suitability.SuitabilityReport, settings: Settings
+) -> tuple[str, ...]:
+    """What would decide, or confirm, whether the model is suitable."""
+    if found.unsuitable_by_labels:
+        return ()
+    steps, n = [], len(given.user_logits)
+    if not found.decision.suitable and found.required is not None and found.required > n:
+        steps.append(
+            f"{about(found.required)} user rows (there are {n:,}) would give a model that is no "
+            f"worse a probability of {_POWER:g} to be found suitable"
+        )
+    known = given.user_labels is not None and (given.user_labels >= 0).sum() >= 2
+    if not known:
+        p = float(np.clip(found.decision.estimated_user_accuracy, 0.01, 0.99))
+        # By labels alone: no variance of estimates.
+        sizes = {"n_test": len(given.test_logits), "test_accuracy": p, "n_user": 10**9}
+        also = "" if given.test_labels is not None else " and those of the test rows,"
+        try:
+            labels = suitability.labels_for_power(
+                math.sqrt(p * (1 - p)), 0.0, **sizes, margin=settings.margin,
+                alpha=settings.alpha, power=_POWER,
+            )  # fmt: skip
+        except ValueError:
+            steps.append(
+                "labels of user rows drawn at random would show whether the estimates hold there; "
+                f"to decide about a margin of {settings.margin:g} by labels, more test rows are "
+                "needed as well, or a larger margin"
+            )
+        else:
+            steps.append(
+                f"labels of {about(labels)} user rows, drawn at random,{also} would decide "
+                "without trusting the estimates: with so many, a model that is no worse is found "
+                f"suitable with a probability of {_POWER:g}"
+            )
+    elif not found.suitable_by_labels:
+        steps.append(
+            "more labelled user rows, drawn at random: those there are show neither that the "
+            "model is suitable nor that it is not"
+        )
+    return tuple(steps)
 
 
 def halves(members: Array, seed: int) -> Array:
@@ -700,6 +765,36 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
         _audit_verdict(lower, p_coins, claim, delta, settings),
         values,
         tuple(doubts),
+        _audit_steps(lower, (int(members.sum()), int((~members).sum())), claim, delta, settings),
+    )
+
+
+def _audit_steps(
+    lower: float,
+    counts: tuple[int, int],
+    claim: tuple[float, float] | None,
+    delta: float,
+    use: Settings,
+) -> tuple[str, ...]:
+    """What so many trials could show at most, and how many it takes to refute a claim."""
+    if claim is not None and lower > claim[0]:
+        return ()
+    ceiling = collect.attack_ceiling(*counts, delta, use.level, use.audit_design)
+    most = f"an attack that is never wrong would show {ceiling:.2f} with {sum(counts):,} trials"
+    if claim is None or ceiling > claim[0]:
+        return (
+            f"{most}: a stronger attack can show more with the trials there are, such as one that "
+            "knows what models with and without a point say of it",
+        )
+    enough = collect.trials_to_refute(claim[0], delta, use.level, use.audit_design)
+    if enough is None:
+        return (
+            f"{most}, and no number of trials up to {collect.MOST_TRIALS:,} could refute the "
+            f"claimed {claim[0]:g} at delta = {delta:g} in this design",
+        )
+    return (
+        f"{most}, so that no attack could refute the claimed {claim[0]:g}: it takes "
+        f"{about(enough)} trials",
     )
 
 
@@ -775,6 +870,10 @@ _COLUMNS = ["item", "value", "stderr", "low", "high"]
 _INDEPENDENT = (
     "the estimate assumes that abstention and correctness are independent given the features (or "
     "propensities)"
+)
+_TOLD = (
+    "the probabilities with which each answer was withheld (propensities), where abstention is "
+    "drawn by them: with those told, nothing about it has to be fitted",
 )
 _WHERE = {True: "", False: ", of rows that may be answered"}
 _ASSUMED = f"{_INDEPENDENT}, and that no input is always abstained on"
@@ -909,6 +1008,13 @@ def _counterfactual(given: ModelPredictions, settings: Settings) -> Analysis:
         values["truth"] = value
     propensity = np.ones(len(r))
     propensity[can] = found.nuisances[0].propensity.clip(0, 1)
+    steps = _TOLD * (known[0] is None)
+    needed = collect.rows_for_half_width(found.stderr, int(can.sum()), _FINE, level)
+    if needed > can.sum():
+        steps += (
+            f"{about(needed)} rows{_WHERE[can.all()]} would bring its interval to within "
+            f"{_FINE:g} (there are {int(can.sum()):,})",
+        )
     return Analysis(
         "counterfactual",
         ANALYSES["counterfactual"],
@@ -931,6 +1037,7 @@ def _counterfactual(given: ModelPredictions, settings: Settings) -> Analysis:
         verdict,
         values,
         tuple(doubts),
+        steps,
     )
 
 
@@ -983,8 +1090,17 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
     if low > 0 or high < 0:
         better = "the model" if low > 0 else "the competitor"
         outcome = f"{better} would be better"
+        steps = ()
     else:
         outcome = "which of the two would be better is not decided"
+        steps = _TOLD * any(p is None for p in known)
+        n = int(can.sum())
+        needed = collect.rows_for_power(found.stderr, n, found.value, level, _POWER)
+        if needed is not None and needed > n:
+            steps += (
+                f"{about(needed)} rows{_WHERE[can.all()]} (there are {n:,}) would decide with "
+                f"a probability of {_POWER:g}, if the difference is as estimated",
+            )
     return Analysis(
         "comparison",
         ANALYSES["comparison"],
@@ -1000,6 +1116,7 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
         f"{verdict}: {outcome}.",
         values,
         tuple(doubts),
+        steps,
     )
 
 

@@ -53,6 +53,16 @@ class Report:
         rows = self.overview[~self.overview["possible"]]
         return dict(zip(rows["analysis"], rows["reason"], strict=True))
 
+    @property
+    def next_steps(self) -> pd.DataFrame:
+        """What to collect to know more: columns ``analysis`` (its title) and ``what to collect``.
+
+        First what analyses that were done leave open, then what the others lack.
+        """
+        rows = [(one.title, text) for one in self.analyses.values() for text in one.next_steps]
+        rows += [(ANALYSES[name], reason) for name, reason in self.skipped.items()]
+        return pd.DataFrame(rows, columns=["analysis", "what to collect"])
+
     def __str__(self) -> str:
         lines = [f"Report on {self.source or 'predictions'}"]
         for name, title in ANALYSES.items():
@@ -60,6 +70,7 @@ class Report:
                 one = self.analyses[name]
                 lines += ["", f"{title}: done", f"  {one.verdict}"]
                 lines += [f"  Mind: {text}" for text in one.warnings]
+                lines += [f"  Next: {text}" for text in one.next_steps]
             else:
                 lines += ["", f"{title}: skipped", f"  {self.skipped[name]}"]
         return "\n".join(lines)
@@ -77,7 +88,8 @@ class Report:
         Returns
         -------
         tuple of pathlib.Path
-            ``overview.csv``, ``report.txt``, then a file for each table and figure.
+            ``overview.csv``, ``report.txt``, ``next_steps.csv``, then a file for each table and
+            figure.
         """
         folder = as_path("folder", folder)
         if folder.exists() and not folder.is_dir():
@@ -89,6 +101,7 @@ class Report:
             ]
         )
         texts = {"overview.csv": _csv(overview), "report.txt": f"{self}\n"}
+        texts["next_steps.csv"] = _csv(self.next_steps)
         texts |= {f"{name}.csv": _csv(table) for name, table in self.tables.items()}
         pictures = {f"{name}.svg": _svg(name, d) for name, d in self.drawings.items()}
         return (

@@ -4,7 +4,9 @@ import pytest
 import yaml
 
 from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
+from lib.book.execute import _named_data
 from lib.book.parameters import ParameterError, parse_parameters, validate_parameters
+from lib.data import IMAGE_SETS, image_files
 
 CELL = """\
 margin: float = 0.0  # (-1, 1) largest acceptable drop
@@ -142,3 +144,18 @@ def test_every_parameter_file_has_its_chapter(root):
         text = chapters[chapter].read_text(encoding="utf-8")
         given = yaml.safe_load(path.read_text(encoding="utf-8"))
         validate_parameters(declared_parameters(read_chapter(text)), given)
+
+
+def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root):
+    """Registered for the chapter, or handed to it by the build because a parameter names them."""
+    named = 0
+    for path in (root / "params").glob("*/*.yml"):
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        wanted = {f for v in given.values() if str(v) in IMAGE_SETS for f in image_files(v)}
+        assert wanted == set(_named_data(given))
+        named += bool(wanted)
+    assert named >= 10
+    assert _named_data({"images": "svhn", "other": 3, "list": ["gtsrb"]}) == [
+        "svhn/test",
+        "svhn/train",
+    ]

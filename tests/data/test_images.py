@@ -398,6 +398,17 @@ def test_absent_and_undeclared_files(monkeypatch):
         load_images("svhn", "test")
 
 
+def test_files_that_parameters_name_count_as_declared(monkeypatch):
+    monkeypatch.setenv("COMPANION_CHAPTER", "suitability")
+    monkeypatch.setenv("COMPANION_ALSO", "svhn/train svhn/test")
+    with pytest.raises(DataUnavailable, match="svhn/test"):
+        load_images("svhn", "test")
+    with pytest.raises(UndeclaredData, match="'suitability' reads 'gtsrb/training'"):
+        load_images("gtsrb", "train")
+    assert "svhn/test" not in store.fingerprints("canaries")
+    assert store.fingerprints("canaries", ["svhn/test"])["svhn/test"] == store.ABSENT
+
+
 def test_a_parsed_copy_does_not_open_a_file_to_another_chapter(small, monkeypatch):
     load_images("cifar10", "test")
     monkeypatch.setenv("COMPANION_CHAPTER", "two")

@@ -607,6 +607,7 @@ def test_export(report, tmp_path):
     assert names == {
         "overview.csv",
         "report.txt",
+        "next_steps.csv",
         *(f"{name}.csv" for name in report.tables),
         *(f"{name}.svg" for name in report.drawings),
     }
@@ -621,7 +622,7 @@ def test_export(report, tmp_path):
             assert path.stat().st_size > 5000
     overview = pd.read_csv(paths[0])
     listed = " ".join(overview["files"]).split()
-    assert {*listed, "overview.csv", "report.txt"} == names
+    assert {*listed, "overview.csv", "report.txt", "next_steps.csv"} == names
     before = {path.name: path.read_bytes() for path in paths}
     again = report.export(tmp_path / "again")
     assert {path.name: path.read_bytes() for path in again} == before

@@ -53,6 +53,7 @@ def test_papermill_from_elsewhere(tmp_path):
     assert written == {
         "overview.csv",
         "report.txt",
+        "next_steps.csv",
         "selective.csv",
         "selective_scores.csv",
         "selective.svg",
