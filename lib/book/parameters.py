@@ -80,7 +80,10 @@ class Parameter:
 
     def _check_one(self, value: Any, whole: Any = None) -> Any:
         kind = self.kind.removeprefix("list[").removesuffix("]")
-        widened = float(value) if kind == "float" and type(value) is int else value
+        try:
+            widened = float(value) if kind == "float" and type(value) is int else value
+        except OverflowError:  # an integer beyond any float
+            widened = None
         if type(widened) is not _TYPES[kind] or not self._in_range(widened):
             raise self._error(value if whole is None else whole)
         return widened
@@ -199,7 +202,7 @@ def validate_parameters(
     names = [parameter.name for parameter in declared]
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
+            close = difflib.get_close_matches(str(name), names, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ParameterError(
                 f"unknown parameter {name} = {given[name]!r}{hint} "

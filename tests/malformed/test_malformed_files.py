@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from lib import data, report, suitability
+from lib.counterfactual.services import read_services
 from lib.data.__main__ import main as data_command
 from lib.report.__main__ import main as report_command
 
@@ -23,6 +24,7 @@ READERS = {
     "suitability": suitability.read_predictions,
     "pickle": data.read_numpy_pickle,
     "folder": lambda path: data.load_folder(path, (8, 8)),
+    "services": read_services,
 }
 
 
@@ -123,6 +125,21 @@ FILES = {
     ),
     "unknown suffix": ("report", "own.yml", text(b"a: 1"), ValueError, "own.yml"),
     "no archive": ("folder", "own.zip", text(b"no"), ValueError, "own.zip"),
+    "services that are a pickle": ("services", "own.csv", raw_pickle, ValueError, "own.csv"),
+    "services of one endless line": (
+        "services",
+        "own.csv",
+        text(b"a," * 10**6),
+        ValueError,
+        "own.csv",
+    ),
+    "services by YAML tag": (
+        "services",
+        "own.csv",
+        text(b"!!python/object/apply:os.system [x]"),
+        ValueError,
+        "own.csv",
+    ),
     "names that climb": ("folder", "own.zip", zip_with("../../a.png"), ValueError, "own.zip"),
     "links": ("folder", "own.tar", tar_with_link, ValueError, "own.tar"),
 }
