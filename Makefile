@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test bench lint format record report long doctor clean
+.PHONY: help book test bench lint format record report long proofs coverage mutants doctor clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -49,6 +49,12 @@ endif
 
 long: $(READY)  ## the tests that take many minutes: 50 random kills of each kind and the like
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+proofs: $(READY)  ## faults and malformed input, the long tests too: book/records/faults.json
+	@mkdir -p .cache
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -m "" \
+		--junitxml=.cache/faults.xml tests/faults tests/malformed $(PYTEST_ARGS); status=$$?; \
+		$(BIN)/python -m lib.book.proofs .cache/faults.xml && exit $$status
 
 # One thread for both sides. Nothing is recorded unless every comparison ran and both sides agreed.
 bench: $(READY)  ## compare with other software, and record it in book/records/benchmarks.json

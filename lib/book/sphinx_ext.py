@@ -32,6 +32,7 @@ from lib.book.execute import (
     Executed,
     execute_book,
 )
+from lib.book.proofs import ProofsDirective
 from lib.book.records import read_records
 from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
 from lib.book.site import (
@@ -452,6 +453,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("tally", TallyDirective)
     app.add_directive("build-status", StatusDirective)
     app.add_directive("benchmarks", BenchmarksDirective)
+    app.add_directive("proofs", ProofsDirective)
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

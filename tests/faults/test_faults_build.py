@@ -123,9 +123,12 @@ def test_three_killed_builds(builder, tmp_path, undisturbed):
 
 
 @pytest.mark.long
-def test_fifty_killed_builds(builder, tmp_path):
+def test_fifty_killed_builds(builder, tmp_path, record_property):
     whole = undisturbed_build(builder, tmp_path / "undisturbed", "one", "two")
-    assert kill_often(builder, tmp_path, whole, 50, "one", "two") >= 35
+    lived = kill_often(builder, tmp_path, whole, 50, "one", "two")
+    record_property("killed", 50)
+    record_property("alive when killed", lived)
+    assert lived >= 35
 
 
 def test_a_build_killed_while_a_run_is_written(builder, tmp_path, undisturbed):

@@ -93,8 +93,12 @@ def test_three_killed_trainings_go_on_to_the_same_result(heavy, tmp_path, undist
 
 
 @pytest.mark.long
-def test_fifty_killed_trainings_go_on_to_the_same_result(heavy, tmp_path, undisturbed):
+def test_fifty_killed_trainings_go_on_to_the_same_result(
+    heavy, tmp_path, undisturbed, record_property
+):
     found = kill_often(heavy, tmp_path, undisturbed, 50)
+    record_property("killed", len(found))
+    record_property("alive when killed", sum(lived for lived, *_ in found))
     assert sum(lived for lived, *_ in found) >= 35
     assert len({count for _, count, _ in found}) >= 4  # before, between and after finished runs
     assert sum(saved > 0 for *_, saved in found) >= 10

@@ -1,0 +1,375 @@
+"""What the tests themselves are worth: faults survived, code reached, mutants noticed.
+
+Three records in ``book/records``, each made by a command and shown by the ``proofs`` directive:
+
+``faults.json``
+    ``make proofs``: the tests of faults and of malformed input, the long ones too, by
+    ``python -m lib.book.proofs REPORT`` from pytest's report in JUnit's format.
+``coverage.json``
+    ``make coverage`` (``.ci/coverage``): lines and branches of ``lib`` that tests reach.
+``mutants.json``
+    ``make mutants`` (``.ci/mutants/run``): changes of the code that tests notice.
+"""
+
+import argparse
+import html
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from lib.book.render import duration_text, note_html, table_html
+from lib.runs import hardware, write_atomic
+
+__all__ = [
+    "PARTS",
+    "ProofsDirective",
+    "make_record",
+    "proofs_html",
+    "read_proofs",
+    "write_proofs",
+]
+
+#: Parts of the page: the record that each shows.
+PARTS = {
+    "faults": "faults",
+    "long": "faults",
+    "coverage": "coverage",
+    "uncovered": "coverage",
+    "mutants": "mutants",
+    "survivors": "mutants",
+}
+_COMMANDS = {
+    "faults": "make proofs",
+    "coverage": "make coverage",
+    "mutants": "make mutants",
+}
+_FIELDS = {
+    "faults": ("finished", "commit", "machine", "files", "long"),
+    "coverage": ("date", "commit", "tests", "total", "packages", "not_reached"),
+    "mutants": ("finished", "commit", "tool", "tests", "groups", "modules", "survivors"),
+}
+
+
+# ------------------------------------------------------------------ the record of faults
+
+
+def make_record(report: Path, root: Path) -> dict[str, Any]:
+    """Summarise pytest's report of the tests of faults and malformed input.
+
+    Parameters
+    ----------
+    report : pathlib.Path
+        What ``--junitxml`` wrote.
+    root : pathlib.Path
+        The checkout, for the commit.
+
+    Returns
+    -------
+    dict
+        ``files``: per file of tests how many passed, failed and were skipped, and the seconds that
+        they took; ``long``: each test that recorded properties, such as kills, with them.
+
+    Raises
+    ------
+    ValueError
+        If the file is no such report, or holds no test.
+    """
+    try:
+        tree = ElementTree.parse(report)  # our own, written a moment ago
+    except ElementTree.ParseError as error:
+        raise ValueError(f"{report} is no report in JUnit's format: {error}") from None
+    files: dict[str, dict[str, Any]] = {}
+    properties = []
+    for case in tree.iter("testcase"):
+        parts = case.get("classname", "").split(".")
+        name = next((p for p in reversed(parts) if p.startswith("test_")), parts[-1])
+        row = files.setdefault(
+            name, {"file": name, "passed": 0, "failed": 0, "skipped": 0, "seconds": 0.0}
+        )
+        kinds = {child.tag for child in case}
+        failed, skipped = bool(kinds & {"failure", "error"}), "skipped" in kinds
+        row["failed" if failed else "skipped" if skipped else "passed"] += 1
+        row["seconds"] += float(case.get("time", 0))
+        found = {p.get("name"): p.get("value") for p in case.iter("property")}
+        if found:
+            properties.append(
+                {"test": case.get("name"), "passed": not failed and not skipped, **found}
+            )
+    if not files:
+        raise ValueError(f"{report} holds no test")
+    for row in files.values():
+        row["seconds"] = round(row["seconds"], 1)
+    return {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "changed": bool(_git(root, "status", "--porcelain")),
+        "machine": hardware(),
+        "files": [files[name] for name in sorted(files)],
+        "long": properties,
+    }
+
+
+def write_proofs(book: Path, record: Mapping[str, Any]) -> Path:
+    """Write the record of faults.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder that holds ``records``.
+    record : mapping
+        Of :func:`make_record`.
+    """
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    return write_atomic(book / "records" / "faults.json", text)
+
+
+def _git(root: Path, *command: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+# ------------------------------------------------------------------ the page
+
+
+def read_proofs(book: Path, name: str) -> dict[str, Any] | None:
+    """Read a record, None if there is none.
+
+    Parameters
+    ----------
+    book : pathlib.Path
+        The folder that holds ``records``.
+    name : str
+        ``faults``, ``coverage`` or ``mutants``.
+
+    Raises
+    ------
+    ValueError
+        When the file is damaged or incomplete.
+    """
+    path = book / "records" / f"{name}.json"
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"record {path} is no JSON: {error}") from None
+    missing = [field for field in _FIELDS[name] if field not in record]
+    if missing:
+        raise ValueError(f"record {path} lacks {', '.join(missing)}")
+    return record
+
+
+def proofs_html(record: Mapping[str, Any] | None, part: str) -> str:
+    """HTML of one part of the page.
+
+    Parameters
+    ----------
+    record : mapping or None
+        Of :func:`read_proofs`.
+    part : str
+        Of :data:`PARTS`.
+
+    Raises
+    ------
+    ValueError
+        On another part.
+    """
+    if part not in PARTS:
+        raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
+    if record is None:
+        return note_html(f"No run has been recorded here: `{_COMMANDS[PARTS[part]]}` records one.")
+    return {
+        "faults": _faults_html,
+        "long": _long_html,
+        "coverage": _coverage_html,
+        "uncovered": _uncovered_html,
+        "mutants": _mutants_html,
+        "survivors": _survivors_html,
+    }[part](record)
+
+
+def _origin(record: Mapping[str, Any]) -> str:
+    """Date, commit and, where it is kept, the machine."""
+    date = str(record.get("finished") or record.get("date"))[:10]
+    commit = str(record["commit"])
+    changed = " with changes that were not committed" * bool(record.get("changed"))
+    if " " in commit:  # .ci/coverage says it in the same place
+        commit, _, said = commit.partition(" ")
+        changed = f" {html.escape(said)}"
+    text = f"Run of {date}, commit {html.escape(commit[:12])}{changed}"
+    machine = record.get("machine")
+    if machine:
+        text += f", on {machine['cores']} cores of {html.escape(str(machine['processor']))}"
+    return text
+
+
+def _faults_html(record: Mapping[str, Any]) -> str:
+    frame = pd.DataFrame(record["files"])
+    total = frame[["passed", "failed", "skipped", "seconds"]].sum()
+    frame["seconds"] = [duration_text(s) for s in frame["seconds"]]
+    return (
+        f"<p>{_origin(record)}: {total['passed']:,.0f} tests passed, {total['failed']:.0f} failed, "
+        f"{total['skipped']:.0f} were skipped, in {duration_text(total['seconds'])}.</p>"
+        f"{table_html(frame.rename(columns={'seconds': 'took'}), 'Tests by file')}"
+    )
+
+
+def _long_html(record: Mapping[str, Any]) -> str:
+    rows = [
+        {
+            "test": one["test"].removeprefix("test_").replace("_", " "),
+            **{k: v for k, v in one.items() if k not in ("test", "passed")},
+            "result": "the same, bit for bit" if one["passed"] else "failed",
+        }
+        for one in record["long"]
+    ]
+    if not rows:
+        return note_html("The recorded run left the long tests out.")
+    return table_html(pd.DataFrame(rows), "Killed at random moments, and run again")
+
+
+def _coverage_html(record: Mapping[str, Any]) -> str:
+    names = {
+        "statements": "lines",
+        "percent_lines": "reached",
+        "branches": "branches",
+        "percent_branches": "taken",
+    }
+    rows = [*record["packages"].items(), ("all", record["total"])]
+    frame = pd.DataFrame(
+        [{"package": name, **{new: row[old] for old, new in names.items()}} for name, row in rows]
+    )
+    formats = {"reached": ".1f", "taken": ".1f", "lines": ",d", "branches": ",d"}
+    return f"<p>{_origin(record)}. Tests: {html.escape(record['tests'])}.</p>" + table_html(
+        frame, "Lines that tests reach and branches that they take, in per cent", formats
+    )
+
+
+def _uncovered_html(record: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"<li><code>{html.escape(path)}</code>: {html.escape(', '.join(places))}</li>"
+        for path, places in record["not_reached"].items()
+    )
+    return (
+        "<details class='companion-parameters'><summary>What no test reaches: "
+        f"{len(record['not_reached'])} files</summary><ul>{rows}</ul></details>"
+    )
+
+
+def _mutants_html(record: Mapping[str, Any]) -> str:
+    rows = []
+    for name, row in [*record["modules"].items(), *record["groups"].items()]:
+        shares = f"{row['share']:.1%}" if "share" in row else "–"
+        if "interval" in row:
+            low, high = row["interval"]
+            shares += f" ({low:.1%} to {high:.1%})"
+        rows.append(
+            {
+                "of": name if name.startswith("lib.") else f"all of lib.{name}",
+                "mutants": row["mutants"],
+                "run": row["run"],
+                "survived": row.get("survived", 0) + row.get("no_tests", 0),
+                "timed out": row.get("timeout", 0),
+                "noticed": shares,
+            }
+        )
+    tests = record["tests"]
+    left = f"{len(tests['slow']):,} tests left out as too slow"
+    if tests["failing"]:
+        left += f", {len(tests['failing']):,} as they do not pass on instrumented code"
+    sample = any(row["run"] < row["mutants"] for row in record["modules"].values())
+    drawn = (
+        " Not all were run: those that were are a random sample, and the interval is Clopper and "
+        "Pearson's at 95%."
+        if sample
+        else ""
+    )
+    return (
+        f"<p>{_origin(record)}, with {html.escape(record['tool'])}: {tests['used']:,} tests used, "
+        f"{left}.{drawn}</p>"
+        + table_html(pd.DataFrame(rows), "Mutants, and the share that some test notices")
+    )
+
+
+def _survivors_html(record: Mapping[str, Any]) -> str:
+    found = record["survivors"]
+    if not found:
+        return "<p>None survived.</p>"
+    parts = []
+    for module in dict.fromkeys(one["module"] for one in found):
+        rows = pd.DataFrame(
+            [
+                {
+                    "function": one["function"],
+                    "code": one["old"],
+                    "mutant": one["new"],
+                    "why it survives": one["reason"] or "a gap in the tests",
+                }
+                for one in found
+                if one["module"] == module
+            ]
+        )
+        parts.append(
+            f"<details class='companion-parameters'><summary>{html.escape(module)}: {len(rows)}"
+            f"</summary>{table_html(rows)}</details>"
+        )
+    gaps = sum(not one["reason"] for one in found)
+    return (
+        f"<p>{len(found):,} survivors; for {gaps:,} of them no reason is known but a gap in the "
+        f"tests.</p>{''.join(parts)}"
+    )
+
+
+class ProofsDirective(SphinxDirective):
+    """The ``proofs`` directive: what tests are worth, see :data:`PARTS`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
+        book, part = Path(self.env.app.srcdir), self.arguments[0]
+        try:
+            record = None
+            if part in PARTS:
+                self.env.note_dependency(str(book / "records" / f"{PARTS[part]}.json"))
+                record = read_proofs(book, PARTS[part])
+            page = proofs_html(record, part)
+        except ValueError as error:
+            raise ExtensionError(f"{self.get_location()}: {error}") from None
+        return [nodes.raw("", page, format="html")]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lib.book.proofs", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("report", type=Path, help="what pytest --junitxml wrote")
+    parser.add_argument("--book", type=Path, default=Path("book"))
+    options = parser.parse_args(arguments)
+    try:
+        path = write_proofs(options.book, make_record(options.report, options.book.parent))
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The page on what tests are worth: from reports to records, and from records to tables."""
+
+import json
+
+import pytest
+
+from lib.book.proofs import PARTS, main, make_record, proofs_html, read_proofs
+
+REPORT = """<?xml version="1.0"?>
+<testsuites><testsuite>
+<testcase classname="tests.faults.test_a" name="test_fifty_killed_things" time="2.5">
+<properties><property name="killed" value="50"/><property name="alive when killed" value="48"/>
+</properties></testcase>
+<testcase classname="tests.faults.test_a" name="test_b" time="1.0"><failure>no</failure></testcase>
+<testcase classname="tests.malformed.test_c" name="test_d[x]" time="0.25"/>
+<testcase classname="tests.malformed.test_c" name="test_e" time="0.25"><skipped/></testcase>
+<testcase classname="tests.malformed.test_c" name="test_f" time="0"><error>no</error></testcase>
+</testsuite></testsuites>
+"""
+ROW = {"statements": 10, "missed": 1, "branches": 4, "missed_branches": 1, "partial": 1}
+SHARES = {"percent_lines": 90.0, "percent_branches": 75.0, "percent": 85.71}
+COVERAGE = {
+    "date": "2026-11-22",
+    "commit": "a" * 40 + " with changes",
+    "tests": "all of <them>",
+    "total": ROW | SHARES,
+    "packages": {"lib.audit": ROW | SHARES},
+    "not_reached": {"lib/audit/counts.py": ["12", "7->9"]},
+}
+MUTANTS = {
+    "finished": "2026-11-22T10:00:00+00:00",
+    "commit": "b" * 40,
+    "changed": False,
+    "tool": "mutmut==3.8.1",
+    "machine": {"cores": 2, "processor": "a <processor>"},
+    "tests": {"used": 1200, "slow": ["a"], "failing": []},
+    "groups": {"audit": {"mutants": 100, "run": 100, "killed": 97, "survived": 3, "share": 0.97}},
+    "modules": {
+        "lib.audit.counts": {
+            "mutants": 200,
+            "run": 100,
+            "killed": 90,
+            "survived": 8,
+            "no_tests": 2,
+            "share": 0.9,
+            "interval": [0.82, 0.95],
+        }
+    },
+    "survivors": [
+        {
+            "module": "lib.audit.counts",
+            "function": "f",
+            "old": "a < b",
+            "new": "a <= b",
+            "reason": r,
+        }
+        for r in ("equal never occurs", "")
+    ],
+}
+
+
+@pytest.fixture
+def report(tmp_path):
+    path = tmp_path / "report.xml"
+    path.write_text(REPORT)
+    return path
+
+
+def test_a_report_is_added_up_by_file(report, tmp_path):
+    record = make_record(report, tmp_path)
+    assert record["files"] == [
+        {"file": "test_a", "passed": 1, "failed": 1, "skipped": 0, "seconds": 3.5},
+        {"file": "test_c", "passed": 1, "failed": 1, "skipped": 1, "seconds": 0.5},
+    ]
+    (long,) = record["long"]
+    assert long == {
+        "test": "test_fifty_killed_things",
+        "passed": True,
+        "killed": "50",
+        "alive when killed": "48",
+    }
+
+
+def test_the_command_writes_a_record_that_is_read(report, tmp_path, capsys):
+    book = tmp_path / "book"
+    (book / "records").mkdir(parents=True)
+    assert read_proofs(book, "faults") is None
+    assert main([str(report), "--book", str(book)]) == 0
+    assert "faults.json" in capsys.readouterr().out
+    page = proofs_html(read_proofs(book, "faults"), "faults")
+    assert "2 tests passed, 2 failed, 1 were skipped" in page
+    page = proofs_html(read_proofs(book, "faults"), "long")
+    for text in ("fifty killed things", ">50<", ">48<", "the same, bit for bit"):
+        assert text in page
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("<testsuites/>", "holds no test"), ("no xml", "no report in JUnit's format"), (None, "")],
+)
+def test_what_is_no_report_is_refused(content, message, tmp_path, capsys):
+    path = tmp_path / "report.xml"
+    if content is not None:
+        path.write_text(content)
+    assert main([str(path), "--book", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in said
+    assert not (tmp_path / "records").exists()
+
+
+def test_a_failed_long_test_is_shown_as_failed():
+    record = {"long": [{"test": "test_x", "passed": False, "killed": "50"}]}
+    assert ">failed<" in proofs_html(record, "long")
+    assert "left the long tests out" in proofs_html({"long": []}, "long")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_without_a_record_the_page_names_the_command(part):
+    assert f"make {PARTS[part].replace('faults', 'proofs')}" in proofs_html(None, part)
+
+
+def test_coverage():
+    page = proofs_html(COVERAGE, "coverage")
+    for text in (
+        "all of &lt;them&gt;",
+        "lib.audit",
+        ">90.0<",
+        ">75.0<",
+        "aaaaaaaaaaaa with changes",
+    ):
+        assert text in page
+    assert "lib/audit/counts.py</code>: 12, 7-&gt;9" in proofs_html(COVERAGE, "uncovered")
+
+
+def test_mutants():
+    page = proofs_html(MUTANTS, "mutants")
+    for text in (
+        "2 cores of a &lt;processor&gt;",
+        "1,200 tests used, 1 tests left out",
+        "90.0% (82.0% to 95.0%)",
+        "97.0%",
+        "random sample",
+        ">10<",  # survivors, those that no test touches included
+    ):
+        assert text in page
+    whole = MUTANTS | {"modules": MUTANTS["groups"]}
+    assert "random sample" not in proofs_html(whole, "mutants")
+
+
+def test_survivors_have_a_reason_or_are_called_gaps():
+    page = proofs_html(MUTANTS, "survivors")
+    assert "2 survivors; for 1 of them" in page
+    for text in ("a &lt;= b", "equal never occurs", "a gap in the tests"):
+        assert text in page
+    assert proofs_html(MUTANTS | {"survivors": []}, "survivors") == "<p>None survived.</p>"
+
+
+def test_bad_parts_and_records(tmp_path):
+    with pytest.raises(ValueError, match=r"part must be one of faults, .*, got 'x'"):
+        proofs_html(None, "x")
+    (tmp_path / "records").mkdir()
+    path = tmp_path / "records" / "mutants.json"
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is no JSON"):
+        read_proofs(tmp_path, "mutants")
+    path.write_text(json.dumps({k: v for k, v in MUTANTS.items() if k != "groups"}))
+    with pytest.raises(ValueError, match="lacks groups"):
+        read_proofs(tmp_path, "mutants")
+
+
+@pytest.mark.parametrize("name", ["faults", "coverage", "mutants"])
+def test_the_books_own_records_can_be_shown(name, root):
+    record = read_proofs(root / "book", name)
+    for part, of in PARTS.items():
+        if of == name:
+            assert proofs_html(record, part)
