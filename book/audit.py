@@ -834,8 +834,9 @@ elif dataset == "digits":
 #   {value}`audit.bayesian_at_zero:.0%` at $\epsilon = 0$.
 # - P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and 99.8% belong to
 #   Clopper-Pearson's rectangle.
-# - The best bound of a ROC sweep is above the truth in up to {value}`audit.best_bayesian:.1%` of
-#   the audits. Choose thresholds on other trials, or pay for the choice.
+# - The best bound of a ROC sweep is above the truth in {value}`audit.best_bayesian_03:.0%` of the
+#   audits at a small positive $\epsilon$, and in up to {value}`audit.best_bayesian:.1%` at
+#   $\epsilon = 0$. Choose thresholds on other trials, or pay for the choice.
 # - On {value}`audit.models:,` models the corrected bounds are {value}`audit.free_held:.2f` without
 #   privacy, {value}`audit.loose_held:.2f` at $\epsilon = $ {value}`audit.loosest:g` and
 #   {value}`audit.strict_held:.2f` at {value}`audit.strictest:g`.

@@ -1508,7 +1508,7 @@ else:
 # - The guarantee needs calibration on the user's data, which nobody can check without labels. A
 #   margin adjusted by a few labels as if they were exact errs in
 #   {value}`suitability.flattered_plug_in:.0%` of the cases instead of 5%; a prediction-powered test
-#   keeps the level in the simulation.
+#   in {value}`suitability.flattered_powered:.1%` in the simulation.
 # - Of the peers, {value}`suitability.best_peer` orders the decisions best. A filter that also uses
 #   the labels of the test data reaches a ROC AUC of {value}`suitability.shuffles_median:.3f`
 #   (median over shuffles), the paper's {value}`suitability.paper_area:.3f`.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from lib.book.claims import NOT_REPRODUCED, NOT_RUN, REDUCED, REPRODUCED, Claim, Verdict
+from lib.book.claims import NOT_REPRODUCED, NOT_RUN, REDUCED, REPRODUCED, Claim, Verdict, judge
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 __all__ = [
@@ -390,7 +390,7 @@ def tally_html(
     """
     if paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
-    counts, missed, recorded = dict.fromkeys(_MARKS, 0), [], 0
+    counts, missed, recorded, smaller = dict.fromkeys(_MARKS, 0), [], 0, 0
     for claim in (c for c in claims.values() if c.paper == paper):
         runs = records.get(claim.chapter, {})
         found, source = _longest(claim, verdicts[claim.id], runs)
@@ -398,12 +398,14 @@ def tally_html(
         recorded += source != _THIS_BUILD
         if found["verdict"] == NOT_REPRODUCED:
             missed.append((claim, found))
+            smaller += bool(found["reason"])
     total = sum(counts.values())
     chips = " ".join(f"<li>{_chip(verdict)}: {n}</li>" for verdict, n in counts.items() if n)
     rows = "".join(_missed_row(claim, found, addresses[claim.chapter]) for claim, found in missed)
+    verb = "is" if len(missed) == 1 else "are"
     listed = (
-        f"<details class='companion-cells'><summary>The {len(missed)} that "
-        f"{'is' if len(missed) == 1 else 'are'} not reproduced</summary><ul>{rows}</ul></details>"
+        f"<details class='companion-cells'><summary>The {len(missed)} that {verb} not reproduced, "
+        f"{smaller} at reduced scale</summary><ul>{rows}</ul></details>"
     )
     return (
         f"<div class='companion-tally'><ul class='companion-counts'>{chips}</ul>"
@@ -421,6 +423,8 @@ _THIS_BUILD = "this build"
 def _missed_row(claim: Claim, found: Mapping[str, Any], address: str) -> str:
     shown = found["value"] if found.get("shown") is None else found["shown"]
     value = f"{_number(shown)}; {html.escape(claim.criterion)}"
+    if found["reason"]:
+        value += f"; {html.escape(found['reason'])}"
     place = claim.place[:1].upper() + claim.place[1:]
     return (
         f"<li><a href='{address}#claim-{html.escape(claim.id)}'>{html.escape(place)}</a>: "
@@ -431,11 +435,19 @@ def _missed_row(claim: Claim, found: Mapping[str, Any], address: str) -> str:
 def _longest(
     claim: Claim, verdict: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], str]:
-    """Verdict of the longest run that covers the claim, and which run that is."""
+    """Verdict of the longest run that covers the claim, and which run that is.
+
+    What a record holds is judged again, by the condition as it stands now.
+    """
     for profile in ("gpu", "standard"):
-        for found in records.get(profile, {}).get("verdicts", []):
-            if found["id"] == claim.id and found["verdict"] != NOT_RUN:
-                return found, f"recorded run ({profile})"
+        run = records.get(profile, {})
+        for found in run.get("verdicts", []):
+            if found["id"] != claim.id or found["verdict"] == NOT_RUN:
+                continue
+            if found["value"] is not None:
+                parameters = run.get("parameters", {})
+                found = judge(claim, found["value"], parameters, found.get("shown")).as_dict()
+            return found, f"recorded run ({profile})"
     return verdict, _THIS_BUILD
 
 

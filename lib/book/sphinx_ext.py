@@ -115,7 +115,10 @@ def _code_cell(executed: dict[str, Any], cell_id: str, tags: list[str]) -> nbfor
 
 
 class ValueRole(SphinxRole):
-    """``{value}`chapter.name:.3f` ``: a number that a chapter computed in this build."""
+    """``{value}`chapter.name:.3f` ``: a number that a chapter computed in this build.
+
+    ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that profile.
+    """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the formatted value; an unknown name stops the build."""
@@ -127,14 +130,18 @@ class ValueRole(SphinxRole):
 
 
 def _value(app: Sphinx, quoted: str) -> str:
-    """The text of ``chapter.name:format``."""
+    """The text of ``chapter.name:format`` or ``chapter@profile.name:format``."""
     where, _, spec = quoted.partition(":")
-    chapter, _, name = where.partition(".")
+    source, _, name = where.partition(".")
+    chapter, at, profile = source.partition("@")
     executed: dict[str, Executed] = app.companion_executed
+    values = executed[chapter].values if chapter in executed else None
+    if values is not None and at:
+        values = read_records(Path(app.srcdir), chapter).get(profile, {}).get("values", {})
     try:
-        return format(executed[chapter].values[name], spec)
+        return format((values or {})[name], spec)
     except KeyError:
-        known = sorted(executed[chapter].values) if chapter in executed else sorted(executed)
+        known = sorted(executed) if values is None else sorted(values)
         raise KeyError(f"no value {where!r}; known are {', '.join(known)}") from None
     except ValueError as error:
         raise ValueError(f"value {quoted!r}: {error}") from None

@@ -67,6 +67,7 @@ _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.sele
 _KNOWN_CLIP = 1e-12  # of propensities that need no clipping
 _FINE = 0.01  # half-width of an interval for an accuracy that leaves little to wish for
 _POWER = 0.8  # with which a next step should decide
+_HOPELESS = 100  # times the rows there are: beyond it, a number of rows is no advice
 
 
 @dataclass(frozen=True)
@@ -449,7 +450,9 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             "skewed, and their normal intervals hold too seldom"
         )
     steps = []
-    spread = math.sqrt(accuracy * (1 - accuracy) / len(correct))
+    # Laplace's estimate, so that no mistake seen is not taken for none to come.
+    guess = (len(correct) - wrong + 1) / (len(correct) + 2)
+    spread = math.sqrt(guess * (1 - guess) / len(correct))
     needed = collect.rows_for_half_width(spread, len(correct), _FINE, settings.level)
     if needed > len(correct):
         steps.append(
@@ -459,12 +462,15 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
     rare = min(wrong, len(correct) - wrong)
     if 0 < rare < _FEW_WRONG:
         steps.append(
-            f"{about(math.ceil(len(correct) * _FEW_WRONG / rare))} labelled test rows, at "
-            f"the rate seen, for {_FEW_WRONG} {kind} ones, with which the intervals of areas hold"
+            f"{about(math.ceil(len(correct) * _FEW_WRONG / rare))} labelled test rows, at the rate "
+            f"seen, for {_FEW_WRONG} {kind} ones, with which intervals of areas come near their "
+            "level"
         )
     best = areas.loc[areas["coverage at target"].idxmax()]
     if accuracy >= settings.target:
         reach = f"which is above the target of {settings.target:g} already: no abstention is needed"
+        if low < settings.target:
+            reach += ", though the interval reaches below it"
     elif best["coverage at target"] > 0:
         reach = (
             f"and abstaining on the least sure {1 - best['coverage at target']:.1%} (by "
@@ -567,38 +573,58 @@ def _suitability_steps(
     steps, n = [], len(given.user_logits)
     if not found.decision.suitable and found.required is not None and found.required > n:
         steps.append(
-            f"{about(found.required)} user rows (there are {n:,}) would give a model that is no "
-            f"worse a probability of {_POWER:g} to be found suitable"
+            f"{about(found.required)} user rows (there are {n:,}) would give a model whose "
+            f"estimated accuracy is the same there a probability of {_POWER:g} to be found suitable"
         )
-    known = given.user_labels is not None and (given.user_labels >= 0).sum() >= 2
-    if not known:
-        p = float(np.clip(found.decision.estimated_user_accuracy, 0.01, 0.99))
-        # By labels alone: no variance of estimates.
-        sizes = {"n_test": len(given.test_logits), "test_accuracy": p, "n_user": 10**9}
-        also = "" if given.test_labels is not None else " and those of the test rows,"
-        try:
-            labels = suitability.labels_for_power(
-                math.sqrt(p * (1 - p)), 0.0, **sizes, margin=settings.margin,
-                alpha=settings.alpha, power=_POWER,
-            )  # fmt: skip
-        except ValueError:
-            steps.append(
-                "labels of user rows drawn at random would show whether the estimates hold there; "
-                f"to decide about a margin of {settings.margin:g} by labels, more test rows are "
-                "needed as well, or a larger margin"
-            )
-        else:
-            steps.append(
-                f"labels of {about(labels)} user rows, drawn at random,{also} would decide "
-                "without trusting the estimates: with so many, a model that is no worse is found "
-                f"suitable with a probability of {_POWER:g}"
-            )
-    elif not found.suitable_by_labels:
+    usable = given.test_labels is not None and not _not_at_random(given)
+    n_test = int((given.test_labels >= 0).sum()) if usable else 0
+    n_user = 0 if given.user_labels is None else int((given.user_labels >= 0).sum())
+    if n_test < 2:
+        steps.append(
+            "labels of test rows drawn at random: without them those of user rows can be compared "
+            "with nothing"
+        )
+    if n_user < 2:
+        steps.append(_labels_step(found, n_test or len(given.test_logits), settings))
+    elif n_test >= 2 and not found.suitable_by_labels:
         steps.append(
             "more labelled user rows, drawn at random: those there are show neither that the "
             "model is suitable nor that it is not"
         )
     return tuple(steps)
+
+
+def _labels_step(found: suitability.SuitabilityReport, n_test: int, settings: Settings) -> str:
+    """How many labels of user rows could decide, or why no number of them can."""
+    if settings.margin <= 0:
+        return (
+            "labels of user rows, drawn at random, show whether the estimates hold there; but with "
+            f"a margin of {settings.margin:g} no number of labels finds an equally accurate model "
+            "suitable more often than by chance: choose a positive margin before they are collected"
+        )
+    p = float(np.clip(found.decision.estimated_user_accuracy, 0.01, 0.99))
+    try:
+        labels = suitability.labels_for_power(
+            math.sqrt(p * (1 - p)),
+            0.0,  # by labels alone: no variance of estimates
+            n_user=10**9,
+            test_accuracy=p,
+            n_test=n_test,
+            margin=settings.margin,
+            alpha=settings.alpha,
+            power=_POWER,
+        )
+    except ValueError:
+        return (
+            "labels of user rows, drawn at random, show whether the estimates hold there; but with "
+            f"{n_test:,} test rows no number of them finds an equally accurate model suitable with "
+            f"a probability of {_POWER:g}: more test rows are needed too, or a larger margin"
+        )
+    return (
+        f"labels of {about(labels)} user rows, drawn at random, can decide without trusting the "
+        "estimates: with so many, a model that is equally accurate there is found suitable with a "
+        f"probability of {_POWER:g}"
+    )
 
 
 def halves(members: Array, seed: int) -> Array:
@@ -765,23 +791,30 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
         _audit_verdict(lower, p_coins, claim, delta, settings),
         values,
         tuple(doubts),
-        _audit_steps(lower, (int(members.sum()), int((~members).sum())), claim, delta, settings),
+        _audit_steps(lower, members, coins == "no", claim, delta, settings),
     )
 
 
 def _audit_steps(
     lower: float,
-    counts: tuple[int, int],
+    members: Array,
+    no_coins: bool,
     claim: tuple[float, float] | None,
     delta: float,
     use: Settings,
 ) -> tuple[str, ...]:
     """What so many trials could show at most, and how many it takes to refute a claim."""
+    if use.audit_design == "one run" and no_coins:
+        return ("membership decided anew, by a fair coin of its own for every point",)
     if claim is not None and lower > claim[0]:
         return ()
-    ceiling = collect.attack_ceiling(*counts, delta, use.level, use.audit_design)
-    most = f"an attack that is never wrong would show {ceiling:.2f} with {sum(counts):,} trials"
+    n, shown = len(members), int(members.sum())
+    ceiling = collect.attack_ceiling(shown, n - shown, delta, use.level, use.audit_design)
+    rule = ", which guesses half of the points," * (use.audit_design == "one run")
+    most = f"by this bound{rule} an attack that is never wrong shows {ceiling:.2f} in {n:,} trials"
     if claim is None or ceiling > claim[0]:
+        if lower > ceiling - 1e-6:
+            return (f"{most}, and this one does: more trials can show more",)
         return (
             f"{most}: a stronger attack can show more with the trials there are, such as one that "
             "knows what models with and without a point say of it",
@@ -789,12 +822,12 @@ def _audit_steps(
     enough = collect.trials_to_refute(claim[0], delta, use.level, use.audit_design)
     if enough is None:
         return (
-            f"{most}, and no number of trials up to {collect.MOST_TRIALS:,} could refute the "
-            f"claimed {claim[0]:g} at delta = {delta:g} in this design",
+            f"{most}, and in no number of trials up to {collect.MOST_TRIALS:,} could it refute the "
+            f"claimed {claim[0]:g} at delta = {delta:g}",
         )
     return (
-        f"{most}, so that no attack could refute the claimed {claim[0]:g}: it takes "
-        f"{about(enough)} trials",
+        f"{most}, so that none could refute the claimed {claim[0]:g}: that takes {about(enough)} "
+        "trials at least, and more by an attack that errs",
     )
 
 
@@ -876,6 +909,8 @@ _TOLD = (
     "drawn by them: with those told, nothing about it has to be fitted",
 )
 _WHERE = {True: "", False: ", of rows that may be answered"}
+_ANSWERABLE = {True: "", False: " that may be answered"}
+_ITS = {True: "its", False: "the estimate's"}
 _ASSUMED = f"{_INDEPENDENT}, and that no input is always abstained on"
 
 
@@ -1012,8 +1047,14 @@ def _counterfactual(given: ModelPredictions, settings: Settings) -> Analysis:
     needed = collect.rows_for_half_width(found.stderr, int(can.sum()), _FINE, level)
     if needed > can.sum():
         steps += (
-            f"{about(needed)} rows{_WHERE[can.all()]} would bring its interval to within "
-            f"{_FINE:g} (there are {int(can.sum()):,})",
+            f"{about(needed)} rows{_ANSWERABLE[can.all()]} would bring {_ITS[can.all()]} interval "
+            f"to within {_FINE:g} (there are {int(can.sum()):,})",
+        )
+    if not can.all():
+        steps += (
+            f"answers in some of the {int((~can).sum()):,} rows where the model is certain to "
+            "abstain: without them the bounds for all rows stay at least "
+            f"{part.high - part.low:.2f} apart",
         )
     return Analysis(
         "counterfactual",
@@ -1094,13 +1135,7 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
     else:
         outcome = "which of the two would be better is not decided"
         steps = _TOLD * any(p is None for p in known)
-        n = int(can.sum())
-        needed = collect.rows_for_power(found.stderr, n, found.value, level, _POWER)
-        if needed is not None and needed > n:
-            steps += (
-                f"{about(needed)} rows{_WHERE[can.all()]} (there are {n:,}) would decide with "
-                f"a probability of {_POWER:g}, if the difference is as estimated",
-            )
+        steps += _comparison_steps(found, can, None if can.all() else part, level)
     return Analysis(
         "comparison",
         ANALYSES["comparison"],
@@ -1117,6 +1152,33 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
         values,
         tuple(doubts),
         steps,
+    )
+
+
+def _comparison_steps(
+    found: counterfactual.Estimate, can: Array, part: _Partial | None, level: float
+) -> tuple[str, ...]:
+    """What would decide which of the two is better."""
+    if part is not None and part.low <= 0 <= part.high:
+        return (
+            f"answers in some of the {int((~can).sum()):,} rows where one of the two is certain to "
+            "abstain: without them no number of rows decides, for the bounds are "
+            f"{part.low:+.2f} and {part.high:+.2f}",
+        )
+    n = int(can.sum())
+    # Where there are bounds only, the one nearer to zero has to be told from it.
+    value = found.value if part is None else min(part.low, part.high, key=abs)
+    needed = collect.rows_for_power(found.stderr, n, value, level, _POWER)
+    if needed is None or needed > _HOPELESS * n:
+        return (
+            f"far more rows than {_HOPELESS * n:,}, if the difference is as small as it is "
+            "estimated: the two are about equally good",
+        )
+    if needed <= n:
+        return ()
+    return (
+        f"{about(needed)} rows{_ANSWERABLE[part is None]} (there are {n:,}) would decide with a "
+        f"probability of {_POWER:g}, if the difference is as estimated, which few rows tell badly",
     )
 
 

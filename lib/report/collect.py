@@ -109,7 +109,10 @@ def attack_ceiling(members: int, others: int, delta: float, level: float, design
 
 
 def trials_to_refute(epsilon: float, delta: float, level: float, design: str) -> int | None:
-    """Fewest trials, about, with which an attack that is never wrong shows more than an epsilon.
+    """Fewest trials, about, in which an attack that is never wrong shows more than an epsilon.
+
+    By the report's bounds: that of one run guesses half of the points.  An attack that errs needs
+    more.
 
     Parameters
     ----------

@@ -615,12 +615,14 @@ def settings(config: TrainingConfig) -> Iterator[None]:
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.allow_tf32,
     )
     if config.deterministic and config.device.startswith("cuda"):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # PyTorch asks for it
     try:
         torch.use_deterministic_algorithms(config.deterministic)
         torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = config.precision == "tf32"  # of convolutions
         with warnings.catch_warnings():
             # Opacus hooks the first layer, whose input needs no gradient: nothing is wrong.
             warnings.filterwarnings("ignore", "Full backward hook is firing")
@@ -628,3 +630,4 @@ def settings(config: TrainingConfig) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0])
         torch.set_float32_matmul_precision(before[1])
+        torch.backends.cudnn.allow_tf32 = before[2]

@@ -227,12 +227,21 @@ def test_a_tally_counts_each_claim_once_by_its_longest_run():
         "✗ not reproduced</span>: 1<",
         "– not run in this profile</span>: 1<",
         "Of 3 conditions, 1 by a recorded run.",
-        "The 1 that is not reproduced",
+        "The 1 that is not reproduced, 0 at reduced scale",
         "<a href='one.html#claim-B'>Cell B</a>: It is &lt;so&gt;. Found: 0.75; within 0.1 of 0.5.",
         "reproduces.html#p2",
     ):
         assert part in page
     assert "claim-A" not in page
+    # A record is judged by the condition as it is, and by the size that its run had.
+    claims["B"] = make(id="B", reported=0.8, tolerance=0.1, full_scale={"n": 9})
+    again = tally_html(claims, verdicts, {"one": {"standard": run}}, ADDRESSES, "P2")
+    assert "reproduced at reduced scale</span>: 1<" in again
+    claims["B"] = make(id="B", reported=0.5, tolerance=0.1, full_scale={"n": 9})
+    run["parameters"] = {"n": 2}
+    again = tally_html(claims, verdicts, {"one": {"standard": run}}, ADDRESSES, "P2")
+    assert "The 1 that is not reproduced, 1 at reduced scale" in again
+    assert "within 0.1 of 0.5; n = 2 instead of 9." in again
     alone = tally_html(claims, verdicts, {}, ADDRESSES, "P2")
     assert "✓ reproduced</span>: 2<" in alone
     assert "details" not in alone

@@ -1,11 +1,14 @@
 """What a report says to collect next: sizes that decide, and nothing where all is clear."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from lib import audit
 from lib.report import ModelPredictions, example_predictions, read_predictions, run_report
+from lib.report.analyses import _comparison_steps
 from lib.report.collect import (
     about,
     attack_ceiling,
@@ -86,7 +89,7 @@ def steps(predictions, **settings):
 def test_each_open_question_has_its_step(example):
     report, found = steps(changed(example, "test_propensities", "other_propensities"))
     assert "labelled test rows would tell the accuracy to within 0.01" in found["selective"]
-    assert "would show 3.90 with 300 trials: a stronger attack" in found["audit"]
+    assert "an attack that is never wrong shows 3.90 in 300 trials: a stronger" in found["audit"]
     assert "propensities" in found["counterfactual"]
     table = report.next_steps
     assert list(table.columns) == ["analysis", "what to collect"]
@@ -94,19 +97,85 @@ def test_each_open_question_has_its_step(example):
     assert all(f"  Next: {text}" in str(report) for text in table["what to collect"])
 
 
+def test_no_mistake_seen_leaves_the_accuracy_open(example):
+    logits = example.test_logits[:20]
+    given = ModelPredictions(test_logits=logits, test_labels=np.argmax(logits, axis=1))
+    _, found = steps(given)
+    assert "labelled test rows would tell the accuracy to within 0.01" in found["selective"]
+
+
 def test_without_labels_of_the_user_it_says_how_many(example):
     _, found = steps(changed(example, "user_labels"))
-    assert "user rows, drawn at random, would decide without" in found["suitability"]
+    assert "user rows, drawn at random, can decide without" in found["suitability"]
+    assert "labels of test rows" not in found["suitability"]
     _, tight = steps(changed(example, "user_labels"), margin=0.0)
-    assert "more test rows are needed as well, or a larger margin" in tight["suitability"]
+    assert "choose a positive margin" in tight["suitability"]
+    few = np.where(np.arange(len(example.test_labels)) < 5, example.test_labels, -1)
+    _, small = steps(changed(example, "user_labels", "test_labels", test_labels=few))
+    assert "with 5 test rows no number of them" in small["suitability"]
+
+
+def test_labels_of_the_user_need_those_of_the_test_rows(example):
+    _, found = steps(changed(example, "test_labels", "test_propensities", "other_propensities"))
+    assert "can be compared with nothing" in found["suitability"]
+    assert "show neither" not in found["suitability"]
 
 
 def test_a_claim_that_no_attack_could_refute_is_named(example):
     few = {"member_scores": example.member_scores[:12], "nonmember_scores": [0.1] * 12}
     _, found = steps(changed(example, *few, epsilon=2.0, **few))
-    assert "no attack could refute the claimed 2: it takes about" in found["audit"]
+    assert "none could refute the claimed 2: that takes about" in found["audit"]
     _, far = steps(changed(example, *few, epsilon=8.0, delta=1e-5, **few))
-    assert "no number of trials up to 200,000 could refute" in far["audit"]
+    assert "in no number of trials up to 200,000 could it refute" in far["audit"]
+
+
+def test_what_an_audit_needs_depends_on_what_it_lacks(example):
+    scores = np.linspace(0, 1, 40)
+    best = {"member_scores": 2 + scores, "nonmember_scores": scores}
+    given = changed(example, *best, "epsilon", **best)
+    _, found = steps(given)
+    assert "and this one does: more trials can show more" in found["audit"]
+    unfair = {"member_scores": np.linspace(0, 1, 300), "nonmember_scores": scores}
+    _, found = steps(changed(example, *unfair, **unfair))
+    assert found["audit"] == "membership decided anew, by a fair coin of its own for every point"
+
+
+def test_where_answers_are_impossible_no_number_of_rows_decides(example):
+    n = len(example.test_labels)
+    never = np.arange(n) % 2 == 0
+    away = {
+        "test_propensities": np.where(never, 1.0, example.test_propensities),
+        "test_abstained": never | example.test_abstained,
+        "other_propensities": np.where(never, 1.0, example.other_propensities),
+        "other_abstained": never | example.other_abstained,
+    }
+    report, found = steps(changed(example, *away, **away))
+    assert "without them no number of rows decides, for the bounds are" in found["comparison"]
+    low = report.analyses["comparison"].values["difference_least"]
+    high = report.analyses["comparison"].values["difference_most"]
+    assert low < 0 < high
+    assert f"{low:+.2f} and {high:+.2f}" in found["comparison"]
+    assert f"the {never.sum()} rows where the model is certain" in found["counterfactual"]
+    spread = (
+        report.analyses["counterfactual"].values["counterfactual_most"]
+        - report.analyses["counterfactual"].values["counterfactual_least"]
+    )
+    assert f"at least {spread:.2f} apart" in found["counterfactual"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "about equally good"),
+        (0.0001, "about equally good"),
+        (0.02, "which few rows tell badly"),
+        (1.0, None),
+    ],
+)
+def test_rows_for_a_difference(value, said):
+    found = SimpleNamespace(value=value, stderr=0.02)
+    text = _comparison_steps(found, np.ones(400, dtype=bool), None, LEVEL)
+    assert (said in text[0]) if said else text == ()
 
 
 def test_a_refuted_claim_and_refuted_suitability_need_nothing_more(example):

@@ -31,7 +31,7 @@ from lib.training import (
     train_many,
 )
 from lib.training.randomness import Streams
-from lib.training.single import device_noise
+from lib.training.single import device_noise, settings
 
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(24,))
@@ -405,6 +405,17 @@ def test_precision_is_for_the_passes_only(images, precision):
         (rough,) = train_many([replace(each, precision=precision)], data, points, engine=engine)
         assert rough.parameters.dtype == np.float32
         np.testing.assert_allclose(rough.parameters, exact.parameters, atol=5e-3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "tf32"])
+def test_convolutions_on_a_gpu_are_in_the_precision_that_was_asked_for(precision):
+    """cuDNN rounds to tf32 unless it is told not to; asked here, where there is no GPU."""
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    with settings(replace(config(CNN), precision=precision)):
+        assert torch.backends.cudnn.allow_tf32 == (precision == "tf32")
+        high = "high" if precision == "tf32" else "highest"
+        assert torch.get_float32_matmul_precision() == high
+    assert (torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()) == before
 
 
 @pytest.mark.parametrize("mode", ["hooks", "functorch", "taps"])

@@ -1,0 +1,324 @@
+"""A chapter outside the build: run as a script or in a shell, with claims and a recorded run."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+import yaml
+from matplotlib import pyplot as plt
+
+from lib.book import session
+from lib.book.chapters import (
+    chapter_files,
+    code_cells,
+    declared_parameters,
+    profile_parameters,
+    read_chapter,
+)
+from lib.book.claims import ClaimError
+from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
+from lib.book.parameters import ParameterError
+from lib.book.records import read_records
+from lib.book.session import open_chapter
+from lib.runs import code_fingerprint
+
+TEXT = """# %% tags=["parameters"]
+base: float = 2.0  # [0, 100] what is doubled
+names: list[str] = ["a"]  # {a, b} labels
+
+# %%
+from lib.book.session import open_chapter
+"""
+BASE = {"paper": "P1", "chapter": "one", "place": "Table 1", "claim": "So.", "why": "arithmetic."}
+GROUP = {"kind": "trend", "at_most": 0.05, "group": "G"}
+CLAIMS = [
+    BASE | {"id": "T-1", "kind": "exact", "reported": 4.0, "tolerance": 0.001},
+    BASE | {"id": "T-2", "kind": "trend", "at_least": 5.0},
+    BASE | GROUP | {"id": "G-1", "reported": 7.0, "sd": 0.5},
+    BASE | GROUP | {"id": "G-2", "reported": 8.0},
+    BASE | {"id": "O-1", "kind": "trend", "at_least": 0.0, "chapter": "other"},
+]
+
+
+def record(**changes):
+    fields = {
+        "chapter": "one",
+        "profile": "standard",
+        "parameters": {"base": 3.0},
+        "values": {"double": 6.0},
+        "tables": {"numbers": "a,b\n1,0.5\n"},
+        "verdicts": [{"id": "T-1", "verdict": "reproduced", "value": 4.0, "reason": ""}],
+        "code": "0" * 64,
+        "data": {},
+        "python": "3.11",
+        "packages": {},
+        "hardware": {"cores": 2, "processor": "a chip"},
+        "finished": "2026-01-02T03:04:05",
+        "seconds": 90.0,
+    }
+    return fields | changes
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    folder = tmp_path / "book"
+    (folder / "records" / "standard").mkdir(parents=True)
+    (folder / "one.py").write_text(TEXT)
+    (folder / "claims.yml").write_text(yaml.safe_dump(CLAIMS))
+    (folder / "records" / "standard" / "one.json").write_text(json.dumps(record()))
+    for profile, base in (("quick", 2.0), ("standard", 3.0)):
+        (tmp_path / "params" / profile).mkdir(parents=True)
+        (tmp_path / "params" / profile / "one.yml").write_text(f"base: {base}\n")
+    monkeypatch.setenv("COMPANION_BOOK", str(folder))
+    return folder
+
+
+@pytest.fixture
+def chapter(book, capsys):
+    made = open_chapter("one", {"__file__": str(book / "one.py")})
+    capsys.readouterr()
+    return made
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a shell would have been given to show."""
+    bundles = []
+    monkeypatch.setattr(session, "get_ipython", lambda: object())
+    monkeypatch.setattr(session, "display", lambda bundle, raw: bundles.append(bundle))
+    return bundles
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def test_a_script_has_the_parameters_that_its_file_declares(book, capsys):
+    namespace = {"__file__": str(book / "one.py"), "base": 5}
+    chapter = open_chapter("one", namespace)
+    assert chapter.parameters == {"base": 5.0, "names": ["a"]}
+    assert namespace["base"] == 5.0
+    assert isinstance(namespace["base"], float)
+    out = capsys.readouterr().out
+    assert "what is doubled" in out
+    assert out.splitlines()[-1].endswith('-y \'{"base": 5.0, "names": ["a"]}\'')
+
+
+@pytest.mark.parametrize(
+    ("base", "command"),
+    [
+        (2.0, "papermill book/one.py out.ipynb -f params/quick/one.yml"),
+        (3.0, "papermill book/one.py out.ipynb -f params/standard/one.yml"),
+    ],
+)
+def test_the_command_names_the_profile_that_has_these_parameters(book, base, command):
+    chapter = open_chapter("one", {"__file__": str(book / "one.py"), "base": base})
+    assert chapter.command() == command
+
+
+def test_a_chapter_without_parameters(book, shown, monkeypatch):
+    monkeypatch.setattr(session, "get_ipython", lambda: None)
+    (book / "two.py").write_text("# %%\nx = 1\n")
+    chapter = open_chapter("two", {"__file__": str(book / "two.py")})
+    assert chapter.command() == "papermill book/two.py out.ipynb"
+    monkeypatch.setattr(session, "get_ipython", lambda: object())
+    chapter.show_parameters()
+    assert "This chapter has no parameters" in shown[-1]["text/html"]
+
+
+class Shell:
+    def __init__(self, *sources):
+        self.user_ns = {"In": ["", *sources]}
+
+
+DECLARED = "base: float = 2.0  # [0, 100] what is doubled"
+
+
+def test_in_a_shell_the_last_declarations_count_and_what_papermill_injected(book, monkeypatch):
+    def opened(*sources, **namespace):
+        monkeypatch.setattr(session, "get_ipython", lambda: Shell(*sources))
+        monkeypatch.setattr(session, "display", lambda bundle, raw: None)
+        return open_chapter("one", namespace)
+
+    assert opened("%matplotlib inline", DECLARED, "open_chapter()", base=2.5).parameters == {
+        "base": 2.5
+    }
+    assert opened("import numpy", "%time 1").parameters == {}
+    assert opened().parameters == {}
+    injected = "# Parameters\nbase = 7.0\n"
+    assert opened(DECLARED, injected, "open_chapter()", base=7.0).parameters == {"base": 7.0}
+    with pytest.raises(ParameterError, match="bas"):
+        opened(DECLARED, "# Parameters\nbas = 7.0\n", base=2.0, bas=7.0)
+    with pytest.raises(ParameterError, match=r"base.*\[0, 100\]"):
+        opened(DECLARED, "", base=101.0)
+
+
+# ------------------------------------------------------------------ values, tables, figures
+
+
+def test_values_are_named_and_those_that_change_from_run_to_run_left_out(chapter, shown):
+    chapter.values(n=3, share=pd.Series([0.12345]).iloc[0], word="yes")
+    chapter.values(volatile=True, seconds=1.5)
+    assert chapter.numbers(2) == "n = 3\nshare = 0.12\nword = yes"
+    assert shown[0][VALUE_MIME] == {"name": "n", "value": 3}
+    assert type(shown[1][VALUE_MIME]["value"]) is float
+    assert shown[3][VALUE_MIME] == {"name": "seconds", "value": 1.5}
+    for bad in (float("nan"), [1], None):
+        with pytest.raises(ValueError, match=r"value x = .* must be a number \(not NaN\)"):
+            chapter.values(x=bad)
+
+
+def test_tables_have_a_download_with_all_digits(chapter, shown, capsys):
+    frame = pd.DataFrame({"a": [1.23456789]}, index=pd.Index(["x"], name="row"))
+    chapter.table(frame, "numbers", "Caption <1>", {"a": ".2f"})
+    (bundle,) = shown
+    assert "1.23<" in bundle["text/html"]
+    assert "Caption &lt;1&gt;" in bundle["text/html"]
+    assert "download='one_numbers.csv'" in bundle["text/html"]
+    assert bundle[TABLE_MIME] == {"name": "numbers", "csv": "row,a\nx,1.23456789\n"}
+    digest = pd.DataFrame({"b": [1]})
+    chapter.table(digest, "digest", "", csv=frame.reset_index())
+    assert shown[1][TABLE_MIME]["csv"] == "b\n1\n"
+    assert "<caption>" not in shown[1]["text/html"]
+
+
+def test_figures_are_the_same_file_twice_and_need_words(chapter, shown):
+    def drawn():
+        figure, ax = plt.subplots()
+        ax.plot([1, 2])
+        chapter.figure(figure, "line", 'a "line"', "It <rises>.")
+        assert not plt.fignum_exists(figure.number)
+        return shown[-1]
+
+    first = drawn()
+    assert first == drawn()
+    assert "alt='a &quot;line&quot;'" in first["text/html"]
+    assert "id='figure-line'" in first["text/html"]
+    assert first["text/plain"] == '[figure line: a "line"]'
+    with pytest.raises(ValueError, match="figure line needs alternative text, not ' '"):
+        chapter.figure(plt.figure(), "line", " ", "")
+
+
+def test_notes_are_printed_by_a_script_and_boxed_on_a_page(chapter, capsys, shown, monkeypatch):
+    chapter.note("See `lib`.")
+    assert "<code>lib</code>" in shown[0]["text/html"]
+    monkeypatch.setattr(session, "get_ipython", lambda: None)
+    chapter.note("See `lib`.")
+    chapter.values(n=1)  # has no words of its own
+    assert capsys.readouterr().out == "See `lib`.\n"
+
+
+# ------------------------------------------------------------------ claims
+
+
+def test_claims_are_settled_once_and_known(chapter, capsys):
+    assert chapter.claims() == ["T-1", "T-2", "G-1", "G-2"]
+    assert chapter.claims("T") == ["T-1", "T-2"]
+    assert chapter.reported("G") == {"G-1": (7.0, 0.5), "G-2": (8.0, 0.0)}
+    assert chapter.check("T-1", 4.0).verdict == "reproduced"
+    assert capsys.readouterr().out == "T-1: reproduced (4.0)\n"
+    with pytest.raises(ClaimError, match="claim_id = 'T-1' is settled already"):
+        chapter.check("T-1", 4.0)
+    with pytest.raises(ClaimError, match=r"'T2' is no claim of one; did you mean 'T-2'\?"):
+        chapter.check("T2", 4.0)
+    with pytest.raises(ClaimError, match=r"'zzzz' is no claim of one$"):
+        chapter.not_run(["zzzz"], "no time")
+    chapter.not_run(["T-2"], "no time")
+    assert capsys.readouterr().out == "T-2: not run in this profile (None)\n"
+
+
+def test_a_verdict_stands_beside_the_recorded_one(chapter, shown):
+    chapter.check("T-1", 5.0)
+    (bundle,) = shown
+    assert bundle[VERDICT_MIME]["verdict"] == "not reproduced"
+    assert "recorded run (standard)" in bundle["text/html"]
+    assert "says otherwise" in bundle["text/html"]
+
+
+def test_cells_of_a_group(chapter, shown):
+    with pytest.raises(ClaimError, match="the claims of group 'G' are not those found: 'G-2'"):
+        chapter.check_cells("G", {"G-1": (0.01, 7.1)}, "Cells")
+    with pytest.raises(ClaimError, match="the claims of group 'H' are not those found: 'H'"):
+        chapter.check_cells("H", {}, "Cells")
+    found = chapter.check_cells("G", {"G-2": "no data", "G-1": (0.01, 7.1)}, "Cells")
+    assert [(v.id, v.verdict, v.value, v.shown) for v in found] == [
+        ("G-1", "reproduced", 0.01, 7.1),
+        ("G-2", "not run in this profile", None, None),
+    ]
+    assert "Cells: 1 reproduced, 1 not run in this profile" in shown[0]["text/html"]
+    assert [bundle[VERDICT_MIME]["id"] for bundle in shown[1:]] == ["G-1", "G-2"]
+
+
+# ------------------------------------------------------------------ recorded runs
+
+
+def test_recorded_runs_and_their_tables(chapter, book):
+    assert chapter.recorded("standard")["values"] == {"double": 6.0}
+    assert chapter.recorded("gpu") is None
+    assert chapter.recorded_table("standard", "numbers").to_dict("list") == {"a": [1], "b": [0.5]}
+    assert chapter.recorded_table("standard", "none") is None
+    assert chapter.recorded_table("gpu", "numbers") is None
+    words = "Recorded run (standard) of 2026-01-02, by an earlier version of the code, on 2 cores"
+    assert chapter.describe_record("standard") == f"{words} of a chip, in 90 s."
+    path = book / "records" / "standard" / "one.json"
+    path.write_text(json.dumps(record(code=code_fingerprint(), seconds=9000)))
+    again = open_chapter("one", {"__file__": str(book / "one.py")}).describe_record("standard")
+    assert "by this version of the code" in again
+    assert again.endswith("in 2.5 h.")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "must hold exactly chapter, code, data"),
+        (json.dumps(record(more=1)), "must hold exactly"),
+        (json.dumps(record(profile="gpu")), "is of chapter one under the profile gpu"),
+        (json.dumps(record(chapter="two")), "is of chapter two under the profile standard"),
+    ],
+)
+def test_damaged_records_are_refused(book, text, message):
+    (book / "records" / "standard" / "one.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_records(book, "one")
+
+
+# ------------------------------------------------------------------ chapters as files
+
+
+def test_chapters_are_those_of_the_table_of_contents(book):
+    toc = {"root": "index", "parts": [{"chapters": [{"file": "one.py"}, {"file": "missing"}]}]}
+    (book / "_toc.yml").write_text(yaml.safe_dump(toc))
+    (book / "index.md").write_text("# Index\n")
+    assert chapter_files(book) == {"one": book / "one.py"}
+    notebook = read_chapter(TEXT)
+    assert [cell["id"] for cell in notebook.cells] == ["cell-0", "cell-1"]
+    assert code_cells(notebook)[0]["tags"] == ["parameters"]
+    assert [p.name for p in declared_parameters(notebook)] == ["base", "names"]
+    twice = read_chapter(TEXT + TEXT)
+    with pytest.raises(ParameterError, match="2 cells are tagged parameters; one is allowed"):
+        declared_parameters(twice)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("- 1\n", "must map names to values, not list"),
+        ("a: 2026-01-01\n", "is no plain YAML"),
+        ("a: [1\n", "is no plain YAML"),
+    ],
+)
+def test_files_of_parameters_that_are_none(book, content, message):
+    params = book.parent / "params"
+    (params / "quick" / "one.yml").write_text(content)
+    with pytest.raises(ParameterError, match=re.escape(message)):
+        profile_parameters(params, "quick", "one")
+
+
+def test_profiles_without_a_file_or_with_an_empty_one(book):
+    params = book.parent / "params"
+    (params / "quick" / "one.yml").write_text("# nothing\n")
+    assert profile_parameters(params, "quick", "one") == {}
+    assert profile_parameters(params, "gpu", "one") == {}
+    with pytest.raises(ParameterError, match="it must be one of quick, standard, gpu"):
+        profile_parameters(params, "slow", "one")
