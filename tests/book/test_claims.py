@@ -1,4 +1,6 @@
+import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from lib.book.claims import (
     read_claims,
 )
 from lib.book.render import cells_html, claim_html, claim_mark_html, ledger_html, tally_html
+from lib.book.sphinx_ext import _value
 
 BASE = {
     "id": "A",
@@ -279,3 +282,16 @@ def test_the_ledger_of_the_book_is_well_formed(root):
     assert claims
     for claim in claims.values():
         assert claim.id.startswith(claim.paper + "-")
+
+
+def test_numbers_of_this_build_and_of_recorded_runs_can_be_quoted(root):
+    kept = json.loads((root / "book/records/standard/suitability.json").read_text())["values"]
+    executed = {"suitability": SimpleNamespace(values={"n_worse": 7})}
+    app = SimpleNamespace(srcdir=str(root / "book"), companion_executed=executed)
+    assert _value(app, "suitability.n_worse:,") == "7"
+    assert _value(app, "suitability@standard.n_worse:,") == f"{kept['n_worse']:,}"
+    for name in ("suitability@gpu.n_worse", "suitability@standard.no_such", "nothing.n_worse"):
+        with pytest.raises(KeyError, match=f"no value '{name}'; known are"):
+            _value(app, name)
+    with pytest.raises(ValueError, match=r"value 'suitability@standard.n_worse:z'"):
+        _value(app, "suitability@standard.n_worse:z")
