@@ -53,7 +53,7 @@ long: $(READY)  ## the tests that take many minutes: 50 random kills of each kin
 proofs: $(READY)  ## faults and malformed input, the long tests too: book/records/faults.json
 	@mkdir -p .cache
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -m "" \
-		--junitxml=.cache/faults.xml tests/faults tests/malformed $(PYTEST_ARGS); status=$$?; \
+		--junitxml=.cache/faults.xml -o junit_family=xunit1 tests/faults tests/malformed $(PYTEST_ARGS); status=$$?; \
 		$(BIN)/python -m lib.book.proofs .cache/faults.xml && exit $$status
 
 # One thread for both sides. Nothing is recorded unless every comparison ran and both sides agreed.

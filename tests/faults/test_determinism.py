@@ -58,7 +58,7 @@ def volatile(chapter: Path) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("chapter", ["normalized_score", "your_model"])
+@pytest.mark.parametrize("chapter", ["six_lenses", "your_model"])
 def test_two_builds_of_a_real_chapter(processes, tmp_path, chapter):
     """Values, tables and verdicts from two empty caches, without the authors' data."""
     given = []

@@ -109,7 +109,7 @@ def test_the_same_training_killed_again_and_again(heavy, tmp_path, undisturbed):
     """Each life is too short for the whole; together they are long enough."""
     expected, whole = undisturbed
     store, lives = RunStore(tmp_path), 0
-    for seconds in moments(SEED + 1, 50, 0.6 * whole):
+    for seconds in moments(SEED + 1, 50, 0.3 * whole):
         lives += 1
         if not kill_at(heavy, heavy.begin("train_all", tmp_path), seconds, lambda: None):
             break
