@@ -274,10 +274,11 @@ def _uncovered_html(record: Mapping[str, Any]) -> str:
 def _mutants_html(record: Mapping[str, Any]) -> str:
     rows = []
     for name, row in [*record["modules"].items(), *record["groups"].items()]:
-        shares = f"{row['share']:.1%}" if "share" in row else "–"
+        now = f"{row['share']:.1%}" if "share" in row else "–"
+        drawn = now
         if "interval" in row:
             low, high = row["interval"]
-            shares += f" ({low:.1%} to {high:.1%})"
+            drawn = f"{row.get('when_drawn', row['share']):.1%} ({low:.1%} to {high:.1%})"
         rows.append(
             {
                 "of": name if name.startswith("lib.") else f"all of lib.{name}",
@@ -285,7 +286,8 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
                 "run": row["run"],
                 "survived": row.get("survived", 0) + row.get("no_tests", 0),
                 "timed out": row.get("timeout", 0),
-                "noticed": shares,
+                "noticed when drawn": drawn,
+                "noticed now": now,
             }
         )
     tests = record["tests"]
@@ -294,8 +296,9 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
         left += f", {len(tests['failing']):,} as they do not pass on instrumented code"
     sample = any(row["run"] < row["mutants"] for row in record["modules"].values())
     drawn = (
-        " Not all were run: those that were are a random sample, and the interval is Clopper and "
-        "Pearson's at 95%."
+        " Not all were run: those that were are a random sample. The share when they were drawn, "
+        "with Clopper and Pearson's interval at 95%, is an estimate for all; the one now includes "
+        "tests that were written after their survivors had been seen."
         if sample
         else ""
     )
