@@ -56,6 +56,18 @@ proofs: $(READY)  ## faults and malformed input, the long tests too: book/record
 		--junitxml=.cache/faults.xml -o junit_family=xunit1 tests/faults tests/malformed $(PYTEST_ARGS); status=$$?; \
 		$(BIN)/python -m lib.book.proofs .cache/faults.xml && exit $$status
 
+coverage: $(READY)  ## what the tests reach of lib: book/records/coverage.json; below 95% an error
+	rm -rf .cache/coverage
+	@mkdir -p .cache/coverage
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+		COVERAGE_FILE=$(CURDIR)/.cache/coverage/data $(BIN)/python -m pytest \
+		-n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov=lib --cov-branch --cov-report= \
+		-m "not speed and not bench and not long" $(PYTEST_ARGS)
+	$(BIN)/python .ci/coverage
+
+mutants: $(READY)  ## change lib in thousands of places and see which tests notice (hours)
+	$(BIN)/python .ci/mutants/run
+
 # One thread for both sides. Nothing is recorded unless every comparison ran and both sides agreed.
 bench: $(READY)  ## compare with other software, and record it in book/records/benchmarks.json
 	@mkdir -p .cache

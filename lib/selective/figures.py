@@ -161,9 +161,9 @@ def plot_scores(table: pd.DataFrame) -> Figure:
             capsize=2,
             label=method,
         )
-    ax.set_yscale("log")
     positive = table["score"][table["score"] > 0]
     if len(positive):  # a standard deviation may reach below 0, where no logarithm is
+        ax.set_yscale("log")
         ax.set_ylim(0.5 * positive.min(), 1.3 * (table["score"] + table["score sd"]).max())
     ax.set_xticks(range(len(epsilons)), [epsilon_word(e) for e in epsilons])
     ax.set_ylabel("normalized score")

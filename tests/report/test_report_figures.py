@@ -38,15 +38,15 @@ def test_curves_of_few_points_are_whole_and_of_many_thinned(n):
     x, y = lines(ax)["bound"].get_data()
     np.testing.assert_allclose(y, selective.accuracy_bound(correct.mean(), x))
     lowest = min(lines(ax)[name].get_ydata().min() for name in curves)
-    assert ax.get_ylim()[0] == pytest.approx(min(0.6, lowest) - 0.02)
+    assert ax.get_ylim()[0] == pytest.approx(max(0, min(0.6, lowest) - 0.02))
 
 
 def test_moved_signals():
     table = pd.DataFrame(
         {
-            "signal": ["conf_max", "energy", "loss"],
-            "difference": [0.5, math.inf, -0.1],
-            "moved": [True, True, False],
+            "signal": ["conf_max", "energy", "loss", "top_2"],
+            "difference": [0.5, math.inf, -0.1, -math.inf],
+            "moved": [True, True, False, True],
         }
     )
     (ax,) = figures.plot_moved(table).axes

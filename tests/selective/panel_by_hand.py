@@ -38,7 +38,7 @@ def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
             ("SR", "SCTD", "SCTD, ties by SR", "MCDO", "SR, no entropy", "SCTD, no entropy")
         ):
             found[method, epsilon] = predictions(
-                0.9 - 0.1 * i - 0.05 * (k == 3), 0.2 + 0.2 * i + 0.1 * k, seeds=seeds, seed=k
+                0.9 - 0.1 * i - 0.05 * (k == 3), 0.5 + 0.2 * i + 0.1 * k, seeds=seeds, seed=k
             )
     selective = {}
     if selective_net:

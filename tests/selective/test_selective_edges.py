@@ -3,6 +3,7 @@
 Most were added where mutation testing (`.ci/mutants`) showed that a change would go unnoticed.
 """
 
+import itertools
 import math
 import re
 
@@ -14,7 +15,7 @@ from lib import selective
 from lib.selective import checks, outlier
 from lib.selective.areas import normalized_score_extremes
 from lib.selective.uncertainty import METRICS, _harmonic
-from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train
+from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
 
 # ------------------------------------------------------------------ checks
 
@@ -134,6 +135,11 @@ P = [[0.5, 0.5], [0.25, 0.75]]
             lambda: checks.as_probabilities("x", [0.5, 0.5]),
             "x must be real numbers of shape (n, classes), all at least 1, got float64 of shape"
             " (2,)",
+        ),
+        (
+            lambda: checks.as_probabilities("x", [[[0.5, 0.5]], [[0.25, 0.5]]], ("k", "n", "c")),
+            "x must be probabilities that sum to 1 over the last axis, got values from 0.25 with"
+            " sums from 0.75 to 1",
         ),
         (
             lambda: checks.as_labels("x", [0, 1]),
@@ -367,6 +373,10 @@ NAMES = "normalized_score, selective_auc, aurc, augrc"
         (
             lambda: selective.compare_over_seeds([[1], [1, 0]], *FOUR[1:]),
             "correct must be rectangular, got rows of unequal length",
+        ),
+        (
+            lambda: selective.compare_over_seeds(FOUR[0], FOUR[1], [[1], [1, 0]], FOUR[3]),
+            "other_correct must be rectangular, got rows of unequal length",
         ),
         (
             lambda: selective.compare_over_seeds(FOUR[0], FOUR[1], FOUR[2], [[1], [1, 0]]),
@@ -648,7 +658,7 @@ def test_degrees_of_freedom_by_welch_and_satterthwaite():
     assert selective.mean_over_seeds([1, 2]).degrees == 1.0
     # Trainings of a wide range: the variance of the points is not nothing.
     wide = selective.mean_over_seeds([1, 2], 0.5, 100)
-    assert wide.standard_error == 1.0
+    assert wide.standard_error == pytest.approx(math.sqrt(0.25 + 0.5))
 
 
 def test_comparison_over_seeds_by_hand():
@@ -681,8 +691,10 @@ def test_comparison_over_seeds_by_hand():
 
 
 def test_every_cell_of_the_outlier_study_is_a_training_of_its_own():
-    budgets, seeds, n = (math.inf, 2.0), 2, 30
-    options = {"batch_size": 8, "clipping_norm": 0.5, "learning_rate": 0.3, "steps": 6}
+    # Without privacy, whose accounting takes longer than all of this: only the seeds differ.
+    budgets, seeds, n = (math.inf, math.inf), 6, 30
+    # So little training that many points are still near the boundary, on either side.
+    options = {"batch_size": 8, "clipping_norm": 0.5, "learning_rate": 0.01, "steps": 3}
     study = outlier.run_outlier(budgets, seeds, n_majority=n, distance=4.0, seed=3, **options)
     rng = np.random.default_rng([3, 0x0071])
     drawn = []
@@ -693,25 +705,101 @@ def test_every_cell_of_the_outlier_study_is_a_training_of_its_own():
     labels = np.array([1] * n + [0])
     assert study.epsilons == budgets
     assert study.points == pytest.approx(drawn[0], abs=1e-6)
-    for i, epsilon in enumerate(budgets):
-        for k in range(seeds):
-            data = TrainingData(drawn[2 * k], labels, 2)
-            config = TrainingConfig(
-                ModelSpec("linear", (2,), 2),
-                epsilon=epsilon,
-                seed=3_000_000 + seeds * i + k,
-                **options,
-            )
-            layer = module_of(train(config, data, drawn[2 * k]))[-1]
-            weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
-            w, b = weight[0] - weight[1], bias[0] - bias[1]
-            if k == 0:
-                assert study.weights[i] == pytest.approx([*w, b], abs=1e-4)
-            wrong = [1 / (1 + math.exp(points[n] @ w + b)) for points in drawn[2 * k : 2 * k + 2]]
-            assert study.wrong_confidence[i, k] == pytest.approx(wrong[0], abs=1e-4)
-            assert study.test_wrong_confidence[i, k] == pytest.approx(wrong[1], abs=1e-4)
-            said = np.where(drawn[2 * k + 1] @ w + b > 0, 0, 1)
-            assert study.test_accuracy[i, k] == pytest.approx((said == labels).mean())
+    logits = []
+    for i, k in itertools.product(range(2), range(seeds)):
+        data = TrainingData(drawn[2 * k], labels, 2)
+        config = TrainingConfig(
+            ModelSpec("linear", (2,), 2),
+            epsilon=budgets[i],
+            seed=3_000_000 + seeds * i + k,
+            **options,
+        )
+        (result,) = train_many([config], [data], drawn[2 * k])
+        layer = module_of(result)[-1]
+        weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+        w, b = weight[0] - weight[1], bias[0] - bias[1]
+        if k == 0:
+            assert study.weights[i] == pytest.approx([*w, b], abs=1e-4)
+        wrong = [1 / (1 + math.exp(points[n] @ w + b)) for points in drawn[2 * k : 2 * k + 2]]
+        assert study.wrong_confidence[i, k] == pytest.approx(wrong[0], abs=1e-4)
+        assert study.test_wrong_confidence[i, k] == pytest.approx(wrong[1], abs=1e-4)
+        logits.append(drawn[2 * k + 1][n] @ w + b)
+        said = np.where(drawn[2 * k + 1] @ w + b > 0, 0, 1)
+        assert study.test_accuracy[i, k] == pytest.approx((said == labels).mean())
+    # Outliers on either side of the boundary, and near it.
+    assert min(logits) < 0
+    assert any(0 < z < 1 for z in logits)
+
+
+class Captured(Exception):
+    """Carries what was to be trained."""
+
+
+def test_the_outlier_study_of_the_paper_by_default(monkeypatch):
+    """Figure 1: a thousand points and one around (10, 0), four budgets, a hundred seeds."""
+
+    def capture(configs, data, inputs):
+        raise Captured(configs, data, inputs)
+
+    monkeypatch.setattr(outlier, "train_many", capture)
+    with pytest.raises(Captured) as caught:
+        outlier.run_outlier()
+    configs, data, inputs = caught.value.args
+    assert len(configs) == len(data) == 400
+    assert [c.epsilon for c in configs[::100]] == [math.inf, 7.0, 3.0, 1.0]
+    assert [c.seed for c in configs] == list(range(400))
+    for config in configs[::57]:
+        assert config == TrainingConfig(
+            ModelSpec("linear", (2,), 2),
+            epsilon=config.epsilon,
+            clipping_norm=1.0,
+            batch_size=128,
+            steps=1600,
+            learning_rate=1.0,
+            seed=config.seed,
+        )
+    points = np.random.default_rng([0, 0x0071]).standard_normal((1001, 2))
+    points[1000, 0] += 10
+    assert data[0].inputs == pytest.approx(points, abs=1e-5)
+    assert inputs is data[0].inputs
+    assert data[0].targets.tolist() == [1] * 1000 + [0]
+    assert data[0].classes == 2
+    assert all(data[100 * i + k] is data[k] for i in range(4) for k in (0, 1, 99))
+    with pytest.raises(Captured) as caught:
+        outlier.run_outlier((2.0,), 1, n_majority=200, clipping_norm=0.5, batch_size=50)
+    (config,) = caught.value.args[0]
+    assert (config.epsilon, config.seed) == (2.0, 0)
+    assert (config.clipping_norm, config.batch_size) == (0.5, 50)
+
+
+def test_the_sweep_of_rates_by_default(monkeypatch):
+    given = []
+
+    def study(*arguments, **options):
+        given.append((*arguments, options))
+        return made([[0.1, 0.4], [0.6, 0.75], [0.7, 0.9]], arguments[0])
+
+    monkeypatch.setattr(outlier, "run_outlier", study)
+    budgets = (math.inf, 2.5, 1.0)
+    table = outlier.rate_sweep(budgets, 2)
+    assert given == [
+        (budgets, 2, {"learning_rate": rate, "seed": 1}) for rate in (0.1, 0.3, 1.0, 3.0)
+    ]
+    assert list(table) == [
+        "learning rate",
+        "epsilon = inf",
+        "epsilon = 2.5",
+        "epsilon = 1",
+        "aligned",
+        "z, aligned",
+        "z, all",
+    ]
+    assert table["learning rate"].tolist() == [0.1, 0.3, 1.0, 3.0]
+    assert table["epsilon = inf"].tolist() == pytest.approx([0.25] * 4)
+    assert table["z, aligned"].tolist() == pytest.approx([0.125 / 0.025] * 4)
+    assert table["epsilon = 2.5"].tolist() == pytest.approx([0.675] * 4)
+    assert table["aligned"].tolist() == [2] * 4
+    assert table["z, all"].tolist() == pytest.approx([0.125 / 0.025] * 4)
 
 
 def made(values, budgets=(math.inf, 7.0, 3.0, 1.0)):
@@ -756,26 +844,6 @@ def test_growth_of_few_seeds_or_budgets():
     # Every seed grows by the same: as sure as can be.
     sure = outlier.overall_growth(made([[0.1, 0.1], [0.5, 0.75], [0.625, 0.875]]))
     assert 1e200 < sure < math.inf
-
-
-def test_the_sweep_of_rates_is_one_study_a_rate():
-    budgets, seeds = (math.inf, 1.0, 0.5), 2
-    table = outlier.rate_sweep(budgets, seeds, rates=(0.1, 1.0), seed=5)
-    assert list(table) == [
-        "learning rate",
-        "epsilon = inf",
-        "epsilon = 1",
-        "epsilon = 0.5",
-        "aligned",
-        "z, aligned",
-        "z, all",
-    ]
-    for row, rate in zip(table.itertuples(index=False), (0.1, 1.0), strict=True):
-        study = outlier.run_outlier(budgets, seeds, learning_rate=rate, seed=5)
-        private = study.wrong_confidence[1:]
-        expected = [rate, *study.wrong_confidence.mean(1), (private >= 0.5).all(0).sum()]
-        expected += [outlier.growth_of_wrong_confidence(study), outlier.overall_growth(study)]
-        assert list(row) == pytest.approx(expected, nan_ok=True)
 
 
 def test_the_outlier_study_says_what_is_wrong_with_its_size():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from panel_by_hand import COVERAGES, EPSILONS, imbalance, panel
 
 from lib import selective
+from lib.selective import panel as panels
 from lib.selective import studies
 from lib.training import ModelSpec, PrivacyLedger, SampledGaussian, find_noise_multiplier
 
@@ -191,3 +193,24 @@ def test_imbalance_facts():
     assert facts["lost_accuracy"] == 0
     assert facts["spread"] == 0
     assert math.isnan(facts["right_first_rarest"])
+
+
+@pytest.mark.parametrize(("model", "public"), [("mlp", 2000), ("small_cnn", 0)])
+def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monkeypatch):
+    sizes = {"train": 20_000, "test": 5_000}
+    asked = {}
+
+    def suited(dataset, name, **options):
+        asked.update(options, dataset=dataset, model=name)
+        return panel().settings.data, panel().settings.model
+
+    def images(dataset, part):
+        return SimpleNamespace(labels=np.zeros(sizes[part]))
+
+    monkeypatch.setattr(panels, "load_images", images)
+    monkeypatch.setattr(panels, "suited", suited)
+    settings = selective.settings_for("svhn", model, seed=3, n_seeds=4)
+    assert settings.n_seeds == 4
+    expected = {"train": 17_000 - public, "validation": 3000, "test": 5000, "seed": 3}
+    assert expected.items() <= asked.items()
+    assert (asked["dataset"], asked["model"]) == ("svhn", model)

@@ -13,7 +13,6 @@ from lib.training import (
     SampledGaussian,
     TrainingConfig,
     benchmark,
-    budget_table,
     cost,
     figures,
     studies,
@@ -73,17 +72,36 @@ def test_chance_of_the_largest_of_several():
     assert studies.chance_of_largest(pd.DataFrame({"z": [0.0]}), 3) == 1
 
 
-def test_accounting_and_budget_rules():
-    table = studies.accounting_table([2.0], {"digits": (1000, 100, 2)})
+def test_accounting_of_the_noise_that_rdp_asks_for(monkeypatch):
+    asked = []
+
+    def find(epsilon, delta, rate, steps, **options):
+        asked.append(((epsilon, delta, rate, steps), options.get("accountant", "rdp")))
+        return {"rdp": 1.5, "pld": 1.2}[asked[-1][1]]
+
+    monkeypatch.setattr(studies, "find", find)
+    table = studies.accounting_table([2.0], {"digits": (1000, 100, 5)})
     (row,) = table.to_dict("records")
-    assert row["setting"] == "digits"
-    ledger = PrivacyLedger((SampledGaussian(0.1, row["noise_multiplier"], 2),))
-    for name in ("rdp", "prv", "pld"):
-        assert row[name] == ledger.epsilon(1e-3, name)
-    assert row["pld"] <= row["rdp"] <= 2
-    assert 0 < row["saved"] < 0.5
-    rules = studies.budget_rules([3.0], 1000, 100, 5, 3)
-    assert rules.to_dict("records") == list(budget_table([3.0], 1e-3, 0.1, 5, 3))
+    assert asked == [((2.0, 1e-3, 0.1, 5), "rdp"), ((2.0, 1e-3, 0.1, 5), "pld")]
+    ledger = PrivacyLedger((SampledGaussian(0.1, 1.5, 5),))
+    assert row == {
+        "setting": "digits",
+        "epsilon": 2.0,
+        "noise_multiplier": 1.5,
+        **{name: ledger.epsilon(1e-3, name) for name in ("rdp", "prv", "pld")},
+        "saved": 1 - 1.2 / 1.5,
+    }
+    assert row["pld"] <= row["rdp"]
+
+
+def test_budget_rules_are_asked_for_by_numbers_of_examples(monkeypatch):
+    rows = [{"epsilon": 3.0, "noise": 1.0}]
+    monkeypatch.setattr(studies, "budget_table", lambda *given: rows * (given == WANTED))
+    table = studies.budget_rules([3.0], 1000, 100, 50, 5)
+    assert table.to_dict("records") == rows
+
+
+WANTED = ([3.0], 1 / 1000, 100 / 1000, 50, 5)
 
 
 def test_speeds():

@@ -1,0 +1,79 @@
+"""What the audit refuses names the argument, and what it falls back to at the edges."""
+
+import re
+
+import numpy as np
+import pytest
+
+from lib import audit
+from lib.audit import AttackCounts, epsilon_posterior, system
+from lib.audit.intervals import best_lower_bound
+
+SHADOWS = np.random.default_rng(0).normal(size=(20, 3))
+INSIDE = np.random.default_rng(1).random((20, 3)) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: audit.select_worst(SHADOWS, INSIDE[:, :2], 1),
+            "members must be booleans of the shape of shadows (s, n), got bool (20, 2) for (20, 3)",
+        ),
+        (
+            lambda: audit.select_worst(SHADOWS, INSIDE.astype(int), 1),
+            "members must be booleans of the shape of shadows (s, n), got int64 (20, 3)",
+        ),
+        (
+            lambda: audit.select_worst(SHADOWS[:, 0], INSIDE[:, 0], 1),
+            "shadows must be real numbers of shape (s, n), all at least 1, got float64",
+        ),
+        (
+            lambda: audit.LiRA().score(["a"], SHADOWS[:, 0], INSIDE[:, 0]),
+            "observed must be real numbers, got <U1",
+        ),
+        (
+            lambda: audit.LiRA().score([0.0, np.nan], SHADOWS[:, 0], INSIDE[:, 0]),
+            "observed must not be NaN, got 1 NaN",
+        ),
+        (
+            lambda: audit.epsilon_point("a", 0.5, 1e-5),
+            "fpr must be numbers in [0, 1], got <U1",
+        ),
+        (
+            lambda: audit.epsilon_interval(AttackCounts(1, 1, 1, 1), 1e-5, 1.0),
+            "level must be in (0, 1), got 1.0",
+        ),
+        (
+            lambda: system.settings_for("digits", "roberta", 1.0, 100),
+            "model must be 'roberta' for 'sst2' alone, got 'roberta' for 'digits'",
+        ),
+        (
+            lambda: system.settings_for("sst2", "mlp", 1.0, 100),
+            "model must be 'roberta' for 'sst2' alone, got 'mlp' for 'sst2'",
+        ),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call()
+
+
+def test_a_posterior_is_of_counts():
+    with pytest.raises(TypeError, match="counts must be AttackCounts, got tuple"):
+        epsilon_posterior((1, 1, 1, 1), 1e-5)
+
+
+def test_text_is_audited_on_sst2_with_roberta():
+    settings = system.settings_for("sst2", "roberta", 3.0, 400, seed=2, stream=5)
+    assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
+    assert settings.model.name == "roberta"
+    assert settings.model.classes == 2
+    assert settings.seed == 205
+    assert settings.epsilon == 3.0
+
+
+@pytest.mark.parametrize("method", ["bayesian", "jeffreys", "clopper-pearson"])
+def test_where_no_threshold_shows_anything_the_first_is_named(method):
+    tables = np.array([[0, 0, 5, 5], [2, 2, 3, 3], [5, 5, 0, 0]])
+    assert best_lower_bound(tables, 0.5, 0.95, method) == (0, 0.0)
