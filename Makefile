@@ -65,8 +65,8 @@ coverage: $(READY)  ## what the tests reach of lib: book/records/coverage.json; 
 		-m "not speed and not bench and not long" $(PYTEST_ARGS)
 	$(BIN)/python .ci/coverage
 
-mutants: $(READY)  ## change lib in thousands of places and see which tests notice (hours)
-	$(BIN)/python .ci/mutants/run
+mutants: $(READY)  ## change lib in thousands of places and see which tests notice, for MINUTES
+	$(BIN)/python .ci/mutants/run --minutes $(or $(MINUTES),600)
 
 # One thread for both sides. Nothing is recorded unless every comparison ran and both sides agreed.
 bench: $(READY)  ## compare with other software, and record it in book/records/benchmarks.json

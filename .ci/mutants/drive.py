@@ -106,6 +106,11 @@ def generate() -> dict[str, dict]:
 # ------------------------------------------------------------------ running them
 
 
+def too_slow(*_) -> None:
+    """End a test whose share of the time is used up."""
+    raise TimeoutError("too slow to run on mutants")
+
+
 class Failure:
     """Remembers the first report of a failure."""
 
@@ -113,6 +118,7 @@ class Failure:
         self.by, self.why = None, ""
 
     def pytest_runtest_logreport(self, report):
+        """One phase of one test."""
         if report.failed and self.by is None:
             self.by = report.nodeid
             text = str(report.longrepr).strip().splitlines()
@@ -132,6 +138,7 @@ class Driver:
         kept.write_text(json.dumps(self.mutants, indent=1, ensure_ascii=False), encoding="utf-8")
 
     def pytest_configure(self, config):
+        """The same examples in every run, few of them, and none made smaller."""
         import hypothesis
 
         # The profile of the property tests is registered by their conftest.py, which is read first.
@@ -149,7 +156,10 @@ class Driver:
         config.pluginmanager.register(self.failure)
 
     def pytest_runtestloop(self, session):
+        """All mutants instead of all tests."""
         self.items = {item.nodeid: item for item in session.items}
+        # How long a call takes on a busy machine says nothing about a mutant.
+        sys.modules["test_malformed_calls"].SECONDS = 1e9
         self.factory = session.config._tmp_path_factory
         self.temporary = Path(tempfile.mkdtemp(prefix="mutants-"))
         try:
@@ -201,21 +211,23 @@ class Driver:
     def baseline(self, items) -> None:
         """Which tests pass with the trampolines in place, what they take, what they touch."""
         kept = OUT / "baseline.pickle"
+        facts = {"tests": {}, "imported": []}
         if self.options.keep and kept.exists():
             facts = pickle.loads(kept.read_bytes())  # noqa: S301  # our own
-        else:
-            facts = self.measure(items, kept)
+        if new := [item for item in items if item.nodeid not in facts["tests"]]:
+            facts = self.measure(new, kept, facts)
         for name in facts["imported"]:  # so that children need not
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
         self.cost = {name: max(cpu, 0.002) for name, (_, cpu, _) in facts["tests"].items()}
+        self.breadth = {name: 1 + len(hits) for name, (_, _, hits) in facts["tests"].items()}
         self.touching = defaultdict(list)
         slow, broken = [], []
         for name, (passed, cpu, hits) in facts["tests"].items():
-            if not passed:
-                broken.append(name)
-            elif cpu > CONFIG["slowest"]:
+            if cpu > CONFIG["slowest"]:
                 slow.append(name)
+            elif not passed:
+                broken.append(name)
             elif name in self.items:
                 for hit in hits:
                     self.touching[hit].append(name)
@@ -242,33 +254,30 @@ class Driver:
             )
         )
 
-    def measure(self, items, kept: Path) -> dict:
+    def measure(self, items, kept: Path, facts: dict) -> dict:
+        """Run tests that were not run before in a process of its own."""
         pid = os.fork()
         if not pid:
             self.cost = {}
             self.child("stats")
-            tests, began = {}, set(sys.modules)
+            signal.signal(signal.SIGPROF, too_slow)
+            before = set(sys.modules)
             for item, following in zip(items, [*items[1:], None], strict=True):
                 state()._stats.clear()
                 self.failure.by = None
                 start = time.process_time()
+                signal.setitimer(signal.ITIMER_PROF, 1.5 * CONFIG["slowest"])
                 item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-                tests[item.nodeid] = (
-                    self.failure.by is None,
-                    time.process_time() - start,
-                    set(state()._stats),
-                )
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                cpu, passed = time.process_time() - start, self.failure.by is None
+                facts["tests"][item.nodeid] = passed, cpu, set(state()._stats)
                 if self.options.verbose:
-                    cpu = tests[item.nodeid][1]
-                    print(
-                        f"{cpu:7.2f} {item.nodeid} {self.failure.why if self.failure.by else ''}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
-                    self.failure.why = ""
-            imported = [name for name in sys.modules if name not in began and "." in name]
-            imported += [name for name in sys.modules if name not in began and "." not in name]
-            kept.write_bytes(pickle.dumps({"tests": tests, "imported": imported}))
+                    why = "" if passed else self.failure.why
+                    print(f"{cpu:7.2f} {item.nodeid} {why}", file=sys.stderr, flush=True)
+                if following is None or following.path != item.path:
+                    names = [name for name in sys.modules if name not in before]
+                    facts["imported"] = [*dict.fromkeys([*facts["imported"], *names])]
+                    kept.write_bytes(pickle.dumps(facts))
             os._exit(0)
         _, status = os.waitpid(pid, 0)
         if status:
@@ -276,20 +285,18 @@ class Driver:
         return pickle.loads(kept.read_bytes())  # noqa: S301  # our own
 
     def tests_of(self, key: str, kills: Counter) -> list[str]:
-        """The tests for a mutant: likely killers first, the others by file; within the budget."""
-        names = sorted(self.touching[key], key=self.cost.__getitem__)
-        spent, chosen = 0.0, []
-        for name in names:
-            spent += self.cost[name]
-            if spent > CONFIG["budget"]:
-                break
-            chosen.append(name)
+        """Tests for a mutant within the budget: likely killers first, the others by file."""
 
         def promise(name: str) -> float:
-            score = kills[key, name] + 0.2 * kills[key.rpartition(".")[0], name] + 0.02
+            score = kills[key, name] + 0.2 * kills[key.rpartition(".")[0], name]
+            score += 0.1 / self.breadth[name]  # who touches few functions looks closer at them
             return -score / (self.cost[name] + 0.02)
 
-        chosen.sort(key=promise)
+        spent, chosen = 0.0, []
+        for name in sorted(self.touching[key], key=promise):
+            if spent + self.cost[name] <= CONFIG["budget"]:
+                spent += self.cost[name]
+                chosen.append(name)
         head, tail = chosen[:HEAD], chosen[HEAD:]
         files = defaultdict(list)
         for name in tail:
@@ -340,6 +347,11 @@ class Driver:
         waiting += [(name, name, self.mutants[name]["key"]) for name in queue]
         waiting.reverse()
         running, kills, done = {}, Counter(), Counter()
+        for name, row in known.items():  # what killed before may kill again
+            if row.get("by") in self.cost and name in self.mutants:
+                key = self.mutants[name]["key"]
+                kills[key, row["by"]] += 1
+                kills[key.rpartition(".")[0], row["by"]] += 1
         poll, began = select.poll(), time.monotonic()
         with results.open("a", encoding="utf-8") as sink:
             while running or (waiting and time.monotonic() < stop):
@@ -380,7 +392,7 @@ class Driver:
                             f"{time.monotonic() - began:6.0f} s, {len(waiting)} left: {dict(done)}",
                             flush=True,
                         )
-                for label, _, pid, since, _ in list(running.values()):
+                for _, _, pid, since, _ in list(running.values()):
                     if time.monotonic() - since > WALL:
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGXCPU)
@@ -388,6 +400,7 @@ class Driver:
 
     @staticmethod
     def verdict(status: int) -> str:
+        """What the end of a process means."""
         if os.WIFSIGNALED(status):
             timed = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGXCPU)
             return "timeout" if timed else "crash"
@@ -399,7 +412,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no mutant after")
     parser.add_argument("--only", help="file with the names of the mutants to run, one a line")
-    parser.add_argument("--baseline", action="store_true", help="run the tests without mutants only")
+    parser.add_argument("--baseline", action="store_true", help="run no mutants")
     parser.add_argument("--keep", action="store_true", help="keep the last baseline")
     parser.add_argument("--verbose", action="store_true", help="show the baseline's tests")
     options = parser.parse_args()
@@ -408,7 +421,16 @@ def main() -> int:
     OUT.mkdir(exist_ok=True)
     sys.path.insert(0, os.getcwd())
     tests = CONFIG["tests"]
-    arguments = ["-o", "addopts=", "--strict-markers", "-s", "-q", "--tb=line", "-m", tests["marks"]]
+    arguments = [
+        "-o",
+        "addopts=",
+        "--strict-markers",
+        "-s",
+        "-q",
+        "--tb=line",
+        "-m",
+        tests["marks"],
+    ]
     for plugin in ("xdist", "cacheprovider", "pytest_cov", "benchmark", "faulthandler"):
         arguments += ["-p", f"no:{plugin}"]
     arguments += [f"--ignore={path}" for path in tests["ignore"]]

@@ -176,13 +176,27 @@ def _calibration(abstained: npt.NDArray[np.bool_], propensity: Array) -> tuple[f
     if abstained.all() or not abstained.any() or np.ptp(odds) < 1e-9:
         return float("nan"), float("nan")
     design = np.column_stack([odds, np.ones(len(odds))])
+
+    def loss(theta: Array) -> float:
+        """Minus the log likelihood."""
+        z = design @ theta
+        return float(np.logaddexp(0, z).sum() - z[abstained].sum())
+
     theta = np.array([1.0, 0.0])
-    for _ in range(50):
+    last = loss(theta)
+    for _ in range(100):
         mean = special.expit(design @ theta)
         hessian = (design * (mean * (1 - mean))[:, None]).T @ design
-        step = np.linalg.lstsq(hessian, design.T @ (abstained - mean), rcond=None)[0]
+        step = np.clip(
+            np.linalg.lstsq(hessian, design.T @ (abstained - mean), rcond=None)[0], -2, 2
+        )
+        # Halved until the likelihood grows: from steep odds a whole step leads back and forth.
+        while (value := loss(theta + step)) > last + 1e-12 * abs(last) and np.abs(
+            step
+        ).max() > 1e-10:
+            step = step / 2
+        theta, last = theta + step, value
         # Separated data have no finite optimum: stop where the slope is beyond any use.
-        theta = theta + np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-10 or abs(theta[0]) > 100:
             break
     return float(theta[0]), float(theta[1])

@@ -215,6 +215,7 @@ def test_roc_without_proof_and_without_one_of_the_attacks():
     assert [ax.get_title() for ax in figure.axes] == [r"$\epsilon = 3$", "without privacy"]
     assert legend(figure.axes[0]) == ["LiRA", "proven"]
     assert set(lines(figure.axes[1])) == {"LiRA"}  # nothing is proven
+    assert lines(figure.axes[0])["LiRA"].get_drawstyle() == "steps-post"
     fpr, tpr = lines(figure.axes[0])["LiRA"].get_data()
     points = set(zip(fpr.tolist(), tpr.tolist(), strict=True))
     # Two members above all others, one non-member next, then the last two members.

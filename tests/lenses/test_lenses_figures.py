@@ -63,6 +63,8 @@ def test_populations():
     ends = [segment[:, 0].tolist() for segment in bars.get_segments()]
     np.testing.assert_allclose(ends, [[0.05, 0.2], [0.2, 0.35]])
     assert set(legend(ax)) == {"SUITABLE", "INCONCLUSIVE", "estimated drop"}
+    (estimated,) = [c for c in ax.collections if c.get_label() == "estimated drop"]
+    assert estimated.get_offsets().tolist() == [[0.01, 2], [0.12, 1], [0.2, 0]]
     assert any(set(line.get_xdata()) == {0.05} for line in ax.lines)
 
 

@@ -1,0 +1,906 @@
+"""Boundaries of what is allowed, messages in full, and values derived another way.
+
+Most were added where mutation testing (`.ci/mutants`) showed that a change would go unnoticed.
+"""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import special, stats
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression
+
+from lib.counterfactual import (
+    ESTIMATORS,
+    Nuisances,
+    checks,
+    counterfactual_difference,
+    counterfactual_score,
+    default_clip,
+    estimate_from_nuisances,
+    fit_nuisances,
+    fold_numbers,
+    influence_values,
+)
+from lib.counterfactual import estimate as module
+from lib.counterfactual.diagnostics import diagnose
+from lib.counterfactual.scores import abstain, confidence, score
+
+NAN, INF = math.nan, math.inf
+R = np.array([True, False, False])
+THREE = [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1]]
+
+
+class Means(ClassifierMixin, BaseEstimator):
+    """The share of each class, whatever the inputs."""
+
+    def fit(self, x, y):
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.shares_ = counts / counts.sum()
+        return self
+
+    def predict_proba(self, x):
+        return np.tile(self.shares_, (len(x), 1))
+
+
+class Mean(RegressorMixin, BaseEstimator):
+    """The mean, whatever the inputs."""
+
+    def fit(self, x, y):
+        self.mean_ = y.mean()
+        return self
+
+    def predict(self, x):
+        return np.full(len(x), self.mean_)
+
+
+BLIND = Means(), Mean()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: checks.as_matrix("X", [["a"]]), "X must be numbers of shape (n, d), got could"),
+        (lambda: checks.as_matrix("X", [[None], [{}]]), "X must be numbers of shape (n, d), got "),
+        (
+            lambda: checks.as_matrix("X", [1.0, 2.0]),
+            "X must be of shape (n, d), both at least 1, got shape (2,)",
+        ),
+        (
+            lambda: checks.as_matrix("X", np.ones((2, 0))),
+            "X must be of shape (n, d), both at least 1, got shape (2, 0)",
+        ),
+        (
+            lambda: checks.as_matrix("X", [[1, 2], [NAN, INF]]),
+            "X must be finite, got nan in row 1, column 0 (2 such values)",
+        ),
+        (
+            lambda: checks.as_matrix("X", [[1, 2], [3, INF]]),
+            "X must be finite, got inf in row 1, column 1 (1 such values)",
+        ),
+        (lambda: checks.as_vector("f", ["a"]), "f must be numbers, got could not"),
+        (lambda: checks.as_vector("f", [{}]), "f must be numbers, got float() argument"),
+        (lambda: checks.as_vector("f", [[1.0]]), "f must be of shape (n,), got shape (1, 1)"),
+        (lambda: checks.as_vector("f", []), "f must be of shape (n,), got shape (0,)"),
+        (lambda: checks.as_vector("f", [1.0], 2), "f must be of shape (2,), got shape (1,)"),
+        (lambda: checks.as_vector("f", [[1.0]], 1), "f must be of shape (1,), got shape (1, 1)"),
+        (
+            lambda: checks.as_vector("f", [1.0, NAN, INF]),
+            "f must be finite, got nan in row 1 (2 such values)",
+        ),
+        (
+            lambda: checks.as_abstained("r", [True], 2),
+            "r must be of shape (2,), one entry a row of X, got (1,)",
+        ),
+        (
+            lambda: checks.as_abstained("r", [0, 2], 2),
+            "r must be booleans, or 0 and 1, got int64 values",
+        ),
+        (
+            lambda: checks.as_abstained("r", [True, None], 2),
+            "r must be booleans, or 0 and 1, got object values",
+        ),
+        (
+            lambda: checks.as_scores("s", [1.0], R),
+            "s must be numbers of shape (3,), one entry a row of X, got shape (1,)",
+        ),
+        (
+            lambda: checks.as_scores("s", ["a", "b", "c"], R),
+            "s must be numbers of shape (3,), one entry a row of X, got could not convert",
+        ),
+        (
+            lambda: checks.as_scores("s", [NAN, 1.0, INF], R),
+            "s must be finite where the classifier answered, got inf in row 2 (1 such values)",
+        ),
+        (
+            lambda: checks.as_scores("s", [NAN, -INF, NAN], R),
+            "s must be finite where the classifier answered, got -inf in row 1 (2 such values)",
+        ),
+        (lambda: checks.as_number("m", 1, 0, 1), "m must be a number in (0, 1), got 1"),
+        (lambda: checks.as_number("m", 0, 0, 1), "m must be a number in (0, 1), got 0"),
+        (lambda: checks.as_number("m", True, 0, 2), "m must be a number in (0, 2), got True"),
+        (lambda: checks.as_number("m", "1", 0, 2.5), "m must be a number in (0, 2.5), got '1'"),
+        (lambda: checks.as_integer("n", 0, 1), "n must be an integer of at least 1, got 0"),
+        (lambda: checks.as_integer("n", 1.0, 1), "n must be an integer of at least 1, got 1.0"),
+        (lambda: checks.as_integer("n", True, 1), "n must be an integer of at least 1, got True"),
+        (lambda: checks.as_integer("n", 4, 1, 3), "n must be an integer from 1 to 3, got 4"),
+        (lambda: checks.as_integer("n", 0, 1, 3), "n must be an integer from 1 to 3, got 0"),
+        (
+            lambda: checks.as_choice("c", "a", ("b", "cd")),
+            "c must be one of 'b', 'cd', got 'a'",
+        ),
+        (lambda: checks.as_choice("c", ["b"], ("b",)), "c must be one of 'b', got ['b']"),
+        *[
+            (
+                lambda seed=seed: checks.as_rng(seed),
+                "rng must be a numpy.random.Generator or a seed of at least 0, got " + repr(seed),
+            )
+            for seed in (-1, True, 1.0, None)
+        ],
+        (
+            lambda: score("log-score", THREE, [0, 1]),
+            "rule must be one of 'zero-one', 'brier', 'log', got 'log-score'",
+        ),
+        (
+            lambda: score("brier", [["a"]], [0]),
+            "probabilities must be numbers of shape (n, C) or (n,), got could not convert",
+        ),
+        (
+            lambda: score("brier", [[1.0], [1.0]], [0, 0]),
+            "probabilities must be of shape (n, C), C at least 2, or (n,), got shape (2, 1)",
+        ),
+        (
+            lambda: score("brier", 0.5, [0]),
+            "probabilities must be of shape (n, C), C at least 2, or (n,), got shape ()",
+        ),
+        (
+            lambda: score("brier", [0.5, 1.5, -1], [0, 0, 0]),
+            "probabilities must be in [0, 1], got 1.5 in row 1 (2 such values)",
+        ),
+        (
+            lambda: score("brier", [0.5, NAN], [0, 0]),
+            "probabilities must be finite, got nan in row 1 (1 such values)",
+        ),
+        (
+            lambda: score("brier", [[0.5, 0.5], [1.5, -0.5]], [0, 0]),
+            "probabilities must be in [0, 1], got 1.5 in row 1, column 0 (2 such values)",
+        ),
+        (
+            lambda: score("brier", [[0.5, 0.5], [NAN, 0.5]], [0, 0]),
+            "probabilities must be finite, got nan in row 1, column 0 (1 such values)",
+        ),
+        (
+            lambda: score("brier", [[0.5, 0.5], [0.5, 0.25], [0.5, 0.75]], [0, 0, 0]),
+            "probabilities must have rows with a sum of 1 up to 1e-06, got 0.75 in row 1"
+            " (2 such rows)",
+        ),
+        (
+            lambda: score("brier", THREE, [[0], [1, 2]]),
+            "labels must be integers of shape (2,), got setting an array element",
+        ),
+        (
+            lambda: score("brier", THREE, [0.0, 1.0]),
+            "labels must be integers of shape (2,), one for each row of probabilities, got float64"
+            " of shape (2,)",
+        ),
+        (
+            lambda: score("brier", THREE, [0]),
+            "labels must be integers of shape (2,), one for each row of probabilities, got int64"
+            " of shape (1,)",
+        ),
+        (
+            lambda: score("brier", THREE, [0, 3]),
+            "labels must be from 0 to 2, got 3 in row 1 (1 such values)",
+        ),
+        (
+            lambda: score("brier", THREE, [-1, -2]),
+            "labels must be from 0 to 2, got -1 in row 0 (2 such values)",
+        ),
+        (
+            lambda: score("log", [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0, 0, 1]),
+            "probabilities must be above 0 at the label for the log score, which is minus infinity"
+            " otherwise, got 0 in row 1 (2 such rows); give floor to bound it",
+        ),
+        (
+            lambda: score("log", THREE, [0, 1], floor=0),
+            "floor must be a number in (0, 1), got 0",
+        ),
+        (
+            lambda: confidence(THREE, "max"),
+            "measure must be one of 'softmax-response', 'gini', got 'max'",
+        ),
+        (
+            lambda: abstain(THREE, bounds=0.5, rng=0),
+            "bounds must be a pair of numbers, got 0.5",
+        ),
+        (
+            lambda: abstain(THREE, bounds=(0.1, 0.2, 0.3), rng=0),
+            "bounds must be a pair of numbers, got (0.1, 0.2, 0.3)",
+        ),
+        (
+            lambda: abstain(THREE, bounds=(0.8, 0.2), rng=0),
+            "bounds must be in ascending order, got (0.8, 0.2)",
+        ),
+        (
+            lambda: abstain(THREE, bounds=(-0.1, 0.2), rng=0),
+            "bounds[0] must be a number in [0, 1], got -0.1",
+        ),
+        (
+            lambda: abstain(THREE, bounds=(0.1, "1"), rng=0),
+            "bounds[1] must be a number in [0, 1], got '1'",
+        ),
+        (
+            lambda: abstain(THREE, threshold=True),
+            "threshold must be a number in [0, 1], got True",
+        ),
+        (
+            lambda: abstain(THREE, threshold=1.1),
+            "threshold must be a number in [0, 1], got 1.1",
+        ),
+        (
+            lambda: abstain(THREE),
+            "rng must be a numpy.random.Generator or a seed of at least 0, got None",
+        ),
+        (lambda: default_clip(0), "n must be an integer of at least 1, got 0"),
+        (lambda: fold_numbers(0, 2, 0), "n must be an integer of at least 1, got 0"),
+        (lambda: fold_numbers(3, 1, 0), "folds must be an integer of at least 2, got 1"),
+        (
+            lambda: fold_numbers(3, 4, 0),
+            "folds must be at most the number of points, 3, got 4",
+        ),
+        (
+            lambda: fold_numbers(3, 2, None),
+            "rng must be a numpy.random.Generator or a seed of at least 0, got None",
+        ),
+    ],
+)
+def test_messages_in_full(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        call()
+
+
+X3 = [[0.0], [1.0], [2.0]]
+S3 = [NAN, 1.0, 2.0]
+KNOWN = Nuisances(R, np.array([0.0, 1.0, 2.0]), np.full(3, 0.5), np.array([3.0, 4.0, 5.0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: fit_nuisances(X3, S3, np.ones(3), [0, 1, 1], BLIND, rng=0),
+            "abstained must be False somewhere: of a classifier that never answers nothing is"
+            " known",
+        ),
+        (
+            lambda: fit_nuisances(X3, S3, [1, 1, 0], [0, 1, 0], BLIND, rng=0, names=("s", "r")),
+            "r must be False outside every fold: all 1 points outside one of them are abstained"
+            " on, so there is no score to learn from; use fewer folds or more data",
+        ),
+        (
+            lambda: fit_nuisances(X3, [NAN] * 3, R, [0, 1, 1], BLIND, rng=0, names=("s", "r")),
+            "s must be finite where the classifier answered, got nan in row 1 (2 such values)",
+        ),
+        (
+            lambda: fit_nuisances(X3, S3, [0, 2, 0], [0, 1, 1], BLIND, rng=0, names=("s", "r")),
+            "r must be booleans, or 0 and 1, got int64 values",
+        ),
+        (
+            lambda: fit_nuisances([1.0], S3, R, [0, 1, 1], BLIND, rng=0),
+            "X must be of shape (n, d), both at least 1, got shape (1,)",
+        ),
+        (
+            lambda: fit_nuisances(X3, S3, R, [0, NAN, 1], BLIND, rng=0),
+            "fold must be finite, got nan in row 1 (1 such values)",
+        ),
+        (
+            lambda: fit_nuisances(X3, S3, R, [0, 0.5, 1], BLIND, rng=0),
+            "fold must be whole numbers, got 0.5",
+        ),
+        (
+            lambda: fit_nuisances(X3, S3, R, [0, 1], BLIND, rng=0),
+            "fold must be of shape (3,), got shape (2,)",
+        ),
+        (
+            lambda: fit_nuisances(X3, S3, R, [0, 1, 1], BLIND, rng=-1),
+            "rng must be a numpy.random.Generator or a seed of at least 0, got -1",
+        ),
+        (
+            lambda: influence_values(KNOWN, "aipw"),
+            "estimator must be one of 'dr', 'ipw', 'plug-in', got 'aipw'",
+        ),
+        (lambda: influence_values(KNOWN, clip=1), "clip must be a number in (0, 1), got 1"),
+        (lambda: influence_values(KNOWN, clip=-1), "clip must be a number in (0, 1), got -1"),
+        (
+            lambda: influence_values(
+                Nuisances(R, KNOWN.scores, np.array([1.0, 1.0, 0.5]), KNOWN.outcome)
+            ),
+            "clip must be above 0: the propensity to abstain is 1 at points that were answered, 1"
+            " of them",
+        ),
+        *[
+            (
+                lambda change=change, e=e: influence_values(replace(KNOWN, **change), e),
+                message,
+            )
+            for e, change, message in (
+                (
+                    "dr",
+                    {"abstained": [0, 2, 0]},
+                    "abstained must be booleans, or 0 and 1, got int64 values",
+                ),
+                (
+                    "ipw",
+                    {"scores": np.array([0.0, NAN, 2.0])},
+                    "scores must be finite where the classifier answered, got nan in row 1"
+                    " (1 such values)",
+                ),
+                (
+                    "ipw",
+                    {"propensity": np.array([0.5, NAN, 0.5])},
+                    "propensity must be finite, got nan in row 1 (1 such values)",
+                ),
+                (
+                    "ipw",
+                    {"propensity": np.array([0.5, 0.5])},
+                    "propensity must be of shape (3,), got shape (2,)",
+                ),
+                (
+                    "dr",
+                    {"outcome": np.array([0.5, 0.5, INF])},
+                    "outcome must be finite, got inf in row 2 (1 such values)",
+                ),
+                (
+                    "dr",
+                    {"outcome": np.array([0.5])},
+                    "outcome must be of shape (3,), got shape (1,)",
+                ),
+                (
+                    "plug-in",
+                    {"outcome": np.array([0.5, 0.5, INF])},
+                    "outcome must be finite, got inf in row 2 (1 such values)",
+                ),
+                (
+                    "plug-in",
+                    {"outcome": np.array([0.5])},
+                    "outcome must be of shape (3,), got shape (1,)",
+                ),
+            )
+        ],
+        *[
+            (
+                lambda pair=pair: estimate_from_nuisances(pair),
+                "nuisances must be those of one classifier or of two",
+            )
+            for pair in ((), (KNOWN,) * 3, (KNOWN, 1))
+        ],
+        (
+            lambda: estimate_from_nuisances(
+                (KNOWN, Nuisances(R[:2], KNOWN.scores[:2], R[:2] * 1.0, R[:2] * 1.0))
+            ),
+            "nuisances must be of the same points, got [3, 2]",
+        ),
+        (
+            lambda: estimate_from_nuisances(KNOWN, estimator="DR"),
+            "estimator must be one of 'dr', 'ipw', 'plug-in', got 'DR'",
+        ),
+        (
+            lambda: estimate_from_nuisances(KNOWN, level=1),
+            "level must be a number in (0, 1), got 1",
+        ),
+        (
+            lambda: estimate_from_nuisances(KNOWN, level=0),
+            "level must be a number in (0, 1), got 0",
+        ),
+        (
+            lambda: estimate_from_nuisances(KNOWN, clip=0),
+            "clip must be a number in (0, 1), got 0",
+        ),
+        (
+            lambda: estimate_from_nuisances(KNOWN, clip=1),
+            "clip must be a number in (0, 1), got 1",
+        ),
+        *[
+            (
+                lambda change=change: counterfactual_score(X3, S3, R, **({"rng": 0} | change)),
+                message,
+            )
+            for change, message in (
+                ({"estimator": "x"}, "estimator must be one of 'dr', 'ipw', 'plug-in', got 'x'"),
+                ({"level": 1}, "level must be a number in (0, 1), got 1"),
+                ({"level": 0}, "level must be a number in (0, 1), got 0"),
+                ({"clip": 0}, "clip must be a number in (0, 1), got 0"),
+                ({"clip": 1}, "clip must be a number in (0, 1), got 1"),
+                ({"repeats": 0}, "repeats must be an integer of at least 1, got 0"),
+                ({"repeats": 2}, "repeats must be odd, so that one split is the median, got 2"),
+                ({"folds": 1}, "folds must be an integer of at least 2, got 1"),
+                ({"folds": 4}, "folds must be at most the number of points, 3, got 4"),
+                (
+                    {"rng": None},
+                    "rng must be a numpy.random.Generator or a seed of at least 0, got None",
+                ),
+            )
+        ],
+        (
+            lambda: counterfactual_score([1.0], S3, R, rng=0),
+            "X must be of shape (n, d), both at least 1, got shape (1,)",
+        ),
+    ],
+)
+def test_messages_of_estimates_in_full(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        call()
+
+
+def test_the_ends_of_what_is_allowed_are_allowed():
+    assert checks.as_matrix("X", [[7]]).tolist() == [[7.0]]
+    assert checks.as_vector("f", [7]).tolist() == [7.0]
+    assert checks.as_vector("f", [7], 1).dtype == np.float64
+    assert checks.as_abstained("r", np.array([1, 0], np.uint8), 2).dtype == bool
+    assert checks.as_abstained("r", [1.0, 0.0], 2).tolist() == [True, False]
+    assert checks.as_abstained("r", np.array([True, np.False_], object), 2).dtype == bool
+    assert checks.as_scores("s", [5, 6, 7], R).tolist() == [0.0, 6.0, 7.0]
+    assert checks.as_integer("n", 1, 1) == checks.as_integer("n", 3, 1, 3) - 2 == 1
+    assert type(checks.as_integer("n", np.int64(2), 1)) is int
+    assert type(checks.as_number("m", np.float32(0.5), 0, 1)) is float
+    assert checks.as_number("m", np.int64(1), 0, 2) == 1.0
+    assert checks.as_choice("c", "b", ("a", "b")) == "b"
+    assert checks.as_rng(0).random() == np.random.default_rng(0).random()
+    assert checks.as_rng(np.int64(3)).random() == np.random.default_rng(3).random()
+    given = np.random.default_rng(0)
+    assert checks.as_rng(given) is given
+    for end in (0, 1, np.float32(0.5), np.int64(1)):
+        assert abstain(THREE, threshold=end)[0].dtype == bool
+    assert abstain(THREE, bounds=(0, 1), rng=0)[1] == pytest.approx([0.5, 0.3])
+    assert abstain(THREE, bounds=(0.5, 0.5), rng=0)[1].tolist() == [0.5, 0.5]
+    assert estimate_from_nuisances(KNOWN, level=0.999, clip=0.999).clip == 0.999
+    assert influence_values(KNOWN, clip=0).tolist() == influence_values(KNOWN).tolist()
+
+
+# ------------------------------------------------------------------ scores
+
+
+def test_sums_may_be_off_by_single_precision_and_no_more():
+    exact = [[0.5, 0.5]]
+    for off in (9e-7, -9e-7):
+        near = [[0.5, 0.5 + off]]
+        assert score("brier", near, [0]) == pytest.approx(score("brier", exact, [0]), abs=1e-6)
+    for off in (1.1e-6, -1.1e-6):
+        with pytest.raises(ValueError, match="rows with a sum of 1"):
+            score("brier", [[0.5, 0.5 + off]], [0])
+    # A probability may exceed 1 by as much, and the scores stay within their ranges.
+    over = [[1 + 9e-7, 0.0]]
+    assert 1 - 1e-11 < score("brier", over, [0])[0] <= 1
+    assert score("brier", over, [1]).tolist() == [0.0]
+    assert score("log", over, [0]).tolist() == [0.0]
+    assert confidence(over).tolist() == confidence(over, "gini").tolist() == [1.0]
+    with pytest.raises(ValueError, match="in row 0, column 0"):
+        score("brier", [[1 + 2e-6, 0.0]], [0])
+    with pytest.raises(ValueError, match="in row 0, column 1"):
+        score("brier", [[1.0, -1e-9]], [0])
+
+
+def test_one_column_is_the_probability_of_class_one():
+    p = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+    y = np.array([0, 1, 0, 1, 1])
+    two = np.column_stack([1 - p, p])
+    for rule in ("zero-one", "brier", "log"):
+        assert score(rule, p, y).tolist() == score(rule, two, y).tolist()
+    assert score("zero-one", p, y).tolist() == [1, 0, 1, 1, 1]
+    assert score("brier", p, y) == pytest.approx(1 - (p - y) ** 2)
+    assert score("log", p, y) == pytest.approx(np.log([1, 0.25, 0.5, 0.75, 1]))
+    assert confidence(p) == pytest.approx([1, 0.75, 0.5, 0.75, 1])
+    assert confidence(p, "gini") == pytest.approx(p**2 + (1 - p) ** 2)
+
+
+def test_a_floor_bounds_the_log_score_and_no_other():
+    p, y = [[1.0, 0.0], [0.95, 0.05], [0.5, 0.5]], [1, 1, 1]
+    assert score("log", p, y, floor=0.1) == pytest.approx(np.log([0.1, 0.1, 0.5]))
+    for rule in ("zero-one", "brier"):
+        assert score(rule, p, y, floor=0.1).tolist() == score(rule, p, y).tolist()
+        with pytest.raises(ValueError, match=r"^floor must"):
+            score(rule, p, y, floor=2)
+    assert score("zero-one", p, y).dtype == np.float64
+
+
+def test_abstention_at_random_by_hand():
+    p = np.linspace(0.5, 1.0, 200)
+    for measure in ("softmax-response", "gini"):
+        abstained, propensity = abstain(p, measure, bounds=(0.6, 0.9), rng=7)
+        expected = 1 - np.clip(confidence(p, measure), 0.6, 0.9)
+        assert propensity == pytest.approx(expected)
+        drawn = np.random.default_rng(7).random(200)
+        assert abstained.tolist() == (drawn < expected).tolist()
+        default, propensity = abstain(p, measure, rng=7)
+        assert propensity == pytest.approx(1 - np.clip(confidence(p, measure), 0.2, 0.8))
+        assert default.tolist() == (drawn < propensity).tolist()
+    assert abstain(p, rng=7)[1].tolist() == abstain(p, "softmax-response", rng=7)[1].tolist()
+    # A threshold needs no chance, and the bounds do not matter to it.
+    abstained, propensity = abstain(p, threshold=0.7, bounds=None)
+    assert abstained.tolist() == (p < 0.7).tolist()
+    assert propensity.tolist() == abstained.astype(float).tolist()
+
+
+# ------------------------------------------------------------------ estimates
+
+
+def test_the_level_of_clipping_by_the_formula():
+    for n in (2, 30, 31, 32, 33, 40, 1000):
+        assert default_clip(n) == pytest.approx(min(0.2, 5 / (math.sqrt(n) * math.log(n))))
+    assert default_clip(1) == 0.2
+    assert default_clip(np.int64(10_000)) == pytest.approx(5 / (100 * math.log(10_000)))
+
+
+def test_folds_are_the_shuffled_remainders():
+    assert fold_numbers(7, 3, 5).tolist() == (
+        np.random.default_rng(5).permutation([0, 1, 2, 0, 1, 2, 0]).tolist()
+    )
+    assert sorted(fold_numbers(3, 3, 0)) == [0, 1, 2]
+    assert fold_numbers(2, 2, np.random.default_rng(1)).dtype == np.int64
+
+
+def test_influence_values_by_hand():
+    # Weights 1 / (1 - min(pi, 1 - clip)) where it answered.
+    r = np.array([True, False, False, False])
+    known = Nuisances(
+        r, np.array([0.0, 1.0, 2.0, 4.0]), np.array([0.9, 0.5, 0.9, -0.5]), np.array([3.0, 4, 5, 6])
+    )
+    assert influence_values(known, "plug-in").tolist() == [3.0, 4.0, 5.0, 6.0]
+    assert influence_values(known, "ipw", 0.25) == pytest.approx([0.0, 2.0, 8.0, 4.0])
+    assert influence_values(known, "dr", 0.25) == pytest.approx(
+        [3.0, 4 + 2 * (1 - 4), 5 + 4 * (2 - 5), 6 + (4 - 6)]
+    )
+    assert influence_values(known, clip=0.25).tolist() == (
+        influence_values(known, "dr", 0.25).tolist()
+    )
+    # Without a level of clipping the propensities are as they are.
+    assert influence_values(known, "ipw") == pytest.approx([0.0, 2.0, 20.0, 4.0])
+    # A propensity of 1 where it abstained is no matter.
+    sure = Nuisances(r, known.scores, np.array([1.0, 0.5, 0.5, 0.5]), known.outcome)
+    assert influence_values(sure, "ipw").tolist() == [0.0, 2.0, 4.0, 8.0]
+    never = Nuisances(~np.ones(4, bool), known.scores, np.full(4, 0.5), known.outcome)
+    for estimator in ESTIMATORS:
+        values = influence_values(never, estimator, 0.1)
+        assert values.tolist() == known.scores.tolist()
+        assert not np.shares_memory(values, known.scores)
+    assert not np.shares_memory(influence_values(known, "plug-in"), known.outcome)
+
+
+def test_what_is_fixed_has_no_uncertainty_and_zero_is_zero():
+    still = Nuisances(R, np.zeros(3), np.full(3, 0.5), np.zeros(3))
+    found = estimate_from_nuisances(still)
+    assert (found.value, found.stderr, found.interval, found.p_value) == (0, 0, (0, 0), 1)
+    one = Nuisances(~np.ones(3, bool), np.full(3, 0.5), np.zeros(3), np.full(3, 0.5))
+    found = estimate_from_nuisances(one)
+    assert (found.value, found.stderr, found.interval, found.p_value) == (0.5, 0, (0.5, 0.5), 0)
+    assert (found.level, found.estimator, found.clip) == (0.95, "dr", default_clip(3))
+    assert found.nuisances == (one,)
+    pair = estimate_from_nuisances([one, still])
+    assert pair.nuisances == (one, still)
+    assert len(pair.diagnostics) == 2
+    assert pair.value == 0.5
+
+
+def test_estimates_from_known_nuisances_by_hand():
+    rng = np.random.default_rng(0)
+    known = Nuisances(
+        rng.random(40) < 0.4, rng.normal(size=40), rng.random(40) * 0.8, rng.normal(size=40)
+    )
+    for estimator in ESTIMATORS:
+        found = estimate_from_nuisances(known, estimator=estimator, clip=0.3, level=0.7)
+        values = influence_values(known, estimator, 0.3)
+        error = math.sqrt(((values - values.mean()) ** 2).sum()) / 40
+        assert found.value == pytest.approx(values.mean())
+        assert found.stderr == pytest.approx(error)
+        half = stats.norm.ppf(0.85) * error
+        assert found.interval == pytest.approx((values.mean() - half, values.mean() + half))
+        assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(values.mean()) / error))
+        assert (found.level, found.clip, found.estimator) == (0.7, 0.3, estimator)
+
+
+def points(n, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, 2))
+    return x, (rng.random(n) < 0.5 + 0.3 * x[:, 0]).astype(float), rng.random(n) < 0.4
+
+
+@pytest.mark.parametrize("function", ["score", "difference"])
+def test_defaults_are_those_of_the_documentation(function):
+    x, s, r = points(60, 0)
+    given = (x, s, r) if function == "score" else (x, s, r, *points(60, 1)[1:])
+    call = counterfactual_score if function == "score" else counterfactual_difference
+    short = call(*given, learner="linear", rng=1)
+    long = call(
+        *given,
+        estimator="dr",
+        learner="linear",
+        folds=2,
+        repeats=1,
+        clip=default_clip(60),
+        level=0.95,
+        rng=1,
+    )
+    assert (short.value, short.interval, short.clip) == (long.value, long.interval, long.clip)
+    assert short.level == 0.95
+    for change in (
+        {"estimator": "ipw"},
+        {"folds": 3},
+        {"repeats": 3},
+        {"clip": 0.6},
+        {"level": 0.5},
+        {"rng": 2},
+        {"learner": BLIND},
+    ):
+        other = call(*given, **({"learner": "linear", "rng": 1} | change))
+        assert other.interval != short.interval, change
+
+
+class Captured(Exception):
+    """Carries the learner that was asked for."""
+
+
+def test_the_super_learner_is_the_default(monkeypatch):
+    def capture(learner, rng):
+        raise Captured(learner)
+
+    monkeypatch.setattr(module, "learner_pair", capture)
+    x, s, r = points(20, 0)
+    fold = fold_numbers(20, 2, 0)
+    for call in (
+        lambda **o: counterfactual_score(x, s, r, rng=0, **o),
+        lambda **o: counterfactual_difference(x, s, r, s, r, rng=0, **o),
+        lambda **o: fit_nuisances(x, s, r, fold, rng=0, **o),
+    ):
+        for options, expected in (({}, "super"), ({"learner": "forest"}, "forest")):
+            with pytest.raises(Captured) as caught:
+                call(**options)
+            assert caught.value.args == (expected,)
+
+
+def test_the_first_fit_is_of_what_was_abstained_on():
+    """Two points of each kind outside a fold are enough for a model, one is not."""
+    n = 12
+    x, s = np.arange(n, dtype=float)[:, None], np.arange(n, dtype=float)
+    fold = np.repeat([0, 1], 6)
+    for outside, learned in (([6], False), ([6, 7], True)):
+        r = np.zeros(n, bool)
+        r[outside] = True
+        r[[0, 1]] = True
+        found = fit_nuisances(x, s, r, fold, (LogisticRegression(), Mean()), rng=0)
+        assert (np.ptp(found.propensity[fold == 0]) > 0) == learned
+        if not learned:
+            assert found.propensity[fold == 0].tolist() == [1 / 6] * 6
+    # Two answers are enough for a model of the scores.
+    for answered, learned in (([6], False), ([6, 7], True)):
+        r = np.ones(n, bool)
+        r[[0, 1, *answered]] = False
+        found = fit_nuisances(x, s, r, fold, (Means(), Steep()), rng=0)
+        assert (np.ptp(found.outcome[fold == 0]) > 0) == learned
+        if not learned:
+            assert found.outcome[fold == 0].tolist() == [6.0] * 6
+
+
+class Steep(RegressorMixin, BaseEstimator):
+    """The line through the first two points."""
+
+    def fit(self, x, y):
+        self.slope_ = (y[1] - y[0]) / (x[1, 0] - x[0, 0])
+        self.zero_ = y[0] - self.slope_ * x[0, 0]
+        return self
+
+    def predict(self, x):
+        return self.zero_ + self.slope_ * x[:, 0]
+
+
+class Backwards(Means):
+    """Classes in the other order."""
+
+    def fit(self, x, y):
+        super().fit(x, y)
+        self.classes_, self.shares_ = self.classes_[::-1], self.shares_[::-1]
+        return self
+
+
+def test_the_column_of_abstention_is_found_by_its_class():
+    x, s, r = points(40, 3)
+    fold = fold_numbers(40, 2, 0)
+    found = fit_nuisances(x, s, r, fold, (Backwards(), Mean()), rng=0)
+    for number in (0, 1):
+        share = r[fold != number].mean()
+        assert found.propensity[fold == number] == pytest.approx(share)
+        mean = s[(fold != number) & ~r].mean()
+        assert found.outcome[fold == number] == pytest.approx(mean)
+
+
+def test_messages_of_a_difference_call_things_by_their_names():
+    x, s, r = points(20, 4)
+    for name, given in (
+        ("scores_a", (x, s[:5], r, s, r)),
+        ("abstained_a", (x, s, r[:5], s, r)),
+        ("scores_b", (x, s, r, s[:5], r)),
+        ("abstained_b", (x, s, r, s, r[:5])),
+    ):
+        with pytest.raises(ValueError, match=rf"^{name} must be"):
+            counterfactual_difference(*given, rng=0)
+    with pytest.raises(ValueError, match=r"^scores must be"):
+        counterfactual_score(x, s[:5], r, rng=0)
+    with pytest.raises(ValueError, match=r"^abstained must be"):
+        counterfactual_score(x, s, r[:5], rng=0)
+
+
+# ------------------------------------------------------------------ diagnostics
+
+
+def test_diagnostics_of_six_points_by_hand():
+    r = np.array([True, True, False, False, False, False])
+    s = np.array([0.0, 0.0, 1.0, 2.0, 3.0, 6.0])
+    pi = np.array([0.8, 0.5, 0.5, 0.2, 0.75, 0.0])
+    mu = np.array([9.0, 9.0, 1.0, 1.0, 4.0, 4.0])
+    found = diagnose(r, s, pi, mu, 0.5)
+    weights = np.array([2, 1.25, 2, 1])
+    assert (found.n, found.answered, found.coverage) == (6, 4, 4 / 6)
+    assert found.overlap == pytest.approx(0.2)
+    assert found.effective_sample_size == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
+    assert found.largest_weight == 2.0
+    assert found.clipped == pytest.approx(2 / 6)
+    residual = (0.04 + 0.25 + 0.25 + 0.04 + 0.5625) / 6
+    assert found.explained == pytest.approx(1 - residual / (2 / 9))
+    # Residuals 0, 1, -1, 2; variance of 1, 2, 3, 6 is 3.5.
+    assert found.outcome_r2 == pytest.approx(1 - 1.5 / 3.5)
+    assert found.outcome_bias == 0.5
+    edges = found.propensity_edges
+    assert edges == pytest.approx(np.linspace(0, 1, 21))
+    places = [int(np.searchsorted(edges, p, "right")) - 1 for p in pi]
+    expected = np.zeros((2, 20), int)
+    for place, abstained in zip(places, r, strict=True):
+        expected[int(abstained), place] += 1
+    assert found.propensity_answered.tolist() == expected[0].tolist()
+    assert found.propensity_abstained.tolist() == expected[1].tolist()
+    # Fewer than ten points: each is a part of its own.
+    assert found.calibration_error == pytest.approx(np.abs(r - pi).mean())
+    assert found.positivity == ()
+    assert found.notes == (
+        "33.3% of the propensities are clipped at 0.5: look at the estimate's sensitivity to that"
+        " level",
+    )
+
+
+def test_propensities_beyond_the_unit_interval_count_as_its_ends():
+    r = np.array([True, False])
+    found = diagnose(r, np.zeros(2), np.array([1.5, -0.5]), np.zeros(2), 0.1)
+    assert found.propensity_abstained.tolist() == [0] * 19 + [1]
+    assert found.propensity_answered.tolist() == [1] + [0] * 19
+    assert found.largest_weight == 1.0
+    assert found.overlap == -0.5
+
+
+def test_notes_in_full_and_where_they_begin():
+    n = 100
+    never = diagnose(np.zeros(n, bool), np.ones(n), np.zeros(n), np.ones(n), 0.1)
+    assert never.notes == (
+        "it never abstained: the estimate is the mean score with its plain interval",
+    )
+    assert (never.explained, never.coverage) == (0.0, 1.0)
+    assert math.isnan(never.outcome_r2)
+    # Two points of a hundred are not yet many that are clipped, three are.
+    r = np.arange(n) % 2 == 0
+    for number, noted in ((2, False), (3, True)):
+        pi = np.full(n, 0.5)
+        pi[:number] = 0.95
+        assert bool(diagnose(r, np.zeros(n), pi, np.zeros(n), 0.1).notes) == noted
+    # At the level itself nothing is clipped.
+    assert diagnose(r, np.zeros(n), np.full(n, 0.75), np.zeros(n), 0.25).clipped == 0.0
+
+
+def sure(n, number, answered, level=0.97):
+    """Of `n` points the first `number` have a propensity of `level`; so many are answered."""
+    rng = np.random.default_rng(0)
+    r, pi = rng.random(n) < 0.5, np.full(n, 0.5)
+    r[:number], pi[:number] = True, level
+    r[:answered] = False
+    return diagnose(r, np.zeros(n), pi, np.zeros(n), 0.1).positivity
+
+
+def test_where_positivity_is_said_to_fail():
+    meaning = (
+        "what it would have done there cannot be known, only extrapolated, and the interval does"
+        " not say how wrong that may be"
+    )
+    assert sure(500, 100, 1) == (
+        "on 20.0% of the points the classifier seems never to answer (it did on 1 of 100), so"
+        f" positivity fails: {meaning}",
+    )
+    # Sure is 0.95 and more; twenty points, and a fiftieth of all, are enough; less than a fiftieth
+    # of them may be answered.
+    assert sure(500, 100, 1, 0.95)
+    assert not sure(500, 100, 1, 0.9499)
+    assert sure(500, 20, 0)
+    assert not sure(500, 19, 0)
+    assert sure(2000, 40, 0)
+    assert not sure(2000, 39, 0)
+    assert not sure(500, 100, 2)
+    r = np.arange(100) >= 50
+    found = diagnose(r, np.zeros(100), np.where(r, 0.9, 0.1), np.zeros(100), 0.05)
+    assert found.positivity == (
+        "abstention is almost a function of the inputs, which explain 96% of its variance, so"
+        f" positivity is weak at best: where it never answers, {meaning}",
+    )
+    # It begins above nine tenths: 1 - d^2 / 0.25 for propensities off by d.
+    for off, warned in ((0.1582, False), (0.1580, True)):
+        pi = np.where(r, 1 - off, off)
+        assert bool(diagnose(r, np.zeros(100), pi, np.zeros(100), 0.05).positivity) == warned
+
+
+def newton(odds, r):
+    """Slope and intercept of a logistic regression, by scikit-learn."""
+    model = LogisticRegression(C=np.inf, tol=1e-12, solver="newton-cholesky")
+    model.fit(odds[:, None], r)
+    return model.coef_[0, 0], model.intercept_[0]
+
+
+def test_calibration_is_a_logistic_regression_on_the_log_odds():
+    rng = np.random.default_rng(1)
+    for slope, intercept in ((0.5, 1.0), (3.0, -2.0), (-1.0, 0.0), (6.0, 3.0)):
+        odds = rng.normal(size=400)
+        r = rng.random(400) < special.expit(slope * odds + intercept)
+        found = diagnose(r, np.zeros(400), special.expit(odds), np.zeros(400), 0.01)
+        expected = newton(odds, r)
+        assert (found.calibration_slope, found.calibration_intercept) == pytest.approx(
+            expected, rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("kind", ["zeros and ones", "steep", "uninformative"])
+def test_calibration_of_bad_propensities_is_found_too(kind):
+    """A whole Newton step would lead back and forth, and end where it began: at "calibrated"."""
+    rng = np.random.default_rng(3)
+    r = np.arange(100) % 3 == 0
+    pi = {
+        "zeros and ones": np.arange(100) % 2.0,
+        "steep": special.expit(12 * rng.standard_normal(100)),
+        "uninformative": rng.random(100),
+    }[kind]
+    odds = special.logit(np.clip(pi, 1e-6, 1 - 1e-6))[:, None]
+    reference = LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(odds, r)
+    found = diagnose(r, np.zeros(100), pi, np.zeros(100), 0.01)
+    expected = (reference.coef_[0, 0], reference.intercept_[0])
+    assert (found.calibration_slope, found.calibration_intercept) == pytest.approx(
+        expected, abs=1e-4
+    )
+
+
+def test_calibration_at_the_ends():
+    n, zeros = 100, np.zeros(100)
+    r = np.arange(n) % 3 == 0
+    # Log odds of 0 and 1 are those of a millionth.
+    pi = np.where(np.arange(n) % 2 == 0, 0.0, 1.0)
+    near = np.where(pi == 0, 1e-6, 1 - 1e-6)
+    one, other = diagnose(r, zeros, pi, zeros, 0.1), diagnose(r, zeros, near, zeros, 0.1)
+    assert one.calibration_slope == pytest.approx(other.calibration_slope)
+    assert math.isfinite(one.calibration_slope)
+    never = diagnose(np.zeros(n, bool), zeros, near, zeros, 0.1)
+    assert math.isnan(never.calibration_slope)
+    assert math.isnan(never.calibration_intercept)
+    flat = diagnose(r, zeros, np.full(n, 0.3), zeros, 0.1)
+    assert math.isnan(flat.calibration_slope)
+    assert math.isnan(flat.calibration_intercept)
+    # Separated: beyond any use, and an end.
+    rule = diagnose(np.arange(n) >= 50, zeros, np.linspace(0.1, 0.9, n), zeros, 0.1)
+    assert 50 < rule.calibration_slope < 110
+
+
+def test_calibration_error_is_over_tenths():
+    rng = np.random.default_rng(2)
+    n = 25  # five parts of three and five of two
+    pi = rng.random(n)
+    r = rng.random(n) < pi
+    found = diagnose(r, np.zeros(n), pi, np.zeros(n), 0.01)
+    order, sizes, total, start = np.argsort(pi), [3] * 5 + [2] * 5, 0.0, 0
+    for size in sizes:
+        part = order[start : start + size]
+        total += size * abs(r[part].mean() - pi[part].mean())
+        start += size
+    assert found.calibration_error == pytest.approx(total / n)

@@ -1,0 +1,475 @@
+"""Boundaries of what is allowed, messages in full, and values derived another way.
+
+Most were added where mutation testing (`.ci/mutants`) showed that a change would go unnoticed.
+"""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+
+from lib.suitability import Decision, SuitabilityFilter
+from lib.suitability.checks import as_array, as_correct, as_matrix, as_number
+from lib.suitability.equivalence import equivalence_between_groups, equivalence_test
+from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
+
+MOMENTS = (0.5, 0.1, 10, 0.4, 0.2, 20, 0.05)
+INF, NAN = math.inf, math.nan
+
+
+def moments(**change):
+    names = ("mean_test", "variance_test", "n_test", "mean_user", "variance_user", "n_user")
+    return welch_non_inferiority(**(dict(zip((*names, "margin"), MOMENTS, strict=True)) | change))
+
+
+X = [0.5, 0.6, 0.7, 0.8]
+FRAME = pd.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: as_array("x", [[1], [1, 2]]),
+            "x must be rectangular, got rows of unequal length",
+        ),
+        (
+            lambda: as_matrix("x", FRAME.assign(c=["1", "2"], d=[True, False])),
+            "x must be real numbers, got other types in c, d",
+        ),
+        (
+            lambda: as_matrix("x", [1.0, 2.0]),
+            "x must be real numbers of shape (n, columns), both at least 1, got float64 of shape"
+            " (2,)",
+        ),
+        (
+            lambda: as_matrix("x", [["a"]]),
+            "x must be real numbers of shape (n, columns), both at least 1, got <U1 of shape"
+            " (1, 1)",
+        ),
+        (
+            lambda: as_matrix("x", np.ones((2, 0))),
+            "x must be real numbers of shape (n, columns), both at least 1, got float64 of shape"
+            " (2, 0)",
+        ),
+        (
+            lambda: as_matrix("x", [[1, 2], [NAN, INF]]),
+            "x must be finite, got nan in row 1, column 0 (2 such values)",
+        ),
+        (
+            lambda: as_matrix("x", [[1, 2], [3, INF]]),
+            "x must be finite, got inf in row 1, column 1 (1 such values)",
+        ),
+        (
+            lambda: as_correct("y", [True], 2),
+            "y must have shape (2,), one entry per row, got (1,)",
+        ),
+        (lambda: as_correct("y", [0, 2], 2), "y must be booleans or 0 and 1, got int64 values"),
+        (lambda: as_correct("y", ["0", "1"], 2), "y must be booleans or 0 and 1, got <U1 values"),
+        (lambda: as_number("m", 1, 0, 1), "m must be a number in (0, 1), got 1"),
+        (lambda: as_number("m", 0.0, 0, 1), "m must be a number in (0, 1), got 0.0"),
+        (lambda: as_number("m", True, 0, 2), "m must be a number in (0, 2), got True"),
+        (lambda: as_number("m", "1", 0, 2.5), "m must be a number in (0, 2.5), got '1'"),
+        *[
+            (
+                lambda name=name, value=value: moments(**{name: value}),
+                f"{name} must be finite, got {value}",
+            )
+            for name, value in (
+                ("mean_test", NAN),
+                ("mean_user", -INF),
+                ("variance_test", INF),
+                ("variance_user", INF),
+                ("n_test", INF),
+                ("n_user", INF),
+                ("margin", NAN),
+            )
+        ],
+        *[
+            (
+                lambda name=name: moments(**{name: [0.2, -0.1]}),
+                f"{name} must be at least 0, got -0.1",
+            )
+            for name in ("variance_test", "variance_user")
+        ],
+        *[
+            (lambda name=name: moments(**{name: [5, 1]}), f"{name} must be at least 2, got 1")
+            for name in ("n_test", "n_user")
+        ],
+        (
+            lambda: moments(mean_test=[0.5, NAN, INF]),
+            "mean_test must be finite, got nan",
+        ),
+        (
+            lambda: non_inferiority_test(X, [[1.0]]),
+            "user must be real numbers of shape (n,), n at least 2, got float64 of shape (1, 1)",
+        ),
+        (
+            lambda: non_inferiority_test([0.5], X),
+            "test must be real numbers of shape (n,), n at least 2, got float64 of shape (1,)",
+        ),
+        (
+            lambda: non_inferiority_test([0.5, INF, NAN], X),
+            "test must be finite, got inf",
+        ),
+        (
+            lambda: non_inferiority_test(X, X, -1),
+            "margin must be a number in (-1, 1), got -1",
+        ),
+        (
+            lambda: equivalence_test(X, X, 1),
+            "margin must be a number in (0, 1), got 1",
+        ),
+        (
+            lambda: equivalence_test(X, X, 0.1, 0),
+            "alpha must be a number in (0, 0.5), got 0",
+        ),
+        (
+            lambda: equivalence_test([0.5], X, 0.1),
+            "test must be real numbers of shape",
+        ),
+        (
+            lambda: equivalence_test(X, [0.5], 0.1),
+            "user must be real numbers of shape",
+        ),
+        (
+            lambda: equivalence_between_groups(X, [1, 1, 2, 2], 0),
+            "margin must be a number in (0, 1), got 0",
+        ),
+        (
+            lambda: equivalence_between_groups(X, [1, 1, 2, 2], 0.1, 1),
+            "alpha must be a number in (0, 1), got 1",
+        ),
+        (
+            lambda: equivalence_between_groups([0.5], [1], 0.1),
+            "estimates must be real numbers of shape",
+        ),
+        (
+            lambda: equivalence_between_groups(X, [1, 1, 2], 0.1),
+            "groups must have shape (4,), one entry per estimate, got (3,)",
+        ),
+        (
+            lambda: equivalence_between_groups(X, [[], [], [], [1, [2]]], 0.1),
+            "groups must be names or numbers, got ",
+        ),
+        (
+            lambda: equivalence_between_groups(X, [1, None, NAN, 2], 0.1),
+            "groups must have no missing entries, got 2, the first in row 1",
+        ),
+        (
+            lambda: equivalence_between_groups(X, ["a"] * 4, 0.1),
+            "groups must have at least 2 different ones, got only 'a'",
+        ),
+        (
+            lambda: equivalence_between_groups(X, ["a", "b", "a", "a"], 0.1),
+            "groups must have at least 2 samples each, got 1 of 'b'",
+        ),
+        (
+            lambda: SuitabilityFilter(estimator=LogisticRegression),
+            "estimator must have predict_proba and be no class, got <class",
+        ),
+        (
+            lambda: SuitabilityFilter(estimator=3),
+            "estimator must have predict_proba and be no class, got 3",
+        ),
+        (lambda: SuitabilityFilter(margin=1), "margin must be a number in (-1, 1), got 1"),
+        (lambda: SuitabilityFilter(margin=-1), "margin must be a number in (-1, 1), got -1"),
+        (lambda: SuitabilityFilter(alpha=1), "alpha must be a number in (0, 1), got 1"),
+        (lambda: SuitabilityFilter(alpha=0), "alpha must be a number in (0, 1), got 0"),
+    ],
+)
+def test_messages_in_full(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}") as caught:
+        call()
+    if not message.endswith((" ", "class", "shape")):
+        assert str(caught.value) == message
+
+
+def test_the_ends_of_what_is_allowed_are_allowed():
+    assert as_matrix("x", [[7]]).tolist() == [[7.0]]
+    assert as_matrix("x", np.ones((1, 1), np.float32)).dtype == np.float64
+    assert as_matrix("x", FRAME).tolist() == [[1.0, 0.5], [2.0, 0.25]]
+    assert as_matrix("x", FRAME.astype(np.uint8)).dtype == np.float64
+    given = np.ones((2, 2))
+    assert as_matrix("x", given) is given  # no copy of what is right
+    assert as_correct("y", [1.0, 0.0], 2).tolist() == [True, False]
+    assert as_correct("y", np.array([1], np.uint8), 1).dtype == bool
+    assert as_number("m", np.float32(0.5), 0, 1) == 0.5
+    assert type(as_number("m", np.int64(1), 0, 2)) is float
+    # Margins and levels beyond these are refused, the signs of both are allowed.
+    for margin in (-0.999, 0.999):
+        assert SuitabilityFilter(margin).margin == margin
+        assert non_inferiority_test(X, X, margin).p_value == pytest.approx(
+            float(margin < 0), abs=1e-3
+        )
+    assert equivalence_test(X, X, 0.999, 0.499).p_value < 0.01
+    assert equivalence_between_groups(X, [1, 1, 2, 2], 0.999, 0.999).equivalent
+    assert SuitabilityFilter(alpha=0.999).alpha == 0.999
+
+
+# ------------------------------------------------------------------ the test
+
+
+def test_welch_by_hand():
+    """Means 0.5 and 0.4, variances 0.1 and 0.2, sizes 10 and 20: errors of 0.01 and 0.01."""
+    statistic, p, dof = welch_non_inferiority(*MOMENTS)
+    assert statistic == pytest.approx((0.5 - 0.4 - 0.05) / math.sqrt(0.02))
+    assert dof == pytest.approx(0.02**2 / (0.01**2 / 9 + 0.01**2 / 19))
+    assert p == pytest.approx(stats.t.cdf(statistic, dof))
+    without = welch_non_inferiority(*MOMENTS[:6])
+    assert without[0] == pytest.approx(0.1 / math.sqrt(0.02))
+    assert moments(n_test=2, n_user=2)[2] == pytest.approx(
+        (0.05 + 0.1) ** 2 / (0.05**2 / 1 + 0.1**2 / 1)
+    )
+
+
+def test_moments_in_single_precision_are_computed_with_in_double():
+    exact = welch_non_inferiority(0.5, 0.125, 3, 0.25, 0.0625, 7, 0.1)
+    given = [np.float32(v) for v in (0.5, 0.125)], [np.float32(v) for v in (0.25, 0.0625)]
+    arrays = [[np.array([v]) for v in pair] for pair in given]
+    found = welch_non_inferiority(*arrays[0], 3, *arrays[1], 7, 0.1)
+    for one, other in zip(found, exact, strict=True):
+        assert one.dtype == np.float64
+        assert one[0] == pytest.approx(float(other), rel=1e-14)
+
+
+def test_no_variance_is_certainty_and_rounding_is_none():
+    still = {"variance_test": 0.0, "variance_user": 0.0, "mean_test": 0.5, "margin": 0.25}
+    for user, statistic, p in ((0.25, 0.0, 0.5), (0.2, INF, 1.0), (0.3, -INF, 0.0)):
+        found = moments(**still, mean_user=user)
+        assert (found[0], found[1]) == (statistic, p)
+        assert math.isnan(found[2])
+    # A relative difference of 1e-12 is rounding, however large or small the means are.
+    for scale in (1e-6, 1.0, 1e6):
+        near = {"variance_test": 0.0, "variance_user": 0.0, "margin": 0.0}
+        for off, p in ((1e-12, 0.5), (-1e-12, 0.5), (4e-12, 1.0), (-4e-12, 0.0)):
+            assert moments(**near, mean_test=scale * (1 + off), mean_user=scale)[1] == p
+    # The margin is among what is rounded.
+    found = moments(**(still | {"mean_test": 0.0, "margin": 1.0}), mean_user=-1.0 + 1e-13)
+    assert found[1] == 0.5
+    # So is a variance below the square of that, of either side, and no larger one.
+    for name, mean in (("variance_test", "mean_test"), ("variance_user", "mean_user")):
+        other = "variance_user" if name == "variance_test" else "variance_test"
+        small = {other: 0.0, mean: 8.0, "margin": 0.0}
+        assert math.isnan(moments(**small, **{name: (8e-12) ** 2})[2])
+        assert moments(**small, **{name: (9e-12) ** 2})[2] > 0
+    # One side may vary alone, then its degrees of freedom count.
+    assert moments(variance_test=0.0)[2] == pytest.approx(19)
+    assert moments(variance_user=0.0)[2] == pytest.approx(9)
+    # Tiny variances do not vanish when they are squared.
+    tiny = moments(variance_test=1e-200, variance_user=1e-200, mean_test=0.0, mean_user=0.0)
+    assert tiny[2] == pytest.approx((1 / 10 + 1 / 20) ** 2 / (0.1**2 / 9 + 0.05**2 / 19))
+
+
+def test_the_margin_is_no_drop_by_default():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(30), rng.random(20)
+    expected = stats.ttest_ind(a, b, equal_var=False, alternative="less")
+    found = non_inferiority_test(a, b)
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+    assert all(type(v) is float for v in (found.statistic, found.p_value, found.dof))
+    assert SuitabilityFilter().margin == 0.0
+    assert SuitabilityFilter().alpha == 0.05
+
+
+# ------------------------------------------------------------------ equivalence
+
+
+def test_equivalence_by_hand():
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(0.6, 0.1, 12), rng.normal(0.62, 0.2, 30)
+    error = math.sqrt(a.var(ddof=1) / 12 + b.var(ddof=1) / 30)
+    found = equivalence_test(a, b, 0.05, 0.2)
+    difference = a.mean() - b.mean()
+    assert found.difference == difference
+    assert found.statistic_upper == pytest.approx((difference - 0.05) / error)
+    assert found.statistic_lower == pytest.approx((difference + 0.05) / error)
+    assert found.p_upper == pytest.approx(stats.t.cdf(found.statistic_upper, found.dof))
+    assert found.p_lower == pytest.approx(stats.t.sf(found.statistic_lower, found.dof))
+    assert found.p_value == max(found.p_upper, found.p_lower)
+    reach = stats.t.ppf(0.8, found.dof) * error
+    assert found.interval == pytest.approx((difference - reach, difference + reach))
+    assert equivalence_test(a, b, 0.05) == equivalence_test(a, b, 0.05, 0.05)
+    assert all(type(getattr(found, name)) is float for name in ("p_value", "dof", "difference"))
+
+
+def test_groups_come_as_they_appear_with_all_that_was_decided():
+    rng = np.random.default_rng(2)
+    labels = np.array(["z", "a", "m"])[np.r_[0, 1, 2, rng.integers(3, size=60)]]
+    labels[3:9] = ["z", "a", "m"] * 2
+    values = rng.normal(0.6, 0.1, 63)
+    found = equivalence_between_groups(values, labels, 0.07, 0.2)
+    assert list(found.table) == [
+        "group_a",
+        "group_b",
+        "n_a",
+        "n_b",
+        "mean_a",
+        "mean_b",
+        "difference",
+        "p_value",
+        "p_holm",
+        "equivalent",
+    ]
+    pairs = found.table[["group_a", "group_b"]].to_numpy().tolist()
+    assert pairs == [["z", "a"], ["z", "m"], ["a", "m"]]
+    assert (found.margin, found.alpha) == (0.07, 0.2)
+    assert equivalence_between_groups(values, labels, 0.07).alpha == 0.05
+    for row in found.table.itertuples():
+        a, b = values[labels == row.group_a], values[labels == row.group_b]
+        assert (row.mean_a, row.mean_b) == pytest.approx((a.mean(), b.mean()))
+        assert row.difference == pytest.approx(a.mean() - b.mean())
+        assert row.p_value == pytest.approx(equivalence_test(a, b, 0.07).p_value)
+    p = found.table["p_value"].to_numpy()
+    order = np.argsort(p)
+    # Holm: the smallest times 3, the next times 2, the largest times 1, never falling, at most 1.
+    steps = [min(1.0, v * k) for v, k in zip(p[order], (3, 2, 1), strict=True)]
+    expected = np.maximum.accumulate(steps)
+    assert found.table["p_holm"].to_numpy()[order] == pytest.approx(expected)
+
+
+def test_holm_is_at_most_one():
+    values = [0.1, 0.2, 0.8, 0.9, 0.4, 0.5]
+    found = equivalence_between_groups(values, [1, 1, 2, 2, 3, 3], 0.01)
+    assert found.table["p_value"].min() > 0.5
+    assert found.table["p_holm"].tolist() == [1.0, 1.0, 1.0]
+    assert not found.equivalent
+
+
+def test_a_level_is_reached_at_the_level():
+    rng = np.random.default_rng(3)
+    values, labels = rng.normal(0.5, 0.1, 40), np.repeat([1, 2], 20)
+    p = equivalence_between_groups(values, labels, 0.1).p_value
+    at = equivalence_between_groups(values, labels, 0.1, p)
+    below = equivalence_between_groups(values, labels, 0.1, np.nextafter(p, 0))
+    assert at.equivalent
+    assert at.table["equivalent"].tolist() == [True]
+    assert not below.equivalent
+    assert below.table["equivalent"].tolist() == [False]
+
+
+# ------------------------------------------------------------------ the filter
+
+
+def test_a_decision_in_words():
+    decision = Decision(True, 0.012345, -2.5, 30.0, 0.91234, 0.90006, 0.05, 0.1)
+    assert str(decision) == (
+        "SUITABLE: p = 0.0123 at alpha = 0.1, margin = 0.05\n"
+        "estimated accuracy on test data: 0.912\n"
+        "estimated accuracy on user data: 0.900"
+    )
+    no = Decision(False, 0.5, -2.5, 30.0, 0.9, 0.8, 0.0, 0.05)
+    assert str(no).splitlines()[0] == "INCONCLUSIVE: p = 0.5 at alpha = 0.05, margin = 0"
+
+
+def table(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3))
+    return pd.DataFrame(x, columns=["a", "b", "c"]), rng.random(n) < 1 / (1 + np.exp(-x[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda f, x, y: SuitabilityFilter().estimate(x),
+            "the filter must be fitted before it can estimate or decide",
+        ),
+        (
+            lambda f, x, y: f.fit(x.to_numpy()[0], y),
+            "signals must be real numbers of shape (n, columns), both at least 1, got float64 of"
+            " shape (3,)",
+        ),
+        (
+            lambda f, x, y: f.fit(x, y[:-1]),
+            "correct must have shape (60,), one entry per row, got (59,)",
+        ),
+        (
+            lambda f, x, y: f.fit(x, np.ones(60)),
+            "correct must have both kinds of prediction, got only correct ones",
+        ),
+        (
+            lambda f, x, y: f.fit(x, np.zeros(60)),
+            "correct must have both kinds of prediction, got only wrong ones",
+        ),
+        (
+            lambda f, x, y: f.fit(x.set_axis(["a", "b", "a"], axis=1), y),
+            "signals must have distinct column names, got ['a'] more than once",
+        ),
+        (
+            lambda f, x, y: f.estimate(x.rename(columns={"a": "z"})),
+            "signals must have the columns of the fit, each once; missing ['a'], unknown ['z'],"
+            " repeated []",
+        ),
+        (
+            lambda f, x, y: f.decide(x, x[["a", "b", "c", "c"]]),
+            "user_signals must have the columns of the fit, each once; missing [], unknown [],"
+            " repeated ['c']",
+        ),
+        (
+            lambda f, x, y: f.estimate(np.ones((5, 2))),
+            "signals must have 3 columns, as at fit, got 2",
+        ),
+        (
+            lambda f, x, y: f.estimate([[1.0], [1.0, 2.0]], "mine"),
+            "mine must be rectangular, got rows of unequal length",
+        ),
+        (
+            lambda f, x, y: f.estimate(np.full((1, 3), np.nan), "mine"),
+            "mine must be finite, got nan in row 0, column 0 (3 such values)",
+        ),
+        (
+            lambda f, x, y: f.decide(np.ones(3), x),
+            "test_signals must be real numbers of shape (n, columns), both at least 1, got float64"
+            " of shape (3,)",
+        ),
+        (
+            lambda f, x, y: f.decide(x[:1], x),
+            "test_signals must have at least 2 rows, got 1",
+        ),
+        (
+            lambda f, x, y: f.decide(x, x[:1]),
+            "user_signals must have at least 2 rows, got 1",
+        ),
+    ],
+)
+def test_misuse_of_the_filter_in_full(call, message):
+    x, y = table()
+    with pytest.raises((ValueError, RuntimeError), match=f"^{re.escape(message)}$"):
+        call(SuitabilityFilter().fit(x, y), x, y)
+
+
+def test_frames_and_arrays_mean_the_same():
+    x, y = table()
+    by_name, by_place = (
+        SuitabilityFilter().fit(x, y),
+        SuitabilityFilter().fit(x.to_numpy(), y),
+    )
+    expected = by_name.estimate(x)
+    for fitted in (by_name, by_place):
+        assert fitted.estimate(x.to_numpy()).tolist() == expected.tolist()
+        assert fitted.estimate(x).tolist() == expected.tolist()
+    assert by_name.estimate(x[["c", "a", "b"]]).tolist() == expected.tolist()
+    # Fitted without names, it goes by place.
+    renamed = x.set_axis(["p", "q", "r"], axis=1)
+    assert by_place.estimate(renamed).tolist() == expected.tolist()
+    with pytest.raises(ValueError, match=r"^signals must have 3 columns, as at fit, got 4$"):
+        by_place.estimate(x.assign(d=0.0))
+    found = by_name.decide(x[:2], x[2:4])
+    assert found.estimated_test_accuracy == expected[:2].mean()
+    assert found.estimated_user_accuracy == expected[2:4].mean()
+    assert all(type(v) is float for v in (found.estimated_test_accuracy, found.p_value))
+
+
+def test_an_own_estimator_gives_the_probability_of_being_right():
+    x, y = table()
+    fitted = SuitabilityFilter(estimator=LogisticRegression()).fit(x, y)
+    expected = LogisticRegression().fit(x.to_numpy(), y).predict_proba(x.to_numpy())[:, 1]
+    assert fitted.estimate(x).tolist() == expected.tolist()
+    decision = fitted.decide(x[:30], x[30:])
+    assert decision.estimated_test_accuracy == pytest.approx(expected[:30].mean())
+    assert fitted.fit(x, y) is fitted
