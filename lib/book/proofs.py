@@ -17,7 +17,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -63,13 +63,13 @@ _FIELDS = {
 # ------------------------------------------------------------------ the record of faults
 
 
-def make_record(report: Path, root: Path) -> dict[str, Any]:
-    """Summarise pytest's report of the tests of faults and malformed input.
+def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
+    """Summarise pytest's reports of the tests of faults and malformed input.
 
     Parameters
     ----------
-    report : pathlib.Path
-        What ``--junitxml`` wrote.
+    reports : sequence of pathlib.Path
+        What ``--junitxml`` wrote, oldest first: of a test that is in several the last one counts.
     root : pathlib.Path
         The checkout, for the commit.
 
@@ -84,14 +84,20 @@ def make_record(report: Path, root: Path) -> dict[str, Any]:
     ValueError
         If the file is no such report, or holds no test.
     """
-    try:
-        tree = ElementTree.parse(report)  # our own, written a moment ago
-    except ElementTree.ParseError as error:
-        raise ValueError(f"{report} is no report in JUnit's format: {error}") from None
+    cases: dict[tuple[str, str], ElementTree.Element] = {}
+    for report in reports:
+        try:
+            tree = ElementTree.parse(report)
+        except ElementTree.ParseError as error:
+            raise ValueError(f"{report} is no report in JUnit's format: {error}") from None
+        found = {(c.get("classname", ""), c.get("name", "")): c for c in tree.iter("testcase")}
+        if not found:
+            raise ValueError(f"{report} holds no test")
+        cases |= found
     files: dict[str, dict[str, Any]] = {}
     properties = []
-    for case in tree.iter("testcase"):
-        parts = case.get("classname", "").split(".")
+    for (where, test), case in cases.items():
+        parts = where.split(".")
         name = next((p for p in reversed(parts) if p.startswith("test_")), parts[-1])
         row = files.setdefault(
             name, {"file": name, "passed": 0, "failed": 0, "skipped": 0, "seconds": 0.0}
@@ -100,13 +106,9 @@ def make_record(report: Path, root: Path) -> dict[str, Any]:
         failed, skipped = bool(kinds & {"failure", "error"}), "skipped" in kinds
         row["failed" if failed else "skipped" if skipped else "passed"] += 1
         row["seconds"] += float(case.get("time", 0))
-        found = {p.get("name"): p.get("value") for p in case.iter("property")}
-        if found:
-            properties.append(
-                {"test": case.get("name"), "passed": not failed and not skipped, **found}
-            )
-    if not files:
-        raise ValueError(f"{report} holds no test")
+        kept = {p.get("name"): p.get("value") for p in case.iter("property")}
+        if kept:
+            properties.append({"test": test, "passed": not failed and not skipped, **kept})
     for row in files.values():
         row["seconds"] = round(row["seconds"], 1)
     return {
@@ -362,7 +364,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m lib.book.proofs", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("report", type=Path, help="what pytest --junitxml wrote")
+    parser.add_argument(
+        "report", type=Path, nargs="+", help="what pytest --junitxml wrote, oldest first"
+    )
     parser.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
     try:

@@ -68,7 +68,7 @@ def report(tmp_path):
 
 
 def test_a_report_is_added_up_by_file(report, tmp_path):
-    record = make_record(report, tmp_path)
+    record = make_record([report], tmp_path)
     assert record["files"] == [
         {"file": "test_a", "passed": 1, "failed": 1, "skipped": 0, "seconds": 3.5},
         {"file": "test_c", "passed": 1, "failed": 1, "skipped": 1, "seconds": 0.5},
@@ -80,6 +80,14 @@ def test_a_report_is_added_up_by_file(report, tmp_path):
         "killed": "50",
         "alive when killed": "48",
     }
+
+
+def test_of_a_test_in_several_reports_the_last_counts(report, tmp_path):
+    later = tmp_path / "later.xml"
+    case = '<testcase classname="tests.faults.test_a" name="test_b" time="4.0"/>'
+    later.write_text(f"<testsuites><testsuite>{case}</testsuite></testsuites>")
+    first, _ = make_record([report, later], tmp_path)["files"]
+    assert first == {"file": "test_a", "passed": 2, "failed": 0, "skipped": 0, "seconds": 6.5}
 
 
 def test_the_command_writes_a_record_that_is_read(report, tmp_path, capsys):

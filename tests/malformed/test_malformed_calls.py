@@ -142,10 +142,10 @@ def guarded(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("row", list(parameters()))
 def test_malformed(row, guarded, capfd):
-    started = time.perf_counter()
+    started = time.process_time()  # work elsewhere on the machine says nothing about the call
     with pytest.raises(Exception) as caught:
         row.call()
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     message = str(caught.value)
     assert type(caught.value) is row.error, message
     raised = traceback.extract_tb(caught.value.__traceback__)[-1].filename
