@@ -283,7 +283,7 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
             drawn = f"{row.get('when_drawn', row['share']):.1%} ({low:.1%} to {high:.1%})"
         rows.append(
             {
-                "of": name if name.startswith("lib.") else f"all of lib.{name}",
+                "of": name if name.startswith("lib.") else f"these modules of lib.{name}",
                 "mutants": row["mutants"],
                 "run": row["run"],
                 "survived": row.get("survived", 0) + row.get("no_tests", 0),
