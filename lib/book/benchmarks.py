@@ -12,7 +12,6 @@ import html
 import io
 import json
 import math
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
+from lib.book.records import git_says
 from lib.book.render import table_html
 from lib.book.site import lighter_figures
 from lib.runs import code_fingerprint, hardware, package_versions, python_version, write_atomic
@@ -149,8 +149,8 @@ def make_record(report: Mapping[str, Any], root: Path | None = None) -> dict[str
         "machine": hardware(),
         "python": python_version(),
         "packages": {name: versions.get(name, "absent") for name in _PACKAGES},
-        "commit": _git(root, "rev-parse", "HEAD"),
-        "changed": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
+        "commit": git_says(root, "rev-parse", "HEAD"),
+        "changed": bool(git_says(root, "status", "--porcelain", "--untracked-files=no")),
         "code": code_fingerprint(),
         "results": rows,
         "growth": _growth(rows),
@@ -316,17 +316,6 @@ def _close(a: Any, b: Any) -> bool:
         numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
         return numbers and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
     return a == b
-
-
-def _git(root: Path | None, *command: str) -> str:
-    """What git prints; nothing where it fails or there is no checkout."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
 
 
 # ------------------------------------------------------------------ the page

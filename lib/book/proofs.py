@@ -14,7 +14,6 @@ Three records in ``book/records``, each made by a command and shown by the ``pro
 import argparse
 import html
 import json
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
+from lib.book.records import git_says
 from lib.book.render import duration_text, note_html, table_html
 from lib.runs import hardware, write_atomic
 
@@ -113,8 +113,8 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
         row["seconds"] = round(row["seconds"], 1)
     return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _git(root, "rev-parse", "HEAD"),
-        "changed": bool(_git(root, "status", "--porcelain")),
+        "commit": git_says(root, "rev-parse", "HEAD"),
+        "changed": bool(git_says(root, "status", "--porcelain")),
         "machine": hardware(),
         "files": [files[name] for name in sorted(files)],
         "long": properties,
@@ -133,16 +133,6 @@ def write_proofs(book: Path, record: Mapping[str, Any]) -> Path:
     """
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     return write_atomic(book / "records" / "faults.json", text)
-
-
-def _git(root: Path, *command: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
 
 
 # ------------------------------------------------------------------ the page

@@ -6,6 +6,7 @@ data, versions, hardware, date and duration. Pages show them beside the present 
 """
 
 import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from lib.runs import write_atomic
 if TYPE_CHECKING:
     from lib.book.execute import Executed
 
-__all__ = ["read_records", "write_record"]
+__all__ = ["git_says", "read_records", "write_record"]
 
 _FIELDS = {
     "chapter",
@@ -88,3 +89,22 @@ def write_record(book: Path, executed: "Executed") -> Path:
     record = {name: getattr(executed, name) for name in sorted(_FIELDS)}
     path = book / "records" / executed.profile / f"{executed.chapter}.json"
     return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def git_says(root: Path | None, *command: str) -> str:
+    """Return what git prints in a folder; nothing where it fails or there is no checkout.
+
+    Parameters
+    ----------
+    root : pathlib.Path or None
+        The folder.
+    *command : str
+        ``"rev-parse", "HEAD"`` and the like.
+    """
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()

@@ -7,7 +7,6 @@ read or written: a failing cell therefore leaves the previous site as it was.
 import hashlib
 import os
 import shutil
-import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from lib.book.execute import (
     execute_book,
 )
 from lib.book.proofs import ProofsDirective
-from lib.book.records import read_records
+from lib.book.records import git_says, read_records
 from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
 from lib.book.site import (
     colab_cell,
@@ -430,20 +429,9 @@ def _description(doctree: Any) -> str:
     return ""
 
 
-def _git(root: Path, *command: str) -> str:
-    """What git prints; nothing where it fails or is not there."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *command], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
-
-
 def _repository(root: Path) -> str:
     """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
-    address = _git(root, "remote", "get-url", "origin")
+    address = git_says(root, "remote", "get-url", "origin")
     _, found, path = address.removesuffix(".git").partition("github.com")
     return path.lstrip("/:") if found else ""
 
@@ -453,7 +441,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
     root = Path(app.srcdir).parent
     app.companion_repository = _repository(root)
-    app.companion_commit = _git(root, "rev-parse", "HEAD") if app.companion_repository else ""
+    app.companion_commit = git_says(root, "rev-parse", "HEAD") if app.companion_repository else ""
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
     app.add_directive("ledger", LedgerDirective)
