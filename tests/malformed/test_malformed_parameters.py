@@ -97,12 +97,13 @@ def test_there_are_many():
 
 @pytest.mark.parametrize("chapter", DECLARED)
 def test_malformed_parameters_are_named_with_what_is_allowed(chapter):
-    began, wrong, count = time.perf_counter(), [], 0
+    wrong, count = [], 0
     for case in CASES:
         where, parameter, value = case.values
         if where != chapter:
             continue
         count += 1
+        began = time.process_time()
         try:
             found = validate_parameters(DECLARED[chapter], {parameter.name: value})
         except ParameterError as error:
@@ -112,9 +113,9 @@ def test_malformed_parameters_are_named_with_what_is_allowed(chapter):
                 wrong.append((case.id, said))
         else:
             wrong.append((case.id, found[parameter.name]))
+        assert time.process_time() - began < 1, case.id
     assert wrong == []
     assert count > 0
-    assert time.perf_counter() - began < count  # a second each; microseconds in truth
 
 
 @pytest.mark.parametrize("chapter", DECLARED)
