@@ -1,6 +1,5 @@
 """What an attack got right and wrong, and intervals for its error rates."""
 
-import math
 import numbers
 from dataclasses import dataclass
 from typing import Any
@@ -123,16 +122,18 @@ def as_generator(seed: Any) -> np.random.Generator:
 
 
 def check_delta(delta: float) -> float:
-    """A number in [0, 1)."""
+    """A number in [0, 1), also as a float."""
     if isinstance(delta, bool) or not isinstance(delta, numbers.Real) or not 0 <= delta < 1:
+        raise ValueError(f"delta must be in [0, 1), got {delta!r}")
+    if float(delta) == 1:  # a fraction that rounds to 1
         raise ValueError(f"delta must be in [0, 1), got {delta!r}")
     return float(delta)
 
 
 def check_level(level: float) -> float:
-    """A number in (0, 1)."""
+    """A number in (0, 1), also as a float."""
     if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
-    if not math.isfinite(1 / (1 - level)):
+    if float(level) in (0, 1):  # a fraction that rounds to either
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     return float(level)

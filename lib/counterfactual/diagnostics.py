@@ -175,21 +175,23 @@ def _calibration(abstained: npt.NDArray[np.bool_], propensity: Array) -> tuple[f
     odds = special.logit(np.clip(propensity, 1e-6, 1 - 1e-6))
     if abstained.all() or not abstained.any() or np.ptp(odds) < 1e-9:
         return float("nan"), float("nan")
-    design = np.column_stack([odds, np.ones(len(odds))])
+    # Around their mean: slope and intercept of log odds far from 0 would hide each other.
+    middle = float(odds.mean())
+    design = np.column_stack([odds - middle, np.ones(len(odds))])
 
     def loss(theta: Array) -> float:
         """Minus the log likelihood."""
         z = design @ theta
         return float(np.logaddexp(0, z).sum() - z[abstained].sum())
 
-    theta = np.array([1.0, 0.0])
+    theta = np.array([1.0, middle])
     last = loss(theta)
     for _ in range(100):
         mean = special.expit(design @ theta)
         hessian = (design * (mean * (1 - mean))[:, None]).T @ design
-        step = np.clip(
-            np.linalg.lstsq(hessian, design.T @ (abstained - mean), rcond=None)[0], -2, 2
-        )
+        step = np.linalg.lstsq(hessian, design.T @ (abstained - mean), rcond=None)[0]
+        # As a whole: with each part cut by itself, the likelihood would not grow that way.
+        step *= min(1.0, 8.0 / max(np.abs(design @ step).max(), 1e-300))
         # Halved until the likelihood grows: from steep odds a whole step leads back and forth.
         while (value := loss(theta + step)) > last + 1e-12 * abs(last) and np.abs(
             step
@@ -199,7 +201,7 @@ def _calibration(abstained: npt.NDArray[np.bool_], propensity: Array) -> tuple[f
         # Separated data have no finite optimum: stop where the slope is beyond any use.
         if np.abs(step).max() < 1e-10 or abs(theta[0]) > 100:
             break
-    return float(theta[0]), float(theta[1])
+    return float(theta[0]), float(theta[1] - middle * theta[0])
 
 
 def _calibration_error(abstained: npt.NDArray[np.bool_], propensity: Array) -> float:

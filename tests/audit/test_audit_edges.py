@@ -29,6 +29,7 @@ from lib.audit.regions import as_rates
 
 COUNTS = AttackCounts(tp=65, fp=25, tn=75, fn=35)
 INF, NAN = math.inf, math.nan
+TINY = Fraction(1, 10**400)  # 0 as a float, and 1 less it is 1
 CHOICES = "'bayesian', 'jeffreys', 'clopper-pearson'"
 
 
@@ -66,6 +67,11 @@ CHOICES = "'bayesian', 'jeffreys', 'clopper-pearson'"
         (lambda: check_level(0), "level must be in (0, 1), got 0"),
         (lambda: check_level(1), "level must be in (0, 1), got 1"),
         (lambda: check_level(True), "level must be in (0, 1), got True"),
+        *[
+            (lambda v=v: check_level(v), f"level must be in (0, 1), got {v!r}")
+            for v in (1 - TINY, TINY, 2 - TINY, -TINY)
+        ],
+        (lambda: check_delta(1 - TINY), f"delta must be in [0, 1), got {1 - TINY!r}"),
         (lambda: check_level("0.5"), "level must be in (0, 1), got '0.5'"),
         (lambda: privacy_region(-0.1, 0), "epsilon must be a number of at least 0, got -0.1"),
         (lambda: privacy_region(NAN, 0), "epsilon must be a number of at least 0, got nan"),

@@ -872,6 +872,20 @@ def test_calibration_of_bad_propensities_is_found_too(kind):
     )
 
 
+def test_calibration_far_from_the_middle_is_not_broken_off():
+    """An intercept may be beyond any bound where the slope is not: propensities around 0.0067."""
+    rng = np.random.default_rng(8)
+    odds = -5 + 0.1 * rng.standard_normal(400)
+    r = rng.random(400) < special.expit(30 * (odds + 5))
+    found = diagnose(r, np.zeros(400), special.expit(odds), np.zeros(400), 0.01)
+    # By scikit-learn around the middle, where it converges well.
+    slope, intercept = newton(odds + 5, r)
+    assert slope < 100 < intercept + 5 * slope
+    assert (found.calibration_slope, found.calibration_intercept) == pytest.approx(
+        (slope, intercept + 5 * slope), rel=1e-6
+    )
+
+
 def test_calibration_at_the_ends():
     n, zeros = 100, np.zeros(100)
     r = np.arange(n) % 3 == 0

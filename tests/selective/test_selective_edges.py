@@ -801,6 +801,14 @@ def test_the_sweep_of_rates_by_default(monkeypatch):
     assert table["aligned"].tolist() == [2] * 4
     assert table["z, all"].tolist() == pytest.approx([0.125 / 0.025] * 4)
 
+    # A seed is aligned if all private models err; that of seed 0 at 2.5 does not.
+    one = made([[0.1, 0.4, 0.2], [0.3, 0.75, 0.6], [0.7, 0.9, 0.8]], budgets)
+    monkeypatch.setattr(outlier, "run_outlier", lambda *arguments, **options: one)
+    assert outlier.rate_sweep(budgets, 3, rates=(1.0,))["aligned"].tolist() == [2]
+    few = made([[0.1, 0.4], [0.3, 0.75], [0.7, 0.4]], budgets)
+    monkeypatch.setattr(outlier, "run_outlier", lambda *arguments, **options: few)
+    assert outlier.rate_sweep(budgets, 2, rates=(1.0,))["aligned"].tolist() == [0]
+
 
 def made(values, budgets=(math.inf, 7.0, 3.0, 1.0)):
     values = np.array(values, dtype=float)
