@@ -1,0 +1,139 @@
+"""Which engine trains what, and why another cannot: a table."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+from torch import nn
+
+from lib import data
+from lib.training import (
+    DeepGamblers,
+    ModelSpec,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+    TrainingConfig,
+    engine_for,
+    many,
+    suited,
+    taps,
+)
+from lib.training.config import Augmentation
+
+MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(8,))
+LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
+CNN = ModelSpec("small_cnn", inputs=(1, 8, 8), classes=10)
+RESNET = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
+ROBERTA = ModelSpec("roberta", inputs=(16,), classes=2)
+
+
+def config(model=MLP, objective=None, **changes):
+    given = {} if objective is None else {"objective": objective}
+    return TrainingConfig(model, epsilon=3.0, **given, **changes)
+
+
+def headed(objective, model=MLP):
+    return config(replace(model, head=objective.model_head), objective)
+
+
+@pytest.mark.parametrize(
+    ("each", "engine", "others"),
+    [
+        (config(), "kernel", {"taps": None, "vmap": None, "single": None}),
+        (config(LINEAR), "kernel", {"taps": None, "vmap": None}),
+        (
+            config(CNN),
+            "taps",
+            {"kernel": "train a 'small_cnn'", "vmap": None, "single": None},
+        ),
+        (
+            config(ROBERTA),
+            "single",
+            dict.fromkeys(("kernel", "taps", "vmap"), "train a 'roberta'") | {"single": None},
+        ),
+        (
+            config(replace(MLP, dropout=0.1)),
+            "kernel",
+            {"taps": None, "vmap": "train with dropout"},
+        ),
+        (
+            config(replace(MLP, dropout=0.1), physical_batch=16),
+            "taps",
+            {"kernel": "train with dropout in physical batches"},
+        ),
+        (
+            headed(SelectiveNet(0.8), replace(MLP, dropout=0.1)),
+            "taps",
+            {"kernel": "train SelectiveNet with dropout"},
+        ),
+        (
+            headed(SelfAdaptiveTraining()),
+            "kernel",
+            {"vmap": "train with SelfAdaptiveTraining"},
+        ),
+        (headed(DeepGamblers()), "kernel", {"vmap": "train with DeepGamblers"}),
+        (
+            config(precision="bf16"),
+            "taps",
+            {"kernel": "use device 'cpu' with precision 'bf16'", "vmap": None},
+        ),
+        (config(noise_source="device"), "taps", {"kernel": "draw noise on the device"}),
+        (
+            config(device="cuda"),
+            "vmap",
+            {
+                "kernel": "use device 'cuda' with precision 'float32'",
+                "taps": "use device 'cuda'",
+                "single": None,
+            },
+        ),
+        (
+            config(CNN, augmentation=Augmentation()),
+            "taps",
+            {"kernel": "augment", "vmap": "augment", "taps": None},
+        ),
+    ],
+)
+def test_engines(each, engine, others):
+    assert engine_for(each) == engine
+    assert many._unsuited(each, engine) is None
+    assert {name: many._unsuited(each, name) for name in others} == others
+
+
+def frozen():
+    layer = nn.Linear(4, 3)
+    layer.bias.requires_grad_(False)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("network", "known"),
+    [
+        (nn.Sequential(nn.Conv2d(4, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten()), True),
+        (nn.Linear(4, 3), True),
+        (nn.Conv2d(4, 4, 3, groups=2), False),
+        (nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular"), False),
+        (nn.Conv2d(4, 4, 3, padding="same"), False),
+        (nn.Sequential(nn.Linear(4, 3), nn.PReLU()), False),
+        (frozen(), False),
+    ],
+)
+def test_layers_whose_gradients_per_example_are_known(network, known):
+    assert taps.supports(network) is known
+
+
+def test_models_and_data_that_suit_each_other(monkeypatch):
+    sizes = {"train": 300, "validation": 50, "test": 100}
+    spec, model = suited("digits", "small_cnn", **sizes)
+    assert (spec.features, spec.public, model.inputs) == ("images", 0, (1, 8, 8))
+    # As if a larger set of images were here: the digits by another name.
+    digits = data.load_images("digits", "all")
+    module = sys.modules[suited.__module__]
+    monkeypatch.setattr(module, "load_images", lambda name, split: digits)
+    for name, features in (("small_cnn", "images"), ("mlp", "patches")):
+        spec, model = suited("cifar10-jpeg", name, **sizes, hidden=16, seed=3)
+        assert (spec.name, spec.features, spec.seed) == ("cifar10-jpeg", features, 3)
+        assert (spec.public > 0) == (features == "patches")
+        assert model.classes == 10
+    assert model.inputs == (2048,)
+    assert model.hidden == (16,)
