@@ -66,7 +66,10 @@ def corrupt(
     """
     from scipy import ndimage  # here, as importing it takes a quarter of a second
 
-    images = np.array(images, dtype=float)
+    images = np.array(images)
+    if images.dtype.kind not in "biuf":
+        raise ValueError(f"images must be real numbers, got {images.dtype}")
+    images = images.astype(float, copy=False)
     if images.ndim != 3 or not np.all((images >= 0) & (images <= 1)):
         raise ValueError(
             "images must be of shape (n, height, width) with values in [0, 1], got shape"
@@ -75,6 +78,8 @@ def corrupt(
     if kind not in SHIFTS:
         raise ValueError(f"kind must be one of {SHIFTS}, got {kind!r}")
     limit = 180 if kind == "rotation" else np.inf
+    if not isinstance(severity, int | float | np.number):
+        raise ValueError(f"severity must be a number, got {severity!r}")
     if not 0 <= severity <= limit or not np.isfinite(severity):
         raise ValueError(
             f"severity must be finite and in [0, {limit}] for {kind}, got {severity!r}"
@@ -114,6 +119,8 @@ def digits_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, npt.NDArray[
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed must be an int of at least 0, got {seed!r}")
+    if not isinstance(sizes, Mapping):
+        raise ValueError(f"sizes must be a mapping of names to numbers of digits, got {sizes!r}")
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"sizes[{name!r}] must be an int of at least 1, got {size!r}")

@@ -45,6 +45,8 @@ def split_rows(
     """
     _check_int("n", n, 1)
     _check_int("seed", seed, 0)
+    if not isinstance(sizes, Mapping):
+        raise ValueError(f"sizes must be a mapping of names to numbers of rows, got {sizes!r}")
     for name, size in sizes.items():
         _check_int(f"sizes[{name!r}]", size, 1)
     total = sum(sizes.values())

@@ -96,7 +96,7 @@ def fetch(name: str) -> Path:
     Raises
     ------
     UnknownData
-        If the name is not registered.
+        If the name is not registered, or no text.
     UndeclaredData
         If a chapter is being built for which the file is not registered.
     DataUnavailable
@@ -183,7 +183,7 @@ def state(name: str) -> str:
     Raises
     ------
     UnknownData
-        If the name is not registered.
+        If the name is not registered, or no text.
     DataCorrupted
         If the file is there but damaged.
     """
@@ -268,6 +268,11 @@ def pin(
 
 def entry(name: str) -> Entry:
     """The registered file of that name, with its pin, or an error that suggests a close one."""
+    if not isinstance(name, str):
+        raise UnknownData(
+            "name must be a text under which a data file is registered, got "
+            f"{name!r} (python -m lib.data list shows all)"
+        )
     try:
         found = registry()[name]
     except KeyError:

@@ -11,6 +11,7 @@ from lib.data import load_digits, load_images, split_rows
 from lib.data.features import PatchFilters, fit_patches, group_normalise, patch_features
 from lib.data.transforms import corrupt_images
 from lib.training import DataSpec
+from lib.training.checks import require_int
 
 __all__ = ["Pipeline", "checkerboard"]
 
@@ -96,11 +97,16 @@ def checkerboard(shape: tuple[int, int, int]) -> Floats:
     Parameters
     ----------
     shape : (channels, height, width)
-        Of the image.
+        Of the image, each at least 1.
 
     Returns
     -------
     ndarray of float32, shape (1, channels, height, width)
+
+    Raises
+    ------
+    ValueError
+        If the shape is not three positive integers.
 
     Notes
     -----
@@ -108,6 +114,10 @@ def checkerboard(shape: tuple[int, int, int]) -> Floats:
     Differential privacy speaks of the worst record beside the worst data set; nothing says that it
     is this one, or that the data set at hand is the worst one.
     """
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
+        raise ValueError(f"shape must be (channels, height, width), got {shape!r}")
+    for side in shape:
+        require_int("shape", side, at_least=1)
     board = (np.indices(shape[1:]).sum(axis=0) % 2).astype(np.float32)
     return np.broadcast_to(board, (1, *shape)).copy()
 

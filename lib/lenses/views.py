@@ -12,12 +12,13 @@ from scipy import stats
 
 from lib import selective
 from lib.counterfactual import scenarios
+from lib.data.transforms import IMAGE_SHIFTS
 from lib.lenses.evidence import ledger_of
 from lib.lenses.jobs import Classifiers
 from lib.lenses.settings import LensSettings
 from lib.runs import run_all
 from lib.suitability import SuitabilityFilter, signals
-from lib.training.checks import require_finite, require_int
+from lib.training.checks import require_choice, require_finite, require_int
 
 __all__ = [
     "Abstention",
@@ -97,10 +98,20 @@ def classify(
     Returns
     -------
     Classified
+
+    Raises
+    ------
+    ValueError
+        If ``shifts`` are not pairs of a kind of shift and a severity, at least one.
     """
+    if not isinstance(shifts, Sequence) or isinstance(shifts, str) or len(shifts) == 0:
+        raise ValueError(f"shifts must name one population at least, got {shifts!r}")
+    for shift in shifts:
+        if not isinstance(shift, tuple | list) or len(shift) != 2:
+            raise ValueError(f"shifts must be pairs of kind and severity, got {shift!r}")
+        require_choice("shifts", shift[0], IMAGE_SHIFTS)
+        require_finite("shifts", shift[1], at_least=0)
     shifts = tuple((str(kind), float(severity)) for kind, severity in shifts)
-    if not shifts:
-        raise ValueError("shifts must name one population at least, got none")
     configs = settings.config("private"), settings.config("plain")
     (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)], executor)
     arrays = {name: np.asarray(array) for name, array in run.arrays.items()}

@@ -151,6 +151,8 @@ def generator_state(rng: np.random.Generator) -> dict[str, Any]:
 
 def restore_generator(state: Mapping[str, Any]) -> np.random.Generator:
     """The generator whose state :func:`generator_state` gave."""
+    if not isinstance(state, Mapping):
+        raise ValueError(f"state must be one of generator_state, got {state!r}")
     name = state.get("bit_generator")
     if name not in _GENERATORS:
         raise ValueError(f"state must be of one of {', '.join(_GENERATORS)}, got {name!r}")

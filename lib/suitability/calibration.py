@@ -1,6 +1,6 @@
 """How far estimated accuracies are off, and what that does to decisions: the paper's A.4.1."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,26 @@ from scipy import special
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from lib.suitability.checks import as_correct, as_matrix
+from lib.suitability.checks import (
+    as_array,
+    as_correct,
+    as_count,
+    as_matrix,
+    as_number,
+    check_columns,
+    check_generator,
+)
 from lib.suitability.estimator import CorrectnessEstimator
-from lib.suitability.experiment import Splits, Task, at_margin, is_suitable, metrics_table
+from lib.suitability.experiment import (
+    Splits,
+    Task,
+    as_rows,
+    as_splits,
+    as_task_splits,
+    at_margin,
+    is_suitable,
+    metrics_table,
+)
 from lib.suitability.guarantees import adjusted_margin
 from lib.suitability.noninferiority import non_inferiority_test
 
@@ -38,8 +55,16 @@ def calibrate_on_target(estimates: Any, correct: Any) -> np.ndarray:
     -------
     ndarray, shape (n,)
         Calibrated estimates. Their mean *is* the accuracy: the intercept's equation says so.
+
+    Raises
+    ------
+    ValueError
+        If the estimates are no such numbers, or ``correct`` are not as many or all alike.
     """
-    p = as_matrix("estimates", np.asarray(estimates)[:, None])[:, 0]
+    p = as_array("estimates", estimates)
+    if p.ndim != 1:
+        raise ValueError(f"estimates must have shape (n,), got {p.dtype} of shape {p.shape}")
+    p = as_matrix("estimates", p[:, None])[:, 0]
     y = as_correct("correct", correct, len(p))
     if not ((p > 0) & (p < 1)).all():
         raise ValueError(f"estimates must be in (0, 1), got {p.min():g} to {p.max():g}")
@@ -74,14 +99,26 @@ def estimated_and_true(
         ``calibrated``, the estimate after :func:`calibrate_on_target`, NaN where all
         predictions or none are correct.
 
+    Raises
+    ------
+    ValueError
+        If an argument is not as above, or a fold names a split or rows that are not there.
+
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 5.
     """
-    name, rows = source
+    splits = as_splits(splits)
+    name, rows = _fold("source", "(split, rows)", source, splits)
+    if isinstance(user_folds, str) or not isinstance(user_folds, Sequence) or not user_folds:
+        raise ValueError(
+            "user_folds must be a sequence of (split, rows, label), at least one, got "
+            f"{user_folds!r}"
+        )
+    folds = [_fold("user_folds", "(split, rows, label)", one, splits) for one in user_folds]
     estimator = CorrectnessEstimator().fit(splits[name][0][rows], splits[name][1][rows])
     table = []
-    for split, fold, label in user_folds:
+    for split, fold, label in folds:
         signals, correct = splits[split][0][fold], splits[split][1][fold]
         estimates = estimator.predict(signals)
         both = correct.any() and not correct.all()
@@ -95,6 +132,18 @@ def estimated_and_true(
             }
         )
     return pd.DataFrame(table)
+
+
+def _fold(name: str, form: str, value: Any, splits: Splits) -> tuple[Any, ...]:
+    """A split, rows of it, checked, and what else the form has."""
+    parts = form.count(",") + 1
+    if not isinstance(value, tuple | list) or len(value) != parts:
+        raise ValueError(f"{name} must be {form}, got {type(value).__name__}: {str(value)[:60]!r}")
+    if value[0] not in list(splits):
+        raise ValueError(
+            f"{name} must name a split, one of {', '.join(map(str, splits))}, got {value[0]!r}"
+        )
+    return value[0], as_rows(f"rows of {name}", value[1], len(splits[value[0]][1])), *value[2:]
 
 
 def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> pd.DataFrame:
@@ -116,18 +165,35 @@ def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> 
         estimated minus true accuracy of the user data), mean ``drop`` (test minus user accuracy),
         ``wrong``, the share of wrong decisions, ``fpr``, and ``experiments``.
 
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers, ``alpha`` is not in (0, 1), or the
+        errors have too few different values for ``groups``.
+
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Figures 6 and 7.
     """
+    alpha, groups = as_number("alpha", alpha, 0, 1), as_count("groups", groups)
+    numbers = ["estimated_user_accuracy", "user_accuracy", "test_accuracy", "p_value"]
+    check_columns("results", results, numbers, ["truth"])
+    truth = as_correct("truth", results["truth"], len(results))
     error = results["estimated_user_accuracy"] - results["user_accuracy"]
+    # As pandas.qcut cuts.
+    few = groups > len(error) or error.quantile(np.linspace(0, 1, groups + 1)).nunique() <= groups
+    if few and groups > 1:
+        raise ValueError(
+            f"groups must be so few that the errors' quantiles differ, got {groups} for "
+            f"{len(error)} errors of {error.nunique()} different values"
+        )
     suitable = results["p_value"] <= alpha
     rows = pd.DataFrame(
         {
             "error": error,
             "drop": results["test_accuracy"] - results["user_accuracy"],
-            "wrong": suitable != results["truth"],
-            "false": (suitable & ~results["truth"]).astype(float).where(~results["truth"]),
+            "wrong": suitable != truth,
+            "false": (suitable & ~truth).astype(float).where(~truth),
         }
     )
     grouped = rows.groupby(pd.qcut(error, groups, labels=False), sort=True)
@@ -161,7 +227,15 @@ def margins_table(
     -------
     pandas.DataFrame
         One row per ``dataset``, ``kind``, ``margin`` and ``alpha``: means over the classifiers.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers, or an argument is not as above.
     """
+    margins = _levels("margins", margins, -1, 1)
+    alphas = _levels("alphas", alphas, 0, 1)
+    check_columns("results", results, ["p_value"], ["dataset", "kind", "seed", "truth"])
     tables = []
     for margin in margins:
         moved = at_margin(results, margin)
@@ -170,6 +244,14 @@ def margins_table(
             tables.append(by_model.assign(margin=margin, alpha=alpha))
     keys, values = ["dataset", "kind", "margin", "alpha"], ["accuracy", "fpr", "roc_auc", "pr_auc"]
     return pd.concat(tables).groupby(keys, sort=False)[values].mean().reset_index()
+
+
+def _levels(name: str, values: Any, low: float, high: float) -> list[float]:
+    """At least one number strictly between the bounds."""
+    listed = list(values) if isinstance(values, Iterable) else []
+    if not listed:
+        raise ValueError(f"{name} must be a sequence of at least one number, got {values!r}")
+    return [as_number(name, value, low, high) for value in listed]
 
 
 def evaluate_with_labels(
@@ -210,16 +292,26 @@ def evaluate_with_labels(
         estimate plus the labelled rows' mean error; and ``labels alone``. The latter two are
         t-tests against the known test accuracy, for a sample without replacement.
 
+    Raises
+    ------
+    ValueError
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
+
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, section 4.4, Eq. 12.
     """
+    margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 1)
+    as_count("n_labelled", n_labelled, 2)
+    check_generator(rng)
+    splits = as_task_splits(splits, tasks)
     rows = []
     for task in tasks:
         signals, correct = task.take_source(splits)
         user_signals, user_correct = task.take_user(splits)
         n, size = n_labelled, len(user_correct)
-        if not 2 <= n_labelled < len(user_correct):
+        if n_labelled >= len(user_correct):
             raise ValueError(
                 f"n_labelled must be from 2 to {len(user_correct) - 1} for {task.label}, got "
                 f"{n_labelled!r}"

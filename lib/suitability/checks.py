@@ -1,12 +1,22 @@
 """Checks of input that the modules of this package share."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-__all__ = ["as_array", "as_correct", "as_matrix", "as_number"]
+__all__ = [
+    "as_array",
+    "as_correct",
+    "as_count",
+    "as_matrix",
+    "as_names",
+    "as_number",
+    "check_columns",
+    "check_generator",
+]
 
 
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
@@ -60,3 +70,54 @@ def as_number(name: str, value: Any, low: float, high: float) -> float:
     if not is_number or isinstance(value, bool) or not low < value < high:
         raise ValueError(f"{name} must be a number in ({low:g}, {high:g}), got {value!r}")
     return float(value)
+
+
+def as_count(name: str, value: Any, low: int = 1) -> int:
+    """Return ``value`` as an integer of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    return int(value)
+
+
+def as_names(name: str, values: Any, known: Iterable[Any], low: int = 1) -> list[Any]:
+    """Return ``values`` as a list of at least ``low`` entries, all of them among ``known``."""
+    known = list(known)
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} must be a sequence of {_listed(known)}, got {values!r}")
+    values = list(values)
+    if len(values) < low or any(value not in known for value in values):
+        few = f"at least {low} " if low else ""
+        raise ValueError(f"{name} must be {few}of {_listed(known)}, got {values!r}")
+    return values
+
+
+def check_generator(rng: Any) -> None:
+    """Refuse anything but a numpy Generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}")
+
+
+def check_columns(
+    name: str, table: Any, numbers: Sequence[str], others: Sequence[str] = ()
+) -> None:
+    """Refuse anything but a data frame that has rows, finite ``numbers`` and the ``others``."""
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"{name} must be a pandas.DataFrame, got {type(table).__name__}")
+    if missing := [c for c in (*numbers, *others) if c not in table.columns]:
+        raise ValueError(
+            f"{name} must have the columns {', '.join((*numbers, *others))}, got none called "
+            f"{', '.join(missing)}"
+        )
+    if len(table) == 0:
+        raise ValueError(f"{name} must have at least one row, got none")
+    for column in numbers:
+        if table[column].dtype.kind not in "fiu" or not np.isfinite(table[column]).all():
+            raise ValueError(
+                f"{name} must have finite numbers in {column}, got {table[column].dtype} values"
+                + (", some NaN or infinite" if table[column].dtype.kind == "f" else "")
+            )
+
+
+def _listed(names: list[Any]) -> str:
+    """Names for a message, a long list cut."""
+    return ", ".join(map(str, names[:25])) + (", ..." if len(names) > 25 else "")

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lib.suitability.checks import as_array, as_correct, as_matrix
+from lib.suitability.checks import as_array, as_correct, as_count, as_matrix, as_names
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
 from lib.suitability.signals import SIGNAL_NAMES
 
@@ -292,9 +292,8 @@ def compare_estimators(
         On input that is not as above.
     """
     x, y, test, test_y = _checked(train_signals, train_correct, test_signals, test_correct)
-    for argument, value in (("names", names), ("calibrations", calibrations)):
-        if isinstance(value, str) or len(value) == 0:
-            raise ValueError(f"{argument} must be a sequence of at least one str, got {value!r}")
+    names = as_names("names", names, ESTIMATORS)
+    calibrations = as_names("calibrations", calibrations, CALIBRATIONS)
     # Made at once, so that a wrong name is refused before minutes have passed.
     models = {(n, c): make_estimator(n, c, seed=seed) for n in names for c in calibrations}
     rows = []
@@ -378,6 +377,11 @@ def over_splits(
     pandas.DataFrame
         The rows of all comparisons, with ``split`` in front.
 
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
     References
     ----------
     The authors' notebook tables_plots.ipynb: three splits of FMoW's ID data, first model.
@@ -385,8 +389,10 @@ def over_splits(
     x = as_table("signals", signals)
     y = as_correct("correct", correct, len(x))
     most = len(x) - len(x) // 5
-    if rows is not None and not 10 <= rows <= most:
+    if rows is not None and not (isinstance(rows, int | np.integer) and 10 <= rows <= most):
         raise ValueError(f"rows must be from 10 to {most}, got {rows!r}")
+    as_count("splits", splits)
+    as_count("seed", seed, 0)
     rng = np.random.default_rng(seed)
     tables = []
     for split in range(splits):

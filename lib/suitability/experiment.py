@@ -15,7 +15,15 @@ import pandas as pd
 from sklearn.metrics import average_precision_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from lib.suitability.checks import as_array, as_correct, as_matrix, as_number
+from lib.suitability.checks import (
+    as_array,
+    as_correct,
+    as_count,
+    as_matrix,
+    as_names,
+    as_number,
+    check_columns,
+)
 from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
 from lib.suitability.noninferiority import welch_non_inferiority
 
@@ -38,6 +46,13 @@ __all__ = [
 
 #: What readers call the fields of :class:`DecisionMetrics`.
 METRIC_TITLES = {"accuracy": "accuracy", "fpr": "FPR", "roc_auc": "ROC AUC", "pr_auc": "PR AUC"}
+
+#: Columns of :func:`evaluate_pairs` from which a decision is made: of the test, of the user data.
+MOMENTS = tuple(
+    f"{part}{which}{rest}"
+    for which in ("test", "user")
+    for part, rest in (("estimated_", "_accuracy"), ("", "_variance"), ("n_", ""))
+)
 
 Rows = npt.NDArray[np.int64]
 Splits = Mapping[str, tuple[Any, Any]]
@@ -134,28 +149,21 @@ def make_tasks(
     Pouget et al., Suitability Filter, ICML 2025, section 5.1; the authors' notebooks
     evals_fmow.ipynb and evals_rxrx1.ipynb.
     """
-    for name, value, low in (("n_folds", n_folds, 2), ("shuffles_per_fold", shuffles_per_fold, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-            raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    as_count("n_folds", n_folds, 2)
+    as_count("shuffles_per_fold", shuffles_per_fold)
     distinct = not isinstance(id_splits, str) and len(set(id_splits)) == len(id_splits)
     if not distinct or not id_splits:
         raise ValueError(
             f"id_splits must be a sequence of distinct splits, at least one, got {id_splits!r}"
         )
+    if unknown := [name for name in id_splits if name not in sizes]:
+        raise ValueError(f"id_splits must be of {', '.join(sizes)}, got {unknown[0]!r}")
     rng = np.random.RandomState(seed)  # legacy on purpose: the authors' shuffles
     tasks = []
     for split, rows, label in user_folds:
-        for name in (split, *id_splits):
-            if name not in sizes:
-                raise ValueError(f"split must be one of {', '.join(sizes)}, got {name!r}")
-        rows = np.asarray(rows)
-        integers = rows.ndim == 1 and len(rows) > 0 and rows.dtype.kind in "iu"
-        if not integers or rows.min() < 0 or rows.max() >= sizes[split]:
-            raise ValueError(
-                f"rows of {label} must be integers from 0 to {sizes[split] - 1}, at least one, "
-                f"got {rows.dtype} of shape {rows.shape}"
-                + (f" from {rows.min()} to {rows.max()}" if integers else "")
-            )
+        if split not in sizes:
+            raise ValueError(f"split must be one of {', '.join(sizes)}, got {split!r}")
+        rows = as_rows(f"rows of {label}", rows, sizes[split])
         if len(np.unique(rows)) < len(rows):
             raise ValueError(f"rows of {label} must be distinct")
         source = [(name, np.arange(sizes[name])) for name in id_splits if name != split]
@@ -172,6 +180,63 @@ def make_tasks(
         partition = tuple(order[i * size : (i + 1) * size] for i in range(n_folds))
         tasks.append(Task(label, (split, rows), tuple(source), partition))
     return tasks
+
+
+def as_rows(name: str, rows: Any, size: int) -> Rows:
+    """Return ``rows`` as row numbers of a split of that size, at least one."""
+    rows = as_array(name, rows)
+    integers = rows.ndim == 1 and len(rows) > 0 and rows.dtype.kind in "iu"
+    if not integers or rows.min() < 0 or rows.max() >= size:
+        raise ValueError(
+            f"{name} must be integers from 0 to {size - 1}, at least one, "
+            f"got {rows.dtype} of shape {rows.shape}"
+            + (f" from {rows.min()} to {rows.max()}" if integers else "")
+        )
+    return rows
+
+
+def as_splits(splits: Any) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
+    """Return a mapping of each split to its signals and correctness, both checked."""
+    if not isinstance(splits, Mapping) or not splits:
+        raise ValueError(
+            "splits must be a mapping of at least one split to its signals and correctness, got "
+            f"{'none' if splits == {} else type(splits).__name__}"
+        )
+    found = {}
+    for name, pair in splits.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(
+                f"splits must have signals and correctness of {name}, got {type(pair).__name__}"
+            )
+        matrix = as_matrix(f"signals of {name}", pair[0])
+        found[name] = matrix, as_correct(f"correctness of {name}", pair[1], len(matrix))
+    return found
+
+
+def as_task_splits(
+    splits: Any, tasks: Any
+) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
+    """As :func:`as_splits`, after a check that the tasks are tasks and name what is there."""
+    if not isinstance(tasks, Sequence):
+        raise ValueError(f"tasks must be a sequence of tasks as of make_tasks, got {tasks!r}")
+    if other := [task for task in tasks if not isinstance(task, Task)]:
+        raise ValueError(f"tasks must be tasks as of make_tasks, got {type(other[0]).__name__}")
+    if len(tasks) == 0:
+        raise ValueError("tasks must have at least one task, got none")
+    splits = as_splits(splits)
+    for task in tasks:
+        for name, rows in (task.user, *task.source):
+            if name not in splits:
+                raise ValueError(
+                    f"splits must have {name}, which task {task.label} needs, got "
+                    f"{', '.join(splits) or 'none'}"
+                )
+            if rows.max() >= len(splits[name][1]):
+                raise ValueError(
+                    f"splits must have row {rows.max()} of {name}, which task {task.label} needs, "
+                    f"got {len(splits[name][1])} rows"
+                )
+    return splits
 
 
 def evaluate_pairs(
@@ -303,15 +368,16 @@ def at_margin(results: pd.DataFrame, margin: float) -> pd.DataFrame:
     -------
     pandas.DataFrame
         A copy with the columns ``statistic``, ``p_value``, ``dof`` and ``truth`` replaced.
+
+    Raises
+    ------
+    ValueError
+        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
     """
     margin = as_number("margin", margin, -1, 1)
-    columns = [
-        f"{part}{which}{rest}"
-        for which in ("test", "user")
-        for part, rest in (("estimated_", "_accuracy"), ("", "_variance"), ("n_", ""))
-    ]
+    check_columns("results", results, [*MOMENTS, "test_accuracy", "user_accuracy"])
     statistic, p_value, dof = welch_non_inferiority(
-        *(results[name].to_numpy() for name in columns), margin
+        *(results[name].to_numpy() for name in MOMENTS), margin
     )
     truth = is_suitable(results["test_accuracy"], results["user_accuracy"], margin)
     return results.assign(statistic=statistic, p_value=p_value, dof=dof, truth=truth)
@@ -345,32 +411,11 @@ def evaluate_tasks(
     Raises
     ------
     ValueError
-        If there are no tasks, ``threads`` is not a positive integer, or ``splits`` lack
-        one of the splits or rows that a task names.
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
     """
-    if len(tasks) == 0:
-        raise ValueError("tasks must have at least one task, got none")
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
-        raise ValueError(f"threads must be an integer of at least 1, got {threads!r}")
-    splits = {
-        name: (
-            matrix := as_matrix(f"signals of {name}", signals),
-            as_correct(f"correctness of {name}", correct, len(matrix)),
-        )
-        for name, (signals, correct) in splits.items()
-    }
-    for task in tasks:
-        for name, rows in (task.user, *task.source):
-            if name not in splits:
-                raise ValueError(
-                    f"splits must have {name}, which task {task.label} needs, got "
-                    f"{', '.join(splits) or 'none'}"
-                )
-            if rows.max() >= len(splits[name][1]):
-                raise ValueError(
-                    f"splits must have row {rows.max()} of {name}, which task {task.label} needs, "
-                    f"got {len(splits[name][1])} rows"
-                )
+    as_count("threads", threads)
+    splits = as_task_splits(splits, tasks)
 
     def one(task: Task) -> pd.DataFrame:
         source, user = task.take_source(splits), task.take_user(splits)
@@ -421,6 +466,11 @@ def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> Decision
     DecisionMetrics
         NaN where a metric is not defined: the areas if the truth is the same
         throughout, the false positive rate if everything is suitable.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
     """
     p = as_array("p_values", p_values)
     if p.ndim != 1 or len(p) == 0 or p.dtype.kind not in "fiu":
@@ -461,11 +511,19 @@ def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05)
     pandas.DataFrame
         A row per group, in order of appearance: ``by``, the metrics, and the number of
         ``experiments``, ``suitable`` ones and ``unsuitable`` ones by ground truth.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column or rows, or an argument is not as above.
     """
     if isinstance(by, str):
         raise ValueError(f"by must be a sequence of column names, got {by!r}")
+    as_number("alpha", alpha, 0, 1)
+    check_columns("results", results, ["p_value"], ["truth"])
+    by = as_names("by", by, results.columns)
     rows = []
-    for key, group in results.groupby(list(by), sort=False, dropna=False):
+    for key, group in results.groupby(by, sort=False, dropna=False):
         metrics = asdict(decision_metrics(group["p_value"], group["truth"], alpha))
         suitable = int(group["truth"].sum())
         counts = {
@@ -494,11 +552,18 @@ def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.
     pandas.DataFrame
         For each bucket that has experiments, from the lowest: ``low``, ``high``,
         ``experiments``, ``suitable`` (count) and ``share``.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers, or an argument is not as above.
     """
     as_number("width", width, 0, 1)
+    as_number("alpha", alpha, 0, 1)
+    check_columns("results", results, ["p_value", "test_accuracy", "user_accuracy"])
     difference = results["user_accuracy"] - results["test_accuracy"]
     bucket = np.floor(difference / width + 1e-9).astype(int)  # 0.03 / 0.01 is 2.9999...
-    decided = (results["p_value"] <= as_number("alpha", alpha, 0, 1)).groupby(bucket)
+    decided = (results["p_value"] <= alpha).groupby(bucket)
     table = decided.agg(experiments="size", suitable="sum").sort_index()
     table["share"] = table["suitable"] / table["experiments"]
     table.insert(0, "low", table.index * width)
@@ -522,12 +587,21 @@ def summarise_folds(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         A row per ``seed`` and ``user_fold``: mean accuracy ``difference`` between user and
         test data, ``share`` of SUITABLE decisions, number of ``false_positives`` and of
         ``experiments``.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers, or ``alpha`` is not in (0, 1).
     """
-    suitable = results["p_value"] <= as_number("alpha", alpha, 0, 1)
+    as_number("alpha", alpha, 0, 1)
+    numbers = ["p_value", "test_accuracy", "user_accuracy"]
+    check_columns("results", results, numbers, ["seed", "user_fold", "truth"])
+    suitable = results["p_value"] <= alpha
+    truth = as_correct("truth", results["truth"], len(results))
     rows = results[["seed", "user_fold"]].assign(
         difference=results["user_accuracy"] - results["test_accuracy"],
         share=suitable.astype(float),
-        false_positives=suitable & ~results["truth"],
+        false_positives=suitable & ~truth,
     )
     grouped = rows.groupby(["seed", "user_fold"], sort=False)
     table = grouped[["difference", "share"]].mean()

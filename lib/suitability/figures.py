@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lib.book.style import COLOURS, MARKERS, new_figure
+from lib.suitability.checks import as_number, check_columns
 
 __all__ = [
     "plot_boundaries",
@@ -161,14 +162,23 @@ def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
     width : float
         Of a bin.
 
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers, or ``width`` is not in (0, 1).
+
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 6.
     """
+    as_number("width", width, 0, 1)
+    both = ("test", "user")
+    numbers = [f"{part}{which}_accuracy" for part in ("estimated_", "") for which in both]
+    check_columns("results", results, numbers)
     figure, ax = new_figure()
     errors = [
         100 * (results[f"estimated_{which}_accuracy"] - results[f"{which}_accuracy"])
-        for which in ("test", "user")
+        for which in both
     ]
     low, high = (f(f(e) for e in errors) for f in (min, max))
     bins = np.arange(np.floor(low), np.ceil(high) + 1e-9, 100 * width)
@@ -198,10 +208,17 @@ def plot_error_against_drop(results: pd.DataFrame) -> Figure:
     results : pandas.DataFrame
         Rows of experiments with ``seed`` and ``user_fold``; a point is a fold's mean over pairs.
 
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers.
+
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 7.
     """
+    numbers = ["seed", "test_accuracy", "user_accuracy", "estimated_user_accuracy"]
+    check_columns("results", results, numbers, ["user_fold"])
     means = (
         100
         * pd.DataFrame(

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
-from lib.suitability.checks import as_array, as_correct, as_number
+from lib.suitability.checks import as_array, as_correct, as_number, check_generator
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import (
     as_sample,
@@ -560,7 +560,7 @@ def simulate_guarantee(
     for name, value in (("n_test", n_test), ("n_user", n_user), ("n_labelled", n_labelled)):
         _count(name, value)
     _count("repetitions", repetitions, 1)
-    _generator(rng)
+    check_generator(rng)
     sample = _is_sample(reference)
     block = max(1, _BLOCK // max(n_test, n_user, n_labelled))
     rows = []
@@ -633,7 +633,7 @@ def lemma_check(
     accuracy = as_number("accuracy", accuracy, 0, 1)
     as_number("concentration", concentration, 0, np.inf)
     _count("n", n)
-    _generator(rng)
+    check_generator(rng)
     rows = []
     for value in values.ravel():
         estimated, correct = _draw(accuracy, value, concentration, (n,), rng)
@@ -680,7 +680,7 @@ def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
     Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
     """
     _count("n", n)
-    _generator(rng)
+    check_generator(rng)
 
     def correct(logits: Array) -> npt.NDArray[np.bool_]:
         # Gumbel's trick: the largest of logits and noise is a draw from the softmax.
@@ -853,11 +853,6 @@ def _count(name: str, value: Any, low: int = 2) -> None:
     is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_integer or value < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
-
-
-def _generator(rng: Any) -> None:
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}")
 
 
 def _is_sample(reference: Any) -> bool:

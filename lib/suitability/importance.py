@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import betaln
 
 from lib.book.style import new_figure
-from lib.suitability.checks import as_correct
+from lib.suitability.checks import as_correct, check_generator
 from lib.suitability.estimator import _newton
 from lib.suitability.estimators import as_table
 
@@ -152,12 +152,13 @@ def plot_shap(values: pd.DataFrame, signals: Any, *, rng: np.random.Generator) -
     Raises
     ------
     ValueError
-        If the shapes or columns differ.
+        If the shapes or columns differ, or ``rng`` is no generator.
 
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 8.
     """
+    check_generator(rng)
     values = as_table("values", values)
     signals = as_table("signals", signals, list(values.columns))
     if len(signals) != len(values):

@@ -1,7 +1,7 @@
 """Continuous monitoring: batches of user data arrive, and each time one wants a decision."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from lib.suitability.checks import as_number
+from lib.suitability.checks import as_count, as_number, check_generator
 from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
 from lib.suitability.sequential import (
     EProcess,
     SequentialDesign,
-    as_count,
     as_estimates,
     draw_estimates,
     information_fractions,
@@ -327,7 +326,10 @@ def simulate_monitoring(
     unsuitable it has 0.06 to 0.10, but 0.05 to 0.06 with ``concentration=60`` and 0.04 to 0.05
     with batches of 1000.
     """
-    windows = [w if w is None else as_count("windows", w) for w in windows]
+    listed = list(windows) if isinstance(windows, Iterable) else []
+    if not listed:
+        raise ValueError(f"windows must be a sequence of at least one length, got {windows!r}")
+    windows = [w if w is None else as_count("windows", w) for w in listed]
     batches, size = as_count("batches", batches), as_count("batch_size", batch_size, 2)
     n_test = as_count("n_test", n_test, 2)
     repetitions = as_count("repetitions", repetitions, 2)
@@ -343,6 +345,7 @@ def simulate_monitoring(
             f"drop_suitable must be at most margin = {margin:g} and drop_unsuitable at least that, "
             f"got {good:g} and {bad:g}"
         )
+    check_generator(rng)
     unsuitable = rng.random((repetitions, batches)) < share
     references = 1 if shared_reference else batches
     p = np.empty((repetitions, batches))

@@ -67,12 +67,23 @@ def welch_non_inferiority(
     ------
     ValueError
         If a variance is negative or a size is below 2, or one of them, a mean or the
-        margin is not finite.
+        margin is no finite number.
 
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Welch 1947.
     """
+    for name, value in (
+        ("mean_test", mean_test),
+        ("variance_test", variance_test),
+        ("n_test", n_test),
+        ("mean_user", mean_user),
+        ("variance_user", variance_user),
+        ("n_user", n_user),
+        ("margin", margin),
+    ):
+        if as_array(name, value).dtype.kind not in "biuf":
+            raise ValueError(f"{name} must be real numbers, got {value!r}")
     for name, value, low in (
         ("variance_test", variance_test, 0),
         ("n_test", n_test, 2),

@@ -9,6 +9,7 @@ import pandas as pd
 
 from lib import data
 from lib.runs import Checkpoint, Outcome, fingerprint, run_all
+from lib.suitability.checks import check_columns
 from lib.suitability.experiment import metrics_table
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.suitability.studies import Study, digits_study, run_study, wilds_files, wilds_study
@@ -156,11 +157,18 @@ def signals_table(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         of :func:`~lib.suitability.metrics_table`, sorted by accuracy as in the paper, all signals
         first.
 
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite p-values, or ``alpha`` is not in (0, 1).
+
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Table 5.
     """
-    by_model = metrics_table(results, ["dataset", "kind", "signals", "seed"], alpha)
+    by = ["dataset", "kind", "signals", "seed"]
+    check_columns("results", results, ["p_value"], [*by, "truth"])
+    by_model = metrics_table(results, by, alpha)
     mean = by_model.groupby(["dataset", "kind", "signals"], sort=False)[
         ["accuracy", "fpr", "roc_auc", "pr_auc"]
     ].mean()

@@ -36,8 +36,14 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from lib.suitability.checks import as_correct, as_matrix, as_number
-from lib.suitability.experiment import Task, decision_metrics, is_suitable
+from lib.suitability.checks import (
+    as_correct,
+    as_matrix,
+    as_names,
+    as_number,
+    check_columns,
+)
+from lib.suitability.experiment import Task, as_task_splits, decision_metrics, is_suitable
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
 
@@ -259,23 +265,12 @@ def evaluate_peers(
     Raises
     ------
     ValueError
-        If there are no tasks or ``splits`` lack a split that a task names.
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
     """
-    if len(tasks) == 0:
-        raise ValueError("tasks must have at least one task, got none")
-    # Only once for all tasks; a task takes rows of arrays.
-    splits = {
-        name: (as_matrix(f"signals of {name}", signals), np.asarray(correct))
-        for name, (signals, correct) in splits.items()
-    }
+    splits = as_task_splits(splits, tasks)  # only once for all tasks
     results = []
     for task in tasks:
-        for name, _ in (task.user, *task.source):
-            if name not in splits:
-                raise ValueError(
-                    f"splits must have {name}, which task {task.label} needs, got "
-                    f"{', '.join(splits) or 'none'}"
-                )
         source, user = task.take_source(splits), task.take_user(splits)
         result = evaluate_peers_pairs(*source, task.partition, *user, margin, columns)
         result.insert(0, "user_fold", task.label)
@@ -298,8 +293,14 @@ def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     pandas.DataFrame
         The same rows with the columns of :func:`evaluate_peers_pairs`, ``peer`` being
         ``filter``, behind the columns, such as ``user_fold``, that are in front of ``sf_fold``.
+
+    Raises
+    ------
+    ValueError
+        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
     """
     margin = as_number("margin", margin, -1, 1)
+    check_columns("results", results, _SHARED, ["truth"])
     labels = list(results)[: list(results).index("sf_fold")]
     table = _with_scores(results[[*labels, *_SHARED]], margin)
     table.insert(len(labels), "peer", "filter")
@@ -337,10 +338,15 @@ def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.0
     Raises
     ------
     ValueError
-        If ``by`` is a string or ``alpha`` not in (0, 1).
+        If ``results`` lack a column, rows or finite numbers, ``by`` is not a sequence of columns
+        or ``alpha`` not in (0, 1).
     """
     if isinstance(by, str):
         raise ValueError(f"by must be a sequence of column names, got {by!r}")
+    alpha = as_number("alpha", alpha, 0, 1)
+    others = ["peer", "score_estimated", "score_known", "alert_threshold", "truth"]
+    check_columns("results", results, ["p_value", "estimated_user_accuracy"], others)
+    by = as_names("by", by, results.columns, low=0)
     rows = []
     for key, group in results.groupby([*by, "peer"], sort=False, dropna=False):
         suitable = int(group["truth"].sum())

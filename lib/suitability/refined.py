@@ -24,9 +24,22 @@ import pandas as pd
 from scipy import stats
 
 from lib.runs import Checkpoint, Outcome, run_all
-from lib.suitability.checks import as_correct, as_matrix, as_number
+from lib.suitability.checks import (
+    as_correct,
+    as_count,
+    as_matrix,
+    as_names,
+    as_number,
+    check_columns,
+)
 from lib.suitability.estimator import CorrectnessEstimator, fit_logistic
-from lib.suitability.experiment import Task, decision_metrics, is_suitable
+from lib.suitability.experiment import (
+    MOMENTS,
+    Task,
+    as_task_splits,
+    decision_metrics,
+    is_suitable,
+)
 from lib.suitability.filter import Decision
 from lib.suitability.noninferiority import non_inferiority_test
 from lib.suitability.panel import StudyRun, load_study
@@ -61,6 +74,11 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     pandas.DataFrame
         A copy with ``statistic``, ``p_value``, ``dof`` (infinite) and ``truth`` replaced.
 
+    Raises
+    ------
+    ValueError
+        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
+
     Notes
     -----
     With estimates c and calibration, the error of an estimator that was fitted to n rows is mostly
@@ -77,6 +95,7 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     not in the variance. :class:`RefinedFilter` has them.
     """
     margin = as_number("margin", margin, -1, 1)
+    check_columns("results", results, [*MOMENTS, "test_accuracy", "user_accuracy"])
     test, user = results["estimated_test_accuracy"], results["estimated_user_accuracy"]
     spread = {}
     for which, mean in (("test", test), ("user", user)):
@@ -257,8 +276,16 @@ def evaluate_refined(
     pandas.DataFrame
         One row per task and test fold: ``user_fold``, ``test_fold``, ``p_value``, ``test_accuracy``
         ``user_accuracy``, ``estimated_user_accuracy``, ``stderr`` and ``truth``.
+
+    Raises
+    ------
+    ValueError
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
     """
-    columns = list(columns)
+    splits = as_task_splits(splits, tasks)
+    k = splits[tasks[0].user[0]][0].shape[1]
+    columns = [as_count("columns", c, 0) for c in as_names("columns", columns, range(k))]
     tables = []
     for task in tasks:
         signals, correct = task.take_source(splits)
@@ -297,15 +324,24 @@ def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Ta
     study : Study
         Its ID user folds whose labels end alike, after the dot, are one domain.
     n_folds : int
-        Folds that the source is cut into.
+        Folds that the source is cut into, at least 2.
     seed : int
-        Of the shuffles.
+        Of the shuffles, not negative.
 
     Returns
     -------
     list of Task
         One per ID user fold.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as above, or ``n_folds`` are more than the source data allow.
     """
+    if not isinstance(study, Study):
+        raise ValueError(f"study must be a Study, got {type(study).__name__}")
+    as_count("n_folds", n_folds, 2)
+    as_count("seed", seed, 0)
     rng = np.random.default_rng(seed)
     folds = study.user_folds["ID"]
     tasks = []
@@ -451,7 +487,15 @@ def evaluate_more_data(
     pandas.DataFrame
         One row per task and test fold: ``user_fold``, ``test_fold``, ``p_value``,
         ``test_accuracy``, ``user_accuracy`` and ``truth``.
+
+    Raises
+    ------
+    ValueError
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
     """
+    margin = as_number("margin", margin, -1, 1)
+    splits = as_task_splits(splits, tasks)
     rows = []
     for task in tasks:
         signals, correct = task.take_source(splits)

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import optimize, stats
 from scipy.special import ndtr
 
-from lib.suitability.checks import as_array, as_number
+from lib.suitability.checks import as_array, as_count, as_number, check_generator
 from lib.suitability.noninferiority import welch_non_inferiority
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "EProcess",
     "SequentialDecision",
     "SequentialDesign",
-    "as_count",
     "as_estimates",
     "crossing_probabilities",
     "draw_estimates",
@@ -58,13 +57,6 @@ _MIN_STEP = 1e-6
 # Bets stay below this share of what would lose all capital on an observation of 0.
 _MAX_BET = 0.75
 _BISECTIONS = 24  # to 6e-8, on the safe side
-
-
-def as_count(name: str, value: Any, low: int = 1) -> int:
-    """Return ``value`` as an integer of at least ``low``."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
-    return int(value)
 
 
 def as_estimates(name: str, values: Any, low: int = 1) -> Floats:
@@ -593,6 +585,7 @@ def draw_estimates(
     rng: np.random.Generator, mean: Any, concentration: float, size: tuple[int, ...]
 ) -> Floats:
     """Draw correctness estimates: Beta(mean concentration, (1 - mean) concentration)."""
+    check_generator(rng)
     return rng.beta(np.multiply(mean, concentration), np.subtract(1, mean) * concentration, size)
 
 
@@ -666,6 +659,7 @@ def sequential_errors(
     mean_test = as_number("mean_test", mean_test, max(0.0, margin), min(1.0, 1 + margin))
     concentration = as_number("concentration", concentration, 0, np.inf)
     drops = [as_number("drops", d, mean_test - 1, mean_test) for d in drops]
+    check_generator(rng)
     fractions = information_fractions(n_test, size, looks)
     levels = {
         # No p-value is below 0.

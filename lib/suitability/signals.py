@@ -85,8 +85,12 @@ def register_signal(
     ((1, 13), 0.5)
     >>> unregister_signal("runner_up_gap")
     """
+    if not isinstance(replace, bool):
+        raise ValueError(f"replace must be True or False, got {replace!r}")
     if callable(name):
         return _register(name, None, replace)
+    if name is not None:
+        _check_name(name, replace)
     return lambda function: _register(function, name, replace)
 
 
@@ -117,16 +121,20 @@ def unregister_signal(name: str) -> None:
     del _REGISTERED[name]
 
 
-def _register(function: Any, name: Any, replace: bool) -> Compute:
-    if not callable(function) or isinstance(function, type):
-        raise ValueError(f"register_signal must be given a function, got {function!r}")
-    name = getattr(function, "__name__", None) if name is None else name
+def _check_name(name: Any, replace: bool) -> None:
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"name must be an identifier, got {name!r}")
     if name in SIGNAL_NAMES:
         raise ValueError(f"name must not be one of the twelve signals, got {name!r}")
     if name in _REGISTERED and not replace:
         raise ValueError(f"name must be free, got {name!r}; pass replace=True to replace it")
+
+
+def _register(function: Any, name: Any, replace: bool) -> Compute:
+    if not callable(function) or isinstance(function, type):
+        raise ValueError(f"register_signal must be given a function, got {function!r}")
+    name = getattr(function, "__name__", None) if name is None else name
+    _check_name(name, replace)
     parameters = list(inspect.signature(function).parameters.values())
     others, either = parameters[1:], inspect.Parameter.POSITIONAL_OR_KEYWORD
     first = (inspect.Parameter.POSITIONAL_ONLY, either)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from lib import data
+from lib.suitability.checks import as_count, check_generator
 from lib.suitability.experiment import Task, evaluate_tasks, make_tasks
 from lib.suitability.signals import signals
 from lib.training import train_linear
@@ -189,8 +190,11 @@ def stream(
     Raises
     ------
     ValueError
-        If a label is unknown or its fold has too few rows.
+        If an argument is not as above, a label is unknown or its fold has too few rows.
     """
+    as_count("batches", batches)
+    as_count("size", size)
+    check_generator(rng)
     folds = {label: (split, rows) for split, rows, label in study.user_folds["OOD"]}
     found = []
     for label in labels:

@@ -22,6 +22,7 @@ number counts as public; :class:`lib.training.TrainingConfig` takes a rate of it
 """
 
 import math
+import numbers
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -32,7 +33,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from opacus.accountants.analysis import rdp as opacus_rdp
 
-from lib.training.checks import require_finite, require_int
+from lib.training.checks import require_finite, require_int, require_number
 
 __all__ = [
     "ACCOUNTANTS",
@@ -155,12 +156,16 @@ def effective_noise_multiplier(*multipliers: float) -> float:
     Returns
     -------
     float
+
+    Raises
+    ------
+    ValueError
+        If there is no multiplier, or one is not positive.
     """
     if not multipliers:
         raise ValueError("multipliers must hold at least one noise multiplier, got none")
     for value in multipliers:
-        if not value > 0:
-            raise ValueError(f"multipliers must all be positive, got {value!r}")
+        require_number("multipliers", value, above=0)
     precision = sum(value**-2 for value in multipliers)
     return precision**-0.5 if precision else math.inf
 
@@ -206,7 +211,7 @@ def find_noise_multiplier(
     ValueError
         On an argument out of range, or if no noise multiplier up to 1e5 reaches the budget.
     """
-    if math.isnan(epsilon) or epsilon <= 0:
+    if not isinstance(epsilon, numbers.Real) or not epsilon > 0:
         raise ValueError(f"epsilon must be positive (infinity for no privacy), got {epsilon!r}")
     _check_delta(delta)
     require_finite("sample_rate", sample_rate, above=0, at_most=1)
@@ -335,10 +340,19 @@ def budget_table(
         (a single member's own epsilon at `delta`, by RDP), and the epsilon at `delta` that all
         models together really spend, by each accountant: ``rdp``, ``prv``, ``pld``.  A rule whose
         ``pld`` exceeds the budget does not keep its promise.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
     """
     require_int("members", members, at_least=1)
+    _check_delta(delta)
+    if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):
+        raise ValueError(f"epsilons must be a sequence of numbers, got {epsilons!r}")
     rows = []
     for epsilon in epsilons:
+        require_finite("epsilons", epsilon, above=0)
         rules = {
             "one model": (epsilon, delta, 1, 1),
             "composed": (epsilon, delta, members, members),

@@ -3,7 +3,21 @@
 import math
 import numbers
 
-__all__ = ["require_choice", "require_finite", "require_int", "require_number"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["as_real", "require_choice", "require_finite", "require_int", "require_number"]
+
+
+def as_real(name, values) -> npt.NDArray:
+    """An array of real numbers, of whatever type; 0 and 1 may be booleans."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be real numbers, got {array.dtype} of shape {array.shape}")
+    return array
 
 
 def require_number(name, value, *, above=None, at_least=None, at_most=None, below=None) -> None:

@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.training.accounting import ACCOUNTANTS, find_noise_multiplier
-from lib.training.checks import require_choice, require_finite, require_int, require_number
+from lib.training.checks import (
+    as_real,
+    require_choice,
+    require_finite,
+    require_int,
+    require_number,
+)
 from lib.training.models import ModelSpec
 from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 
@@ -225,7 +231,7 @@ class TrainingData:
 
     def __post_init__(self):
         require_int("classes", self.classes, at_least=2)
-        inputs = np.ascontiguousarray(self.inputs, dtype=np.float32)
+        inputs = np.ascontiguousarray(as_real("inputs", self.inputs), dtype=np.float32)
         if inputs.ndim < 2 or not len(inputs):
             raise ValueError(
                 f"inputs must be of shape (n, ...) with n of at least 1, got {inputs.shape}"

@@ -692,7 +692,10 @@ def _one_hot(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.float64]:
 
 
 def _matrix(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    values = np.asarray(values)
+    try:
+        values = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(f"{name} must have shape (n, C) with C at least 2, got {values.shape}")
     if not (np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)):

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
+from lib.training.checks import as_real, require_number
+
 __all__ = ["LinearClassifier", "train_linear"]
 
 
@@ -66,7 +68,7 @@ def train_linear(
     ValueError
         On lengths that differ, a class that does not occur, or a penalty out of range.
     """
-    images, labels = np.asarray(images, dtype=float), np.asarray(labels)
+    images, labels = as_real("images", images).astype(float), np.asarray(labels)
     if len(images) != len(labels):
         raise ValueError(f"labels must have one entry per image ({len(images)}), got {len(labels)}")
     classes = np.unique(labels)
@@ -74,6 +76,7 @@ def train_linear(
         raise ValueError(
             f"labels must take every value from 0 to k - 1, k >= 3, got {classes.tolist()}"
         )
+    require_number("inverse_penalty", inverse_penalty)
     if not 0 < inverse_penalty < np.inf:
         raise ValueError(f"inverse_penalty must be positive and finite, got {inverse_penalty!r}")
     # To the optimum: what is left by a solver that stops early depends on the processor.

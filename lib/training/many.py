@@ -190,7 +190,25 @@ def _check_seeds(configs: list[TrainingConfig]) -> None:
 
 
 def engine_for(config: TrainingConfig) -> str:
-    """The engine that ``"auto"`` chooses for a configuration."""
+    """The engine that ``"auto"`` chooses for a configuration.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+        Of one training.
+
+    Returns
+    -------
+    str
+        ``"kernel"``, ``"taps"``, ``"vmap"`` or ``"single"``, as for :func:`train_many`.
+
+    Raises
+    ------
+    ValueError
+        If ``config`` is no :class:`TrainingConfig`.
+    """
+    if not isinstance(config, TrainingConfig):
+        raise ValueError(f"config must be a TrainingConfig, got {config!r}")
     if not _unsuited(config, "kernel"):
         return "kernel"
     if torch.device(config.device).type == "cpu":

@@ -5,6 +5,7 @@ Batch normalisation would, so every normalisation here is by groups of channels 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -72,6 +73,8 @@ class ModelSpec:
 
     def __post_init__(self):
         require_choice("name", self.name, NAMES)
+        if not isinstance(self.inputs, Sequence) or isinstance(self.inputs, str):
+            raise ValueError(f"inputs must be a tuple of integers, got {self.inputs!r}")
         object.__setattr__(self, "inputs", tuple(self.inputs))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         for size in self.inputs:
@@ -118,13 +121,22 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
     spec : ModelSpec
         The architecture.
     seed : int
-        Of PyTorch's default initialisation; the global generator is put back as it was.
+        Of PyTorch's default initialisation, from 0 to 2**64 - 1; the global generator is put back
+        as it was.
 
     Returns
     -------
     torch.nn.Module
         On the CPU, in training mode.
+
+    Raises
+    ------
+    ValueError
+        If ``spec`` is no :class:`ModelSpec`, or the seed is out of range.
     """
+    if not isinstance(spec, ModelSpec):
+        raise ValueError(f"spec must be a ModelSpec, got {spec!r}")
+    require_int("seed", seed, at_least=0, at_most=2**64 - 1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers = {

@@ -25,7 +25,7 @@ from lib.data.transforms import augment
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
 from lib.training import taps
 from lib.training.accounting import PrivacyLedger, SampledGaussian
-from lib.training.checks import require_int
+from lib.training.checks import as_real, require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import build_model, check_private, forward_flops
 from lib.training.objectives import (
@@ -538,7 +538,7 @@ def summarise(logits: np.ndarray, keep: str) -> np.ndarray:
 
 def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:
     """Evaluation points as float32, or one clear error."""
-    evaluation = np.ascontiguousarray(evaluation, dtype=np.float32)
+    evaluation = np.ascontiguousarray(as_real("evaluation", evaluation), dtype=np.float32)
     if evaluation.shape[1:] != data.inputs.shape[1:] or not len(evaluation):
         raise ValueError(
             f"evaluation must be of shape (n, {', '.join(map(str, data.inputs.shape[1:]))}) with n"

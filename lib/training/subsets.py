@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.runs import Checkpoint, Outcome
-from lib.training.checks import require_int
+from lib.training.checks import as_real, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.jobs import DataSpec, LoadedData, _data_fingerprint, _privacy
 from lib.training.many import train_many
@@ -159,11 +159,16 @@ def confidence(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.f
         Without cancellation where p is near 0 or 1: the logit of the label minus the logarithm of
         the summed exponentials of all others.
 
+    Raises
+    ------
+    ValueError
+        If the logits are no finite numbers of that shape, or the labels not one class a row.
+
     References
     ----------
     Carlini et al. (2022), Membership inference attacks from first principles, section VI-A.
     """
-    logits, labels = np.asarray(logits), np.asarray(labels)
+    logits, labels = as_real("logits", logits), as_real("labels", labels)
     if logits.dtype.kind not in "fiu" or logits.ndim != 2 or logits.shape[1] < 2:
         raise ValueError(
             "logits must be real numbers of shape (n, classes) with two classes at least, got"

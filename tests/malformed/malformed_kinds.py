@@ -167,6 +167,18 @@ def but(values: tuple[Any, ...], *labels: str) -> tuple[Any, ...]:
     return found
 
 
+def tables(good: Any, column: str) -> tuple[Bad, ...]:
+    """What is wrong with a data frame that must have rows and finite numbers in a column."""
+    return (
+        Bad("no data frame", good.to_numpy(), ("ndarray",)),
+        Bad(f"no {column}", good.drop(columns=column), (column,)),
+        Bad("no rows", good.iloc[:0], ("none",)),
+        Bad("None", None, ("None",)),
+        Bad(f"text in {column}", good.assign(**{column: "a"}), ("object", "str")),
+        Bad(f"NaN in {column}", good.assign(**{column: NAN}), ("NaN",)),
+    )
+
+
 # ------------------------------------------------------------------ rows
 
 

@@ -20,6 +20,7 @@ from malformed_kinds import (
     labels,
     matrices,
     rows_of,
+    tables,
     vectors,
 )
 
@@ -134,12 +135,12 @@ add(
         n_user=40,
         margin=0.05,
     ),
-    mean_test=but(NUMBER, "'0.5'"),
-    variance_test=but((-1.0, *NUMBER), "'0.5'"),
+    mean_test=NUMBER,
+    variance_test=(-1.0, *NUMBER),
     n_test=(1, NAN),
     variance_user=(-1.0, NAN),
     n_user=(1, NAN),
-    margin=but(NUMBER, "'0.5'"),
+    margin=NUMBER,
 )
 add(
     "equivalence_between_groups",
@@ -173,8 +174,8 @@ add(
     train_correct=B,
     test_signals=MX,
     test_correct=B,
-    names=but(([], ["x"], 3), "3", "['x']"),
-    calibrations=but(([], ["x"]), "['x']"),
+    names=([], ["x"], 3),
+    calibrations=([], ["x"], 3),
     seed=SEED,
     bins=COUNT,
     by=CHOICE,
@@ -194,7 +195,7 @@ add(
     dict(compare=S.compare_signals, signals=T, correct=CO, splits=2, seed=0),
     signals=MX,
     correct=B,
-    rows=but((0, 1, 301, 2.5, "3"), "'3'"),
+    rows=(0, 1, 301, 2.5, "3"),
 )
 add(
     "anova_table",
@@ -235,7 +236,7 @@ add(
 add(
     "calibrate_on_target",
     dict(estimates=us, correct=us > 0.7),
-    estimates=but(UV, "None", "a number", "ragged"),
+    estimates=UV,
     correct=booleans(us > 0.7),
 )
 add(
@@ -281,6 +282,7 @@ add(
     power=OPEN_UNIT,
 )
 g = np.random.default_rng(0)
+add("plot_shap", dict(values=T, signals=T, rng=g), values=MX, signals=MX, rng=RNG)
 add("impossibility_example", dict(n=50, rng=g), n=COUNT, rng=RNG)
 add(
     "lemma_check",
@@ -310,7 +312,7 @@ add(
 add(
     "simulate_monitoring",
     dict(windows=[1], batches=2, batch_size=10, n_test=20, repetitions=2, rng=g),
-    windows=but(([], [0], ["a"], 3), "3", "[]"),
+    windows=([], [0], ["a"], 3),
     batches=COUNT,
     batch_size=(0, 1, 2.5),
     n_test=(1, 2.5),
@@ -320,6 +322,7 @@ add(
     concentration=POSITIVE,
     repetitions=COUNT,
     share_unsuitable=UNIT,
+    rng=RNG,
 )
 add(
     "sequential_errors",
@@ -333,6 +336,7 @@ add(
     mean_test=OPEN_UNIT,
     concentration=POSITIVE,
     repetitions=COUNT,
+    rng=RNG,
 )
 add("EProcess", dict(threshold=0.5), threshold=but(OPEN_UNIT, "1.0"))
 ROWS.extend(
@@ -419,7 +423,12 @@ add(
     power=OPEN_UNIT,
 )
 add("example_predictions", dict(path="/nowhere/mine.npz", seed=0), kind=CHOICE, seed=SEED)
-add("register_signal", dict())
+add(
+    "register_signal",
+    dict(name="x"),
+    name=("no name", "conf_max", 3),
+    replace=("yes", 1),
+)
 add("unregister_signal", dict(name="x"), name=("no such", "conf_max", 3))
 splits = {"val": (T, CO)}
 add(
@@ -427,7 +436,7 @@ add(
     dict(
         sizes={"val": 300}, user_folds=[("val", np.arange(50), "a")], id_splits=["val"], n_folds=3
     ),
-    id_splits=but(([], ["no"]), "['no']"),
+    id_splits=([], ["no"]),
     n_folds=(1, 0, 2.5, "3", 301),
     shuffles_per_fold=COUNT,
 )
@@ -436,21 +445,34 @@ R = S.evaluate_tasks(splits, tasks).assign(
     dataset="m", algorithm="E", kind="ID", seed=0, signals="all"
 )
 ST = dict(splits=splits, tasks=tasks)
-SP = ({}, {"other": (T, CO)})
-add("evaluate_tasks", ST, tasks=([],), margin=MARG, threads=COUNT)
+SP = (
+    3,
+    Bad("empty", {}, ("none",)),
+    Bad("another split", {"other": (T, CO)}, ("other",)),
+    Bad("rows too few", {"val": (T[:10], CO[:10])}, ("10", "300")),
+    Bad("no pair", {"val": T}, ("ndarray",)),
+)
+TK = ([], 3, Bad("texts", ["a task"], ("str",)))
+add("evaluate_tasks", ST, splits=SP, tasks=TK, margin=MARG, threads=COUNT)
 for f in ("evaluate_peers", "evaluate_more_data"):
-    add(f, ST, margin=MARG)
+    add(f, ST, splits=SP, tasks=TK, margin=MARG)
 add(
     "evaluate_refined",
     {**ST, "columns": [0, 2]},
-    columns=but(([], [99], ["a"]), "['a']", "[99]"),
+    splits=SP,
+    tasks=TK,
+    columns=([], [99], ["a"], [-1], 3),
     margin=MARG,
 )
 add(
     "evaluate_with_labels",
     {**ST, "n_labelled": 20, "rng": g},
-    n_labelled=but((0, 1, 10**6, 2.5, "3"), "'3'", "2.5"),
+    splits=SP,
+    tasks=TK,
+    n_labelled=(0, 1, 10**6, 2.5, "3"),
     margin=MARG,
+    alpha=OPEN_UNIT,
+    rng=RNG,
 )
 pt = [np.arange(100), np.arange(100, 200)]
 for f in ("evaluate_pairs", "evaluate_peers_pairs"):
@@ -469,26 +491,41 @@ for f in ("evaluate_pairs", "evaluate_peers_pairs"):
         user_correct=B,
         margin=MARG,
     )
-for f, k in dict(
-    at_margin=dict(margin=0.1),
-    decision_metrics=None,
-    metrics_table=dict(by=["kind"]),
-    margins_table=dict(margins=[0.1], alphas=[0.05]),
-    share_suitable={},
-    summarise_folds={},
-    error_table={},
-    known_reference={},
-    filter_as_peer={},
-    signals_table={},
-).items():
-    if k is None:
-        continue
-    add(f, dict(results=R, **k))
-add("at_margin", dict(results=R, margin=0.1), margin=MARG)
-add("metrics_table", dict(results=R, by=["kind"]), alpha=OPEN_UNIT)
-add("margins_table", dict(results=R, margins=[0.1], alphas=[0.05]))
-add("share_suitable", dict(results=R), alpha=OPEN_UNIT, width=(0.0, -1.0, NAN))
-add("error_table", dict(results=R, groups=2))
+AS = R.assign(signals="all")
+RES = tables(R, "user_accuracy")
+OF_P = tables(R, "p_value")
+add("at_margin", dict(results=R, margin=0.1), results=RES, margin=MARG)
+add(
+    "metrics_table",
+    dict(results=R, by=["kind"]),
+    results=OF_P,
+    by=("kind", 3, [], ["no such column"]),
+    alpha=OPEN_UNIT,
+)
+add(
+    "margins_table",
+    dict(results=R, margins=[0.1], alphas=[0.05]),
+    results=(*OF_P, Bad("no n_test", R.drop(columns="n_test"), ("n_test",))),
+    margins=([], 0.1, [1.5], ["a"]),
+    alphas=([], 0.05, [0.0], ["a"]),
+)
+add("share_suitable", dict(results=R), results=RES, alpha=OPEN_UNIT, width=(0.0, -1.0, NAN))
+add("summarise_folds", dict(results=R), results=(*RES, *OF_P[1:2]), alpha=OPEN_UNIT)
+add("error_table", dict(results=R), results=RES, alpha=OPEN_UNIT, groups=(*COUNT, 10**6))
+add("error_table", dict(results=R.assign(user_accuracy=R["estimated_user_accuracy"])), groups=(2,))
+add("plot_estimation_error", dict(results=R), results=RES, width=(0.0, NAN, "a"))
+add("plot_error_against_drop", dict(results=R), results=RES)
+add("known_reference", dict(results=R), results=RES, margin=MARG)
+add("filter_as_peer", dict(results=R), results=RES, margin=MARG)
+add("signals_table", dict(results=AS), results=tables(AS, "p_value"), alpha=OPEN_UNIT)
+PEER = S.filter_as_peer(R)
+add(
+    "peer_table",
+    dict(results=PEER),
+    results=tables(PEER, "estimated_user_accuracy"),
+    by=("peer", 3, ["no such column"]),
+    alpha=OPEN_UNIT,
+)
 add(
     "decision_metrics",
     dict(p_values=[0.1, 0.2], truth=[True, False]),
@@ -502,6 +539,16 @@ add(
         splits=splits,
         source=("val", np.arange(100)),
         user_folds=[("val", np.arange(200, 300), "a")],
+    ),
+    splits=(SP[0], SP[1], SP[-1]),
+    source=("val", 3, ("no", np.arange(3)), ("val", [300]), ("val", [0.5]), ("val", [])),
+    user_folds=(
+        [],
+        3,
+        Bad("no label", [("val", [0])], ("tuple",)),
+        Bad("no such split", [("no", [0], "a")], ("no",)),
+        Bad("no such row", [("val", [300], "a")], ("300",)),
+        ["a"],
     ),
 )
 for f in ("load_study", "wilds_study"):
@@ -521,10 +568,19 @@ add(
 add("wilds_files", dict(datasets=["fmow"], seeds=[0]), seeds=([99], ["a"]))
 study = S.digits_study(0)
 add("run_study", dict(study=study, n_folds=3, partition_seed=0), n_folds=(1, 2.5), margin=MARG)
-add("leave_domain_out", dict(study=study, n_folds=3))
+add(
+    "leave_domain_out",
+    dict(study=study, n_folds=3),
+    study=(3,),
+    n_folds=(1, 2.5, "3", 10**6),
+    seed=SEED,
+)
 L0 = S.timeline(study)[0]
 add(
     "stream",
     dict(study=study, labels=[L0], batches=2, size=20, rng=g),
     labels=but(([], ["no"]), "[]"),
+    batches=COUNT,
+    size=COUNT,
+    rng=RNG,
 )

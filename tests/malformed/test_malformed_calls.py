@@ -59,7 +59,6 @@ OBJECTS = "takes objects of the package, whose own constructors have rows"
 PROTOCOL = "an interface, or an exception"
 SCIKIT = "follows scikit-learn's protocol, whose own checks name X and y"
 ELSEWHERE = "has its own table of malformed input, among the tests of its package"
-GAP = "known gap: what Python, pandas or PyTorch says of a malformed argument is passed on"
 OTHER_NAME = "its error speaks of a part of the argument, or calls it by another name"
 FILES = "its rows are in test_malformed_files.py"
 REASONS = {
@@ -86,10 +85,8 @@ REASONS = {
         training.PosteriorTargets runs.hardware runs.python_version runs.progress
         data.fingerprints book.style book.new_figure""",
     OBJECTS: """
-        selective.run_panel selective.run_imbalance suitability.known_reference
-        suitability.filter_as_peer suitability.signals_table suitability.summarise_folds
-        suitability.timeline suitability.mean_and_sd suitability.middle_and_range
-        suitability.peer_table suitability.choose_signals suitability.wilds_signals
+        selective.run_panel selective.run_imbalance suitability.timeline suitability.mean_and_sd
+        suitability.middle_and_range suitability.choose_signals suitability.wilds_signals
         suitability.StudyRun suitability.DomainRuns audit.run_audit audit.bounds_table
         audit.summary_table audit.table_2 audit.require_consistent audit.compare_one_run
         counterfactual.classification_quality_estimate lenses.abstention lenses.answers_table
@@ -112,10 +109,6 @@ REASONS = {
     FILES: """
         suitability.read_predictions report.read_predictions report.find_file data.load_folder
         data.read_numpy_pickle book.open_chapter""",
-    GAP: """
-        suitability.error_table suitability.estimated_and_true suitability.leave_domain_out
-        suitability.margins_table suitability.register_signal lenses.checkerboard
-        training.build_model training.engine_for""",
     OTHER_NAME: """
         training.plan runs.canonical""",
 }
