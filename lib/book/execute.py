@@ -11,6 +11,7 @@ as long as each of them is what it was; data that come or go unasked for count f
 The kernel and its worker processes note what they ask for: see :mod:`lib.data.store`.
 """
 
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -18,8 +19,8 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ from lib.runs import (
     python_version,
     write_atomic,
 )
+from lib.runs.executors import LocalProcesses
 
 __all__ = [
     "TABLE_MIME",
@@ -62,6 +64,8 @@ VALUE_MIME = "application/vnd.companion.value+json"
 TABLE_MIME = "application/vnd.companion.table+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
 _FORMAT = 3  # of the cached files
+# Parameters, claims, records, data: each says itself what is wrong.
+_TOLD = (ValueError, data.DataUnavailable, NotADirectoryError)
 
 
 class BuildError(RuntimeError):
@@ -133,7 +137,7 @@ class Executed:
         return {item["name"]: item["csv"] for item in self._payloads(TABLE_MIME)}
 
 
-def execute_book(book: Path, profile: str) -> dict[str, Executed]:
+def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str, Executed]:
     """Execute all chapters of a book, or take them from the cache, and audit the ledger.
 
     Parameters
@@ -143,6 +147,9 @@ def execute_book(book: Path, profile: str) -> dict[str, Executed]:
         beside it.
     profile : str
         ``quick``, ``standard`` or ``gpu``.
+    jobs : int, optional
+        How many chapters are executed at a time, each with its share of the cores. If not given,
+        what the variable ``COMPANION_JOBS`` says, or 1.
 
     Returns
     -------
@@ -152,18 +159,60 @@ def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     Raises
     ------
     BuildError
-        Naming chapter, cell and error.
+        Naming chapter, cell and error: of several chapters that fail, the first in the table of
+        contents. What others have finished by then is in the cache. Or naming the number of jobs.
     """
+    jobs = _jobs(jobs)
     try:
         claims = read_claims(book / "claims.yml")
-        executed = {
-            name: execute_chapter(path, profile) for name, path in chapter_files(book).items()
-        }
+        paths = chapter_files(book)
+        missing = [path for path in paths.values() if jobs > 1 and not _is_stored(path, profile)]
+        now = _execute_together(missing, profile, jobs) if len(missing) > 1 else set()
+        executed = {name: execute_chapter(path, profile) for name, path in paths.items()}
+        executed |= {path.stem: replace(executed[path.stem], cached=False) for path in now}
         audit_verdicts(claims, {name: done.verdicts for name, done in executed.items()})
-    except (ValueError, data.DataUnavailable, NotADirectoryError) as error:
-        # Parameters, claims, records, data: each says itself what is wrong.
+    except _TOLD as error:
         raise BuildError(str(error)) from error
     return executed
+
+
+def _jobs(given: int | None) -> int:
+    """The number of chapters at a time."""
+    name = "jobs" if given is not None else "COMPANION_JOBS"
+    text = str(given) if given is not None else os.environ.get("COMPANION_JOBS") or "1"
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise BuildError(f"{name} must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Path]:
+    """Fill the cache, several chapters at a time, each in a process of its own.
+
+    After the first failure no chapter is begun; those under way are finished. Returned are those
+    that were executed, and not found.
+    """
+    futures: dict[concurrent.futures.Future, Path] = {}
+    running: set[concurrent.futures.Future] = set()
+    waiting, failed = list(paths), False
+    with LocalProcesses(len(paths), jobs) as local:
+        while running or (waiting and not failed):
+            while waiting and len(running) < jobs and not failed:
+                path = waiting.pop(0)
+                running.add(future := local.submit(_fill, path, profile))
+                futures[future] = path
+            ended, running = concurrent.futures.wait(
+                running, return_when=concurrent.futures.FIRST_COMPLETED
+            )
+            failed |= any(future.exception() is not None for future in ended)
+    return {path for future, path in futures.items() if future.result()}
+
+
+def _fill(path: Path, profile: str) -> bool:
+    """Have a chapter in the cache; whether it was executed for that."""
+    try:
+        return not execute_chapter(path, profile).cached
+    except _TOLD as error:  # some of these do not survive the journey
+        raise BuildError(str(error)) from None
 
 
 def execute_chapter(
@@ -190,29 +239,8 @@ def execute_chapter(
         When a cell fails or a parameter is not allowed.
     """
     chapter, book = path.stem, path.parent
-    root = book.parent
-    notebook = read_chapter(path.read_text(encoding="utf-8"))
-    try:
-        given = profile_parameters(root / "params", profile, chapter) | dict(overrides or {})
-        parameters = validate_parameters(declared_parameters(notebook), given)
-    except ParameterError as error:
-        raise BuildError(f"chapter {chapter}: {error}") from error
-
-    claims = read_claims(book / "claims.yml")
-    inputs = {
-        "format": _FORMAT,
-        "profile": profile,
-        "cells": code_cells(notebook),
-        "parameters": parameters,
-        "files": _named_files(parameters, root),
-        "lib": code_fingerprint(),
-        "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
-        "records": read_records(book, chapter),
-        "python": python_version(),
-        "packages": package_versions(),
-    }
-    base = fingerprint(inputs)
-    store = root / ".cache" / "book" / chapter
+    notebook, parameters, inputs = _inputs(path, profile, overrides)
+    base, store = fingerprint(inputs), _store(path)
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
         states = data.fingerprints(chapter, _named_data(parameters))
@@ -244,6 +272,45 @@ def execute_chapter(
         }
         write_atomic(store / f"{key}.json", json.dumps({"sha256": fingerprint(entry)} | entry))
     return Executed(**entry)
+
+
+def _inputs(
+    path: Path, profile: str, overrides: Mapping[str, Any] | None
+) -> tuple[nbformat.NotebookNode, dict[str, Any], dict[str, Any]]:
+    """The chapter, the parameters in effect, and all that decides about its numbers but data."""
+    chapter, book = path.stem, path.parent
+    root = book.parent
+    notebook = read_chapter(path.read_text(encoding="utf-8"))
+    try:
+        given = profile_parameters(root / "params", profile, chapter) | dict(overrides or {})
+        parameters = validate_parameters(declared_parameters(notebook), given)
+    except ParameterError as error:
+        raise BuildError(f"chapter {chapter}: {error}") from error
+    claims = read_claims(book / "claims.yml")
+    inputs = {
+        "format": _FORMAT,
+        "profile": profile,
+        "cells": code_cells(notebook),
+        "parameters": parameters,
+        "files": _named_files(parameters, root),
+        "lib": code_fingerprint(),
+        "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
+        "records": read_records(book, chapter),
+        "python": python_version(),
+        "packages": package_versions(),
+    }
+    return notebook, parameters, inputs
+
+
+def _store(path: Path) -> Path:
+    return path.parents[1] / ".cache" / "book" / path.stem
+
+
+def _is_stored(path: Path, profile: str) -> bool:
+    """Whether the cache has the chapter."""
+    _, parameters, inputs = _inputs(path, profile, None)
+    states = data.fingerprints(path.stem, _named_data(parameters))
+    return _find_entry(_store(path), fingerprint(inputs), states) is not None
 
 
 def _find_entry(store: Path, base: str, states: Mapping[str, str]) -> dict[str, Any] | None:

@@ -106,7 +106,7 @@ def run_all(
     elif len(missing) < 2:
         failures = _through(_ThisProcess(), missing, store)
     else:
-        with _LocalProcesses(len(missing), max_workers) as local:
+        with LocalProcesses(len(missing), max_workers) as local:
             failures = _through(local, missing, store)
     deadline = time.monotonic() + _PATIENCE
     for key in missing.keys() - failures.keys():
@@ -272,11 +272,19 @@ class _ThisProcess:
         return future
 
 
-class _LocalProcesses:
+class LocalProcesses:
     """An executor of worker processes, each in a pool of its own.
 
     In a common pool, a dying worker takes the jobs of all others with it, and it cannot be told
     which one was to blame.
+
+    Parameters
+    ----------
+    jobs : int
+        How many calls there will be.
+    max_workers : int, optional
+        At most so many processes; the usable cores if not given. Each has its share of the cores as
+        threads.
     """
 
     def __init__(self, jobs: int, max_workers: int | None):
@@ -289,7 +297,7 @@ class _LocalProcesses:
         self._busy: set[ProcessPoolExecutor] = set()
         self._closed = False
 
-    def __enter__(self) -> "_LocalProcesses":
+    def __enter__(self) -> "LocalProcesses":
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:

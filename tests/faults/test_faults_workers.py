@@ -130,7 +130,7 @@ def test_a_killed_worker_of_trainings_is_replaced(heavy, tmp_path):
 @pytest.mark.slow
 def test_a_worker_killed_between_two_jobs_harms_none(tmp_path):
     """Killed after it has given a result and before it gets the next job."""
-    with executors._LocalProcesses(2, 1) as local:
+    with executors.LocalProcesses(2, 1) as local:
         worker = local.submit(_id_of, None).result(timeout=120)
         os.kill(worker, signal.SIGKILL)
         wait_until(lambda: not psutil.pid_exists(worker), 20, "the worker still runs")

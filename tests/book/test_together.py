@@ -1,0 +1,88 @@
+"""Several chapters at a time, on a throw-away book of three that are over in a moment."""
+
+import json
+import re
+
+import pytest
+
+from lib.book.execute import BuildError, execute_book
+
+CHAPTER = """# %%
+import os
+import time
+from pathlib import Path
+
+from lib.book.session import open_chapter
+
+chapter = open_chapter("NAME", globals())
+chapter.values(pid=os.getpid(), parent=os.getppid(), seven=7)
+Path("began.NAME").touch()
+"""
+WAIT = """
+deadline = time.monotonic() + 60
+while not Path("began.OTHER").exists() and time.monotonic() < deadline:
+    time.sleep(0.01)
+chapter.values(met=int(Path("began.OTHER").exists()))
+"""
+
+
+@pytest.fixture
+def book(tmp_path):
+    """The first two chapters wait for each other."""
+    folder = tmp_path / "book"
+    folder.mkdir()
+    names = ("one", "two", "three")
+    toc = "".join(f"  - file: {name}\n" for name in names)
+    (folder / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n" + toc)
+    (folder / "claims.yml").write_text("[]\n")
+    for name, other in zip(names, ("two", "one", None), strict=True):
+        text = CHAPTER + (WAIT.replace("OTHER", other) if other else "")
+        (folder / f"{name}.py").write_text(text.replace("NAME", name))
+    return folder
+
+
+@pytest.mark.slow
+def test_two_chapters_are_executed_at_a_time(book, monkeypatch):
+    monkeypatch.setenv("COMPANION_JOBS", "2")
+    found = execute_book(book, "quick")
+    assert list(found) == ["one", "two", "three"]
+    assert not any(done.cached for done in found.values())
+    assert found["one"].values["met"] == found["two"].values["met"] == 1
+    assert len({done.values["pid"] for done in found.values()}) == 3
+    assert len({done.values["parent"] for done in found.values()}) == 2  # processes
+    # As one after another they would be found: same keys, same entries.
+    again = execute_book(book, "quick", jobs=1)
+    assert all(done.cached for done in again.values())
+    assert {n: d.key for n, d in again.items()} == {n: d.key for n, d in found.items()}
+    assert all(done.cached for done in execute_book(book, "quick").values())
+    (book / "three.py").write_text((book / "three.py").read_text() + "\n# %%\nprint(3)\n")
+    assert [done.cached for done in execute_book(book, "quick").values()] == [True, True, False]
+
+
+@pytest.mark.slow
+def test_a_chapter_that_fails_takes_no_other_with_it(book):
+    text = (book / "one.py").read_text()
+    (book / "one.py").write_text(text + "\n# %%\nraise RuntimeError('so it goes')\n")
+    with pytest.raises(
+        BuildError, match=r"^chapter one, cell 2 .* failed: RuntimeError: so it goes"
+    ):
+        execute_book(book, "quick", jobs=2)
+    stored = [json.loads(p.read_text()) for p in book.parent.glob(".cache/book/*/*.json")]
+    assert [entry["chapter"] for entry in stored] == ["two"]
+    (book / "one.py").write_text(text)
+    found = execute_book(book, "quick", jobs=2)
+    assert {name: done.cached for name, done in found.items()} == {
+        "one": False,
+        "two": True,
+        "three": False,
+    }
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "two", "1.5", "²"])
+def test_the_number_of_chapters_at_a_time_is_checked(book, monkeypatch, bad):
+    monkeypatch.setenv("COMPANION_JOBS", bad)
+    expected = f"COMPANION_JOBS must be a whole number of at least 1, got {bad!r}"
+    with pytest.raises(BuildError, match=f"^{re.escape(expected)}$"):
+        execute_book(book, "quick")
+    with pytest.raises(BuildError, match=r"^jobs must be a whole number of at least 1, got '0'$"):
+        execute_book(book, "quick", jobs=0)
