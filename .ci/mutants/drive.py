@@ -217,8 +217,12 @@ class Driver:
         if new := [item for item in items if item.nodeid not in facts["tests"]]:
             facts = self.measure(new, kept, facts)
         for name in facts["imported"]:  # so that children need not
-            with contextlib.suppress(Exception):
+            before = set(sys.modules)
+            try:
                 importlib.import_module(name)
+            except Exception:  # what it imported before would make its own import go wrong later
+                for left in set(sys.modules) - before:
+                    del sys.modules[left]
         self.cost = {name: max(cpu, 0.002) for name, (_, cpu, _) in facts["tests"].items()}
         self.breadth = {name: 1 + len(hits) for name, (_, _, hits) in facts["tests"].items()}
         self.touching = defaultdict(list)

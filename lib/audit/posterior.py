@@ -337,7 +337,7 @@ def most_below(ax, bx, ay, by, end, eps: float, steps: npt.NDArray) -> npt.NDArr
     x = np.minimum(np.maximum(x, 0.0), end)
     below = special.betainc(ax, bx, x)
     shrink = max(math.exp(-eps), 1e-300)
-    under = special.betainc(ay, by, np.maximum((end - x) * shrink, end - x / shrink).clip(0.0))
+    under = special.betainc(ay, by, np.maximum((end - x) * shrink, end - x / shrink))
     first = below[..., 0] * special.betainc(ay, by, end)[..., 0]
     inner = (np.diff(below) * under[..., :-1]).sum(-1)
     return first + inner + (special.betainc(ax, bx, end)[..., 0] - below[..., -1]) * under[..., -1]

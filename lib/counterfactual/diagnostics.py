@@ -123,7 +123,7 @@ def diagnose(
     slope, intercept = _calibration(abstained, propensity)
     seen = scores[~abstained]
     residual = seen - outcome[~abstained]
-    spread = seen.var() if answered else 0.0
+    spread = seen.var()
     positivity = []
     meaning = (
         "what it would have done there cannot be known, only extrapolated, and the interval does "

@@ -9,7 +9,7 @@ from scipy import special
 
 from lib.suitability.checks import as_number
 from lib.suitability.noninferiority import welch_non_inferiority
-from lib.suitability.power import as_sample, satterthwaite
+from lib.suitability.power import as_sample
 
 __all__ = ["Equivalence", "GroupEquivalence", "equivalence_between_groups", "equivalence_test"]
 
@@ -115,7 +115,7 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     )
     difference, reach = float(a.mean() - b.mean()), 0.0
     if not np.isnan(dof):  # NaN where the variances are but rounding
-        total, _ = satterthwaite([variances[0] / len(a), variances[1] / len(b)], [1, 1])
+        total = variances[0] / len(a) + variances[1] / len(b)
         reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
     return Equivalence(
         p_value=float(max(lower[1], upper[1])),

@@ -8,6 +8,7 @@ import math
 import re
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
@@ -82,6 +83,7 @@ CHOICES = "'bayesian', 'jeffreys', 'clopper-pearson'"
         (lambda: as_rates("fpr", [0.5, 1.5, -2]), "fpr must be in [0, 1], got 1.5"),
         (lambda: as_rates("fpr", [[0.5], [NAN]]), "fpr must be in [0, 1], got nan"),
         (lambda: privacy_region(1, 0).lower(2), "fnr must be in [0, 1], got 2.0"),
+        (lambda: privacy_region(1, 0).upper(2), "fnr must be in [0, 1], got 2.0"),
         (lambda: privacy_region(1, 0).contains(2, 0.5), "fpr must be in [0, 1], got 2.0"),
         (lambda: privacy_region(1, 0).contains(0.5, 2), "fnr must be in [0, 1], got 2.0"),
         (lambda: epsilon_point(0.1, "a", 0), "fnr must be numbers in [0, 1], got <U1"),
@@ -547,3 +549,29 @@ def test_the_mass_of_a_corner_where_it_is_tiny():
                 for a, b in itertools.pairwise(ends)
             )
         assert float(epsilon_posterior(counts, delta).sf(eps)) == pytest.approx(total, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("a", "n", "c", "m", "delta", "eps"),
+    [(4, 50, 2, 50, 1e-5, 20.0), (379, 2000, 8, 10, 0.1, 5.0)],
+)
+def test_a_mass_so_small_that_no_part_may_be_left_out(a, n, c, m, delta, eps):
+    """Masses of 1e-18 lie where both rates are all but surely beyond the region."""
+    found, _ = module._Corner(a + 0.5, n - a + 0.5, c + 0.5, m - c + 0.5, delta).mass(eps)
+    with mpmath.workdps(30):
+        ax, bx, ay, by = (mpmath.mpf(2 * v + 1) / 2 for v in (a, n - a, c, m - c))
+        end, grow = 1 - mpmath.mpf(delta), mpmath.exp(eps)
+        cross = end / (1 + grow)
+        scale = mpmath.beta(ax, bx)
+
+        def part(x):
+            y = max((end - x) / grow, end - grow * x)
+            below = mpmath.betainc(ay, by, 0, min(max(y, 0), 1), regularized=True)
+            return x ** (ax - 1) * (1 - x) ** (bx - 1) / scale * below
+
+        shares = ("1e-6", "1e-4", "0.01", "0.1", "0.3", "0.5", "0.7", "0.9", "1")
+        ends = [0, *(cross / k for k in (16, 4, 2, 1))]
+        ends += [cross + (end - cross) * mpmath.mpf(share) for share in shares]
+        exact = mpmath.quad(part, ends)
+    assert exact < 1e-18
+    assert found == pytest.approx(float(exact), rel=1e-10)

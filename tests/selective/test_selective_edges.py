@@ -375,6 +375,10 @@ NAMES = "normalized_score, selective_auc, aurc, augrc"
             "correct must be rectangular, got rows of unequal length",
         ),
         (
+            lambda: selective.compare_over_seeds(FOUR[0], [[1], [1, 0]], FOUR[2], FOUR[3]),
+            "score must be rectangular, got rows of unequal length",
+        ),
+        (
             lambda: selective.compare_over_seeds(FOUR[0], FOUR[1], [[1], [1, 0]], FOUR[3]),
             "other_correct must be rectangular, got rows of unequal length",
         ),
