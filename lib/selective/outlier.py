@@ -211,7 +211,7 @@ def rate_sweep(
     for rate in rates:
         study = run_outlier(epsilons, n_seeds, learning_rate=rate, seed=seed)
         means = study.wrong_confidence.mean(1)
-        names = ["epsilon = inf" if math.isinf(e) else f"epsilon = {e:g}" for e in epsilons]
+        names = [f"epsilon = {e:g}" for e in epsilons]
         private = study.wrong_confidence[np.isfinite(epsilons)]
         rows.append(
             {

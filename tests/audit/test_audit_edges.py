@@ -551,13 +551,8 @@ def test_the_mass_of_a_corner_where_it_is_tiny():
         assert float(epsilon_posterior(counts, delta).sf(eps)) == pytest.approx(total, rel=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("a", "n", "c", "m", "delta", "eps"),
-    [(4, 50, 2, 50, 1e-5, 20.0), (379, 2000, 8, 10, 0.1, 5.0)],
-)
-def test_a_mass_so_small_that_no_part_may_be_left_out(a, n, c, m, delta, eps):
-    """Masses of 1e-18 lie where both rates are all but surely beyond the region."""
-    found, _ = module._Corner(a + 0.5, n - a + 0.5, c + 0.5, m - c + 0.5, delta).mass(eps)
+def mass_near_the_origin(a, n, c, m, delta, eps):
+    """The mass of two error rates (a of n, c of m) below the region, by mpmath."""
     with mpmath.workdps(30):
         ax, bx, ay, by = (mpmath.mpf(2 * v + 1) / 2 for v in (a, n - a, c, m - c))
         end, grow = 1 - mpmath.mpf(delta), mpmath.exp(eps)
@@ -572,6 +567,26 @@ def test_a_mass_so_small_that_no_part_may_be_left_out(a, n, c, m, delta, eps):
         shares = ("1e-6", "1e-4", "0.01", "0.1", "0.3", "0.5", "0.7", "0.9", "1")
         ends = [0, *(cross / k for k in (16, 4, 2, 1))]
         ends += [cross + (end - cross) * mpmath.mpf(share) for share in shares]
-        exact = mpmath.quad(part, ends)
+        return float(mpmath.quad(part, ends))
+
+
+@pytest.mark.parametrize(
+    ("a", "n", "c", "m", "delta", "eps"),
+    [(4, 50, 2, 50, 1e-5, 20.0), (379, 2000, 8, 10, 0.1, 5.0)],
+)
+def test_a_mass_so_small_that_no_part_may_be_left_out(a, n, c, m, delta, eps):
+    """Masses of 1e-18 lie where both rates are all but surely beyond the region."""
+    found, _ = module._Corner(a + 0.5, n - a + 0.5, c + 0.5, m - c + 0.5, delta).mass(eps)
+    exact = mass_near_the_origin(a, n, c, m, delta, eps)
     assert exact < 1e-18
-    assert found == pytest.approx(float(exact), rel=1e-10)
+    assert found == pytest.approx(exact, rel=1e-10)
+
+
+def test_the_other_corner_counts_where_it_is_small():
+    """An attack that may be worse than guessing, with a probability of less than 1e-4."""
+    counts = AttackCounts(tp=63, fp=37, tn=63, fn=37)
+    near = mass_near_the_origin(37, 100, 37, 100, 0.01, 0.05)
+    far = mass_near_the_origin(63, 100, 63, 100, 0.01, 0.05)
+    assert 1e-8 < far < 1e-4
+    found = EpsilonPosterior(counts, 0.01).sf(0.05)
+    assert float(found) == pytest.approx(near + far, rel=1e-11)

@@ -730,6 +730,7 @@ def test_the_warning_names_the_classifier():
     with pytest.warns(PositivityWarning, match=r"^abstained_b: ") as seen:
         found = counterfactual_difference(x, s, r, s, rule, learner="forest", rng=0)
     assert len(seen) == 1
+    assert seen[0].filename == __file__
     assert [bool(d.positivity) for d in found.diagnostics] == [False, True]
 
 
