@@ -82,13 +82,11 @@ def as_count(name: str, value: Any, low: int = 1) -> int:
 def as_names(name: str, values: Any, known: Iterable[Any], low: int = 1) -> list[Any]:
     """Return ``values`` as a list of at least ``low`` entries, all of them among ``known``."""
     known = list(known)
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ValueError(f"{name} must be a sequence of {_listed(known)}, got {values!r}")
-    values = list(values)
-    if len(values) < low or any(value not in known for value in values):
+    listed = None if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+    if listed is None or len(listed) < low or any(value not in known for value in listed):
         few = f"at least {low} " if low else ""
-        raise ValueError(f"{name} must be {few}of {_listed(known)}, got {values!r}")
-    return values
+        raise ValueError(f"{name} must be a sequence of {few}of {_listed(known)}, got {values!r}")
+    return listed
 
 
 def check_generator(rng: Any) -> None:

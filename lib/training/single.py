@@ -93,19 +93,23 @@ class TrainingResult:
 
     def accuracy(self, labels: npt.ArrayLike) -> float:
         """Share of the evaluation points that the final model classifies correctly."""
-        labels = np.asarray(labels)
-        if labels.shape != (len(self.logits),):
-            raise ValueError(
-                f"labels must have one entry per evaluation point ({len(self.logits)}), got shape"
-                f" {labels.shape}"
-            )
-        classes = self.logits.shape[1]
-        if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
-            raise ValueError(
-                f"labels must be integers from 0 to {classes - 1}, got {labels.dtype}, the first"
-                f" {labels[0]!r}, the last {labels[-1]!r}"
-            )
+        labels = check_labels(labels, *self.logits.shape)
         return float(np.mean(self.logits.argmax(1) == labels))
+
+
+def check_labels(labels: npt.ArrayLike, n: int, classes: int) -> npt.NDArray:
+    """Labels of `n` evaluation points, or one clear error."""
+    labels = as_real("labels", labels)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"labels must have one entry per evaluation point ({n}), got shape {labels.shape}"
+        )
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"labels must be integers from 0 to {classes - 1}, got {labels.dtype}, the first"
+            f" {labels[0]!r}, the last {labels[-1]!r}"
+        )
+    return labels
 
 
 class _GivenNoise(DPOptimizer):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from lib.training.checks import require_finite, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
-from lib.training.single import TrainingDiverged
+from lib.training.single import TrainingDiverged, check_evaluation, check_labels
 
 __all__ = ["LearningRateChoice", "choose_learning_rate"]
 
@@ -70,6 +70,11 @@ def choose_learning_rate(
     Returns
     -------
     LearningRateChoice
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above, before any work.
     """
     rates = sorted(set(rates))
     if not rates:
@@ -78,6 +83,7 @@ def choose_learning_rate(
         require_finite("rates", rate, above=0)
     require_int("repetitions", repetitions, at_least=1)
     require_int("seed", seed, at_least=0)
+    labels = check_labels(labels, len(check_evaluation(validation, data)), data.classes)
     accuracies = []
     for number, rate in enumerate(rates):
         seeds = range(seed + number * repetitions, seed + (number + 1) * repetitions)

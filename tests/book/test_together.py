@@ -68,14 +68,12 @@ def test_a_chapter_that_fails_takes_no_other_with_it(book):
     ):
         execute_book(book, "quick", jobs=2)
     stored = [json.loads(p.read_text()) for p in book.parent.glob(".cache/book/*/*.json")]
-    assert [entry["chapter"] for entry in stored] == ["two"]
+    assert "two" in {entry["chapter"] for entry in stored}  # and "three", if that ended first
+    assert "one" not in {entry["chapter"] for entry in stored}
     (book / "one.py").write_text(text)
     found = execute_book(book, "quick", jobs=2)
-    assert {name: done.cached for name, done in found.items()} == {
-        "one": False,
-        "two": True,
-        "three": False,
-    }
+    assert not found["one"].cached
+    assert found["two"].cached
 
 
 @pytest.mark.parametrize("bad", ["0", "-1", "two", "1.5", "²"])

@@ -164,7 +164,7 @@ ch = dict(config=C, data=D, validation=X, labels=lab, rates=[0.1], repetitions=1
 add(
     "training.choose_learning_rate",
     ch,
-    labels=but(labels(lab, 3), "empty"),
+    labels=labels(lab, 3),
     rates=([], [0.0], [NAN], ["a"]),
     repetitions=COUNT,
     seed=SEED,

@@ -344,7 +344,7 @@ def test_comparisons_refuse_bad_input(function, changes, message):
         ({"names": "svm"}, "names must be a sequence"),
         ({"names": []}, "names must be a sequence"),
         ({"calibrations": ()}, "calibrations must be a sequence"),
-        ({"names": ["logistic", "tree"]}, "name must be one of"),
+        ({"names": ["logistic", "tree"]}, r"names must be a sequence of at least 1 of .*tree"),
     ],
 )
 def test_compare_estimators_refuses_unknown_names(options, message):
