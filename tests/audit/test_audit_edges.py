@@ -83,6 +83,8 @@ CHOICES = "'bayesian', 'jeffreys', 'clopper-pearson'"
         (lambda: as_rates("fpr", [0.5, 1.5, -2]), "fpr must be in [0, 1], got 1.5"),
         (lambda: as_rates("fpr", [[0.5], [NAN]]), "fpr must be in [0, 1], got nan"),
         (lambda: privacy_region(1, 0).lower(2), "fnr must be in [0, 1], got 2.0"),
+        (lambda: as_rates("x", [0.0, 1.0, 2.0]), "x must be in [0, 1], got 2.0"),
+        (lambda: as_rates("x", [[0], [0, 1]]), "x must be rectangular, got rows of unequal length"),
         (lambda: privacy_region(1, 0).upper(2), "fnr must be in [0, 1], got 2.0"),
         (lambda: privacy_region(1, 0).contains(2, 0.5), "fpr must be in [0, 1], got 2.0"),
         (lambda: privacy_region(1, 0).contains(0.5, 2), "fnr must be in [0, 1], got 2.0"),
@@ -576,10 +578,14 @@ def mass_near_the_origin(a, n, c, m, delta, eps):
 )
 def test_a_mass_so_small_that_no_part_may_be_left_out(a, n, c, m, delta, eps):
     """Masses of 1e-18 lie where both rates are all but surely beyond the region."""
-    found, _ = module._Corner(a + 0.5, n - a + 0.5, c + 0.5, m - c + 0.5, delta).mass(eps)
+    corner = module._Corner(a + 0.5, n - a + 0.5, c + 0.5, m - c + 0.5, delta)
+    found, density = corner.mass(eps)
     exact = mass_near_the_origin(a, n, c, m, delta, eps)
     assert exact < 1e-18
     assert found == pytest.approx(exact, rel=1e-10)
+    h = 1e-4  # the error of the difference is of its square
+    sides = [mass_near_the_origin(a, n, c, m, delta, eps + d) for d in (-h, h)]
+    assert density == pytest.approx((sides[0] - sides[1]) / (2 * h), rel=1e-6)
 
 
 def test_the_other_corner_counts_where_it_is_small():
@@ -590,3 +596,14 @@ def test_the_other_corner_counts_where_it_is_small():
     assert 1e-8 < far < 1e-4
     found = EpsilonPosterior(counts, 0.01).sf(0.05)
     assert float(found) == pytest.approx(near + far, rel=1e-11)
+
+
+@pytest.mark.parametrize("eps", [1e-9, 1e-6, 1e-3, 0.03, 0.3, 0.9, 1.1])
+@pytest.mark.parametrize("counts", [COUNTS, AttackCounts(5, 4, 6, 5), AttackCounts(0, 3, 2, 4)])
+def test_quantiles_next_to_zero(counts, eps):
+    """There may be none, and the search must not take one of a small epsilon for 0."""
+    posterior = epsilon_posterior(counts, 0.01)
+    tail = float(posterior.sf(eps))
+    # A tail is known to about 1e-15, which moves the quantile by that over the density.
+    slope = (tail - float(posterior.sf(eps + 1e-4))) / 1e-4
+    assert posterior.isf(tail) == pytest.approx(eps, rel=1e-9, abs=1e-13 / slope)

@@ -305,6 +305,10 @@ KNOWN = Nuisances(R, np.array([0.0, 1.0, 2.0]), np.full(3, 0.5), np.array([3.0, 
             "fold must be of shape (3,), got shape (2,)",
         ),
         (
+            lambda: fit_nuisances(X3, S3, R, [0, 1, 1], BLIND, rng=0, only=2),
+            "only must be a number in fold, got 2",
+        ),
+        (
             lambda: fit_nuisances(X3, S3, R, [0, 1, 1], BLIND, rng=-1),
             "rng must be a numpy.random.Generator or a seed of at least 0, got -1",
         ),

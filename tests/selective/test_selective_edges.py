@@ -58,6 +58,17 @@ P = [[0.5, 0.5], [0.25, 0.75]]
             lambda: checks.as_array("x", [[1], [1, 2]]),
             "x must be rectangular, got rows of unequal length",
         ),
+        *[
+            (
+                lambda check=check: check([[1], [1, 2]]),
+                f"{name} must be rectangular, got rows of unequal length",
+            )
+            for name, check in (
+                ("correct", checks.as_correct),
+                ("score", checks.as_scores),
+                ("labels", lambda values: checks.as_predictions("labels", values, ("n",))),
+            )
+        ],
         (lambda: checks.as_integer("n", 2, 3), "n must be an integer of at least 3, got 2"),
         (lambda: checks.as_integer("n", True, 0), "n must be an integer of at least 0, got True"),
         (lambda: checks.as_integer("n", 3.0, 0), "n must be an integer of at least 0, got 3.0"),
@@ -805,8 +816,8 @@ def test_the_sweep_of_rates_by_default(monkeypatch):
     assert table["aligned"].tolist() == [2] * 4
     assert table["z, all"].tolist() == pytest.approx([0.125 / 0.025] * 4)
 
-    # A seed is aligned if all private models err; that of seed 0 at 2.5 does not.
-    one = made([[0.1, 0.4, 0.2], [0.3, 0.75, 0.6], [0.7, 0.9, 0.8]], budgets)
+    # A seed is aligned if all private models err, as one at 0.5 does; that of seed 0 does not.
+    one = made([[0.1, 0.4, 0.2], [0.3, 0.5, 0.6], [0.7, 0.9, 0.8]], budgets)
     monkeypatch.setattr(outlier, "run_outlier", lambda *arguments, **options: one)
     assert outlier.rate_sweep(budgets, 3, rates=(1.0,))["aligned"].tolist() == [2]
     few = made([[0.1, 0.4], [0.3, 0.75], [0.7, 0.4]], budgets)
