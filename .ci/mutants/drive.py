@@ -344,7 +344,8 @@ class Driver:
             queue = [name for name in queue if name not in known]
         keys = sorted({m["key"] for m in self.mutants.values() if self.touching[m["key"]]})
         controls = rng.sample(keys, min(CONFIG["controls"], len(keys)))
-        if self.options.only or known:
+        controls = [key for key in controls if f"control:{key}" not in known]
+        if self.options.only:
             controls = []
         stop = time.monotonic() + 60 * self.options.minutes
         waiting = [(f"control:{key}", NONE, key) for key in controls]

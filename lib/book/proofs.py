@@ -267,10 +267,10 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
     rows = []
     for name, row in [*record["modules"].items(), *record["groups"].items()]:
         now = f"{row['share']:.1%}" if "share" in row else "–"
-        drawn = now
+        drawn = f"{row['when_drawn']:.1%}" if "when_drawn" in row else now
         if "interval" in row:
             low, high = row["interval"]
-            drawn = f"{row.get('when_drawn', row['share']):.1%} ({low:.1%} to {high:.1%})"
+            drawn += f" ({low:.1%} to {high:.1%})"
         rows.append(
             {
                 "of": name if name.startswith("lib.") else f"these modules of lib.{name}",
@@ -292,7 +292,8 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
         "with Clopper and Pearson's interval at 95%, is an estimate for all; the one now includes "
         "tests that were written after their survivors had been seen."
         if sample
-        else ""
+        else " All were run. The share now includes tests that were written after survivors had "
+        "been seen, with which these were run again."
     )
     return (
         f"<p>{_origin(record)}, with {html.escape(record['tool'])}: {tests['used']:,} tests used, "

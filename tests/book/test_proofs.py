@@ -154,8 +154,11 @@ def test_mutants():
         ">10<",  # survivors, those that no test touches included
     ):
         assert text in page
-    whole = MUTANTS | {"modules": MUTANTS["groups"]}
-    assert "random sample" not in proofs_html(whole, "mutants")
+    row = {"mutants": 100, "run": 100, "survived": 3, "share": 0.97, "when_drawn": 0.955}
+    whole = proofs_html(MUTANTS | {"modules": {"lib.audit.counts": row}}, "mutants")
+    assert "random sample" not in whole
+    assert "All were run" in whole
+    assert "95.5%<" in whole
 
 
 def test_survivors_have_a_reason_or_are_called_gaps():
