@@ -62,6 +62,8 @@ CHOICES = "'bayesian', 'jeffreys', 'clopper-pearson'"
             for seed in (-1, True, 1.0, "1", [], [1, -1], (1, True), [1.0], None)
         ],
         (lambda: check_delta(1.0), "delta must be in [0, 1), got 1.0"),
+        (lambda: check_delta(1.5), "delta must be in [0, 1), got 1.5"),
+        (lambda: check_level(1.5), "level must be in (0, 1), got 1.5"),
         (lambda: check_delta(-0.1), "delta must be in [0, 1), got -0.1"),
         (lambda: check_delta(False), "delta must be in [0, 1), got False"),
         (lambda: check_delta("0"), "delta must be in [0, 1), got '0'"),
@@ -607,3 +609,11 @@ def test_quantiles_next_to_zero(counts, eps):
     # A tail is known to about 1e-15, which moves the quantile by that over the density.
     slope = (tail - float(posterior.sf(eps + 1e-4))) / 1e-4
     assert posterior.isf(tail) == pytest.approx(eps, rel=1e-9, abs=1e-13 / slope)
+
+
+def test_the_best_bound_may_be_the_second_where_rectangles_tell_nothing():
+    rows = [[3, 5, 5, 7], [4, 7, 3, 6]]
+    assert epsilon_lower_bounds(rows, 0.0, 0.9, "jeffreys").tolist() == [0.0, 0.0]
+    bounds = epsilon_lower_bounds(rows, 0.0, 0.9, "bayesian")
+    assert 0.1 < bounds[0] < bounds[1]
+    assert best_lower_bound(rows, 0.0, 0.9) == (1, pytest.approx(bounds[1], rel=1e-12))

@@ -325,6 +325,13 @@ KNOWN = Nuisances(R, np.array([0.0, 1.0, 2.0]), np.full(3, 0.5), np.array([3.0, 
             "clip must be above 0: the propensity to abstain is 1 at points that were answered, 1"
             " of them",
         ),
+        (
+            lambda: influence_values(
+                Nuisances(~R, KNOWN.scores, np.array([1.0, 1.0, 1.0]), KNOWN.outcome)
+            ),
+            "clip must be above 0: the propensity to abstain is 1 at points that were answered, 1"
+            " of them",
+        ),
         *[
             (
                 lambda change=change, e=e: influence_values(replace(KNOWN, **change), e),

@@ -66,6 +66,8 @@ P = [[0.5, 0.5], [0.25, 0.75]]
             for name, check in (
                 ("correct", checks.as_correct),
                 ("score", checks.as_scores),
+                ("level", lambda values: checks.as_unit("level", values)),
+                ("checkpoints", lambda values: checks.as_labels("checkpoints", values)),
                 ("labels", lambda values: checks.as_predictions("labels", values, ("n",))),
             )
         ],
@@ -671,6 +673,9 @@ def test_degrees_of_freedom_by_welch_and_satterthwaite():
     assert (still.value, still.standard_error, still.degrees) == (0.5, 0.0, math.inf)
     assert selective.mean_over_seeds([-0.5, -0.5]).p_positive == 1.0
     assert selective.mean_over_seeds([1, 2]).degrees == 1.0
+    one = selective.mean_over_seeds([0, 2])
+    assert one.standard_error == 1.0
+    assert one.interval(0.5) == pytest.approx((0.0, 2.0))  # Cauchy's quartiles are -1 and 1
     # Trainings of a wide range: the variance of the points is not nothing.
     wide = selective.mean_over_seeds([1, 2], 0.5, 100)
     assert wide.standard_error == pytest.approx(math.sqrt(0.25 + 0.5))
