@@ -293,12 +293,14 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
         "tests that were written after their survivors had been seen."
         if sample
         else " All were run. The share now includes tests that were written after survivors had "
-        "been seen, with which these were run again."
+        "been seen, with which those that have no reason were run again."
     )
+    table = pd.DataFrame(rows)
+    if not sample:
+        table = table.drop(columns="run")  # the same as the one before
     return (
         f"<p>{_origin(record)}, with {html.escape(record['tool'])}: {tests['used']:,} tests used, "
-        f"{left}.{drawn}</p>"
-        + table_html(pd.DataFrame(rows), "Mutants, and the share that some test notices")
+        f"{left}.{drawn}</p>" + table_html(table, "Mutants, and the share that some test notices")
     )
 
 
