@@ -73,34 +73,22 @@ def welch_non_inferiority(
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Welch 1947.
     """
-    for name, value in (
-        ("mean_test", mean_test),
-        ("variance_test", variance_test),
-        ("n_test", n_test),
-        ("mean_user", mean_user),
-        ("variance_user", variance_user),
-        ("n_user", n_user),
-        ("margin", margin),
-    ):
+    given = {
+        "mean_test": mean_test,
+        "variance_test": variance_test,
+        "n_test": n_test,
+        "mean_user": mean_user,
+        "variance_user": variance_user,
+        "n_user": n_user,
+        "margin": margin,
+    }
+    for name, value in given.items():
         if as_array(name, value).dtype.kind not in "biuf":
             raise ValueError(f"{name} must be real numbers, got {value!r}")
-    for name, value, low in (
-        ("variance_test", variance_test, 0),
-        ("n_test", n_test, 2),
-        ("variance_user", variance_user, 0),
-        ("n_user", n_user, 2),
-    ):
-        if not (np.asarray(value) >= low).all():
-            raise ValueError(f"{name} must be at least {low}, got {np.min(value)}")
-    for name, value in (
-        ("mean_test", mean_test),
-        ("variance_test", variance_test),
-        ("n_test", n_test),
-        ("mean_user", mean_user),
-        ("variance_user", variance_user),
-        ("n_user", n_user),
-        ("margin", margin),
-    ):
+    for name, low in (("variance_test", 0), ("n_test", 2), ("variance_user", 0), ("n_user", 2)):
+        if not (np.asarray(given[name]) >= low).all():
+            raise ValueError(f"{name} must be at least {low}, got {np.min(given[name])}")
+    for name, value in given.items():
         if not (finite := np.isfinite(value)).all():
             raise ValueError(f"{name} must be finite, got {np.asarray(value)[~finite][0]}")
     mean_test, mean_user = np.asarray(mean_test, float), np.asarray(mean_user, float)
