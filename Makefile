@@ -33,7 +33,8 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 book: $(READY)  ## execute what changed and build the site
-	COMPANION_PROFILE=$(PROFILE) $(BIN)/jupyter-book build -W -n --keep-going book
+	COMPANION_PROFILE=$(PROFILE) COMPANION_JOBS=$${COMPANION_JOBS:-$(WORKERS)} \
+		$(BIN)/jupyter-book build -W -n --keep-going book
 	@echo "$(CURDIR)/book/_build/html/index.html"
 
 # Two workers with two threads each would spin against each other on two cores. Tests of speed come
