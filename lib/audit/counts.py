@@ -123,17 +123,15 @@ def as_generator(seed: Any) -> np.random.Generator:
 
 def check_delta(delta: float) -> float:
     """A number in [0, 1), also as a float."""
-    if isinstance(delta, bool) or not isinstance(delta, numbers.Real) or not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1), got {delta!r}")
-    if float(delta) == 1:  # a fraction that rounds to 1
+    is_number = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
+    if not is_number or not 0 <= delta < 1 or float(delta) == 1:  # a fraction may round to 1
         raise ValueError(f"delta must be in [0, 1), got {delta!r}")
     return float(delta)
 
 
 def check_level(level: float) -> float:
     """A number in (0, 1), also as a float."""
-    if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
-    if float(level) in (0, 1):  # a fraction that rounds to either
+    is_number = isinstance(level, numbers.Real) and not isinstance(level, bool)
+    if not is_number or not 0 < level < 1 or float(level) in (0, 1):  # a fraction may round
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     return float(level)

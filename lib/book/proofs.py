@@ -292,9 +292,13 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
         "with Clopper and Pearson's interval at 95%, is an estimate for all; the one now includes "
         "tests that were written after their survivors had been seen."
         if sample
-        else " All were run. The share now includes tests that were written after survivors had "
-        "been seen, with which those that have no reason were run again."
+        else " All were run."
     )
+    if not sample and any(row["noticed when drawn"] != row["noticed now"] for row in rows):
+        drawn += (
+            " The share now includes tests that were written for survivors, with which some of "
+            "these were run again."
+        )
     table = pd.DataFrame(rows)
     if not sample:
         table = table.drop(columns="run")  # the same as the one before

@@ -109,13 +109,13 @@ def estimated_and_true(
     Pouget et al., Suitability Filter, ICML 2025, Figure 5.
     """
     splits = as_splits(splits)
-    name, rows = _fold("source", "(split, rows)", source, splits)
+    name, rows = _fold("source", ("split", "rows"), source, splits)
     if isinstance(user_folds, str) or not isinstance(user_folds, Sequence) or not user_folds:
         raise ValueError(
             "user_folds must be a sequence of (split, rows, label), at least one, got "
             f"{user_folds!r}"
         )
-    folds = [_fold("user_folds", "(split, rows, label)", one, splits) for one in user_folds]
+    folds = [_fold("user_folds", ("split", "rows", "label"), one, splits) for one in user_folds]
     estimator = CorrectnessEstimator().fit(splits[name][0][rows], splits[name][1][rows])
     table = []
     for split, fold, label in folds:
@@ -134,11 +134,12 @@ def estimated_and_true(
     return pd.DataFrame(table)
 
 
-def _fold(name: str, form: str, value: Any, splits: Splits) -> tuple[Any, ...]:
-    """A split, rows of it, checked, and what else the form has."""
-    parts = form.count(",") + 1
-    if not isinstance(value, tuple | list) or len(value) != parts:
-        raise ValueError(f"{name} must be {form}, got {type(value).__name__}: {str(value)[:60]!r}")
+def _fold(name: str, parts: tuple[str, ...], value: Any, splits: Splits) -> tuple[Any, ...]:
+    """A split, rows of it, checked, and what other parts there are."""
+    if not isinstance(value, tuple | list) or len(value) != len(parts):
+        raise ValueError(
+            f"{name} must be ({', '.join(parts)}), got {type(value).__name__}: {str(value)[:60]!r}"
+        )
     if value[0] not in list(splits):
         raise ValueError(
             f"{name} must name a split, one of {', '.join(map(str, splits))}, got {value[0]!r}"

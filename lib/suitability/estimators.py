@@ -127,9 +127,8 @@ def make_estimator(
         raise ValueError(
             f"calibration must be one of {', '.join(CALIBRATIONS)}, got {calibration!r}"
         )
-    for argument, value, low in (("seed", seed, 0), ("splits", splits, 2)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-            raise ValueError(f"{argument} must be an integer of at least {low}, got {value!r}")
+    as_count("seed", seed, 0)
+    as_count("splits", splits, 2)
     if (name, calibration, splits) == ("logistic", "platt", N_SPLITS):
         return _Paper()
     if name == "logistic":
@@ -232,8 +231,7 @@ def calibration_errors(
     if outside.any():
         raise ValueError(f"probabilities must be in [0, 1], got {p[outside][0]}")
     y = as_correct("correct", correct, len(p))
-    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or bins < 1:
-        raise ValueError(f"bins must be an integer of at least 1, got {bins!r}")
+    as_count("bins", bins)
     if by not in ("rows", "bins"):
         raise ValueError(f"by must be 'rows' or 'bins', got {by!r}")
     where = np.searchsorted(np.arange(1, bins) / bins, p, side="left")

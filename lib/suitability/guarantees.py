@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
-from lib.suitability.checks import as_array, as_correct, as_number, check_generator
+from lib.suitability.checks import as_array, as_correct, as_count, as_number, check_generator
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import (
     as_sample,
@@ -457,7 +457,7 @@ def labels_for_power(
     """
     deviations = _deviation("sd_difference", sd_difference), _deviation("sd_user", sd_user)
     for name, value in (("n_user", n_user), ("n_test", n_test)):
-        _count(name, value)
+        as_count(name, value, 2)
     accuracy = as_number("test_accuracy", test_accuracy, 0, 1)
     margin, drop = as_number("margin", margin, -1, 1), as_number("drop", drop, -1, 1)
     alpha, power = as_number("alpha", alpha, 0, 1), as_number("power", power, 0, 1)
@@ -558,8 +558,8 @@ def simulate_guarantee(
     alpha = as_number("alpha", alpha, 0, 1)
     as_number("concentration", concentration, 0, np.inf)
     for name, value in (("n_test", n_test), ("n_user", n_user), ("n_labelled", n_labelled)):
-        _count(name, value)
-    _count("repetitions", repetitions, 1)
+        as_count(name, value, 2)
+    as_count("repetitions", repetitions)
     check_generator(rng)
     sample = _is_sample(reference)
     block = max(1, _BLOCK // max(n_test, n_user, n_labelled))
@@ -632,7 +632,7 @@ def lemma_check(
     (values,) = _settings(eps=eps)
     accuracy = as_number("accuracy", accuracy, 0, 1)
     as_number("concentration", concentration, 0, np.inf)
-    _count("n", n)
+    as_count("n", n, 2)
     check_generator(rng)
     rows = []
     for value in values.ravel():
@@ -679,7 +679,7 @@ def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
     """
-    _count("n", n)
+    as_count("n", n, 2)
     check_generator(rng)
 
     def correct(logits: Array) -> npt.NDArray[np.bool_]:
@@ -847,12 +847,6 @@ def _settings(**given: Any) -> list[Array]:
 
 def _deviation(name: str, value: Any) -> float:
     return 0.0 if value == 0 and not isinstance(value, bool) else as_number(name, value, 0, np.inf)
-
-
-def _count(name: str, value: Any, low: int = 2) -> None:
-    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_integer or value < low:
-        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
 
 
 def _is_sample(reference: Any) -> bool:

@@ -19,6 +19,7 @@ import torch
 from lib.data import SignalTable
 from lib.runs import progress as progress_bar
 from lib.runs import write_atomic_bytes
+from lib.suitability.checks import as_count
 from lib.suitability.outputs import model_outputs
 
 __all__ = ["WILDS_RECIPES", "WildsRecipe", "missing_for_wilds", "train_wilds", "wilds_signals"]
@@ -172,9 +173,8 @@ def train_wilds(
     """
     recipe = _recipe(dataset)
     epochs = recipe.epochs if epochs is None else epochs
-    for name, value, low in (("seed", seed, 0), ("epochs", epochs, 1)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-            raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+    as_count("seed", seed, 0)
+    as_count("epochs", epochs)
     device = torch.device(device)
     data = _get(dataset, root)
     from wilds.common.data_loaders import get_train_loader

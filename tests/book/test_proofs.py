@@ -159,6 +159,9 @@ def test_mutants():
     assert "random sample" not in whole
     assert "All were run" in whole
     assert "95.5%<" in whole
+    assert "were run again" in whole
+    same = MUTANTS | {"modules": {"lib.audit.counts": row | {"when_drawn": 0.97}}}
+    assert "were run again" not in proofs_html(same, "mutants")
 
 
 def test_survivors_have_a_reason_or_are_called_gaps():

@@ -23,7 +23,6 @@ from lib.training.config import Augmentation
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(8,))
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
 CNN = ModelSpec("small_cnn", inputs=(1, 8, 8), classes=10)
-RESNET = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
 ROBERTA = ModelSpec("roberta", inputs=(16,), classes=2)
 
 
