@@ -78,6 +78,24 @@ def test_sctd_equal_histories_tie_exactly():
     assert len(np.unique(selective.sctd(many))) == len(np.unique(selective.sctd(labels)))
 
 
+def test_sctd_of_equal_weights_ties_exactly():
+    """1 + 4 = 2 + 3 and 1 + 12^3 = 9^3 + 10^3: other checkpoints, the same score."""
+    for k, steps, pairs in ((1, 20, ((1, 4), (2, 3))), (3, 37, ((1, 12), (9, 10)))):
+        labels = np.zeros((steps, 2), dtype=int)
+        for column, places in enumerate(pairs):
+            labels[np.array(places) - 1, column] = 1
+        a, b = selective.sctd(labels, k)
+        assert a == b < 0
+
+
+def test_scores_do_not_depend_on_the_order_of_classes_or_members(p):
+    other = p[:, np.random.default_rng(6).permutation(6)]
+    for score in (selective.entropy, selective.margin, selective.energy):
+        assert (score(p) == score(other)).all()
+    members = np.stack([p, p[::-1], np.roll(p, 1, axis=0)])
+    assert (selective.deep_ensemble(members) == selective.deep_ensemble(members[[2, 0, 1]])).all()
+
+
 def test_sctd_edges():
     assert selective.sctd([[3, 1]]).tolist() == [0.0, 0.0]
     assert selective.sctd([[1], [1], [1]]).tolist() == [0.0]
