@@ -79,10 +79,10 @@ def test_sctd_equal_histories_tie_exactly():
 
 
 def test_sctd_of_equal_weights_ties_exactly():
-    """1 + 4 = 2 + 3 and 1 + 12^3 = 9^3 + 10^3: other checkpoints, the same score."""
-    for k, steps, pairs in ((1, 20, ((1, 4), (2, 3))), (3, 37, ((1, 12), (9, 10)))):
-        labels = np.zeros((steps, 2), dtype=int)
-        for column, places in enumerate(pairs):
+    """15 + 16 + 17 = 11 + 18 + 19, and 11^3 + 13^3 + 16^3 = 4^3 + 12^3 + 18^3."""
+    for k, sets in ((1, ((15, 16, 17), (11, 18, 19))), (3, ((11, 13, 16), (4, 12, 18)))):
+        labels = np.zeros((20, 2), dtype=int)
+        for column, places in enumerate(sets):
             labels[np.array(places) - 1, column] = 1
         a, b = selective.sctd(labels, k)
         assert a == b < 0
