@@ -190,7 +190,7 @@ def breakdown_share(
     estimate : Estimate
         By the estimator ``"dr"``.
     value : float
-        What is to be excluded, such as no difference.
+        What is to be excluded, such as no difference; one that is an end, up to rounding, is not.
     score_range : tuple of float
         As for :func:`contamination_bounds`.
     interval : bool
@@ -223,7 +223,8 @@ def breakdown_share(
     value = as_number("value", value, -math.inf, math.inf)
     if not isinstance(interval, bool | np.bool_):
         raise ValueError(f"interval must be True or False, got {interval!r}")
-    gap = abs(value - estimate.value)
+    # A value that is the bound itself, up to rounding, is reached.
+    gap = max(0.0, abs(value - estimate.value) - _SAME * (high - low))
     loss = _Loss(estimate, low, high, sign=-1 if value < estimate.value else 1)
     z = _quantile(estimate) if interval else 0.0
 

@@ -688,7 +688,8 @@ def _moved(test: pd.DataFrame, user: pd.DataFrame, alpha: float) -> pd.DataFrame
             # The exact p-value of many rows may be out of reach: scipy then takes the limit's.
             warnings.simplefilter("ignore", RuntimeWarning)
             ks = stats.ks_2samp(a, b)
-        rows.append((name, a.mean(), b.mean(), difference, ks.statistic, ks.pvalue))
+        distance = (ks.statistic, ks.pvalue) if gap or pooled else (0.0, 1.0)
+        rows.append((name, a.mean(), b.mean(), difference, *distance))
     table = pd.DataFrame(
         rows, columns=["signal", "test_mean", "user_mean", "difference", "ks", "p_value"]
     )

@@ -471,6 +471,16 @@ def test_breakdown_where_the_interval_turns():
     assert capped > 1
 
 
+def test_a_value_that_is_the_last_bound_is_reached():
+    """The distance to it is the bound's, up to rounding, which decided in one of four cases."""
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        estimate = noisy(rng, 40, 1)
+        last = contamination_bounds(estimate, [1.0]).iloc[0]
+        for end in ("low", "high"):
+            assert breakdown_share(estimate, last[end], interval=False) <= 1
+
+
 def test_breakdown_in_closed_form():
     """One value of g: linear bounds."""
     n = 100

@@ -594,6 +594,16 @@ def test_constant_signals_have_not_moved():
     assert np.isinf(moved["difference"]).all()
 
 
+def test_signals_that_differ_by_rounding_alone_have_not_moved():
+    tables = [
+        pd.DataFrame({name: np.full(50, value) for name in SIGNAL_NAMES})
+        for value in (0.1 + 0.2, 0.3)
+    ]
+    moved = module._moved(*tables, 0.05)
+    assert (moved[["difference", "ks"]] == 0).all(axis=None)
+    assert (moved["p_value"] == 1).all()
+
+
 def test_estimates_that_vary_by_rounding_alone(predictions):
     """Their computed deviation is 1e-17 on some processors: there are no degrees of freedom."""
     values = np.random.default_rng(0).random(1000)
