@@ -428,6 +428,7 @@ def _run(
                     # The kernel listens on this machine only, and warns at each start all the same.
                     extra_arguments=["--IPKernelApp.log_level=40"],
                     kernel_manager_class="lib.book.kernels.ChapterKernelManager",
+                    shutdown_kernel="immediate",
                     request_save_on_cell_execute=False,
                 )
         except PapermillExecutionError as error:

@@ -6,12 +6,13 @@ __all__ = ["ChapterKernelManager"]
 
 
 class ChapterKernelManager(AsyncKernelManager):
-    """Asks a kernel to end without interrupting it first.
+    """Kills an idle kernel without interrupting it first.
 
-    The usual manager sends SIGINT before the request to shut down. An idle kernel answers that with
-    "KeyboardInterrupt caught in kernel", or leaves its loop before the request is dealt with ("Task
-    was destroyed but it is pending"): one in four kernels where several close at a time. One that
-    does not answer the request is still terminated, then killed.
+    The usual manager sends SIGINT before all else. An idle kernel answers that with
+    "KeyboardInterrupt caught in kernel", or leaves its loop while a task of it is pending, and says
+    so: one in four kernels where several close at a time. Asked politely, one whose chapter had
+    worker processes waits for multiprocessing's resource tracker, which ignores SIGTERM, until its
+    time is up. All that a chapter gives has arrived by then.
     """
 
     async def _async_interrupt_kernel(self) -> None:
