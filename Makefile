@@ -5,6 +5,7 @@ CHAPTER ?= suitability
 PYTEST_ARGS ?=
 PREDICTIONS ?=
 MARK ?=
+SETTING ?=
 WORKERS ?= 2
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
@@ -17,7 +18,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test bench lint format record report long proofs coverage mutants doctor clean
+.PHONY: help book test portable bench lint format record report long proofs coverage mutants doctor \
+	clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -46,6 +48,9 @@ ifeq ($(MARK),)
 else
 	$(BIN)/python -m pytest -m "$(MARK)" $(PYTEST_ARGS)
 endif
+
+portable: $(READY)  ## formulas and pages as on other processors, or as SETTING: book/records/portable.json
+	$(BIN)/python .ci/portable $(SETTING:%=--setting %) --jobs $(WORKERS) -- $(PYTEST_ARGS)
 
 long: $(READY)  ## the tests that take many minutes: 50 random kills of each kind and the like
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -m long $(PYTEST_ARGS)

@@ -9,6 +9,7 @@ from scipy import special
 from lib.audit.counts import AttackCounts, as_array, check_delta, check_level, rate_interval
 from lib.audit.posterior import epsilon_posterior, most_below
 from lib.audit.regions import epsilon_point
+from lib.ties import ROUNDING, first_largest
 
 __all__ = [
     "METHODS",
@@ -21,6 +22,8 @@ __all__ = [
 METHODS = ("bayesian", "jeffreys", "clopper-pearson")
 SIDES = ("two-sided", "lower")
 
+# Of the columns tp, fp, tn, fn: as given; rates exchanged; guesses the other way round; both.
+_SYMMETRIES = ([0, 1, 2, 3], [2, 3, 0, 1], [3, 2, 1, 0], [1, 0, 3, 2])
 # Standard deviations of the FNR at which upper bounds of the posterior mass step.
 _STEPS = (np.linspace(-3, 3, 7), np.linspace(-4, 4, 81))
 
@@ -145,43 +148,62 @@ def best_lower_bound(
     Returns
     -------
     index : int
-        The first row with the largest bound.
+        The first row with the largest bound; bounds that differ by rounding alone (1e-9 of them)
+        are equal.
     bound : float
-        The bound.
+        Its bound.
 
     Notes
     -----
     A Bayesian bound exceeds b exactly if the posterior mass beyond b exceeds `level`.  Most rows
     fail that by upper bounds of the mass, ever finer sums over steps of the FNR, others by one
-    evaluation of the mass; only the rest need their own bound.
+    evaluation of the mass; only the rest need their own bound.  Rows that tell the same, with the
+    error rates exchanged or every guess the other way round, are looked at once.
     """
     table, delta, level = _table(counts), check_delta(delta), check_level(level)
     _check_choice("method", method, METHODS)
+    rows = _distinct(table)
     # Where Jeffreys' rectangles put the bounds: close enough to look at the best ones first.
     guess = epsilon_lower_bounds(
-        table, delta, level, "jeffreys" if method == "bayesian" else method
+        table[rows], delta, level, "jeffreys" if method == "bayesian" else method
     )
     if method != "bayesian":
-        return int(np.argmax(guess)), float(guess.max())
-    order = np.argsort(-guess, kind="stable")
-    best, where = _bayesian(table[order[0]], delta, 1 - level), int(order[0])
-    left = order[1:]
+        place = first_largest(guess)
+        return int(rows[place]), float(guess[place])
+    left = rows[np.argsort(-guess, kind="stable")]
+    bounds = {int(left[0]): _bayesian(table[left[0]], delta, 1 - level)}
+    left = left[1:]
     while len(left):
+        # A row with less than this has a smaller bound than the best, not one equal up to rounding.
+        floor = max(bounds.values()) * (1 - ROUNDING)
         for steps in _STEPS:
-            left = left[_most_beyond(table[left], delta, best, steps) > level]
-        found = None
-        for place, row in enumerate(left):
+            left = left[_most_beyond(table[left], delta, floor, steps) > level]
+        for place, row in enumerate(left.tolist()):
             posterior = epsilon_posterior(AttackCounts(*map(int, table[row])), delta)
-            if posterior.sf(best) > level:
-                found = place
+            if posterior.sf(floor) > level:
+                bounds[row] = _bayesian(table[row], delta, 1 - level)
+                left = left[place + 1 :]
                 break
-        if found is None:
+        else:
             break
-        best, where = _bayesian(table[left[found]], delta, 1 - level), int(left[found])
-        left = left[found + 1 :]
-    if best == 0:
-        where = 0
-    return where, best
+    if not any(bounds.values()):
+        return 0, 0.0
+    found = sorted(bounds)
+    where = found[first_largest([bounds[row] for row in found])]
+    return where, bounds[where]
+
+
+def _distinct(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The first of the rows that have the same bound by symmetry, in order.
+
+    The privacy region is its own mirror image, with the error rates exchanged and with every guess
+    the other way round; so are the priors of both rates and their intervals.
+    """
+    turned = np.stack([table[:, columns] for columns in _SYMMETRIES], axis=1)
+    # The least of the four in dictionary order stands for them.
+    order = np.lexsort(turned.transpose(2, 0, 1)[::-1], axis=-1)
+    least = turned[np.arange(len(table)), order[:, 0]]
+    return np.sort(np.unique(least, axis=0, return_index=True)[1])
 
 
 def _most_beyond(

@@ -17,6 +17,7 @@ from scipy import special
 from lib.audit.counts import AttackCounts
 from lib.audit.intervals import epsilon_interval, epsilon_lower_bounds
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds
+from lib.ties import first_largest
 from lib.training import (
     ModelSpec,
     PrivacyLedger,
@@ -262,6 +263,6 @@ def sanity_table(
 def _held_out(scores, members, delta: float) -> AttackCounts:
     third = len(scores) // 3
     table = roc_counts(scores[:third], members[:third])
-    index = int(epsilon_lower_bounds(table, delta, 0.95, "jeffreys").argmax())
+    index = first_largest(epsilon_lower_bounds(table, delta, 0.95, "jeffreys"))
     threshold = float(roc_thresholds(scores[:third])[index])
     return AttackCounts(*counts_at(scores[third:], members[third:], threshold).tolist())

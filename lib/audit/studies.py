@@ -19,6 +19,7 @@ from lib.audit.intervals import (
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import epsilon_point, privacy_region
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds, true_best_epsilon
+from lib.ties import first_largest
 
 __all__ = [
     "actual_coverage",
@@ -502,7 +503,7 @@ def selection_study(
             tables = roc_counts(scores, members)
             fixed = counts_at(scores, members, at)[None]
             pick = roc_counts(scores[chosen], members[chosen])
-            index = int(epsilon_lower_bounds(pick, delta, level, "jeffreys").argmax())
+            index = first_largest(epsilon_lower_bounds(pick, delta, level, "jeffreys"))
             threshold = roc_thresholds(scores[chosen])[index]
             held = counts_at(scores[~chosen], members[~chosen], threshold)[None]
             corrected = 1 - (1 - level) / len(tables)

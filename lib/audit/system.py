@@ -14,6 +14,7 @@ from lib.audit.counts import AttackCounts
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds, union_lower_bound
 from lib.runs import StoredRun, run_all
+from lib.ties import first_largest
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -290,7 +291,7 @@ class AuditResult:
         found = [
             epsilon_lower_bounds(scaled, delta, level, m) for m in ("clopper-pearson", "jeffreys")
         ]
-        index = int((found[0] if found[0].any() else found[1]).argmax())
+        index = first_largest(found[0] if found[0].any() else found[1])
         return float(roc_thresholds(scores)[index])
 
     def held_out_counts(self, attack: str = "LiRA", level: float = 0.95) -> AttackCounts:

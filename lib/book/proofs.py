@@ -1,6 +1,6 @@
 """What the tests themselves are worth: faults survived, code reached, mutants noticed.
 
-Three records in ``book/records``, each made by a command and shown by the ``proofs`` directive:
+Four records in ``book/records``, each made by a command and shown by the ``proofs`` directive:
 
 ``faults.json``
     ``make proofs``: the tests of faults and of malformed input, the long ones too, by
@@ -9,6 +9,8 @@ Three records in ``book/records``, each made by a command and shown by the ``pro
     ``make coverage`` (``.ci/coverage``): lines and branches of ``lib`` that tests reach.
 ``mutants.json``
     ``make mutants`` (``.ci/mutants/run``): changes of the code that tests notice.
+``portable.json``
+    ``make portable`` (``.ci/portable``): the tests as other processors would run them.
 """
 
 import argparse
@@ -47,16 +49,19 @@ PARTS = {
     "uncovered": "coverage",
     "mutants": "mutants",
     "survivors": "mutants",
+    "portable": "portable",
 }
 _COMMANDS = {
     "faults": "make proofs",
     "coverage": "make coverage",
     "mutants": "make mutants",
+    "portable": "make portable",
 }
 _FIELDS = {
     "faults": ("finished", "commit", "machine", "files", "long"),
     "coverage": ("date", "commit", "tests", "total", "packages", "not_reached"),
     "mutants": ("finished", "commit", "tool", "tests", "groups", "modules", "survivors"),
+    "portable": ("finished", "commit", "machine", "versions", "tests", "settings"),
 }
 
 
@@ -146,7 +151,7 @@ def read_proofs(book: Path, name: str) -> dict[str, Any] | None:
     book : pathlib.Path
         The folder that holds ``records``.
     name : str
-        ``faults``, ``coverage`` or ``mutants``.
+        ``faults``, ``coverage``, ``mutants`` or ``portable``.
 
     Raises
     ------
@@ -192,6 +197,7 @@ def proofs_html(record: Mapping[str, Any] | None, part: str) -> str:
         "uncovered": _uncovered_html,
         "mutants": _mutants_html,
         "survivors": _survivors_html,
+        "portable": _portable_html,
     }[part](record)
 
 
@@ -334,6 +340,34 @@ def _survivors_html(record: Mapping[str, Any]) -> str:
     return (
         f"<p>{len(found):,} survivors; for {gaps:,} of them no reason is known but a gap in the "
         f"tests.</p>{''.join(parts)}"
+    )
+
+
+def _portable_html(record: Mapping[str, Any]) -> str:
+    rows = []
+    for one in record["settings"]:
+        row = {"setting": one["setting"], "what": one["what"]}
+        if not one["ran"]:
+            rows.append(row | {"result": f"not run: needs {one['why']}"})
+            continue
+        apart = one.get("differences")
+        rows.append(
+            row
+            | {
+                "passed": one["passed"],
+                "failed": one["failed"],
+                "skipped": one["skipped"],
+                "took": duration_text(one["seconds"]),
+                "results moved by": f"{max(apart.values()):.0e}" if apart else "–",
+                "result": "all pass" if one["green"] else ", ".join(one["failures"]) or "failed",
+            }
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    return (
+        f"<p>{_origin(record)}; {html.escape(versions)}.</p>"
+        + table_html(pd.DataFrame(rows, dtype=object).fillna("–"), "Tests by setting")
+        + "<p>Moved by: the largest relative difference of a few results (sums, products of "
+        "matrices, a p-value, a bound) from the native ones.</p>"
     )
 
 

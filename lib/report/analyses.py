@@ -17,6 +17,7 @@ from lib import audit, counterfactual, selective, suitability
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.ties import first_largest, first_smallest
 
 __all__ = ["ANALYSES", "Analysis", "Drawing", "Settings", "explain", "run_analysis"]
 
@@ -499,7 +500,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
         "chosen on these rows, and comes without an interval.",
         {
             "accuracy": accuracy,
-            "best_score": str(areas.loc[areas["AURC"].idxmin(), "score"]),
+            "best_score": str(areas["score"].iloc[first_smallest(areas["AURC"])]),
             "best_normalized": float(areas["normalized"].min()),
             "best_coverage": float(best["coverage at target"]),
         },
@@ -658,7 +659,7 @@ def _chosen_threshold(scores: Array, members: Array, delta: float, level: float)
     exact, other = (
         audit.epsilon_lower_bounds(table, delta, level, m) for m in ("clopper-pearson", "jeffreys")
     )
-    index = int((exact if exact.any() else other).argmax())
+    index = first_largest(exact if exact.any() else other)
     return float(audit.roc_thresholds(scores)[index])
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 from lib.data.images import load_images
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
+from lib.ties import first_largest
 from lib.training import (
     PUBLIC_IMAGES,
     CrossEntropy,
@@ -550,7 +551,7 @@ def _rates(
     for (family, epsilon), run in zip(places, tuned, strict=True):
         found = np.array([m["accuracy"] for m in run.metrics["models"]])
         accuracy = found.reshape(len(rates), repetitions).mean(1)
-        best = int(np.argmax(accuracy))
+        best = first_largest(accuracy)
         rows += [
             {"family": family, "epsilon": epsilon, "rate": r, "accuracy": a, "chosen": i == best}
             for i, (r, a) in enumerate(zip(rates, accuracy.tolist(), strict=True))

@@ -70,9 +70,10 @@ def entropy(probabilities: npt.ArrayLike) -> npt.NDArray:
     Returns
     -------
     ndarray, shape (n,)
-        In [-ln classes, 0].
+        In [-ln classes, 0]; equal where the probabilities are, in whatever order.
     """
-    return -entr(as_probabilities("probabilities", probabilities)).sum(axis=1)
+    p = np.sort(as_probabilities("probabilities", probabilities), axis=1)
+    return -entr(p).sum(axis=1)
 
 
 def margin(probabilities: npt.ArrayLike) -> npt.NDArray:
@@ -106,12 +107,13 @@ def energy(logits: npt.ArrayLike) -> npt.NDArray:
     Returns
     -------
     ndarray, shape (n,)
+        Equal where the logits are, in whatever order.
 
     References
     ----------
     Liu et al. (2020), Energy-based out-of-distribution detection.
     """
-    return logsumexp(as_predictions("logits", logits, ("n", "classes")), axis=1)
+    return logsumexp(np.sort(as_predictions("logits", logits, ("n", "classes")), axis=1), axis=1)
 
 
 def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.NDArray:
@@ -184,7 +186,7 @@ def deep_ensemble(probabilities: npt.ArrayLike) -> npt.NDArray:
 
 def _response_of_mean(probabilities: npt.ArrayLike, first: str) -> npt.NDArray:
     p = as_probabilities("probabilities", probabilities, (first, "n", "classes"))
-    return p.mean(axis=0).max(axis=1)
+    return np.sort(p, axis=0).mean(axis=0).max(axis=1)  # the same in whatever order they come
 
 
 def sctd(labels: npt.ArrayLike, k: float = 3.0, form: str = "equation") -> npt.NDArray:
@@ -230,11 +232,17 @@ def sctd(labels: npt.ArrayLike, k: float = 3.0, form: str = "equation") -> npt.N
     steps = len(labels)
     share = (np.arange(1, steps) / steps) ** k
     weights = share if form == "equation" else 1 / (1 - share)
+    scale = float(steps) ** k
+    if form == "equation" and k == int(k) and scale * steps < 2**53:
+        # In whole numbers, so that other checkpoints of the same weight, 1 + 4 = 2 + 3, do tie.
+        weights = np.array([t ** int(k) for t in range(1, steps)], dtype=float)
+    else:
+        scale = 1.0
     total = np.zeros(labels.shape[1])
     for weight, row in zip(weights, labels[:-1], strict=True):
         # One by one: a matrix product may add in another order for other points, and break ties.
         total += weight * (row != labels[-1])
-    return 0.0 - total
+    return 0.0 - total / scale
 
 
 def self_adaptive_training(probabilities: npt.ArrayLike) -> npt.NDArray:

@@ -19,6 +19,7 @@ from lib.selective.uncertainty import (
     mean_over_seeds,
     points_needed,
 )
+from lib.ties import ROUNDING, first_largest, first_smallest
 from lib.training import (
     PrivacyLedger,
     SampledGaussian,
@@ -281,10 +282,13 @@ def pivot(table: pd.DataFrame, value: str) -> pd.DataFrame:
 def sctd_against_best(panel: Panel, epsilon: float) -> tuple[str, Mean]:
     """The best of P1's other methods at a budget, and its mean score minus SCTD's.
 
+    Of methods that are equally good, up to rounding, the first counts.
+
     SelectiveNet, which has no score at every coverage, is compared over seeds alone.
     """
     others = [m for m in _p1_methods(panel) if m != "SCTD"]
-    best = min(others, key=lambda m: normalized_scores(panel, m, epsilon).mean())
+    means = [normalized_scores(panel, m, epsilon).mean() for m in others]
+    best = others[first_smallest(means)]
     if best == "SN":
         gap = normalized_scores(panel, "SN", epsilon) - normalized_scores(panel, "SCTD", epsilon)
         return best, mean_over_seeds(gap)
@@ -293,11 +297,11 @@ def sctd_against_best(panel: Panel, epsilon: float) -> tuple[str, Mean]:
 
 
 def best_counts(table: pd.DataFrame, method: str, value: str, *, largest: bool) -> int:
-    """At how many budgets a method of :func:`summary` has the best mean."""
+    """At how many budgets a method of :func:`summary` has the best mean, or the first of equals."""
     count = 0
     for _, rows in table.dropna(subset=[value]).groupby("epsilon"):
         means = rows.set_index("method")[value]
-        count += (means.idxmax() if largest else means.idxmin()) == method
+        count += means.index[(first_largest if largest else first_smallest)(means)] == method
     return count
 
 
@@ -306,8 +310,14 @@ def worsening_share(table: pd.DataFrame) -> float:
     steps = []
     for _, rows in table.groupby("method"):
         means = rows.sort_values("epsilon", ascending=False)["score"].to_numpy()
-        steps += list(np.diff(means) > 0)
+        steps += list(_rises(means))
     return float(np.mean(steps))
+
+
+def _rises(means: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Whether each mean is above the one before, by more than rounding."""
+    means = np.asarray(means, dtype=float)
+    return np.diff(means) > ROUNDING * np.abs(means[1:])
 
 
 def degradation(panel: Panel, method: str) -> Mean:
@@ -605,7 +615,8 @@ def early_stopping(panel: Panel) -> pd.DataFrame:
     rows = []
     for epsilon in finite:
         accuracy = (panel.checkpoints[epsilon] == panel.labels).mean((0, 2))
-        place = int(np.argmax(accuracy >= target)) if epsilon != min(finite) else len(steps) - 1
+        reached = accuracy >= target * (1 - ROUNDING)
+        place = int(np.argmax(reached)) if epsilon != min(finite) else len(steps) - 1
         noise = panel.privacy.set_index(["family", "epsilon"]).loc[
             ("plain", epsilon), "noise_multiplier"
         ]
@@ -733,26 +744,25 @@ def worsening_in_paper(reported: Mapping[str, tuple[float, float]]) -> float:
     for claim_id, (mean, _) in reported.items():
         _, _, data, method, epsilon = claim_id.split("-")
         rows.setdefault((data, method), []).append((-float(epsilon), mean))
-    steps = [np.diff([mean for _, mean in sorted(row)]) > 0 for row in rows.values()]
+    steps = [_rises([mean for _, mean in sorted(row)]) for row in rows.values()]
     return float(np.mean(np.concatenate(steps)))
 
 
 def wins_with_ties_broken(panel: Panel) -> int:
     """At how many budgets SCTD, ties broken by SR, has a lower mean score than all of P1's."""
     variant = "SCTD, ties by SR"
-    return sum(
-        all(
-            normalized_scores(panel, variant, e).mean() < normalized_scores(panel, m, e).mean()
-            for m in _p1_methods(panel)
-        )
-        for e in panel.settings.epsilons
-    )
+    count = 0
+    for epsilon in panel.settings.epsilons:
+        best = min(normalized_scores(panel, m, epsilon).mean() for m in _p1_methods(panel))
+        # Lower by more than rounding: a method that ranks alike is no loser.
+        count += normalized_scores(panel, variant, epsilon).mean() < best * (1 - ROUNDING)
+    return int(count)
 
 
 def best_methods(table: pd.DataFrame) -> dict[float, str]:
-    """Method of the lowest mean score, by budget."""
+    """Method of the lowest mean score, the first of equal ones, by budget."""
     return {
-        epsilon: rows.set_index("method")["score"].idxmin()
+        epsilon: rows["method"].iloc[first_smallest(rows["score"])]
         for epsilon, rows in table.groupby("epsilon")
     }
 

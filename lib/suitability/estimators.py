@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from lib.suitability.checks import as_array, as_correct, as_count, as_matrix, as_names
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
 from lib.suitability.signals import SIGNAL_NAMES
+from lib.ties import ROUNDING
 
 __all__ = [
     "CALIBRATIONS",
@@ -242,7 +243,7 @@ def calibration_errors(
     if by == "bins":
         share = np.full(len(gap), 1 / len(gap))
     return CalibrationErrors(
-        accuracy=float(((p >= 0.5) == y).mean()),
+        accuracy=float(((p >= 0.5 - ROUNDING) == y).mean()),
         ece=float((share * gap).sum()),
         mce=float(gap.max()),
         rmsce=float(np.sqrt((share * gap**2).sum())),

@@ -45,6 +45,7 @@ from lib.suitability.noninferiority import non_inferiority_test
 from lib.suitability.panel import StudyRun, load_study
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.suitability.studies import Study
+from lib.ties import first_largest
 
 __all__ = [
     "DomainRuns",
@@ -462,7 +463,7 @@ def choose_signals(
         others = np.flatnonzero(domains != one)
         areas = np.array([metrics(c, others)["roc_auc"].mean() for c in range(len(names))])
         # Without an area, where the truth is the same throughout, the first one.
-        best[domains == one] = int(np.argmax(np.nan_to_num(areas, nan=-1.0)))
+        best[domains == one] = first_largest(np.nan_to_num(areas, nan=-1.0))
     nested = metrics(best, everywhere).mean().to_frame().T
     nested.insert(0, "signals", ", ".join(sorted({names[c] for c in best})))
     table = table.sort_values("roc_auc", ascending=False, kind="stable", ignore_index=True)

@@ -659,8 +659,8 @@ def _summary(
         rows.append((f"estimated {part} accuracy", mean, mean - half, mean + half))
     drop = decision.estimated_test_accuracy - decision.estimated_user_accuracy
     error = math.hypot(*(_stderr(estimated[part]) for part in _COMPARED))
-    # Without any variance there are no degrees of freedom either.
-    half = float(stats.t.isf(alpha, decision.dof)) * error if error > 0 else 0.0
+    # Without any variance but rounding there are no degrees of freedom.
+    half = 0.0 if math.isnan(decision.dof) else float(stats.t.isf(alpha, decision.dof)) * error
     rows += [
         ("estimated drop (test minus user)", drop, drop - half, drop + half),
         ("margin", decision.margin),

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, lambertw, log_ndtr
 
+from lib.ties import ROUNDING
 from lib.training.checks import require_choice, require_finite, require_int
 
 __all__ = [
@@ -519,7 +520,8 @@ def rr_with_prior(
 
     Notes
     -----
-    Among equal priors the lower class comes first, and among equally good k the smallest is taken.
+    Among equal priors the lower class comes first, and among equally good k, up to rounding, the
+    smallest is taken.
 
     LP-MST (their Algorithm 3) trains in stages: part t of the data (:func:`multi_stage_parts`) is
     randomised with the model of the stages before it as the prior.  Every label is randomised
@@ -545,7 +547,8 @@ def rr_with_prior(
     kept = 1 / (1 + np.arange(n_classes) * odds)  # e^epsilon / (e^epsilon + k - 1) for k = 1, 2, ..
     largest = np.take_along_axis(prior, order, axis=1)
     largest = largest / largest[:, :1]
-    k = np.argmax(kept * np.cumsum(largest, axis=1), axis=1) + 1
+    gain = kept * np.cumsum(largest, axis=1)
+    k = np.argmax(gain >= gain.max(axis=1, keepdims=True) * (1 - ROUNDING), axis=1) + 1
 
     rank = (order == labels[:, None]).argmax(axis=1)
     changed = rng.random(n) < (k - 1) * odds * kept[k - 1]

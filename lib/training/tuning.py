@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from lib.ties import first_largest
 from lib.training.checks import require_finite, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
@@ -21,7 +22,7 @@ class LearningRateChoice:
     Attributes
     ----------
     best : float
-        Of the highest mean validation accuracy; the smaller one on a tie.
+        Of the highest mean validation accuracy; the smaller one on a tie, up to rounding.
     rates : tuple of float
         All that were tried, ascending.
     accuracies : tuple of float
@@ -96,5 +97,5 @@ def choose_learning_rate(
             accuracies.append(0.0)
             continue
         accuracies.append(float(np.mean([result.accuracy(labels) for result in results])))
-    best = rates[int(np.argmax(accuracies))]
+    best = rates[first_largest(accuracies)]
     return LearningRateChoice(best, tuple(rates), tuple(accuracies))

@@ -58,6 +58,26 @@ MUTANTS = {
         for r in ("equal never occurs", "")
     ],
 }
+ROWS = {"what": "a <processor>", "passed": 12, "failed": 0, "skipped": 1, "seconds": 60.0}
+PORTABLE = {
+    "finished": "2026-11-22T10:00:00+00:00",
+    "commit": "c" * 40,
+    "machine": {"cores": 2, "processor": "a <processor>"},
+    "versions": {"numpy": "2.4.6"},
+    "tests": ["tests/audit"],
+    "settings": [
+        {"setting": "native", "ran": True, "green": True, "failures": [], **ROWS},
+        {
+            "setting": "plain",
+            "ran": True,
+            "green": False,
+            "failures": ["tests.audit.test_x::test_<y>"],
+            "differences": {"a sum": 2e-15, "a p-value": 3e-12},
+            **ROWS,
+        },
+        {"setting": "avx2", "what": "AVX2", "ran": False, "why": "avx2, fma"},
+    ],
+}
 
 
 @pytest.fixture
@@ -172,6 +192,19 @@ def test_survivors_have_a_reason_or_are_called_gaps():
     assert proofs_html(MUTANTS | {"survivors": []}, "survivors") == "<p>None survived.</p>"
 
 
+def test_settings():
+    page = proofs_html(PORTABLE, "portable")
+    for text in (
+        "numpy 2.4.6",
+        "a &lt;processor&gt;",
+        "all pass",
+        "3e-12",
+        "tests.audit.test_x::test_&lt;y&gt;",
+        "not run: needs avx2, fma",
+    ):
+        assert text in page
+
+
 def test_bad_parts_and_records(tmp_path):
     with pytest.raises(ValueError, match=r"part must be one of faults, .*, got 'x'"):
         proofs_html(None, "x")
@@ -185,7 +218,7 @@ def test_bad_parts_and_records(tmp_path):
         read_proofs(tmp_path, "mutants")
 
 
-@pytest.mark.parametrize("name", ["faults", "coverage", "mutants"])
+@pytest.mark.parametrize("name", ["faults", "coverage", "mutants", "portable"])
 def test_the_books_own_records_can_be_shown(name, root):
     record = read_proofs(root / "book", name)
     for part, of in PARTS.items():

@@ -78,6 +78,24 @@ def test_sctd_equal_histories_tie_exactly():
     assert len(np.unique(selective.sctd(many))) == len(np.unique(selective.sctd(labels)))
 
 
+def test_sctd_of_equal_weights_ties_exactly():
+    """15 + 16 + 17 = 11 + 18 + 19, and 11^3 + 13^3 + 16^3 = 4^3 + 12^3 + 18^3."""
+    for k, sets in ((1, ((15, 16, 17), (11, 18, 19))), (3, ((11, 13, 16), (4, 12, 18)))):
+        labels = np.zeros((20, 2), dtype=int)
+        for column, places in enumerate(sets):
+            labels[np.array(places) - 1, column] = 1
+        a, b = selective.sctd(labels, k)
+        assert a == b < 0
+
+
+def test_scores_do_not_depend_on_the_order_of_classes_or_members(p):
+    other = p[:, np.random.default_rng(6).permutation(6)]
+    for score in (selective.entropy, selective.margin, selective.energy):
+        assert (score(p) == score(other)).all()
+    members = np.stack([p, p[::-1], np.roll(p, 1, axis=0)])
+    assert (selective.deep_ensemble(members) == selective.deep_ensemble(members[[2, 0, 1]])).all()
+
+
 def test_sctd_edges():
     assert selective.sctd([[3, 1]]).tolist() == [0.0, 0.0]
     assert selective.sctd([[1], [1], [1]]).tolist() == [0.0]

@@ -594,6 +594,17 @@ def test_constant_signals_have_not_moved():
     assert np.isinf(moved["difference"]).all()
 
 
+def test_estimates_that_vary_by_rounding_alone(predictions):
+    """Their computed deviation is 1e-17 on some processors: there are no degrees of freedom."""
+    values = np.random.default_rng(0).random(1000)
+    value = next(v for v in values if np.full(500, v).std(ddof=1) > 0)
+    estimated = {part: np.full(500, value) for part in ("test", "user")}
+    decision = module._decide(estimated, 0.1, 0.05)
+    assert math.isnan(decision.dof)
+    rows = {row[0]: row[1:] for row in module._summary(predictions, estimated, decision)}
+    assert rows["estimated drop (test minus user)"] == (0.0, 0.0, 0.0)
+
+
 def test_calibration(predictions, report):
     fitted, tables = by_hand(predictions, 0.08)
     test, user = fitted.estimate(tables["test"]), fitted.estimate(tables["user"])

@@ -598,6 +598,13 @@ def test_rr_with_prior_chooses_k_per_example(epsilon):
     assert np.array_equal(k, rr_with_prior(np.zeros(300, int), 1e-3 * prior, epsilon, 0)[1])
 
 
+def test_of_equally_good_k_rr_with_prior_takes_the_smallest():
+    """A second class with the odds e^-epsilon is worth nothing, but for rounding."""
+    for epsilon in np.linspace(0.1, 4, 40):
+        prior = np.array([[1.0, np.exp(-epsilon), 0.0]])
+        assert rr_with_prior([0], prior, epsilon, 0)[1].tolist() == [1]
+
+
 def test_rr_with_prior_is_right_as_often_as_promised_and_beats_plain_rr():
     """If the prior is true, the probability of a right output is the maximum that chose k."""
     prior, epsilon, n = [0.55, 0.3, 0.1, 0.05], 1.0, 40_000
