@@ -35,9 +35,8 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 book: $(READY)  ## execute what changed and build the site
-	COMPANION_PROFILE=$(PROFILE) COMPANION_JOBS=$${COMPANION_JOBS:-$(WORKERS)} \
-		$(BIN)/jupyter-book build -W -n --keep-going book
-	@echo "$(CURDIR)/book/_build/html/index.html"
+	@COMPANION_PROFILE=$(PROFILE) COMPANION_JOBS=$${COMPANION_JOBS:-$(WORKERS)} \
+		$(BIN)/python -m lib.book build
 
 # Two workers with two threads each would spin against each other on two cores. Tests of speed come
 # by themselves; PYTEST_ARGS may leave none (5), which is an error of the other stage only.

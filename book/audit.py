@@ -62,6 +62,7 @@ import numpy as np
 from lib import audit
 from lib.audit import benchmark, figures, sanity, studies
 from lib.book import interactive
+from lib.runs import stored_table
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
 chapter.note(
@@ -351,7 +352,7 @@ chapter.values(
 near = 0.49  # almost a coin
 rates = [(0.5, 0.5), (near, near), (0.4, 0.4), (0.3, 0.3), (0.2, 0.2), (0.1, 0.1), (0.02, 0.02)]
 rates += [(0.3, 0.4), (0.2, 0.3), (0.1, 0.4), (0.1, 0.2), (0.05, 0.5), (0.02, 0.6), (0.02, 0.3)]
-covered = studies.coverage_table(rates, coverage_trials, delta, level)
+covered = stored_table(studies.coverage_table, rates, coverage_trials, delta, level)
 chapter.values(level=level)
 chapter.figure(
     figures.plot_coverage(covered, level),
@@ -419,9 +420,10 @@ chapter.values(
 # $$ (eq-union)
 
 # %%
-selected = studies.selection_study(
-    [0.0, 0.3, 1.0], selection_trials, selection_repetitions, 0.01, level, seed=seed
-)
+selected = stored_table(
+    studies.selection_study,
+    [0.0, 0.3, 1.0], selection_trials, selection_repetitions, 0.01, level, seed=seed,
+)  # fmt: skip
 chapter.figure(
     figures.plot_selection(selected, level),
     "selection",
@@ -685,7 +687,7 @@ chapter.values(
 
 # %%
 problem = sanity.SanityCheck(delta=delta)
-caught = sanity.sanity_table(problem, sanity_models, seed, engines=sanity_engines)
+caught = stored_table(sanity.sanity_table, problem, sanity_models, seed, engines=sanity_engines)
 chapter.table(
     caught,
     "sanity",

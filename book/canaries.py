@@ -62,6 +62,7 @@ import pandas as pd
 
 from lib import data
 from lib.canaries import figures, published, simulation, system
+from lib.runs import stored_table
 
 absent = [name for name in data.canary_files() if not data.available(name)]
 real = not absent
@@ -217,8 +218,13 @@ else:
 # %%
 study_epsilons = [0.5, 1.0, 2.0, 4.0]
 studies = {
-    classes: simulation.randomized_response_study(
-        study_epsilons, classes, 1000, study_repetitions, seed=seed
+    classes: stored_table(
+        simulation.randomized_response_study,
+        study_epsilons,
+        classes,
+        1000,
+        study_repetitions,
+        seed=seed,
     )
     for classes in (10, 100)
 }

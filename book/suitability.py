@@ -60,7 +60,7 @@ import pandas as pd
 
 from lib import data, suitability
 from lib.book import interactive
-from lib.runs import progress
+from lib.runs import progress, stored_table
 from lib.suitability.checkpoints import checkpoint_example
 
 seeds_used = sorted({*model_seeds, *signal_seeds, *([0] if algorithms else [])})
@@ -587,7 +587,8 @@ chapter.figure(
 
 # %% tags=["hide-input"]
 rows_used = min(estimator_rows, len(all_signals) - len(all_signals) // 5)
-compared = suitability.over_splits(
+compared = stored_table(
+    suitability.over_splits,
     suitability.compare_estimators, all_signals, all_correct, splits=1, seed=seed, rows=rows_used,
     bins=10, by="rows",
 )  # fmt: skip

@@ -41,6 +41,7 @@ chapter = open_chapter("training", globals())
 import numpy as np
 
 from lib import training
+from lib.runs import stored_table
 from lib.training import benchmark, figures, studies
 
 data = training.DataSpec("digits", train=1000, validation=200, test=597, seed=seed).load()
@@ -240,8 +241,8 @@ chapter.table(
 # same seed must give the same model, up to rounding.
 
 # %%
-agreement = studies.agreement(
-    config, data, {e: choice.best for e, choice in choices.items()}, n_seeds
+agreement = stored_table(
+    studies.agreement, config, data, {e: choice.best for e, choice in choices.items()}, n_seeds
 )
 chapter.table(
     agreement,

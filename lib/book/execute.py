@@ -168,8 +168,13 @@ def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str,
         paths = chapter_files(book)
         missing = [path for path in paths.values() if jobs > 1 and not _is_stored(path, profile)]
         now = _execute_together(missing, profile, jobs) if len(missing) > 1 else set()
-        executed = {name: execute_chapter(path, profile) for name, path in paths.items()}
-        executed |= {path.stem: replace(executed[path.stem], cached=False) for path in now}
+        executed = {}
+        for name, path in paths.items():
+            executed[name] = done = execute_chapter(path, profile)
+            if path in now:
+                executed[name] = replace(done, cached=False)
+            else:
+                _tell(done)
         audit_verdicts(claims, {name: done.verdicts for name, done in executed.items()})
     except _TOLD as error:
         raise BuildError(str(error)) from error
@@ -210,9 +215,18 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Pat
 def _fill(path: Path, profile: str) -> bool:
     """Have a chapter in the cache; whether it was executed for that."""
     try:
-        return not execute_chapter(path, profile).cached
+        done = execute_chapter(path, profile)
     except _TOLD as error:  # some of these do not survive the journey
         raise BuildError(str(error)) from None
+    if not done.cached:
+        _tell(done)
+    return not done.cached
+
+
+def _tell(done: Executed) -> None:
+    """The line that a build prints per chapter."""
+    how = "from the cache" if done.cached else f"executed in {done.seconds:.0f} s"
+    print(f"chapter {done.chapter} ({done.profile}): {how}", flush=True)
 
 
 def execute_chapter(
@@ -413,6 +427,8 @@ def _run(
                     progress_bar=None,
                     # The kernel listens on this machine only, and warns at each start all the same.
                     extra_arguments=["--IPKernelApp.log_level=40"],
+                    kernel_manager_class="lib.book.kernels.ChapterKernelManager",
+                    shutdown_kernel="immediate",
                     request_save_on_cell_execute=False,
                 )
         except PapermillExecutionError as error:

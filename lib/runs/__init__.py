@@ -1,7 +1,8 @@
 """Runs: stored once under their content hash, resumed, spread over workers, with provenance.
 
 A job (:class:`Job`) is a frozen configuration that can be executed; :class:`RunStore` keeps what it
-gives, :func:`run_all` runs many.  ``CLUSTERS.md`` beside this file tells how to use a cluster.
+gives, :func:`run_all` runs many, :func:`stored_table` keeps what a function returns.
+``CLUSTERS.md`` beside this file tells how to use a cluster.
 """
 
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
@@ -18,6 +19,7 @@ from lib.runs.provenance import (
     python_version,
 )
 from lib.runs.store import RunStore, StoredRun
+from lib.runs.tables import stored_table
 
 __all__ = [
     "MAIN_PACKAGES",
@@ -39,6 +41,7 @@ __all__ = [
     "restore_generator",
     "run_all",
     "run_key",
+    "stored_table",
     "write_atomic",
     "write_atomic_bytes",
 ]

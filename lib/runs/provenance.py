@@ -47,8 +47,8 @@ def code_fingerprint(*parts: str) -> str:
     ----------
     *parts : str
         Sub-packages, e.g. ``"data"``, of which the Python files count: a run's data have a
-        fingerprint of their own, and its description is no cause to repeat it.  All files of
-        ``lib`` if none is named.
+        fingerprint of their own, and its description is no cause to repeat it.  Or modules by their
+        full names, ``"lib.data.digits"``.  All files of ``lib`` if none is named.
 
     Returns
     -------
@@ -58,19 +58,29 @@ def code_fingerprint(*parts: str) -> str:
     Raises
     ------
     ValueError
-        If ``lib`` has no such sub-package.
+        If ``lib`` has no such sub-package or module.
     """
     root = Path(lib.__file__).parent
-    for part in parts:
-        if not part.isidentifier() or not (root / part / "__init__.py").is_file():
-            raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
-    files = [path for part in parts for path in (root / part).rglob("*.py")]
+    files = [path for part in parts for path in _files(root, part)]
     digest = hashlib.sha256()
     for path in sorted(set(files) if parts else root.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(path.relative_to(root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _files(root: Path, part: str) -> list[Path]:
+    """The Python files of a sub-package, or that of a module."""
+    if part.partition(".")[0] == "lib":
+        path = root.parent.joinpath(*part.split("."))
+        found = [f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()]
+    else:
+        package = part.isidentifier() and (root / part / "__init__.py").is_file()
+        found = list((root / part).rglob("*.py")) if package else []
+    if not found:
+        raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
+    return found
 
 
 def _parts() -> dict[str, str]:
@@ -91,7 +101,7 @@ def check_loaded(*parts: str) -> None:
     Parameters
     ----------
     *parts : str
-        Sub-packages; all if none is named.
+        Sub-packages, or modules, of which the sub-package counts; all if none is named.
 
     Raises
     ------
@@ -99,7 +109,8 @@ def check_loaded(*parts: str) -> None:
         Naming the parts that have changed since ``lib.runs`` was imported.
     """
     now = _parts()
-    changed = [name for name in parts or sorted(_LOADED) if now.get(name) != _LOADED.get(name)]
+    names = {part.split(".")[1] if part.startswith("lib.") else part for part in parts} - {"lib"}
+    changed = [n for n in sorted(names or _LOADED) if now.get(n) != _LOADED.get(n)]
     if changed:
         raise RuntimeError(
             f"files of {', '.join(f'lib.{name}' for name in changed)} have changed since this"

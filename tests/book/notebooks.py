@@ -1,29 +1,34 @@
 """Notebooks with reference outputs for nbval, made from chapters and expected numbers.
 
-nbval compares nothing in a cell whose ``execution_count`` is None. A chapter's cells
-tagged ``expect-<name>`` get the text of ``tests/expected/<chapter>/<data>/<name>.txt`` as
-their reference output and an execution count, so that they are compared.
+nbval compares nothing in a cell whose ``execution_count`` is None. Two kinds of cells get a
+reference output and an execution count, so that they are compared: that tagged ``expect-numbers``
+the text of ``tests/expected/<chapter>/<data>/numbers.txt``, those that show tables their CSV in the
+folder ``tables`` beside it. Expected numbers have nine digits, pages fewer: ``tolerances.py``.
 
-``python tests/book/notebooks.py`` writes the expected files anew; review the difference.
+``python tests/book/notebooks.py [chapter ...]`` writes the expected files anew; review the
+difference.
 """
 
+import csv
+import io
 import sys
 from pathlib import Path
 
 import nbformat
 from papermill.parameterize import parameterize_notebook
+from tolerances import changed, tolerances
 
 from lib import data
 from lib.book.chapters import chapter_files, profile_parameters, read_chapter
-from lib.book.execute import execute_chapter
+from lib.book.execute import TABLE_MIME, Executed, execute_chapter
 
 ROOT = Path(__file__).parents[2]
-PREFIX = "expect-"
+EXPECTED = ROOT / "tests" / "expected"
+TAG = "expect-numbers"
 
 
-def expected_name(cell) -> str | None:
-    tags = cell.get("tags") or cell.get("metadata", {}).get("tags", [])
-    return next((tag.removeprefix(PREFIX) for tag in tags if tag.startswith(PREFIX)), None)
+def is_tagged(cell) -> bool:
+    return TAG in (cell.get("tags") or cell.get("metadata", {}).get("tags", []))
 
 
 def data_in_use(chapter: str) -> str:
@@ -34,43 +39,105 @@ def data_in_use(chapter: str) -> str:
     return "fallback" if absent else "real"
 
 
-def reference_notebook(text: str, parameters: dict, expected: Path) -> nbformat.NotebookNode:
+def quick_parameters(chapter: str) -> dict:
+    return profile_parameters(ROOT / "params", "quick", chapter)
+
+
+def printed(cell) -> str:
+    return "".join(o["text"] for o in cell["outputs"] if o["output_type"] == "stream")
+
+
+def shown_tables(cell) -> dict[str, str]:
+    """The tables of a cell, as CSV; those of recorded runs are no result of this one."""
+    found = [o["data"][TABLE_MIME] for o in cell["outputs"] if TABLE_MIME in o.get("data", {})]
+    return {t["name"]: t["csv"] for t in found if "recorded" not in t["name"]}
+
+
+def expected_texts(folder: Path) -> tuple[str, dict[str, str]]:
+    """The numbers, and the tables by name."""
+    tables = {p.stem: p.read_text(encoding="utf-8") for p in (folder / "tables").glob("*.csv")}
+    return (folder / "numbers.txt").read_text(encoding="utf-8"), tables
+
+
+def reference_notebook(
+    chapter: str, text: str, parameters: dict, executed: list, numbers: str, tables: dict[str, str]
+) -> nbformat.NotebookNode:
     """Chapter, parameters injected, with the expected texts as reference outputs.
 
-    Fails on a tagged cell without an expectation and on an expectation without a cell.
+    `executed` has the cells of an execution, the injected parameters included: which cell shows
+    which table. At the end stand two cells with a changed expected number, which nbval must refuse.
     """
     notebook = read_chapter(text)
     for cell in notebook.cells:
         cell.metadata.setdefault("tags", [])  # papermill expects these, and its own entry
     notebook.metadata["papermill"] = {}
     notebook = parameterize_notebook(notebook, parameters)
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in expected.glob("*.txt")}
-    for cell in notebook.cells:
-        if cell.cell_type != "code":
-            continue
-        name = expected_name(cell)
-        if name is not None:
-            output = nbformat.v4.new_output("stream", name="stdout", text=texts.pop(name))
-            cell.outputs, cell.execution_count = [output], 1
-            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "nbval-check-output"]
-    assert not texts, f"expected numbers without a cell: {sorted(texts)}"
+    notebook.metadata["chapter"] = chapter
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for cell, done in zip(cells, executed, strict=True):
+        names = list(shown_tables(done))
+        texts = {"numbers": numbers} if is_tagged(cell) else {}
+        expect(cell, texts | {name: tables[name] for name in names})
+    allowed = tolerances(chapter)
+    (last,) = [cell for cell in cells if is_tagged(cell)]
+    shown = {name: text for done in executed for name, text in shown_tables(done).items()}
+    name = next(name for name in shown if changed(tables[name], allowed, name))
+    show = {TABLE_MIME: {"name": name, "csv": shown[name]}}
+    source = f"from IPython.display import display\ndisplay({show!r}, raw=True)"
+    wrong = [nbformat.v4.new_code_cell(last.source), nbformat.v4.new_code_cell(source)]
+    expect(wrong[0], {"numbers": changed(numbers, allowed)})
+    expect(wrong[1], {name: changed(tables[name], allowed, name)})
+    notebook.cells += wrong
     return notebook
 
 
-def write_expected() -> None:
-    for chapter, path in chapter_files(ROOT / "book").items():
-        folder = ROOT / "tests" / "expected" / chapter / data_in_use(chapter)
-        for cell in execute_chapter(path, "quick").cells:
-            if (name := expected_name(cell)) is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                text = "".join(o["text"] for o in cell["outputs"] if o["output_type"] == "stream")
-                (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-                print(folder / f"{name}.txt")
+def expect(cell, texts: dict[str, str]) -> None:
+    """Have nbval compare a cell, if there is something to compare."""
+    outputs = [
+        nbformat.v4.new_output("stream", name="stdout", text=text)
+        if name == "numbers"
+        else nbformat.v4.new_output("display_data", {TABLE_MIME: {"name": name, "csv": text}})
+        for name, text in texts.items()
+    ]
+    if outputs:
+        cell.outputs, cell.execution_count = outputs, 1
+        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "nbval-check-output"]
 
 
-def quick_parameters(chapter: str) -> dict:
-    return profile_parameters(ROOT / "params", "quick", chapter)
+def nine_digits(line: list[str]) -> list[str]:
+    """A row of a table, numbers with at most nine digits."""
+    return [f"{float(f):#.9g}" if len(f) > 11 and _is_float(f) else f for f in line]
+
+
+def _is_float(text: str) -> bool:
+    try:
+        return "." in text and float(text) is not None
+    except ValueError:
+        return False
+
+
+def write_expected(executed: Executed) -> None:
+    folder = EXPECTED / executed.chapter / data_in_use(executed.chapter)
+    (folder / "tables").mkdir(parents=True, exist_ok=True)
+    for path in (folder / "tables").glob("*.csv"):
+        path.unlink()
+    for cell in executed.cells:
+        for name, content in shown_tables(cell).items():
+            rows = [nine_digits(row) for row in csv.reader(io.StringIO(content))]
+            out = io.StringIO()
+            csv.writer(out, lineterminator="\n").writerows(rows)
+            (folder / "tables" / f"{name}.csv").write_text(out.getvalue(), encoding="utf-8")
+        if is_tagged(cell):
+            lines = []
+            for line in printed(cell).splitlines():
+                name, _, _ = line.partition(" = ")
+                exact = executed.values.get(name)
+                lines.append(f"{name} = {exact:#.9g}" if isinstance(exact, float) else line)
+            (folder / "numbers.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(write_expected())
+    for name, path in chapter_files(ROOT / "book").items():
+        if name in sys.argv[1:] or not sys.argv[1:]:
+            write_expected(execute_chapter(path, "quick"))

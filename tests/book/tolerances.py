@@ -8,7 +8,10 @@ equal digits must so be the same below seven significant digits; an expected num
 digits than the page prints is compared by value.
 """
 
+import csv
 import fnmatch
+import io
+import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,15 +93,54 @@ def differences(
     old, new = expected.rstrip().splitlines(), found.rstrip().splitlines()
     said = [] if len(old) == len(new) else [f"{len(new)} lines, expected {len(old)}"]
     for place, (first, second) in enumerate(zip(old, new, strict=False), 1):
-        (texts, numbers), (other_texts, others) = split(first), split(second)
-        label = first.partition("=")[0].strip() if "=" in first else texts[0]
-        tolerance = next(
-            (t for p, t in (allowed or {}).items() if fnmatch.fnmatchcase(f"{cell}/{label}", p)),
-            None,
-        )
-        same = texts == other_texts and all(
-            agree(one, other, tolerance) for one, other in zip(numbers, others, strict=True)
-        )
-        if not same:
+        label = (first.partition("=")[0] if "=" in first else split(first)[0][0]).strip()
+        if not same(first, second, named(allowed, f"{cell}/{label}")):
             said.append(f"line {place}: {second.strip()!r}, expected {first.strip()!r}")
     return said
+
+
+def table_differences(
+    expected: str, found: str, allowed: Mapping[str, Tolerance] | None = None, table: str = "table"
+) -> list[str]:
+    """The same for tables as CSV; patterns of tolerances are ``table/column``."""
+    (head, *old), (other, *new) = (list(csv.reader(io.StringIO(t))) for t in (expected, found))
+    if head != other or len(old) != len(new):
+        return [f"{len(new)} rows of {other}, expected {len(old)} of {head}"]
+    return [
+        f"row {place}, {column}: {second!r}, expected {first!r}"
+        for place, rows in enumerate(zip(old, new, strict=True), 1)
+        for column, first, second in zip(head, *rows, strict=True)
+        if not same(first, second, named(allowed, f"{table}/{column}"))
+    ]
+
+
+def named(allowed: Mapping[str, Tolerance] | None, name: str) -> Tolerance | None:
+    """The tolerance of the first pattern that fits a name."""
+    return next((t for p, t in (allowed or {}).items() if fnmatch.fnmatchcase(name, p)), None)
+
+
+def same(expected: str, found: str, tolerance: Tolerance | None = None) -> bool:
+    """Whether two texts are the same around their numbers, and these agree."""
+    (texts, numbers), (others, values) = split(expected), split(found)
+    return texts == others and all(
+        agree(one, other, tolerance) for one, other in zip(numbers, values, strict=True)
+    )
+
+
+def changed(
+    text: str, allowed: Mapping[str, Tolerance] | None = None, cell: str = "numbers"
+) -> str:
+    """A text with one number changed by more than its tolerance; empty if it has none."""
+    lines = text.splitlines()
+    for place, found in itertools.product(range(len(lines)), range(99)):
+        numbers = list(_NUMBER.finditer(lines[place]))
+        if found >= len(numbers) or not number(numbers[found][0]).unit:
+            continue
+        start, end = numbers[found].span()
+        other = f"{number(numbers[found][0]).value * 1.5 + 1:.6f}"
+        new = "\n".join([*lines[:place], lines[place][:start] + other + lines[place][end:],
+                         *lines[place + 1:]])  # fmt: skip
+        difference = differences if cell == "numbers" else table_differences
+        if difference(text, new, allowed, cell):
+            return new
+    return ""

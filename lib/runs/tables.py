@@ -1,0 +1,155 @@
+"""Tables that take long: computed once by a function of ``lib``, then read from the store."""
+
+import ast
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import lib
+from lib.runs.checkpoint import Checkpoint
+from lib.runs.jobs import Outcome
+from lib.runs.plain import decode, encode
+from lib.runs.provenance import fingerprint
+from lib.runs.store import RunStore
+
+__all__ = ["stored_table"]
+
+_ROOT = Path(lib.__file__).parent
+
+
+def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: Any) -> pd.DataFrame:
+    """The table that a function of ``lib`` returns, from the store if it was computed before.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module of ``lib`` whose result depends on nothing but its arguments and its
+        code: the module, and all modules of ``lib`` that it imports, directly or not.
+    *args, **options
+        Its arguments: numbers, texts, arrays, tables, functions of ``lib``, dataclasses, and
+        sequences and mappings of these.  A seed, not a generator: a call that is read from the
+        store would not advance it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With the default index.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another kind, or the result no table.
+    ValueError
+        If `function` is not one of ``lib``, or its table has an index of its own.
+
+    Examples
+    --------
+    >>> from lib.training.studies import budget_rules
+    >>> table = stored_table(budget_rules, [1.0], 1000, 100, 10, members=2)
+    >>> table["rule"].tolist()
+    ['composed', 'epsilon/sqrt(M)', 'epsilon/M']
+    """
+    module = getattr(function, "__module__", "")
+    if not inspect.isfunction(function) or module.partition(".")[0] != "lib":
+        raise ValueError(f"function must be one of lib, got {function!r}")
+    bound = inspect.signature(function).bind(*args, **options)
+    given = {name: _digest(value, name) for name, value in bound.arguments.items()}
+    job = _Table(f"{module}.{function.__qualname__}", fingerprint(given))
+    object.__setattr__(job, "_call", lambda: function(*bound.args, **bound.kwargs))
+    run = RunStore().run(job)
+    columns = [
+        values if values is not None else run.arrays[str(place)]
+        for place, values in enumerate(run.metrics["values"])
+    ]
+    table = pd.DataFrame(dict(enumerate(columns)))
+    return table.set_axis(run.metrics["columns"], axis="columns")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The job: which function, and a hash of its arguments."""
+
+    function: str
+    arguments: str
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The modules that the function's code is in."""
+        return _closure(self.function.rpartition(".")[0])
+
+    def data_fingerprint(self) -> str:
+        """Nothing beside the arguments."""
+        return ""
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        table = self._call()
+        if not isinstance(table, pd.DataFrame):
+            raise TypeError(f"{self.function} must return a table, got {type(table).__name__}")
+        if not table.index.equals(pd.RangeIndex(len(table))):
+            raise ValueError(f"{self.function} must return a table with the default index")
+        arrays, values = {}, []
+        for place, (_, column) in enumerate(table.items()):
+            numeric = column.dtype.kind in "biuf"
+            if numeric:
+                arrays[str(place)] = column.to_numpy()
+            values.append(None if numeric else [decode(encode(v, "value")) for v in column])
+        return Outcome(arrays, {"columns": list(table.columns), "values": values})
+
+
+def _digest(value: Any, name: str) -> Any:
+    """An argument in a form that JSON holds and that two unlike ones never share."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufcUS":
+        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return {"array": [value.dtype.str, list(value.shape), content]}
+    if isinstance(value, pd.DataFrame):
+        parts = {str(label): np.asarray(column).tolist() for label, column in value.items()}
+        return {"table": _digest(parts, name), "index": _digest(value.index.tolist(), name)}
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        content = {f.name: _digest(getattr(value, f.name), f.name) for f in fields(value)}
+        return {"class": f"{kind.__module__}.{kind.__qualname__}", "fields": content}
+    if inspect.isfunction(value) and value.__module__.partition(".")[0] == "lib":
+        return {"function": f"{value.__module__}.{value.__qualname__}"}
+    if isinstance(value, Mapping):
+        return {"mapping": [[_digest(k, name), _digest(v, name)] for k, v in value.items()]}
+    if isinstance(value, tuple | list):
+        return [_digest(item, name) for item in value]
+    try:
+        return encode(value, name)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must be made of numbers, texts, arrays, tables and dataclasses, got"
+            f" {type(value).__name__}"
+        ) from error
+
+
+@cache
+def _closure(module: str) -> tuple[str, ...]:
+    """A module of ``lib`` and those that it imports, directly or not; packages with their own."""
+    found, waiting = set(), [module]
+    while waiting:
+        name = waiting.pop()
+        path = _ROOT.parent / name.replace(".", "/")
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if name in found or not file.is_file():
+            continue
+        found.add(name)
+        waiting.extend([name.rpartition(".")[0], *_imports(file)])
+    return tuple(sorted(found))
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """Names of ``lib`` that a file imports, wherever in it; what is no module is passed over."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.partition(".")[0] == "lib")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "lib":
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -1,0 +1,54 @@
+"""A plugin for nbval: tables as CSV, and numbers compared by the tolerances of this folder.
+
+nbval compares texts. Here an output that agrees with the expected one within tolerances is taken
+for it; what differs by more is left as it is, so that nbval fails and shows both. Of an executed
+cell only what the reference has is compared: printed text, and tables by name.
+"""
+
+from nbval.plugin import IPyNbCell
+from tolerances import differences, table_differences, tolerances
+
+from lib.book.execute import TABLE_MIME
+
+_compare = IPyNbCell.compare_outputs
+
+
+def readable(outputs) -> list[dict]:
+    """Printed text as one, and every table under its name."""
+    printed = [o["text"] for o in outputs if o["output_type"] == "stream"]
+    tables = [o["data"][TABLE_MIME] for o in outputs if TABLE_MIME in o.get("data", {})]
+    texts = {f"table {table['name']}": table["csv"] for table in tables}
+    if printed:
+        texts["printed"] = "".join(printed)
+    return [{"data": {name: text}} for name, text in texts.items()]
+
+
+def compare(self, test, ref, skip_compare=None) -> bool:
+    allowed = tolerances(self.parent.nb.metadata.get("chapter", ""))
+    # nbval makes streams of other keys of its own, later.
+    wanted = {name: text for out in readable(ref) for name, text in out["data"].items()}
+    found = {name: text for out in readable(test) for name, text in out["data"].items()}
+    for name, text in wanted.items():
+        kind, _, table = name.partition(" ")
+        if name not in found:
+            continue
+        if kind == "table":
+            said = table_differences(text, found[name], allowed, table)
+        else:
+            said = differences(text, found[name], allowed)
+        if not said:
+            found[name] = text
+    pick = [_output({name: found[name]}) for name in wanted if name in found]
+    return _compare(self, pick, [_output({n: t}) for n, t in wanted.items()], skip_compare)
+
+
+class _output(dict):
+    """What nbval reads of an output."""
+
+    output_type = "display_data"
+
+    def __init__(self, data):
+        super().__init__(data=data)
+
+
+IPyNbCell.compare_outputs = compare
