@@ -27,7 +27,7 @@ def built(tmp_path_factory, template) -> Book:
 @pytest.fixture(scope="module")
 def template(tmp_path_factory) -> Book:
     book = make_book(tmp_path_factory.mktemp("template") / "book")
-    assert executed(book.build()) == 2
+    assert executed(book.run()) == 2
     return book
 
 
@@ -58,7 +58,7 @@ def test_nothing_changed_executes_nothing(built):
     built.build()  # the copy lies in another folder, which Sphinx notices
     before = built.site_state()
     used = processor_time()
-    assert executed(built.build()) == 0
+    assert executed(built.run()) == 0
     assert processor_time() - used < 20
     assert built.site_state() == before
 

@@ -1,15 +1,27 @@
 """A throw-away book of two chapters, built end to end with a copy of ``lib``."""
 
+import functools
 import hashlib
+import multiprocessing
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+# What every build imports, but nothing that imports lib, of which a throw-away book has a copy.
+IMPORTED = [
+    *("jupyter_book.cli.main", "jupytext", "matplotlib.pyplot", "myst_nb.sphinx_ext"),
+    *("nbclient", "numpy", "pandas", "pooch", "sphinx.application", "sphinx.builders.html"),
+    *("sphinx_book_theme", "sphinx_copybutton", "sphinx_design", "sphinx_external_toc"),
+    *("sphinx_jupyterbook_latex", "sphinx_togglebutton", "sphinxcontrib.bibtex", "yaml"),
+]
 
 ONE = """# ---
 # jupyter:
@@ -116,10 +128,28 @@ class Book:
             start_new_session=True,
         )
 
-    def build(self, fails: bool = False, **extra: str) -> str:
+    def run(self, **extra: str) -> str:
+        """Build by the command itself."""
         process = self.start(**extra)
         output = process.communicate(timeout=300)[0]
-        assert (process.returncode != 0) == fails, output
+        assert process.returncode == 0, output
+        return output
+
+    def build(self, fails: bool = False, **extra: str) -> str:
+        """Do what the command does in a fork of a process that has imported what it imports.
+
+        Two thirds of the processor time of a build that executes nothing are imports.
+        """
+        with tempfile.NamedTemporaryFile() as said:
+            arguments = (self.command(), self.root, self.environment(**extra), said.name)
+            process = _forks().Process(target=_build, args=arguments)
+            process.start()
+            process.join(300)
+            output = Path(said.name).read_text(encoding="utf-8")
+        if process.exitcode is None:
+            process.kill()
+        assert process.exitcode is not None, output
+        assert (process.exitcode != 0) == fails, output
         return output
 
     def page(self, name: str) -> str:
@@ -137,6 +167,29 @@ class Book:
             for p in sorted(self.html.rglob("*"))
             if p.is_file()
         }
+
+
+@functools.cache
+def _forks() -> BaseContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(IMPORTED)
+    return context
+
+
+def _build(command: list[str], root: Path, environment: dict[str, str], said: str) -> None:
+    """What a process does that is started with this command, folder and environment."""
+    assert "lib" not in sys.modules
+    with open(said, "wb", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(1, 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(root)
+    sys.path.insert(0, str(root))
+    sys.argv = command
+    from jupyter_book.cli.main import main
+
+    sys.exit(main())
 
 
 def executed(output: str) -> int:

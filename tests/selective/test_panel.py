@@ -1,6 +1,7 @@
 """The panel: what is trained, what it spends, and how its scores come about."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +39,9 @@ SETTINGS = PanelSettings(
 def panel(tmp_path_factory) -> Panel:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        found = selective.run_panel(SETTINGS)
+        # In this process, as others would import PyTorch first; the faults' tests have others.
+        with ThreadPoolExecutor(1) as one:
+            found = selective.run_panel(SETTINGS, one)
         again = selective.run_panel(SETTINGS)  # read, not trained
     assert again.seconds == found.seconds
     for place, each in found.predictions.items():
@@ -121,7 +124,8 @@ def test_the_better_rate_on_validation_points_is_taken(panel):
 
 def test_imbalance(panel, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    study = selective.run_imbalance(panel, (0.5, 0.1))
+    with ThreadPoolExecutor(1) as one:
+        study = selective.run_imbalance(panel, (0.5, 0.1), one)
     assert study.rare_examples[0.5] > study.rare_examples[0.1] > 0
     table = studies.imbalance_table(study)
     assert len(table) == 6

@@ -54,19 +54,19 @@ VARIANTS = [
 
 @pytest.mark.parametrize("changes", VARIANTS)
 @pytest.mark.parametrize("model", [LINEAR, MLP])
-@pytest.mark.parametrize("engine", ["kernel", "vmap", "taps"])
-def test_every_engine_trains_the_model_that_opacus_trains(digits, model, changes, engine):
+def test_every_engine_trains_the_model_that_opacus_trains(digits, model, changes):
     data, points, _ = digits
     each = config(model, checkpoint_every=10, keep="probabilities", **changes)
     one = train(each, data, points)
     assert one.engine == ("opacus" if each.private else "autograd")
-    (many,) = train_many([each], data, points, engine=engine)
-    np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5)
-    np.testing.assert_allclose(many.logits, one.logits, atol=1e-4)
-    np.testing.assert_allclose(many.checkpoints, one.checkpoints, atol=1e-5)
-    assert many.checkpoints.shape == (len(each.checkpoint_steps), len(points), 10)
-    assert many.plan == one.plan
-    assert many.ledger == one.ledger
+    for engine in ("kernel", "vmap", "taps"):
+        (many,) = train_many([each], data, points, engine=engine)
+        np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5, err_msg=engine)
+        np.testing.assert_allclose(many.logits, one.logits, atol=1e-4, err_msg=engine)
+        np.testing.assert_allclose(many.checkpoints, one.checkpoints, atol=1e-5, err_msg=engine)
+        assert many.checkpoints.shape == (len(each.checkpoint_steps), len(points), 10), engine
+        assert many.plan == one.plan, engine
+        assert many.ledger == one.ledger, engine
 
 
 @pytest.mark.parametrize("epsilon", [math.inf, 3.0])
@@ -237,15 +237,20 @@ def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine):
 
 
 @pytest.mark.slow
-def test_both_paths_agree_in_accuracy_within_noise_over_20_seeds(digits):
-    """The acceptance test of the engine: independent seeds, a t-test per budget."""
+def test_both_paths_agree_in_accuracy_within_noise_over_seeds(digits):
+    """The acceptance test of the engine: independent seeds, a t-test per budget.
+
+    Opacus takes nearly all of the time, so that it has few seeds and the engine many: of s the
+    spread between seeds, 4.3 s sqrt(1/7 + 1/40) = 1.8 s is noticed, as 1.4 s by 20 of each. The
+    spread is that of both together, since both are the same mechanism if the test is to pass.
+    """
     data, points, labels = digits
     for epsilon, rate in ((math.inf, 1.0), (7.0, 1.0), (3.0, 1.0), (1.0, 0.5)):
         each = config(epsilon=epsilon, steps=200, learning_rate=rate)
-        a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(20)]
-        others = [replace(each, seed=100 + s) for s in range(20)]
+        a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(7)]
+        others = [replace(each, seed=100 + s) for s in range(40)]
         b = [result.accuracy(labels) for result in train_many(others, data, points)]
-        assert stats.ttest_ind(a, b, equal_var=False).pvalue > 1e-4
+        assert stats.ttest_ind(a, b).pvalue > 1e-4
         assert np.mean(a) > 0.8
 
 
@@ -307,21 +312,21 @@ OTHER = [
 
 
 @pytest.mark.parametrize("changes", OTHER)
-@pytest.mark.parametrize("engine", ["kernel", "taps"])
 @pytest.mark.parametrize("epsilon", [3.0, math.inf])
-def test_other_objectives_and_dropout(digits, changes, engine, epsilon):
+def test_other_objectives_and_dropout(digits, changes, epsilon):
     data, points, labels = digits
     each = config(**(changes | {"epsilon": epsilon, "steps": 60}))
     assert engine_for(each) == "kernel"
     one, again = train(each, data, points), train(each, data, points)
     assert np.array_equal(one.parameters, again.parameters)
-    (many,) = train_many([each], data, points, engine=engine)
-    np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5)
-    assert many.logits.shape == (len(points), 10)
-    assert many.accuracy(labels) > 0.5
-    assert many.ledger == one.ledger
-    if epsilon == 3.0:
-        assert 2.99 < many.epsilon <= 3.0
+    for engine in ("kernel", "taps"):
+        (many,) = train_many([each], data, points, engine=engine)
+        np.testing.assert_allclose(many.parameters, one.parameters, atol=1e-5, err_msg=engine)
+        assert many.logits.shape == (len(points), 10), engine
+        assert many.accuracy(labels) > 0.5, engine
+        assert many.ledger == one.ledger, engine
+        if epsilon == 3.0:
+            assert 2.99 < many.epsilon <= 3.0, engine
 
 
 def test_selectivenet_pays_for_its_statistics(digits):
