@@ -380,18 +380,6 @@ def acceptance_scores(logits: Array) -> dict[str, Array]:
     }
 
 
-def _coverage_offered(correct: Array, score: Array, target: float) -> float:
-    """The largest coverage of a threshold at which a target is reached.
-
-    A threshold answers all rows of equal scores or none, unlike a random order of them, which
-    :func:`lib.selective.coverage_at_accuracy` takes the mean of.
-    """
-    curve, ordered = selective.accuracy_coverage(correct, score), np.sort(score)[::-1]
-    possible = np.r_[ordered[1:] != ordered[:-1], True]
-    reached = np.flatnonzero(possible & (curve.accuracy >= target - 1e-12))
-    return float(curve.coverage[reached[-1]]) if len(reached) else 0.0
-
-
 def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
     labelled = given.test_labels >= 0
     logits, labels = given.test_logits[labelled], given.test_labels[labelled]
@@ -417,7 +405,13 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
         for metric in ("aurc", "normalized_score"):
             one = selective.estimate(correct, score, metric, settings.level)
             found += [one.value, one.standard_error, one.low, one.high]
-        rows.append((name, *found, _coverage_offered(correct, score, settings.target)))
+        plug_in = selective.coverage_at_accuracy(correct, score, settings.target)
+        # Each score has its part of the error, so that one may choose among them.
+        sure = selective.guaranteed_threshold(
+            correct, score, settings.target, 1 - settings.alpha / len(scores)
+        )
+        threshold = math.nan if sure.threshold is None else sure.threshold
+        rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))
         curves[name] = selective.accuracy_coverage(correct, score)
     areas = pd.DataFrame(
         rows,
@@ -425,7 +419,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             "score",
             *("AURC", "AURC stderr", "AURC low", "AURC high"),
             *("normalized", "normalized stderr", "normalized low", "normalized high"),
-            "coverage at target",
+            *("coverage at target", "guaranteed coverage", "guaranteed above"),
         ],
     )
     summary = _table(
@@ -469,17 +463,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             "level"
         )
     best = areas.loc[areas["coverage at target"].idxmax()]
-    if accuracy >= settings.target:
-        reach = f"which is above the target of {settings.target:g} already: no abstention is needed"
-        if low < settings.target:
-            reach += ", though the interval reaches below it"
-    elif best["coverage at target"] > 0:
-        reach = (
-            f"and abstaining on the least sure {1 - best['coverage at target']:.1%} (by "
-            f"{best['score']}) raises it to {settings.target:g}"
-        )
-    else:
-        reach = f"and by no score is there a coverage at which it is {settings.target:g}"
+    chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
     return Analysis(
         "selective",
         ANALYSES["selective"],
@@ -487,7 +471,8 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
         {
             "selective": "Accuracy on the labelled test rows",
             "selective_scores": "Acceptance scores: AURC, accuracy-normalized score, coverage "
-            "at target (the largest of a threshold, which answers all rows of equal scores)",
+            "at target (plug-in: seen on these rows, promised for no others), and the largest "
+            "coverage at which the target is guaranteed, by answering above the score given",
         },
         {
             "selective": Drawing(
@@ -497,16 +482,47 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
                 "coverage allows, and the target (dotted).",
             )
         },
-        f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f}), {reach}. The coverage was "
-        "chosen on these rows, and comes without an interval.",
+        f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f})"
+        + _reached(accuracy, low, best, chosen, settings),
         {
             "accuracy": accuracy,
             "best_score": str(areas.loc[areas["AURC"].idxmin(), "score"]),
             "best_normalized": float(areas["normalized"].min()),
             "best_coverage": float(best["coverage at target"]),
+            "guaranteed_coverage": float(chosen["guaranteed coverage"]),
         },
         tuple(doubts),
         tuple(steps),
+    )
+
+
+def _reached(
+    accuracy: float, low: float, best: pd.Series, chosen: pd.Series, settings: Settings
+) -> str:
+    """What abstention is sure to reach, and what the plug-in says beside it."""
+    target = f"{settings.target:g}"
+    if low >= settings.target:
+        return f", which is above the target of {target} already: no abstention is needed."
+    text = ""
+    if accuracy >= settings.target:
+        text = f", which is above the target of {target}, though the interval reaches below it"
+    promised, seen = chosen["guaranteed coverage"], best["coverage at target"]
+    if promised > 0:
+        text += (
+            f". Answering the surest {promised:.1%} (by {chosen['score']}, above "
+            f"{chosen['guaranteed above']:.6g}) makes it at least {target} with a confidence of "
+            f"{settings.level:g}"
+        )
+    else:
+        text += (
+            f". At no coverage can these rows promise {target} with a confidence of "
+            f"{settings.level:g}"
+        )
+    if seen == 0:
+        return text + f", and by no score is it {target} at any coverage on these very rows."
+    return text + (
+        f". (The plug-in, which promises nothing: on these very rows it is {target} for the surest "
+        f"{seen:.1%}, by {best['score']}.)"
     )
 
 

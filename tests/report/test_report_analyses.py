@@ -280,12 +280,34 @@ def test_coverage_at_the_target_is_that_of_a_threshold():
     )
     found = run_analysis("selective", given, Settings(target=0.9))
     table = found.tables["selective_scores"].set_index("score")["coverage at target"]
-    assert selective.coverage_at_accuracy(correct, p, 0.9) > 0.5
+    assert selective.coverage_at_accuracy(correct, p, 0.9, randomized=True) > 0.5
     assert (table.drop("energy", errors="ignore") == 0.5).all()
     assert found.values["best_coverage"] == 0.5
     equal = ModelPredictions(test_logits=[[0.0, 1.0]] * 20, test_labels=correct.astype(int))
     assert run_analysis("selective", equal, Settings(target=0.9)).values["best_coverage"] == 0
     assert run_analysis("selective", equal, Settings(target=0.7)).values["best_coverage"] == 1
+
+
+def test_the_verdict_states_the_guaranteed_threshold_and_names_the_plug_in(example, report):
+    found = report.analyses["selective"]
+    table = found.tables["selective_scores"].set_index("score")
+    correct = example.test_logits.argmax(axis=1) == example.test_labels
+    for name, score in acceptance_scores(example.test_logits).items():
+        direct = selective.guaranteed_threshold(correct, score, 0.95, 1 - 0.05 / 4)
+        assert table.loc[name, "guaranteed coverage"] == (direct.coverage or 0.0)
+        assert table.loc[name, "guaranteed coverage"] <= table.loc[name, "coverage at target"]
+    most = table["guaranteed coverage"].max()
+    assert 0 < most == found.values["guaranteed_coverage"] < found.values["best_coverage"]
+    assert f"Answering the surest {most:.1%}" in found.verdict
+    assert "The plug-in, which promises nothing" in found.verdict
+    few = without(example, test_logits=example.test_logits[:20], **{
+        name: getattr(example, name)[:20] for name in example.given
+        if name.startswith(("test_", "other_")) and name != "test_logits"
+    })  # fmt: skip
+    few = run_analysis("selective", few, SETTINGS)
+    assert "At no coverage can these rows promise 0.95" in few.verdict
+    all_right = without(example, test_labels=example.test_logits.argmax(axis=1))
+    assert "no abstention is needed" in run_analysis("selective", all_right, SETTINGS).verdict
 
 
 def test_levels_of_the_suitability_intervals_are_stated(report):
