@@ -10,10 +10,10 @@ __all__ = ["Diagnostics", "PositivityWarning", "diagnose"]
 
 Array = npt.NDArray[np.float64]
 _BINS = 20
-#: Where the propensity is at least _SURE, a classifier that answers less than _SELDOM of the points
+#: Where the propensity is at least SURE, a classifier that answers less than _SELDOM of the points
 #: seems never to answer; it matters if that is at least _PART of all points, and fewer than _ENOUGH
 #: points do not tell.
-_SURE, _SELDOM, _PART, _ENOUGH = 0.95, 0.02, 0.02, 20
+SURE, _SELDOM, _PART, _ENOUGH = 0.95, 0.02, 0.02, 20
 #: Share of the variance of abstention explained from which on it looks deterministic.
 _ALL_EXPLAINED = 0.9
 
@@ -129,7 +129,7 @@ def diagnose(
         "what it would have done there cannot be known, only extrapolated, and the interval does "
         "not say how wrong that may be"
     )
-    sure = propensity >= _SURE
+    sure = propensity >= SURE
     if sure.sum() >= max(_ENOUGH, _PART * n) and (~abstained[sure]).mean() < _SELDOM:
         positivity.append(
             f"on {sure.mean():.1%} of the points the classifier seems never to answer (it did on "

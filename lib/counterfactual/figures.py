@@ -213,7 +213,9 @@ def plot_sequence(
     return figure
 
 
-def plot_contamination(table: pd.DataFrame, truth: float | None = None) -> Figure:
+def plot_contamination(
+    table: pd.DataFrame, truth: float | None = None, *, label: str = "difference A - B"
+) -> Figure:
     """Bounds on the estimate by the share of points on which missing-at-random fails."""
     figure, ax = new_figure(height=2.8)
     ax.fill_between(
@@ -227,8 +229,9 @@ def plot_contamination(table: pd.DataFrame, truth: float | None = None) -> Figur
         )  # fmt: skip
     if truth is not None:
         ax.axhline(truth, color="black", lw=1.2, label="truth")
-    ax.axhline(0, color="0.6", lw=1)
+    if table["ci_low"].min() < 0:
+        ax.axhline(0, color="0.6", lw=1)
     ax.set_xlabel("share of contaminated points")
-    ax.set_ylabel("difference A - B")
+    ax.set_ylabel(label)
     figure.legend(loc="outside upper center", ncols=2)
     return figure

@@ -1,8 +1,7 @@
 """Every analysis that a user's file allows, and why the others are skipped."""
 
 import math
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +13,9 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 from lib import audit, counterfactual, selective, suitability
+from lib.counterfactual import overlap
+from lib.counterfactual.diagnostics import SURE
+from lib.counterfactual.figures import plot_contamination
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
@@ -379,18 +381,6 @@ def acceptance_scores(logits: Array) -> dict[str, Array]:
     }
 
 
-def _coverage_offered(correct: Array, score: Array, target: float) -> float:
-    """The largest coverage of a threshold at which a target is reached.
-
-    A threshold answers all rows of equal scores or none, unlike a random order of them, which
-    :func:`lib.selective.coverage_at_accuracy` takes the mean of.
-    """
-    curve, ordered = selective.accuracy_coverage(correct, score), np.sort(score)[::-1]
-    possible = np.r_[ordered[1:] != ordered[:-1], True]
-    reached = np.flatnonzero(possible & (curve.accuracy >= target - 1e-12))
-    return float(curve.coverage[reached[-1]]) if len(reached) else 0.0
-
-
 def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
     labelled = given.test_labels >= 0
     logits, labels = given.test_logits[labelled], given.test_labels[labelled]
@@ -416,7 +406,13 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
         for metric in ("aurc", "normalized_score"):
             one = selective.estimate(correct, score, metric, settings.level)
             found += [one.value, one.standard_error, one.low, one.high]
-        rows.append((name, *found, _coverage_offered(correct, score, settings.target)))
+        plug_in = selective.coverage_at_accuracy(correct, score, settings.target)
+        # Each score has its part of the error, so that one may choose among them.
+        sure = selective.guaranteed_threshold(
+            correct, score, settings.target, 1 - settings.alpha / len(scores)
+        )
+        threshold = math.nan if sure.threshold is None else sure.threshold
+        rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))
         curves[name] = selective.accuracy_coverage(correct, score)
     areas = pd.DataFrame(
         rows,
@@ -424,7 +420,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             "score",
             *("AURC", "AURC stderr", "AURC low", "AURC high"),
             *("normalized", "normalized stderr", "normalized low", "normalized high"),
-            "coverage at target",
+            *("coverage at target", "guaranteed coverage", "guaranteed above"),
         ],
     )
     summary = _table(
@@ -468,17 +464,7 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
             "level"
         )
     best = areas.loc[areas["coverage at target"].idxmax()]
-    if accuracy >= settings.target:
-        reach = f"which is above the target of {settings.target:g} already: no abstention is needed"
-        if low < settings.target:
-            reach += ", though the interval reaches below it"
-    elif best["coverage at target"] > 0:
-        reach = (
-            f"and abstaining on the least sure {1 - best['coverage at target']:.1%} (by "
-            f"{best['score']}) raises it to {settings.target:g}"
-        )
-    else:
-        reach = f"and by no score is there a coverage at which it is {settings.target:g}"
+    chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
     return Analysis(
         "selective",
         ANALYSES["selective"],
@@ -486,7 +472,8 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
         {
             "selective": "Accuracy on the labelled test rows",
             "selective_scores": "Acceptance scores: AURC, accuracy-normalized score, coverage "
-            "at target (the largest of a threshold, which answers all rows of equal scores)",
+            "at target (plug-in: seen on these rows, promised for no others), and the largest "
+            "coverage at which the target is guaranteed, by answering above the score given",
         },
         {
             "selective": Drawing(
@@ -496,16 +483,47 @@ def _selective(given: ModelPredictions, settings: Settings) -> Analysis:
                 "coverage allows, and the target (dotted).",
             )
         },
-        f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f}), {reach}. The coverage was "
-        "chosen on these rows, and comes without an interval.",
+        f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f})"
+        + _reached(accuracy, low, best, chosen, settings),
         {
             "accuracy": accuracy,
             "best_score": str(areas["score"].iloc[first_smallest(areas["AURC"])]),
             "best_normalized": float(areas["normalized"].min()),
             "best_coverage": float(best["coverage at target"]),
+            "guaranteed_coverage": float(chosen["guaranteed coverage"]),
         },
         tuple(doubts),
         tuple(steps),
+    )
+
+
+def _reached(
+    accuracy: float, low: float, best: pd.Series, chosen: pd.Series, settings: Settings
+) -> str:
+    """What abstention is sure to reach, and what the plug-in says beside it."""
+    target = f"{settings.target:g}"
+    if low >= settings.target:
+        return f", which is above the target of {target} already: no abstention is needed."
+    text = ""
+    if accuracy >= settings.target:
+        text = f", which is above the target of {target}, though the interval reaches below it"
+    promised, seen = chosen["guaranteed coverage"], best["coverage at target"]
+    if promised > 0:
+        text += (
+            f". Answering the surest {promised:.1%} (by {chosen['score']}, above "
+            f"{chosen['guaranteed above']:.6g}) makes it at least {target} with a confidence of "
+            f"{settings.level:g}"
+        )
+    else:
+        text += (
+            f". At no coverage can these rows promise {target} with a confidence of "
+            f"{settings.level:g}"
+        )
+    if seen == 0:
+        return text + f", and by no score is it {target} at any coverage on these very rows."
+    return text + (
+        f". (The plug-in, which promises nothing: on these very rows it is {target} for the surest "
+        f"{seen:.1%}, by {best['score']}.)"
     )
 
 
@@ -847,130 +865,182 @@ def _truth(logits: Array, labels: Array) -> Array | None:
     return logits.argmax(axis=1) == labels
 
 
-def _covariates(given: ModelPredictions, known: list[Array | None]) -> Array:
-    if given.test_features is not None:
-        return given.test_features
-    return np.column_stack(known)
+def _covariates(
+    given: ModelPredictions, known: list[Array | None], scores: list[dict[str, Array] | None]
+) -> Array:
+    """Features (or told propensities), and the scores that abstention may depend on."""
+    features = given.test_features
+    columns = [np.column_stack(known) if features is None else features]
+    for one in scores:
+        columns += [] if one is None else [values[:, None] for values in one.values()]
+    return np.hstack(columns)
+
+
+def _own_scores(logits: Array) -> dict[str, Array] | None:
+    """Acceptance scores that vary; None where abstained rows have no logits."""
+    if _silent(logits).any():
+        return None
+    scores = acceptance_scores(logits)
+    return {
+        f"its {name}": values
+        for name, values in scores.items()
+        if np.ptp(values) > 1e-9 * max(1.0, float(np.abs(values).max()))
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """What is known of one classifier: an estimate in some rows, the least and the most in all."""
+
+    found: counterfactual.Estimate  # in `can`
+    can: Array  # rows that may be answered
+    lower: Array  # of each row: its influence value, its score, or the least and most possible
+    upper: Array
+    reasons: tuple[str, ...]  # for rows that may not
+    notes: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is an estimate for all rows."""
+        return bool(self.can.all())
+
+    @property
+    def propensity(self) -> Array:
+        """Of each row, 1 where there is never an answer."""
+        out = np.ones(len(self.can))
+        out[self.can] = self.found.nuisances[0].propensity.clip(0, 1)
+        return out
+
+
+def _never(
+    r: Array, told: Array | None, scores: dict[str, Array] | None, features: Array | None
+) -> tuple[Array, list[str]]:
+    """Rows that are never answered, and why."""
+    columns = {} if features is None else dict(enumerate(features.T))
+    every = (scores or {}) | {f"test_features[:, {j}]": values for j, values in columns.items()}
+    if told is not None:
+        certain = told >= 1 - _KNOWN_CLIP
+        never, reasons = overlap.without_overlap(r & ~certain, every, np.where(certain, 0, told))
+        if certain.any():
+            reasons.insert(
+                0,
+                f"told propensities are 1 in {int(certain.sum())} of {len(r)} rows "
+                f"({certain.mean():.1%}): there is never an answer, so that positivity fails",
+            )
+        return never | certain, reasons
+    if scores is None and r.any():
+        return r.copy(), [
+            "there are no logits where it abstained, so that nothing shows whether it did so by "
+            "its own confidence, where positivity would fail"
+        ]
+    return overlap.without_overlap(r, every)
+
+
+def _side(
+    x: Array,
+    given: ModelPredictions,
+    s: Array,
+    r: Array,
+    told: Array | None,
+    scores: dict[str, Array] | None,
+    settings: Settings,
+) -> _Side:
+    """Estimate where there is overlap, and say where there is none.
+
+    Positivity is looked at twice: by scores before anything is fitted, and by the propensity that
+    was fitted to what is left.  If that fails a second time, all abstentions are without overlap.
+    """
+    never, reasons = _never(r, told, scores, given.test_features)
+    for last in (False, True):
+        if (~r & ~never).sum() < _FEWEST:  # too few to learn from: answers count, and that is all
+            never = r.copy()
+        found = _estimate(x, s, r, told, ~never, settings)
+        (diagnostics,) = found.diagnostics
+        if told is not None or not diagnostics.positivity:
+            break
+        reasons.extend(diagnostics.positivity)
+        sure = np.zeros(len(r), dtype=bool)
+        sure[~never] = found.nuisances[0].propensity >= SURE
+        never = r.copy() if last or not sure.any() else never | sure
+    else:
+        found = _estimate(x, s, r, told, ~never, settings)
+        (diagnostics,) = found.diagnostics
+    lower, upper = np.where(r, 0.0, s), np.where(r, 1.0, s)
+    lower[~never] = upper[~never] = found.influence
+    return _Side(found, ~never, lower, upper, tuple(reasons), diagnostics.notes)
 
 
 def _estimate(
-    x: Array,
-    pairs: list[tuple[Array, Array]],
-    known: list[Array | None],
-    can: Array,
-    settings: Settings,
-) -> tuple[counterfactual.Estimate, list[str]]:
-    """A score or a difference in the rows that may be answered, with doubts about positivity."""
-    x, pairs = x[can], [(s[can], r[can]) for s, r in pairs]
-    known = [None if p is None else p[can] for p in known]
-    options = {"learner": settings.learner, "rng": settings.seed}
-    with warnings.catch_warnings():  # the diagnostics hold what is warned of
-        warnings.simplefilter("ignore", counterfactual.PositivityWarning)
-        if all(p is None for p in known):
-            options |= {"folds": _FOLDS, "level": settings.level}
-            arguments = [array for pair in pairs for array in pair]
-            function = (
-                counterfactual.counterfactual_score
-                if len(pairs) == 1
-                else counterfactual.counterfactual_difference
-            )
-            found = function(x, *arguments, **options)
-        else:
-            rng = np.random.default_rng(settings.seed)
-            fold = counterfactual.fold_numbers(len(x), _FOLDS, rng)
-            nuisances = []
-            for (s, r), propensity in zip(pairs, known, strict=True):
-                one = counterfactual.fit_nuisances(x, s, r, fold, settings.learner, rng=rng)
-                if propensity is not None:
-                    one = replace(one, propensity=propensity)
-                nuisances.append(one)
-            told = all(p is not None for p in known)
-            found = counterfactual.estimate_from_nuisances(
-                nuisances, clip=_KNOWN_CLIP if told else None, level=settings.level
-            )
-    doubts = [
-        text
-        for diagnostics in found.diagnostics
-        for text in (*diagnostics.positivity, *diagnostics.notes)
-    ]
-    return found, doubts
+    x: Array, s: Array, r: Array, told: Array | None, can: Array, settings: Settings
+) -> counterfactual.Estimate:
+    """The doubly robust estimate of a score in some rows."""
+    x, s, r = x[can], s[can], r[can]
+    rng = np.random.default_rng(settings.seed)
+    fold = counterfactual.fold_numbers(len(x), _FOLDS, rng)
+    if r.any():
+        one = counterfactual.fit_nuisances(x, s, r, fold, settings.learner, rng=rng)
+    else:
+        one = counterfactual.Nuisances(r, s, np.zeros(len(r)), s)
+    if told is not None:
+        one = replace(one, propensity=told[can])
+    return counterfactual.estimate_from_nuisances(
+        one, clip=None if told is None else _KNOWN_CLIP, level=settings.level
+    )
 
 
 def _row(item: str, found: Any) -> tuple:
     return (item, found.value, found.stderr, *found.interval)
 
 
+def _bounds_rows(what: str, bounds: overlap.Bounds) -> list[tuple]:
+    return [
+        (f"{what} in all rows: bounds", math.nan, math.nan, bounds.low, bounds.high),
+        ("these bounds with the sampling error", math.nan, math.nan, *bounds.interval),
+    ]
+
+
+def _between(bounds: overlap.Bounds, sign: str = "") -> str:
+    low, high, *outer = (
+        f"{value:{sign}.3f}" for value in (bounds.low, bounds.high, *bounds.interval)
+    )
+    return f"between {low} and {high} ({outer[0]} to {outer[1]} with the sampling error)"
+
+
+def _contamination(
+    found: counterfactual.Estimate, value: float, what: str
+) -> tuple[pd.DataFrame, Drawing, str]:
+    """Bounds if abstention depends on more than is seen, and the share of rows that turns it."""
+    table = counterfactual.contamination_bounds(found, _SHARES)
+    share = counterfactual.breakdown_share(found, value)
+    if share == 0:
+        text = f"the interval does not exclude {what} even if it depends on nothing else"
+    elif share == math.inf:
+        text = f"{what} is excluded whatever it depends on"
+    else:
+        text = f"from {share:.1%} of the rows on, {what} can no longer be excluded"
+    drawing = Drawing(
+        lambda: plot_contamination(table, label="estimate"),
+        "Bounds on the estimate that widen as the fraction of contaminated rows grows.",
+        "Bounds by the fraction of rows in which abstention depends on more than features and "
+        f"scores: {text}.",
+    )
+    return table, drawing, text
+
+
 _COLUMNS = ["item", "value", "stderr", "low", "high"]
+_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _INDEPENDENT = (
     "the estimate assumes that abstention and correctness are independent given the features (or "
-    "propensities)"
+    "propensities) and the model's own scores"
 )
 _TOLD = (
     "the probabilities with which each answer was withheld (propensities), where abstention is "
     "drawn by them: with those told, nothing about it has to be fitted",
 )
 _WHERE = {True: "", False: ", of rows that may be answered"}
-_ANSWERABLE = {True: "", False: " that may be answered"}
-_ITS = {True: "its", False: "the estimate's"}
-_ASSUMED = f"{_INDEPENDENT}, and that no input is always abstained on"
 
 
-def _answerable(known: list[Array | None], n: int) -> Array:
-    """Rows where no told propensity is 1: elsewhere an answer is impossible, and nothing known."""
-    can = np.ones(n, dtype=bool)
-    for propensity in known:
-        if propensity is not None:
-            can &= propensity < 1 - _KNOWN_CLIP
-    return can
-
-
-@dataclass(frozen=True, eq=False)
-class _Partial:
-    """What follows where some rows are never answered: an interval, without a point in it."""
-
-    share: float  # of rows that may be answered
-    low: float  # bounds, if the estimate were exact
-    high: float
-    outer: tuple[float, float]  # with the sampling error
-    rows: list[tuple]
-    doubt: str
-
-    def __str__(self) -> str:
-        return (
-            f"between {self.low:.3f} and {self.high:.3f} ({self.outer[0]:.3f} to "
-            f"{self.outer[1]:.3f} with the sampling error)"
-        )
-
-
-def _partial(found: counterfactual.Estimate, can: Array, least: float, what: str) -> _Partial:
-    """Bounds for all rows from an estimate on some: elsewhere anything from `least` to 1.
-
-    Each end has a normal interval of its own at the estimate's level; together they hold whatever
-    is true at least as often (Imbens and Manski 2004).
-    """
-    ends, outer = [], []
-    for worst, side in ((least, -1), (1.0, 1)):
-        values = np.full(len(can), worst)
-        values[can] = found.influence
-        error = stats.norm.isf((1 - found.level) / 2) * values.std() / math.sqrt(len(can))
-        ends.append(float(np.clip(values.mean(), least, 1)))
-        outer.append(float(np.clip(values.mean() + side * error, least, 1)))
-    share = float(can.mean())
-    rows = [
-        ("share of rows that may be answered", share),
-        _row(f"{what} there (doubly robust)", found),
-        (f"{what} in all rows: bounds", math.nan, math.nan, *ends),
-        ("these bounds with the sampling error", math.nan, math.nan, *outer),
-    ]
-    doubt = (
-        f"told propensities are 1 in {int((~can).sum())} of {len(can)} rows ({1 - share:.1%}): "
-        "there is never an answer, so positivity fails and no file tells what would be right "
-        "there. There is no estimate for all rows, only bounds"
-    )
-    return _Partial(share, *ends, tuple(outer), rows, doubt)
-
-
-def _diagnostics(found: counterfactual.Estimate, names: tuple[str, ...]) -> pd.DataFrame:
+def _diagnostics(sides: Sequence[_Side], names: tuple[str, ...]) -> pd.DataFrame:
     items = {
         "least probability of an answer": "overlap",
         "effective sample size of the answers": "effective_sample_size",
@@ -982,105 +1052,169 @@ def _diagnostics(found: counterfactual.Estimate, names: tuple[str, ...]) -> pd.D
         "R2 of the outcome model": "outcome_r2",
     }
     columns = {
-        name: [float(getattr(one, key)) for key in items.values()]
-        for name, one in zip(names, found.diagnostics, strict=True)
+        name: [float(getattr(side.found.diagnostics[0], key)) for key in items.values()]
+        for name, side in zip(names, sides, strict=True)
     }
     return pd.DataFrame({"item": list(items), **columns})
+
+
+@dataclass(eq=False)
+class _Page:
+    """What an analysis of abstention has found so far."""
+
+    name: str
+    rows: list[tuple]
+    values: dict[str, float]
+    verdict: str
+    interval: tuple[float, float]
+    doubts: list[str]
+    steps: tuple[str, ...]
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    captions: dict[str, str] = field(default_factory=dict)
+    drawings: dict[str, Drawing] = field(default_factory=dict)
+
+    def contaminate(self, found: counterfactual.Estimate, value: float, what: str) -> None:
+        """Say how much abstention would have to depend on what is not seen to turn the verdict."""
+        name = f"{self.name}_contamination"
+        self.tables[name], self.drawings[name], text = _contamination(found, value, what)
+        self.captions[name] = (
+            "Bounds by the fraction of rows in which abstention depends on more than is seen"
+        )
+        self.verdict += f" If abstention depends on more than features and scores: {text}."
+
+    def decide_by_labels(self, truth: float, what: str, sign: str = "") -> None:
+        """Begin with the truth, if it is known and not in the interval."""
+        low, high = self.interval
+        if not low - 1e-9 <= truth <= high + 1e-9:
+            self.verdict = (
+                f"The interval below is wrong: by the labels of the abstained rows {what} is "
+                f"{truth:{sign}.3f} on these rows, which is not from {low:{sign}.3f} to "
+                f"{high:{sign}.3f}. What it assumes does not hold; the labels decide. "
+            ) + self.verdict
+
+    def analysis(self, caption: str) -> Analysis:
+        """Put together what was found."""
+        ends = dict(zip(("low", "high"), self.interval, strict=True))
+        kind = "difference" if self.name == "comparison" else "counterfactual"
+        return Analysis(
+            self.name,
+            ANALYSES[self.name],
+            {self.name: _table(self.rows, _COLUMNS)} | self.tables,
+            {self.name: caption} | self.captions,
+            self.drawings,
+            self.verdict,
+            self.values | {f"{kind}_{end}": value for end, value in ends.items()},
+            tuple(self.doubts),
+            self.steps,
+        )
 
 
 def _counterfactual(given: ModelPredictions, settings: Settings) -> Analysis:
     r, level = given.test_abstained, settings.level
     s = _scores_of(given.test_logits, given.test_labels, r)
-    known = [given.test_propensities]
-    can = _answerable(known, len(r))
-    found, doubts = _estimate(_covariates(given, known), [(s, r)], known, can, settings)
-    rows = [
+    told, scores = given.test_propensities, _own_scores(given.test_logits)
+    x = _covariates(given, [told], [scores])
+    side = _side(x, given, s, r, told, scores, settings)
+    answers = counterfactual.selective_score(s, r, level=level)
+    lead = f"The model answers {1 - r.mean():.1%} of the test rows, {answers.value:.3f} of them"
+    page = (_point if side.whole else _only_bounds)(side, lead, settings)
+    page.rows[:0] = [
         _row("coverage", counterfactual.coverage(r, level=level)),
-        _row("accuracy of the answers", counterfactual.selective_score(s, r, level=level)),
+        _row("accuracy of the answers", answers),
     ]
-    answered = float(1 - r.mean()), float(np.nanmean(s[~r]))
-    verdict = f"The model answers {answered[0]:.1%} of the test rows, {answered[1]:.3f} of them"
-    values = {"answered": answered[0], "answers_right": answered[1]}
-    if can.all():
-        weighted = counterfactual.estimate_from_nuisances(
-            found.nuisances, estimator="ipw", clip=found.clip, level=level
-        )
-        rows += [
-            _row("counterfactual accuracy (doubly robust)", found),
-            _row("counterfactual accuracy (weighting alone)", weighted),
-        ]
-        low, high = found.interval
-        verdict += (
-            f" right; if it had to answer always, {found.value:.3f} ({low:.3f} to {high:.3f}) "
-            "would be."
-        )
-        values |= {"counterfactual": found.value}
-        doubts.append(_ASSUMED)
-    else:
-        part = _partial(found, can, 0.0, "counterfactual accuracy")
-        rows += part.rows
-        low, high = part.outer
-        verdict += (
-            f" right. In {1 - part.share:.1%} it is certain to abstain, and nothing is known. If "
-            f"it had to answer always, {found.value:.3f} ({found.interval[0]:.3f} to "
-            f"{found.interval[1]:.3f}) of the others would be right, and of all {part}."
-        )
-        values |= {
-            "answerable": part.share,
-            "counterfactual_answerable": found.value,
-            "counterfactual_least": part.low,
-            "counterfactual_most": part.high,
-        }
-        doubts = [part.doubt, *doubts, _INDEPENDENT]
-    values |= {"counterfactual_low": low, "counterfactual_high": high}
+    page.values = {"answered": float(1 - r.mean()), "answers_right": answers.value} | page.values
+    page.tables["counterfactual_diagnostics"] = _diagnostics([side], ("value",))
+    page.captions["counterfactual_diagnostics"] = (
+        f"Overlap and nuisance functions{_WHERE[side.whole]}"
+    )
+    propensity = side.propensity
+    page.drawings["counterfactual_propensities"] = Drawing(
+        lambda: figures.plot_propensities(propensity[~r], propensity[r]),
+        "Two histograms of the probability of abstaining, which should overlap.",
+        "Probability of abstaining, of rows that were answered and abstained on: where "
+        "there are no answers, nothing is known.",
+    )
+    if side.whole:
+        page.steps = _TOLD * (told is None) + page.steps
+        page.contaminate(side.found, answers.value, "the accuracy of the answers")
     truth = _truth(given.test_logits, given.test_labels)
     if truth is not None:
         value, *ends = _share(truth, level)
-        rows.append(("truth: accuracy of all predictions", value, math.nan, *ends))
-        verdict += (
+        page.rows.append(("truth: accuracy of all predictions", value, math.nan, *ends))
+        page.values["truth"] = value
+        page.verdict += (
             f" The labels of the abstained rows, which were not used, put it at {value:.3f} on "
             "these rows."
         )
-        values["truth"] = value
-    propensity = np.ones(len(r))
-    propensity[can] = found.nuisances[0].propensity.clip(0, 1)
-    steps = _TOLD * (known[0] is None)
-    needed = collect.rows_for_half_width(found.stderr, int(can.sum()), _FINE, level)
-    if needed > can.sum():
-        steps += (
-            f"{about(needed)} rows{_ANSWERABLE[can.all()]} would bring {_ITS[can.all()]} interval "
-            f"to within {_FINE:g} (there are {int(can.sum()):,})",
-        )
-    if not can.all():
-        steps += (
-            f"answers in some of the {int((~can).sum()):,} rows where the model is certain to "
-            "abstain: without them the bounds for all rows stay at least "
-            f"{part.high - part.low:.2f} apart",
-        )
-    return Analysis(
-        "counterfactual",
-        ANALYSES["counterfactual"],
-        {
-            "counterfactual": _table(rows, _COLUMNS),
-            "counterfactual_diagnostics": _diagnostics(found, ("value",)),
-        },
-        {
-            "counterfactual": "How good the model would be if it had to answer always",
-            "counterfactual_diagnostics": f"Overlap and nuisance functions{_WHERE[can.all()]}",
-        },
-        {
-            "counterfactual_propensities": Drawing(
-                lambda: figures.plot_propensities(propensity[~r], propensity[r]),
-                "Two histograms of the probability of abstaining, which should overlap.",
-                "Probability of abstaining, of rows that were answered and abstained on: where "
-                "there are no answers, nothing is known.",
-            )
-        },
-        verdict,
-        values,
-        tuple(doubts),
-        steps,
+        page.decide_by_labels(value, "the accuracy of all predictions")
+    return page.analysis("How good the model would be if it had to answer always")
+
+
+def _point(side: _Side, lead: str, settings: Settings) -> _Page:
+    """Where there is overlap in all rows: an estimate."""
+    found = side.found
+    weighted = counterfactual.estimate_from_nuisances(
+        found.nuisances, estimator="ipw", clip=found.clip, level=settings.level
     )
+    low, high = found.interval
+    n = len(found.influence)
+    needed = collect.rows_for_half_width(found.stderr, n, _FINE, settings.level)
+    return _Page(
+        "counterfactual",
+        [
+            _row("counterfactual accuracy (doubly robust)", found),
+            _row("counterfactual accuracy (weighting alone)", weighted),
+        ],
+        {"counterfactual": found.value},
+        f"{lead} right; if it had to answer always, {found.value:.3f} ({low:.3f} to {high:.3f}) "
+        "would be.",
+        found.interval,
+        [*side.notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
+        (f"{about(needed)} rows would bring its interval to within {_FINE:g} (there are {n:,})",)
+        * (needed > n),
+    )
+
+
+def _only_bounds(side: _Side, lead: str, settings: Settings) -> _Page:
+    """Where some rows are never answered: an interval, without a point in it."""
+    found, share, never = side.found, float(side.can.mean()), int((~side.can).sum())
+    bounds = overlap.mean_bounds(side.lower, side.upper, settings.level)
+    return _Page(
+        "counterfactual",
+        [
+            ("share of rows that may be answered", share),
+            _row("counterfactual accuracy there (doubly robust)", found),
+            *_bounds_rows("counterfactual accuracy", bounds),
+        ],
+        {
+            "answerable": share,
+            "counterfactual_answerable": found.value,
+            "counterfactual_least": bounds.low,
+            "counterfactual_most": bounds.high,
+        },
+        f"{lead} right. In {1 - share:.1%} of the rows it is certain to abstain, and nothing is "
+        f"known, by all that is seen: {side.reasons[0]}. If it had to answer always, of all rows "
+        f"{_between(bounds)} would be right, and no file says where between.",
+        bounds.interval,
+        _doubts([side]),
+        (
+            f"answers in some of the {never:,} rows where the model is certain to abstain, such as "
+            "a tenth of them drawn at random, with what it was drawn by as propensities: without "
+            f"them the bounds for all rows stay at least {bounds.high - bounds.low:.2f} apart",
+        ),
+    )
+
+
+def _doubts(sides: Sequence[_Side]) -> list[str]:
+    """What to know of bounds: why there is no estimate, and what the estimate in them assumes."""
+    doubts = [
+        f"{reason}. There is no estimate for all rows, only bounds"
+        for side in sides
+        for reason in side.reasons
+    ]
+    doubts += [text for side in sides for text in side.notes]
+    fitted = any(side.found.nuisances[0].abstained.any() for side in sides)
+    return list(dict.fromkeys(doubts)) + [_INDEPENDENT] * fitted
 
 
 def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
@@ -1089,87 +1223,109 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
     logits = given.test_logits, given.other_logits
     pairs = [(_scores_of(z, labels, r), r) for z, r in zip(logits, flags, strict=True)]
     known = [given.test_propensities, given.other_propensities]
-    can = _answerable(known, len(labels))
-    found, doubts = _estimate(_covariates(given, known), pairs, known, can, settings)
+    scores = [_own_scores(z) for z in logits]
+    x = _covariates(given, known, scores)
+    sides = [
+        _side(x, given, s, r, told, own, settings)
+        for (s, r), told, own in zip(pairs, known, scores, strict=True)
+    ]
+    whole = all(side.whole for side in sides)
+    page = (_difference if whole else _difference_bounds)(sides, known, level)
+    names = "model", "competitor"
     answers = [counterfactual.selective_score(s, r, level=level) for s, r in pairs]
-    rows = [
-        *(
-            _row(f"accuracy of the {who} answers", one)
-            for who, one in zip(("model's", "competitor's"), answers, strict=True)
-        ),
+    page.rows[:0] = [
+        *(_row(f"accuracy of the {n}'s answers", a) for n, a in zip(names, answers, strict=True)),
         ("difference of these", answers[0].value - answers[1].value),
         *(
-            _row(f"coverage of the {who}", counterfactual.coverage(r, level=level))
-            for who, r in zip(("model", "competitor"), flags, strict=True)
+            _row(f"coverage of the {name}", counterfactual.coverage(r, level=level))
+            for name, r in zip(names, flags, strict=True)
         ),
     ]
-    verdict = "If both had to answer always, the model's accuracy minus the competitor's would be "
-    if can.all():
-        rows.append(_row("counterfactual difference (doubly robust)", found))
-        low, high = found.interval
-        verdict += f"{found.value:+.3f} ({low:+.3f} to {high:+.3f})"
-        values = {"difference": found.value}
-        doubts.append(_ASSUMED)
-    else:
-        part = _partial(found, can, -1.0, "counterfactual difference")
-        rows += part.rows
-        low, high = part.outer
-        verdict += (
-            f"{found.value:+.3f} where neither is certain to abstain, {part.share:.1%} of the rows "
-            f"({found.interval[0]:+.3f} to {found.interval[1]:+.3f}), and in all {part}"
-        )
-        values = {
-            "difference_answerable": found.value,
-            "difference_least": part.low,
-            "difference_most": part.high,
-        }
-        doubts = [part.doubt, *doubts, _INDEPENDENT]
-    values |= {"difference_low": low, "difference_high": high}
+    page.tables["comparison_diagnostics"] = _diagnostics(sides, names)
+    page.captions["comparison_diagnostics"] = (
+        f"Overlap and nuisance functions of both{_WHERE[whole]}"
+    )
     truths = [_truth(z, labels) for z in logits]
     if all(t is not None for t in truths):
-        difference = truths[0].astype(float) - truths[1]
-        rows.append(("truth: difference of all predictions", float(difference.mean())))
-    if low > 0 or high < 0:
-        better = "the model" if low > 0 else "the competitor"
-        outcome = f"{better} would be better"
-        steps = ()
-    else:
-        outcome = "which of the two would be better is not decided"
-        steps = _TOLD * any(p is None for p in known)
-        steps += _comparison_steps(found, can, None if can.all() else part, level)
-    return Analysis(
+        truth = float((truths[0].astype(float) - truths[1]).mean())
+        page.rows.append(("truth: difference of all predictions", truth))
+        page.decide_by_labels(truth, "the difference of all predictions", "+")
+    return page.analysis("The model against the competitor, if both had to answer always")
+
+
+def _outcome(interval: tuple[float, float]) -> str:
+    """Which of the two is better, or None that it is not decided."""
+    low, high = interval
+    if low <= 0 <= high:
+        return "which of the two would be better is not decided"
+    return f"{'the model' if low > 0 else 'the competitor'} would be better"
+
+
+def _difference(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
+    """Where there is overlap in all rows of both: an estimate."""
+    told = all(p is not None for p in known)
+    found = counterfactual.estimate_from_nuisances(
+        [side.found.nuisances[0] for side in sides],
+        clip=_KNOWN_CLIP if told else None,
+        level=level,
+    )
+    low, high = found.interval
+    decided = low > 0 or high < 0
+    notes = list(dict.fromkeys(text for side in sides for text in side.notes))
+    page = _Page(
         "comparison",
-        ANALYSES["comparison"],
-        {
-            "comparison": _table(rows, _COLUMNS),
-            "comparison_diagnostics": _diagnostics(found, ("model", "competitor")),
-        },
-        {
-            "comparison": "The model against the competitor, if both had to answer always",
-            "comparison_diagnostics": f"Overlap and nuisance functions of both{_WHERE[can.all()]}",
-        },
-        {},
-        f"{verdict}: {outcome}.",
-        values,
-        tuple(doubts),
+        [_row("counterfactual difference (doubly robust)", found)],
+        {"difference": found.value},
+        "If both had to answer always, the model's accuracy minus the competitor's would be "
+        f"{found.value:+.3f} ({low:+.3f} to {high:+.3f}): {_outcome(found.interval)}.",
+        found.interval,
+        [*notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
+        () if decided else _TOLD * (not told) + _comparison_steps(found, len(sides[0].can), level),
+    )
+    page.contaminate(found, 0.0, "no difference")
+    return page
+
+
+def _difference_bounds(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
+    """Where one of the two is never answered with: sharp bounds, each side's own."""
+    bounds = overlap.mean_bounds(
+        sides[0].lower - sides[1].upper, sides[0].upper - sides[1].lower, level, (-1.0, 1.0)
+    )
+    share = float((sides[0].can & sides[1].can).mean())
+    never = int((~(sides[0].can & sides[1].can)).sum())
+    rows: list[tuple] = [("share of rows that both may answer", share)]
+    for name, side in zip(("model", "competitor"), sides, strict=True):
+        alone = overlap.mean_bounds(side.lower, side.upper, level)
+        rows += _bounds_rows(f"counterfactual accuracy of the {name}", alone)
+    rows += _bounds_rows("counterfactual difference", bounds)
+    if bounds.low <= 0 <= bounds.high:
+        steps = (
+            f"answers in some of the {never:,} rows where one of the two is certain to abstain: "
+            "without them no number of rows decides, for the bounds are "
+            f"{bounds.low:+.2f} and {bounds.high:+.2f}",
+        )
+    else:
+        steps = (
+            f"more rows, or answers in some of the {never:,} where one of the two is certain to "
+            "abstain",
+        ) * (bounds.interval[0] <= 0 <= bounds.interval[1])
+    return _Page(
+        "comparison",
+        rows,
+        {"difference_least": bounds.low, "difference_most": bounds.high},
+        "If both had to answer always, the model's accuracy minus the competitor's would be "
+        f"{_between(bounds, '+')}: {_outcome(bounds.interval)}. One of the two is certain to "
+        f"abstain in {1 - share:.1%} of the rows, by all that is seen, and nothing is known of "
+        "what it would say there.",
+        bounds.interval,
+        _doubts(sides),
         steps,
     )
 
 
-def _comparison_steps(
-    found: counterfactual.Estimate, can: Array, part: _Partial | None, level: float
-) -> tuple[str, ...]:
+def _comparison_steps(found: counterfactual.Estimate, n: int, level: float) -> tuple[str, ...]:
     """What would decide which of the two is better."""
-    if part is not None and part.low <= 0 <= part.high:
-        return (
-            f"answers in some of the {int((~can).sum()):,} rows where one of the two is certain to "
-            "abstain: without them no number of rows decides, for the bounds are "
-            f"{part.low:+.2f} and {part.high:+.2f}",
-        )
-    n = int(can.sum())
-    # Where there are bounds only, the one nearer to zero has to be told from it.
-    value = found.value if part is None else min(part.low, part.high, key=abs)
-    needed = collect.rows_for_power(found.stderr, n, value, level, _POWER)
+    needed = collect.rows_for_power(found.stderr, n, found.value, level, _POWER)
     if needed is None or needed > _HOPELESS * n:
         return (
             f"far more rows than {_HOPELESS * n:,}, if the difference is as small as it is "
@@ -1178,8 +1334,8 @@ def _comparison_steps(
     if needed <= n:
         return ()
     return (
-        f"{about(needed)} rows{_ANSWERABLE[part is None]} (there are {n:,}) would decide with a "
-        f"probability of {_POWER:g}, if the difference is as estimated, which few rows tell badly",
+        f"{about(needed)} rows (there are {n:,}) would decide with a probability of {_POWER:g}, if "
+        "the difference is as estimated, which few rows tell badly",
     )
 
 

@@ -20,6 +20,7 @@ from lib.selective.curves import (
     accuracy_coverage,
     coverage_at_accuracy,
 )
+from lib.selective.guarantee import Threshold, guaranteed_threshold
 from lib.selective.panel import (
     FAMILIES,
     P1_METHODS,
@@ -71,6 +72,7 @@ __all__ = [
     "Panel",
     "PanelSettings",
     "Predictions",
+    "Threshold",
     "accuracy_bound",
     "accuracy_coverage",
     "augrc",
@@ -87,6 +89,7 @@ __all__ = [
     "energy",
     "entropy",
     "estimate",
+    "guaranteed_threshold",
     "influence",
     "margin",
     "mc_dropout",

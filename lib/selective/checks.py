@@ -9,6 +9,7 @@ __all__ = [
     "as_array",
     "as_integer",
     "as_labels",
+    "as_level",
     "as_predictions",
     "as_probabilities",
     "as_scored",
@@ -89,6 +90,13 @@ def as_unit(name: str, values: Any, *, open_left: bool = False) -> npt.NDArray[n
     if not fits.all():
         raise ValueError(f"{name} must be in {allowed}, got {array[~fits].flat[0]}")
     return array
+
+
+def as_level(name: str, level: Any) -> float:
+    """Return a confidence level in (0, 1)."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {level!r}")
+    return float(level)
 
 
 def as_predictions(name: str, values: Any, dimensions: tuple[str, ...]) -> npt.NDArray[np.floating]:

@@ -117,8 +117,10 @@ def accuracy_bound(full_accuracy: npt.ArrayLike, coverage: npt.ArrayLike) -> npt
     return np.minimum(1.0, full / as_unit("coverage", coverage, open_left=True))
 
 
-def coverage_at_accuracy(correct: npt.ArrayLike, score: npt.ArrayLike, target: float) -> float:
-    """The largest coverage at which the selective accuracy is at least a target.
+def coverage_at_accuracy(
+    correct: npt.ArrayLike, score: npt.ArrayLike, target: float, *, randomized: bool = False
+) -> float:
+    """The largest coverage at which the selective accuracy *seen* is at least a target.
 
     Parameters
     ----------
@@ -126,6 +128,9 @@ def coverage_at_accuracy(correct: npt.ArrayLike, score: npt.ArrayLike, target: f
         As for :func:`accuracy_coverage`.
     target : float
         Accuracy to reach, in [0, 1].
+    randomized : bool
+        Whether a part of a group of equal scores may be answered, drawn at random, for the expected
+        accuracy; if not, groups are answered whole or not at all, as a threshold on the score does.
 
     Returns
     -------
@@ -135,7 +140,9 @@ def coverage_at_accuracy(correct: npt.ArrayLike, score: npt.ArrayLike, target: f
     Notes
     -----
     Rounding is forgiven: accuracies within 1e-12 of the target reach it.  P1's Table 1 is this with
-    the non-private model's accuracy at full coverage as target.
+    the non-private model's accuracy at full coverage as target.  Chosen on the points that it is
+    computed on, the coverage promises nothing: that is
+    :func:`lib.selective.guaranteed_threshold`.
 
     Examples
     --------
@@ -143,10 +150,19 @@ def coverage_at_accuracy(correct: npt.ArrayLike, score: npt.ArrayLike, target: f
     1.0
     >>> coverage_at_accuracy([True, True, False, True], [4, 3, 2, 1], 0.9)
     0.5
+    >>> tied = [True, True, True, False], [2, 1, 1, 1]
+    >>> coverage_at_accuracy(*tied, 0.8), coverage_at_accuracy(*tied, 0.8, randomized=True)
+    (0.25, 0.5)
     """
     target = float(as_unit("target", target))
+    if not isinstance(randomized, bool | np.bool_):
+        raise ValueError(f"randomized must be True or False, got {randomized!r}")
     curve = accuracy_coverage(correct, score)
-    reached = np.flatnonzero(curve.accuracy >= target - 1e-12)
+    offered = np.ones(len(curve.accuracy), dtype=bool)
+    if not randomized:
+        ordered = np.sort(as_scored(correct, score)[1])[::-1]
+        offered[:-1] = ordered[1:] != ordered[:-1]
+    reached = np.flatnonzero(offered & (curve.accuracy >= target - 1e-12))
     return float(curve.coverage[reached[-1]]) if len(reached) else 0.0
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "chosen_rates",
     "closed_forms",
     "coverage_cells",
+    "coverage_with_ties",
     "degradation",
     "early_stopping",
     "fewest_best",
@@ -198,12 +199,18 @@ def full_accuracies(panel: Panel, method: str, epsilon: float) -> npt.NDArray[np
     return panel.predictions[method, epsilon].correct.mean(1)
 
 
-def coverages_for_non_private(panel: Panel, method: str, epsilon: float) -> npt.NDArray[np.float64]:
-    """Coverage at which a private model is as accurate as its non-private twin, by seed."""
+def coverages_for_non_private(
+    panel: Panel, method: str, epsilon: float, *, randomized: bool = False
+) -> npt.NDArray[np.float64]:
+    """Coverage at which a private model is as accurate as its non-private twin, by seed.
+
+    Groups of equal scores are answered whole, unless `randomized`
+    (:func:`lib.selective.coverage_at_accuracy`).
+    """
     private, twin = panel.predictions[method, epsilon], panel.predictions[method, math.inf]
     return np.array(
         [
-            coverage_at_accuracy(c, s, target)
+            coverage_at_accuracy(c, s, target, randomized=randomized)
             for c, s, target in zip(
                 private.correct, private.score, twin.correct.mean(1), strict=True
             )
@@ -249,6 +256,33 @@ def summary(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
                 row |= {"coverage": coverage.mean(), "coverage sd": _sd(coverage)}
             rows.append(row)
     return pd.DataFrame(rows)
+
+
+def coverage_with_ties(panels: Mapping[str, Panel], method: str = "SCTD") -> pd.DataFrame:
+    """P1's Table 1 for a method whose scores tie, by what becomes of groups of equal scores.
+
+    Returns
+    -------
+    DataFrame
+        ``model``, ``epsilon``, and the mean over seeds of the coverage for non-private accuracy:
+        ``whole`` (a threshold on the score), ``random`` (parts of groups, drawn at random, in
+        expectation), and ``largest group``, the largest fraction of the points with one score.
+    """
+    rows = []
+    for name, panel in panels.items():
+        for epsilon in panel.settings.epsilons:
+            if not math.isfinite(epsilon) or math.inf not in panel.settings.epsilons:
+                continue
+            whole, random = (
+                coverages_for_non_private(panel, method, epsilon, randomized=flag).mean()
+                for flag in (False, True)
+            )
+            group = max(
+                np.unique(s, return_counts=True)[1].max() / len(s)
+                for s in panel.predictions[method, epsilon].score
+            )
+            rows.append((name, epsilon, whole, random, group))
+    return pd.DataFrame(rows, columns=["model", "epsilon", "whole", "random", "largest group"])
 
 
 def mean_curve(

@@ -16,7 +16,7 @@ from numba import njit
 from scipy import stats
 
 from lib.selective.areas import augrc, aurc, normalized_score, selective_auc
-from lib.selective.checks import as_array, as_integer, as_predictions, as_scored
+from lib.selective.checks import as_array, as_integer, as_level, as_predictions, as_scored
 
 __all__ = [
     "METRICS",
@@ -211,7 +211,7 @@ class Mean:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval."""
-        _check_level("level", level)
+        as_level("level", level)
         if self.standard_error == 0:
             return self.value, self.value
         half = float(stats.t.isf((1 - level) / 2, self.degrees)) * self.standard_error
@@ -331,7 +331,7 @@ def points_needed(
         (z_{1 - alpha/2} + z_power)^2 times the variance of the paired influence, over the squared
         difference; infinite if there is none.
     """
-    _check_level("alpha", alpha)
+    as_level("alpha", alpha)
     if not isinstance(power, numbers.Real) or not alpha < power < 1:
         raise ValueError(f"power must lie between alpha ({alpha:g}) and 1, got {power!r}")
     found = compare(correct, score, other_correct, other_score, metric)
@@ -391,7 +391,7 @@ def bootstrap(
         raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
     if not isinstance(repetitions, (int, np.integer)) or repetitions < 100:
         raise ValueError(f"repetitions must be an integer of at least 100, got {repetitions!r}")
-    _check_level("level", level)
+    as_level("level", level)
     if (other_correct is None) != (other_score is None):
         raise ValueError("other_correct and other_score must be given both or not at all")
     methods = [(correct, score)]
@@ -442,7 +442,7 @@ def _harmonic(n: int) -> float:
 
 
 def _normal(value: float, influences: npt.NDArray, level: float) -> Estimate:
-    _check_level("level", level)
+    as_level("level", level)
     n = len(influences)
     error = float(np.sqrt(np.mean(influences**2) / n))
     half = float(stats.norm.isf((1 - level) / 2)) * error
@@ -455,11 +455,6 @@ def _check_paired(first: npt.NDArray, second: npt.NDArray) -> None:
             f"other_correct must be about the same points as correct ({len(first)}), got"
             f" {len(second)}"
         )
-
-
-def _check_level(name: str, level: float) -> None:
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {level!r}")
 
 
 def _group_ends(ordered: npt.NDArray) -> npt.NDArray[np.int64]:

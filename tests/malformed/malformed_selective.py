@@ -43,6 +43,14 @@ CO = booleans(CORRECT)
 for f in ("accuracy_coverage", "augrc", "aurc", "e_aurc", "normalized_score", "selective_auc"):
     add(f, PAIR, correct=CO, score=SC)
 add("coverage_at_accuracy", {**PAIR, "target": 0.9}, correct=CO, score=SC, target=UNIT)
+add(
+    "guaranteed_threshold",
+    {**PAIR, "target": 0.9},
+    correct=CO,
+    score=SC,
+    target=(0.0, *UNIT),
+    level=OPEN_UNIT,
+)
 add("estimate", PAIR, correct=CO, score=SC, metric=CHOICE, level=but(OPEN_UNIT, "0.0"))
 add("influence", PAIR, correct=CO, score=SC, metric=CHOICE)
 add(

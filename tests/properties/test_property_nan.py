@@ -67,6 +67,10 @@ CALLS = {
     "mean_over_seeds": (selective.mean_over_seeds, {"values": SCORE, "point_variance": 0.1}),
     "accuracy_bound": (selective.accuracy_bound, {"full_accuracy": 0.7, "coverage": 0.5}),
     "coverage_at_accuracy": (selective.coverage_at_accuracy, RANKED | {"target": 0.7}),
+    "guaranteed_threshold": (
+        selective.guaranteed_threshold,
+        RANKED | {"target": 0.7, "level": 0.9},
+    ),
     "bound_area": (selective.bound_area, {"full_accuracy": 0.7}),
     "random_order_score": (selective.random_order_score, {"full_accuracy": 0.7}),
     "worst_order_score": (selective.worst_order_score, {"full_accuracy": 0.7}),

@@ -69,7 +69,7 @@ def test_all_areas_equal_brute_force_with_ties(case):
     assert selective.accuracy_coverage(*case).accuracy == pytest.approx(curve, abs=SLACK)
     for target in (0.0, 0.3, 0.5, 2 / 3, 0.9, 1.0):
         reached = [i + 1 for i, c in enumerate(curve) if c >= target - 1e-12]
-        found = selective.coverage_at_accuracy(*case, target)
+        found = selective.coverage_at_accuracy(*case, target, randomized=True)
         assert found == (reached[-1] / len(curve) if reached else 0.0)
 
 
@@ -140,6 +140,26 @@ def test_a_better_order_is_no_worse_and_a_mended_error_helps(case, seed):
         assert SIGN[name] * area(correct, swapped) <= before + SLACK, name
         if name in ("selective_auc", "aurc", "augrc"):  # the others are about the order alone
             assert SIGN[name] * area(mended, score) <= before + SLACK, name
+
+
+@check
+@given(ranked(30, 90), ordered(st.floats(0.05, 0.999)), ordered(st.floats(0.5, 0.99)), seeds)
+def test_a_guaranteed_threshold_reaches_what_it_promises_where_it_was_found(
+    case, targets, levels, seed
+):
+    correct, score = case
+    for target, level in zip(targets, levels, strict=True):
+        found = selective.guaranteed_threshold(correct, score, target, level)
+        shuffle = np.random.default_rng(seed).permutation(len(score))
+        assert selective.guaranteed_threshold(correct[shuffle], score[shuffle], target, level) == (
+            found
+        )
+        if found.coverage is not None:
+            assert found.accuracy >= target
+            assert found.coverage == (score > found.threshold).mean()
+            assert 0 <= found.coverage_low <= found.coverage <= 1
+    right = selective.guaranteed_threshold(np.ones(90, bool), score[:1].repeat(90), 0.9)
+    assert right.coverage == 1.0
 
 
 @check

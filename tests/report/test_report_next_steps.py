@@ -174,7 +174,7 @@ def test_where_answers_are_impossible_no_number_of_rows_decides(example):
 )
 def test_rows_for_a_difference(value, said):
     found = SimpleNamespace(value=value, stderr=0.02)
-    text = _comparison_steps(found, np.ones(400, dtype=bool), None, LEVEL)
+    text = _comparison_steps(found, 400, LEVEL)
     assert (said in text[0]) if said else text == ()
 
 

@@ -94,13 +94,16 @@ def test_augrc_by_auroc_of_scikit_learn(case):
 
 
 @settings(deadline=None)
-@given(some, st.floats(0, 1))
-def test_coverage_at_accuracy_is_the_last_that_reaches(case, target):
+@given(some, st.floats(0, 1), st.booleans())
+def test_coverage_at_accuracy_is_the_last_that_reaches(case, target, randomized):
     correct, score = case
-    found = selective.coverage_at_accuracy(correct, score, target)
+    found = selective.coverage_at_accuracy(correct, score, target, randomized=randomized)
     curve = selective.accuracy_coverage(correct, score)
+    whole = {(np.asarray(score) >= s).mean() for s in score}  # by a threshold
     reached = [
-        c for c, a in zip(curve.coverage, curve.accuracy, strict=True) if a >= target - 1e-12
+        c
+        for c, a in zip(curve.coverage, curve.accuracy, strict=True)
+        if a >= target - 1e-12 and (randomized or c in whole)
     ]
     assert found == (max(reached) if reached else 0.0)
 

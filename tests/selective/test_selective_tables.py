@@ -214,3 +214,20 @@ def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monk
     expected = {"train": 17_000 - public, "validation": 3000, "test": 5000, "seed": 3}
     assert expected.items() <= asked.items()
     assert (asked["dataset"], asked["model"]) == ("svhn", model)
+
+
+def test_coverage_with_ties_is_both_ways():
+    made = panel()
+    table = studies.coverage_with_ties({"one": made}).set_index("epsilon")
+    assert list(table.index) == [e for e in EPSILONS if math.isfinite(e)]
+    free = made.predictions["SCTD", math.inf]
+    for epsilon, row in table.iterrows():
+        found = made.predictions["SCTD", epsilon]
+        for flag, column in ((False, "whole"), (True, "random")):
+            reached = [
+                selective.coverage_at_accuracy(c, s, t, randomized=flag)
+                for c, s, t in zip(found.correct, found.score, free.correct.mean(1), strict=True)
+            ]
+            assert row[column] == pytest.approx(np.mean(reached))
+        assert row["whole"] <= row["random"]
+        assert 0 < row["largest group"] <= 1

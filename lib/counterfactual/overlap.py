@@ -1,0 +1,172 @@
+"""Where nothing tells what an answer would be worth, and what can be said all the same: bounds.
+
+A classifier that answers where a score of its own is above a threshold never answers below it.
+There positivity fails by construction, whatever a model of the propensity that was fitted to other
+features says.  So abstention is held against every score at hand before anything is estimated.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+__all__ = ["Bounds", "mean_bounds", "without_overlap"]
+
+Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+#: AUROC of a score for abstention from which on it separates: propensities between 0.1 and 0.9 come
+#: to at most 0.9.
+_SEPARATES = 0.98
+#: A tail of a score is unanswered if at most _SELDOM of its rows are answered, and so few are less
+#: probable than _RARE with a probability of an answer of _FLOOR in each (or as told).
+_FLOOR, _SELDOM, _RARE = 0.1, 0.02, 1e-3
+
+
+def without_overlap(
+    abstained: Flags, scores: Mapping[str, Array], told: Array | None = None
+) -> tuple[Flags, list[str]]:
+    """Find rows in which a classifier seems never to answer, by scores that it may abstain by.
+
+    Parameters
+    ----------
+    abstained : ndarray of bool, shape (n,)
+        R.
+    scores : mapping of str to ndarray, shape (n,)
+        Anything that abstention may be a rule on, finite; either end may be that of abstention.
+    told : ndarray, shape (n,), optional
+        Probabilities of abstaining, where they are known.
+
+    Returns
+    -------
+    never : ndarray of bool, shape (n,)
+        All abstentions, if one score separates them from answers; else the rows in tails of scores
+        that are not answered.
+    reasons : list of str
+        Why, for people; empty if there are no such rows.
+
+    Notes
+    -----
+    A tail's p-value is binomial with the mean of the rows' least probabilities of an answer, which
+    is no smaller than with these themselves where fewer are answered than expected (Hoeffding,
+    1956).  Scores are rounded to 12 digits of their range, so that equal ones stay so.
+    """
+    r, n = abstained, len(abstained)
+    never, reasons = np.zeros(n, dtype=bool), []
+    if not r.any() or r.all():
+        return never, reasons
+    floor = np.full(n, _FLOOR) if told is None else 1.0 - told
+    ranked = {name: _rounded(values) for name, values in scores.items()}
+    if told is None and ranked:
+        found = {name: _auroc(values, r) for name, values in ranked.items()}
+        best = max(found, key=found.get)
+        if found[best] >= _SEPARATES:
+            return r.copy(), [
+                f"{best} alone tells abstained from answered rows (AUROC {found[best]:.3f}), so "
+                "that abstention is a rule and positivity fails"
+            ]
+    for name, values in ranked.items():
+        for end, signed in (("lowest", values), ("highest", -values)):
+            tail = _unanswered_tail(signed, r, floor)
+            if (tail & ~never).any():
+                never |= tail
+                reasons.append(
+                    f"of the {int(tail.sum())} rows with the {end} {name} "
+                    f"{int((tail & ~r).sum())} are answered, so that positivity fails there"
+                    + ("" if told is None else ", whatever was told of propensities")
+                )
+    return never, reasons
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of a mean whose values are known in part.
+
+    Attributes
+    ----------
+    low, high : float
+        Ends of the identified set, if everything that is estimated were exact.
+    interval : tuple of float
+        Holds the whole set with at least the probability asked for.
+    """
+
+    low: float
+    high: float
+    interval: tuple[float, float]
+
+
+def mean_bounds(
+    lower: Array, upper: Array, level: float, score_range: tuple[float, float] = (0.0, 1.0)
+) -> Bounds:
+    """Bounds on a mean, from the least and the largest value that each row may have.
+
+    Parameters
+    ----------
+    lower, upper : ndarray, shape (n,)
+        Equal where a value is known (or is an influence value of an estimate).
+    level : float
+        Of the interval.
+    score_range : tuple of float
+        What the mean cannot leave.
+
+    Returns
+    -------
+    Bounds
+        Each end of the interval is that of a two-sided one for its mean: of Clopper and Pearson
+        where all its values are 0 or 1, normal otherwise.
+
+    References
+    ----------
+    Manski, Nonparametric bounds on treatment effects, 1990.  Imbens and Manski, Confidence
+    intervals for partially identified parameters, Econometrica, 2004: the interval for the whole
+    set, which is wider than that for the one true value in it.
+    """
+    ends, outer = [], []
+    for values, side in ((lower, 0), (upper, 1)):
+        mean = float(values.mean())
+        if score_range == (0.0, 1.0) and np.isin(values, (0.0, 1.0)).all():
+            end = _exact_end(int(values.sum()), len(values), side, (1 - level) / 2)
+        else:
+            error = stats.norm.isf((1 - level) / 2) * values.std() / math.sqrt(len(values))
+            end = mean + (2 * side - 1) * error
+        ends.append(float(np.clip(mean, *score_range)))
+        outer.append(float(np.clip(end, *score_range)))
+    return Bounds(*ends, tuple(outer))
+
+
+def _exact_end(count: int, n: int, side: int, alpha: float) -> float:
+    """Clopper and Pearson's lower (`side` 0) or upper limit."""
+    if side:
+        return 1.0 if count == n else float(stats.beta.isf(alpha, count + 1, n - count))
+    return 0.0 if count == 0 else float(stats.beta.ppf(alpha, count, n - count + 1))
+
+
+def _rounded(values: Array) -> Array:
+    """A score on [0, 1], the last bits gone; zero if it is constant but for these."""
+    span = float(np.ptp(values))
+    if span <= 1e-12 * max(1.0, float(np.abs(values).max())):
+        return np.zeros(len(values))
+    return np.round((values - values.min()) / span, 12)
+
+
+def _auroc(values: Array, r: Flags) -> float:
+    """Of a score for abstention, in whichever direction is better."""
+    below = stats.rankdata(values)[r].sum() - r.sum() * (r.sum() + 1) / 2
+    share = float(below / (r.sum() * (~r).sum()))
+    return max(share, 1 - share)
+
+
+def _unanswered_tail(values: Array, r: Flags, floor: Array) -> Flags:
+    """Rows of the longest tail of the lowest values in which there are too few answers."""
+    order = np.argsort(values, kind="stable")
+    ordered, k = values[order], np.arange(1, len(values) + 1)
+    answered = np.cumsum(~r[order])
+    p = stats.binom.cdf(answered, k, np.minimum(np.cumsum(floor[order]) / k, 1.0))
+    whole = np.r_[ordered[1:] != ordered[:-1], True]
+    found = np.flatnonzero(whole & (answered <= _SELDOM * k) & (p <= _RARE))
+    tail = np.zeros(len(values), dtype=bool)
+    if len(found):
+        tail[order[: found[-1] + 1]] = True
+    return tail

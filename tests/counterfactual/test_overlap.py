@@ -1,0 +1,107 @@
+"""Rows that are never answered are found by scores, and seldom where they are answered."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+from sklearn.metrics import roc_auc_score
+
+from lib.counterfactual import overlap
+
+
+def allowed(n, rate):
+    return stats.binom.ppf([0.0005, 0.9995], n, rate)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n", [40, 400])
+def test_a_threshold_is_found_by_either_end_of_a_score(sign, n):
+    rng = np.random.default_rng([n, 3])
+    score = rng.random(n)
+    r = score < 0.2
+    never, (reason,) = overlap.without_overlap(r, {"other": rng.random(n), "its own": sign * score})
+    np.testing.assert_array_equal(never, r)
+    assert reason.startswith("its own alone tells abstained from answered rows (AUROC 1.000)")
+
+
+def test_auroc_is_scikit_learns_in_the_better_direction():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values, r = rng.integers(5, size=30) / 7, rng.random(30) < 0.4
+        found = roc_auc_score(r, values)
+        assert overlap._auroc(overlap._rounded(values), r) == pytest.approx(max(found, 1 - found))
+
+
+def test_a_rule_beside_chance_is_found_in_its_tail_alone():
+    """Certain to abstain below 0.2, and by a coin above: the whole is not separated."""
+    rng = np.random.default_rng(1)
+    score = rng.random(800)
+    r = (score < 0.2) | (rng.random(800) < 0.3)
+    never, (reason,) = overlap.without_overlap(r, {"its own": score})
+    assert never[score < 0.2].all()
+    assert never.sum() <= (score < 0.2).sum() + 8
+    answered = (never & ~r).sum()
+    assert answered <= 0.02 * never.sum()
+    said = f"of the {never.sum()} rows with the lowest its own {answered} are answered"
+    assert reason.startswith(said)
+
+
+def test_ties_stay_whole_and_constant_scores_say_nothing():
+    score = np.repeat([0.0, 0.5, 1.0], 100)
+    r = np.arange(300) < 90  # ten answers among the lowest
+    never, reasons = overlap.without_overlap(r & (np.arange(300) % 7 > 0), {"s": score})
+    assert not never.any()
+    assert reasons == []
+    moved = 0.1 + 1e-17 * np.arange(300)
+    assert not overlap.without_overlap(r, {"s": moved})[0].any()
+    assert not overlap.without_overlap(np.zeros(300, bool), {"s": score})[0].any()
+
+
+def test_told_propensities_are_believed_until_abstention_denies_them():
+    score = np.linspace(0, 1, 300)
+    r = score < 0.3
+    never, reasons = overlap.without_overlap(r, {"s": score}, np.where(r, 0.999, 0.001))
+    assert not never.any()
+    assert reasons == []
+    never, (reason,) = overlap.without_overlap(r, {"s": score}, np.full(300, 0.3))
+    assert never[r].all()
+    assert never.sum() <= r.sum() + 2
+    assert reason.endswith("so that positivity fails there, whatever was told of propensities")
+
+
+@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("design", ["step", "steep", "linear"])
+def test_propensities_of_at_most_nine_tenths_are_seldom_taken_for_a_rule(design, n):
+    """The hardest designs with propensities in [0.1, 0.9]; four scores, two of them the same."""
+    found, repetitions = 0, 300
+    for seed in range(repetitions):
+        rng = np.random.default_rng([seed, n])
+        score = rng.random(n)
+        propensity = {
+            "step": np.where(score < 0.5, 0.9, 0.1),
+            "steep": 0.1 + 0.8 * special.expit(30 * (0.3 - score)),
+            "linear": 0.9 - 0.8 * score,
+        }[design]
+        scores = {"a": score, "b": score**2, "c": rng.normal(size=n), "d": score + rng.random(n)}
+        found += overlap.without_overlap(rng.random(n) < propensity, scores)[0].any()
+    assert found <= allowed(repetitions, 0.01)[1]
+
+
+def test_bounds_hold_the_whole_set():
+    """Ends of the identified set, exact and normal, in small samples and with means near 1."""
+    repetitions, level = 300, 0.9
+    for right, n in ((0.97, 40), (0.7, 200)):
+        both = 0
+        rng = np.random.default_rng(n)
+        for _ in range(repetitions):
+            known, s = rng.random(n) < 0.8, rng.random(n) < right
+            lower, upper = np.where(known, s, 0.0), np.where(known, s, 1.0)
+            found = overlap.mean_bounds(lower, upper, level)
+            low, high = found.interval
+            assert found.low == lower.mean()
+            assert found.high == upper.mean()
+            both += low <= 0.8 * right and 0.8 * right + 0.2 <= high
+        assert both >= allowed(repetitions, level)[0]
+    values = np.array([0.2, 0.4, 0.9])
+    found = overlap.mean_bounds(values - 1, values, 0.95, (-1.0, 1.0))
+    half = stats.norm.ppf(0.975) * values.std() / np.sqrt(3)
+    assert found.interval == pytest.approx((max(-1, 0.5 - 1 - half), 0.5 + half))

@@ -1,0 +1,147 @@
+"""A guaranteed threshold keeps its promise, ties and other awkward cases included."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from lib import selective
+from lib.selective.guarantee import _fallback
+
+GRID = np.linspace(0, 1, 20001)
+
+
+def continuous(u):
+    return special.expit(6 * u - 1)
+
+
+def step(u):
+    """Just below the target up to 0.45, well above it beyond: where a plug-in is misled most."""
+    return np.where(u > 0.45, 0.97, 0.87)
+
+
+def dip(u):
+    """Surest answers are below the target: selective accuracy rises before it falls."""
+    return np.where(u > 0.9, 0.93, np.where(u > 0.4, 0.985, 0.7))
+
+
+def tied(u):
+    return special.expit(6 * np.floor(8 * u) / 8 - 0.5)
+
+
+DESIGNS = {
+    "continuous": (continuous, lambda u: u, 0.95),
+    "step": (step, lambda u: u, 0.93),
+    "dip": (dip, lambda u: u, 0.95),
+    "tied": (tied, lambda u: np.floor(8 * u) / 8, 0.95),
+}
+
+
+def failures(design, n, repetitions, seed):
+    """How often the promised and the plug-in threshold are below the target, of those given."""
+    p, map_score, target = DESIGNS[design]
+    tail = np.cumsum(p(GRID)[::-1])[::-1] / np.arange(len(GRID), 0, -1)
+    scores = map_score(GRID)
+
+    def truth(threshold):
+        """Selective accuracy above a threshold; the grid ascends."""
+        first = np.searchsorted(scores, threshold, side="right")
+        return tail[first] if first < len(GRID) else 1.0
+
+    rng = np.random.default_rng([n, seed])
+    broken = plugged = given = 0
+    for _ in range(repetitions):
+        u = rng.random(n)
+        correct, score = rng.random(n) < p(u), map_score(u)
+        found = selective.guaranteed_threshold(correct, score, target)
+        if found.coverage is not None:
+            given += 1
+            broken += truth(found.threshold) < target
+        coverage = selective.coverage_at_accuracy(correct, score, target)
+        k = round(coverage * n)
+        ordered = np.sort(score)[::-1]
+        plugged += k > 0 and truth(ordered[k] if k < n else -math.inf) < target
+    return broken, plugged, given
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_promise_is_broken_in_at_most_one_of_twenty(design, n):
+    repetitions = 400
+    broken, plugged, given = failures(design, n, repetitions, 0)
+    most = stats.binom.ppf(0.999, repetitions, 0.05)
+    assert broken <= most
+    if n == 1000:
+        assert given > 0.3 * repetitions  # it does promise something
+        assert plugged > most or design == "tied"  # so that the test can fail
+
+
+def test_what_is_promised_can_be_read_off():
+    correct = np.r_[np.ones(200, bool), np.arange(100) % 2 == 0]
+    score = np.arange(300, 0, -1.0)
+    found = selective.guaranteed_threshold(correct, score, 0.95)
+    answered = score > found.threshold
+    assert answered.mean() == found.coverage
+    assert correct[answered].mean() == found.accuracy
+    k = answered.sum()
+    assert stats.binom.sf(correct[answered].sum() - 1, k, 0.95) <= 0.05
+    assert found.coverage_low == pytest.approx(
+        stats.binomtest(int(k), 300, alternative="greater").proportion_ci(0.95).low
+    )
+    assert found.accuracy_low == found.target == 0.95
+
+
+def test_all_are_answered_where_all_are_right_and_none_where_little_is_known():
+    found = selective.guaranteed_threshold(np.ones(200, bool), np.arange(200), 0.95)
+    assert (found.coverage, found.threshold) == (1.0, -math.inf)
+    for correct, target in ((np.ones(58, bool), 0.95), (np.zeros(300, bool), 0.5),
+                            (np.ones(300, bool), 1.0)):  # fmt: skip
+        found = selective.guaranteed_threshold(correct, np.arange(len(correct)), target)
+        assert found.threshold is found.coverage is found.coverage_low is found.accuracy_low is None
+    # 59 right answers are enough for 0.95 (0.95^59 < 0.05), if they are all there is.
+    found = selective.guaranteed_threshold(np.ones(59, bool), np.zeros(59), 0.95)
+    assert found.coverage == 1.0
+
+
+def test_ties_are_answered_whole():
+    rng = np.random.default_rng(0)
+    score = np.floor(5 * rng.random(600))
+    correct = rng.random(600) < 0.75 + 0.06 * score
+    found = selective.guaranteed_threshold(correct, score, 0.9)
+    assert found.threshold in score
+    assert found.coverage == (score > found.threshold).mean()
+    order = rng.permutation(600)
+    assert selective.guaranteed_threshold(correct[order], score[order], 0.9) == found
+
+
+def test_fallback_passes_on_what_was_enough():
+    assert _fallback(np.array([0.01, 0.04, 0.06]), np.array([0.03, 0.02, 0.0])) == 1
+    assert _fallback(np.array([0.5, 0.02, 0.02]), np.array([0.03, 0.02, 0.0])) == 2
+    assert _fallback(np.array([0.5, 0.03]), np.array([0.03, 0.02])) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"target": 0.0}, r"target must be in \(0, 1\], got 0.0"),
+        ({"target": 1.1}, "target must be in"),
+        ({"level": 1.0}, "level must lie strictly between 0 and 1, got 1.0"),
+        ({"score": [1.0]}, "score must have one entry per entry of correct"),
+    ],
+)
+def test_bad_input(given, said):
+    good = {"correct": [True, False], "score": [2.0, 1.0], "target": 0.9}
+    with pytest.raises(ValueError, match=said):
+        selective.guaranteed_threshold(**(good | given))
+
+
+def test_whole_groups_or_random_parts_of_them():
+    correct, score = [True, True, True, False], [2, 1, 1, 1]
+    assert selective.coverage_at_accuracy(correct, score, 0.8) == 0.25
+    assert selective.coverage_at_accuracy(correct, score, 0.8, randomized=True) == 0.5
+    assert selective.coverage_at_accuracy(correct, score, 0.75) == 1.0
+    assert selective.coverage_at_accuracy([True] * 4, [1] * 4, 1.0) == 1.0
+    with pytest.raises(ValueError, match="randomized must be True or False"):
+        selective.coverage_at_accuracy(correct, score, 0.8, randomized="yes")
