@@ -40,13 +40,17 @@ book: $(READY)  ## execute what changed and build the site
 
 # Two workers with two threads each would spin against each other on two cores. Tests of speed come
 # by themselves; PYTEST_ARGS may leave none (5), which is an error of the other stage only.
-test: $(READY)  ## run the whole test suite, or only the tests marked MARK
+# Nothing else may run beside these.
+ALONE := $(filter speed bench long,$(MARK))
+
+test: $(READY)  ## run the whole test suite, or only the tests marked MARK, such as fast
 ifeq ($(MARK),)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest \
 		-n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not speed and not bench and not long" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m speed $(PYTEST_ARGS) || test $$? = 5
 else
-	$(BIN)/python -m pytest -m "$(MARK)" $(PYTEST_ARGS)
+	$(if $(ALONE),,OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1) $(BIN)/python -m pytest \
+		$(if $(ALONE),,-n $(WORKERS) --dist loadfile --no-loadscope-reorder) -m "$(MARK)" $(PYTEST_ARGS)
 endif
 
 portable: $(READY)  ## formulas and pages as on other processors, or as SETTING: book/records/portable.json

@@ -2,9 +2,15 @@
 
 A file's tests stay together, because its fixtures are expensive; so do the files that build or read
 the real site. What takes longest begins first. Without pytest-xdist only the order is affected.
+
+The marker `fast` is given here: to the tests of formulas and pure functions, which are those of the
+folders `FAST`, but for figures, studies, the files that take longest, and what is marked `slow` or
+in a way that keeps it out of an ordinary run.
 """
 
+import functools
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -14,22 +20,66 @@ ROOT = Path(__file__).parents[1]
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 
 SITE = ("book/test_browser.py", "book/test_numbers.py")
+# Files of 5 seconds of a core or more, longest first.
 LONGEST = (
     *SITE,
     "book/test_pipeline.py",
-    "book/test_site_checks.py",
-    "book/test_widgets.py",
-    "report/test_report_analyses.py",
-    "lenses/test_lenses.py",
-    "test_contributing.py",
     "training/test_engines.py",
+    "book/test_site_checks.py",
+    "report/test_report_analyses.py",
+    "audit/test_sanity.py",
+    "book/test_widgets.py",
     "selective/test_panel.py",
+    "test_contributing.py",
+    "report/test_report_commands.py",
+    "faults/test_faults_build.py",
+    "training/test_accounting.py",
+    "audit/test_posterior.py",
     "training/test_jobs.py",
-    "runs/test_executors.py",
-    "suitability/test_experiment.py",
-    "suitability/test_study_panel.py",
+    "audit/test_audit_studies.py",
     "data/test_images.py",
+    "training/test_benchmark.py",
+    "canaries/test_canary_system.py",
+    "lenses/test_lenses.py",
+    "test_reference.py",
+    "runs/test_executors.py",
+    "test_wheel.py",
+    "faults/test_faults_training.py",
+    "faults/test_faults_workers.py",
+    "training/test_kernel_objectives.py",
+    "runs/test_store.py",
+    "test_supply_chain.py",
+    "faults/test_determinism.py",
+    "malformed/test_malformed_calls.py",
+    "data/test_data_cli.py",
+    "audit/test_system.py",
+    "selective/test_uncertainty.py",
+    "counterfactual/test_counterfactual_simulation.py",
+    "canaries/test_simulation.py",
+    "faults/test_faults_disk.py",
+    "counterfactual/test_estimate.py",
+    "suitability/test_refined.py",
+    "crosschecks/test_cross_summary.py",
+    "audit/test_one_run.py",
+    "counterfactual/test_forest.py",
 )
+# Of experiments, trainings and other software: what is left of their folders is fast.
+STUDIES = (
+    "counterfactual/test_counterfactual_studies.py",
+    "counterfactual/test_doubleml.py",
+    "counterfactual/test_learners.py",
+    "counterfactual/test_scenarios.py",
+    "selective/test_outlier.py",
+    "selective/test_selective_tables.py",
+    "suitability/test_experiment.py",
+    "suitability/test_studies.py",
+    "suitability/test_study_panel.py",
+    "suitability/test_wilds.py",
+    "training/test_fixmatch.py",
+    "training/test_training_page.py",
+)
+FAST = ("audit", "canaries", "counterfactual", "selective", "suitability", "training")
+WRITTEN = ("browser", "data", "long", "speed")  # marks that the file itself writes, if it has them
 
 if WORKER:
     # Two workers that compile a function for different types at once can mix up numba's index of
@@ -38,13 +88,44 @@ if WORKER:
 
 
 def pytest_configure(config):
+    if gone := [name for name in LONGEST + STUDIES + FAST if not (ROOT / "tests" / name).exists()]:
+        raise pytest.UsageError(f"tests/conftest.py names what is not there: {', '.join(gone)}")
     if config.getoption("numprocesses", None):
         import matplotlib.font_manager  # noqa: F401  # made once, before two workers make it
 
 
+def is_fast(path: Path) -> bool:
+    """Whether a file's tests are fast, but for those that are marked otherwise."""
+    if not path.is_relative_to(ROOT / "tests"):
+        return False
+    name = path.relative_to(ROOT / "tests")
+    other = name.as_posix() in LONGEST + STUDIES or name.stem.endswith("figures")
+    return name.parts[0] in FAST and not other
+
+
+@functools.cache
+def names(path: Path, mark: str) -> bool:
+    """Whether a file writes a mark."""
+    return f"mark.{mark}" in path.read_text(encoding="utf-8")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Where one mark is asked for, files without it need not be imported."""
+    mark, path = config.getoption("markexpr"), collection_path
+    if not re.fullmatch(r"test_\w+\.py", path.name) or mark not in ("fast", *WRITTEN):
+        return None
+    return None if (is_fast(path) if mark == "fast" else names(path, mark)) else True
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     rank = {f"tests/{name}": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.nodeid.split("::")[0], len(rank)))
+    for item in items:
+        if is_fast(item.path) and not any(map(item.get_closest_marker, ("slow", *WRITTEN))):
+            item.add_marker("fast")
+        for mark in WRITTEN:
+            assert not item.get_closest_marker(mark) or names(item.path, mark), item.nodeid
 
 
 @pytest.fixture(autouse=True)

@@ -50,6 +50,7 @@ def test_pure_privacy_is_clopper_pearson_on_the_accuracy():
     assert low == pytest.approx(math.log(rate / (1 - rate)), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_level_is_kept_for_randomized_response():
     """Each canary's coin is told truly with probability e / (1 + e): epsilon is 1 exactly."""
     rng = np.random.default_rng(0)

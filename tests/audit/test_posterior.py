@@ -51,6 +51,7 @@ def by_quad(counts: AttackCounts, delta: float, eps: float) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
 def test_distribution_function_against_adaptive_quadrature_on_200_tables():
     rng = np.random.default_rng(0)

@@ -69,6 +69,7 @@ def exceedances(bound, truth, repetitions, mu, n, seed):
     return count
 
 
+@pytest.mark.slow
 def test_choosing_the_best_threshold_breaks_the_level_and_both_corrections_keep_it():
     """The Gaussian mechanism, whose best attack thresholds its output."""
     mu, delta, level, n, repetitions = 0.3, 0.01, 0.9, 100, 120

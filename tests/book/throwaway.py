@@ -128,18 +128,22 @@ class Book:
             start_new_session=True,
         )
 
-    def run(self, **extra: str) -> str:
+    def run(self, fails: bool = False, **extra: str) -> str:
         """Build by the command itself."""
         process = self.start(**extra)
         output = process.communicate(timeout=300)[0]
-        assert process.returncode == 0, output
+        assert (process.returncode != 0) == fails, output
         return output
 
     def build(self, fails: bool = False, **extra: str) -> str:
         """Do what the command does in a fork of a process that has imported what it imports.
 
-        Two thirds of the processor time of a build that executes nothing are imports.
+        Two thirds of the processor time of a build that executes nothing are imports. What is
+        measured (`make coverage`) is the command: coverage settles which `lib` it looks at when a
+        process begins.
         """
+        if "COVERAGE_PROCESS_CONFIG" in os.environ:
+            return self.run(fails, **extra)
         with tempfile.NamedTemporaryFile() as said:
             arguments = (self.command(), self.root, self.environment(**extra), said.name)
             process = _forks().Process(target=_build, args=arguments)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -33,7 +34,8 @@ def results(tmp_path_factory):
             seed=3,
             **LEVELS,
         )
-        yield system.run_mechanisms(settings)
+        with ThreadPoolExecutor(1) as one:  # other processes would import PyTorch first
+            yield system.run_mechanisms(settings, one)
 
 
 def test_everything_is_trained(results):

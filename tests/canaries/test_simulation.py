@@ -28,6 +28,7 @@ def test_labels_are_released_with_the_right_probability(epsilon):
     assert stats.kstest(p.max(axis=1), stats.uniform(0.4, 0.6).cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_valid_bounds_keep_their_level_and_the_papers_does_not():
     """With 100 classes and little to find, P5's interval claims far too much."""
     repetitions, level = 150, 0.95

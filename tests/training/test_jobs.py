@@ -176,14 +176,17 @@ def test_a_foreign_checkpoint_is_not_used(tmp_path):
 def test_training_survives_kill_9(tmp_path):
     """A real SIGKILL in the middle of a training, again and again.
 
-    Each life is a fork of a process that has imported what it needs and has trained nothing.
+    Each life is a fork of a process that has imported PyTorch and searched for the noise, once for
+    all, and has trained nothing.
     """
     code = textwrap.dedent(
         """
         import os, signal, sys
         import lib.training.single as single
         from lib.runs import RunStore
+        from lib.training import plan
         from tests_jobs import JOB
+        plan(JOB.config, len(JOB.data.load().training))
         advance = single.Trainer.advance
         def live(died):
             def step(self):
