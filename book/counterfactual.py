@@ -519,6 +519,40 @@ chapter.values(volatile=True, broken=broken)
 # Under this model the interval excludes zero up to a share of {value}`counterfactual.broken:.1%` of
 # the points.
 #
+# ## Abstention by a rule
+#
+# A classifier that answers where its confidence is above a threshold, as most that are deployed do,
+# never answers below: positivity fails by construction. A model of the propensity that sees only
+# the features need not show it, and the interval is then tight and wrong. Below, the threshold
+# leaves out a tenth to three tenths of the points. The confidence itself gives the rule away, if
+# anybody looks; what remains are {term}`bounds <identified set>`: the answers' part, and anything
+# from 0 to 1 for the rest. Reports on [your own model](your_model.py) look, with every acceptance
+# score and feature, and then state bounds and no estimate.
+
+# %%
+rules = studies.rules_table([0.1, 0.2, 0.3], rng=seed)
+chapter.table(
+    rules.drop(columns="seen"),
+    "rules",
+    "Abstention below a threshold: truth, doubly robust interval, and interval for the bounds",
+    dict.fromkeys(rules.columns.drop(["data", "seen"]), ".3f"),
+    csv=rules,
+)
+inside = {
+    ends: int(((rules[low] <= rules["truth"]) & (rules["truth"] <= rules[high])).sum())
+    for ends, low, high in (("point", "low", "high"), ("bounds", "bound low", "bound high"))
+}
+chapter.values(
+    volatile=True,
+    rules=len(rules),
+    rules_missed=len(rules) - inside["point"],
+    rules_bounded=inside["bounds"],
+)
+
+# %% [markdown]
+# In {value}`counterfactual.rules_missed` of {value}`counterfactual.rules` runs the doubly robust
+# interval misses the truth; the bounds hold it in {value}`counterfactual.rules_bounded`.
+#
 # ## Looking at the data while they arrive
 #
 # An interval that is valid at one sample size is not valid if one looks after every point and stops

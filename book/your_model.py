@@ -82,8 +82,10 @@ chapter.table(
 #   drawn at random.
 # - *Features* are what abstaining and being right depend on: inputs, embeddings, a confidence. If
 #   your model abstains by a coin whose bias you know, give the propensities.
-# - Where the model abstained, its logits may be unknown (NaN, or empty cells), and labels of such
-#   rows are never used for the estimates; if they are there, the truth is shown beside.
+# - Where the model abstained, its logits may be unknown (NaN, or empty cells). Then nothing shows
+#   what it abstained by, and without propensities there are bounds only. Labels of such rows are
+#   never used for the estimates; if they are there, the truth is shown beside, and first where an
+#   interval misses it.
 # - *Membership scores* are your attack's: the log probability of the true class will do. Members
 #   and non-members must be drawn alike: take one pool of points, and let a fair coin decide for
 #   each whether it is trained on; the attack must not see the coins. A training set and a hold-out
@@ -140,7 +142,11 @@ if out:
 #
 # ## Selective classification
 #
-# How accurate is the model, and how much more so if it answers only where it is sure? The chapters
+# How accurate is the model, and how much more so if it answers only where it is sure? A coverage
+# that reaches the target on the very rows that it was chosen on does so on others about every
+# second time. So the verdict states the largest coverage at which the target is *guaranteed*
+# ({py:obj}`lib.selective.guaranteed_threshold`), which is smaller, and the plug-in beside it. The
+# chapters
 # on [the interplay of privacy and abstention](interplay.py) and on
 # [the accuracy-normalized score](normalized_score.py) say what the numbers mean.
 
@@ -180,8 +186,12 @@ report.show(chapter, found, "audit")
 # ## If it had to answer always
 #
 # The answers of a model that abstains where it is unsure look better than the model is. The
-# [doubly robust estimate](counterfactual.py) says how accurate it would be without abstaining.
-# Where a told propensity is 1, there is never an answer, and for all rows there are bounds only.
+# [doubly robust estimate](counterfactual.py) says how accurate it would be without abstaining, if
+# it could have answered everywhere. A model that answers above a threshold of its own confidence
+# never does below: nothing is known there, and no estimate is given, but bounds. So abstention is
+# first held against every acceptance score and feature in the file. If none separates it, the
+# scores are among the covariates, and a table says how the bounds widen where abstention depends on
+# more than these. Labels of abstained rows, where the file has them, decide.
 
 # %% tags=["hide-input"]
 report.show(chapter, found, "counterfactual")

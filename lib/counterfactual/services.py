@@ -10,6 +10,7 @@ import math
 import os
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from lib.counterfactual.estimate import (
     estimate_from_nuisances,
 )
 from lib.counterfactual.metrics import selective_score
+from lib.counterfactual.overlap import without_overlap
 from lib.counterfactual.sensitivity import breakdown_share
 from lib.counterfactual.simulation import simulate, true_difference
 from lib.runs import write_atomic
@@ -63,6 +65,7 @@ Flags = npt.NDArray[np.bool_]
 _COLUMNS = ("score_a", "abstained_a", "score_b", "abstained_b")
 _WORDS = {"0": False, "false": False, "no": False, "1": True, "true": True, "yes": True}
 _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "null"}
+_FEW_NEVER = 0.02  # fraction of the points below which a rule hardly matters
 _FEW_ANSWERS = 30  # below, an interval by the normal distribution is not to be relied on
 _HOPELESS = 100  # times as many points: beyond that nobody is told to collect them
 
@@ -149,7 +152,8 @@ class Comparison:
         ``selective_low``, ``selective_high``: mean score of the answers; ``counterfactual``,
         ``counterfactual_low``, ``counterfactual_high``: mean score had it answered always.
     decision : {"choose A", "choose B", "undecided"}
-        A if the interval of the difference is above `margin`, B if it is below -`margin`.
+        A if the interval of the difference is above `margin`, B if it is below -`margin`; undecided
+        whatever it is if one of the two seems never to answer some inputs.
     reason : str
         Why, in sentences with numbers.
     warnings : tuple of str
@@ -318,7 +322,7 @@ def compare_services(
     Notes
     -----
     Where abstention looks deterministic no :class:`lib.counterfactual.PositivityWarning` is given;
-    its text is among the comparison's warnings, and the reason points there.
+    its text is among the comparison's warnings, and nothing is decided.
 
     If the true difference is within the margin, one of the two is chosen all the same with a
     probability of at most 1 - `level`, for large samples and under the assumptions of the estimate.
@@ -360,7 +364,8 @@ def compare_services(
         estimate_from_nuisances(nuisances, clip=difference.clip, level=level)
         for nuisances in difference.nuisances
     )
-    decision = decide(*difference.interval, margin)
+    blind = _blind(services, difference)
+    decision = "undecided" if blind else decide(*difference.interval, margin)
     breakdown = None
     if score_range is not None and decision != "undecided":
         bar = margin if decision == "choose A" else -margin
@@ -379,8 +384,8 @@ def compare_services(
         each=each,
         metrics=metrics,
         decision=decision,
-        reason=_reason(services.names, difference, metrics, decision, margin, breakdown),
-        warnings=_warnings(services.names, difference),
+        reason=_reason(services.names, difference, metrics, decision, margin, breakdown, blind),
+        warnings=_warnings(services.names, difference, blind),
         margin=margin,
         breakdown=breakdown,
     )
@@ -663,10 +668,12 @@ def _metrics_row(name: str, scores: Array, abstained: Flags, estimate: Estimate)
     }
 
 
-def _warnings(names: tuple[str, str], difference: Estimate) -> tuple[str, ...]:
+def _warnings(
+    names: tuple[str, str], difference: Estimate, blind: Mapping[str, list[str]]
+) -> tuple[str, ...]:
     found = []
     for name, diagnostics in zip(names, difference.diagnostics, strict=True):
-        found += [f"{name}: {text}" for text in (*diagnostics.positivity, *diagnostics.notes)]
+        found += [f"{name}: {text}" for text in (*blind.get(name, []), *diagnostics.notes)]
         if diagnostics.answered < _FEW_ANSWERS:
             found.append(
                 f"{name}: it answered only {diagnostics.answered} of {diagnostics.n} points, too "
@@ -680,6 +687,20 @@ def _warnings(names: tuple[str, str], difference: Estimate) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _blind(services: Services, difference: Estimate) -> dict[str, list[str]]:
+    """Why some inputs seem never to be answered, for each service of which that is so."""
+    columns, found = dict(zip(services.features, services.X.T, strict=True)), {}
+    for name, abstained, diagnostics in zip(
+        services.names, services.abstained, difference.diagnostics, strict=True
+    ):
+        never, reasons = without_overlap(abstained, columns)
+        # A few abstentions may be separated by chance, and do not matter.
+        reasons = list(diagnostics.positivity) + (reasons if never.mean() > _FEW_NEVER else [])
+        if reasons:
+            found[name] = reasons
+    return found
+
+
 def _reason(
     names: tuple[str, str],
     difference: Estimate,
@@ -687,6 +708,7 @@ def _reason(
     decision: str,
     margin: float,
     breakdown: float | None,
+    blind: Mapping[str, list[str]],
 ) -> str:
     (a, b), value, (low, high) = names, difference.value, difference.interval
     digits = _digits(difference, margin)
@@ -704,7 +726,13 @@ def _reason(
         f"of {a} minus {b}: {text(low)} to {text(high)})."
     ]
     bar = f"the margin of {margin:g}" if margin else "0"
-    if decision == "choose A":
+    if blind:
+        sentences.append(
+            f"But {' and '.join(blind)} seem{'' if len(blind) == 2 else 's'} never, or hardly "
+            "ever, to answer some inputs, where all this is extrapolated: the trial decides "
+            "nothing, and the warnings say why."
+        )
+    elif decision == "choose A":
         sentences.append(f"The whole interval is above {bar}: choose {a}.")
     elif decision == "choose B":
         minus = "minus " if margin else ""
@@ -744,13 +772,6 @@ def _reason(
             f"The decision may fall if on {100 * breakdown:.3g}% of all points the scores "
             "withheld are not like those of answers to similar inputs, and at a smaller share if "
             "these points are all among the abstentions."
-        )
-    blind = [n for n, d in zip(names, difference.diagnostics, strict=True) if d.positivity]
-    if blind:
-        sentences.append(
-            f"But {' and '.join(blind)} seem{'' if len(blind) == 2 else 's'} never, or hardly "
-            "ever, to answer some inputs, where all this is extrapolated: see the warnings before "
-            "acting on it."
         )
     return " ".join(sentences)
 

@@ -1,16 +1,23 @@
 """What the chapter shows, as tables and numbers."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from sklearn import datasets
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from lib.counterfactual.checks import as_integer, as_rng, as_vector
+from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import (
     Estimate,
     Nuisances,
+    counterfactual_score,
     estimate_from_nuisances,
     influence_values,
 )
@@ -21,6 +28,7 @@ from lib.counterfactual.metrics import (
     coverage,
     selective_score,
 )
+from lib.counterfactual.overlap import mean_bounds, without_overlap
 from lib.counterfactual.sequences import confidence_sequence, running_moments
 from lib.counterfactual.simulation import (
     FLIP,
@@ -41,6 +49,7 @@ __all__ = [
     "metrics_comparison",
     "pointwise_interval",
     "quality_identity",
+    "rules_table",
     "sequence_study",
     "told",
 ]
@@ -285,3 +294,43 @@ def quality_identity(drawn: Simulated) -> float:
         for s, r in zip(drawn.scores, drawn.abstained, strict=True)
     ]
     return float(np.abs(gaps).max())
+
+
+def rules_table(quantiles: Sequence[float], *, rng: np.random.Generator | int) -> pd.DataFrame:
+    """Classifiers that abstain below a threshold of their own confidence, with the truth beside.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        Fractions of the points that each abstains on.
+    rng : numpy.random.Generator or int
+        Of the division into training and test data, and of folds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each of three data sets of scikit-learn (logistic regression, trained on one
+        half) and each quantile: ``data``, ``abstained``; ``truth``, the accuracy of all
+        predictions; ``low`` and ``high``, the 95% interval of the doubly robust estimate from the
+        features, with linear learners; ``seen``, what the confidence shows; ``bound low`` and
+        ``bound high``, the 95% interval for the identified set.
+    """
+    rng, rows = as_rng(rng), []
+    for name in ("digits", "breast_cancer", "wine"):
+        x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        train, test = np.array_split(rng.permutation(len(y)), 2)
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        p = model.fit(x[train], y[train]).predict_proba(x[test])
+        sure, s = p.max(axis=1), (p.argmax(axis=1) == y[test]).astype(float)
+        for quantile in quantiles:
+            r = sure <= np.quantile(sure, quantile)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PositivityWarning)
+                found = counterfactual_score(x[test], s, r, learner="linear", folds=5, rng=rng)
+            _, (reason,) = without_overlap(r, {"confidence": sure})
+            bounds = mean_bounds(np.where(r, 0.0, s), np.where(r, 1.0, s), found.level)
+            rows.append((name, r.mean(), s.mean(), *found.interval, reason, *bounds.interval))
+    return pd.DataFrame(
+        rows,
+        columns=["data", "abstained", "truth", "low", "high", "seen", "bound low", "bound high"],
+    )

@@ -143,7 +143,9 @@ def estimate(
     With few errors the area is skewed, and too few intervals hold the truth: of nominal 95%
     intervals for the normalized score of 597 points, 94% at an accuracy of 0.75, 91% at 0.90, 83%
     at 0.97 and 59% at 0.99.  The bootstrap's percentile interval does no better.  Standard errors
-    are right throughout.
+    are those of large samples: at an accuracy of 0.8, with and without ties, they were 1 to 6% too
+    small for 100 points (AUGRC's -2 to 3%), up to 5% for 200, and 3% at most from 600 on, with a
+    simulation error of 2%.
     """
     values = influence(correct, score, metric)
     return _normal(METRICS[metric](correct, score), values, level)

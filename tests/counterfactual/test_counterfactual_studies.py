@@ -573,3 +573,14 @@ def test_figures_leave_the_style_as_it_was():
 def test_public_names():
     for module in (studies, figures):
         assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_rules_are_seen_and_bounded():
+    table = studies.rules_table([0.2], rng=0)
+    assert list(table["data"]) == ["digits", "breast_cancer", "wine"]
+    assert table["seen"].str.contains("confidence alone tells").all()
+    assert (table["bound low"] <= table["truth"]).all()
+    assert (table["truth"] <= table["bound high"]).all()
+    assert ((table["bound high"] - table["bound low"]) >= table["abstained"]).all()
+    digits = table.set_index("data").loc["digits"]
+    assert not digits["low"] <= digits["truth"] <= digits["high"]

@@ -176,6 +176,29 @@ def test_the_printed_formula_breaks_the_level():
     assert math.sqrt(inside[-1]) == pytest.approx((last.upper - last.lower)[-1] / 2)
 
 
+@pytest.mark.parametrize("mean", [0.5, 0.85, 0.98, 0.995])
+def test_with_the_range_the_level_holds_from_few_values_and_near_one(mean):
+    x = np.random.default_rng(9).random((600, 800)) < mean
+    kept = stats.binom.ppf(0.999, len(x), ALPHA)
+    missed = {
+        given: sum(
+            first_exclusion(confidence_sequence(row, start=20, score_range=given), mean) is not None
+            for row in x
+        )
+        for given in (None, (0.0, 1.0))
+    }
+    assert missed[0.0, 1.0] <= kept
+    assert mean == 0.5 or missed[None] > kept  # so that the test can fail
+
+
+def test_the_range_counts_as_one_value_of_each_end():
+    x = np.array([1.0, 0.0, 1.0, 1.0])
+    sequence = confidence_sequence(x, start=3, rho=0.3, score_range=(0.0, 2.0))
+    assert sequence.n.tolist() == [3, 4]
+    assert sequence.centre.tolist() == [4 / 5, 5 / 6]
+    assert len(confidence_sequence(x, start=2, score_range=(0, 1)).n) == 3
+
+
 def test_first_exclusion():
     sequence = ConfidenceSequence(
         n=np.array([5, 6, 7, 8]),
@@ -221,6 +244,10 @@ def test_linear_time():
         (lambda: confidence_sequence(np.arange(60), rho=0), "rho"),
         (lambda: confidence_sequence(np.arange(60), rho=math.inf), "rho"),
         (lambda: confidence_sequence(np.arange(60), start=1), "start"),
+        (lambda: confidence_sequence(np.arange(60), score_range=(0, 1)), "score_range"),
+        (lambda: confidence_sequence(np.arange(60), score_range=5), "score_range"),
+        (lambda: confidence_sequence(np.arange(60), score_range=(0, 1, 2)), "score_range"),
+        (lambda: confidence_sequence(np.arange(60), score_range=(0, math.nan)), "score_range"),
         (lambda: confidence_sequence(np.arange(60), start=61), "start"),
         (lambda: confidence_sequence(np.arange(30)), "start"),
         (lambda: confidence_sequence(np.arange(60), start=2.5), "start"),

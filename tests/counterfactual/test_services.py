@@ -401,7 +401,7 @@ def test_rounding_hides_no_decision():
     found = linear(trial(0.2))
     low, half = 0.1 + 1e-5, 0.05
     close = replace(found.difference, value=low + half, interval=(low, low + 2 * half))
-    words = module._reason(found.names, close, found.metrics, "choose A", 0.1, None)
+    words = module._reason(found.names, close, found.metrics, "choose A", 0.1, None, {})
     assert "minus B: 0.10001 to 0.20001)" in words
 
 
@@ -508,9 +508,13 @@ def test_deterministic_abstention_is_told_not_warned_of(learner):
     assert caught == []
     assert found.difference.diagnostics[0].positivity
     texts = [text for text in found.warnings if "positivity fails" in text]
-    assert len(texts) == 1
-    assert texts[0].startswith("Owl: ")
+    assert len(texts) == 2  # by the fitted propensity, and by the feature itself
+    assert all(text.startswith("Owl: ") for text in texts)
     assert "But Owl seems never, or hardly ever, to answer some inputs" in found.reason
+    # Owl is far ahead wherever it answers; nothing is known of the rest.
+    assert found.difference.interval[0] > 0
+    assert found.decision == "undecided"
+    assert found.breakdown is None
 
 
 def test_other_warnings():

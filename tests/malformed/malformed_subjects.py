@@ -361,6 +361,7 @@ add(
     level=OPEN_UNIT,
     rho=POSITIVE,
     start=(1, 0, 2.5, "3"),
+    score_range=((1.0, 0.0), (0.0, 1e-9), (-INF, INF), 5, "ab"),
 )
 add("counterfactual.default_clip", dict(n=100), n=COUNT)
 add("counterfactual.optimal_rho", dict(n=100), n=COUNT, level=OPEN_UNIT)

@@ -303,8 +303,8 @@ CALLS = {
     ),
     "breakdown_share": (lambda value: cf.breakdown_share(ESTIMATE, value), {"value": 0.1}),
     "confidence_sequence": (
-        lambda **given: cf.confidence_sequence(**given, start=3),
-        {"influence": SCORE, "level": 0.9, "rho": 0.3},
+        lambda low, **given: cf.confidence_sequence(**given, start=3, score_range=(low, 9.0)),
+        {"influence": SCORE, "level": 0.9, "rho": 0.3, "low": -9.0},
     ),
     "optimal_rho": (cf.optimal_rho, {"n": 10, "level": 0.9}),
     "first_exclusion": (
