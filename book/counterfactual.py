@@ -53,7 +53,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from lib import data
 from lib.book import evidence, interactive
@@ -225,22 +224,9 @@ chapter.table(
     "Experiment 1: misses of the sample's and of the population's difference",
     dict.fromkeys(["misses sample", "misses population", "width", "bias", "spread"], ".3f"),
 )
-
-
-def with_repetitions(found: dict, results: pd.DataFrame) -> dict:
-    """Each distance with the number of repetitions that it rests on."""
-    n = dict(zip(results["learner"], results["repetitions"], strict=True))
-    return {
-        name: one
-        if isinstance(one, str)
-        else (evidence.point(one[0], n[name.split("-")[2]]), one[1])
-        for name, one in found.items()
-    }
-
-
 cells = chapter.check_cells(
     "P4, experiment 1",
-    with_repetitions(studies.claims_of_cells(first, reported, "P4-E1-"), first),
+    evidence.counted(studies.claims_of_cells(first, reported, "P4-E1-")),
     "Experiment 1: miscoverage (decides: distance in standard errors)",
 )
 
@@ -276,7 +262,7 @@ for name, column in (
 ):
     flexible = first[(first["estimator"] == "dr") & first["learner"].isin(["forest", "super"])]
     counted = list(zip(flexible[column], flexible["repetitions"], strict=True))
-    chapter.check(name, evidence.largest(lambda c, level: evidence.share(*c, level), counted))
+    chapter.check(name, evidence.largest(evidence.share, counted))
 if super_repetitions:
     ratio = by_cell.loc[("super", "dr"), "width"] / by_cell.loc[("super", "ipw"), "width"]
     verdict = chapter.check("P4-E1-half", evidence.point(ratio, super_repetitions))
@@ -318,7 +304,7 @@ chapter.table(
 fresh_reported = chapter.reported("P4, experiment 1, fresh samples")
 fresh_cells = chapter.check_cells(
     "P4, experiment 1, fresh samples",
-    with_repetitions(studies.claims_of_cells(apart, fresh_reported, "P4-F1-"), apart),
+    evidence.counted(studies.claims_of_cells(apart, fresh_reported, "P4-F1-")),
     "The same shares, against those of the estimates from fresh samples",
 )
 whole = simulation.run_cells(
@@ -332,11 +318,10 @@ chapter.table(
 )
 whole_cells = chapter.check_cells(
     "P4, experiment 1, one fresh sample",
-    with_repetitions(
+    evidence.counted(
         studies.claims_of_cells(
             whole, chapter.reported("P4, experiment 1, one fresh sample"), "P4-G1-"
-        ),
-        whole,
+        )
     ),
     "The same shares, against those of the estimates from one fresh sample",
 )

@@ -160,7 +160,7 @@ wrong = dict(zip(study.epsilons, (study.wrong_confidence >= 0.5).sum(1), strict=
 chapter.check("P1-F1-separates", evidence.share(wrong.pop(np.inf), outlier_seeds))
 chapter.check(
     "P1-F1-misclassifies",
-    evidence.least(lambda n, level: evidence.share(n, outlier_seeds, level), wrong.values()),
+    evidence.least(evidence.share, [(n, outlier_seeds) for n in wrong.values()]),
 )
 chapter.values(
     outlier_seeds=outlier_seeds,
@@ -196,20 +196,10 @@ chapter.table(
 
 # %% tags=["hide-input"]
 # A z is the least over the steps between budgets: each row stands for so many comparisons.
-of_rates = [row for _, row in sweep.iterrows() for _ in epsilons[1:]]
-chapter.check(
-    "P1-F1-overconfidence",
-    evidence.least(
-        lambda row, level: evidence.standardized(row["z, aligned"], row["aligned"], level), of_rates
-    ),
-)
-chapter.check(
-    "P1-F1-overconfidence-all",
-    evidence.least(
-        lambda row, level: evidence.standardized(row["z, all"], max(20, outlier_seeds // 4), level),
-        of_rates,
-    ),
-)
+runs_of = {"z, aligned": sweep["aligned"], "z, all": [max(20, outlier_seeds // 4)] * len(sweep)}
+for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "z, all")):
+    pairs = list(zip(sweep[column], runs_of[column], strict=True)) * (len(epsilons) - 1)
+    chapter.check(f"P1-F1-{claim}", evidence.least(evidence.standardized, pairs))
 
 # %% [markdown]
 # ## The panel

@@ -225,16 +225,12 @@ against = {model: studies.sctd_against_best(each, min(epsilons)) for model, each
 chapter.check("P1-S4-score-grows", evidence.least(evidence.runs, by_seed.worsening(families)))
 leads = by_seed.leads(families, "score", by_budget=True)
 chapter.check("P1-S4-sctd-lowest", evidence.least(evidence.runs, leads))
-
-
-def over_points(mean: selective.Mean, level: float) -> evidence.Evidence:
-    return evidence.of_mean(mean, n_seeds, level)
-
-
-gaps = [mean for _, mean in against.values()]
-chapter.check("P1-S4-sctd-strict", evidence.least(over_points, gaps))
-growths = [studies.area_growth(each, "SCTD") for each in families]
-chapter.check("P1-F3-area-grows", evidence.least(over_points, growths))
+gaps = by_seed.gaps(families, min(epsilons))
+chapter.check(
+    "P1-S4-sctd-strict", evidence.least(evidence.of_mean, [(mean, n_seeds) for mean in gaps])
+)
+growths = [(studies.area_growth(each, "SCTD"), n_seeds) for each in families]
+chapter.check("P1-F3-area-grows", evidence.least(evidence.of_mean, growths))
 best_other, gap = against[models[0]]
 low, high = gap.interval()
 best = studies.best_methods(found)

@@ -838,13 +838,8 @@ chapter.values(
     power_labels=found_power[(-0.05, "labels alone")],
 )
 for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")):
-    chapter.check(
-        claim,
-        evidence.largest(
-            lambda r, level: evidence.share(round(r * repetitions), repetitions, level),
-            rate.xs(method, level=1),
-        ),
-    )
+    counts = [(round(r * repetitions), repetitions) for r in rate.xs(method, level=1)]
+    chapter.check(claim, evidence.largest(evidence.share, counts))
 
 # %% [markdown]
 # If the estimator flatters the user's data by five points, the unadjusted filter says SUITABLE in

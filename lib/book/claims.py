@@ -358,7 +358,8 @@ def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, st
     if evidence.high < low or evidence.low > high:
         return False, ""
     # Strictly inside: an interval that only touches the bound does not exclude it.
-    if evidence.low > low - claim.slack and evidence.high < high + claim.slack:
+    above = math.isinf(low) or evidence.low > low - claim.slack
+    if above and (math.isinf(high) or evidence.high < high + claim.slack):
         return True, ""
     bare = math.isinf(evidence.low) and math.isinf(evidence.high)
     return None, f"{evidence.n} of the {claim.across} tell no spread" if bare else ""

@@ -1,7 +1,7 @@
 """What a chapter hands over for a random quantity: a number and its interval."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy import stats
 __all__ = [
     "LEVEL",
     "Evidence",
+    "counted",
     "hull",
     "largest",
     "least",
@@ -177,13 +178,31 @@ def point(value: float, n: int) -> Evidence:
     return Evidence(float(value), n=int(n))
 
 
+def counted(
+    found: Mapping[str, tuple[float, float, int] | str],
+) -> dict[str, tuple[Evidence, float] | str]:
+    """Return cells for :meth:`lib.book.session.Chapter.check_cells` with their repetitions.
+
+    Parameters
+    ----------
+    found : mapping
+        Claim id to the number that decides, the one to show and the repetitions behind both, or to
+        the reason why it is not run.
+    """
+    return {
+        name: one if isinstance(one, str) else (point(one[0], one[2]), one[1])
+        for name, one in found.items()
+    }
+
+
 def least(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
     """The least of several quantities: for a claim that each of them must meet.
 
     Parameters
     ----------
     of : callable
-        ``of(part, level=...)`` gives the evidence on one of them.
+        ``of(part, level=...)`` gives the evidence on one of them; a tuple stands for several
+        arguments.
     parts : iterable
         What `of` takes, one a quantity.
 
@@ -195,10 +214,10 @@ def least(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
         Bonferroni).
     """
     parts = list(parts)
-    each = [of(part, level=LEVEL) for part in parts]
+    each = [_taken(of, part, LEVEL) for part in parts]
     if not parts or any(math.isnan(one.value) for one in each):
         return Evidence(math.nan, n=0)
-    wide = [of(part, level=1 - (1 - LEVEL) / len(parts)) for part in parts]
+    wide = [_taken(of, part, 1 - (1 - LEVEL) / len(parts)) for part in parts]
     return Evidence(
         min(one.value for one in each),
         min(one.low for one in each),
@@ -213,15 +232,19 @@ def largest(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
     Parameters
     ----------
     of : callable
-        ``of(part, level=...)`` gives the evidence on one of them.
+        As for :func:`least`.
     parts : iterable
         What `of` takes, one a quantity.
     """
 
-    def turned(part: Any, level: float) -> Evidence:
-        return _negative(of(part, level=level))
+    def turned(*part: Any, level: float) -> Evidence:
+        return _negative(of(*part, level=level))
 
     return _negative(least(turned, parts))
+
+
+def _taken(of: Callable[..., Evidence], part: Any, level: float) -> Evidence:
+    return of(*part, level=level) if isinstance(part, tuple) else of(part, level=level)
 
 
 def hull(families: Iterable[npt.ArrayLike]) -> Evidence:

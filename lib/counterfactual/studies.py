@@ -75,7 +75,7 @@ def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
 
 def claims_of_cells(
     results: pd.DataFrame, reported: Mapping[str, tuple[float, float]], prefix: str
-) -> dict[str, tuple[float, float] | str]:
+) -> dict[str, tuple[float, float, int] | str]:
     """Values for the claims on experiment 1's miscoverage.
 
     Parameters
@@ -90,10 +90,11 @@ def claims_of_cells(
     Returns
     -------
     dict
-        Claim id to the distance from P4's share in standard errors, and our share.
+        Claim id to the distance from P4's share in standard errors, our share, and the number of
+        repetitions that it is of.
     """
     rows = results.set_index(["learner", "estimator"])
-    found: dict[str, tuple[float, float] | str] = {}
+    found: dict[str, tuple[float, float, int] | str] = {}
     for claim, (value, _) in reported.items():
         learner, estimator = claim.removeprefix(prefix).split("-", 1)
         if (learner, estimator) not in rows.index:
@@ -101,7 +102,7 @@ def claims_of_cells(
             continue
         row = rows.loc[(learner, estimator)]
         z = two_share_z(row["miscovered"], row["repetitions"], value, _PAPER_REPETITIONS)
-        found[claim] = (z, row["miscoverage"])
+        found[claim] = (z, row["miscoverage"], int(row["repetitions"]))
     return found
 
 

@@ -1,5 +1,6 @@
 """What decides about P1's claims, one number a training: the ledger makes intervals of them."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,9 +17,10 @@ from lib.selective.studies import (
     full_accuracies,
     normalized_scores,
 )
+from lib.selective.uncertainty import Mean, compare_over_seeds, mean_over_seeds
 from lib.training import PrivacyLedger, SampledGaussian
 
-__all__ = ["cells", "leads", "losses", "rare_class", "spent_shares", "worsening"]
+__all__ = ["cells", "gaps", "leads", "losses", "rare_class", "spent_shares", "worsening"]
 
 Values = npt.NDArray[np.float64]  # shape (seeds,)
 
@@ -92,6 +94,31 @@ def leads(
     return found
 
 
+def gaps(panels: Sequence[Panel], epsilon: float, method: str = "SCTD") -> list[Mean]:
+    """Return the mean scores of P1's other methods minus a method's, over trainings and points.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        Model families.
+    epsilon : float
+        The budget.
+    method : str
+        Which. SelectiveNet, which has no score at every coverage, is compared over seeds alone.
+    """
+    found = []
+    for panel in panels:
+        taken = panel.predictions[method, epsilon]
+        for other in (m for m in _p1_methods(panel) if m != method):
+            if other == "SN":
+                own = normalized_scores(panel, method, epsilon)
+                found.append(mean_over_seeds(normalized_scores(panel, other, epsilon) - own))
+                continue
+            a = panel.predictions[other, epsilon]
+            found.append(compare_over_seeds(a.correct, a.score, taken.correct, taken.score))
+    return found
+
+
 def worsening(panels: Sequence[Panel]) -> list[Values]:
     """By how much the score rises at each step to the next smaller budget.
 
@@ -110,7 +137,7 @@ def worsening(panels: Sequence[Panel]) -> list[Values]:
         budgets = sorted(panel.settings.epsilons, reverse=True)
         for method in _p1_methods(panel):
             scores = [normalized_scores(panel, method, e) for e in budgets]
-            found += [b - a for a, b in zip(scores, scores[1:], strict=False)]
+            found += [b - a for a, b in itertools.pairwise(scores)]
     return found
 
 
@@ -136,7 +163,7 @@ def losses(panels: Sequence[Panel], method: str) -> list[Values]:
         gaps = [
             full_accuracies(panel, "SR", e) - full_accuracies(panel, method, e) for e in budgets
         ]
-        found += gaps + [b - a for a, b in zip(gaps, gaps[1:], strict=False)]
+        found += gaps + [b - a for a, b in itertools.pairwise(gaps)]
     return found
 
 
