@@ -25,7 +25,6 @@ from lib.counterfactual.sequences import confidence_sequence, running_moments
 from lib.counterfactual.simulation import (
     FLIP,
     Simulated,
-    share_interval,
     simulate,
     true_difference,
     two_share_z,
@@ -36,11 +35,8 @@ __all__ = [
     "LEARNER_TITLES",
     "claims_of_cells",
     "coverage_table",
-    "least_of_flexible",
-    "least_share",
     "metrics_comparison",
     "pointwise_interval",
-    "quality_identity",
     "sequence_study",
     "told",
 ]
@@ -239,50 +235,3 @@ def sequence_study(
         for name, (low, high) in ends.items():
             missed[name] += bool(((low > truth) | (high < truth)).any())
     return missed | {"streams": repetitions}
-
-
-def least_of_flexible(results: pd.DataFrame, column: str, fewest: int = 200) -> float | None:
-    """The largest of the least shares of misses of the flexible learners' doubly robust intervals.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Of :func:`lib.counterfactual.simulation.run_cells`.
-    column : str
-        ``"miscovered"`` or ``"population_miscovered"``.
-    fewest : int
-        Learners with fewer repetitions do not count.
-
-    Returns
-    -------
-    float or None
-        Largest lower end of an exact 95% interval; None if no learner has enough repetitions.
-    """
-    rows = results[
-        (results["estimator"] == "dr")
-        & results["learner"].isin(["forest", "super"])
-        & (results["repetitions"] >= fewest)
-    ]
-    shares = [least_share(*pair) for pair in zip(rows[column], rows["repetitions"], strict=True)]
-    return max(shares, default=None)
-
-
-def least_share(count: int, n: int) -> float:
-    """Lower end of the exact 95% interval of a share."""
-    return share_interval(count, n)[0]
-
-
-def quality_identity(drawn: Simulated) -> float:
-    """How exactly Condessa's classification quality and the counterfactual score add up.
-
-    Returns
-    -------
-    float
-        Largest difference, over A and B, between the sum of the two by the oracle and
-        2 E[S 1(R = 0)] + P(R = 1), which can be seen.
-    """
-    gaps = [
-        classification_quality(s, r).value + s.mean() - (2 * np.where(r, 0, s).mean() + r.mean())
-        for s, r in zip(drawn.scores, drawn.abstained, strict=True)
-    ]
-    return float(np.abs(gaps).max())
