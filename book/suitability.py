@@ -317,7 +317,7 @@ shown_metrics = {"accuracy": "accuracy", "fpr": "fpr", "roc": "roc_auc", "pr": "
 for claim in chapter.claims("P2-T1-"):
     _, _, dataset, kind, metric = claim.split("-")
     if dataset in here:
-        column = over_models.loc[(dataset, kind.upper()), shown_metrics[metric]]
+        column = over_models.sort_index().loc[(dataset, kind.upper()), shown_metrics[metric]]
         chapter.check(claim, evidence.range_of(column))
     else:
         chapter.not_run([claim], f"{dataset} is not part of this run")
@@ -339,7 +339,7 @@ differences = {
 }
 for claim, (dataset, larger, smaller, metric) in differences.items():
     if dataset in here:
-        each = by_model.set_index(["dataset", "kind", "seed"])[metric]
+        each = by_model.set_index(["dataset", "kind", "seed"]).sort_index()[metric]
         gaps = each.loc[(dataset, larger)] - each.loc[(dataset, smaller)]
         chapter.check(claim, evidence.runs(gaps))
     else:
@@ -470,7 +470,7 @@ alone = suitability.run_studies(
 )
 alone = suitability.at_margin(alone, margin)
 each_alone = suitability.metrics_table(alone, ["partition", "kind", "signals", "seed"], alpha)
-each_alone = each_alone.set_index(["kind", "signals", "partition", "seed"])[METRICS]
+each_alone = each_alone.set_index(["kind", "signals", "partition", "seed"]).sort_index()
 by_signal = suitability.signals_table(alone[alone["partition"] == partition_seeds[0]], alpha)
 chapter.table(
     by_signal.drop(columns="dataset"),

@@ -20,8 +20,8 @@ from lib.counterfactual import (
     influence_values,
     studies,
 )
-from lib.counterfactual.simulation import simulate, true_difference
 from lib.counterfactual.metrics import classification_quality
+from lib.counterfactual.simulation import simulate, true_difference
 from lib.counterfactual.studies import (
     ESTIMATOR_TITLES,
     LEARNER_TITLES,
