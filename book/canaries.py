@@ -61,6 +61,7 @@ chapter = open_chapter("canaries", globals())
 import pandas as pd
 
 from lib import data
+from lib.book import evidence
 from lib.canaries import figures, published, simulation, system
 from lib.runs import stored_table
 
@@ -460,15 +461,23 @@ chapter.table(
 # %%
 alibi_rows = trained[trained["mechanism"] == "ALIBI"].set_index("level")
 agibi_rows = trained[trained["mechanism"] == "AGIBI"].set_index("level")
-both = alibi_rows.index.intersection(agibi_rows.index)
-chapter.check(
-    "P5-own-dominates",
-    min(
-        system.advantage_at_equal_epsilon(trained, "ALIBI", other)
-        for other in ("AGIBI", "ALIBI, projected")
-    ),
-)
-chapter.check("P5-own-overlap", system.least_overlap(alibi_rows.loc[both], agibi_rows.loc[both]))
+# The advantage at each budget of an alternative by itself, one a training: ALIBI's curve of that
+# training against the alternative's accuracy.
+of_mechanism = {name: [r for r in results if r.name == name] for name in trained["mechanism"]}
+advantages = []
+for other in of_mechanism["AGIBI"] + of_mechanism["ALIBI, projected"]:
+    pair = [*of_mechanism["ALIBI"], other]
+    frame = pd.DataFrame([{"mechanism": r.name, "claimed": r.claimed} for r in pair])
+    if other.claimed >= frame["claimed"][:-1].min():
+        advantages.append(
+            [
+                system.advantage_at_equal_epsilon(
+                    frame.assign(accuracy=[r.accuracy[i] for r in pair]), "ALIBI", other.name
+                )
+                for i in range(n_models)
+            ]
+        )
+chapter.check("P5-own-dominates", evidence.least(evidence.runs, advantages))
 free = trained[trained["mechanism"] == "none"].iloc[0]
 projected = trained[trained["mechanism"] == "ALIBI, projected"]
 response = trained[trained["mechanism"] == "RR"]

@@ -44,8 +44,8 @@ import numpy as np
 import pandas as pd
 
 from lib import selective
-from lib.book import interactive
-from lib.selective import figures, studies
+from lib.book import evidence, interactive
+from lib.selective import by_seed, figures, studies
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
 chapter.note(
@@ -212,18 +212,25 @@ for model, found in summaries.items():
     )
 
 # %% tags=["hide-input"]
+families = list(panels.values())
+cells = by_seed.cells(chapter.reported("P1, Table 2"), dataset, families, studies.normalized_scores)
 chapter.check_cells(
     "P1, Table 2",
-    studies.table_2(chapter.reported("P1, Table 2"), dataset, list(panels.values())),
+    {name: v if isinstance(v, str) else evidence.hull(v) for name, v in cells.items()},
     "P1's Table 2, cell by cell",
 )
 found = summaries[models[0]]
 growing = min(studies.worsening_share(t) for t in summaries.values())
 against = {model: studies.sctd_against_best(each, min(epsilons)) for model, each in panels.items()}
-chapter.check("P1-S4-score-grows", growing)
-chapter.check("P1-S4-sctd-lowest", studies.fewest_best(summaries, "SCTD", "score"))
-chapter.check("P1-S4-sctd-strict", max(mean.p_positive for _, mean in against.values()))
-chapter.check("P1-F3-area-grows", studies.worst_p(studies.area_growth, panels, "SCTD"))
+chapter.check("P1-S4-score-grows", evidence.least(evidence.runs, by_seed.worsening(families)))
+leads = by_seed.leads(families, "score", by_budget=True)
+chapter.check("P1-S4-sctd-lowest", evidence.least(evidence.runs, leads))
+gaps = by_seed.gaps(families, min(epsilons))
+chapter.check(
+    "P1-S4-sctd-strict", evidence.least(evidence.of_mean, [(mean, n_seeds) for mean in gaps])
+)
+growths = [(studies.area_growth(each, "SCTD"), n_seeds) for each in families]
+chapter.check("P1-F3-area-grows", evidence.least(evidence.of_mean, growths))
 best_other, gap = against[models[0]]
 low, high = gap.interval()
 best = studies.best_methods(found)
@@ -283,8 +290,8 @@ chapter.table(
 )
 
 # %% tags=["hide-input"]
-widest = [studies.early_stopping(each).iloc[0] for each in panels.values()]
-chapter.check("P1-S3-early-stopping", max(row["share"] for row in widest))
+stops = [by_seed.spent_shares(each) for each in families]
+chapter.check("P1-S3-early-stopping", evidence.largest(evidence.runs, stops))
 chapter.values(
     widest=float(stopped.iloc[0]["epsilon"]),
     widest_spent=float(stopped.iloc[0]["spent"]),

@@ -1,7 +1,8 @@
 """The ledger of claims: what the papers say, and what this book finds.
 
 ``book/claims.yml`` lists every claim that a chapter checks. A verdict is always
-computed by comparing a number with bounds that stand in that file.
+computed by comparing a number with bounds that stand in that file; for a random
+quantity, by comparing its interval.
 """
 
 import itertools
@@ -14,23 +15,34 @@ from typing import Any
 import numpy as np
 import yaml
 
+from lib.book.evidence import Evidence
+
 __all__ = [
+    "MISSED",
+    "MISSED_REDUCED",
     "NOT_REPRODUCED",
     "NOT_RUN",
     "REDUCED",
     "REPRODUCED",
+    "UNDECIDED",
     "Claim",
     "ClaimError",
     "Verdict",
     "audit_verdicts",
     "judge",
+    "judged_anew",
     "read_claims",
 ]
 
 REPRODUCED = "reproduced"
 REDUCED = "reproduced at reduced scale"
 NOT_REPRODUCED = "not reproduced"
+MISSED_REDUCED = "not reproduced at reduced scale"
+UNDECIDED = "undecided"
 NOT_RUN = "not run in this profile"
+
+#: A miss, at whatever scale.
+MISSED = (NOT_REPRODUCED, MISSED_REDUCED)
 
 _KINDS = ("exact", "statistical", "trend")
 
@@ -54,8 +66,9 @@ class Claim:
     claim : str
         What is claimed, in our words.
     kind : str
-        ``exact`` (mathematics or published data), ``statistical`` (a random quantity
-        near a reported value) or ``trend`` (a direction or an order).
+        ``exact`` (mathematics, or counted on published data: nothing is drawn), ``statistical`` (a
+        random quantity near a reported value) or ``trend`` (a direction or an order of random
+        quantities).
     why : str
         The reason for the tolerance or the bound.
     reported, tolerance : float, optional
@@ -65,6 +78,20 @@ class Claim:
     at_least, at_most : float, optional
         Bounds on the value, inclusive.  They decide where they are given; a reported value beside
         them, without tolerance, is only shown: that of a table's cell whose *trend* is checked.
+    across : str, optional
+        What the interval of a random quantity is over: trainings, models, shuffles, repetitions.
+        Needed unless the kind is ``exact``. The interval decides: inside of the bounds reproduced,
+        outside not reproduced, else (or where there is none) undecided.
+    slack : float, optional
+        How far beyond the bound the interval may end and the claim be reproduced: for a level that
+        is kept exactly, whose interval always reaches beyond. Refuted it is at the bound itself.
+    fewest : int, optional
+        With it the value decides, whose own error the bounds allow for (`why` says how); from fewer
+        runs a hit is undecided.
+    in_range : bool
+        Whether the reported value must lie within the range over `fewest` shuffles, up to the
+        tolerance, which is the rounding. A value within the range of fewer is reproduced, too;
+        outside of it undecided.
     sd : float, optional
         Standard deviation that the paper prints beside the reported value.
     group : str, optional
@@ -90,6 +117,10 @@ class Claim:
     source: str | None = None
     at_least: float | None = None
     at_most: float | None = None
+    across: str | None = None
+    slack: float = 0.0
+    fewest: int | None = None
+    in_range: bool = False
     sd: float | None = None
     group: str | None = None
     full_scale: Mapping[str, Any] = field(default_factory=dict)
@@ -99,19 +130,29 @@ class Claim:
     @property
     def criterion(self) -> str:
         """The pre-stated condition, in words."""
-        if self.tolerance is not None:
-            return f"within {self.tolerance:g} of {self.reported:g}"
+        if self.in_range:
+            return f"{self.reported:g} lies within the range over {self.fewest} {self.across}"
         bounds = [("at least", self.at_least), ("at most", self.at_most)]
-        return " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+        words = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+        if self.tolerance is not None:
+            words = f"within {self.tolerance:g} of {self.reported:g}"
+        if self.fewest:
+            return f"{words}, over at least {self.fewest} {self.across}"
+        known = f", known to {self.slack:g}" if self.slack else ""
+        return f"{words}{known}, by the interval over {self.across}" if self.across else words
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and largest value that meet the condition."""
+        if self.tolerance is not None:
+            allowed = self.tolerance * (1 + 1e-12)
+            return self.reported - allowed, self.reported + allowed
+        low = -math.inf if self.at_least is None else self.at_least
+        return low, math.inf if self.at_most is None else self.at_most
 
     def holds(self, value: float) -> bool:
         """Whether ``value`` meets the condition; NaN never does."""
-        if math.isnan(value):
-            return False
-        if self.tolerance is not None:
-            return abs(value - self.reported) <= self.tolerance * (1 + 1e-12)
-        low = -math.inf if self.at_least is None else self.at_least
-        high = math.inf if self.at_most is None else self.at_most
+        low, high = self.bounds
         return low <= value <= high
 
 
@@ -124,14 +165,18 @@ class Verdict:
     id : str
         The claim.
     verdict : str
-        One of the four verdicts of this module.
+        One of the verdicts of this module.
     value : float or None
         The number that decided, None where the claim was not run.
     reason : str
-        Why it was not run, at what reduced scale (also of a miss), or that the value is not
-        finite.
+        Why it was not run, at what reduced scale, that the value is not finite, or why nothing is
+        decided where the interval alone does not say it.
     shown : float or None
         What stands beside the reported value where another number decided.
+    interval : list of (float or None), or None
+        Of a random quantity: the two ends, None where an end is infinite.
+    n : int or None
+        How many runs the interval rests on.
     """
 
     id: str
@@ -139,6 +184,8 @@ class Verdict:
     value: float | None = None
     reason: str = ""
     shown: float | None = None
+    interval: list[float | None] | None = None
+    n: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain mapping for JSON."""
@@ -186,6 +233,7 @@ def read_claims(path: Path) -> dict[str, Claim]:
         claim = Claim(**entry)
         if claim.kind not in _KINDS:
             raise ClaimError(f"{name}: kind = {claim.kind!r}; allowed are {', '.join(_KINDS)}")
+        _check_chance(claim, name)
         by_value = claim.tolerance is not None
         by_bound = claim.at_least is not None or claim.at_most is not None
         if by_value == by_bound or (by_value and claim.reported is None):
@@ -198,6 +246,22 @@ def read_claims(path: Path) -> dict[str, Claim]:
             raise ClaimError(f"{name} is listed twice")
         claims[claim.id] = claim
     return claims
+
+
+def _check_chance(claim: Claim, name: str) -> None:
+    """A random quantity says what its interval is over; an exact one has none."""
+    ways = {"slack": claim.slack, "fewest": claim.fewest, "in_range": claim.in_range}
+    given = [key for key, value in ways.items() if value]
+    if claim.kind == "exact" and (claim.across or given):
+        raise ClaimError(f"{name} is exact: it can have no {', '.join(given) or 'across'}")
+    if claim.kind != "exact" and not claim.across:
+        raise ClaimError(f"{name} is of kind {claim.kind} and lacks across")
+    if claim.slack < 0 or (claim.slack and (claim.tolerance is not None or claim.fewest)):
+        raise ClaimError(f"{name}: slack must be positive and beside at_least or at_most alone")
+    if claim.fewest is not None and (not isinstance(claim.fewest, int) or claim.fewest < 2):
+        raise ClaimError(f"{name}: fewest must be an integer of at least 2, got {claim.fewest!r}")
+    if claim.in_range and not (claim.fewest and claim.tolerance is not None):
+        raise ClaimError(f"{name}: in_range needs reported, tolerance and fewest")
 
 
 def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
@@ -227,16 +291,19 @@ def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
 
 
 def judge(
-    claim: Claim, value: float, parameters: Mapping[str, Any], shown: float | None = None
+    claim: Claim,
+    found: float | Evidence,
+    parameters: Mapping[str, Any],
+    shown: float | None = None,
 ) -> Verdict:
-    """Compare a number with a claim's pre-stated condition.
+    """Compare what was found with a claim's pre-stated condition.
 
     Parameters
     ----------
     claim : Claim
         The claim.
-    value : float
-        What this execution found.
+    found : float or Evidence
+        What this execution found. A bare number decides about exact claims alone.
     parameters : mapping
         The chapter's parameters in effect, which decide about the scale.
     shown : float, optional
@@ -246,19 +313,85 @@ def judge(
     -------
     Verdict
     """
-    value = float(value)
-    smaller = [
+    evidence = found if isinstance(found, Evidence) else None
+    value = float(found if evidence is None else evidence.value)
+    reasons = [
         f"{name} = {parameters.get(name)!r} instead of {full!r}"
         for name, full in claim.full_scale.items()
         if parameters.get(name) != full
     ]
-    if not claim.holds(value):
-        finite = math.isfinite(value)  # JSON has no word for the others
-        reason = ", ".join(smaller if finite else [f"the value is {value}", *smaller])
-        return Verdict(claim.id, NOT_REPRODUCED, value if finite else None, reason, shown)
-    if smaller:
-        return Verdict(claim.id, REDUCED, value, ", ".join(smaller), shown)
-    return Verdict(claim.id, REPRODUCED, value, "", shown)
+    smaller, finite = bool(reasons), math.isfinite(value)  # JSON has no word for the others
+    if not finite:
+        reasons.insert(0, f"the value is {value}")
+    if claim.across is None:
+        hit = claim.holds(value)
+    else:
+        hit, lacking = _by_chance(claim, evidence) if finite else (None, "")
+        reasons += [lacking] if lacking else []
+    word = UNDECIDED
+    if hit is not None:
+        word = ((NOT_REPRODUCED, REPRODUCED), (MISSED_REDUCED, REDUCED))[smaller][hit]
+    interval = n = None
+    if evidence is not None:
+        ends, n = (evidence.low, evidence.high), evidence.n
+        if any(map(math.isfinite, ends)):
+            interval = [float(end) if math.isfinite(end) else None for end in ends]
+    reason = ", ".join(reasons)
+    return Verdict(claim.id, word, value if finite else None, reason, shown, interval, n)
+
+
+def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, str]:
+    """Whether a random quantity meets a condition, None if that is open, and what is lacking."""
+    if evidence is None:
+        return None, f"no interval over {claim.across}"
+    few = claim.fewest is not None and evidence.n < claim.fewest
+    lacking = f"{evidence.n} of {claim.fewest} {claim.across}" if few else ""
+    low, high = claim.bounds
+    if claim.in_range:
+        if evidence.low <= high and evidence.high >= low:
+            return True, ""
+        return (None, lacking) if few else (False, "")
+    if claim.fewest is not None:
+        if not claim.holds(evidence.value):
+            return False, ""
+        return (None, lacking) if few else (True, "")
+    if evidence.high < low or evidence.low > high:
+        return False, ""
+    # Strictly inside: an interval that only touches the bound does not exclude it.
+    above = math.isinf(low) or evidence.low > low - claim.slack
+    if above and (math.isinf(high) or evidence.high < high + claim.slack):
+        return True, ""
+    bare = math.isinf(evidence.low) and math.isinf(evidence.high)
+    return None, f"{evidence.n} of the {claim.across} tell no spread" if bare else ""
+
+
+def judged_anew(claims: Mapping[str, Claim], run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recorded run with its verdicts by the conditions as they stand now.
+
+    Parameters
+    ----------
+    claims : mapping
+        The ledger. What it no longer lists is left out.
+    run : mapping
+        A record. A value without interval, from before intervals were kept, leaves a random
+        quantity undecided.
+    """
+    verdicts = []
+    for kept in run["verdicts"]:
+        claim, value = claims.get(kept["id"]), kept["value"]
+        if claim is None:
+            continue
+        if value is None:
+            verdicts.append(dict(kept))
+            continue
+        low, high = kept.get("interval") or (None, None)
+        found = value
+        if kept.get("n") is not None:
+            ends = -math.inf if low is None else low, math.inf if high is None else high
+            found = Evidence(value, *ends, kept["n"])
+        new = judge(claim, found, run.get("parameters", {}), kept.get("shown"))
+        verdicts.append(new.as_dict())
+    return {**run, "verdicts": verdicts}
 
 
 def audit_verdicts(

@@ -9,7 +9,17 @@ from typing import Any
 
 import pandas as pd
 
-from lib.book.claims import NOT_REPRODUCED, NOT_RUN, REDUCED, REPRODUCED, Claim, Verdict, judge
+from lib.book.claims import (
+    MISSED,
+    MISSED_REDUCED,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    REDUCED,
+    REPRODUCED,
+    UNDECIDED,
+    Claim,
+    Verdict,
+)
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 __all__ = [
@@ -38,6 +48,8 @@ _MARKS = {
     REPRODUCED: ("yes", "✓"),
     REDUCED: ("reduced", "◐"),
     NOT_REPRODUCED: ("no", "✗"),
+    MISSED_REDUCED: ("no-reduced", "✗"),
+    UNDECIDED: ("undecided", "?"),
     NOT_RUN: ("not-run", "–"),
 }
 
@@ -155,7 +167,17 @@ def _recorded(found: Mapping[str, Any] | None) -> str:
     word = found["verdict"]
     shown = found.get("shown")
     value = found["value"] if shown is None else shown
-    return f"{_number(value)} <span class='mark-{kind}' title='{word}'>{mark}</span>"
+    mark = f"<span class='mark-{kind}' title='{word}'>{mark}</span>"
+    return f"{_number(value)}{_interval(found)} {mark}"
+
+
+def _interval(found: Mapping[str, Any]) -> str:
+    """Return the interval that decided, where there is one; an open end is infinite."""
+    if not found.get("interval"):
+        return ""
+    low, high = found["interval"]
+    ends = ("−∞" if low is None else f"{low:.4g}", "∞" if high is None else f"{high:.4g}")
+    return f" <span class='claim-interval'>[{ends[0]}, {ends[1]}]</span>"
 
 
 def _chip(verdict: str) -> str:
@@ -182,7 +204,7 @@ def claim_html(
     columns += [
         (f"recorded run ({profile})", _recorded(found)) for profile, found in recorded.items()
     ]
-    columns.append(("this build", _number(verdict.value)))
+    columns.append(("this build", _number(verdict.value) + _interval(verdict.as_dict())))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
     remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, verdict, recorded.values()))
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
@@ -204,7 +226,7 @@ def _remarks(
 ) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
     said = [f"{html.escape(verdict.reason)}."] if verdict.reason else []
-    if verdict.verdict == NOT_REPRODUCED and claim.if_not:
+    if verdict.verdict in MISSED and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
     if _contradicted(verdict, recorded):
         said.append("<strong>The recorded run, which is longer, says otherwise.</strong>")
@@ -212,14 +234,15 @@ def _remarks(
 
 
 def _contradicted(verdict: Verdict, recorded: Iterable[Mapping[str, Any] | None]) -> bool:
-    """Whether this build and a recorded run disagree about the condition."""
-    if verdict.verdict == NOT_RUN:
+    """Whether this build and a recorded run disagree about the condition, both having decided."""
+    neither = (NOT_RUN, UNDECIDED)
+    if verdict.verdict in neither:
         return False
-    here = verdict.verdict == NOT_REPRODUCED
+    here = verdict.verdict in MISSED
     return any(
-        here != (run["verdict"] == NOT_REPRODUCED)
+        here != (run["verdict"] in MISSED)
         for run in recorded
-        if run is not None and run["verdict"] != NOT_RUN
+        if run is not None and run["verdict"] not in neither
     )
 
 
@@ -250,7 +273,7 @@ def cells_html(
     head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
     columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
     first = claims[0]
-    missed = [c for c in claims if found[c.id]["verdict"] == NOT_REPRODUCED]
+    missed = [c for c in claims if found[c.id]["verdict"] in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
     return (
         f"<details class='companion-cells'><summary>{html.escape(caption)}: "
@@ -273,7 +296,7 @@ def _cell_row(
     return (
         f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"
         f"<td class='number'>{_number(claim.reported)}</td>{runs}"
-        f"<td class='number'>{_number(shown)}</td>"
+        f"<td class='number'>{_number(shown)}{_interval(verdict)}</td>"
         f"<td>{_chip(verdict['verdict'])}{reason}</td></tr>"
     )
 
@@ -396,9 +419,9 @@ def tally_html(
         found, source = _longest(claim, verdicts[claim.id], runs)
         counts[found["verdict"]] += 1
         recorded += source != _THIS_BUILD
-        if found["verdict"] == NOT_REPRODUCED:
+        if found["verdict"] in MISSED:
             missed.append((claim, found))
-            smaller += bool(found["reason"])
+            smaller += found["verdict"] == MISSED_REDUCED
     total = sum(counts.values())
     chips = " ".join(f"<li>{_chip(verdict)}: {n}</li>" for verdict, n in counts.items() if n)
     rows = "".join(_missed_row(claim, found, addresses[claim.chapter]) for claim, found in missed)
@@ -437,16 +460,14 @@ def _longest(
 ) -> tuple[Mapping[str, Any], str]:
     """Verdict of the longest run that covers the claim, and which run that is.
 
-    What a record holds is judged again, by the condition as it stands now.
+    A record that decides nothing, since it kept no interval, gives way to a build that does.
     """
+    decided = verdict["verdict"] not in (NOT_RUN, UNDECIDED)
     for profile in ("gpu", "standard"):
-        run = records.get(profile, {})
-        for found in run.get("verdicts", []):
-            if found["id"] != claim.id or found["verdict"] == NOT_RUN:
+        for found in records.get(profile, {}).get("verdicts", []):
+            bare = found["verdict"] == UNDECIDED and not found.get("interval")
+            if found["id"] != claim.id or found["verdict"] == NOT_RUN or (bare and decided):
                 continue
-            if found["value"] is not None:
-                parameters = run.get("parameters", {})
-                found = judge(claim, found["value"], parameters, found.get("shown")).as_dict()
             return found, f"recorded run ({profile})"
     return verdict, _THIS_BUILD
 
@@ -500,7 +521,8 @@ def _ledger_row(
         f"<td><strong>{html.escape(place)}</strong><br>{html.escape(claim.claim)} "
         f"<span class='claim-why'>{' '.join(remarks)}</span></td>"
         f"<td class='number' data-name='Paper'>{_number(claim.reported)}</td>{recorded}"
-        f"<td class='number' data-name='This build'>{_number(verdict['value'])}</td></tr>"
+        f"<td class='number' data-name='This build'>{_number(verdict['value'])}"
+        f"{_interval(verdict)}</td></tr>"
     )
 
 

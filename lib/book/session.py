@@ -19,7 +19,16 @@ from matplotlib.figure import Figure
 
 import lib
 from lib.book.chapters import PROFILES, profile_parameters
-from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
+from lib.book.claims import (
+    NOT_RUN,
+    Claim,
+    ClaimError,
+    Verdict,
+    judge,
+    judged_anew,
+    read_claims,
+)
+from lib.book.evidence import Evidence
 from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.records import read_records
@@ -126,7 +135,10 @@ class Chapter:
         self._params_folder = book.parent / "params"
         claims = read_claims(book / "claims.yml")
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}
-        self._records = read_records(book, name)
+        self._records = {
+            profile: judged_anew(self._claims, run)
+            for profile, run in read_records(book, name).items()
+        }
         self._settled: set[str] = set()
         self._numbers: dict[str, Any] = {}
 
@@ -295,15 +307,16 @@ class Chapter:
 
     # ------------------------------------------------------------------ claims
 
-    def check(self, claim_id: str, value: float) -> Verdict:
+    def check(self, claim_id: str, value: float | Evidence) -> Verdict:
         """Settle a claim by a number, and show its verdict in place.
 
         Parameters
         ----------
         claim_id : str
             A claim that ``book/claims.yml`` lists for this chapter.
-        value : float
-            What this execution found. The verdict follows from the bounds in the file.
+        value : float or Evidence
+            What this execution found; of a random quantity with its interval. The verdict follows
+            from the bounds in the file.
 
         Returns
         -------
@@ -320,7 +333,10 @@ class Chapter:
         return verdict
 
     def check_cells(
-        self, group: str, found: Mapping[str, tuple[float, float] | str], caption: str
+        self,
+        group: str,
+        found: Mapping[str, Evidence | tuple[float | Evidence, float] | str],
+        caption: str,
     ) -> list[Verdict]:
         """Settle all claims of a group, and show them as one table.
 
@@ -329,8 +345,8 @@ class Chapter:
         group : str
             The group's name in ``book/claims.yml``.
         found : mapping
-            Claim id to the number that decides and the one to show beside the reported value, or
-            to the reason why it is not run.
+            Claim id to the evidence that decides, or to what decides and the number to show beside
+            the reported value, or to the reason why it is not run.
         caption : str
             What the table shows.
 
@@ -348,8 +364,9 @@ class Chapter:
             claim, value = self._take(claim_id), found[claim_id]
             if isinstance(value, str):
                 verdicts.append(Verdict(claim.id, NOT_RUN, None, value))
-            else:
-                verdicts.append(judge(claim, value[0], self.parameters, float(value[1])))
+                continue
+            decides, shown = value if isinstance(value, tuple) else (value, value.value)
+            verdicts.append(judge(claim, decides, self.parameters, float(shown)))
         claims = [self._claims[claim_id] for claim_id in ids]
         recorded = {p: {v["id"]: v for v in r["verdicts"]} for p, r in self._records.items()}
         _display(

@@ -22,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 import lib
 from lib.book.benchmarks import BenchmarksDirective
 from lib.book.chapters import chapter_files, read_chapter
-from lib.book.claims import read_claims
+from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import (
     TABLE_MIME,
     VALUE_MIME,
@@ -189,8 +189,12 @@ def _evidence(app: Sphinx, docname: str) -> tuple[dict[str, Any], ...]:
         book = Path(app.srcdir)
         executed: dict[str, Executed] = app.companion_executed
         verdicts = {v["id"]: v for done in executed.values() for v in done.verdicts}
-        records = {name: read_records(book, name) for name in executed}
-        app.companion_evidence = read_claims(book / "claims.yml"), verdicts, records
+        claims = read_claims(book / "claims.yml")
+        records = {
+            name: {p: judged_anew(claims, run) for p, run in read_records(book, name).items()}
+            for name in executed
+        }
+        app.companion_evidence = claims, verdicts, records
     return *app.companion_evidence, _addresses(app, docname)
 
 

@@ -33,7 +33,6 @@ from lib.counterfactual.sequences import confidence_sequence, running_moments
 from lib.counterfactual.simulation import (
     FLIP,
     Simulated,
-    share_interval,
     simulate,
     true_difference,
     two_share_z,
@@ -44,11 +43,8 @@ __all__ = [
     "LEARNER_TITLES",
     "claims_of_cells",
     "coverage_table",
-    "least_of_flexible",
-    "least_share",
     "metrics_comparison",
     "pointwise_interval",
-    "quality_identity",
     "rules_table",
     "sequence_study",
     "told",
@@ -84,7 +80,7 @@ def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
 
 def claims_of_cells(
     results: pd.DataFrame, reported: Mapping[str, tuple[float, float]], prefix: str
-) -> dict[str, tuple[float, float] | str]:
+) -> dict[str, tuple[float, float, int] | str]:
     """Values for the claims on experiment 1's miscoverage.
 
     Parameters
@@ -99,10 +95,11 @@ def claims_of_cells(
     Returns
     -------
     dict
-        Claim id to the distance from P4's share in standard errors, and our share.
+        Claim id to the distance from P4's share in standard errors, our share, and the number of
+        repetitions that it is of.
     """
     rows = results.set_index(["learner", "estimator"])
-    found: dict[str, tuple[float, float] | str] = {}
+    found: dict[str, tuple[float, float, int] | str] = {}
     for claim, (value, _) in reported.items():
         learner, estimator = claim.removeprefix(prefix).split("-", 1)
         if (learner, estimator) not in rows.index:
@@ -110,7 +107,7 @@ def claims_of_cells(
             continue
         row = rows.loc[(learner, estimator)]
         z = two_share_z(row["miscovered"], row["repetitions"], value, _PAPER_REPETITIONS)
-        found[claim] = (z, row["miscoverage"])
+        found[claim] = (z, row["miscoverage"], int(row["repetitions"]))
     return found
 
 
@@ -247,53 +244,6 @@ def sequence_study(
         for name, (low, high) in ends.items():
             missed[name] += bool(((low > truth) | (high < truth)).any())
     return missed | {"streams": repetitions}
-
-
-def least_of_flexible(results: pd.DataFrame, column: str, fewest: int = 200) -> float | None:
-    """The largest of the least shares of misses of the flexible learners' doubly robust intervals.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Of :func:`lib.counterfactual.simulation.run_cells`.
-    column : str
-        ``"miscovered"`` or ``"population_miscovered"``.
-    fewest : int
-        Learners with fewer repetitions do not count.
-
-    Returns
-    -------
-    float or None
-        Largest lower end of an exact 95% interval; None if no learner has enough repetitions.
-    """
-    rows = results[
-        (results["estimator"] == "dr")
-        & results["learner"].isin(["forest", "super"])
-        & (results["repetitions"] >= fewest)
-    ]
-    shares = [least_share(*pair) for pair in zip(rows[column], rows["repetitions"], strict=True)]
-    return max(shares, default=None)
-
-
-def least_share(count: int, n: int) -> float:
-    """Lower end of the exact 95% interval of a share."""
-    return share_interval(count, n)[0]
-
-
-def quality_identity(drawn: Simulated) -> float:
-    """How exactly Condessa's classification quality and the counterfactual score add up.
-
-    Returns
-    -------
-    float
-        Largest difference, over A and B, between the sum of the two by the oracle and
-        2 E[S 1(R = 0)] + P(R = 1), which can be seen.
-    """
-    gaps = [
-        classification_quality(s, r).value + s.mean() - (2 * np.where(r, 0, s).mean() + r.mean())
-        for s, r in zip(drawn.scores, drawn.abstained, strict=True)
-    ]
-    return float(np.abs(gaps).max())
 
 
 def rules_table(quantiles: Sequence[float], *, rng: np.random.Generator | int) -> pd.DataFrame:

@@ -34,12 +34,8 @@ __all__ = [
     "checkpoint_sensitivity",
     "chosen_rates",
     "closed_forms",
-    "coverage_cells",
     "coverage_with_ties",
-    "degradation",
     "early_stopping",
-    "fewest_best",
-    "imbalance_facts",
     "imbalance_table",
     "metric_table",
     "needed_points",
@@ -47,18 +43,14 @@ __all__ = [
     "rank_agreement",
     "ranking_disagreements",
     "regularization",
-    "score_cells",
     "sctd_against_best",
     "selective_net_accuracy",
     "selective_net_curve",
     "selective_net_score",
     "summary",
-    "table_1",
-    "table_2",
     "wins_with_ties_broken",
     "worsening_in_paper",
     "worsening_share",
-    "worst_p",
 ]
 
 #: Columns of :func:`summary` that are numbers, with the format that pages use.
@@ -352,92 +344,6 @@ def _rises(means: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Whether each mean is above the one before, by more than rounding."""
     means = np.asarray(means, dtype=float)
     return np.diff(means) > ROUNDING * np.abs(means[1:])
-
-
-def degradation(panel: Panel, method: str) -> Mean:
-    """How much more accuracy a method loses against SR at the smallest budget than at the largest.
-
-    Accuracy at full coverage of SR minus that of the method, at the smallest budget, minus the
-    same at the largest finite one; over seeds.
-    """
-    finite = [e for e in panel.settings.epsilons if math.isfinite(e)]
-
-    def gap(epsilon: float) -> npt.NDArray:
-        return full_accuracies(panel, "SR", epsilon) - full_accuracies(panel, method, epsilon)
-
-    return mean_over_seeds(gap(min(finite)) - gap(max(finite)))
-
-
-def score_cells(panels: Sequence[Panel], reported: Mapping[tuple[str, float], tuple[float, float]]):
-    """Whether each cell of P1's Table 2 stands to its neighbour as in the paper.
-
-    The neighbour of a cell is the same method at the next larger budget, of the cell without
-    privacy the one at the largest finite budget.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        Model families; the trend must hold in all.
-    reported : mapping of (method, epsilon) to (mean, standard deviation)
-        P1's table.
-
-    Returns
-    -------
-    dict of (method, epsilon) to (float, float) or str
-        The largest one-sided p-value over the families of the step in the paper's direction, and
-        our mean score in the first family; or why there is no trend to check.
-    """
-
-    def difference(panel: Panel, method: str, a: float, b: float) -> Mean:
-        if method == "SN":
-            return mean_over_seeds(
-                normalized_scores(panel, method, a) - normalized_scores(panel, method, b)
-            )
-        x, y = panel.predictions[method, a], panel.predictions[method, b]
-        return compare_over_seeds(x.correct, x.score, y.correct, y.score)
-
-    return _cells(panels, reported, difference, normalized_scores)
-
-
-def coverage_cells(
-    panels: Sequence[Panel], reported: Mapping[tuple[str, float], tuple[float, float]]
-):
-    """The same as :func:`score_cells` for the coverages of P1's Table 1, over seeds."""
-
-    def difference(panel: Panel, method: str, a: float, b: float) -> Mean:
-        return mean_over_seeds(
-            coverages_for_non_private(panel, method, a)
-            - coverages_for_non_private(panel, method, b)
-        )
-
-    return _cells(panels, reported, difference, coverages_for_non_private)
-
-
-def _cells(panels, reported, difference, values):
-    found = {}
-    for (method, epsilon), (mean, sd) in reported.items():
-        budgets = sorted((e for m, e in reported if m == method), reverse=True)
-        place = budgets.index(epsilon)
-        neighbour = budgets[place - 1] if place else budgets[1]
-        other, other_sd = reported[method, neighbour]
-        step = mean - other
-        if abs(step) <= 2 * math.hypot(sd, other_sd):
-            found[method, epsilon] = (
-                f"the paper's own step from epsilon = {_word(neighbour)} is within two standard"
-                " deviations: no trend to check"
-            )
-            continue
-        p = 0.0
-        for panel in panels:
-            tested = difference(panel, method, epsilon, neighbour)
-            signed = Mean(math.copysign(1, step) * tested.value, *_spread(tested))
-            p = max(p, signed.p_positive)
-        found[method, epsilon] = p, float(values(panels[0], method, epsilon).mean())
-    return found
-
-
-def _spread(mean: Mean) -> tuple[float, float]:
-    return mean.standard_error, mean.degrees
 
 
 # ---------------------------------------------------------------------------- SCTD and checkpoints
@@ -758,13 +664,6 @@ def chosen_rates(panels: Mapping[str, Panel]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def fewest_best(summaries: Mapping[str, pd.DataFrame], method: str, value: str) -> int:
-    """Smallest number over the model families of budgets at which a method is the best."""
-    return min(
-        best_counts(t, method, value, largest=value == "coverage") for t in summaries.values()
-    )
-
-
 def area_growth(panel: Panel, method: str) -> Mean:
     """Mean score of a method at the smallest budget minus that without privacy."""
     a = panel.predictions[method, min(panel.settings.epsilons)]
@@ -799,41 +698,6 @@ def best_methods(table: pd.DataFrame) -> dict[float, str]:
         epsilon: rows["method"].iloc[first_smallest(rows["score"])]
         for epsilon, rows in table.groupby("epsilon")
     }
-
-
-def worst_p(test, panels: Mapping[str, Panel], *arguments) -> float:
-    """Largest one-sided p-value of a test over the model families."""
-    return max(test(panel, *arguments).p_positive for panel in panels.values())
-
-
-def imbalance_facts(table: pd.DataFrame) -> dict[str, float]:
-    """The numbers that decide about P1's appendix B.2; conditions stand in the ledger.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From :func:`imbalance_table`.
-    """
-    free = table[np.isinf(table["epsilon"])].set_index("p0")
-    strict = table[table["epsilon"] == table["epsilon"].min()].set_index("p0")
-    nearer = (strict["position"] - 0.5).abs() < (free["position"] - 0.5).abs()
-    return {
-        "position_free": float(free["position"].min()),
-        "right_first_free": float(free["right first"].min()),
-        "spread": float(nearer.mean()),
-        "lost_accuracy": float((free["rare accuracy"] - strict["rare accuracy"]).min()),
-        "right_first_rarest": float(strict.loc[strict.index.min(), "right first"]),
-    }
-
-
-def table_1(reported: Mapping[str, tuple[float, float]], dataset: str, panels: Sequence[Panel]):
-    """Settle the cells of P1's Table 1, by claim id; see :func:`coverage_cells`."""
-    return _by_claim(reported, dataset, panels, coverage_cells)
-
-
-def table_2(reported: Mapping[str, tuple[float, float]], dataset: str, panels: Sequence[Panel]):
-    """Settle the cells of P1's Table 2, by claim id; see :func:`score_cells`."""
-    return _by_claim(reported, dataset, panels, score_cells)
 
 
 _DATA = {

@@ -17,6 +17,7 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.claims import ClaimError
+from lib.book.evidence import Evidence, runs
 from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import ParameterError
 from lib.book.records import read_records
@@ -31,13 +32,13 @@ names: list[str] = ["a"]  # {a, b} labels
 from lib.book.session import open_chapter
 """
 BASE = {"paper": "P1", "chapter": "one", "place": "Table 1", "claim": "So.", "why": "arithmetic."}
-GROUP = {"kind": "trend", "at_most": 0.05, "group": "G"}
+GROUP = {"kind": "trend", "across": "seeds", "at_most": 0.05, "group": "G"}
 CLAIMS = [
     BASE | {"id": "T-1", "kind": "exact", "reported": 4.0, "tolerance": 0.001},
-    BASE | {"id": "T-2", "kind": "trend", "at_least": 5.0},
+    BASE | {"id": "T-2", "kind": "trend", "across": "seeds", "at_least": 5.0},
     BASE | GROUP | {"id": "G-1", "reported": 7.0, "sd": 0.5},
     BASE | GROUP | {"id": "G-2", "reported": 8.0},
-    BASE | {"id": "O-1", "kind": "trend", "at_least": 0.0, "chapter": "other"},
+    BASE | {"id": "O-1", "kind": "exact", "at_least": 0.0, "chapter": "other"},
 ]
 
 
@@ -240,13 +241,20 @@ def test_cells_of_a_group(chapter, shown):
         chapter.check_cells("G", {"G-1": (0.01, 7.1)}, "Cells")
     with pytest.raises(ClaimError, match="the claims of group 'H' are not those found: 'H'"):
         chapter.check_cells("H", {}, "Cells")
-    found = chapter.check_cells("G", {"G-2": "no data", "G-1": (0.01, 7.1)}, "Cells")
+    sure = Evidence(0.01, 0.0, 0.02, 5)
+    found = chapter.check_cells("G", {"G-2": "no data", "G-1": (sure, 7.1)}, "Cells")
     assert [(v.id, v.verdict, v.value, v.shown) for v in found] == [
         ("G-1", "reproduced", 0.01, 7.1),
         ("G-2", "not run in this profile", None, None),
     ]
     assert "Cells: 1 reproduced, 1 not run in this profile" in shown[0]["text/html"]
     assert [bundle[VERDICT_MIME]["id"] for bundle in shown[1:]] == ["G-1", "G-2"]
+    assert shown[1][VERDICT_MIME]["interval"] == [0.0, 0.02]
+
+
+def test_cells_show_what_decides_unless_told_otherwise(chapter):
+    found = chapter.check_cells("G", {"G-1": runs([0.0, 14.2]), "G-2": (0.01, 8.1)}, "Cells")
+    assert [(v.verdict, v.shown) for v in found] == [("undecided", 7.1), ("undecided", 8.1)]
 
 
 # ------------------------------------------------------------------ recorded runs

@@ -1,21 +1,27 @@
+import io
 import json
 import math
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import yaml
 
 from lib.book.claims import (
+    MISSED_REDUCED,
     NOT_REPRODUCED,
     NOT_RUN,
     REDUCED,
     REPRODUCED,
+    UNDECIDED,
     Claim,
     ClaimError,
     audit_verdicts,
     judge,
+    judged_anew,
     read_claims,
 )
+from lib.book.evidence import Evidence, runs, share
 from lib.book.render import cells_html, claim_html, claim_mark_html, ledger_html, tally_html
 from lib.book.sphinx_ext import _value
 
@@ -28,6 +34,9 @@ BASE = {
     "kind": "exact",
     "why": "arithmetic.",
 }
+
+
+CHANCE = {"kind": "trend", "across": "seeds", "at_least": 0}
 
 
 def make(**changes) -> Claim:
@@ -70,7 +79,7 @@ def test_scale_follows_from_the_parameters():
     assert reduced.verdict == REDUCED
     assert reduced.reason == "seeds = [0] instead of [0, 1, 2]"
     missed = judge(claim, -1, {"seeds": [0], "folds": 15})
-    assert missed.verdict == NOT_REPRODUCED
+    assert missed.verdict == MISSED_REDUCED
     assert missed.reason == reduced.reason  # a miss says its scale, too
     assert judge(claim, -1, {"seeds": [0, 1, 2], "folds": 15}).reason == ""
 
@@ -84,6 +93,14 @@ def test_scale_follows_from_the_parameters():
         ({"reported": 1.0, "tolerance": 0.1, "at_least": 0}, "needs either"),
         ({"at_least": 0, "kind": "hunch"}, "kind = 'hunch'"),
         ({"at_least": 0, "verdict": "reproduced"}, "unknown field verdict"),
+        ({"at_least": 0, "kind": "trend"}, "is of kind trend and lacks across"),
+        ({"at_least": 0, "kind": "statistical"}, "is of kind statistical and lacks across"),
+        ({"at_least": 0, "across": "seeds"}, "is exact: it can have no across"),
+        ({"at_least": 0, "slack": 0.1}, "is exact: it can have no slack"),
+        (CHANCE | {"slack": -0.1}, "slack must be positive"),
+        (CHANCE | {"slack": 0.1, "fewest": 3}, "slack must be positive and beside"),
+        (CHANCE | {"fewest": 1}, "fewest must be an integer of at least 2, got 1"),
+        (CHANCE | {"fewest": 20, "in_range": True}, "in_range needs reported, tolerance"),
     ],
 )
 def test_bad_entries(tmp_path, changes, message):
@@ -187,7 +204,10 @@ def test_a_longer_run_that_says_otherwise_is_named():
         page = ledger(claim, verdict, run)
         assert said in page
         assert "In 1 of them" in page
-    for verdict, other in ((yes, REPRODUCED), (yes, REDUCED), (no, NOT_REPRODUCED), (no, NOT_RUN)):
+    for verdict, other in (
+        (yes, REPRODUCED), (yes, REDUCED), (no, NOT_REPRODUCED), (no, MISSED_REDUCED),
+        (no, NOT_RUN), (yes, UNDECIDED), (no, UNDECIDED),
+    ):  # fmt: skip
         run = {"value": None if other == NOT_RUN else 0.5, "verdict": other}
         assert said not in claim_html(claim, verdict, {"standard": run, "gpu": None})
         assert "In 0 of them" in ledger(claim, verdict, run)
@@ -224,7 +244,8 @@ def test_a_tally_counts_each_claim_once_by_its_longest_run():
     verdicts = {i: judge(claims[i], value, {}).as_dict() for i, value in values.items()}
     verdicts["C"] = verdicts["A"] | {"id": "C", "value": None, "verdict": NOT_RUN}
     run = {"verdicts": [{"id": "B", "value": 0.75, "verdict": NOT_REPRODUCED, "shown": None}]}
-    page = tally_html(claims, verdicts, {"one": {"standard": run}}, ADDRESSES, "P2")
+    anew = {"one": {"standard": judged_anew(claims, run)}}
+    page = tally_html(claims, verdicts, anew, ADDRESSES, "P2")
     for part in (
         "✓ reproduced</span>: 1<",
         "✗ not reproduced</span>: 1<",
@@ -238,11 +259,14 @@ def test_a_tally_counts_each_claim_once_by_its_longest_run():
     assert "claim-A" not in page
     # A record is judged by the condition as it is, and by the size that its run had.
     claims["B"] = make(id="B", reported=0.8, tolerance=0.1, full_scale={"n": 9})
-    again = tally_html(claims, verdicts, {"one": {"standard": run}}, ADDRESSES, "P2")
-    assert "reproduced at reduced scale</span>: 1<" in again
+    anew = {"one": {"standard": judged_anew(claims, run)}}
+    again = tally_html(claims, verdicts, anew, ADDRESSES, "P2")
+    assert "◐ reproduced at reduced scale</span>: 1<" in again
     claims["B"] = make(id="B", reported=0.5, tolerance=0.1, full_scale={"n": 9})
     run["parameters"] = {"n": 2}
-    again = tally_html(claims, verdicts, {"one": {"standard": run}}, ADDRESSES, "P2")
+    anew = {"one": {"standard": judged_anew(claims, run)}}
+    again = tally_html(claims, verdicts, anew, ADDRESSES, "P2")
+    assert "✗ not reproduced at reduced scale</span>: 1<" in again
     assert "The 1 that is not reproduced, 1 at reduced scale" in again
     assert "within 0.1 of 0.5; n = 2 instead of 9." in again
     alone = tally_html(claims, verdicts, {}, ADDRESSES, "P2")
@@ -250,6 +274,41 @@ def test_a_tally_counts_each_claim_once_by_its_longest_run():
     assert "details" not in alone
     with pytest.raises(ValueError, match=r"paper must be one of P1, P2, P3, P4, P5, got 'P9'"):
         tally_html(claims, verdicts, {}, ADDRESSES, "P9")
+
+
+def test_undecided_is_shown_with_its_interval_wherever_verdicts_are():
+    claim = make(kind="trend", across="seeds", at_least=0.0)
+    verdict = judge(claim, runs([0.02, -0.01, 0.0]), {})
+    assert verdict.verdict == UNDECIDED
+    kept = {"standard": {"verdicts": [verdict.as_dict()]}}
+    ends = "[-0.03461, 0.04128]"
+    for page in (
+        claim_html(claim, verdict, {"standard": verdict.as_dict()}),
+        cells_html([claim], [verdict], {"standard": {"A": verdict.as_dict()}}, "cells"),
+        ledger_html({"A": claim}, {"A": verdict.as_dict()}, {"one": kept}, ADDRESSES),
+    ):
+        assert page.count(ends) == 2
+        assert "verdict-undecided'>? undecided" in page
+        assert "mark-undecided" in page
+    half = judge(claim, Evidence(1.0, 0.5, math.inf, 3), {})
+    assert "[0.5, ∞]" in claim_html(claim, half, {})
+    assert "?</a>" in claim_mark_html(claim, verdict.as_dict(), {}, "one.html")
+    tally = tally_html({"A": claim}, {"A": verdict.as_dict()}, {}, ADDRESSES, "P2")
+    assert "? undecided</span>: 1<" in tally
+    assert "details" not in tally  # open is not missed
+
+
+def test_a_record_without_interval_gives_way_to_a_build_that_decides():
+    claim = make(kind="trend", across="seeds", at_least=0.0)
+    here = judge(claim, runs([1.0, 1.1, 1.2]), {}).as_dict()
+    old = {"verdicts": [judge(claim, 0.4, {}).as_dict()]}
+    assert "reproduced (this build)" in claim_mark_html(claim, here, {"standard": old}, "x")
+    open_too = judge(claim, 0.5, {}).as_dict()
+    mark = claim_mark_html(claim, open_too, {"standard": old}, "x")
+    assert "undecided (recorded run (standard))" in mark
+    wide = {"verdicts": [judge(claim, runs([1.0, -1.0]), {}).as_dict()]}
+    mark = claim_mark_html(claim, here, {"standard": wide}, "x")
+    assert "undecided (recorded run (standard))" in mark  # an interval of a longer run counts
 
 
 def test_what_is_behind_a_miss_stands_beside_it_alone():
@@ -282,6 +341,39 @@ def test_the_ledger_of_the_book_is_well_formed(root):
     assert claims
     for claim in claims.values():
         assert claim.id.startswith(claim.paper + "-")
+
+
+def test_intervals_of_records_follow_from_what_these_runs_kept(root):
+    """They were added later, from the records' own tables and values."""
+    folder = root / "book/records/standard"
+    runs_of = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    found = {v["id"]: v for run in runs_of.values() for v in run["verdicts"]}
+    kept = runs_of["suitability"]["values"]
+    ends = [kept["fmow_id_fpr_lowest"], kept["fmow_id_fpr_highest"]]
+    assert found["P2-T1-fmow-id-fpr"]["interval"] == ends
+    draws = pd.read_csv(io.StringIO(runs_of["counterfactual"]["tables"]["draws"]))
+    row = draws.query("data == 'cifar10-jpeg' and learner == 'linear' and scenario == 'II'")
+    exact = share(int(row["rejected"].iloc[0]), 100)
+    assert found["P4-S-II"]["interval"] == pytest.approx([exact.low, exact.high])
+    summary = pd.read_csv(io.StringIO(runs_of["interplay"]["tables"]["summary"]))
+    cells = summary.query("method == 'DE' and epsilon == 3.0").set_index("model")
+    half = 4.302653 * cells["coverage sd"] / math.sqrt(3)
+    wanted = [(cells["coverage"] - half).min(), (cells["coverage"] + half).max()]
+    cell = found["P1-T1-CIFAR10-DE-3"]
+    assert cell["interval"] == pytest.approx(wanted, abs=1e-6)
+    assert cell["value"] == pytest.approx(cells.loc["mlp", "coverage"])
+
+
+def test_no_record_decides_by_chance_alone(root):
+    """What stands in the records is what the ledger says now, and no sign decides."""
+    claims = read_claims(root / "book" / "claims.yml")
+    for path in (root / "book/records/standard").glob("*.json"):
+        run = json.loads(path.read_text())
+        assert judged_anew(claims, run)["verdicts"] == run["verdicts"]
+        for found in run["verdicts"]:
+            claim = claims[found["id"]]
+            if claim.across and found["verdict"] not in (NOT_RUN, UNDECIDED):
+                assert found["n"] >= (claim.fewest or 2)
 
 
 def test_numbers_of_this_build_and_of_recorded_runs_can_be_quoted(root):

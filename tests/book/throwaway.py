@@ -64,7 +64,7 @@ _ = chapter.check("T-2", 7)
 
 CLAIMS = """- {id: T-1, paper: P1, chapter: one, place: Table 1, claim: It is four., kind: exact,
    reported: 4.0, tolerance: 0.001, why: arithmetic., full_scale: {base: 2.0}}
-- {id: T-2, paper: P2, chapter: two, place: Table 2, claim: At least five., kind: trend,
+- {id: T-2, paper: P2, chapter: two, place: Table 2, claim: At least five., kind: exact,
    at_least: 5, why: arithmetic.}
 """
 

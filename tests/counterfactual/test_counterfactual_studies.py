@@ -1,7 +1,6 @@
 """What the chapter on counterfactual evaluation shows: tables recomputed, figures read back."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,17 +20,15 @@ from lib.counterfactual import (
     influence_values,
     studies,
 )
+from lib.counterfactual.metrics import classification_quality
 from lib.counterfactual.simulation import simulate, true_difference
 from lib.counterfactual.studies import (
     ESTIMATOR_TITLES,
     LEARNER_TITLES,
     claims_of_cells,
     coverage_table,
-    least_of_flexible,
-    least_share,
     metrics_comparison,
     pointwise_interval,
-    quality_identity,
     sequence_study,
     told,
 )
@@ -124,11 +121,11 @@ def test_claims_of_cells():
     }
     found = claims_of_cells(results, reported, PREFIX)
     assert list(found) == list(reported)
-    assert found["P4-E1-linear-plug-in"] == (0.0, 1.0)
-    assert found["P4-E1-linear-ipw"] == (0.0, 0.5)
+    assert found["P4-E1-linear-plug-in"] == (0.0, 1.0, 200)
+    assert found["P4-E1-linear-ipw"] == (0.0, 0.5, 200)
     pooled = (16 + 54) / 1200
     z = 0.026 / math.sqrt(pooled * (1 - pooled) * (1 / 200 + 1 / 1000))
-    assert found["P4-E1-forest-dr"] == pytest.approx((z, 0.08))
+    assert found["P4-E1-forest-dr"] == pytest.approx((z, 0.08, 200))
     for estimator in ("dr", "plug-in"):
         assert found[f"P4-E1-super-{estimator}"] == "no repetitions with super in this profile"
     assert claims_of_cells(results, {}, PREFIX) == {}
@@ -298,55 +295,20 @@ def test_bad_studies(arguments, rng, message):
     assert str(caught.value).startswith(message)
 
 
-def test_least_share():
-    assert least_share(0, 40) == 0
-    assert least_share(40, 40) == pytest.approx(0.025 ** (1 / 40))
-    assert least_share(5, 40) == pytest.approx(stats.beta.ppf(0.025, 5, 36))
-
-
-def test_least_of_flexible():
-    """Of forest and super learner alone, of their doubly robust intervals, with 200 or more."""
-    counts = {
-        ("forest", "dr"): 30,
-        ("super", "dr"): 12,
-        ("linear", "dr"): 200,
-        ("forest", "ipw"): 150,
-        ("super", "plug-in"): 190,
-    }
-    results = rows_of(counts, population_miscovered=20).sample(frac=1, random_state=0)
-    ends = {count: stats.beta.ppf(0.025, count, 201 - count) for count in (12, 20, 30)}
-    found = least_of_flexible(results, "miscovered")
-    assert found == pytest.approx(ends[30], abs=1e-9)
-    assert least_of_flexible(results, "population_miscovered") == pytest.approx(ends[20], abs=1e-9)
-    # The largest lower end, not the end of the largest share; and only of enough repetitions.
-    forest = (results["learner"] == "forest") & (results["estimator"] == "dr")
-    fewer = results.copy()
-    fewer.loc[forest, ["repetitions", "miscovered"]] = [10, 2]
-    assert 2 / 10 > 12 / 200
-    assert stats.beta.ppf(0.025, 2, 9) < ends[12]
-    assert least_of_flexible(fewer, "miscovered") == pytest.approx(ends[12], abs=1e-9)
-    assert least_of_flexible(fewer, "miscovered", 10) == pytest.approx(ends[12], abs=1e-9)
-    fewer.loc[forest, "miscovered"] = 9
-    by_ten = stats.beta.ppf(0.025, 9, 2)
-    assert least_of_flexible(fewer, "miscovered") == pytest.approx(ends[12], abs=1e-9)
-    assert least_of_flexible(fewer, "miscovered", 10) == pytest.approx(by_ten, abs=1e-9)
-    assert least_of_flexible(results, "miscovered", 200) == found
-    assert least_of_flexible(results, "miscovered", 201) is None
-    flexible = results["learner"].isin(["forest", "super"])
-    assert least_of_flexible(results[~flexible], "miscovered") is None
-    assert least_of_flexible(results[results["estimator"] != "dr"], "miscovered") is None
-    none = rows_of({("forest", "dr"): 0})
-    assert least_of_flexible(none, "miscovered") == 0
-
-
 @pytest.mark.parametrize("n", [1, 7, 5000])
 def test_quality_and_counterfactual_score_add_up(n):
+    """Their sum is 2 E[S 1(R = 0)] + P(R = 1), which can be seen."""
     drawn = simulate(n, rng=6)
-    assert quality_identity(drawn) <= 1e-12
+    always = (np.ones(n, bool), np.zeros(n, bool))
     brier = np.random.default_rng(7).random((2, n))
-    assert quality_identity(replace(drawn, scores=tuple(brier))) <= 1e-12
-    always = replace(drawn, abstained=(np.ones(n, bool), np.zeros(n, bool)))
-    assert quality_identity(always) <= 1e-12
+    for scores, abstained in (
+        (drawn.scores, drawn.abstained),
+        (brier, drawn.abstained),
+        (drawn.scores, always),
+    ):
+        for s, r in zip(scores, abstained, strict=True):
+            seen = 2 * np.where(r, 0, s).mean() + r.mean()
+            assert classification_quality(s, r).value + s.mean() == pytest.approx(seen, abs=1e-12)
 
 
 # ------------------------------------------------------------------ figures

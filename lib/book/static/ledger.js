@@ -25,7 +25,9 @@ document.addEventListener("DOMContentLoaded", () => {
   bar.innerHTML =
     '<label>Verdict<select name="verdict"><option value="">all</option>' +
     '<option value="yes">reproduced</option><option value="reduced">reproduced at reduced scale</option>' +
-    '<option value="no">not reproduced</option><option value="not-run">not run in this profile</option>' +
+    '<option value="no">not reproduced</option>' +
+    '<option value="no-reduced">not reproduced at reduced scale</option>' +
+    '<option value="undecided">undecided</option><option value="not-run">not run in this profile</option>' +
     '</select></label><label>Words in the claim<input name="words" type="search" ' +
     'autocomplete="off" placeholder="for example: Table 5"></label>' +
     '<output role="status"></output>';

@@ -1,0 +1,273 @@
+"""What a chapter hands over for a random quantity: a number and its interval."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+__all__ = [
+    "LEVEL",
+    "Evidence",
+    "counted",
+    "hull",
+    "largest",
+    "least",
+    "of_mean",
+    "point",
+    "range_of",
+    "runs",
+    "share",
+    "standardized",
+]
+
+#: Of the intervals that decide: at a true effect of 0 either side is reached in 2.5% at most.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A number found by chance, and the interval that decides about a claim.
+
+    Attributes
+    ----------
+    value : float
+        What was found.
+    low, high : float
+        The interval; infinite on a side about which the runs say nothing.
+    n : int
+        How many trainings, models, shuffles or repetitions it rests on.
+    """
+
+    value: float
+    low: float = -math.inf
+    high: float = math.inf
+    n: int = 1
+
+
+def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
+    """Student's interval for the mean of a few independent runs.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (n,)
+        One a run; differences that are paired by run are taken before.
+    level : float
+        Of the interval.
+
+    Returns
+    -------
+    Evidence
+        Unbounded for one run, and for runs that all agree up to rounding: their spread is unknown
+        then, not 0. The interval supposes that runs spread normally.
+
+    Examples
+    --------
+    >>> found = runs([0.9, 1.1, 1.0])
+    >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
+    1.00 [0.75, 1.25]
+    >>> runs([0.0004]).low
+    -inf
+    """
+    values = np.asarray(values, dtype=float)
+    n, mean = len(values), float(np.mean(values)) if len(values) else math.nan
+    if n < 2 or not np.isfinite(values).all() or np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return Evidence(mean, n=n)
+    half = float(stats.t.isf((1 - level) / 2, n - 1)) * float(values.std(ddof=1)) / math.sqrt(n)
+    return Evidence(mean, mean - half, mean + half, n)
+
+
+def of_mean(mean: Any, n: int, level: float = LEVEL) -> Evidence:
+    """The same for a mean whose standard error and degrees of freedom are known.
+
+    Parameters
+    ----------
+    mean : lib.selective.Mean
+        With ``value``, ``standard_error`` and ``interval(level)``.
+    n : int
+        Trainings.
+    level : float
+        Of the interval.
+
+    Returns
+    -------
+    Evidence
+        Unbounded where the standard error is 0.
+    """
+    low, high = mean.interval(level) if mean.standard_error else (-math.inf, math.inf)
+    return Evidence(float(mean.value), low, high, n)
+
+
+def share(count: int, n: int, level: float = LEVEL) -> Evidence:
+    """Clopper and Pearson's exact interval for a fraction of independent repetitions.
+
+    Parameters
+    ----------
+    count, n : int
+        `count` of `n`.
+    level : float
+        Of the interval.
+
+    Returns
+    -------
+    Evidence
+
+    Examples
+    --------
+    >>> found = share(0, 20)
+    >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
+    0.00 [0.00, 0.17]
+    """
+    found = stats.binomtest(int(count), int(n)).proportion_ci(level, method="exact")
+    return Evidence(count / n, float(found.low), float(found.high), int(n))
+
+
+def standardized(z: float, n: int, level: float = LEVEL) -> Evidence:
+    """Student's interval for a mean of n runs that is given in its own standard errors.
+
+    Parameters
+    ----------
+    z : float
+        The mean over its standard error.
+    n : int
+        Runs, at least two for an interval.
+    level : float
+        Of the interval.
+    """
+    if n < 2 or not math.isfinite(z):
+        return Evidence(float(z), n=int(n))
+    half = float(stats.t.isf((1 - level) / 2, n - 1))
+    return Evidence(float(z), z - half, z + half, int(n))
+
+
+def range_of(values: npt.ArrayLike) -> Evidence:
+    """The median and the range over shuffles or splits, for a printed value that is one more.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (n,)
+        One a shuffle.
+
+    Returns
+    -------
+    Evidence
+        A further shuffle falls outside of the range of n with probability 2 / (n + 1).
+
+    Examples
+    --------
+    >>> range_of([0.3, 0.1, 0.2])
+    Evidence(value=0.2, low=0.1, high=0.3, n=3)
+    """
+    values = np.asarray(values, dtype=float)
+    return Evidence(float(np.median(values)), float(values.min()), float(values.max()), len(values))
+
+
+def point(value: float, n: int) -> Evidence:
+    """Return a number whose own error a claim's condition allows for, and how many runs it is of.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    n : int
+        Repetitions.
+    """
+    return Evidence(float(value), n=int(n))
+
+
+def counted(
+    found: Mapping[str, tuple[float, float, int] | str],
+) -> dict[str, tuple[Evidence, float] | str]:
+    """Return cells for :meth:`lib.book.session.Chapter.check_cells` with their repetitions.
+
+    Parameters
+    ----------
+    found : mapping
+        Claim id to the number that decides, the one to show and the repetitions behind both, or to
+        the reason why it is not run.
+    """
+    return {
+        name: one if isinstance(one, str) else (point(one[0], one[2]), one[1])
+        for name, one in found.items()
+    }
+
+
+def least(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
+    """The least of several quantities: for a claim that each of them must meet.
+
+    Parameters
+    ----------
+    of : callable
+        ``of(part, level=...)`` gives the evidence on one of them; a tuple stands for several
+        arguments.
+    parts : iterable
+        What `of` takes, one a quantity.
+
+    Returns
+    -------
+    Evidence
+        The lower end is the least lower end: a claim that all are above a bound errs no more often
+        than one of them does. Above, where any of them may refute it, the level is shared (by
+        Bonferroni).
+    """
+    parts = list(parts)
+    each = [_taken(of, part, LEVEL) for part in parts]
+    if not parts or any(math.isnan(one.value) for one in each):
+        return Evidence(math.nan, n=0)
+    wide = [_taken(of, part, 1 - (1 - LEVEL) / len(parts)) for part in parts]
+    return Evidence(
+        min(one.value for one in each),
+        min(one.low for one in each),
+        min(one.high for one in wide),
+        min(one.n for one in each),
+    )
+
+
+def largest(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
+    """Return the largest of several quantities; see :func:`least`.
+
+    Parameters
+    ----------
+    of : callable
+        As for :func:`least`.
+    parts : iterable
+        What `of` takes, one a quantity.
+    """
+
+    def turned(*part: Any, level: float) -> Evidence:
+        return _negative(of(*part, level=level))
+
+    return _negative(least(turned, parts))
+
+
+def _taken(of: Callable[..., Evidence], part: Any, level: float) -> Evidence:
+    return of(*part, level=level) if isinstance(part, tuple) else of(part, level=level)
+
+
+def hull(families: Iterable[npt.ArrayLike]) -> Evidence:
+    """The runs of the first model family, and the interval that holds those of all families.
+
+    Parameters
+    ----------
+    families : iterable of array_like, shape (n,)
+        One value a run.
+
+    Returns
+    -------
+    Evidence
+        Where the families disagree, its interval lies on no side.
+    """
+    each = [runs(values) for values in families]
+    return Evidence(
+        each[0].value,
+        min(one.low for one in each),
+        max(one.high for one in each),
+        min(one.n for one in each),
+    )
+
+
+def _negative(one: Evidence) -> Evidence:
+    return Evidence(-one.value, -one.high, -one.low, one.n)

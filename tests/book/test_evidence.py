@@ -1,0 +1,215 @@
+"""Intervals decide: how often the verdicts err, and what a bare number is worth."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.book import evidence
+from lib.book.claims import (
+    MISSED_REDUCED,
+    NOT_REPRODUCED,
+    REDUCED,
+    REPRODUCED,
+    UNDECIDED,
+    Claim,
+    judge,
+    judged_anew,
+)
+from lib.book.evidence import Evidence
+
+BASE = {
+    "id": "A",
+    "paper": "P2",
+    "chapter": "one",
+    "place": "Table 1",
+    "claim": "So.",
+    "kind": "trend",
+    "why": "chance.",
+    "across": "trainings",
+}
+REPETITIONS = 3000
+
+
+def make(**changes) -> Claim:
+    return Claim(**(BASE | changes))
+
+
+def verdicts(found, claim=None):
+    claim = make(at_least=0.0) if claim is None else claim
+    words = [judge(claim, one, {}).verdict for one in found]
+    return {word: words.count(word) for word in (REPRODUCED, NOT_REPRODUCED, UNDECIDED)}
+
+
+def most(rate: float, n: int = REPETITIONS) -> float:
+    """More errors than these a procedure of this rate has once in 10,000 simulations."""
+    return float(stats.binom.isf(1e-4, n, rate))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("step", [0.0, 0.5])
+def test_without_an_effect_either_verdict_is_as_rare_as_it_says(n, step):
+    """Also of values with ties, as accuracies on few points have."""
+    rng = np.random.default_rng([n, int(10 * step)])
+    values = rng.standard_normal((REPETITIONS, n))
+    if step:
+        values = np.round(values / step) * step
+    found = verdicts(evidence.runs(row) for row in values)
+    assert found[REPRODUCED] <= most(0.025)
+    assert found[NOT_REPRODUCED] <= most(0.025)
+    if not step:  # and not by never deciding: the level is used up
+        assert min(found[REPRODUCED], found[NOT_REPRODUCED]) >= stats.binom.ppf(
+            1e-4, REPETITIONS, 0.025
+        )
+
+
+def test_an_effect_is_found_and_one_on_the_other_side_refuted():
+    rng = np.random.default_rng(7)
+    values = rng.normal(3, 1, (400, 5))
+    assert verdicts(evidence.runs(row) for row in values)[REPRODUCED] > 380
+    assert verdicts(evidence.runs(-row) for row in values)[NOT_REPRODUCED] > 380
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_claim_on_all_of_several_errs_no_more_often(turn):
+    """Four effects of 0: refuted by the least of them; one of 0 beside large ones: reproduced."""
+    rng = np.random.default_rng([3, turn + 1])
+    of = evidence.least if turn == 1 else evidence.largest
+    claim = make(at_least=0.0) if turn == 1 else make(at_most=0.0)
+    values = rng.standard_normal((500, 4, 3))
+    none = verdicts((of(evidence.runs, row) for row in values), claim)
+    assert none[NOT_REPRODUCED] <= most(0.025, 500)
+    values[:, 1:] += 1000 * turn
+    one = verdicts((of(evidence.runs, row) for row in values), claim)
+    assert one[REPRODUCED] <= most(0.025, 500)
+    assert one[REPRODUCED] >= stats.binom.ppf(1e-4, 500, 0.025)
+
+
+@pytest.mark.parametrize(("n", "p"), [(20, 0.05), (100, 0.05), (100, 0.5), (7, 0.5)])
+def test_fractions_err_no_more_often(n, p):
+    """By enumeration of all counts."""
+    claim = make(at_least=p)
+    chance = {REPRODUCED: 0.0, NOT_REPRODUCED: 0.0, UNDECIDED: 0.0}
+    for count in range(n + 1):
+        found = judge(claim, evidence.share(count, n), {})
+        chance[found.verdict] += stats.binom.pmf(count, n, p)
+    assert chance[REPRODUCED] <= 0.025
+    assert chance[NOT_REPRODUCED] <= 0.025
+
+
+def test_the_range_of_twenty_shuffles_holds_one_more_in_nineteen_of_21():
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((REPETITIONS, 21))
+    outside = 0
+    for row in values:
+        claim = make(kind="statistical", reported=row[0], tolerance=0.0, fewest=20, in_range=True)
+        outside += judge(claim, evidence.range_of(row[1:]), {}).verdict == NOT_REPRODUCED
+    assert stats.binom.ppf(1e-4, REPETITIONS, 2 / 21) <= outside <= most(2 / 21)
+
+
+def test_ends_by_tables():
+    found = evidence.runs([1.0, 2.0, 3.0])
+    half = 4.302653 / math.sqrt(3)  # Student's quantile, two degrees of freedom
+    assert (found.value, found.n) == (2.0, 3)
+    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half), abs=1e-6)
+    z = evidence.standardized(2.0, 3)
+    assert (z.low, z.high) == pytest.approx((2 - 4.302653, 2 + 4.302653), abs=1e-6)
+    families = evidence.hull([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0]])
+    assert families == Evidence(2.0, found.low, found.high + 10, 3)
+    two = evidence.least(evidence.runs, [[1.0, 2.0, 3.0], [11.0, 12.0, 13.0]])
+    assert (two.value, two.low) == (2.0, found.low)
+    assert two.high == pytest.approx(2 + 6.205347 / math.sqrt(3), abs=1e-6)  # t at 0.0125
+
+
+@pytest.mark.parametrize(
+    "values", [[0.3], [0.3, 0.3], [0.3, 0.3 + 1e-16, 0.3], [0.3, math.nan], []]
+)
+def test_runs_that_tell_no_spread_decide_nothing(values):
+    found = evidence.runs(values)
+    assert (found.low, found.high) == (-math.inf, math.inf)
+    verdict = judge(make(at_least=0.0), found, {})
+    assert verdict.verdict == UNDECIDED
+    assert verdict.interval is None
+    assert verdict.reason
+
+
+def test_a_bare_number_decides_nothing_about_a_random_quantity():
+    verdict = judge(make(at_least=0.0, full_scale={"n": 9}), 0.0004, {"n": 2})
+    assert (verdict.verdict, verdict.value) == (UNDECIDED, 0.0004)
+    assert verdict.reason == "n = 2 instead of 9, no interval over trainings"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.1, 0.2, REPRODUCED),
+        (0.0, 0.2, UNDECIDED),  # touches the bound: 0 is not excluded
+        (-0.1, 0.2, UNDECIDED),
+        (-0.2, 0.0, UNDECIDED),
+        (-0.2, -0.1, NOT_REPRODUCED),
+        (0.1, math.inf, REPRODUCED),
+        (-math.inf, -0.1, NOT_REPRODUCED),
+    ],
+)
+def test_the_side_of_the_interval_decides(low, high, verdict):
+    claim = make(at_least=0.0, full_scale={"n": 9})
+    found = Evidence(0.05, low, high, 3)
+    assert judge(claim, found, {"n": 9}).verdict == verdict
+    reduced = {REPRODUCED: REDUCED, NOT_REPRODUCED: MISSED_REDUCED, UNDECIDED: UNDECIDED}
+    smaller = judge(claim, found, {"n": 2})
+    assert smaller.verdict == reduced[verdict]
+    assert smaller.reason == "n = 2 instead of 9"
+
+
+def test_a_level_is_kept_if_it_is_known_to_be_nearly_kept():
+    claim = make(at_most=0.05, slack=0.02)
+    for low, high, verdict in (
+        (0.03, 0.069, REPRODUCED),
+        (0.03, 0.071, UNDECIDED),
+        (0.051, 0.069, NOT_REPRODUCED),  # above the level for sure, however little
+    ):
+        assert judge(claim, Evidence(0.06, low, high, 9), {}).verdict == verdict
+
+
+def test_few_shuffles_reproduce_but_do_not_refute():
+    claim = make(kind="statistical", reported=0.5, tolerance=0.0005, fewest=20, in_range=True)
+    inside, outside = np.linspace(0.4, 0.6, 20), np.linspace(0.6, 0.7, 20)
+    assert judge(claim, evidence.range_of(inside), {}).verdict == REPRODUCED
+    assert judge(claim, evidence.range_of(inside[:15]), {}).verdict == REPRODUCED
+    assert judge(claim, evidence.range_of(outside), {}).verdict == NOT_REPRODUCED
+    few = judge(claim, evidence.range_of(outside[:19]), {})
+    assert (few.verdict, few.reason) == (UNDECIDED, "19 of 20 trainings")
+    assert judge(claim, evidence.range_of([0.5004]), {}).verdict == REPRODUCED  # rounding
+
+
+def test_a_distance_in_standard_errors_needs_repetitions_for_a_hit():
+    claim = make(at_most=3.0, fewest=200)
+    assert judge(claim, evidence.point(2.0, 200), {}).verdict == REPRODUCED
+    assert judge(claim, evidence.point(2.0, 199), {}).verdict == UNDECIDED
+    assert judge(claim, evidence.point(4.0, 30), {}).verdict == NOT_REPRODUCED
+    cells = evidence.counted({"a": (2.0, 0.4, 30), "b": "no data"})
+    assert cells == {"a": (evidence.point(2.0, 30), 0.4), "b": "no data"}
+
+
+def test_records_are_judged_by_the_condition_as_it_stands():
+    claims = {"A": make(at_least=0.0), "B": make(id="B", kind="exact", across=None, at_least=0)}
+    kept = {"verdict": REPRODUCED, "reason": "", "shown": None}
+    run = {
+        "verdicts": [
+            kept | {"id": "A", "value": 0.0004},  # of before intervals were kept
+            kept | {"id": "B", "value": -1.0},
+            kept | {"id": "gone", "value": 1.0},
+        ]
+    }
+    found = judged_anew(claims, run)["verdicts"]
+    assert [(v["id"], v["verdict"]) for v in found] == [("A", UNDECIDED), ("B", NOT_REPRODUCED)]
+    for ends, word in (
+        (evidence.runs([1.0, 1.1, 1.2]), REPRODUCED),
+        (Evidence(1.0, 0.5, math.inf, 3), REPRODUCED),
+        (Evidence(1.0, -math.inf, -0.5, 3), NOT_REPRODUCED),
+    ):
+        once = judge(claims["A"], ends, {}).as_dict()
+        again = judged_anew(claims, {"verdicts": [once]})["verdicts"]
+        assert again == [once]
+        assert once["verdict"] == word
