@@ -70,7 +70,7 @@ from lib.suitability.figures import (
     plot_share_suitable,
     plot_shares,
 )
-from lib.suitability.filter import Decision, SuitabilityFilter
+from lib.suitability.filter import Decision, SuitabilityFilter, p_text
 from lib.suitability.guarantees import (
     AdjustedMargin,
     Impossibility,
@@ -80,13 +80,13 @@ from lib.suitability.guarantees import (
     calibration_offset,
     corrected_margin,
     impossibility_example,
-    labels_for_power,
     labels_needed,
     lemma_check,
     prediction_powered_test,
     simulate_guarantee,
 )
 from lib.suitability.importance import anova_table, plot_shap, shap_values
+from lib.suitability.labels import LabelsTest, labels_for_power, labels_test
 from lib.suitability.monitor import Monitor, MonitorDecision, simulate_monitoring
 from lib.suitability.noninferiority import (
     NonInferiority,
@@ -122,6 +122,7 @@ from lib.suitability.report import (
     Predictions,
     SuitabilityReport,
     example_predictions,
+    printable,
     read_predictions,
     suitability_report,
 )
@@ -150,6 +151,7 @@ from lib.suitability.studies import (
     wilds_files,
     wilds_study,
 )
+from lib.suitability.tipping import FMOW_ERRORS, plot_tipping_point, tipping_point
 from lib.suitability.wilds import (
     WILDS_RECIPES,
     WildsRecipe,
@@ -161,6 +163,7 @@ from lib.suitability.wilds import (
 __all__ = [
     "CALIBRATIONS",
     "ESTIMATORS",
+    "FMOW_ERRORS",
     "PEERS",
     "RULES",
     "SIGNAL_NAMES",
@@ -175,6 +178,7 @@ __all__ = [
     "Equivalence",
     "GroupEquivalence",
     "Impossibility",
+    "LabelsTest",
     "ModelOutputs",
     "Monitor",
     "MonitorDecision",
@@ -223,6 +227,7 @@ __all__ = [
     "known_reference",
     "labels_for_power",
     "labels_needed",
+    "labels_test",
     "leave_domain_out",
     "lemma_check",
     "load_study",
@@ -237,6 +242,7 @@ __all__ = [
     "non_inferiority_power",
     "non_inferiority_test",
     "over_splits",
+    "p_text",
     "peer_table",
     "plot_boundaries",
     "plot_error_against_drop",
@@ -248,7 +254,9 @@ __all__ = [
     "plot_shap",
     "plot_share_suitable",
     "plot_shares",
+    "plot_tipping_point",
     "prediction_powered_test",
+    "printable",
     "read_predictions",
     "register_signal",
     "registered_signals",
@@ -268,6 +276,7 @@ __all__ = [
     "summarise_folds",
     "test_upper_bound",
     "timeline",
+    "tipping_point",
     "train_wilds",
     "unregister_signal",
     "welch_non_inferiority",

@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 from sklearn.ensemble import GradientBoostingClassifier
 
-from lib.suitability import SuitabilityFilter, signals
+from lib.suitability import CorrectnessEstimator, SuitabilityFilter, p_text, signals
 
 
 def draw(rng, n, shift=0.0):
@@ -26,8 +26,9 @@ def table(n=400, seed=0):
 
 def test_decision_is_the_test_on_the_estimates():
     x, correct = table()
-    fitted = SuitabilityFilter(margin=0.03, alpha=0.1).fit(x[:200], correct[:200])
+    fitted = SuitabilityFilter(margin=0.03, alpha=0.1, test="paper").fit(x[:200], correct[:200])
     decision = fitted.decide(x[200:300], x[300:])
+    assert decision.test == "paper"
     test, user = fitted.estimate(x[200:300]), fitted.estimate(x[300:])
     expected = stats.ttest_ind(test, user + 0.03, equal_var=False, alternative="less")
     assert decision.p_value == pytest.approx(expected.pvalue, rel=1e-9)
@@ -77,8 +78,7 @@ def test_own_estimator_is_cloned_and_used():
 def test_false_positive_rate_at_the_boundary(margin):
     """User data whose true accuracy is exactly the test accuracy minus the margin.
 
-    The error of the fitted estimator adds to the noise that the test knows of; with
-    4,000 points for the fit and 250 for test and user it adds below two points.
+    With 4,000 points for the fit and 250 for test and user, the error of the fit matters little.
     """
     grid = np.linspace(-8, 8, 40_001)
     p = 1 / (1 + np.exp(-(1.2 * grid + 1.0)))
@@ -110,9 +110,46 @@ def test_power_grows_with_the_user_data():
     assert share[2] > 0.95
 
 
+def test_level_with_an_estimator_that_is_fitted():
+    """Calibrated on both populations, a drop of the margin: the paper's test errs too often."""
+    rng, margin, repetitions = np.random.default_rng(1), 0.05, 250
+    fit, user = 1000, 5000
+    big, slopes = rng.normal(size=(200_000, 4)), np.array([1.0, 0.7, -0.5, 0.3])
+
+    def chance(x):
+        return 1 / (1 + np.exp(-(x @ slopes + 1.8)))
+
+    def accuracy(shift):
+        return chance(big + np.array([shift, 0, 0, 0])).mean()
+
+    gaps = np.array([accuracy(0) - accuracy(s) for s in np.linspace(-0.5, -0.2, 31)])
+    shift = float(np.interp(margin, gaps[::-1], np.linspace(-0.5, -0.2, 31)[::-1]))
+    errors = {"fitted": 0, "paper": 0}
+    for _ in range(repetitions):
+        x, test = rng.normal(size=(fit, 4)), rng.normal(size=(1000, 4))
+        moved = rng.normal(size=(user, 4)) + np.array([shift, 0, 0, 0])
+        correct = rng.random(fit) < chance(x)
+        for name in errors:
+            fitted = SuitabilityFilter(margin, test=name).fit(x, correct)
+            errors[name] += fitted.decide(test, moved).suitable
+    assert errors["fitted"] <= stats.binom.isf(1e-4, repetitions, 0.05)
+    assert errors["paper"] > stats.binom.isf(1e-4, repetitions, 0.05)
+
+
+def test_no_small_p_value_is_printed():
+    assert [p_text(p) for p in (1.8e-26, 0.00099, 0.001, 0.0421, 1.0)] == [
+        "p < 0.001", "p < 0.001", "p = 0.001", "p = 0.042", "p = 1",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"test": "welch"}, "test must be one of fitted, paper, got 'welch'"),
+        (
+            {"test": "fitted", "estimator": CorrectnessEstimator()},
+            "test must be 'paper' with an estimator|estimator must have predict_proba",
+        ),
         ({"margin": 1.0}, r"margin must be a number in \(-1, 1\), got 1.0"),
         ({"margin": "0"}, "margin must be"),
         ({"margin": np.nan}, "margin must be"),
