@@ -17,6 +17,8 @@ from lib import audit, counterfactual, selective, suitability
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.suitability.report import printable
+from lib.suitability.tipping import FMOW_ERRORS
 
 __all__ = ["ANALYSES", "Analysis", "Drawing", "Settings", "explain", "run_analysis"]
 
@@ -529,8 +531,8 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
     if _not_at_random(given):
         doubts.append("test_labels are unknown only where the model abstained: they are not used")
     tables = {
-        "suitability": suitability.printable(found.summary),
-        "suitability_moved": suitability.printable(found.moved),
+        "suitability": printable(found.summary),
+        "suitability_moved": printable(found.moved),
     }
     captions = {
         "suitability": "Estimated accuracies, their difference and the test; intervals at the "
@@ -538,7 +540,7 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
         "suitability_moved": "Signals on user and test data: Kolmogorov and Smirnov's test",
     }
     if len(found.calibration):
-        tables["suitability_calibration"] = suitability.printable(found.calibration)
+        tables["suitability_calibration"] = printable(found.calibration)
         captions["suitability_calibration"] = (
             "Estimated and true accuracy on labelled rows; intervals at the level "
             f"{1 - 2 * settings.alpha:g}"
@@ -560,7 +562,7 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
                 "A histogram of the errors of the estimator on FMoW, and a line at the tipping "
                 "point of this decision.",
                 "By how much the paper's estimator overstated the accuracy on user data, beyond "
-                f"what it did on test data, in {len(suitability.FMOW_ERRORS)} folds and models of "
+                f"what it did on test data, in {len(FMOW_ERRORS)} folds and models of "
                 "FMoW out of distribution; the line: the overstatement of "
                 f"{found.tipping:+.3f} at which this decision turns.",
             ),

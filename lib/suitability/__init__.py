@@ -70,7 +70,7 @@ from lib.suitability.figures import (
     plot_share_suitable,
     plot_shares,
 )
-from lib.suitability.filter import Decision, SuitabilityFilter, p_text
+from lib.suitability.filter import Decision, SuitabilityFilter, fit_errors
 from lib.suitability.guarantees import (
     AdjustedMargin,
     Impossibility,
@@ -86,8 +86,15 @@ from lib.suitability.guarantees import (
     simulate_guarantee,
 )
 from lib.suitability.importance import anova_table, plot_shap, shap_values
-from lib.suitability.labels import LabelsTest, labels_for_power, labels_test
-from lib.suitability.monitor import Monitor, MonitorDecision, simulate_monitoring
+from lib.suitability.labels import LabelsTest, label_errors, labels_for_power, labels_test
+from lib.suitability.monitor import (
+    AcceptanceDecision,
+    AcceptanceMonitor,
+    Monitor,
+    MonitorDecision,
+    simulate_alarms,
+    simulate_monitoring,
+)
 from lib.suitability.noninferiority import (
     NonInferiority,
     non_inferiority_test,
@@ -122,7 +129,6 @@ from lib.suitability.report import (
     Predictions,
     SuitabilityReport,
     example_predictions,
-    printable,
     read_predictions,
     suitability_report,
 )
@@ -151,7 +157,7 @@ from lib.suitability.studies import (
     wilds_files,
     wilds_study,
 )
-from lib.suitability.tipping import FMOW_ERRORS, plot_tipping_point, tipping_point
+from lib.suitability.tipping import plot_tipping_point, tipping_point
 from lib.suitability.wilds import (
     WILDS_RECIPES,
     WildsRecipe,
@@ -163,11 +169,12 @@ from lib.suitability.wilds import (
 __all__ = [
     "CALIBRATIONS",
     "ESTIMATORS",
-    "FMOW_ERRORS",
     "PEERS",
     "RULES",
     "SIGNAL_NAMES",
     "WILDS_RECIPES",
+    "AcceptanceDecision",
+    "AcceptanceMonitor",
     "AdjustedMargin",
     "CalibrationErrors",
     "CorrectnessEstimator",
@@ -222,9 +229,11 @@ __all__ = [
     "evaluate_with_labels",
     "example_predictions",
     "filter_as_peer",
+    "fit_errors",
     "impossibility_example",
     "information_fractions",
     "known_reference",
+    "label_errors",
     "labels_for_power",
     "labels_needed",
     "labels_test",
@@ -242,7 +251,6 @@ __all__ = [
     "non_inferiority_power",
     "non_inferiority_test",
     "over_splits",
-    "p_text",
     "peer_table",
     "plot_boundaries",
     "plot_error_against_drop",
@@ -256,7 +264,6 @@ __all__ = [
     "plot_shares",
     "plot_tipping_point",
     "prediction_powered_test",
-    "printable",
     "read_predictions",
     "register_signal",
     "registered_signals",
@@ -269,6 +276,7 @@ __all__ = [
     "share_suitable",
     "signals",
     "signals_table",
+    "simulate_alarms",
     "simulate_guarantee",
     "simulate_monitoring",
     "stream",

@@ -4,7 +4,8 @@ import pytest
 from scipy import stats
 from sklearn.ensemble import GradientBoostingClassifier
 
-from lib.suitability import CorrectnessEstimator, SuitabilityFilter, p_text, signals
+from lib.suitability import CorrectnessEstimator, SuitabilityFilter, fit_errors, signals
+from lib.suitability.filter import p_text
 
 
 def draw(rng, n, shift=0.0):
@@ -112,28 +113,12 @@ def test_power_grows_with_the_user_data():
 
 def test_level_with_an_estimator_that_is_fitted():
     """Calibrated on both populations, a drop of the margin: the paper's test errs too often."""
-    rng, margin, repetitions = np.random.default_rng(1), 0.05, 250
-    fit, user = 1000, 5000
-    big, slopes = rng.normal(size=(200_000, 4)), np.array([1.0, 0.7, -0.5, 0.3])
-
-    def chance(x):
-        return 1 / (1 + np.exp(-(x @ slopes + 1.8)))
-
-    def accuracy(shift):
-        return chance(big + np.array([shift, 0, 0, 0])).mean()
-
-    gaps = np.array([accuracy(0) - accuracy(s) for s in np.linspace(-0.5, -0.2, 31)])
-    shift = float(np.interp(margin, gaps[::-1], np.linspace(-0.5, -0.2, 31)[::-1]))
-    errors = {"fitted": 0, "paper": 0}
-    for _ in range(repetitions):
-        x, test = rng.normal(size=(fit, 4)), rng.normal(size=(1000, 4))
-        moved = rng.normal(size=(user, 4)) + np.array([shift, 0, 0, 0])
-        correct = rng.random(fit) < chance(x)
-        for name in errors:
-            fitted = SuitabilityFilter(margin, test=name).fit(x, correct)
-            errors[name] += fitted.decide(test, moved).suitable
-    assert errors["fitted"] <= stats.binom.isf(1e-4, repetitions, 0.05)
-    assert errors["paper"] > stats.binom.isf(1e-4, repetitions, 0.05)
+    runs = 250
+    found = fit_errors([(1000, 1000, 5000)], repetitions=runs, rng=np.random.default_rng(1))
+    most = stats.binom.isf(1e-4, runs, 0.05)
+    assert found["fitted"].iloc[0] * runs <= most
+    assert found["paper"].iloc[0] * runs > most
+    assert found["low"].iloc[0] <= found["fitted"].iloc[0] <= found["high"].iloc[0]
 
 
 def test_no_small_p_value_is_printed():

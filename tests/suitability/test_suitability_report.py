@@ -19,19 +19,17 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from lib import data
 from lib.suitability import (
-    FMOW_ERRORS,
     SIGNAL_NAMES,
     SuitabilityFilter,
     labels_test,
     load_study,
-    p_text,
     plot_tipping_point,
-    printable,
     run_study,
     signals,
     wilds_files,
 )
 from lib.suitability import report as module
+from lib.suitability.filter import p_text
 from lib.suitability.guarantees import (
     adjusted_margin,
     calibration_offset,
@@ -41,9 +39,11 @@ from lib.suitability.power import non_inferiority_power, required_sample_size
 from lib.suitability.report import (
     Predictions,
     example_predictions,
+    printable,
     read_predictions,
     suitability_report,
 )
+from lib.suitability.tipping import FMOW_ERRORS
 
 NAN = math.nan
 
