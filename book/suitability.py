@@ -872,7 +872,7 @@ chapter.values(
 # %% tags=["hide-input"]
 fits = suitability.fit_errors(
     ((300, 1000, 1000), (1000, 1000, 5000), (3000, 3000, 20_000)),
-    repetitions=max(repetitions // 5, 20), rng=np.random.default_rng(seed),
+    repetitions=max(repetitions // 10, 20), rng=np.random.default_rng(seed),
 )  # fmt: skip
 chapter.table(
     fits,

@@ -378,15 +378,22 @@ def labels_for_power(
             f"power must be at most about {most:.4g} with {n_test} test samples, however many "
             f"labels there are, got {power:g}"
         )
-    n = max(2, math.ceil(user * (1 - user) / room))
+
+    def reached(n: int) -> float:
+        return rejection_rate(accuracy, n_test, user, n, margin, alpha, nodes=_NODES)
+
+    low, n = 1, max(2, math.ceil(user * (1 - user) / room))
     for _ in range(_STEPS):
-        found = rejection_rate(accuracy, n_test, user, n, margin, alpha, nodes=_NODES)
+        found = reached(n)
         if found >= power:
             break
         # As far as normal theory says, and at least one step.
-        reached = special.ndtri(max(found, 1e-9)) - special.ndtri(alpha)
-        more = quantiles / max(reached, 0.2 * quantiles)
-        n = max(n + 1, math.ceil(min(more, 2) ** 2 * n))
+        shift = special.ndtri(max(found, 1e-9)) - special.ndtri(alpha)
+        more = quantiles / max(shift, 0.2 * quantiles)
+        low, n = n, max(n + 1, math.ceil(min(more, 2) ** 2 * n))
+    while low > 1 and n - low > max(1, n // 20):
+        middle = (low + n) // 2
+        low, n = (low, middle) if reached(middle) >= power else (middle, n)
     return n
 
 

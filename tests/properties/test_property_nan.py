@@ -232,12 +232,6 @@ CALLS = {
         su.labels_test,
         {"test_correct": CORRECT, "user_correct": CORRECT, "margin": 0.1},
     ),
-    "tipping_point": (
-        lambda **given: su.tipping_point(
-            su.Decision(True, 0.01, -2.0, 30.0, **given, margin=0.05, alpha=0.05, stderr=0.01)
-        ),
-        {"estimated_test_accuracy": 0.8, "estimated_user_accuracy": 0.8},
-    ),
     "AcceptanceMonitor": (
         lambda **given: su.AcceptanceMonitor(**given).history,
         {"reference": SCORE, "margin": -0.1, "alpha": 0.05, "reference_level": 0.0},

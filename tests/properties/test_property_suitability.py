@@ -222,9 +222,9 @@ def test_sizes_rise_with_what_is_asked(sd, pair, powers, seed):
     assert widths[1] <= widths[0]
     assert widths[0] <= su.labels_needed(sd, pair[0], 0.001)
     options = {"test_accuracy": 0.8, "n_test": 200, "margin": 0.3}
-    labels = [su.labels_for_power(**options, power=p / 2) for p in powers]
-    # The exact test's power rises in a zigzag.
-    assert 2 <= labels[0] <= labels[1] + 3
+    # The exact test's power rises in a zigzag: far apart, the order is certain.
+    labels = [su.labels_for_power(**options, power=p) for p in (powers[0] / 2, 0.9)]
+    assert 2 <= labels[0] <= labels[1]
 
 
 # Sequential.
