@@ -19,6 +19,8 @@ from lib.counterfactual.figures import plot_contamination
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.suitability.report import printable
+from lib.suitability.tipping import FMOW_ERRORS
 from lib.ties import first_largest, first_smallest
 
 __all__ = ["ANALYSES", "Analysis", "Drawing", "Settings", "explain", "run_analysis"]
@@ -547,14 +549,17 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
     doubts = list(found.warnings)
     if _not_at_random(given):
         doubts.append("test_labels are unknown only where the model abstained: they are not used")
-    tables = {"suitability": found.summary, "suitability_moved": found.moved}
+    tables = {
+        "suitability": printable(found.summary),
+        "suitability_moved": printable(found.moved),
+    }
     captions = {
         "suitability": "Estimated accuracies, their difference and the test; intervals at the "
         f"level {1 - 2 * settings.alpha:g}, each end a bound at the level {settings.level:g}",
         "suitability_moved": "Signals on user and test data: Kolmogorov and Smirnov's test",
     }
     if len(found.calibration):
-        tables["suitability_calibration"] = found.calibration
+        tables["suitability_calibration"] = printable(found.calibration)
         captions["suitability_calibration"] = (
             "Estimated and true accuracy on labelled rows; intervals at the level "
             f"{1 - 2 * settings.alpha:g}"
@@ -570,13 +575,22 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
                 "A bar for each signal: how far its mean on user data is from that on test data.",
                 "How far the mean of each signal has moved, user minus test data; coloured: moved "
                 "by Holm's correction for all signals.",
-            )
+            ),
+            "suitability_tipping": Drawing(
+                lambda: suitability.plot_tipping_point(found.tipping),
+                "A histogram of the errors of the estimator on FMoW, and a line at the tipping "
+                "point of this decision.",
+                "By how much the paper's estimator overstated the accuracy on user data, beyond "
+                f"what it did on test data, in {len(FMOW_ERRORS)} folds and models of "
+                "FMoW out of distribution; the line: the overstatement of "
+                f"{found.tipping:+.3f} at which this decision turns.",
+            ),
         },
         found.verdict,
         {
             "estimated_drop": found.decision.estimated_test_accuracy
             - found.decision.estimated_user_accuracy,
-            "suitability_p": found.decision.p_value,
+            "suitability_tipping_point": found.tipping,
         },
         tuple(doubts),
         _suitability_steps(given, found, settings),
@@ -624,9 +638,6 @@ def _labels_step(found: suitability.SuitabilityReport, n_test: int, settings: Se
     p = float(np.clip(found.decision.estimated_user_accuracy, 0.01, 0.99))
     try:
         labels = suitability.labels_for_power(
-            math.sqrt(p * (1 - p)),
-            0.0,  # by labels alone: no variance of estimates
-            n_user=10**9,
             test_accuracy=p,
             n_test=n_test,
             margin=settings.margin,

@@ -70,7 +70,7 @@ from lib.suitability.figures import (
     plot_share_suitable,
     plot_shares,
 )
-from lib.suitability.filter import Decision, SuitabilityFilter
+from lib.suitability.filter import Decision, SuitabilityFilter, fit_errors
 from lib.suitability.guarantees import (
     AdjustedMargin,
     Impossibility,
@@ -80,14 +80,21 @@ from lib.suitability.guarantees import (
     calibration_offset,
     corrected_margin,
     impossibility_example,
-    labels_for_power,
     labels_needed,
     lemma_check,
     prediction_powered_test,
     simulate_guarantee,
 )
 from lib.suitability.importance import anova_table, plot_shap, shap_values
-from lib.suitability.monitor import Monitor, MonitorDecision, simulate_monitoring
+from lib.suitability.labels import LabelsTest, label_errors, labels_for_power, labels_test
+from lib.suitability.monitor import (
+    AcceptanceDecision,
+    AcceptanceMonitor,
+    Monitor,
+    MonitorDecision,
+    simulate_alarms,
+    simulate_monitoring,
+)
 from lib.suitability.noninferiority import (
     NonInferiority,
     non_inferiority_test,
@@ -150,6 +157,7 @@ from lib.suitability.studies import (
     wilds_files,
     wilds_study,
 )
+from lib.suitability.tipping import plot_tipping_point, tipping_point
 from lib.suitability.wilds import (
     WILDS_RECIPES,
     WildsRecipe,
@@ -165,6 +173,8 @@ __all__ = [
     "RULES",
     "SIGNAL_NAMES",
     "WILDS_RECIPES",
+    "AcceptanceDecision",
+    "AcceptanceMonitor",
     "AdjustedMargin",
     "CalibrationErrors",
     "CorrectnessEstimator",
@@ -175,6 +185,7 @@ __all__ = [
     "Equivalence",
     "GroupEquivalence",
     "Impossibility",
+    "LabelsTest",
     "ModelOutputs",
     "Monitor",
     "MonitorDecision",
@@ -218,11 +229,14 @@ __all__ = [
     "evaluate_with_labels",
     "example_predictions",
     "filter_as_peer",
+    "fit_errors",
     "impossibility_example",
     "information_fractions",
     "known_reference",
+    "label_errors",
     "labels_for_power",
     "labels_needed",
+    "labels_test",
     "leave_domain_out",
     "lemma_check",
     "load_study",
@@ -248,6 +262,7 @@ __all__ = [
     "plot_shap",
     "plot_share_suitable",
     "plot_shares",
+    "plot_tipping_point",
     "prediction_powered_test",
     "read_predictions",
     "register_signal",
@@ -261,6 +276,7 @@ __all__ = [
     "share_suitable",
     "signals",
     "signals_table",
+    "simulate_alarms",
     "simulate_guarantee",
     "simulate_monitoring",
     "stream",
@@ -268,6 +284,7 @@ __all__ = [
     "summarise_folds",
     "test_upper_bound",
     "timeline",
+    "tipping_point",
     "train_wilds",
     "unregister_signal",
     "welch_non_inferiority",

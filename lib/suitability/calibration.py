@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from scipy import special, stats
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
@@ -290,8 +290,9 @@ def evaluate_with_labels(
         One row per task, test fold and ``method``: ``p_value`` and ``truth``. Methods are
         ``unadjusted``; ``plug-in``, the margin of Eq. 12 as if it were known; ``bound``, its lower
         bound at alpha / 2, with a p-value that is doubled for it; ``prediction-powered``, the mean
-        estimate plus the labelled rows' mean error; and ``labels alone``. The latter two are
-        t-tests against the known test accuracy, for a sample without replacement.
+        estimate plus the labelled rows' mean error, a t-test for a sample without replacement,
+        which is one for many labels; and ``labels alone``, the exact hypergeometric test. Both are
+        against the known test accuracy.
 
     Raises
     ------
@@ -340,18 +341,21 @@ def evaluate_with_labels(
             p_values["bound"] = min(2 * p_values["bound"], 1.0)
             # The truth is the accuracy of these very rows, a finite population: its estimates are
             # all known, and n of its labels.
-            gap = test_correct.mean() - margin
-            for name, estimate, drawn in (
-                ("prediction-powered", user.mean(), told[1] - told[0]),
-                ("labels alone", 0.0, told[1].astype(float)),
-            ):
-                error = np.sqrt((1 - n / size) * drawn.var(ddof=1) / n)
-                excess = gap - estimate - drawn.mean()
-                p_values[name] = (
-                    float(special.stdtr(n - 1, excess / error))
-                    if error > 0
-                    else 0.5 * (1 + float(np.sign(excess)))
-                )
+            gap, drawn = test_correct.mean() - margin, told[1] - told[0]
+            error = np.sqrt((1 - n / size) * drawn.var(ddof=1) / n)
+            excess = gap - user.mean() - drawn.mean()
+            p_values["prediction-powered"] = (
+                float(special.stdtr(n - 1, excess / error))
+                if error > 0
+                else 0.5 * (1 + float(np.sign(excess)))
+            )
+            # The most right rows that are not suitable: there this many right labels are likeliest.
+            possible = np.arange(size + 1) / size
+            most = int((~is_suitable(test_correct.mean(), possible, margin)).sum()) - 1
+            right = int(told[1].sum())
+            p_values["labels alone"] = (
+                float(stats.hypergeom.sf(right - 1, size, most, n)) if most >= 0 else 0.0
+            )
             truth = bool(is_suitable(test_correct.mean(), user_correct.mean(), margin))
             rows += [
                 {"user_fold": task.label, "method": name, "p_value": p, "truth": truth}

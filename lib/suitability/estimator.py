@@ -15,7 +15,14 @@ import numpy.typing as npt
 
 from lib.suitability.checks import as_correct, as_matrix
 
-__all__ = ["N_SPLITS", "CorrectnessEstimator", "fit_logistic", "mean_sigmoid"]
+__all__ = [
+    "N_SPLITS",
+    "CorrectnessEstimator",
+    "fit_logistic",
+    "logistic_hessian",
+    "mean_sigmoid",
+    "standardiser",
+]
 
 #: Splits of the calibration, as in the paper's instantiation.
 N_SPLITS = 5
@@ -145,14 +152,18 @@ class CorrectnessEstimator:
         return mean_sigmoid(x - self.center, self.weights, self.bias)[0]
 
 
-def fit_logistic(design: Array, correct: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Fit one logistic regression with the penalty ``0.5 |w|^2``, the last coefficient free.
+def fit_logistic(
+    design: Array, correct: npt.NDArray[np.bool_], penalty: float = 1.0
+) -> tuple[Array, Array]:
+    """Fit one logistic regression with the penalty ``0.5 c |w|^2``, the last coefficient free.
 
     Parameters
     ----------
     design : ndarray, shape (n, d)
         Standardised signals and, last, a column of ones.
     correct : ndarray of bool, shape (n,)
+    penalty : float
+        c, positive.
 
     Returns
     -------
@@ -160,11 +171,49 @@ def fit_logistic(design: Array, correct: npt.NDArray[np.bool_]) -> tuple[Array, 
     hessian : ndarray, shape (d, d)
         Of the penalised loss, at the coefficients.
     """
-    penalty = np.append(np.ones(design.shape[1] - 1), 0.0)
     weights = np.ones((1, len(design)))
-    theta = _newton(design, correct.astype(float), weights, penalty)[0]
+    ridge = _ridge(design, penalty)
+    theta = _newton(design, correct.astype(float), weights, ridge)[0]
+    return theta, logistic_hessian(design, theta, penalty)
+
+
+def logistic_hessian(design: Array, theta: Array, penalty: float = 1.0) -> Array:
+    """Second derivatives of the loss of :func:`fit_logistic`.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n, d)
+    theta : ndarray, shape (d,)
+        Coefficients.
+    penalty : float
+        c.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+    """
     mu = _sigmoid(design @ theta)
-    return theta, (design.T * (mu * (1 - mu))) @ design + np.diag(penalty)
+    return (design.T * (mu * (1 - mu))) @ design + np.diag(_ridge(design, penalty))
+
+
+def _ridge(design: Array, penalty: float) -> Array:
+    return np.append(np.full(design.shape[1] - 1, penalty), 0.0)
+
+
+def standardiser(x: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of each column, 1 where a column is constant but for rounding.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, n_signals)
+
+    Returns
+    -------
+    center, scale : ndarray, shape (n_signals,)
+    """
+    center, scale = x.mean(axis=0), x.std(axis=0)
+    constant = scale <= 10 * np.finfo(float).eps * np.abs(center)
+    return center, np.where(constant, 1.0, scale)
 
 
 def mean_sigmoid(x: Array, weights: Array, bias: Array) -> Array:

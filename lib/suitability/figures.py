@@ -316,7 +316,7 @@ def plot_monitor(table: pd.DataFrame, accuracy: Sequence[float], reference: floa
     Parameters
     ----------
     table : pandas.DataFrame
-        Of :meth:`lib.suitability.Monitor.table`.
+        Of :meth:`lib.suitability.AcceptanceMonitor.table`.
     accuracy : sequence of float
         True accuracy of each batch.
     reference : float

@@ -1,17 +1,58 @@
 """The suitability filter: fit on labelled source data, decide about unlabelled user data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy import optimize, special, stats
 from sklearn.base import clone
 
-from lib.suitability.checks import as_array, as_correct, as_matrix, as_number
-from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.checks import (
+    as_array,
+    as_correct,
+    as_count,
+    as_matrix,
+    as_number,
+    check_generator,
+)
+from lib.suitability.estimator import (
+    CorrectnessEstimator,
+    fit_logistic,
+    logistic_hessian,
+    standardiser,
+)
 from lib.suitability.noninferiority import non_inferiority_test
 
-__all__ = ["Decision", "SuitabilityFilter"]
+__all__ = ["TESTS", "Decision", "SuitabilityFilter", "fit_errors", "p_text"]
+
+Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+#: Tests of :class:`SuitabilityFilter`.
+TESTS = ("fitted", "paper")
+_PENALTY = 0.01  # small: what a penalty shrinks is a bias towards SUITABLE
+_ROUNDING = 1e-24  # variance of means of numbers in [0, 1] that is but rounding
+_FAR = 2.0  # errors of the fit within which the difference may be the margin
+_LEAST = 1e-3  # p-values below are not told apart
+
+
+def p_text(p: float) -> str:
+    """Write a p-value for people: nothing below 0.001 is told apart.
+
+    Parameters
+    ----------
+    p : float
+        In [0, 1].
+
+    Returns
+    -------
+    str
+        Such as "p = 0.034" or "p < 0.001".
+    """
+    return f"p < {_LEAST:g}" if p < _LEAST else f"p = {p:.2g}"
 
 
 @dataclass(frozen=True)
@@ -28,6 +69,10 @@ class Decision:
         Mean estimated correctness of the test and the user data.
     margin, alpha : float
         With which it was decided.
+    stderr : float
+        Of the difference of the two means, with what its test counts.
+    test : {"fitted", "paper", "refined"}
+        Which test: of :class:`SuitabilityFilter`, or :class:`lib.suitability.RefinedFilter`'s.
     """
 
     suitable: bool
@@ -38,11 +83,13 @@ class Decision:
     estimated_user_accuracy: float
     margin: float
     alpha: float
+    stderr: float
+    test: str = "paper"
 
     def __str__(self) -> str:
         word = "SUITABLE" if self.suitable else "INCONCLUSIVE"
         return (
-            f"{word}: p = {self.p_value:.3g} at alpha = {self.alpha:g}, margin = {self.margin:g}\n"
+            f"{word}: {p_text(self.p_value)} at alpha = {self.alpha:g}, margin = {self.margin:g}\n"
             f"estimated accuracy on test data: {self.estimated_test_accuracy:.3f}\n"
             f"estimated accuracy on user data: {self.estimated_user_accuracy:.3f}"
         )
@@ -57,10 +104,24 @@ class SuitabilityFilter:
         m in (-1, 1): the largest acceptable drop in accuracy.
     alpha : float
         Significance level in (0, 1): bounds the probability of SUITABLE for data that
-        are not, provided that the estimator is calibrated on test and user data alike.
+        are not, provided that correctness depends on the signals on test and user data alike.
     estimator : scikit-learn classifier, optional
         Anything with ``fit`` and ``predict_proba``, which is cloned and given the raw
-        signals. The default is the paper's, :class:`CorrectnessEstimator`.
+        signals; for the paper's test, whose default is :class:`CorrectnessEstimator`.
+    test : {"fitted", "paper"}, optional
+        ``"paper"`` is the paper's Welch test, which takes the fitted estimator for the truth: with
+        perfect calibration it says SUITABLE at a drop of the margin more often than alpha, the more
+        often the larger the user's sample. ``"fitted"``, the default without an estimator, counts
+        the error of the fit.
+
+    Notes
+    -----
+    *The fitted test.* One logistic regression on the standardised signals, with next to no
+    penalty, for shrunken slopes understate drops. The variance of the difference d of the two mean
+    estimates is var(estimates) / n of each sample plus g' H^-1 g, with g the gradient of d and H
+    the Hessian of the loss. As in a score test, it is taken at the nearest coefficients with d = m,
+    two standard errors of d away at most, if that is larger: at the estimated ones it is too small
+    just when d is.
 
     References
     ----------
@@ -80,7 +141,13 @@ class SuitabilityFilter:
     True
     """
 
-    def __init__(self, margin: float = 0.0, alpha: float = 0.05, estimator: Any = None) -> None:
+    def __init__(
+        self,
+        margin: float = 0.0,
+        alpha: float = 0.05,
+        estimator: Any = None,
+        test: str | None = None,
+    ) -> None:
         self.margin = as_number("margin", margin, -1, 1)
         self.alpha = as_number("alpha", alpha, 0, 1)
         if estimator is not None and (
@@ -90,6 +157,11 @@ class SuitabilityFilter:
                 f"estimator must have predict_proba and be no class, got {estimator!r}"
             )
         self.estimator = estimator
+        self.test = test or ("fitted" if estimator is None else "paper")
+        if self.test not in TESTS:
+            raise ValueError(f"test must be one of {', '.join(TESTS)}, got {test!r}")
+        if self.test == "fitted" and estimator is not None:
+            raise ValueError("test must be 'paper' with an estimator of one's own, got 'fitted'")
         self._fitted: Any = None
         self._columns: list[str] | int = 0
 
@@ -122,8 +194,11 @@ class SuitabilityFilter:
         if isinstance(signals, pd.DataFrame) and not signals.columns.is_unique:
             twice = list(signals.columns[signals.columns.duplicated()].unique())
             raise ValueError(f"signals must have distinct column names, got {twice} more than once")
-        model = CorrectnessEstimator() if self.estimator is None else clone(self.estimator)
-        self._fitted = model.fit(x, y)
+        if self.test == "fitted":
+            self._fitted = _Logistic(x, y)
+        else:
+            model = CorrectnessEstimator() if self.estimator is None else clone(self.estimator)
+            self._fitted = model.fit(x, y)
         self._columns = list(signals.columns) if isinstance(signals, pd.DataFrame) else x.shape[1]
         return self
 
@@ -144,7 +219,7 @@ class SuitabilityFilter:
         if self._fitted is None:
             raise RuntimeError("the filter must be fitted before it can estimate or decide")
         x = as_matrix(name, self._arrange(signals, name))
-        if isinstance(self._fitted, CorrectnessEstimator):
+        if isinstance(self._fitted, CorrectnessEstimator | _Logistic):
             return self._fitted.predict(x)
         return self._fitted.predict_proba(x)[:, 1]
 
@@ -174,16 +249,32 @@ class SuitabilityFilter:
         for name, sample in (("test_signals", test), ("user_signals", user)):
             if len(sample) < 2:
                 raise ValueError(f"{name} must have at least 2 rows, got {len(sample)}")
-        result = non_inferiority_test(test, user, self.margin)
+        if self.test == "fitted":
+            designs = [
+                self._fitted.design(as_matrix(name, self._arrange(signals, name)))
+                for name, signals in (
+                    ("test_signals", test_signals),
+                    ("user_signals", user_signals),
+                )
+            ]
+            error = self._fitted.error(*designs, self.margin)
+            statistic, p_value = _normal(test.mean() - user.mean() - self.margin, error)
+            dof = float("inf") if error > 0 else float("nan")
+        else:
+            result = non_inferiority_test(test, user, self.margin)
+            statistic, p_value, dof = result.statistic, result.p_value, result.dof
+            error = float(np.sqrt(sum(s.var(ddof=1) / len(s) for s in (test, user))))
         return Decision(
-            suitable=result.p_value <= self.alpha,
-            p_value=result.p_value,
-            statistic=result.statistic,
-            dof=result.dof,
+            suitable=p_value <= self.alpha,
+            p_value=p_value,
+            statistic=statistic,
+            dof=dof,
             estimated_test_accuracy=float(test.mean()),
             estimated_user_accuracy=float(user.mean()),
             margin=self.margin,
             alpha=self.alpha,
+            stderr=error,
+            test=self.test,
         )
 
     def _arrange(self, signals: Any, name: str) -> Any:
@@ -203,3 +294,116 @@ class SuitabilityFilter:
         if len(shape) == 2 and shape[1] != expected:
             raise ValueError(f"{name} must have {expected} columns, as at fit, got {shape[1]}")
         return signals
+
+
+def fit_errors(
+    sizes: Sequence[tuple[int, int, int]],
+    *,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    repetitions: int = 200,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Simulate P(SUITABLE) at a drop of the margin, with calibration on both populations.
+
+    Four normal signals, of which one is lower by a constant on user data; correctness follows one
+    logistic model of them everywhere.
+
+    Parameters
+    ----------
+    sizes : sequence of tuple of int
+        Rows of holdout, test and user data: at least 50, 2 and 2.
+    margin, alpha : float
+        m in (0, 0.3); level in (0, 0.5).
+    repetitions : int
+        At least 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per size: ``holdout``, ``test``, ``user``, the rates of SUITABLE by the test ``paper``
+        and ``fitted``, and the latter's 95% Clopper-Pearson interval ``low``, ``high``.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+    """
+    margin, alpha = as_number("margin", margin, 0, 0.3), as_number("alpha", alpha, 0, 0.5)
+    repetitions = as_count("repetitions", repetitions)
+    check_generator(rng)
+    slopes, bias = np.array([1.0, 0.7, -0.5, 0.3]), 1.8
+    # The linear predictor is normal: its mean by quadrature.
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    spread, weights = np.sqrt((slopes**2).sum()) * nodes, weights / weights.sum()
+
+    def drop(shift: float) -> float:
+        means = [weights @ special.expit(bias + s + spread) for s in (0.0, shift)]
+        return float(means[0] - means[1] - margin)
+
+    shift = np.array([optimize.brentq(drop, -20.0, 0.0), 0.0, 0.0, 0.0])
+    rows = []
+    for size in sizes:
+        holdout, test, user = (
+            as_count("sizes", n, low) for n, low in zip(size, (50, 2, 2), strict=True)
+        )
+        suitable = dict.fromkeys(("paper", "fitted"), 0)
+        for _ in range(repetitions):
+            x = rng.normal(size=(holdout, 4))
+            correct = rng.random(holdout) < special.expit(x @ slopes + bias)
+            pair = rng.normal(size=(test, 4)), rng.normal(size=(user, 4)) + shift
+            for name in suitable:
+                fitted = SuitabilityFilter(margin, alpha, test=name).fit(x, correct)
+                suitable[name] += fitted.decide(*pair).suitable
+        interval = stats.binomtest(suitable["fitted"], repetitions).proportion_ci()
+        rates = {name: count / repetitions for name, count in suitable.items()}
+        rows.append(
+            {"holdout": holdout, "test": test, "user": user, **rates}
+            | {"low": interval.low, "high": interval.high}
+        )
+    return pd.DataFrame(rows)
+
+
+def _normal(excess: float, error: float) -> tuple[float, float]:
+    """Statistic and p-value; without any variance, by the sign of what is left but for rounding."""
+    if error > 0:
+        return float(excess / error), float(special.ndtr(excess / error))
+    sign = 0.0 if abs(excess) <= 1e-12 else float(np.sign(excess))
+    return sign * np.inf if sign else 0.0, 0.5 * (1 + sign)
+
+
+class _Logistic:
+    """A logistic regression that knows the error of what it estimates."""
+
+    def __init__(self, x: Array, y: Flags):
+        self._center, self._scale = standardiser(x)
+        self._x = self.design(x)
+        self._theta = fit_logistic(self._x, y, _PENALTY)[0]
+
+    def design(self, x: Array) -> Array:
+        """Standardised signals and, last, a column of ones."""
+        return np.column_stack([(x - self._center) / self._scale, np.ones(len(x))])
+
+    def predict(self, x: Array) -> Array:
+        """Estimated correctness."""
+        return special.expit(self.design(x) @ self._theta)
+
+    def error(self, test: Array, user: Array, margin: float) -> float:
+        """Standard error of the difference of the mean estimates, at a difference of the margin."""
+
+        def moments(theta: Array) -> tuple[float, Array, Array, float]:
+            """Difference, its gradient g, H^-1 g, and variance with all that it counts."""
+            p = [special.expit(design @ theta) for design in (test, user)]
+            g = test.T @ (p[0] * (1 - p[0])) / len(test) - user.T @ (p[1] * (1 - p[1])) / len(user)
+            direction = np.linalg.solve(logistic_hessian(self._x, theta, _PENALTY), g)
+            variance = sum(q.var(ddof=1) / len(q) for q in p) + g @ direction
+            return float(p[0].mean() - p[1].mean()), g, direction, float(variance)
+
+        gap, g, direction, variance = moments(self._theta)
+        largest, reach = variance, float(g @ direction)
+        # Towards coefficients with a difference of the margin, but no farther than is likely.
+        if gap < margin and reach > _ROUNDING:
+            step = min((margin - gap) / reach, _FAR / np.sqrt(reach))
+            largest = max(largest, moments(self._theta + direction * step)[3])
+        return 0.0 if largest <= _ROUNDING else float(np.sqrt(largest))

@@ -26,13 +26,10 @@ import pandas as pd
 from scipy import special, stats
 
 from lib.suitability.checks import as_array, as_correct, as_count, as_number, check_generator
+from lib.suitability.labels import critical_counts, is_sample, labels_test
 from lib.suitability.noninferiority import welch_non_inferiority
-from lib.suitability.power import (
-    as_sample,
-    rejection_probability,
-    satterthwaite,
-    smallest_size,
-)
+from lib.suitability.power import as_sample, satterthwaite, smallest_size
+from lib.suitability.sequential import EProcess
 
 __all__ = [
     "METHODS",
@@ -44,7 +41,6 @@ __all__ = [
     "calibration_offset",
     "corrected_margin",
     "impossibility_example",
-    "labels_for_power",
     "labels_needed",
     "lemma_check",
     "prediction_powered_test",
@@ -53,7 +49,6 @@ __all__ = [
 
 #: What :func:`simulate_guarantee` compares.
 METHODS = ("unadjusted", "exact", "plug-in", "bound", "prediction-powered", "labels alone")
-REFERENCES = ("distribution", "sample")
 # Numbers drawn at once in a simulation.
 _BLOCK = 2**21
 
@@ -122,13 +117,23 @@ class PredictionPowered:
     Attributes
     ----------
     statistic, p_value, dof : float
-        Of the one-sided t-test; very negative statistics speak for suitability.
+        Of the one-sided t-test, which holds its level for many labels only; very negative
+        statistics speak for suitability.
     stderr : float
         Of the difference of the two accuracies.
     test_accuracy, user_accuracy : float
-        The latter is the mean estimate less the labelled sample's offset.
-    labels_p_value, labels_stderr : float
-        Of the Welch test that takes the labelled user samples' accuracy and no estimates.
+        The latter is the labelled sample's accuracy plus ``tuning`` times what the mean estimate of
+        the unlabelled data is above that of the labelled.
+    tuning : float
+        lambda in [0, 1], by how much the estimates count.
+    betting_p_value, betting_against : float
+        By betting on the same differences: p-values of H0 and of the opposite hypothesis that hold
+        their level for any number of labels.
+    labels_p_value, labels_against : float
+        The same of the labels alone, by the exact test (:func:`lib.suitability.labels_test`), and
+        of the opposite.
+    labels_stderr : float
+        Of the difference of the two accuracies by labels alone.
     """
 
     statistic: float
@@ -137,7 +142,11 @@ class PredictionPowered:
     stderr: float
     test_accuracy: float
     user_accuracy: float
+    tuning: float
+    betting_p_value: float
+    betting_against: float
     labels_p_value: float
+    labels_against: float
     labels_stderr: float
 
 
@@ -289,7 +298,7 @@ def adjusted_margin(
     user = _offset(*_labelled("user_", user_estimated, user_correct))
     value, total, dof, reach = _adjust(
         margin,
-        *(test.value, 0.0 if _is_sample(reference) else test.stderr**2, test.n),
+        *(test.value, 0.0 if is_sample(reference) else test.stderr**2, test.n),
         *(user.value, user.stderr**2, user.n),
         level,
     )
@@ -312,14 +321,16 @@ def prediction_powered_test(
     margin: float = 0.0,
     *,
     reference: str = "distribution",
+    tuning: float | None = None,
+    seed: int = 0,
 ) -> PredictionPowered:
     """Test H0: acc_test - acc_user > m with few labels and many estimates of the user data.
 
-    The user data's accuracy is estimated by the mean estimate of the N unlabelled samples less the
-    offset of the n labelled ones, which is unbiased however wrong the estimator is. Its variance is
-    var(estimate) / N + var(estimate - correct) / n, against var(correct) / n of the labels alone:
-    smaller where estimates tell right predictions from wrong ones and N is much larger than n,
-    larger where they tell nothing.
+    The user data's accuracy is estimated by that of the n labelled samples plus lambda times what
+    the mean estimate of the N unlabelled ones is above that of the labelled: unbiased for a fixed
+    lambda, however wrong the estimator is. Its variance is lambda^2 var(estimate) / N +
+    var(correct - lambda estimate) / n; PPI++ takes the lambda in [0, 1] that makes it smallest,
+    which for many labels is no larger than that of the labels alone.
 
     Parameters
     ----------
@@ -334,42 +345,66 @@ def prediction_powered_test(
     reference : {"distribution", "sample"}
         What the user data are compared with, see above: with ``"sample"`` the accuracy of the test
         data is a known number and has no variance.
+    tuning : float, optional
+        lambda in [0, 1], chosen beforehand; PPI++'s if left out.
+    seed : int
+        Of the order in which the betting test takes the samples.
 
     Returns
     -------
     PredictionPowered
-        Tests by the t distribution with Satterthwaite's degrees of freedom; for large samples, see
-        :func:`calibration_offset`.
+        The t-test, with Satterthwaite's degrees of freedom, is for large samples: with few labels,
+        or few errors among them, it errs more often than its level, and it decides nothing in
+        :func:`lib.suitability.suitability_report`. The two other pairs of p-values hold theirs for
+        any number of labels.
 
     Raises
     ------
     ValueError
         On input that is not as above.
 
+    Notes
+    -----
+    Betting: each labelled sample makes a difference of its own, of correct - lambda estimate, plus
+    lambda times the mean of N // n unlabelled estimates, less the mean of n_test // n test labels;
+    lambda is PPI++'s for the samples before. The differences lie in [-2, 2], and given those before
+    each has the mean acc_user - acc_test: :class:`lib.suitability.EProcess` bets against a mean of
+    at most -m.
+
     References
     ----------
     Angelopoulos, Bates, Fannjiang, Jordan, Zrnic, Prediction-powered inference, Science 2023.
-    Pouget et al., Suitability Filter, ICML 2025, Eq. 12, whose decision this makes valid.
+    Angelopoulos, Duchi, Zrnic, PPI++, 2023. Waudby-Smith and Ramdas, JRSS B 2024.
+    Pouget et al., Suitability Filter, ICML 2025, Eq. 12, which leaves out the labels' variance.
     """
-    margin, sample = as_number("margin", margin, -1, 1), _is_sample(reference)
+    margin, sample = as_number("margin", margin, -1, 1), is_sample(reference)
     test = _correct("test_correct", test_correct)
     user = as_sample("user_estimated", user_estimated, 0, 1)
     estimated, correct = _labelled("labelled_", labelled_estimated, labelled_correct)
-    offset = _offset(estimated, correct)
+    seed = as_count("seed", seed, 0)
+    if tuning is not None and tuning not in (0, 1):
+        tuning = as_number("tuning", tuning, 0, 1)
+    share = float(_tuning(estimated, correct, len(user)) if tuning is None else tuning)
     test_variance = 0.0 if sample else test.var(ddof=1)
-    user_accuracy = user.mean() - offset.value
+    offset = _offset(share * estimated, correct)
+    user_accuracy = share * user.mean() - offset.value
     statistic, p_value, dof, total = _powered_test(
         *(test.mean(), test_variance, len(test)),
-        *(user.mean(), user.var(ddof=1), len(user)),
+        *(share * user.mean(), share**2 * user.var(ddof=1), len(user)),
         *(offset.value, offset.stderr**2, offset.n),
         margin,
     )
-    label_variance = correct.var(ddof=1)
-    alone = welch_non_inferiority(
-        *(test.mean(), test_variance, len(test)),
-        *(correct.mean(), label_variance, len(correct)),
-        margin,
+    alone = labels_test(test, correct, margin, reference=reference)
+    rng = np.random.default_rng(seed)
+    differences = _differences(
+        rng.permutation(test) if not sample else np.full(len(correct), test.mean()),
+        rng.permutation(user),
+        np.stack([estimated, correct])[:, rng.permutation(len(correct))],
+        tuning,
     )
+    betting = [EProcess((2 - side * margin) / 4) for side in (1, -1)]
+    for side, process in zip((1, -1), betting, strict=True):
+        process.update((2 + side * differences) / 4)
     return PredictionPowered(
         statistic=float(statistic),
         p_value=float(p_value),
@@ -377,9 +412,50 @@ def prediction_powered_test(
         stderr=math.sqrt(total),
         test_accuracy=float(test.mean()),
         user_accuracy=float(user_accuracy),
-        labels_p_value=float(alone[1]),
-        labels_stderr=math.sqrt(test_variance / len(test) + label_variance / len(correct)),
+        tuning=share,
+        betting_p_value=betting[0].p_value,
+        betting_against=betting[1].p_value,
+        labels_p_value=alone.suitable_p,
+        labels_against=alone.unsuitable_p,
+        labels_stderr=math.sqrt(test_variance / len(test) + correct.var(ddof=1) / len(correct)),
     )
+
+
+def _tuning(estimated: Array, correct: Array, n_user: int) -> Array:
+    """PPI++'s lambda, Eq. 6 of Angelopoulos, Duchi and Zrnic, for the last axis, in [0, 1]."""
+    n = estimated.shape[-1]
+    spread = estimated - estimated.mean(axis=-1, keepdims=True)
+    squares = (spread**2).sum(axis=-1)
+    shared = (spread * correct).sum(axis=-1)
+    best = shared / np.where(squares > 1e-12 * n, squares * (1 + n / n_user), np.inf)
+    return np.clip(best, 0.0, 1.0)
+
+
+def _differences(test: Array, user: Array, labelled: Array, tuning: float | None) -> Array:
+    """Of user and test accuracy, one for each labelled sample, in [-2, 2]."""
+    estimated, correct = labelled
+    n = min(len(correct), len(test))
+    estimated, correct = estimated[:n], correct[:n]
+    group = len(user) // n
+    if tuning is None:
+        # By the samples before; moments from running sums.
+        before = np.arange(n)
+        sums = [
+            np.concatenate([[0.0], values.cumsum()[:-1]])
+            for values in (estimated, correct, estimated**2, estimated * correct)
+        ]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            squares = sums[2] - sums[0] ** 2 / before
+            best = (sums[3] - sums[0] * sums[1] / before) / (squares * (1 + 1 / max(group, 1)))
+        share = np.clip(np.where((before > 1) & (squares > 1e-9), best, 0.0), 0.0, 1.0)
+    else:
+        share = np.full(n, float(tuning))
+    if group == 0:
+        share, unlabelled = np.zeros(n), np.zeros(n)
+    else:
+        unlabelled = user[: group * n].reshape(n, group).mean(axis=1)
+    reference = test[: len(test) // n * n].reshape(n, -1).mean(axis=1)
+    return correct + share * (unlabelled - estimated) - reference
 
 
 def labels_needed(sd_difference: float, half_width: float, level: float = 0.025) -> int:
@@ -416,67 +492,6 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     return n
 
 
-def labels_for_power(
-    sd_difference: float,
-    sd_user: float,
-    *,
-    n_user: int,
-    test_accuracy: float,
-    n_test: int,
-    margin: float,
-    drop: float = 0.0,
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> int:
-    """Count the labelled user samples with which :func:`prediction_powered_test` has a power.
-
-    Parameters
-    ----------
-    sd_difference, sd_user : float
-        Standard deviations on user data of estimated minus actual correctness and of estimated
-        correctness, at least 0.
-    n_user, n_test : int
-        Numbers of unlabelled user samples and of test samples, at least 2.
-    test_accuracy : float
-        In (0, 1).
-    margin, drop : float
-        m and the true drop in accuracy, in (-1, 1).
-    alpha, power : float
-        Significance level and probability of a rejection, in (0, 1).
-
-    Returns
-    -------
-    int
-        The smallest n >= 2.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above, or if no number of labels is enough; the message says which
-        power is the most that can be had.
-    """
-    deviations = _deviation("sd_difference", sd_difference), _deviation("sd_user", sd_user)
-    for name, value in (("n_user", n_user), ("n_test", n_test)):
-        as_count(name, value, 2)
-    accuracy = as_number("test_accuracy", test_accuracy, 0, 1)
-    margin, drop = as_number("margin", margin, -1, 1), as_number("drop", drop, -1, 1)
-    alpha, power = as_number("alpha", alpha, 0, 1), as_number("power", power, 0, 1)
-    # Of the test data's accuracy and of the mean estimate.
-    fixed = accuracy * (1 - accuracy) / n_test, deviations[1] ** 2 / n_user
-
-    def reached(n: Array) -> Array:
-        variances, dofs = [*fixed, deviations[0] ** 2 / n], [n_test - 1, n_user - 1, n - 1]
-        return rejection_probability(margin - drop, variances, dofs, alpha)
-
-    n = smallest_size(reached, power)
-    if n is None:
-        raise ValueError(
-            f"power must be at most about {float(reached(np.array(1e15))):.4g} with {n_test} test "
-            f"and {n_user} user samples, however many labels there are, got {power:g}"
-        )
-    return n
-
-
 def simulate_guarantee(
     eps_source: Any,
     eps_target: Any,
@@ -506,8 +521,8 @@ def simulate_guarantee(
     plug-in             with ``value`` of :func:`adjusted_margin` from the test data's labels and
                         ``n_labelled`` user labels
     bound               with its ``bound`` at level alpha / 2, tested at alpha / 2
-    prediction-powered  :func:`prediction_powered_test` with those labels
-    labels alone        Welch's test of the accuracies of the test data and those labels
+    prediction-powered  :func:`prediction_powered_test`'s t-test with those labels
+    labels alone        :func:`labels_test` of the test data and those labels, which is exact
     ==================  =========================================================================
 
     Parameters
@@ -561,7 +576,7 @@ def simulate_guarantee(
         as_count(name, value, 2)
     as_count("repetitions", repetitions)
     check_generator(rng)
-    sample = _is_sample(reference)
+    sample = is_sample(reference)
     block = max(1, _BLOCK // max(n_test, n_user, n_labelled))
     rows = []
     for source, target in zip(*(pair.ravel() for pair in pairs), strict=True):
@@ -573,7 +588,8 @@ def simulate_guarantee(
             user = _estimates(level - drop, target, concentration, (size, n_user), rng)
             labelled = _draw(level - drop, target, concentration, (size, n_labelled), rng)
             p_values = _all_methods(test, user, labelled, source, target, margin, alpha, sample)
-            suitable += np.array([(p <= alpha).sum() for p in p_values])
+            alone = _labels_alone(test[1], labelled[1], margin, alpha, sample)
+            suitable += [*((p <= alpha).sum() for p in p_values), alone.sum()]
         for method, count in zip(METHODS, suitable.tolist(), strict=True):
             low, high = stats.binomtest(count, repetitions).proportion_ci(0.95, "exact")
             rows.append(
@@ -756,7 +772,7 @@ def _all_methods(
     alpha: float,
     sample: bool,
 ) -> list[Array]:
-    """P-values of :data:`METHODS`, one per row of the samples; that of the bound is doubled."""
+    """P-values of :data:`METHODS` but the last, one per row of the samples; the bound's doubled."""
 
     def moments(values: Array) -> tuple[Array, Array, int]:
         return values.mean(axis=1), values.var(axis=1, ddof=1), values.shape[1]
@@ -781,9 +797,23 @@ def _all_methods(
         for m in (margin, exact, value, value - reach)
     ]
     filters[-1] = 2 * filters[-1]
-    powered = _powered_test(accuracy, variance, n_test, *of_user, *delta_user, margin)[1]
-    alone = welch_non_inferiority(accuracy, variance, n_test, *moments(labelled[1]), margin)[1]
-    return [*filters, powered, alone]
+    share = _tuning(*labelled, user.shape[1])
+    tuned = offset(share[:, None] * labelled[0], labelled[1])
+    scaled = share * of_user[0], share**2 * of_user[1], of_user[2]
+    powered = _powered_test(accuracy, variance, n_test, *scaled, *tuned, margin)[1]
+    return [*filters, powered]
+
+
+def _labels_alone(
+    test: Array, labelled: Array, margin: float, alpha: float, sample: bool
+) -> npt.NDArray[np.bool_]:
+    """Whether the exact test of the labels shows SUITABLE, for each row of the samples."""
+    right = [values.sum(axis=1).astype(int) for values in (test, labelled)]
+    n_test, n = test.shape[1], labelled.shape[1]
+    if sample:
+        least = np.clip(right[0] / n_test - margin, 0.0, 1.0)
+        return stats.binom.sf(right[1] - 1, n, least) <= alpha
+    return right[1] >= critical_counts(right[0], n_test, n, margin, alpha)
 
 
 def _estimates(
@@ -847,9 +877,3 @@ def _settings(**given: Any) -> list[Array]:
 
 def _deviation(name: str, value: Any) -> float:
     return 0.0 if value == 0 and not isinstance(value, bool) else as_number(name, value, 0, np.inf)
-
-
-def _is_sample(reference: Any) -> bool:
-    if reference not in REFERENCES:
-        raise ValueError(f"reference must be one of {', '.join(REFERENCES)}, got {reference!r}")
-    return reference == "sample"

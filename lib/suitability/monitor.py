@@ -1,4 +1,9 @@
-"""Continuous monitoring: batches of user data arrive, and each time one wants a decision."""
+"""Batches of user data arrive: raise an alarm when they are no longer suitable, or accept them.
+
+:class:`Monitor` takes a deployed model as suitable until data speak against it and raises alarms.
+:class:`AcceptanceMonitor` takes it as unsuitable until data speak for it, and then has its answer:
+what comes later does not undo it. It is no alarm.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
-from lib.suitability.checks import as_count, as_number, check_generator
+from lib.suitability.checks import as_array, as_correct, as_count, as_number, check_generator
 from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
 from lib.suitability.sequential import (
     EProcess,
@@ -21,16 +26,24 @@ from lib.suitability.sequential import (
     test_upper_bound,
 )
 
-__all__ = ["METHODS", "Monitor", "MonitorDecision", "simulate_monitoring"]
+__all__ = [
+    "METHODS",
+    "AcceptanceDecision",
+    "AcceptanceMonitor",
+    "Monitor",
+    "MonitorDecision",
+    "simulate_alarms",
+    "simulate_monitoring",
+]
 
-#: Ways to control the error of :class:`Monitor`.
+#: Ways to control the error of :class:`AcceptanceMonitor`.
 METHODS = ("e-process", "benjamini-hochberg", "pocock", "obrien-fleming")
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class MonitorDecision:
+class AcceptanceDecision:
     """What the monitor says after a batch.
 
     Attributes
@@ -74,10 +87,11 @@ def _bh_threshold(others: Floats, alpha: float) -> Floats:
     return alpha * rejections / m
 
 
-class Monitor:
-    """Take batches of user data as they come and say of each time whether they are suitable.
+class AcceptanceMonitor:
+    """Take batches of user data as they come and say when it is shown that they are suitable.
 
-    There are these methods:
+    H0 is "unsuitable", and once it is rejected nothing that follows undoes that: for alarms, see
+    :class:`Monitor`.  There are these methods:
 
     * ``"benjamini-hochberg"`` (appendix A.3.2 of the paper): each batch is a hypothesis of its
       own, with its own Welch test against the reference; after each batch the procedure is run at
@@ -91,7 +105,9 @@ class Monitor:
       not undo it.
     * ``"pocock"``, ``"obrien-fleming"``: all data are one sample, tested at ``looks`` planned
       times, ``batch_size`` observations apart, at the levels of :class:`SequentialDesign` with
-      :func:`information_fractions` for equal variances.
+      :func:`information_fractions` for equal variances.  The p-values are Welch's: with skewed
+      estimates and batches of 50 Pocock's design errs in 7 to 12% of the cases instead of 5%, since
+      its first look is at so few; take batches of some hundreds, or the e-process.
 
     Parameters
     ----------
@@ -107,14 +123,15 @@ class Monitor:
         Benjamini-Hochberg only: p-values considered, at least 1 (no correction); all if left out.
     looks, batch_size : int, optional
         Sequential designs only, which need them; ``batch_size`` at least 2.
-    reference_level : float
-        E-process only.  0: the reference mean is a known number, as in Definition 3.1.  Otherwise
-        the share of ``alpha`` spent on :func:`test_upper_bound`, so that the test is about the
-        population of the test data, as Welch's is.
+    reference_level : float, optional
+        E-process only.  The part of ``alpha`` spent on :func:`test_upper_bound`, so that the test
+        is about the population of the test data, as Welch's is; half of ``alpha`` if left out.  0:
+        the reference mean is a known number, as in Definition 3.1; against the population that
+        errs the more often the more user data there are.
 
     Attributes
     ----------
-    history : list of MonitorDecision
+    history : list of AcceptanceDecision
         All so far.
 
     Raises
@@ -130,7 +147,7 @@ class Monitor:
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> monitor = Monitor(rng.beta(8, 2, 500), margin=0.05)
+    >>> monitor = AcceptanceMonitor(rng.beta(8, 2, 500), margin=0.05)
     >>> for _ in range(4):
     ...     decision = monitor.update(rng.beta(8, 2, 100))
     >>> decision.suitable
@@ -147,7 +164,7 @@ class Monitor:
         window: int | None = None,
         looks: int | None = None,
         batch_size: int | None = None,
-        reference_level: float = 0.0,
+        reference_level: float | None = None,
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -155,13 +172,13 @@ class Monitor:
         self.method = method
         self.margin = as_number("margin", margin, -1, 1)
         self.alpha = as_number("alpha", alpha, 0, 1)
-        self.history: list[MonitorDecision] = []
+        self.history: list[AcceptanceDecision] = []
         planned = method in ("pocock", "obrien-fleming")
         for name, value, unset, taken in (
             ("window", window, None, method == "benjamini-hochberg"),
             ("looks", looks, None, planned),
             ("batch_size", batch_size, None, planned),
-            ("reference_level", reference_level, 0.0, method == "e-process"),
+            ("reference_level", reference_level, None, method == "e-process"),
         ):
             if not taken and value != unset:
                 raise ValueError(f"{name} must be left out for method {method!r}, got {value!r}")
@@ -173,7 +190,7 @@ class Monitor:
             fractions = information_fractions(len(reference), self._size, as_count("looks", looks))
             self._design = SequentialDesign(len(fractions), self.alpha, method, 1, fractions)
         elif method == "e-process":
-            level = reference_level
+            level = self.alpha / 2 if reference_level is None else reference_level
             if level != 0:
                 level = as_number("reference_level", level, 0, self.alpha)
             mean = test_upper_bound(reference, level) if level else float(reference.mean())
@@ -185,7 +202,7 @@ class Monitor:
             self._level = self.alpha - level
             self._process = EProcess(mean - self.margin)
 
-    def update(self, batch: Any) -> MonitorDecision:
+    def update(self, batch: Any) -> AcceptanceDecision:
         """Take the next batch and decide.
 
         Parameters
@@ -196,7 +213,7 @@ class Monitor:
 
         Returns
         -------
-        MonitorDecision
+        AcceptanceDecision
             Also appended to ``history``.
 
         Raises
@@ -232,7 +249,7 @@ class Monitor:
             p = non_inferiority_test(self._reference, user, self.margin).p_value
             threshold = float(self._design.levels[len(self.history)])
             finished = self._design.decide([*(d.p_value for d in self.history), p]).stopped
-        decision = MonitorDecision(
+        decision = AcceptanceDecision(
             time=len(self.history) + 1,
             n=len(batch),
             p_value=p,
@@ -245,9 +262,321 @@ class Monitor:
         return decision
 
     def table(self) -> pd.DataFrame:
+        """The history, a row per batch and a column per field of :class:`AcceptanceDecision`."""
+        columns = list(AcceptanceDecision.__dataclass_fields__)
+        return pd.DataFrame([asdict(d) for d in self.history], columns=columns)
+
+
+# Fractions of the largest bet; their mean capital is within a factor of 6 of the best.
+_BETS = np.geomspace(0.05, 0.75, 6)
+_CHUNK = 4096  # observations whose paths are computed at once
+
+
+@dataclass(frozen=True)
+class MonitorDecision:
+    """What :class:`Monitor` says after a batch.
+
+    Attributes
+    ----------
+    time : int
+        Number of the batch, from 1.
+    n, n_labels : int
+        Estimates and labels in it.
+    evidence : float
+        Largest sum of the two detectors since the batch began, over ``run_length``: an alarm is
+        raised at 1.
+    from_labels : float
+        The part of the labels' detector in that sum, from 0 to 1.
+    alarm : bool
+        Whether it is raised; the detectors have then started anew.
+    """
+
+    time: int
+    n: int
+    n_labels: int
+    evidence: float
+    from_labels: float
+    alarm: bool
+
+
+class _Detector:
+    """Shiryaev and Roberts's e-detector for a mean below a threshold, mixed over several bets."""
+
+    def __init__(self, threshold: float):
+        self._threshold = threshold
+        self._bets = (_BETS / max(1 - threshold, 1e-3))[:, None]
+        self.restart()
+
+    def restart(self) -> None:
+        self._log = np.full(len(_BETS), -np.inf)
+        self.value = 0.0
+
+    def update(self, x: Floats) -> float:
+        """Take observations and return the largest value on the way."""
+        largest = self.value
+        for first in range(0, len(x), _CHUNK):
+            path = _detector_path(x[first : first + _CHUNK], self._threshold, self._bets, self._log)
+            self._log = path[:, -1]
+            values = special.logsumexp(path, axis=0) - math.log(len(path))
+            self.value = float(np.exp(np.minimum(values[-1], 700.0)))
+            largest = max(largest, float(np.exp(np.minimum(values.max(), 700.0))))
+        return largest
+
+
+def _detector_path(x: Floats, threshold: float, bets: Floats, start: Floats) -> Floats:
+    """Logarithms of M_n = (M_(n-1) + 1) (1 + bet (threshold - x_n)), for each bet."""
+    steps = np.log1p(bets * (threshold - x))
+    total = steps.cumsum(axis=-1)
+    # M_n = exp(total_n) (M_0 + the sum over j <= n of exp(-total_(j-1))).
+    terms = np.concatenate([start[..., None], -(total - steps)], axis=-1)
+    return total + np.logaddexp.accumulate(terms, axis=-1)[..., 1:]
+
+
+class Monitor:
+    """Watch a deployed model and raise an alarm when its data are no longer suitable.
+
+    H0 is "still suitable": given those before, each estimate has a mean of at least the reference
+    mean less the margin, and each label is right with a probability of at least the reference
+    accuracy less the margin.  The alarm is an e-detector: under H0 the sum of the two detectors
+    exceeds the number of observations so far by nothing on average, so that the mean number of
+    observations until a false alarm, the average run length, is at least ``run_length``, whatever
+    the distribution and the sizes of batches.  After an alarm it starts anew.
+
+    Parameters
+    ----------
+    reference : array_like, shape (n_test,)
+        Estimated correctness of the test data, in [0, 1], at least two.
+    reference_correct : array_like of bool, shape (m,), optional
+        Correctness of labelled test data, at least two: needed to take labels of user data.
+    margin : float
+        m in (-1, 1), the largest acceptable drop.
+    run_length : float
+        At least 10: the least mean number of observations, estimates and labels together, until a
+        false alarm.
+    reference_level : float
+        Probability in (0, 1) that the promise fails since the test data are but a sample: the
+        reference means are replaced by lower confidence bounds (Bonferroni's for two).  0: the test
+        data's own means are the reference; then the promise is about these, not their population.
+
+    Attributes
+    ----------
+    history : list of MonitorDecision
+        All so far.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    Notes
+    -----
+    Estimates may fall though the accuracy has not, and stay though it has: what they say rests on
+    the estimator.  Labels rest on nothing.  They may come late and for a part of the data only, as
+    long as which are told, and when, does not depend on whether they are right.
+
+    References
+    ----------
+    Shin, Ramdas and Rinaldo, E-detectors: a nonparametric framework for sequential change
+    detection, 2024, section 3.  Podkopaev and Ramdas, Tracking the risk of a deployed model, 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = Monitor(rng.beta(8, 2, 2000), margin=0.05)
+    >>> monitor.update(rng.beta(8, 2, 500)).alarm
+    False
+    >>> monitor.update(rng.beta(5, 5, 500)).alarm
+    True
+    """
+
+    def __init__(
+        self,
+        reference: Any,
+        *,
+        reference_correct: Any = None,
+        margin: float = 0.0,
+        run_length: float = 100_000.0,
+        reference_level: float = 0.05,
+    ) -> None:
+        means = {"estimates": as_estimates("reference", reference, 2)}
+        if reference_correct is not None:
+            correct = as_array("reference_correct", reference_correct)
+            if correct.ndim != 1 or len(correct) < 2:
+                raise ValueError(
+                    f"reference_correct must have shape (m,), m at least 2, got {correct.shape}"
+                )
+            correct = as_correct("reference_correct", correct, len(correct))
+            means["labels"] = correct.astype(float)
+        self.margin = as_number("margin", margin, -1, 1)
+        self.run_length = as_number("run_length", run_length, math.nextafter(10, 0), math.inf)
+        level = reference_level
+        if level != 0 or isinstance(level, bool):
+            level = as_number("reference_level", level, 0, 1) / len(means)
+        self._detectors = {}
+        for name, values in means.items():
+            least = 1 - test_upper_bound(1 - values, level) if level else float(values.mean())
+            if not 0 < least - self.margin <= 1:
+                raise ValueError(
+                    f"margin must be below {least:.6g} and at least {least - 1:.6g}, for the "
+                    f"reference of {name}, got {margin!r}"
+                )
+            self._detectors[name] = _Detector(least - self.margin)
+        self.history: list[MonitorDecision] = []
+
+    def update(self, batch: Any = (), correct: Any = ()) -> MonitorDecision:
+        """Take the next batch.
+
+        Parameters
+        ----------
+        batch : array_like, shape (n,)
+            Estimated correctness of new user data, in [0, 1]; may be empty.
+        correct : array_like of bool, shape (k,)
+            Correctness of user data whose labels have become known, of this batch or earlier ones;
+            may be empty.  Needs ``reference_correct``.
+
+        Returns
+        -------
+        MonitorDecision
+            Also appended to ``history``.
+
+        Raises
+        ------
+        ValueError
+            On input that is not as above; the monitor is then as it was.
+        """
+        batch = as_array("batch", batch)
+        batch = np.empty(0) if batch.shape == (0,) else as_estimates("batch", batch)
+        labels = as_correct("correct", correct, np.size(correct)).astype(float)
+        if len(labels) and "labels" not in self._detectors:
+            raise ValueError(
+                "correct must be empty without reference_correct: there is nothing to compare with"
+            )
+        if not len(batch) + len(labels):
+            raise ValueError("batch and correct must not both be empty")
+        sums, found = dict.fromkeys(("estimates", "labels"), 0.0), 0.0
+        values = {name: one.value for name, one in self._detectors.items()}
+        for name, x in (("estimates", batch), ("labels", labels)):
+            if len(x):
+                largest = self._detectors[name].update(x)
+                rest = sum(value for other, value in values.items() if other != name)
+                if largest + rest >= found:
+                    found, sums = largest + rest, values | {name: largest}
+                values[name] = self._detectors[name].value
+        alarm = found >= self.run_length
+        if alarm:
+            for one in self._detectors.values():
+                one.restart()
+        decision = MonitorDecision(
+            time=len(self.history) + 1,
+            n=len(batch),
+            n_labels=len(labels),
+            evidence=found / self.run_length,
+            from_labels=sums.get("labels", 0.0) / found if found else 0.0,
+            alarm=alarm,
+        )
+        self.history.append(decision)
+        return decision
+
+    def table(self) -> pd.DataFrame:
         """The history, a row per batch and a column per field of :class:`MonitorDecision`."""
         columns = list(MonitorDecision.__dataclass_fields__)
         return pd.DataFrame([asdict(d) for d in self.history], columns=columns)
+
+
+def simulate_alarms(
+    drops: Sequence[float] = (0.0, 0.02, 0.05, 0.1, 0.6),
+    *,
+    margin: float = 0.0,
+    run_length: float = 10_000.0,
+    n_test: int = 5000,
+    before: int = 1000,
+    longest: int = 20_000,
+    mean_test: float = 0.8,
+    concentration: float = 4.0,
+    labels: bool = False,
+    reference_level: float = 0.05,
+    repetitions: int = 100,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Measure how soon :class:`Monitor` raises an alarm, and how often a false one.
+
+    Estimates are Beta-distributed, or labels right with these means.  After ``before``
+    observations like the test data's the mean falls by a drop.
+
+    Parameters
+    ----------
+    drops : sequence of float
+        Drops of the mean, at least 0 and less than ``mean_test``.
+    margin, run_length, reference_level
+        Of :class:`Monitor`.
+    n_test, before, longest : int
+        Test data, observations before the drop, and observations after it that are waited for.
+    mean_test, concentration : float
+        Of the Beta distributions, as in :func:`~lib.suitability.sequential.sequential_errors`.
+    labels : bool
+        Whether labels are watched, in place of estimates.
+    repetitions : int
+        Streams, at least 2.
+    rng : numpy.random.Generator
+        Randomness.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per drop: ``drop``; ``early``, the rate of streams with an alarm before it; of the
+        others ``detected``, the rate with an alarm after it, and ``delay`` and ``latest``, the
+        median and the largest number of observations until it (``longest`` where there was none).
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+    """
+    mean_test = as_number("mean_test", mean_test, 0, 1)
+    concentration = as_number("concentration", concentration, 0, np.inf)
+    drops = [as_number("drops", d, -1e-12, mean_test) for d in drops]
+    sizes = [as_count(k, v, low) for k, v, low in (("n_test", n_test, 2), ("before", before, 1))]
+    longest, repetitions = as_count("longest", longest), as_count("repetitions", repetitions, 2)
+    check_generator(rng)
+
+    def draw(mean: float, n: int) -> Any:
+        if labels:
+            return (rng.random(n) < mean).astype(float)
+        return draw_estimates(rng, mean, concentration, (n,))
+
+    rows = []
+    for drop in drops:
+        early, delays = 0, []
+        for _ in range(repetitions):
+            options = {"margin": margin, "run_length": run_length}
+            watch = Monitor(draw(mean_test, sizes[0]), **options, reference_level=reference_level)
+            detector = watch._detectors["estimates"]
+            if detector.update(draw(mean_test, sizes[1])) >= watch.run_length:
+                early += 1
+                continue
+            taken, step = 0, 256
+            while taken < longest:
+                x = draw(mean_test - drop, min(step, longest - taken))
+                log = detector._log
+                if detector.update(x) >= watch.run_length:
+                    path = _detector_path(x, detector._threshold, detector._bets, log)
+                    values = special.logsumexp(path, axis=0) - math.log(len(path))
+                    taken += int(np.argmax(values >= math.log(watch.run_length))) + 1
+                    break
+                taken, step = taken + len(x), 2 * step
+            delays.append(taken)
+        found = np.array(delays or [longest])
+        rows.append(
+            {
+                "drop": drop,
+                "early": early / repetitions,
+                "detected": float((found < longest).mean()),
+                "delay": float(np.median(found)),
+                "latest": int(found.max()),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def simulate_monitoring(
@@ -270,8 +599,9 @@ def simulate_monitoring(
     """Measure the errors of Benjamini and Hochberg's procedure on a stream of batches.
 
     Each batch is unsuitable with probability ``share_unsuitable``, independently; estimates are
-    Beta-distributed.  Two sets of decisions are scored: those that :class:`Monitor` makes about
-    each newest batch in turn, and those of the last run alone about the batches in its window.
+    Beta-distributed.  Two sets of decisions are scored: those that :class:`AcceptanceMonitor` makes
+    about each newest batch in turn, and those of the last run alone about the batches in its
+    window.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ from lib.suitability.checks import (
     as_number,
     check_columns,
 )
-from lib.suitability.estimator import CorrectnessEstimator, fit_logistic
+from lib.suitability.estimator import CorrectnessEstimator, fit_logistic, standardiser
 from lib.suitability.experiment import (
     MOMENTS,
     Task,
@@ -175,9 +175,7 @@ class RefinedFilter:
         if y.all() or not y.any():
             only = "correct" if y.all() else "wrong"
             raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
-        self._center, scale = x.mean(axis=0), x.std(axis=0)
-        constant = scale <= 10 * np.finfo(float).eps * np.abs(self._center)
-        self._scale = np.where(constant, 1.0, scale)
+        self._center, self._scale = standardiser(x)
         self.coefficients, self._hessian = fit_logistic(self._design(x), y)
         return self
 
@@ -250,6 +248,8 @@ class RefinedFilter:
             estimated_user_accuracy=user,
             margin=self.margin,
             alpha=self.alpha,
+            stderr=error,
+            test="refined",
         )
 
 

@@ -34,16 +34,18 @@ from lib.runs.plain import encode
 from lib.suitability.checks import as_array, as_matrix, as_number
 from lib.suitability.equivalence import _holm
 from lib.suitability.estimator import N_SPLITS
-from lib.suitability.filter import Decision, SuitabilityFilter
+from lib.suitability.filter import Decision, SuitabilityFilter, p_text
 from lib.suitability.guarantees import (
     PredictionPowered,
     adjusted_margin,
     calibration_offset,
     prediction_powered_test,
 )
-from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
-from lib.suitability.power import non_inferiority_power, required_sample_size
+from lib.suitability.labels import labels_test
+from lib.suitability.noninferiority import welch_non_inferiority
+from lib.suitability.power import rejection_probability, smallest_size
 from lib.suitability.signals import _LARGEST, SIGNAL_NAMES, signals
+from lib.suitability.tipping import FMOW_ERRORS, tipping_point
 from lib.training import train_linear
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "Predictions",
     "SuitabilityReport",
     "example_predictions",
+    "printable",
     "read_predictions",
     "suitability_report",
 ]
@@ -164,7 +167,10 @@ class SuitabilityReport:
     Attributes
     ----------
     decision : Decision
-        Of the suitability filter.
+        Of the suitability filter, by the test that counts the error of the fit.
+    tipping : float
+        By how much the estimator would have to overstate the accuracy on user data, beyond what it
+        does on test data, for the decision to turn (:func:`lib.suitability.tipping_point`).
     power : float
         Probability that this test decides SUITABLE if the mean estimates of user and test data
         are equal and their standard deviations those seen.
@@ -176,10 +182,12 @@ class SuitabilityReport:
         (:func:`lib.suitability.guarantees.adjusted_margin`). None unless test and user data have
         two labels each.
     powered : PredictionPowered or None
-        The test of accuracies from all user estimates and the user labels, which keeps alpha too
-        and has more power. None without `adjusted`, or if fewer than two user rows are unlabelled.
+        The tests of accuracies from all user estimates and the user labels, for many labels and by
+        betting. They decide nothing here. None without `adjusted`, or if fewer than two user rows
+        are unlabelled.
     suitable_by_labels : bool or None
-        What `powered` decides, or else the labels alone; None without `adjusted`.
+        What the labels alone show, by the exact test (:func:`lib.suitability.labels_test`); None
+        without `adjusted`.
     unsuitable_by_labels : bool or None
         Whether the same test the other way round rejects at level alpha: then the labels show that
         the drop is larger than the margin.  None without `adjusted`.
@@ -205,6 +213,7 @@ class SuitabilityReport:
     """
 
     decision: Decision
+    tipping: float
     power: float
     required: int | None
     adjusted: Decision | None
@@ -222,27 +231,23 @@ class SuitabilityReport:
     def verdict(self) -> str:
         """The decision in plain words."""
         found = self.decision
-        worse = (
-            f"at most {found.margin:g} less accurate than"
-            if found.margin > 0
-            else f"at least {-found.margin:g} more accurate than"
-            if found.margin < 0
-            else "at least as accurate as"
-        )
+        worse, not_so = _words(found.margin)
         numbers = (
             f"estimated accuracy {found.estimated_user_accuracy:.3f} on user data and "
-            f"{found.estimated_test_accuracy:.3f} on test data, p = {found.p_value:.2g} at "
+            f"{found.estimated_test_accuracy:.3f} on test data, {p_text(found.p_value)} at "
             f"alpha = {found.alpha:g}"
         )
         if found.suitable:
-            text = (
-                f"SUITABLE: on user data the model is {worse} on test data ({numbers}), if its "
-                "correctness is estimated as well there as on test data."
+            sure = (
+                "SUITABLE" if self.suitable_by_labels else "SUITABLE, if the estimates hold there"
             )
+            if self._shift and not self.suitable_by_labels:
+                sure = "UNCONFIRMED: by the estimates alone SUITABLE"
+            text = f"{sure}: on user data the model is {worse} test data ({numbers})."
             doubt = " But the labelled user rows do not confirm this."
         else:
             text = (
-                f"INCONCLUSIVE: it is not shown that on user data the model is {worse} on test "
+                f"INCONCLUSIVE: it is not shown that on user data the model is {worse} test "
                 f"data ({numbers})."
             )
             if not self.unsuitable_by_labels:
@@ -251,11 +256,34 @@ class SuitabilityReport:
         if self.unsuitable_by_labels:
             return (
                 f"UNSUITABLE by the labelled user rows: they show, at level {found.alpha:g}, that "
-                f"on user data the model is not {worse} on test data. From the estimates alone it "
+                f"on user data the model is {not_so} test data. From the estimates alone it "
                 f"would be {text}"
             )
         disagree = self.suitable_by_labels not in (None, found.suitable)
-        return text + doubt * disagree
+        return text + doubt * disagree + (self._shift + self._tips) * (not self.suitable_by_labels)
+
+    @property
+    def _shift(self) -> str:
+        """Which signals have moved."""
+        moved = self.moved.loc[self.moved["moved"], "signal"].tolist()
+        if not moved:
+            return ""
+        return (
+            f" The user data look different (moved, of {len(self.moved)} signals: "
+            f"{', '.join(moved)}), and whether the estimates hold there only labels can tell."
+        )
+
+    @property
+    def _tips(self) -> str:
+        """How wrong the estimates may be."""
+        if not self.decision.suitable:
+            return ""
+        worse = sum(error > self.tipping for error in FMOW_ERRORS)
+        return (
+            " It holds unless the estimator overstates the accuracy on user data by more than "
+            f"{self.tipping:.3f} beyond what it does on test data; on shifted satellite images "
+            f"(FMoW) it did so in {worse} of {len(FMOW_ERRORS)} folds and models."
+        )
 
     def __str__(self) -> str:
         return self.verdict
@@ -286,6 +314,7 @@ class SuitabilityReport:
             "decision": asdict(self.decision),
             "adjusted": None if self.adjusted is None else asdict(self.adjusted),
             "powered": None if self.powered is None else asdict(self.powered),
+            "tipping": self.tipping,
             "power": self.power,
             "required": self.required,
             "level": self.level,
@@ -419,8 +448,8 @@ def suitability_report(
 
     Notes
     -----
-    Intervals of true accuracies are Clopper and Pearson's, those of mean estimates Student's, that
-    of the drop Welch's. They take the fitted estimator as given.
+    Intervals of true accuracies are Clopper and Pearson's, those of mean estimates Student's, which
+    take the fitted estimator as given; that of the drop counts the error of the fit.
 
     Choose beforehand whether the decision or the labels count: whoever takes the more favourable of
     two tests errs more often than either.
@@ -441,19 +470,15 @@ def suitability_report(
 
     spread = [float(estimated[part].std(ddof=1)) for part in _COMPARED]
     sizes = [len(estimated[part]) for part in _COMPARED]
-    chance = float(non_inferiority_power(*sizes, 0.0, *spread, margin, alpha))
-    required, unreachable = None, ""
-    try:
-        required = required_sample_size(
-            *spread, margin=margin, alpha=alpha, power=power, n_test=sizes[0]
-        ).n_user
-    except ValueError as error:  # the arguments are in range: no number of user rows is enough
-        unreachable = str(error)
+    chance, required, unreachable = _power(decision, spread, sizes, power)
     calibration, adjusted, powered, by_labels, against, doubts = _calibration(
         predictions, estimated, decision
     )
     outside = {part: _outside(tables["holdout"], tables[part]) for part in _COMPARED}
-    summary = _summary(predictions, estimated, decision)
+    paper = SuitabilityFilter(margin, alpha, test="paper")
+    paper.fit(tables["holdout"], predictions.correct("holdout")[0])
+    by_paper = paper.decide(tables["test"], tables["user"]).p_value
+    summary = _summary(predictions, estimated, decision, by_paper)
     summary += [
         ("power if equally accurate", chance),
         (f"user rows for a power of {power:g}", math.inf if required is None else required),
@@ -461,6 +486,7 @@ def suitability_report(
     ]
     return SuitabilityReport(
         decision=decision,
+        tipping=tipping_point(decision),
         power=chance,
         required=required,
         adjusted=adjusted,
@@ -642,7 +668,7 @@ def _exact(correct: Flags, alpha: float) -> tuple[float, float, float]:
 
 
 def _summary(
-    predictions: Predictions, estimated: dict[str, Array], decision: Decision
+    predictions: Predictions, estimated: dict[str, Array], decision: Decision, paper: float
 ) -> list[tuple]:
     alpha, rows, accuracies = decision.alpha, [], []
     for part in _PARTS:
@@ -658,15 +684,40 @@ def _summary(
         half = float(stats.t.isf(alpha, n - 1)) * _stderr(estimated[part])
         rows.append((f"estimated {part} accuracy", mean, mean - half, mean + half))
     drop = decision.estimated_test_accuracy - decision.estimated_user_accuracy
-    error = math.hypot(*(_stderr(estimated[part]) for part in _COMPARED))
-    # Without any variance but rounding there are no degrees of freedom.
-    half = 0.0 if math.isnan(decision.dof) else float(stats.t.isf(alpha, decision.dof)) * error
+    half = float(stats.norm.isf(alpha)) * decision.stderr
     rows += [
         ("estimated drop (test minus user)", drop, drop - half, drop + half),
         ("margin", decision.margin),
         ("p-value", decision.p_value),
+        ("p-value of the paper's test (leaves out the error of the fit)", paper),
+        ("tipping point (overstated accuracy that turns the decision)", tipping_point(decision)),
     ]
     return rows
+
+
+def _power(
+    decision: Decision, spread: list[float], sizes: list[int], power: float
+) -> tuple[float, int | None, str]:
+    """Power for equally accurate user data, rows for the power asked for, and why none are."""
+    sampled = [sd**2 / n for sd, n in zip(spread, sizes, strict=True)]
+    # Of the fit, as it is for these user data.
+    fit = max(decision.stderr**2 - sum(sampled), 0.0)
+
+    def reached(n: Any) -> Array:
+        return rejection_probability(
+            decision.margin,
+            [sampled[0], spread[1] ** 2 / n, fit],
+            [sizes[0] - 1, n - 1, math.inf],
+            decision.alpha,
+        )
+
+    required = smallest_size(reached, power) if decision.margin > 0 else None
+    most = float(reached(np.array(1e15)))
+    why = (
+        f"with {sizes[0]} test rows and this holdout at most {most:.4g} can be had, however many "
+        "user rows there are: more labelled source data are needed"
+    )
+    return float(reached(np.array(float(sizes[1])))), required, why
 
 
 def _stderr(values: Array) -> float:
@@ -768,7 +819,12 @@ def _calibration(
         ("p-value with the adjusted margin (does not keep alpha)", plug_in.p_value),
         ("twice the p-value with its lower end", min(1.0, 2 * adjusted.p_value)),
     ]
-    correct = [correct.astype(float) for _, correct in known]
+    correct = [correct for _, correct in known]
+    alone, powered = labels_test(*correct, margin), None
+    rows += [
+        ("p-value of the labels alone (exact)", alone.suitable_p),
+        ("p-value of the labels alone that it is not suitable", alone.unsuitable_p),
+    ]
     unlabelled = estimated["user"][~predictions.correct("user")[1]]
     if len(unlabelled) >= 2:
         powered = prediction_powered_test(correct[0], unlabelled, *known[1], margin)
@@ -777,14 +833,10 @@ def _calibration(
         rows += [
             ("prediction-powered user accuracy", powered.user_accuracy),
             ("prediction-powered drop", drop, powered.stderr, drop - half, drop + half),
-            ("p-value of the prediction-powered drop", powered.p_value),
+            ("p-value of the prediction-powered drop (many labels)", powered.p_value),
+            ("p-value of the same by betting (any number of labels)", powered.betting_p_value),
         ]
-        p_value = powered.p_value
-    else:
-        powered, p_value = None, non_inferiority_test(*correct, margin).p_value
-        rows.append(("p-value of the labels alone", p_value))
-    # The statistic is symmetric: the test of the opposite hypothesis has the other tail.
-    suitable, unsuitable = p_value <= alpha, p_value >= 1 - alpha
+    suitable, unsuitable = alone.suitable_p <= alpha, alone.unsuitable_p <= alpha
     if unsuitable:
         doubts.append(
             "the labels refute that the model is suitable"
@@ -817,7 +869,47 @@ def _decide(estimated: dict[str, Array], margin: float, alpha: float) -> Decisio
         estimated_user_accuracy=float(user.mean()),
         margin=margin,
         alpha=alpha,
+        stderr=math.sqrt(moments[1] / len(test) + moments[4] / len(user)),
     )
+
+
+def printable(table: pd.DataFrame) -> pd.DataFrame:
+    """Write a report's table for people: no p-value below 0.001 is a number.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of a :class:`SuitabilityReport`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A copy, with text in the columns that hold p-values.
+    """
+    shown = table.copy()
+    for column in {"p_value", "p_holm"} & set(shown):
+        shown[column] = [p_text(p).removeprefix("p ").removeprefix("= ") for p in shown[column]]
+    if "item" in shown and shown["item"].str.contains("p-value").any():
+        shown["value"] = [
+            p_text(value).removeprefix("p ").removeprefix("= ")
+            if "p-value" in item
+            else f"{value:.4g}"
+            for item, value in zip(shown["item"], shown["value"], strict=True)
+        ]
+    return shown
+
+
+def _words(margin: float) -> tuple[str, str]:
+    """How much less accurate is suitable, and how much is not."""
+    if margin > 0:
+        return (
+            f"at most {margin:g} less accurate than on",
+            f"more than {margin:g} less accurate than on",
+        )
+    if margin < 0:
+        more = f"{-margin:g} more accurate than on"
+        return f"at least {more}", f"less than {more}"
+    return "at least as accurate as on", "less accurate than on"
 
 
 # --- warnings -------------------------------------------------------------------------------------

@@ -254,6 +254,8 @@ add(
     labelled_correct=booleans(us[:20] > 0.7),
     margin=MARG,
     reference=CHOICE,
+    tuning=(-0.1, 1.5, NAN, "1"),
+    seed=SEED,
 )
 add(
     "corrected_margin",
@@ -270,11 +272,39 @@ add(
     level=OPEN_UNIT,
 )
 add(
+    "labels_test",
+    dict(test_correct=te > 0.7, user_correct=us > 0.7, margin=0.05),
+    test_correct=booleans(te > 0.7)[:-1],
+    user_correct=booleans(us > 0.7)[:-1],
+    margin=MARG,
+    reference=CHOICE,
+)
+add(
+    "label_errors",
+    dict(labels=[3], margins=[0.05], n_test=20),
+    n_test=COUNT,
+    alpha=OPEN_UNIT,
+)
+add(
+    "fit_errors",
+    dict(sizes=[(60, 20, 20)], repetitions=1, rng=np.random.default_rng(0)),
+    margin=MARG,
+    alpha=OPEN_UNIT,
+    repetitions=COUNT,
+    rng=RNG,
+)
+add(
+    "simulate_alarms",
+    dict(drops=[0.5], repetitions=2, rng=np.random.default_rng(0)),
+    margin=MARG,
+    mean_test=OPEN_UNIT,
+    repetitions=COUNT,
+    before=COUNT,
+    rng=RNG,
+)
+add(
     "labels_for_power",
-    dict(sd_difference=0.3, sd_user=0.2, n_user=5000, test_accuracy=0.9, n_test=5000, margin=0.1),
-    sd_difference=(-1.0, NAN, "1"),
-    sd_user=(-1.0, NAN, "1"),
-    n_user=COUNT,
+    dict(test_accuracy=0.9, n_test=500, margin=0.15),
     test_accuracy=(0.0 - 0.1, 1.5, NAN),
     n_test=COUNT,
     margin=MARG,
@@ -379,7 +409,7 @@ add(
     variance_ratio=POSITIVE,
 )
 add(
-    "Monitor",
+    "AcceptanceMonitor",
     dict(reference=te),
     reference=V,
     method=CHOICE,
@@ -389,15 +419,27 @@ add(
     reference_level=(-0.1, 1.0, *NUMBER),
 )
 add(
-    "Monitor",
+    "AcceptanceMonitor",
     dict(reference=te, method="pocock", looks=2, batch_size=20),
     looks=COUNT,
     batch_size=COUNT,
 )
+add(
+    "Monitor",
+    dict(reference=te, margin=-0.05),
+    reference=V,
+    reference_correct=booleans(te > 0.7)[:-1],
+    margin=MARG,
+    run_length=(9.0, *NUMBER),
+    reference_level=(-0.1, 1.0, *NUMBER),
+)
 ROWS.extend(
-    rows_of(
-        "suitability.Monitor.update", S.Monitor(te, margin=0.05).update, dict(batch=us), batch=UV
+    row
+    for name, one in (
+        ("AcceptanceMonitor", S.AcceptanceMonitor(te, margin=0.05)),
+        ("Monitor", S.Monitor(te, margin=0.05)),
     )
+    for row in rows_of(f"suitability.{name}.update", one.update, dict(batch=us), batch=UV)
 )
 add(
     "model_outputs",

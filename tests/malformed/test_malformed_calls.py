@@ -65,6 +65,7 @@ REASONS = {
     RESULTS: """
         selective.AccuracyCoverage selective.Estimate selective.Imbalance selective.Mean
         selective.Method selective.Panel selective.Predictions suitability.AdjustedMargin
+        suitability.AcceptanceDecision suitability.LabelsTest
         suitability.CalibrationErrors suitability.Decision suitability.DecisionMetrics
         suitability.Equivalence suitability.GroupEquivalence suitability.Impossibility
         suitability.ModelOutputs suitability.MonitorDecision suitability.NonInferiority

@@ -181,12 +181,9 @@ CALLS = {
     "labels_for_power": (
         su.labels_for_power,
         {
-            "sd_difference": 0.3,
-            "sd_user": 0.2,
-            "n_user": 500,
             "test_accuracy": 0.8,
             "n_test": 500,
-            "margin": 0.1,
+            "margin": 0.2,
             "drop": 0.0,
             "alpha": 0.05,
             "power": 0.6,
@@ -235,9 +232,17 @@ CALLS = {
     "EProcess": (lambda threshold: su.EProcess(threshold).e_value, {"threshold": 0.5}),
     "EProcess.update": (lambda values: su.EProcess(0.5).update(values), {"values": SCORE}),
     "test_upper_bound": (su.test_upper_bound, {"test": SCORE, "level": 0.05}),
+    "labels_test": (
+        su.labels_test,
+        {"test_correct": CORRECT, "user_correct": CORRECT, "margin": 0.1},
+    ),
+    "AcceptanceMonitor": (
+        lambda **given: su.AcceptanceMonitor(**given).history,
+        {"reference": SCORE, "margin": -0.1, "alpha": 0.05, "reference_level": 0.0},
+    ),
     "Monitor": (
         lambda **given: su.Monitor(**given).history,
-        {"reference": SCORE, "margin": 0.1, "alpha": 0.05},
+        {"reference": SCORE, "margin": 0.1, "run_length": 100.0, "reference_level": 0.0},
     ),
     "signals": (su.signals, {"logits": P}),
     "epsilon_of_rate": (canaries.epsilon_of_rate, {"rate": 0.7}),

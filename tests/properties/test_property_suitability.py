@@ -166,7 +166,11 @@ def test_prediction_powered(samples, pair, reference):
     assert 0 <= mild.p_value <= strict.p_value + 1e-12 <= 1 + 1e-12
     assert 0 <= strict.labels_p_value <= 1
     assert strict.stderr >= 0
-    assert strict.user_accuracy == pytest.approx(user.mean() - labelled.mean() + truth.mean())
+    assert strict.user_accuracy == pytest.approx(
+        strict.tuning * (user.mean() - labelled.mean()) + truth.mean()
+    )
+    assert mild.labels_p_value <= strict.labels_p_value + 1e-12
+    assert 0 < strict.betting_p_value <= 1
     order = rng.permutation(8)
     again = su.prediction_powered_test(
         rng.permutation(right),
@@ -217,8 +221,9 @@ def test_sizes_rise_with_what_is_asked(sd, pair, powers, seed):
     widths = [su.labels_needed(sd, width) for width in pair]
     assert widths[1] <= widths[0]
     assert widths[0] <= su.labels_needed(sd, pair[0], 0.001)
-    options = {"n_user": 2000, "test_accuracy": 0.8, "n_test": 2000, "margin": 0.2}
-    labels = [su.labels_for_power(sd, 0.2, **options, power=p / 2) for p in powers]
+    options = {"test_accuracy": 0.8, "n_test": 200, "margin": 0.3}
+    # The exact test's power rises in a zigzag: far apart, the order is certain.
+    labels = [su.labels_for_power(**options, power=p) for p in (powers[0] / 2, 0.9)]
     assert 2 <= labels[0] <= labels[1]
 
 
@@ -326,8 +331,10 @@ def test_upper_bounds(seed, n, level):
 def test_monitors(seed, method, batches):
     rng = np.random.default_rng(seed)
     reference = rng.beta(8, 2, 100)
-    monitor = su.Monitor(reference, method=method, margin=0.05)
+    monitor = su.AcceptanceMonitor(reference, method=method, margin=0.05)
+    alarms = su.Monitor(reference, margin=0.05)
     for _ in range(batches):
+        assert alarms.update(rng.beta(8, 2, 30)).evidence >= 0
         decision = monitor.update(rng.beta(8, 2, 30))
         assert decision.p_value is None or 0 <= decision.p_value <= 1
         assert decision.e_value is None or decision.e_value >= 0

@@ -39,7 +39,7 @@ def source(n=900, seed=0, shift=0.0):
 
 def separately(x, correct, partition, user, margin, i, j):
     """One experiment as the paper describes it, nothing shared."""
-    fitted = SuitabilityFilter(margin).fit(x[partition[i]], correct[partition[i]])
+    fitted = SuitabilityFilter(margin, test="paper").fit(x[partition[i]], correct[partition[i]])
     return fitted.decide(x[partition[j]], user)
 
 

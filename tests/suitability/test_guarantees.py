@@ -10,12 +10,12 @@ from lib.suitability.guarantees import (
     calibration_offset,
     corrected_margin,
     impossibility_example,
-    labels_for_power,
     labels_needed,
     lemma_check,
     prediction_powered_test,
     simulate_guarantee,
 )
+from lib.suitability.labels import labels_test
 from lib.suitability.noninferiority import non_inferiority_test
 from lib.suitability.signals import signals
 
@@ -122,7 +122,7 @@ def test_plug_in_filter_compares_accuracy_with_prediction_powered_accuracy():
     user, _ = draw(rng, 0.75, -0.05, 700)
     margin = adjusted_margin(0.02, *test, *labelled)
     plug_in = non_inferiority_test(test[0], user, margin.value)
-    powered = prediction_powered_test(test[1], user, *labelled, 0.02)
+    powered = prediction_powered_test(test[1], user, *labelled, 0.02, tuning=1)
     error = np.hypot(stats.sem(test[0]), stats.sem(user))
     assert plug_in.statistic * error == pytest.approx(powered.statistic * powered.stderr)
     difference = powered.test_accuracy - powered.user_accuracy - 0.02
@@ -138,7 +138,7 @@ def test_prediction_powered_test_from_its_parts(reference):
     rng = np.random.default_rng(5)
     (_, correct), labelled = draw(rng, 0.8, 0.0, 300), draw(rng, 0.7, 0.1, 50)
     user, _ = draw(rng, 0.7, 0.1, 400)
-    found = prediction_powered_test(correct, user, *labelled, 0.1, reference=reference)
+    found = prediction_powered_test(correct, user, *labelled, 0.1, reference=reference, tuning=1)
     parts = [(stats.sem(user) ** 2, 399), (stats.sem(labelled[0] - labelled[1]) ** 2, 49)]
     if reference == "distribution":
         parts.append((stats.sem(correct) ** 2, 299))
@@ -147,30 +147,81 @@ def test_prediction_powered_test_from_its_parts(reference):
     assert found.stderr == pytest.approx(np.sqrt(total))
     assert found.dof == pytest.approx(dof)
     assert found.p_value == pytest.approx(stats.t.cdf(found.statistic, dof))
-    if reference == "distribution":
-        alone = stats.ttest_ind(correct, labelled[1] + 0.1, equal_var=False, alternative="less")
-    else:
-        alone = stats.ttest_1samp(labelled[1], correct.mean() - 0.1, alternative="greater")
-    assert found.labels_p_value == pytest.approx(alone.pvalue)
+    alone = labels_test(correct, labelled[1], 0.1, reference=reference)
+    assert (found.labels_p_value, found.labels_against) == (alone.suitable_p, alone.unsuitable_p)
+
+
+def test_the_tuning_makes_the_variance_smallest():
+    """PPI++, Eq. 6: against a search over fixed values."""
+    rng = np.random.default_rng(6)
+    correct, labelled = rng.random(300) < 0.8, draw(rng, 0.8, 0.0, 400, concentration=0.7)
+    user, _ = draw(rng, 0.8, 0.0, 900, concentration=0.7)
+    found = prediction_powered_test(correct, user, *labelled, 0.1)
+    fixed = [
+        prediction_powered_test(correct, user, *labelled, 0.1, tuning=t)
+        for t in np.linspace(0, 1, 101)
+    ]
+    best = min(fixed, key=lambda one: one.stderr)
+    assert found.tuning == pytest.approx(best.tuning, abs=0.03)
+    assert found.stderr <= best.stderr * 1.001
+    assert fixed[0].stderr == pytest.approx(found.labels_stderr, rel=1e-12)
+    accuracy = fixed[0].user_accuracy
+    assert accuracy == pytest.approx(labelled[1].mean())
+    assert found.user_accuracy == pytest.approx(
+        accuracy + found.tuning * (user.mean() - labelled[0].mean())
+    )
 
 
 def test_estimates_that_say_nothing_leave_the_labels():
     rng = np.random.default_rng(6)
     correct, labels = rng.random(300) < 0.8, rng.random(60) < 0.8
     found = prediction_powered_test(correct, [0.5] * 999, [0.5] * 60, labels, 0.1)
-    assert found.p_value == pytest.approx(found.labels_p_value, rel=1e-12)
+    assert found.tuning == 0
+    alone = stats.ttest_ind(correct, labels + 0.1, equal_var=False, alternative="less")
+    assert found.p_value == pytest.approx(alone.pvalue, rel=1e-9)
     assert found.stderr == pytest.approx(found.labels_stderr, rel=1e-12)
 
 
-def test_good_estimates_sharpen_and_noise_blunts():
+def test_good_estimates_sharpen_and_noise_does_no_harm():
     rng = np.random.default_rng(7)
     correct = rng.random(10**5) < 0.8
     good = draw(rng, 0.8, 0.0, 200, concentration=0.5)
     user, _ = draw(rng, 0.8, 0.0, 5000, concentration=0.5)
     found = prediction_powered_test(correct, user, *good)
     assert found.stderr < 0.7 * found.labels_stderr
-    noise = prediction_powered_test(correct, rng.random(5000), rng.random(200), good[1])
-    assert noise.stderr > 1.1 * noise.labels_stderr
+    noise = rng.random(5000), rng.random(200), good[1]
+    assert prediction_powered_test(correct, *noise).stderr < 1.01 * found.labels_stderr
+    assert prediction_powered_test(correct, *noise, tuning=1).stderr > 1.1 * found.labels_stderr
+
+
+@pytest.mark.parametrize("n", [2, 5, 40])
+@pytest.mark.parametrize("accuracy", [0.99, 0.8])
+def test_betting_keeps_its_level_with_few_labels(n, accuracy):
+    """At a drop of exactly the margin, where the t-test does not; and estimates that flatter."""
+    rng, wrong, runs, margin = np.random.default_rng([8, n]), np.zeros(3), 300, 0.02
+    for _ in range(runs):
+        test, labels = rng.random(300) < accuracy, rng.random(n) < accuracy - margin
+        estimates = np.where(labels, 0.97, 0.9)
+        found = prediction_powered_test(
+            test, rng.choice([0.97, 0.9], 400, p=[0.9, 0.1]), estimates, labels, margin
+        )
+        p = found.betting_p_value, found.labels_p_value, found.p_value
+        wrong += np.array(p) <= 0.05
+    assert wrong[:2].max() <= highest(runs, 0.05)
+    if (n, accuracy) == (5, 0.99):
+        assert wrong[2] > lowest(runs, 0.5)
+
+
+def test_betting_finds_what_is_plain():
+    rng = np.random.default_rng(9)
+    test, labels = rng.random(3000) < 0.9, rng.random(300) < 0.9
+    estimates = np.full(300, 0.9)
+    good = prediction_powered_test(test, [0.9] * 900, estimates, labels, 0.2)
+    assert good.betting_p_value < 0.001
+    assert good.betting_against > 0.3
+    bad = prediction_powered_test(test, [0.9] * 900, estimates, rng.random(300) < 0.5, 0.1)
+    assert bad.betting_against < 0.001
+    assert bad.betting_p_value > 0.3
 
 
 @pytest.mark.parametrize(
@@ -178,7 +229,7 @@ def test_good_estimates_sharpen_and_noise_blunts():
 )
 def test_prediction_powered_test_without_variance(labels, margin, p):
     found = prediction_powered_test([1] * 5, [0.7] * 9, [0.7] * 3, [labels] * 3, margin)
-    assert found.p_value == found.labels_p_value == p
+    assert found.p_value == p
     assert found.stderr == 0
 
 
@@ -191,7 +242,8 @@ def test_simulation_runs_what_is_public(sample):
     )
     user = guarantees._estimates(0.75, -0.05, 5.0, shape, rng)
     found = guarantees._all_methods(test, user, labelled, 0.02, -0.05, 0.05, 0.1, sample)
-    assert len(found) == len(METHODS)
+    alone = guarantees._labels_alone(test[1], labelled[1], 0.05, 0.1, sample)
+    assert len(found) == len(METHODS) - 1
     reference = "sample" if sample else "distribution"
     for i in range(5):
         (estimated, correct), (c, y) = ([part[i] for part in pair] for pair in (test, labelled))
@@ -203,7 +255,8 @@ def test_simulation_runs_what_is_public(sample):
             for margin in (0.05, exact, adjusted.value, adjusted.bound)
         ]
         expected[3] *= 2
-        expected += [powered.p_value, powered.labels_p_value]
+        expected += [powered.p_value]
+        assert alone[i] == (powered.labels_p_value <= 0.1)
         assert [p[i] for p in found] == pytest.approx(expected, rel=1e-8)
 
 
@@ -217,7 +270,7 @@ def test_false_positive_rates_at_the_boundary(source, target, seed):
     assert lowest(n, 0.05) <= count["exact"] <= highest(n, 0.05)
     # Correctness is skew, which adds less than a point with some 75 errors among 300 labels.
     assert lowest(n, 0.04) <= count["prediction-powered"] <= highest(n, 0.06)
-    assert lowest(n, 0.04) <= count["labels alone"] <= highest(n, 0.06)
+    assert lowest(n, 0.04) <= count["labels alone"] <= highest(n, 0.05)
     assert count["bound"] <= highest(n, 0.05)
     assert count["plug-in"] >= lowest(n, 0.2)
     if (source, target) == (0.0, 0.0):
@@ -250,7 +303,7 @@ def test_very_few_errors_among_the_labels_break_the_normal_theory():
     """What the docstrings warn of: ten labels, of which a third of an error is expected."""
     count, n = rates(0.0, 0.0, test_accuracy=0.98, margin=0.01, n_labelled=10, repetitions=1000)
     assert count["prediction-powered"] > lowest(n, 0.2)
-    assert count["labels alone"] > lowest(n, 0.2)
+    assert count["labels alone"] <= highest(n, 0.05)
 
 
 def test_rate_falls_with_the_drop_and_table_is_complete():
@@ -302,27 +355,6 @@ def test_labels_for_a_half_width_at_the_ends():
         labels_needed(0.5, 1e-9)
 
 
-def test_labels_for_a_power_by_simulation():
-    rng = np.random.default_rng(10)
-    estimated, correct = draw(rng, 0.8, -0.06, 400_000, concentration=2.0)
-    options = {"n_user": 1500, "n_test": 1500, "test_accuracy": 0.8, "margin": 0.08}
-    sds = (estimated - correct).std(), estimated.std()
-    n = labels_for_power(*sds, **options)
-    assert labels_for_power(*sds, **options, power=0.9) > n
-    count, repetitions = rates(
-        0.0, -0.06, accuracy_drop=0.0, concentration=2.0, n_labelled=n, repetitions=1000, **options
-    )
-    assert lowest(repetitions, 0.78) <= count["prediction-powered"] <= highest(repetitions, 0.82)
-
-
-def test_labels_for_a_power_that_cannot_be_had():
-    options = {"n_user": 50, "n_test": 10**6, "test_accuracy": 0.8, "margin": 0.05}
-    with pytest.raises(ValueError, match=r"power must be at most about 0\.\d+ with 1000000 test"):
-        labels_for_power(0.4, 0.25, **options)
-    with pytest.raises(ValueError, match=r"power must be at most about 0\.05 with"):
-        labels_for_power(0.4, 0.25, **options, drop=0.05)
-
-
 def test_impossibility():
     """The same signals and the same decision, right about one population, wrong about the other."""
     example = impossibility_example(2000, np.random.default_rng(11))
@@ -369,7 +401,6 @@ def test_source_labels_follow_the_softmax():
 
 C, Y = [0.5, 0.6, 0.7], [True, False, True]
 RNG = np.random.default_rng(0)
-LABELS = {"n_user": 9, "n_test": 9, "test_accuracy": 0.5, "margin": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -397,9 +428,6 @@ LABELS = {"n_user": 9, "n_test": 9, "test_accuracy": 0.5, "margin": 0.1}
         (lambda: labels_needed(-1, 0.1), "sd_difference must be a number"),
         (lambda: labels_needed(0.4, 0), "half_width must be a number"),
         (lambda: labels_needed(0.4, 0.1, 0.7), "level must be a number"),
-        (lambda: labels_for_power(0.4, np.nan, **LABELS), "sd_user must be a number"),
-        (lambda: labels_for_power(0.4, 0.1, **LABELS | {"n_user": 1}), "n_user must be an int"),
-        (lambda: labels_for_power(0.4, 0.1, **LABELS | {"power": 1}), "power must be a number"),
         (lambda: simulate_guarantee(0, 0, rng=0), "rng must be a numpy.random.Generator, got 0"),
         (lambda: simulate_guarantee(0, 0, n_user=1, rng=RNG), "n_user must be an integer of at"),
         (

@@ -2,8 +2,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lib.suitability import monitor as monitor_module
 from lib.suitability import non_inferiority_test
-from lib.suitability.monitor import METHODS, Monitor, MonitorDecision, simulate_monitoring
+from lib.suitability.monitor import (
+    METHODS,
+    AcceptanceDecision,
+    AcceptanceMonitor,
+    Monitor,
+    simulate_alarms,
+    simulate_monitoring,
+)
 from lib.suitability.sequential import (
     EProcess,
     SequentialDesign,
@@ -22,7 +30,9 @@ def plan(method):
 
 
 def run(batches, method, **options):
-    monitor = Monitor(REFERENCE, method=method, **{"margin": 0.05, **plan(method), **options})
+    monitor = AcceptanceMonitor(
+        REFERENCE, method=method, **{"margin": 0.05, **plan(method), **options}
+    )
     return monitor, [monitor.update(batch) for batch in batches]
 
 
@@ -97,19 +107,19 @@ def test_sequential_monitor(kind):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_table_and_history(method):
-    monitor = Monitor(REFERENCE, method=method, **plan(method))
+    monitor = AcceptanceMonitor(REFERENCE, method=method, **plan(method))
     assert monitor.table().shape == (0, 7)
     decisions = [monitor.update(batch) for batch in BAD[:3]]
     table = monitor.table()
     assert monitor.history == decisions
     assert list(table["time"]) == [1, 2, 3]
-    assert list(table.columns) == list(MonitorDecision.__dataclass_fields__)
+    assert list(table.columns) == list(AcceptanceDecision.__dataclass_fields__)
     assert list(table["p_value"]) == [d.p_value for d in decisions]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_refused_batch_leaves_no_trace(method):
-    clean, soiled = (Monitor(REFERENCE, method=method, **plan(method)) for _ in range(2))
+    clean, soiled = (AcceptanceMonitor(REFERENCE, method=method, **plan(method)) for _ in range(2))
     for batch in BAD[:3]:
         for wrong in ([0.5, 1.5], [0.5, np.nan], [], [[0.5, 0.5]], ["a", "b"], [True, False]):
             with pytest.raises(ValueError, match="batch must"):
@@ -120,8 +130,10 @@ def test_a_refused_batch_leaves_no_trace(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_lists_and_order_of_the_reference(method):
     rng = np.random.default_rng(1)
-    one = Monitor(REFERENCE, method=method, **plan(method))
-    two = Monitor(rng.permutation(REFERENCE).tolist(), method=method, **plan(method))
+    # Its bound for the reference's mean depends on the order; that mean does not.
+    options = {"reference_level": 0} if method == "e-process" else plan(method)
+    one = AcceptanceMonitor(REFERENCE, method=method, **options)
+    two = AcceptanceMonitor(rng.permutation(REFERENCE).tolist(), method=method, **options)
     for batch in GOOD[:2]:
         a, b = one.update(batch), two.update(batch.tolist())
         assert a.p_value == pytest.approx(b.p_value, rel=1e-9)
@@ -135,7 +147,7 @@ def test_lists_and_order_of_the_reference(method):
         ({"method": "bonferroni"}, "method must be one of e-process.*got 'bonferroni'"),
         ({"margin": 1.0}, "margin must be"),
         ({"alpha": 0.0}, "alpha must be"),
-        ({"margin": 0.9}, "margin must be below 0.7.*mean of the reference, got 0.9"),
+        ({"margin": 0.9}, "margin must be below 0.8.*mean of the reference at most, got 0.9"),
         ({"margin": 0.9, "reference_level": 0.01}, "margin must be below 0.8.*at most, got 0.9"),
         ({"window": 3}, "window must be left out for method 'e-process', got 3"),
         ({"looks": 3}, "looks must be left out for method 'e-process'"),
@@ -153,7 +165,7 @@ def test_lists_and_order_of_the_reference(method):
 )
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
-        Monitor(REFERENCE, **options)
+        AcceptanceMonitor(REFERENCE, **options)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +179,11 @@ def test_bad_options(options, message):
 )
 def test_bad_reference(reference, message):
     with pytest.raises(ValueError, match=message):
-        Monitor(reference)
+        AcceptanceMonitor(reference)
 
 
 def test_batch_of_another_size():
-    monitor = Monitor(REFERENCE, method="pocock", looks=3, batch_size=100)
+    monitor = AcceptanceMonitor(REFERENCE, method="pocock", looks=3, batch_size=100)
     with pytest.raises(ValueError, match=r"batch must have batch_size = 100 entries.*got 99"):
         monitor.update(GOOD[0][:99])
 
@@ -184,7 +196,7 @@ def test_type_one_error_of_sequential_monitors(kind):
     rng, reps, wrong = np.random.default_rng(4), 400, 0
     for _ in range(reps):
         # Means 0.6 and 0.55: just as much lower as the margin.
-        monitor = Monitor(
+        monitor = AcceptanceMonitor(
             rng.beta(6, 4, 150), method=kind, margin=0.05, alpha=0.1, looks=4, batch_size=60
         )
         while not (monitor.history and monitor.history[-1].finished):
@@ -201,12 +213,13 @@ def test_type_one_error_of_the_e_process_monitor():
     for _ in range(reps):
         reference = rng.beta(6, 4, 40)
         mean = reference.mean() - 0.05
-        monitor = Monitor(reference, margin=0.05, alpha=0.1)
+        monitor = AcceptanceMonitor(reference, margin=0.05, alpha=0.1, reference_level=0)
         for _ in range(10):
             given_last = monitor.update(rng.beta(10 * mean, 10 * (1 - mean), 60)).suitable
         given += given_last
         monitors = [
-            Monitor(reference, margin=0.05, alpha=0.1, reference_level=v) for v in (0, 0.05)
+            AcceptanceMonitor(reference, margin=0.05, alpha=0.1, reference_level=v)
+            for v in (0, 0.05)
         ]
         for _ in range(10):
             batch = rng.beta(5.5, 4.5, 60)
@@ -220,7 +233,7 @@ def test_type_one_error_of_the_e_process_monitor():
 
 
 def test_simulation_scores_the_decisions_of_the_monitor():
-    """The simulated p-values again, through Monitor."""
+    """The simulated p-values again, through AcceptanceMonitor."""
     options = {"batches": 12, "batch_size": 30, "n_test": 40, "alpha": 0.2, "drop_suitable": -0.05}
     windows = (1, 3, None)
     table = simulate_monitoring(
@@ -235,7 +248,7 @@ def test_simulation_scores_the_decisions_of_the_monitor():
         mean = 0.8 - np.where(bad, 0.05, -0.05)[:, None]
         user = rng.beta(mean * 4, (1 - mean) * 4, (12, 30))
         for j, window in enumerate(windows):
-            monitor = Monitor(
+            monitor = AcceptanceMonitor(
                 reference, method="benjamini-hochberg", margin=0.05, alpha=0.2, window=window
             )
             called = np.array([monitor.update(batch).suitable for batch in user])
@@ -322,3 +335,152 @@ def test_sharing_the_reference_correlates_the_decisions():
 def test_bad_simulation(options, message):
     with pytest.raises(ValueError, match=message):
         simulate_monitoring(rng=np.random.default_rng(0), **options)
+
+
+# --- alarms ---------------------------------------------------------------------------------------
+
+
+def watch(level=0.8, **options):
+    """A monitor whose reference mean is known."""
+    return Monitor([level, level], reference_level=0, **options)
+
+
+@pytest.mark.parametrize("draw", ["beta", "labels", "nearly always right"])
+def test_average_run_length_is_at_least_what_is_promised(draw):
+    """With a mean exactly at the least that is suitable: the worst case."""
+    rng, streams, promised = np.random.default_rng(20), 300, 100
+    mean = 0.98 if draw == "nearly always right" else 0.75
+    x = (
+        rng.beta(3, 1, (streams, 6000))
+        if draw == "beta"
+        else (rng.random((streams, 6000)) < mean).astype(float)
+    )
+    lengths = []
+    for stream in x:
+        monitor = watch(mean + 0.01, margin=0.01, run_length=promised)
+        for first in range(0, 6000, 20):
+            if monitor.update(stream[first : first + 20]).alarm:
+                break
+        lengths.append(first + 20)
+    # One-sided, five standard errors; streams that end without an alarm only shorten the mean.
+    assert np.mean(lengths) + 5 * stats.sem(lengths) > promised
+
+
+def test_detector_is_its_recursion():
+    rng = np.random.default_rng(21)
+    x, values = rng.beta(6, 4, 50), []
+    bets = monitor_module._BETS / (1 - 0.7)
+    capital = np.zeros(len(bets))
+    for one in x:
+        capital = (capital + 1) * (1 + bets * (0.7 - one))
+        values.append(capital.mean())
+    monitor = watch(0.75, margin=0.05, run_length=1e9)
+    got = [monitor.update([one]).evidence * 1e9 for one in x]
+    # The largest since the batch began is at least what stood before it.
+    np.testing.assert_allclose(got, np.maximum(values, [0, *values[:-1]]), rtol=1e-9)
+    at_once = watch(0.75, margin=0.05, run_length=1e9).update(x)
+    assert at_once.evidence * 1e9 == pytest.approx(max(values), rel=1e-9)
+
+
+def test_a_model_that_was_good_for_long_is_not_good_for_ever():
+    """After 50 batches at 0.20 instead of 0.80 the accept-once test still says SUITABLE."""
+    rng = np.random.default_rng(22)
+    reference = rng.beta(3.2, 0.8, 2000)
+    once = AcceptanceMonitor(reference, margin=0.05)
+    monitor = Monitor(reference, margin=0.05, run_length=10_000)
+    for _ in range(50):
+        batch = rng.beta(3.2, 0.8, 100)
+        once.update(batch)
+        assert not monitor.update(batch).alarm
+    bad = [rng.beta(0.8, 3.2, 100) for _ in range(50)]
+    assert all(once.update(batch).suitable for batch in bad)
+    assert all(monitor.update(batch).alarm for batch in bad)
+    assert monitor.table()["alarm"].sum() == 50
+
+
+def test_labels_that_come_late_and_for_some():
+    """Estimates that notice nothing; a tenth of the labels, ten batches late, do."""
+    rng = np.random.default_rng(23)
+    correct = rng.random(5000) < 0.8
+    monitor = Monitor(
+        rng.beta(8, 2, 5000), reference_correct=correct, margin=0.05, run_length=10_000
+    )
+    alarms = []
+    for time in range(60):
+        accuracy = 0.8 if time < 30 else 0.4  # labels of ten batches before
+        labels = rng.random(10) < accuracy if time >= 10 else ()
+        found = monitor.update(rng.beta(8, 2, 100), labels)
+        alarms.append(found.alarm)
+        assert not found.alarm or found.from_labels > 0.9
+    assert not any(alarms[:30])
+    assert any(alarms[30:40])
+    assert monitor.update(correct=[True, False]).n == 0
+
+
+def test_delay_falls_with_the_drop():
+    table = simulate_alarms(
+        (0.02, 0.05, 0.1, 0.6), repetitions=20, n_test=20_000, rng=np.random.default_rng(24)
+    )
+    assert (table["early"] <= 0.2).all()
+    assert (table["detected"] == 1).all()
+    assert (np.diff(table["delay"]) < 0).all()
+    assert table["delay"].iloc[0] < 8000
+    assert table["delay"].iloc[-1] < 20
+    quiet = simulate_alarms((0.0,), repetitions=20, longest=3000, rng=np.random.default_rng(25))
+    assert quiet["detected"][0] <= 0.2
+
+
+def test_acceptance_holds_its_level_for_the_population_with_many_user_rows():
+    """By default; with the test data's own mean for the reference it does not."""
+    rng, reps, wrong = np.random.default_rng(26), 60, np.zeros(2)
+    for _ in range(reps):
+        reference, user = rng.beta(8, 2, 1000), rng.beta(7.5, 2.5, 100_000)
+        for i, options in enumerate(({}, {"reference_level": 0})):
+            monitor = AcceptanceMonitor(reference, margin=0.05, **options)
+            wrong[i] += monitor.update(user).suitable
+    assert wrong[0] <= stats.binom.isf(1e-4, reps, 0.05)
+    assert wrong[1] > stats.binom.isf(1e-4, reps, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": 0.9}, "margin must be below 0.8 and at least -0.2, for the reference of est"),
+        ({"run_length": 9}, "run_length must be a number"),
+        ({"run_length": np.inf}, "run_length must be a number"),
+        ({"reference_level": 1}, "reference_level must be a number"),
+        ({"reference_level": True}, "reference_level must be a number"),
+        ({"reference_correct": [1]}, "reference_correct must have shape"),
+        ({"reference_correct": [1, 2]}, "reference_correct must be booleans"),
+    ],
+)
+def test_malformed_alarms(options, message):
+    with pytest.raises(ValueError, match=message):
+        Monitor([0.8, 0.8], **{"reference_level": 0} | options)
+
+
+def test_malformed_batches_leave_the_monitor_as_it_was():
+    monitor = watch()
+    for arguments, message in (
+        (([0.5, 1.5],), "batch must be in"),
+        ((), "batch and correct must not both be empty"),
+        (([0.5], [1, 0]), "correct must be empty without reference_correct"),
+        (([0.5], [0.3]), "correct must be booleans"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            monitor.update(*arguments)
+    assert monitor.history == []
+    assert monitor.update([0.9]).evidence == watch().update([0.9]).evidence
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"drops": [0.9]}, "drops must be a number"),
+        ({"repetitions": 1}, "repetitions must be an integer"),
+        ({"rng": 3}, "rng must be a numpy.random.Generator"),
+    ],
+)
+def test_malformed_simulations_of_alarms(options, message):
+    with pytest.raises(ValueError, match=message):
+        simulate_alarms(**{"rng": np.random.default_rng(0)} | options)

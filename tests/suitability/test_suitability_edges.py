@@ -356,13 +356,13 @@ def test_a_level_is_reached_at_the_level():
 
 
 def test_a_decision_in_words():
-    decision = Decision(True, 0.012345, -2.5, 30.0, 0.91234, 0.90006, 0.05, 0.1)
+    decision = Decision(True, 0.012345, -2.5, 30.0, 0.91234, 0.90006, 0.05, 0.1, 0.01)
     assert str(decision) == (
-        "SUITABLE: p = 0.0123 at alpha = 0.1, margin = 0.05\n"
+        "SUITABLE: p = 0.012 at alpha = 0.1, margin = 0.05\n"
         "estimated accuracy on test data: 0.912\n"
         "estimated accuracy on user data: 0.900"
     )
-    no = Decision(False, 0.5, -2.5, 30.0, 0.9, 0.8, 0.0, 0.05)
+    no = Decision(False, 0.5, -2.5, 30.0, 0.9, 0.8, 0.0, 0.05, 0.01)
     assert str(no).splitlines()[0] == "INCONCLUSIVE: p = 0.5 at alpha = 0.05, margin = 0"
 
 
@@ -460,8 +460,8 @@ def test_frames_and_arrays_mean_the_same():
     with pytest.raises(ValueError, match=r"^signals must have 3 columns, as at fit, got 4$"):
         by_place.estimate(x.assign(d=0.0))
     found = by_name.decide(x[:2], x[2:4])
-    assert found.estimated_test_accuracy == expected[:2].mean()
-    assert found.estimated_user_accuracy == expected[2:4].mean()
+    assert found.estimated_test_accuracy == pytest.approx(expected[:2].mean(), rel=1e-12)
+    assert found.estimated_user_accuracy == pytest.approx(expected[2:4].mean(), rel=1e-12)
     assert all(type(v) is float for v in (found.estimated_test_accuracy, found.p_value))
 
 

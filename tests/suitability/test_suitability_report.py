@@ -15,10 +15,21 @@ from scipy import stats
 from scipy.special import softmax
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
-from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+from statsmodels.stats.weightstats import DescrStatsW
 
-from lib.suitability import SIGNAL_NAMES, SuitabilityFilter, signals
+from lib import data
+from lib.suitability import (
+    SIGNAL_NAMES,
+    SuitabilityFilter,
+    labels_test,
+    load_study,
+    plot_tipping_point,
+    run_study,
+    signals,
+    wilds_files,
+)
 from lib.suitability import report as module
+from lib.suitability.filter import p_text
 from lib.suitability.guarantees import (
     adjusted_margin,
     calibration_offset,
@@ -28,9 +39,11 @@ from lib.suitability.power import non_inferiority_power, required_sample_size
 from lib.suitability.report import (
     Predictions,
     example_predictions,
+    printable,
     read_predictions,
     suitability_report,
 )
+from lib.suitability.tipping import FMOW_ERRORS
 
 NAN = math.nan
 
@@ -494,6 +507,9 @@ def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, al
     assert (high <= margin) == found.decision.suitable
     assert found.level == 1 - 2 * alpha
     said = "SUITABLE" if found.decision.suitable else "INCONCLUSIVE"
+    assert (found.tipping >= 0) == found.decision.suitable
+    if found.decision.suitable and found.moved["moved"].any() and not found.suitable_by_labels:
+        said = "UNCONFIRMED: by the estimates alone SUITABLE"
     if found.unsuitable_by_labels:
         said = "UNSUITABLE by the labelled user rows"
     assert found.verdict.startswith(said)
@@ -526,11 +542,23 @@ def test_summary(predictions, report):
         np.testing.assert_allclose(ends, DescrStatsW(values).tconfint_mean(0.1), rtol=1e-12)
     item = "estimated drop (test minus user)"
     ends = [look_up(report.summary, item, end) for end in ("low", "high")]
-    compared = CompareMeans(DescrStatsW(test), DescrStatsW(user))
-    np.testing.assert_allclose(ends, compared.tconfint_diff(0.1, usevar="unequal"), rtol=1e-10)
+    decision = report.decision
+    drop = test.mean() - user.mean()
+    half = stats.norm.isf(0.05) * decision.stderr
+    np.testing.assert_allclose(ends, [drop - half, drop + half], rtol=1e-10)
+    assert report.tipping == pytest.approx(0.08 - drop - half)
+    sampled = stats.sem(test) ** 2 + stats.sem(user) ** 2
+    assert decision.stderr**2 > 1.05 * sampled  # the error of the fit
+    # No less than without that error, which the power knows too.
     sd = test.std(ddof=1), user.std(ddof=1)
-    assert report.power == non_inferiority_power(600, 500, 0, *sd, 0.08)
-    assert report.required == required_sample_size(*sd, margin=0.08, n_test=600).n_user
+    assert report.power < non_inferiority_power(600, 500, 0, *sd, 0.08)
+    assert report.required >= required_sample_size(*sd, margin=0.08, n_test=600).n_user
+    paper = SuitabilityFilter(0.08, test="paper").fit(
+        tables["holdout"], predictions.correct("holdout")[0]
+    )
+    item = "p-value of the paper's test (leaves out the error of the fit)"
+    by_paper = paper.decide(tables["test"], tables["user"]).p_value
+    assert look_up(report.summary, item) == by_paper < decision.p_value
     assert look_up(report.summary, "user rows for a power of 0.8") == report.required
     assert look_up(report.summary, "power if equally accurate") == report.power
 
@@ -632,35 +660,92 @@ def test_calibration(predictions, report):
     margin = adjusted_margin(0.08, test, right, user[:100], user_right, level=0.025)
     assert look_up(table, "adjusted margin") == margin.value
     assert look_up(table, "adjusted margin", "low") == margin.bound
-    plug_in = SuitabilityFilter(margin.value).fit(
-        tables["holdout"], predictions.correct("holdout")[0]
-    )
     item = "p-value with the adjusted margin (does not keep alpha)"
-    assert look_up(table, item) == plug_in.decide(tables["test"], tables["user"]).p_value
-    bound, _ = by_hand(predictions, margin.bound, 0.025)
-    assert report.adjusted == bound.decide(tables["test"], tables["user"])
+    # Given the estimator: its error is in the margin.
+    expected = stats.ttest_ind(test, user + margin.value, equal_var=False, alternative="less")
+    assert look_up(table, item) == pytest.approx(expected.pvalue, rel=1e-9)
+    expected = stats.ttest_ind(test, user + margin.bound, equal_var=False, alternative="less")
+    assert report.adjusted.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    assert (report.adjusted.margin, report.adjusted.alpha) == (margin.bound, 0.025)
     powered = prediction_powered_test(right, user[100:], user[:100], user_right, 0.08)
     assert report.powered == powered
-    assert report.suitable_by_labels == (powered.p_value <= 0.05)
-    assert report.unsuitable_by_labels == (powered.p_value >= 0.95)
+    alone = labels_test(right, user_right, 0.08)
+    assert report.suitable_by_labels == (alone.suitable_p <= 0.05)
+    assert report.unsuitable_by_labels == (alone.unsuitable_p <= 0.05)
+    assert look_up(table, "p-value of the labels alone (exact)") == alone.suitable_p
     item = "prediction-powered drop"
     assert look_up(table, item) == pytest.approx(right.mean() - powered.user_accuracy)
     high = look_up(table, item, "high")
-    assert (high <= 0.08) == report.suitable_by_labels
+    assert (high <= 0.08) == (powered.p_value <= 0.05)
 
 
 def test_all_user_rows_labelled():
-    """Nothing is left to predict: the labels decide alone, by Welch's test."""
+    """Nothing is left to predict."""
     predictions = Predictions(**made(known=500))
     found = suitability_report(predictions, margin=0.08)
-    correct = [predictions.correct(part)[0].astype(float) for part in ("test", "user")]
-    expected = stats.ttest_ind(correct[0], correct[1] + 0.08, equal_var=False, alternative="less")
-    assert look_up(found.calibration, "p-value of the labels alone") == pytest.approx(
-        expected.pvalue, rel=1e-9
-    )
+    expected = labels_test(*(predictions.correct(part)[0] for part in ("test", "user")), 0.08)
+    item = "p-value of the labels alone (exact)"
+    assert look_up(found.calibration, item) == expected.suitable_p
     assert found.powered is None
-    assert found.suitable_by_labels == (expected.pvalue <= 0.05)
-    assert found.unsuitable_by_labels == (expected.pvalue >= 0.95)
+    assert found.suitable_by_labels == (expected.suitable_p <= 0.05)
+    assert found.unsuitable_by_labels == (expected.unsuitable_p <= 0.05)
+
+
+def test_three_right_labels_decide_nothing():
+    arrays = made(known=0)
+    right = np.flatnonzero(arrays["user_logits"].argmax(axis=1) == drawn(500, 2)[1])[:3]
+    arrays["user_labels"] = np.full(500, -1)
+    arrays["user_labels"][right] = drawn(500, 2)[1][right]
+    found = suitability_report(Predictions(**arrays), margin=0.05)
+    assert not found.unsuitable_by_labels
+    assert not found.suitable_by_labels
+    assert "UNSUITABLE" not in found.verdict
+
+
+def test_signals_that_moved_and_the_tipping_point_are_in_the_verdict():
+    """One logit shifted: estimates stay high, and the verdict says why that is doubtful."""
+    arrays = made(user_labels=None)
+    arrays["user_logits"] = arrays["user_logits"] * 1.3
+    found = suitability_report(Predictions(**arrays), margin=0.05)
+    assert found.decision.suitable
+    assert found.verdict.startswith("UNCONFIRMED: by the estimates alone SUITABLE")
+    moved = found.moved.loc[found.moved["moved"], "signal"]
+    assert ", ".join(moved) in found.verdict
+    assert f"by more than {found.tipping:.3f}" in found.verdict
+    turned = sum(error > found.tipping for error in FMOW_ERRORS)
+    assert f"in {turned} of {len(FMOW_ERRORS)} folds" in found.verdict
+    assert "p < 0.001" in found.verdict
+    figure = plot_tipping_point(found.tipping)
+    counts = [sum(bar.get_height() for bar in part) for part in figure.axes[0].containers]
+    assert counts == [len(FMOW_ERRORS) - turned, turned]
+
+
+def test_no_small_p_value_is_printed():
+    arrays = made(user_labels=None)
+    arrays["user_logits"] = arrays["user_logits"] * 1.3
+    found = suitability_report(Predictions(**arrays), margin=0.05)
+    moved, summary = printable(found.moved), printable(found.summary)
+    assert (found.moved["p_holm"] < 1e-4).any()
+    assert (moved.loc[found.moved["p_holm"] < 0.001, "p_holm"] == "< 0.001").all()
+    assert look_up(summary, "p-value") == "< 0.001"
+    assert look_up(summary, "test rows") == "600"
+
+
+@pytest.mark.slow
+def test_fmow_errors_are_those_of_the_authors_signals():
+    if not all(data.available(name) for name in wilds_files(["fmow"], (0, 1, 2), ["ERM"])):
+        pytest.skip("the authors' signals of FMoW are not here")
+    errors = []
+    for seed in (0, 1, 2):
+        table = run_study(load_study("fmow", seed=seed), 15, 32, 0.0)
+        table = table[table["kind"] == "OOD"]
+        error = {
+            part: table[f"estimated_{part}_accuracy"] - table[f"{part}_accuracy"]
+            for part in ("test", "user")
+        }
+        difference = error["user"] - error["test"]
+        errors += difference.groupby(table["user_fold"]).mean().tolist()
+    np.testing.assert_allclose(sorted(errors), FMOW_ERRORS, atol=5.1e-5)
 
 
 @pytest.mark.parametrize(
@@ -716,9 +801,12 @@ WARNINGS = [
     ),
     (made(known=12), "of the labelled user rows only . are wrong, too few"),
     (made(strength=0.5) | {"user_labels": None}, "INCONCLUSIVE is not unsuitable"),
-    (made((700, 10, 500)), "no number of user rows is enough for a power of 0.8: n_test must be"),
     (
-        made((700, 600, 12), 1.0, known=9),
+        made((700, 10, 500)),
+        "no number of user rows is enough for a power of 0.8: with 10 test rows",
+    ),
+    (
+        made((5000, 600, 12), 1.0, known=9),
         "with a probability of only 0.* it takes .* user rows for 0.8",
     ),
 ]
@@ -761,9 +849,9 @@ def test_labels_that_contradict_the_estimates():
     found = suitability_report(Predictions(**arrays), margin=0.05)
     assert found.decision.suitable
     assert found.unsuitable_by_labels
-    assert found.powered.p_value >= 0.95
     assert found.verdict.startswith("UNSUITABLE by the labelled user rows")
-    assert "From the estimates alone it would be SUITABLE" in found.verdict
+    assert re.search("From the estimates alone it would be .*SUITABLE", found.verdict)
+    assert "more than 0.05 less accurate than on test data" in found.verdict
     assert any("refute" in text for text in found.warnings)
     # Where the estimates say nothing, what the labels say is not taken back.
     arrays["user_logits"] = 0.3 * arrays["user_logits"]
@@ -789,7 +877,7 @@ def test_verdict(predictions, margin, words):
     found = suitability_report(predictions, margin=margin)
     assert words in found.verdict
     assert str(found) == found.verdict
-    assert f"p = {found.decision.p_value:.2g} at alpha = 0.05" in found.verdict
+    assert f"{p_text(found.decision.p_value)} at alpha = 0.05" in found.verdict
 
 
 def test_export(tmp_path, report):
@@ -801,7 +889,8 @@ def test_export(tmp_path, report):
         table = pd.read_csv(path)
         pd.testing.assert_frame_equal(table, getattr(report, path.stem), check_exact=True)
     content = json.loads(paths[3].read_text(encoding="utf-8"))
-    assert content["decision"] == asdict(report.decision)
+    assert content["decision"] == asdict(report.decision) | {"dof": {"float": "inf"}}
+    assert content["tipping"] == report.tipping
     assert content["adjusted"] == asdict(report.adjusted)
     assert content["warnings"] == list(report.warnings)
     assert content["required"] == report.required

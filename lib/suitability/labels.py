@@ -1,0 +1,495 @@
+"""What labels alone say: an exact test of two accuracies, its power, and how many labels it takes.
+
+Welch's test of zeros and ones does not keep its level with few labels or accuracies near 1, and
+nor does Farrington and Manning's score test there (up to 0.20 where it should be 0.05). Here the
+score only orders the outcomes, and the p-value is the largest exact probability.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special, stats
+
+from lib.suitability.checks import as_array, as_correct, as_count, as_number
+from lib.suitability.noninferiority import welch_non_inferiority
+
+__all__ = [
+    "REFERENCES",
+    "LabelsTest",
+    "critical_counts",
+    "is_sample",
+    "label_errors",
+    "labels_for_power",
+    "labels_test",
+    "rejection_rate",
+    "two_samples",
+]
+
+#: With what user data are compared: see :mod:`lib.suitability.guarantees`.
+REFERENCES = ("distribution", "sample")
+# Berger and Boos: the nuisance parameter is sought in a confidence interval that misses it with
+# this probability, which is added to the p-value.
+_MISSED = 1e-4
+_POINTS = 32  # at which it is sought: the probability is smooth, a step at most 0.4 of an error
+_TIE = 1e-9  # scores that differ by less are equal
+_REACH = 6.5  # standard deviations of a count beyond which less than 1e-9 lies
+_MOST = 10**6
+_NODES = 24
+_STEPS = 40
+_UNLIKELY = 1e-8
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LabelsTest:
+    """What labelled test and user data say of the drop in accuracy.
+
+    Attributes
+    ----------
+    suitable_p : float
+        p-value of H0: the drop is larger than the margin. Small: SUITABLE.
+    unsuitable_p : float
+        p-value of H0: the drop is at most the margin. Small: UNSUITABLE.
+    test_accuracy, user_accuracy : float
+        Fractions of correct predictions.
+    n_test, n_user : int
+        Numbers of labels.
+    margin : float
+        m, the largest acceptable drop.
+    """
+
+    suitable_p: float
+    unsuitable_p: float
+    test_accuracy: float
+    user_accuracy: float
+    n_test: int
+    n_user: int
+    margin: float
+
+
+def labels_test(
+    test_correct: Any, user_correct: Any, margin: float = 0.0, *, reference: str = "distribution"
+) -> LabelsTest:
+    """Test by labels alone whether user data are less accurate by more than a margin, or not.
+
+    Parameters
+    ----------
+    test_correct, user_correct : array_like of bool, shape (n_test,) and (n_user,)
+        Whether predictions on test and user data were correct, at least two each, drawn at random.
+    margin : float
+        m in (-1, 1), the largest acceptable drop in accuracy.
+    reference : {"distribution", "sample"}
+        Whether the user data are compared with the accuracy of the test data's distribution, or
+        with that of the test data themselves, a known number.
+
+    Returns
+    -------
+    LabelsTest
+        Both p-values hold their level for any numbers of labels and any accuracies.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    Notes
+    -----
+    Outcomes are ordered by Farrington and Manning's score. The p-value is the largest probability,
+    over pairs of accuracies that differ by the margin, of an outcome at least as extreme, by
+    enumeration of both binomials (Chan); the test data's accuracy is sought in its Clopper-Pearson
+    interval of level 0.9999, and 0.0001 is added for that (Berger and Boos). Against a known
+    number it is the exact binomial test.
+
+    References
+    ----------
+    Farrington and Manning, Statistics in Medicine 1990. Chan, Statistics in Medicine 1998. Berger
+    and Boos, JASA 1994.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> right = np.arange(1000) % 5 > 0  # 80% of the test data
+    >>> bool(labels_test(right, [True] * 3, 0.05).unsuitable_p > 0.5)  # three right labels
+    True
+    >>> labels_test(right, np.arange(100) % 2 == 0, 0.05).unsuitable_p < 0.01  # 50 of 100
+    True
+    """
+    margin = as_number("margin", margin, -1, 1)
+    test, user = _counted("test_correct", test_correct), _counted("user_correct", user_correct)
+    return _labels_test(*test, *user, margin, is_sample(reference))
+
+
+@lru_cache(maxsize=4096)
+def _labels_test(x_t: int, n_t: int, x_u: int, n_u: int, margin: float, sample: bool) -> LabelsTest:
+    if sample:
+        least = min(max(x_t / n_t - margin, 0.0), 1.0)
+        suitable = float(stats.binom.sf(x_u - 1, n_u, least))
+        unsuitable = float(stats.binom.cdf(x_u, n_u, least))
+    else:
+        suitable = two_samples(x_t, n_t, x_u, n_u, margin)
+        unsuitable = two_samples(x_u, n_u, x_t, n_t, -margin)
+    return LabelsTest(suitable, unsuitable, x_t / n_t, x_u / n_u, n_t, n_u, margin)
+
+
+def two_samples(x_1: int, n_1: int, x_2: int, n_2: int, margin: float) -> float:
+    """P-value of H0: p_1 - p_2 > margin, from x of n correct in two samples.
+
+    Parameters
+    ----------
+    x_1, n_1, x_2, n_2 : int
+        Successes and trials.
+    margin : float
+        In (-1, 1).
+
+    Returns
+    -------
+    float
+        At least 0.0001, as :func:`labels_test` describes.
+    """
+    # The more precise sample tells most about the one unknown parameter.
+    ends = _limits(x_1, n_1) if n_1 >= n_2 else tuple(e + margin for e in _limits(x_2, n_2))
+    low, high = max(ends[0], margin, 0.0), min(ends[1], 1 + margin, 1.0)
+    if low > high:
+        # For a negative margin, the null hypothesis beyond has p_2 = 1, where it is least refuted
+        # at its end; for a positive one there is none.
+        if ends[0] <= 1 + margin:
+            return _MISSED
+        low = high = min(1.0, 1 + margin)
+    p_1 = low + (high - low) * np.sin(np.linspace(0, math.pi / 2, _POINTS)) ** 2
+    p_2 = np.clip(p_1 - margin, 0.0, 1.0)
+    first, last = _window(n_2, p_2)
+    seen = np.arange(first, last + 1)
+    score = _score(np.array(float(x_1)), n_1, np.array(float(x_2)), n_2, margin)
+    most = _most_extreme(score, n_1, seen, n_2, margin)
+    tail = np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n_1, p_1[:, None]))
+    chance = (stats.binom.pmf(seen, n_2, p_2[:, None]) * tail).sum(axis=1)
+    return float(min(1.0, chance.max() + _MISSED))
+
+
+def _limits(x: int, n: int) -> tuple[float, float]:
+    """Clopper and Pearson's interval that misses with probability `_MISSED`."""
+    low = 0.0 if x == 0 else float(special.betaincinv(x, n - x + 1, _MISSED / 2))
+    high = 1.0 if x == n else float(special.betaincinv(x + 1, n - x, 1 - _MISSED / 2))
+    return low, high
+
+
+def _window(n: int, p: Any) -> tuple[int, int]:
+    """Counts outside of which there is next to nothing for any of the probabilities."""
+    low, high = float(np.min(p)), float(np.max(p))
+    reach = [_REACH * math.sqrt(n * q * (1 - q)) + _REACH**2 / 2 for q in (low, high)]
+    return max(0, math.floor(n * low - reach[0])), min(n, math.ceil(n * high + reach[1]))
+
+
+def _score(x_1: Floats, n_1: int, x_2: Floats, n_2: int, margin: float) -> Floats:
+    """Farrington and Manning's statistic: very negative speaks for a difference below the margin.
+
+    The variance is that at the likelihood's maximum where the difference equals the margin, the
+    root of a cubic (the appendix of their paper).
+    """
+    p_1, p_2, ratio, m = x_1 / n_1, x_2 / n_2, n_2 / n_1, margin
+    a, b = 1 + ratio, -(1 + ratio + p_1 + ratio * p_2 + m * (ratio + 2))
+    c, d = m * m + m * (2 * p_1 + ratio + 1) + p_1 + ratio * p_2, -p_1 * m * (1 + m)
+    third = b / (3 * a)
+    v = third**3 - b * c / (6 * a * a) + d / (2 * a)
+    u = np.copysign(np.sqrt(np.maximum(third**2 - c / (3 * a), 0.0)), v)
+    cosine = np.where(np.abs(u) > 1e-9, v / np.where(np.abs(u) > 1e-9, u**3, 1.0), 0.0)
+    root = 2 * u * np.cos((math.pi + np.arccos(np.clip(cosine, -1, 1))) / 3) - third
+    q_1 = np.clip(root, max(m, 0.0), min(1.0, 1 + m))
+    q_2 = np.clip(q_1 - m, 0.0, 1.0)
+    variance = q_1 * (1 - q_1) / n_1 + q_2 * (1 - q_2) / n_2
+    excess = np.where(np.abs(p_1 - p_2 - m) <= 1e-12, 0.0, p_1 - p_2 - m)
+    # Without any variance the sign is all there is.
+    return excess / np.sqrt(np.maximum(variance, 1e-12))
+
+
+def _most_extreme(score: Any, n_1: int, x_2: Counts, n_2: int, margin: float) -> Counts:
+    """For each x_2 the largest x_1 whose score is at most the given one, -1 where none is."""
+    low, high = np.full(len(x_2), -1), np.full(len(x_2), n_1)
+    for _ in range(n_1.bit_length() + 1):
+        middle = (low + high + 1) // 2
+        extreme = _score(middle, n_1, x_2, n_2, margin) <= score + _TIE
+        low, high = np.where(extreme, middle, low), np.where(extreme, high, middle - 1)
+    # The sets of extreme outcomes must grow with x_2, for the null's boundary to be the worst.
+    return np.maximum.accumulate(low)
+
+
+# --- power ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=65536)
+def _critical(x_t: int, n_t: int, n_u: int, margin: float, alpha: float) -> int:
+    """The fewest right user labels that show SUITABLE, n_u + 1 if none do."""
+
+    def shown(x: int) -> bool:
+        return two_samples(x_t, n_t, x, n_u, margin) <= alpha
+
+    counts = np.arange(n_u + 1)
+    scores = _score(np.full(n_u + 1, float(x_t)), n_t, counts, n_u, margin)
+    x = int(np.count_nonzero(scores > stats.norm.ppf(alpha)))  # the normal theory's answer
+    while x <= n_u and not shown(x):
+        x += 1
+    while 0 < x <= n_u and shown(x - 1):
+        x -= 1
+    return x
+
+
+def critical_counts(
+    x_t: Counts, n_t: int, n_u: int, margin: float, alpha: float, nodes: int = 0
+) -> Counts:
+    """Fewest right user labels with which :func:`labels_test` shows SUITABLE.
+
+    Parameters
+    ----------
+    x_t : ndarray of int
+        Numbers of right test labels.
+    n_t, n_u : int
+        Numbers of labels.
+    margin, alpha : float
+        m and the level.
+    nodes : int
+        0: exact; otherwise a straight line between so many exact ones, which is quick.
+
+    Returns
+    -------
+    ndarray of int
+        n_u + 1 where no number is enough.
+    """
+    wanted, where = np.unique(x_t, return_inverse=True)
+    found = np.full(len(wanted), -1)
+
+    def at(i: int) -> int:
+        if found[i] < 0:
+            found[i] = _critical(int(wanted[i]), n_t, n_u, margin, alpha)
+        return int(found[i])
+
+    if 0 < nodes < len(wanted):
+        known = np.unique(np.linspace(0, len(wanted) - 1, nodes).round().astype(int))
+        line = np.interp(wanted, wanted[known], [at(i) for i in known])
+        return np.ceil(line - 0.5).astype(int)[where.reshape(np.shape(x_t))]
+    # They rise with x_t: what lies between equals is equal.
+    parts = [(0, len(wanted) - 1)]
+    while parts:
+        first, last = parts.pop()
+        if at(first) == at(last):
+            found[first : last + 1] = found[first]
+        elif last - first > 1:
+            middle = (first + last) // 2
+            parts += [(first, middle), (middle, last)]
+    return found[where.reshape(np.shape(x_t))]
+
+
+def rejection_rate(
+    test_accuracy: float,
+    n_test: int,
+    user_accuracy: float,
+    n_user: int,
+    margin: float,
+    alpha: float,
+    nodes: int = 0,
+) -> float:
+    """Probability that :func:`labels_test` shows SUITABLE, by enumeration.
+
+    Parameters
+    ----------
+    test_accuracy, user_accuracy : float
+        True accuracies, in [0, 1].
+    n_test, n_user : int
+        Numbers of labels.
+    margin, alpha : float
+        m and the level.
+    nodes : int
+        Of :func:`critical_counts`: 0 is exact.
+
+    Returns
+    -------
+    float
+        At a drop of the margin the rate of errors. The opposite test's is that of the accuracies
+        exchanged, with the margin's sign changed.
+    """
+    first, last = _window(n_test, test_accuracy)
+    seen = np.arange(first, last + 1)
+    weight = stats.binom.pmf(seen, n_test, test_accuracy)
+    likely = weight > _UNLIKELY  # the others together are no power to speak of
+    least = critical_counts(seen[likely], n_test, n_user, margin, alpha, nodes)
+    return float(weight[likely] @ stats.binom.sf(least - 1, n_user, user_accuracy))
+
+
+def labels_for_power(
+    *,
+    test_accuracy: float,
+    n_test: int,
+    margin: float,
+    drop: float = 0.0,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> int:
+    """Count the labelled user samples with which :func:`labels_test` shows SUITABLE.
+
+    Parameters
+    ----------
+    test_accuracy : float
+        In (0, 1).
+    n_test : int
+        Labelled test samples, at least 2.
+    margin, drop : float
+        m in (-1, 1) and the true drop in accuracy, which leaves the user's in [0, 1].
+    alpha, power : float
+        Significance level and probability of SUITABLE, in (0, 1); alpha above 0.0001.
+
+    Returns
+    -------
+    int
+        A number n >= 2 that has this power, by enumeration of both binomials (the fewest right
+        user labels are found for 24 numbers of right test labels and lie on lines between them).
+        The power rises in a zigzag: somewhat smaller numbers may have it too.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above, or if no number up to a million is enough; the message says
+        which power is the most that can be had.
+
+    Examples
+    --------
+    >>> labels_for_power(test_accuracy=0.9, n_test=1000, margin=0.1)
+    84
+    """
+    accuracy = as_number("test_accuracy", test_accuracy, 0, 1)
+    n_test = as_count("n_test", n_test, 2)
+    margin = as_number("margin", margin, -1, 1)
+    drop = as_number("drop", drop, accuracy - 1 - 1e-12, accuracy + 1e-12)
+    alpha, power = as_number("alpha", alpha, _MISSED, 1), as_number("power", power, 0, 1)
+    user = min(max(accuracy - drop, 0.0), 1.0)
+    # Without an end to the labels, the test data's accuracy alone is in doubt.
+    error = math.sqrt(accuracy * (1 - accuracy) / n_test)
+    most = float(special.ndtr((margin - drop) / error + special.ndtri(alpha)))
+    quantiles = special.ndtri(power) - special.ndtri(alpha)
+    room = ((margin - drop) / quantiles) ** 2 - error**2 if quantiles > 0 else math.inf
+    if drop >= margin or room <= 0 or user * (1 - user) / room > _MOST:
+        raise ValueError(
+            f"power must be at most about {most:.4g} with {n_test} test samples, however many "
+            f"labels there are, got {power:g}"
+        )
+
+    def reached(n: int) -> float:
+        return rejection_rate(accuracy, n_test, user, n, margin, alpha, nodes=_NODES)
+
+    low, n = 1, max(2, math.ceil(user * (1 - user) / room))
+    for _ in range(_STEPS):
+        found = reached(n)
+        if found >= power:
+            break
+        # As far as normal theory says, and at least one step.
+        shift = special.ndtri(max(found, 1e-9)) - special.ndtri(alpha)
+        more = quantiles / max(shift, 0.2 * quantiles)
+        low, n = n, max(n + 1, math.ceil(min(more, 2) ** 2 * n))
+    while low > 1 and n - low > max(1, n // 20):
+        middle = (low + n) // 2
+        low, n = (low, middle) if reached(middle) >= power else (middle, n)
+    return n
+
+
+def label_errors(
+    labels: Sequence[int],
+    margins: Sequence[float],
+    *,
+    n_test: int = 100,
+    accuracies: Sequence[float] = (0.5, 0.7, 0.9, 0.95, 0.99),
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """Compare tests of labels alone by their exact rates of error at a drop of the margin.
+
+    Parameters
+    ----------
+    labels : sequence of int
+        Numbers of user labels, at least 2.
+    margins : sequence of float
+        In (-1, 1).
+    n_test : int
+        Test labels, at least 2.
+    accuracies : sequence of float
+        True test accuracies in (0, 1), of which the worst counts.
+    alpha : float
+        Level, above 0.0001.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per number of labels and margin: ``labels``, ``margin``, and the largest rate of
+        ``exact``, :func:`labels_test`'s SUITABLE, ``exact, against``, its UNSUITABLE, ``welch``,
+        Welch's test of zeros and ones, and ``score``, Farrington and Manning's with a normal
+        quantile.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    Examples
+    --------
+    >>> table = label_errors([3], [0.05], n_test=30)
+    >>> bool(table["exact"].max() <= 0.05 < table["welch"].max())
+    True
+    """
+    n_test, alpha = as_count("n_test", n_test, 2), as_number("alpha", alpha, _MISSED, 1)
+    labels = [as_count("labels", n, 2) for n in labels]
+    margins = [as_number("margins", m, -1, 1) for m in margins]
+    accuracies = [as_number("accuracies", p, 0, 1) for p in accuracies]
+    rows = []
+    for n in labels:
+        x, y = np.meshgrid(np.arange(n_test + 1), np.arange(n + 1), indexing="ij")
+        moments = [f(v, k) for v, k in ((x, n_test), (y, n)) for f in (_mean, _variance, _size)]
+        for margin in margins:
+            rejected = {
+                "welch": welch_non_inferiority(*moments, margin)[1] <= alpha,
+                "score": _score(x, n_test, y, n, margin) <= stats.norm.ppf(alpha) + _TIE,
+            }
+            rates: dict[str, list[float]] = {"exact": [], "exact, against": []}
+            for p in accuracies:
+                q = p - margin
+                if not 0 <= q <= 1:
+                    continue
+                pair = p, n_test, q, n
+                rates["exact"].append(rejection_rate(*pair, margin, alpha))
+                against = rejection_rate(*pair[2:], *pair[:2], -margin, alpha)
+                rates["exact, against"].append(against)
+                weight = stats.binom.pmf(x, n_test, p) * stats.binom.pmf(y, n, q)
+                for name, where in rejected.items():
+                    rates.setdefault(name, []).append(float(weight[where].sum()))
+            worst = {name: max(found, default=math.nan) for name, found in rates.items()}
+            rows.append({"labels": n, "margin": margin, **worst})
+    return pd.DataFrame(rows)
+
+
+def _mean(x: Counts, n: int) -> Floats:
+    return x / n
+
+
+def _variance(x: Counts, n: int) -> Floats:
+    return x * (n - x) / (n * (n - 1))
+
+
+def _size(x: Counts, n: int) -> int:
+    return n
+
+
+def is_sample(reference: Any) -> bool:
+    """Whether the test data's own accuracy is the reference; anything unknown is refused."""
+    if reference not in REFERENCES:
+        raise ValueError(f"reference must be one of {', '.join(REFERENCES)}, got {reference!r}")
+    return reference == "sample"
+
+
+def _counted(name: str, correct: Any) -> tuple[int, int]:
+    shape = as_array(name, correct).shape
+    if len(shape) != 1 or shape[0] < 2:
+        raise ValueError(f"{name} must have shape (n,), n at least 2, got {shape}")
+    return int(as_correct(name, correct, shape[0]).sum()), shape[0]

@@ -1,0 +1,162 @@
+"""The exact test of labels: its level by enumeration, its power, and where others fail."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.suitability import labels_for_power, labels_test
+from lib.suitability.labels import (
+    _MISSED,
+    _score,
+    critical_counts,
+    rejection_rate,
+    two_samples,
+)
+from lib.suitability.noninferiority import welch_non_inferiority
+
+ACCURACIES = (0.5, 0.7, 0.9, 0.95, 0.99)
+MARGINS = (0.0, 0.02, 0.05, 0.1)
+
+
+def rates(n_test, n, margin, accuracy, reject):
+    """Probability of a rejection at a drop of the margin, by enumeration of all outcomes."""
+    x, y = np.arange(n_test + 1), np.arange(n + 1)
+    weight = np.outer(
+        stats.binom.pmf(x, n_test, accuracy), stats.binom.pmf(y, n, accuracy - margin)
+    )
+    return float(weight[reject(*np.meshgrid(x, y, indexing="ij"))].sum())
+
+
+@pytest.mark.parametrize(
+    ("n_test", "labels"),
+    [(60, (2, 3, 5, 20)), pytest.param(200, (2, 10, 100), marks=pytest.mark.slow)],
+)
+def test_level_by_enumeration(n_test, labels):
+    """Both tests, at the boundary, for accuracies near 1 too: at most alpha, not by chance."""
+    for n in labels:
+        for margin in MARGINS:
+            for accuracy in ACCURACIES:
+                pair = accuracy, n_test, accuracy - margin, n
+                assert rejection_rate(*pair, margin, 0.05) <= 0.05
+                assert rejection_rate(*pair[2:], *pair[:2], -margin, 0.05) <= 0.05
+
+
+def test_level_between_the_points_of_the_search():
+    """The probability is sought at 32 accuracies: no other one is much worse."""
+    worst = max(
+        rejection_rate(accuracy, 40, accuracy - 0.05, 12, 0.05, 0.05)
+        for accuracy in np.linspace(0.051, 0.999, 60)
+    )
+    assert 0.03 < worst <= 0.05
+
+
+def test_where_the_usual_tests_fail():
+    """Exact error rates of Welch's test and of the score test by its normal distribution."""
+
+    def welch(x, y):
+        variance = [p * (1 - p) * n / (n - 1) for p, n in ((x / 500, 500), (y / 10, 10))]
+        p = welch_non_inferiority(x / 500, variance[0], 500, y / 10, variance[1], 10, 0.02)[1]
+        return p <= 0.05
+
+    def normal(x, y):
+        return _score(x.astype(float), 500, y.astype(float), 10, 0.02) <= stats.norm.ppf(0.05)
+
+    assert rates(500, 10, 0.02, 0.99, welch) > 0.7
+    assert max(rates(500, 10, 0.02, p, normal) for p in (0.03, 0.1, 0.98, 0.995)) > 0.055
+    assert rejection_rate(0.99, 500, 0.97, 10, 0.02, 0.05) <= 0.05
+
+
+def test_score_is_the_likelihoods():
+    """The root of the cubic against a search for the maximum of the likelihood."""
+    grid = np.linspace(0.05, 1, 200_001)
+    for x, y in ((40, 3), (55, 8), (60, 10), (30, 0), (59, 10)):
+        likelihood = stats.binom.logpmf(x, 60, grid) + stats.binom.logpmf(y, 10, grid - 0.05)
+        p = grid[np.argmax(likelihood)]
+        variance = p * (1 - p) / 60 + (p - 0.05) * (1.05 - p) / 10
+        expected = (x / 60 - y / 10 - 0.05) / np.sqrt(variance)
+        assert _score(float(x), 60, float(y), 10, 0.05) == pytest.approx(expected, abs=1e-3)
+
+
+def test_p_value_is_the_largest_probability():
+    """Against a plain enumeration, over a grid of accuracies."""
+    x, y, n_1, n_2, margin = 27, 6, 30, 8, 0.1
+    score = _score(float(x), n_1, float(y), n_2, margin)
+
+    def extreme(i, j):
+        return _score(i.astype(float), n_1, j.astype(float), n_2, margin) <= score + 1e-9
+
+    low, high = stats.binomtest(x, n_1).proportion_ci(1 - _MISSED)
+    grid = np.linspace(max(low, margin), high, 400)
+    expected = max(rates(n_1, n_2, margin, p, extreme) for p in grid) + _MISSED
+    assert two_samples(x, n_1, y, n_2, margin) == pytest.approx(expected, rel=2e-3)
+
+
+def test_three_right_labels_show_nothing():
+    test = np.arange(1000) % 5 > 0
+    found = labels_test(test, [True] * 3, 0.05)
+    assert found.suitable_p > 0.3
+    assert found.unsuitable_p > 0.9
+    assert (found.n_test, found.n_user, found.user_accuracy) == (1000, 3, 1.0)
+    assert labels_test(test, [False] * 3, 0.05).unsuitable_p < 0.05
+
+
+def test_against_a_known_accuracy():
+    test, user = np.arange(100) % 5 > 0, np.arange(40) < 35
+    found = labels_test(test, user, 0.05, reference="sample")
+    assert found.suitable_p == pytest.approx(stats.binomtest(35, 40, 0.75, "greater").pvalue)
+    assert found.unsuitable_p == pytest.approx(stats.binomtest(35, 40, 0.75, "less").pvalue)
+
+
+def test_more_right_labels_are_never_against():
+    counts = critical_counts(np.arange(31), 30, 9, 0.05, 0.05)
+    assert (np.diff(counts) >= 0).all()
+    for x in (3, 15, 30):
+        p = [two_samples(x, 30, y, 9, 0.05) for y in range(10)]
+        assert (np.diff(p) <= 1e-12).all()
+        shown = np.array(p) <= 0.05
+        assert (np.argmax(shown) if shown.any() else 10) == counts[x]
+
+
+@pytest.mark.parametrize(("accuracy", "n_test", "margin"), [(0.95, 400, 0.1), (0.8, 300, 0.15)])
+def test_power_is_what_was_promised(accuracy, n_test, margin):
+    n = labels_for_power(test_accuracy=accuracy, n_test=n_test, margin=margin)
+    reached = rejection_rate(accuracy, n_test, accuracy, n, margin, 0.05)
+    assert 0.795 <= reached <= 0.87
+    assert rejection_rate(accuracy, n_test, accuracy, n // 2, margin, 0.05) < 0.7
+    more = labels_for_power(test_accuracy=accuracy, n_test=n_test, margin=margin, power=0.9)
+    assert more > n
+
+
+def test_power_that_cannot_be_had():
+    options = {"test_accuracy": 0.8, "margin": 0.05}
+    with pytest.raises(ValueError, match=r"power must be at most about 0\.\d+ with 100 test"):
+        labels_for_power(**options, n_test=100)
+    with pytest.raises(ValueError, match=r"power must be at most about 0\.05 with"):
+        labels_for_power(**options, n_test=10**6, drop=0.05)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: labels_test([1], [1, 0]), "test_correct must have shape"),
+        (lambda: labels_test([1, 0], [1, 2]), "user_correct must be booleans"),
+        (lambda: labels_test([1, 0], [1, 0], 1), "margin must be a number"),
+        (lambda: labels_test([1, 0], [1, 0], reference="x"), "reference must be one of"),
+        (lambda: labels_for_power(test_accuracy=1, n_test=9, margin=0.1), "test_accuracy must be"),
+        (
+            lambda: labels_for_power(test_accuracy=0.9, n_test=1, margin=0.1),
+            "n_test must be an int",
+        ),
+        (
+            lambda: labels_for_power(test_accuracy=0.9, n_test=9, margin=0.1, power=1),
+            "power must be a number",
+        ),
+        (
+            lambda: labels_for_power(test_accuracy=0.9, n_test=9, margin=0.1, drop=0.95),
+            "drop must be",
+        ),
+    ],
+)
+def test_malformed_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
