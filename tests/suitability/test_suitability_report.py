@@ -639,8 +639,8 @@ def test_estimates_that_vary_by_rounding_alone(predictions):
     estimated = {part: np.full(500, value) for part in ("test", "user")}
     decision = module._decide(estimated, 0.1, 0.05)
     assert math.isnan(decision.dof)
-    rows = {row[0]: row[1:] for row in module._summary(predictions, estimated, decision)}
-    assert rows["estimated drop (test minus user)"] == (0.0, 0.0, 0.0)
+    rows = {row[0]: row[1:] for row in module._summary(predictions, estimated, decision, 0.5)}
+    assert rows["estimated drop (test minus user)"] == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
 
 
 def test_calibration(predictions, report):
