@@ -30,6 +30,7 @@ LONGEST = (
     "audit/test_sanity.py",
     "report/test_report_analyses.py",
     "test_contributing.py",
+    "book/test_together.py",
     "report/test_report_commands.py",
     "training/test_jobs.py",
     "faults/test_faults_build.py",
