@@ -362,7 +362,7 @@ def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, st
     if above and (math.isinf(high) or evidence.high < high + claim.slack):
         return True, ""
     bare = math.isinf(evidence.low) and math.isinf(evidence.high)
-    return None, f"{evidence.n} of the {claim.across} tell no spread" if bare else ""
+    return None, f"number of {claim.across}: {evidence.n}, which tell no spread" if bare else ""
 
 
 def judged_anew(claims: Mapping[str, Claim], run: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def share(count: int, n: int, level: float = LEVEL) -> Evidence:
     0.00 [0.00, 0.17]
     """
     found = stats.binomtest(int(count), int(n)).proportion_ci(level, method="exact")
-    return Evidence(count / n, float(found.low), float(found.high), int(n))
+    return Evidence(int(count) / int(n), float(found.low), float(found.high), int(n))
 
 
 def standardized(z: float, n: int, level: float = LEVEL) -> Evidence:
