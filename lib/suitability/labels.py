@@ -351,8 +351,8 @@ def labels_for_power(
     int
         A number n >= 2 that has this power, by enumeration of both binomials (with more
         than 150 labels, what the test demands is found for 24 numbers of right test labels and
-        lies on lines between them; what they may err by, 0.004, is taken off). The power rises in a zigzag:
-        somewhat smaller numbers may have it too.
+        lies on lines between them; what they may err by, 0.004, is taken off). The power rises in a
+        zigzag: somewhat smaller numbers may have it too.
 
     Raises
     ------
