@@ -53,8 +53,8 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
     --------
     >>> from lib.training.studies import budget_rules
     >>> table = stored_table(budget_rules, [1.0], 1000, 100, 10, members=2)
-    >>> table["rule"].tolist()
-    ['composed', 'epsilon/sqrt(M)', 'epsilon/M']
+    >>> table["rule"].tolist()[:2]
+    ['one model', 'composed']
     """
     module = getattr(function, "__module__", "")
     if not inspect.isfunction(function) or module.partition(".")[0] != "lib":

@@ -32,6 +32,7 @@ from lib.report import (
 )
 from lib.report import report as report_module
 from lib.report.analyses import acceptance_scores, halves
+from lib.suitability.report import printable
 
 NAN = math.nan
 SETTINGS = Settings(learner="linear", seed=3)
@@ -108,7 +109,7 @@ def test_suitability(example, report):
         ("suitability_moved", direct.moved),
         ("suitability_calibration", direct.calibration),
     ):
-        pd.testing.assert_frame_equal(report.tables[name], table)
+        pd.testing.assert_frame_equal(report.tables[name], printable(table))
     assert report.analyses["suitability"].verdict == direct.verdict
     assert report.analyses["suitability"].warnings == direct.warnings
 
