@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 from lib import audit, counterfactual, selective, suitability
+from lib.audit.selection import chosen_threshold
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
@@ -649,19 +650,6 @@ def halves(members: Array, seed: int) -> Array:
     return choosing
 
 
-def _chosen_threshold(scores: Array, members: Array, delta: float, level: float) -> float:
-    """The threshold with the largest Clopper-Pearson bound, or Jeffreys' where all of those are 0.
-
-    As :meth:`lib.audit.AuditResult.held_out_threshold`: else a weak attack would choose none.
-    """
-    table = audit.roc_counts(scores, members)
-    exact, other = (
-        audit.epsilon_lower_bounds(table, delta, level, m) for m in ("clopper-pearson", "jeffreys")
-    )
-    index = int((exact if exact.any() else other).argmax())
-    return float(audit.roc_thresholds(scores)[index])
-
-
 def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
     """The bound of one run from guesses about half of the points; ties in a random order."""
     order = np.random.default_rng(settings.seed).permutation(len(scores))
@@ -705,7 +693,7 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
     members = np.arange(len(scores)) < len(given.member_scores)
     p_coins = float(stats.binomtest(int(members.sum()), len(members)).pvalue)
     choosing = halves(members, settings.seed)
-    threshold = _chosen_threshold(scores[choosing], members[choosing], delta, level)
+    threshold = chosen_threshold(scores[choosing], members[choosing], delta, level)
     row = audit.counts_at(scores[~choosing], members[~choosing], threshold)
     held = audit.AttackCounts(*map(int, row))
     every = audit.roc_counts(scores, members)
