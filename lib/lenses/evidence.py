@@ -373,7 +373,7 @@ class LabelEvidence:
         """
         count = len(self.private.true_labels)
         level = 1 - (1 - self.level) / len(canaries.THRESHOLDS) / _DRAWS_COST
-        return audit.one_run_epsilon(count, count, count, self.private.delta, level)
+        return audit.one_run_epsilon(count, count, count, self.private.delta, level, fixed=False)
 
     def remembered(self, which: str = "private") -> float:
         """Share of the canaries for which the model prefers their wrong label to the true one."""
