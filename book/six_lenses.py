@@ -391,9 +391,9 @@ chapter.values(
 # {value}`six_lenses.canary_models` times, and then asking the model which of two wrong labels each
 # of these points had, shows what leaks about a *label*. To change one is to put another gradient,
 # at most twice the clipping norm away, in the place of the record's own. The budget for one
-# record is {value}`six_lenses.epsilon:.2f`; for a label the privacy loss distribution of that exchange proves
-# $\epsilon = $ {value}`six_lenses.label_proven:.1f` at the same $\delta$ (or group privacy over two
-# records does, where that is less). The label's true $\epsilon$ may be far below.
+# record is {value}`six_lenses.epsilon:.2f`; for a label the privacy loss distribution of that
+# exchange proves $\epsilon = $ {value}`six_lenses.label_proven:.1f` at the same $\delta$ (or group
+# privacy over two records does, where that is less). The label's true $\epsilon$ may be far below.
 
 # %%
 labels = lenses.label_canaries(settings, canaries, canary_models, level=level)
