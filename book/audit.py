@@ -416,7 +416,7 @@ chapter.values(
 #
 # $$
 # \max_j \underline\epsilon_j(\alpha) \quad\text{and}\quad
-# \max_j \underline\epsilon_j\Bigl(\frac{\alpha}{N + 1}\Bigr) .
+# \max_j \underline\epsilon_j\Bigl(\frac{2 \alpha}{N}\Bigr) .
 # $$ (eq-union)
 
 # %%
@@ -706,8 +706,10 @@ chapter.values(
 
 # %% [markdown]
 # {value}`audit.faults_caught` of {value}`audit.faults` mistakes are caught, and
-# {value}`audit.correct_caught` of the correct trainings. Such audits have found real mistakes in
-# published code {cite}`tramer2022debugging`.
+# {value}`audit.correct_caught` of the correct trainings. But these mistakes are gross. Noise that
+# is too small by a factor of two or three passes an audit of this size unseen: that nothing was
+# caught does not say that little is wrong. Such audits have found real mistakes in published code
+# {cite}`tramer2022debugging`.
 #
 # ## One training run instead of hundreds
 #

@@ -149,7 +149,7 @@ if used != dataset:
 # **May it be used, then?** No number decides that alone. In words:
 #
 # - *The promise.* Whether one record was in the training data or not may make any outcome up to
-#   {value}`six_lenses.odds:,.0f` times as likely (but for a failure with probability $\delta$).
+#   {value}`six_lenses.odds:,.0f` times as likely (up to an additive $\delta$).
 #   That is what $\epsilon = $ {value}`six_lenses.epsilon:.2f` means; an $\epsilon$ of 1 would make
 #   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
 # - *The attack* found less than the promise allows. That is reassuring about this attack, and no
@@ -389,11 +389,11 @@ chapter.values(
 #
 # Training the same configuration with {value}`six_lenses.canaries` wrong labels among its points,
 # {value}`six_lenses.canary_models` times, and then asking the model which of two wrong labels each
-# of these points had, shows what leaks about a *label*. To change one is to remove a record and to
-# add another. From the budget for one record, {value}`six_lenses.epsilon:.2f`, group privacy over
-# Rényi accounting therefore proves $\epsilon = $ {value}`six_lenses.label_proven:.1f` for a label
-# at the same $\delta$. That is what this argument proves; a finer one may prove less, and the
-# label's true $\epsilon$ may be far below.
+# of these points had, shows what leaks about a *label*. To change one is to put another gradient,
+# at most twice the clipping norm away, in the place of the record's own. The budget for one
+# record is {value}`six_lenses.epsilon:.2f`; for a label the privacy loss distribution of that
+# exchange proves $\epsilon = $ {value}`six_lenses.label_proven:.1f` at the same $\delta$ (or group
+# privacy over two records does, where that is less). The label's true $\epsilon$ may be far below.
 
 # %%
 labels = lenses.label_canaries(settings, canaries, canary_models, level=level)

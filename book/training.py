@@ -388,6 +388,8 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #   nothing about it, and its accountant needs {term}`Poisson sampling`.
 # - *What the choice of learning rates and other settings costs.* No paper accounts for it, nor does
 #   this book; the answer would be a private selection among the trials.
+# - *Whether $\delta = 1 / N$ is small enough.* To publish one record drawn at random has that
+#   $\delta$ and $\epsilon = 0$: a guarantee worth its name has a $\delta$ far below $1 / N$.
 # - *Whether $N$ is public.* $\delta = 1 / N$, the sampling rate and the noise are computed from it,
 #   and neighbouring data sets have different $N$.
 #

@@ -2,6 +2,7 @@
 
 from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
 from lib.audit.counts import AttackCounts
+from lib.audit.gaussian import GaussianBound, gaussian_lower_bound
 from lib.audit.intervals import (
     METHODS,
     best_lower_bound,
@@ -42,6 +43,7 @@ __all__ = [
     "AuditResult",
     "AuditSettings",
     "EpsilonPosterior",
+    "GaussianBound",
     "LiRA",
     "PrivacyRegion",
     "Threshold",
@@ -54,6 +56,7 @@ __all__ = [
     "epsilon_point",
     "epsilon_posterior",
     "gaussian_fnr",
+    "gaussian_lower_bound",
     "held_out_lower_bound",
     "one_run_epsilon",
     "one_run_guesses",

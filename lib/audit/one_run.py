@@ -1,8 +1,8 @@
 """Auditing with one training run (Steinke, Nasr and Jagielski 2023)."""
 
-import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,31 @@ from scipy import special, stats
 from lib.audit.attacks import fit_models, log_ratio
 from lib.audit.counts import as_array, check_delta, check_level
 from lib.audit.intervals import epsilon_lower_bounds
-from lib.audit.selection import counts_at
+from lib.audit.selection import counts_at, true_best_epsilon
 from lib.audit.system import FIT_SHARE, AuditResult
 
-__all__ = ["compare_one_run", "one_run_epsilon", "one_run_guesses", "one_run_p_value"]
+__all__ = [
+    "FRACTIONS",
+    "best_one_run",
+    "compare_one_run",
+    "one_run_epsilon",
+    "one_run_guesses",
+    "one_run_p_value",
+]
+
+
+#: Of the points, fixed beforehand: the surest of them are guessed.
+FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.3)
 
 
 def one_run_p_value(
-    correct: int, guesses: int, canaries: int, epsilon: float, delta: float
+    correct: int,
+    guesses: int,
+    canaries: int,
+    epsilon: float,
+    delta: float,
+    *,
+    fixed: bool = True,
 ) -> float:
     """Bound on the chance of so many right guesses about an (epsilon, delta)-private training.
 
@@ -30,11 +47,31 @@ def one_run_p_value(
         0 <= correct <= guesses <= canaries, canaries at least 1.
     epsilon, delta : float
         The guarantee under which the chance is computed.
+    fixed : bool
+        Whether the number of guesses (or an upper limit, given as `guesses`) was fixed beforehand.
+        If the trained model had a say in it, as where guesses are made from some confidence on,
+        only the second bound of the notes holds.
 
     Returns
     -------
     float
         At most 1.
+
+    Notes
+    -----
+    With q = e^epsilon / (1 + e^epsilon) and T the chance of a binomial number of at least `correct`
+    in `guesses` trials, two bounds hold, and the smaller one is taken: T + 2 m delta w for a number
+    of guesses fixed beforehand, w the largest mean of the probabilities just below `correct`
+    (Steinke et al.), and T + m (1 - q) delta for every number, also one that the model chooses.
+
+    Proof of the second.  Reveal the coins in turn.  Given those before coin i, let P_1 and P_0 be
+    the chances of the guesses t if coin i is 1 or 0.  The posterior of the guessed side exceeds q
+    by e_i(t) with mean E[e_i] = 1/2 sum_t ((1 - q) P_guess - q P_other)_+, and q / (1 - q) =
+    e^epsilon makes this (1 - q) / 2 times two sums of (P - e^epsilon P')_+, at most delta each.
+    Let U_i be the chance of rejection if from guess i on all are right with probability q: it
+    starts at T, whatever t and the number of guesses in t, ends as the fact, and grows in step i
+    by at most e_i on average.  So the chance of rejection is at most the largest T over numbers of
+    guesses at which one rejects, plus m (1 - q) delta.
 
     References
     ----------
@@ -46,17 +83,27 @@ def one_run_p_value(
     if not isinstance(epsilon, numbers.Real) or not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     rate = float(special.expit(epsilon))
-    beyond = float(stats.binom.sf(correct - 1, guesses, rate))
+    beyond = float(special.betainc(correct, guesses - correct + 1, rate)) if correct else 1.0
     if delta == 0 or correct == 0:
         return min(1.0, beyond)
-    # The largest mean of the probabilities just below: P[correct - i <= W < correct] / i.
-    below = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, rate))
-    worst = float((below / np.arange(1, correct + 1)).max())
-    return min(1.0, beyond + 2 * canaries * delta * worst)
+    slack = canaries * delta * float(special.expit(-epsilon))
+    if fixed:
+        # The largest mean of the probabilities just below: P[correct - i <= W < correct] / i.
+        below = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, rate))
+        worst = float((below / np.arange(1, correct + 1)).max())
+        slack = min(slack, 2 * canaries * delta * worst)
+    return min(1.0, beyond + slack)
 
 
 def one_run_epsilon(
-    correct: int, guesses: int, canaries: int, delta: float, level: float = 0.95
+    correct: int,
+    guesses: int,
+    canaries: int,
+    delta: float,
+    level: float = 0.95,
+    *,
+    fixed: bool = True,
+    family: str | None = None,
 ) -> float:
     """Lower bound on epsilon from guesses about many canaries of one training run, or of several.
 
@@ -68,9 +115,15 @@ def one_run_epsilon(
     correct, guesses, canaries : int
         As for :func:`one_run_p_value`.
     delta : float
-        In [0, 1).
+        In [0, 1); in (0, 1) with a family.
     level : float
         Of the bound, in (0, 1).
+    fixed : bool
+        As for :func:`one_run_p_value`.
+    family : {None, "gaussian"}
+        None: for every mechanism.  ``"gaussian"``: *on the hypothesis* that the training's
+        trade-off curve is that of a Gaussian mechanism; see the notes.  It stands beside the other
+        bound, never in its place.
 
     Returns
     -------
@@ -78,31 +131,93 @@ def one_run_epsilon(
         The largest epsilon that is rejected at the level; 0 if none is.  It does not assume that
         guesses are independent.
 
+    Notes
+    -----
+    What is rejected at epsilon is rejected below, too: (epsilon, delta)-privacy implies it for
+    every larger epsilon.
+
+    With ``family="gaussian"``, let F(x) = Phi(Phi^-1(x) + mu), the largest chance of an event whose
+    chance is x on a neighbour.  For a coin j take the events "guess j is right (wrong), and at
+    least n of the *other* guesses are right".  To flip the coin turns one into the other, so that
+    the first has at most the chance F(chance of the second).  The mean over coins (F is concave)
+    is, with p_i the chance of i right guesses of at most c', m canaries,
+
+        sum_{i > n} i p_i / m  <=  F( sum_{i >= n} (c' - i) p_i / m ),   n = 0, 1, ...
+
+    The largest chance of c right guesses that this allows lies on p_c and, downwards, on the least
+    p_i that the next inequality asks for: to move mass from i to i - 1 lowers left sides and raises
+    right ones, so that any solution becomes this one.  A mu is rejected where that takes more than
+    all the mass.  The largest rejected mu becomes epsilon at delta by
+    :func:`lib.audit.true_best_epsilon`: here alone the hypothesis is needed.  If the number of
+    guesses was not fixed, it is at most the number of canaries.
+
+    References
+    ----------
+    Mahloujifar, Melis and Chaudhuri (2024), Auditing f-differential privacy in one run, for the
+    family.
+
     Examples
     --------
     >>> round(one_run_epsilon(90, 100, 1000, 0.0), 3)
     1.631
+    >>> round(one_run_epsilon(90, 100, 1000, 1e-5, family="gaussian"), 2)
+    2.46
     """
     _check(correct, guesses, canaries)
     delta, level = check_delta(delta), check_level(level)
-    alpha = 1 - level
+    if family not in (None, "gaussian"):
+        raise ValueError(f"family must be None or 'gaussian', got {family!r}")
+    if family:
+        if delta == 0:
+            raise ValueError("delta must be in (0, 1) for a family, got 0")
+        most = guesses if fixed else canaries
+        mu = _largest_rejected(
+            lambda mu: _gaussian_excess(correct, most, canaries, mu, 1 - level), 64.0
+        )
+        return true_best_epsilon(mu, delta) if mu > 0 else 0.0
 
     def rejected(eps: float) -> bool:
-        return one_run_p_value(correct, guesses, canaries, eps, delta) <= alpha
+        return one_run_p_value(correct, guesses, canaries, eps, delta, fixed=fixed) <= 1 - level
 
-    if not rejected(0.0):
+    return _largest_rejected(rejected, 128.0, monotone=delta == 0)
+
+
+def _largest_rejected(
+    rejected: Callable[[float], bool], most: float, monotone: bool = True
+) -> float:
+    """The largest value up to `most` that is rejected; 0 if none is.
+
+    If rejection is not monotone, a grid is searched from above, and the step that is found is
+    halved: what falls between two values of the grid can only make the bound smaller.
+    """
+    low, high = 0.0, most
+    if not monotone:
+        grid = np.r_[0.0, np.geomspace(1e-3, most, 100)]
+        found = next((k for k in range(100, -1, -1) if rejected(float(grid[k]))), 0)
+        low, high = float(grid[found]), float(grid[min(found + 1, 100)])
+    if not rejected(low):
         return 0.0
-    low, high = 0.0, 1.0
-    while rejected(high):
-        low, high = high, 2 * high
-        if high > 100:
-            break
     while high - low > 1e-12 * (1 + low):
         middle = (low + high) / 2
         low, high = (middle, high) if rejected(middle) else (low, middle)
-        if middle in (low, high) and high - low <= math.ulp(high):
-            break
     return low
+
+
+def _gaussian_excess(correct: int, guesses: int, canaries: int, mu: float, alpha: float) -> bool:
+    """Whether so many right guesses have a chance below alpha under mu-GDP.
+
+    All in units of 1 / canaries: `right` and `wrong` are the sums over i of i p_i and (c' - i) p_i.
+    """
+    right, wrong = alpha * correct, alpha * (guesses - correct)
+    for i in range(correct - 1, -1, -1):
+        chance = min(right / canaries, 1.0)
+        needed = canaries * float(special.ndtr(special.ndtri(chance) - mu))
+        if needed > wrong:
+            right += (needed - wrong) * i / (guesses - i)
+            wrong = needed
+        if right + wrong > guesses:
+            return True
+    return False
 
 
 def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int) -> tuple[int, int]:
@@ -147,11 +262,48 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
     return int(right), guesses * len(scores)
 
 
+def best_one_run(
+    scores: npt.ArrayLike,
+    members: npt.ArrayLike,
+    delta: float,
+    level: float = 0.95,
+    fractions: Sequence[float] = FRACTIONS,
+    **options: Any,
+) -> float:
+    """The best one-run bound over several fractions of guesses, corrected for the choice.
+
+    Parameters
+    ----------
+    scores, members : array_like, shape (runs, m)
+        As for :func:`one_run_guesses`.
+    delta, level : float
+        Of the bound.
+    fractions : sequence of float
+        Of the points that are guessed, fixed beforehand; each bound is at a level that pays for
+        all (Bonferroni).
+    **options
+        ``family``, as for :func:`one_run_epsilon`.
+    """
+    scores, members = np.atleast_2d(scores), np.atleast_2d(members)
+    points = scores.shape[1]
+    each = 1 - (1 - level) / len(fractions)
+    best = 0.0
+    for fraction in fractions:
+        right, made = one_run_guesses(scores, members, fixed_guesses(points, fraction))
+        best = max(best, one_run_epsilon(right, made, scores.size, delta, each, **options))
+    return best
+
+
+def fixed_guesses(points: int, fraction: float) -> int:
+    """An even number of guesses, at least 2, for a fraction of the points."""
+    return max(2, 2 * round(fraction * points / 2))
+
+
 def compare_one_run(
     result: AuditResult,
     models: Sequence[int],
     level: float = 0.95,
-    shares: Sequence[float] = (0.01, 0.02, 0.05, 0.1, 0.3),
+    shares: Sequence[float] = FRACTIONS,
 ) -> pd.DataFrame:
     """Lower bounds of both ways of auditing, by the number of models audited.
 
@@ -181,8 +333,6 @@ def compare_one_run(
     scores = log_ratio(result.shadows[fitted:].astype(float), ins, outs)
     members = result.shadow_members[fitted:]
     targets = result.scores["LiRA"]
-    points = scores.shape[1]
-    each = 1 - (1 - level) / len(shares)
     for n in models:
         if n <= len(targets):
             threshold = result.held_out_threshold("LiRA", level, trials=n)
@@ -192,12 +342,7 @@ def compare_one_run(
                 low = epsilon_lower_bounds([row], settings.delta, level, "clopper-pearson")[0]
             rows.append((settings.epsilon, "many runs", n, float(low)))
         if n <= len(scores):
-            best = 0.0
-            for share in shares:
-                guesses = max(2, 2 * round(share * points / 2))
-                right, made = one_run_guesses(scores[:n], members[:n], guesses)
-                low = one_run_epsilon(right, made, n * points, settings.delta, each)
-                best = max(best, low)
+            best = best_one_run(scores[:n], members[:n], settings.delta, level, shares)
             rows.append((settings.epsilon, "one run each", n, best))
     return pd.DataFrame(rows, columns=["epsilon", "audit", "models", "lower bound"])
 

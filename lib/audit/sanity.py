@@ -15,9 +15,8 @@ import pandas as pd
 from scipy import special
 
 from lib.audit.counts import AttackCounts
-from lib.audit.intervals import epsilon_interval, epsilon_lower_bounds
-from lib.audit.selection import counts_at, roc_counts, roc_thresholds
-from lib.ties import first_largest
+from lib.audit.intervals import epsilon_interval
+from lib.audit.selection import chosen_threshold, counts_at
 from lib.training import (
     ModelSpec,
     PrivacyLedger,
@@ -262,7 +261,7 @@ def sanity_table(
 
 def _held_out(scores, members, delta: float) -> AttackCounts:
     third = len(scores) // 3
-    table = roc_counts(scores[:third], members[:third])
-    index = first_largest(epsilon_lower_bounds(table, delta, 0.95, "jeffreys"))
-    threshold = float(roc_thresholds(scores[:third])[index])
+    threshold = chosen_threshold(
+        scores[:third], members[:third], delta, 0.95, trials=len(scores) - third
+    )
     return AttackCounts(*counts_at(scores[third:], members[third:], threshold).tolist())

@@ -12,6 +12,7 @@ from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
 from lib.audit.regions import as_rates
 
 __all__ = [
+    "chosen_threshold",
     "counts_at",
     "gaussian_fnr",
     "held_out_lower_bound",
@@ -99,17 +100,15 @@ def union_lower_bound(
 ) -> tuple[int, float]:
     """The largest of many lower bounds, each at a level that pays for the choice (Bonferroni).
 
-    It holds for thresholds at the observed scores, too: between two neighbouring scores the most
-    extreme true rate is distributed exactly as Clopper-Pearson's end assumes.
-
     Parameters
     ----------
     counts : array_like of int, shape (m, 4)
-        Columns tp, fp, tn, fn.
+        Columns tp, fp, tn, fn: of thresholds fixed beforehand, or all rows of one
+        :func:`roc_counts`.  An attack worse than chance shows 0: larger scores must say "member".
     delta : float
         In [0, 1).
     level : float
-        Of the chosen bound; each one is computed at 1 - (1 - level) / m.
+        Of the chosen bound.
     method : {"bayesian", "jeffreys", "clopper-pearson"}
         Only Clopper-Pearson's intervals keep their level for all error rates.
 
@@ -119,12 +118,76 @@ def union_lower_bound(
         The first row with the largest bound.
     bound : float
         The bound.
+
+    Notes
+    -----
+    A bound rests on an upper limit of each of the two rates, each failing with probability a.  It
+    is above the truth only if one of them is below its rate.  For m thresholds fixed beforehand
+    these are 2 m events.  For the thresholds at n1 + n0 = N observed scores they are only N: all
+    thresholds with k false positives lie above the (k + 1)-th largest of the n0 scores without the
+    point, whose true FPR is stochastically at most Beta(k + 1, n0 - k), which is the distribution
+    that Clopper-Pearson's upper end at k is a quantile of.  That makes one event for each k < n0
+    (for k = n0 the limit is 1), whatever the ties, and as many as n1 for the FNR.  So a = (1 -
+    level) / min(2 m, N).
     """
     level = check_level(level)
-    # Without rows, or not a table: the next call says so.
     counts = as_array("counts", counts)
-    rows = max(1, len(counts)) if counts.ndim else 1
-    return best_lower_bound(counts, delta, 1 - (1 - level) / rows, method)
+    each = 1 - (1 - level)
+    if counts.ndim == 2 and counts.shape[1:] == (4,) and len(counts) and counts.dtype.kind in "iu":
+        better = counts[:, 0] * (counts[:, 1] + counts[:, 2])
+        better = better >= counts[:, 1] * (counts[:, 0] + counts[:, 3])
+        each = 1 - 2 * (1 - level) / union_events(counts)
+        # A row worse than chance becomes one that shows nothing; a bad one is refused below.
+        silent = np.array([0, 0, 1, 1], dtype=counts.dtype)
+        counts = np.where((better | (counts < 0).any(axis=1))[:, None], counts, silent)
+    return best_lower_bound(counts, delta, each, method)
+
+
+def union_events(counts: npt.NDArray[np.int64]) -> int:
+    """Ways in which bounds at these thresholds can fail, see :func:`union_lower_bound`."""
+    return max(2, min(2 * len(counts), int(counts.sum(axis=1).max())))
+
+
+def chosen_threshold(
+    scores: npt.ArrayLike,
+    members: npt.ArrayLike,
+    delta: float,
+    level: float = 0.95,
+    method: str = "clopper-pearson",
+    *,
+    trials: int | None = None,
+) -> float:
+    """The threshold whose lower bound is largest, for use on *other* trials.
+
+    The one rule of all held-out audits.  Where every bound is cut off at 0, which the largest of
+    them would make "member nowhere", Jeffreys' decide; where those are 0, too, the largest
+    difference between true and false positive rate.
+
+    Parameters
+    ----------
+    scores, members : array_like, shape (n,)
+        As for :func:`roc_counts`.
+    delta, level, method
+        Of the bounds, as for :func:`lib.audit.epsilon_interval`.
+    trials : int, optional
+        Choose by the bounds that the same error rates would give with so many trials.
+
+    Returns
+    -------
+    float
+        Infinite only if no threshold tells members from others at all.
+    """
+    table = roc_counts(scores, members)
+    thresholds = roc_thresholds(scores)
+    apart = np.abs(table[:, 0] / table[0, 3] - table[:, 1] / table[0, 2])
+    if trials is not None:
+        # Rounded so that every row has the same numbers of trials of each kind.
+        table = _rescaled(table, trials)
+    for name in dict.fromkeys((method, "jeffreys")):
+        index, bound = best_lower_bound(table, delta, level, name)
+        if bound > 0:
+            return float(thresholds[index])
+    return float(thresholds[int(np.argmax(apart > apart.max() - 1e-12))])
 
 
 def held_out_lower_bound(
@@ -175,9 +238,7 @@ def held_out_lower_bound(
                 f" members = {kind}"
             )
         choosing[rows[:count]] = True
-    table = roc_counts(scores[choosing], members[choosing])
-    index, _ = best_lower_bound(table, delta, level, method)
-    threshold = float(roc_thresholds(scores[choosing])[index])
+    threshold = chosen_threshold(scores[choosing], members[choosing], delta, level, method)
     row = counts_at(scores[~choosing], members[~choosing], threshold)
     return threshold, float(epsilon_lower_bounds([row], delta, level, method)[0])
 
@@ -238,6 +299,14 @@ def true_best_epsilon(mu: float, delta: float) -> float:
     while spare(high) > 0:
         high *= 2
     return float(brentq(spare, 0.0, high, xtol=1e-13))
+
+
+def _rescaled(table: npt.NDArray[np.int64], trials: int) -> npt.NDArray[np.int64]:
+    """The same rates with another number of trials, as nearly as whole numbers can."""
+    scaled = table * (trials / table[0].sum())
+    positives, negatives = max(1, np.round(scaled[0, 3])), max(1, np.round(scaled[0, 2]))
+    fn, fp = np.minimum(np.round(scaled[:, [3, 1]]), [positives, negatives]).T
+    return np.stack([positives - fn, fp, negatives - fp, fn], axis=1).astype(np.int64)
 
 
 def _attack(scores, members) -> tuple[np.ndarray, np.ndarray]:

@@ -563,7 +563,7 @@ def _best_threshold(mu: float, delta: float) -> float:
     fpr, fnr = stats.norm.sf(grid), stats.norm.cdf(grid - mu)
     # Further out epsilon is still larger, but few trials would show it.
     points = np.where(np.minimum(fpr, fnr) >= 0.05, epsilon_point(fpr, fnr, delta), -1.0)
-    return float(grid[int(np.argmax(points))])
+    return float(grid[first_largest(points)])
 
 
 def _upper_ends(tables, delta: float, tail: float, method: str) -> npt.NDArray[np.float64]:

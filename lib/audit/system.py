@@ -11,10 +11,9 @@ import pandas as pd
 
 from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
 from lib.audit.counts import AttackCounts
-from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
-from lib.audit.selection import counts_at, roc_counts, roc_thresholds, union_lower_bound
+from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
+from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_lower_bound
 from lib.runs import StoredRun, run_all
-from lib.ties import first_largest
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -278,21 +277,12 @@ class AuditResult:
     ) -> float:
         """The threshold that is best on the shadow models.
 
-        By the Clopper-Pearson bound that their error rates would give with `trials` trials (by
-        default one a target model); by Jeffreys' where all of those are 0.
+        By :func:`lib.audit.selection.chosen_threshold` for `trials` trials, by default one a target
+        model.
         """
         scores, members = self.held_out[attack]
-        table = roc_counts(scores, members) * ((trials or len(self.members)) / len(scores))
-        # Rounded so that every row has the same numbers of trials of each kind.
-        positives, negatives = max(1, np.round(table[0, 3])), max(1, np.round(table[0, 2]))
-        fn, fp = np.minimum(np.round(table[:, [3, 1]]), [positives, negatives]).T
-        scaled = np.stack([positives - fn, fp, negatives - fp, fn], axis=1).astype(np.int64)
-        delta = self.settings.delta
-        found = [
-            epsilon_lower_bounds(scaled, delta, level, m) for m in ("clopper-pearson", "jeffreys")
-        ]
-        index = first_largest(found[0] if found[0].any() else found[1])
-        return float(roc_thresholds(scores)[index])
+        trials = trials or len(self.members)
+        return chosen_threshold(scores, members, self.settings.delta, level, trials=trials)
 
     def held_out_counts(self, attack: str = "LiRA", level: float = 0.95) -> AttackCounts:
         """Counts of the target models at :meth:`held_out_threshold`."""

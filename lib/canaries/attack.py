@@ -142,7 +142,9 @@ class Guesses:
         probability at most e^epsilon / (e^epsilon + k - 1).  The number of right guesses is
         therefore stochastically smaller than a binomial one, however the guesses and abstentions
         depend on the model (Steinke, Nasr and Jagielski 2023, Theorem 5.2, whose argument for two
-        options holds word for word for k).  With delta = 0 the bound is Clopper-Pearson's.
+        options holds word for word for k).  With delta = 0 the bound is Clopper-Pearson's.  With a
+        delta the number of guesses counts as chosen by the model, which it is where guesses are
+        made from a confidence on: see :func:`lib.audit.one_run_p_value` with ``fixed=False``.
         """
         level = _level(level)
         if not isinstance(delta, numbers.Real) or not 0 <= delta < 1:
@@ -152,7 +154,8 @@ class Guesses:
         if not self.n_made:
             return 0.0
         if delta:
-            return one_run_epsilon(self.n_correct, self.n_made, len(self.made), delta, level)
+            counts = self.n_correct, self.n_made, len(self.made)
+            return one_run_epsilon(*counts, delta, level, fixed=False)
         right, wrong = self.n_correct, self.n_made - self.n_correct
         rate = float(stats.beta.ppf(1 - level, right, wrong + 1)) if right else 0.0
         return self._epsilon(rate)

@@ -227,20 +227,24 @@ def require_consistent(results: Sequence[MechanismResult], level: float = 0.999)
         PATE's data-dependent epsilon is a record of one run and no guarantee: what was sure before
         anything was asked is held against it.
     level : float
-        Of each bound: how rarely a correct mechanism is suspected.
+        Of all bounds together (Bonferroni over results and both games): how rarely correct
+        mechanisms are suspected.
 
     Raises
     ------
     CanaryContradiction
         With what to check.
     """
+    games = sum(1 if each.delta else 2 for each in results)  # no labels outright with a delta
+    share = 1 - (1 - level) / max(1, games)
     for each in results:
         proven = each.notes.get("data-independent epsilon", each.claimed)
-        bound = max(each.one_label_bound(level), np.nan_to_num(each.top_label_bound(level)))
+        bound = max(each.one_label_bound(share), np.nan_to_num(each.top_label_bound(share)))
         if not bound > proven:
             continue
         raise CanaryContradiction(
-            f"{each.name}, level {each.level}: canaries show epsilon >= {bound:.3f} at {level:.1%},"
+            f"{each.name}, level {each.level}: canaries show epsilon >= {bound:.3f} at {level:.1%}"
+            " for all results together,"
             f" but {proven:.3f} is proven. Is the noise on the labels drawn once for each"
             " training, after the canaries are inserted? Do trainings share seeds? Does anything"
             " else read the labels?"

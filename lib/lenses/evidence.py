@@ -16,6 +16,7 @@ from lib.lenses.jobs import LabelCanaries, RecordTrainings
 from lib.lenses.settings import LensSettings
 from lib.runs import run_all
 from lib.training import PrivacyLedger, SampledGaussian, TrainingConfig, plan
+from lib.training.accounting import group_guarantee
 from lib.training.checks import require_finite, require_int
 
 __all__ = [
@@ -373,7 +374,7 @@ class LabelEvidence:
         """
         count = len(self.private.true_labels)
         level = 1 - (1 - self.level) / len(canaries.THRESHOLDS) / _DRAWS_COST
-        return audit.one_run_epsilon(count, count, count, self.private.delta, level)
+        return audit.one_run_epsilon(count, count, count, self.private.delta, level, fixed=False)
 
     def remembered(self, which: str = "private") -> float:
         """Share of the canaries for which the model prefers their wrong label to the true one."""
@@ -431,13 +432,15 @@ def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp"
     Returns
     -------
     float
-        At least twice the epsilon for a record. It is what group privacy proves, from what the
-        accountant proves for a record; the label's true epsilon may be far smaller, and another
-        argument may prove less.
+        The smaller of two proofs; the label's true epsilon may be smaller still.
 
     Notes
     -----
-    To change a label is to remove a record and to add another. A mechanism that is
+    Another label is another gradient of a record that is sampled as before, at most twice the
+    clipping norm away: the privacy loss distribution of that mechanism is the first proof
+    (``neighbours="replace"`` of :meth:`lib.training.PrivacyLedger.epsilon`).  The second is group
+    privacy, from what the accountant proves for a record: to change a label is to remove a record
+    and to add another. A mechanism that is
     (e, d)-private for one step is (2 e, (1 + exp(e)) d)-private for two: here with the largest d
     for which that is no more than `delta`.
 
@@ -447,21 +450,10 @@ def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp"
     """
     require_finite("delta", delta, above=0, below=1)
 
-    def spent(log_d: float) -> float:
-        return ledger.epsilon(math.exp(log_d), accountant)
-
-    def fits(log_d: float) -> bool:
-        return np.logaddexp(0.0, spent(log_d)) + log_d <= math.log(delta)
-
-    high, low = math.log(delta), math.log(delta) - 1.0
-    while not fits(low):
-        high, low = low, low - 2 * (high - low)
-        if low < -600:
-            return math.inf
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return 2 * spent(low)
+    return min(
+        ledger.epsilon(delta, "pld", neighbours="replace"),
+        group_guarantee(ledger, delta, 2, accountant),
+    )
 
 
 def label_canaries(

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 from lib import audit, counterfactual, selective, suitability
+from lib.audit.one_run import best_one_run
+from lib.audit.selection import chosen_threshold
 from lib.counterfactual import overlap
 from lib.counterfactual.diagnostics import SURE
 from lib.counterfactual.figures import plot_contamination
@@ -21,7 +23,7 @@ from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
 from lib.suitability.report import printable
 from lib.suitability.tipping import FMOW_ERRORS
-from lib.ties import first_largest, first_smallest
+from lib.ties import first_smallest
 
 __all__ = ["ANALYSES", "Analysis", "Drawing", "Settings", "explain", "run_analysis"]
 
@@ -679,25 +681,10 @@ def halves(members: Array, seed: int) -> Array:
     return choosing
 
 
-def _chosen_threshold(scores: Array, members: Array, delta: float, level: float) -> float:
-    """The threshold with the largest Clopper-Pearson bound, or Jeffreys' where all of those are 0.
-
-    As :meth:`lib.audit.AuditResult.held_out_threshold`: else a weak attack would choose none.
-    """
-    table = audit.roc_counts(scores, members)
-    exact, other = (
-        audit.epsilon_lower_bounds(table, delta, level, m) for m in ("clopper-pearson", "jeffreys")
-    )
-    index = first_largest(exact if exact.any() else other)
-    return float(audit.roc_thresholds(scores)[index])
-
-
 def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
-    """The bound of one run from guesses about half of the points; ties in a random order."""
+    """The bound of one run as :func:`lib.audit.compare_one_run` has it; ties in a random order."""
     order = np.random.default_rng(settings.seed).permutation(len(scores))
-    guesses = 2 * (len(scores) // 4)
-    correct, _ = audit.one_run_guesses(scores[order], members[order], guesses)
-    return audit.one_run_epsilon(correct, guesses, len(scores), delta, settings.level)
+    return best_one_run(scores[order], members[order], delta, settings.level)
 
 
 def _audit_verdict(
@@ -735,14 +722,14 @@ def _audit(given: ModelPredictions, settings: Settings) -> Analysis:
     members = np.arange(len(scores)) < len(given.member_scores)
     p_coins = float(stats.binomtest(int(members.sum()), len(members)).pvalue)
     choosing = halves(members, settings.seed)
-    threshold = _chosen_threshold(scores[choosing], members[choosing], delta, level)
+    threshold = chosen_threshold(scores[choosing], members[choosing], delta, level)
     row = audit.counts_at(scores[~choosing], members[~choosing], threshold)
     held = audit.AttackCounts(*map(int, row))
     every = audit.roc_counts(scores, members)
     one_run = _one_run(scores, members, delta, settings)
     conditions = {name: f"if {text}" for name, text in AUDIT_DESIGNS.items()}
     coins = "no" if p_coins < _NO_COIN else conditions["one run"]
-    rows = [("none: half of the points are guessed", "one run", coins, one_run)]
+    rows = [("none: the surest points are guessed, corrected", "one run", coins, one_run)]
     for method in (exact, "jeffreys", "bayesian"):
         bound = float(audit.epsilon_lower_bounds([row], delta, level, method)[0])
         ends = audit.epsilon_interval(held, delta, level, method)
@@ -840,7 +827,7 @@ def _audit_steps(
         return ()
     n, shown = len(members), int(members.sum())
     ceiling = collect.attack_ceiling(shown, n - shown, delta, use.level, use.audit_design)
-    rule = ", which guesses half of the points," * (use.audit_design == "one run")
+    rule = ", which guesses the surest points," * (use.audit_design == "one run")
     most = f"by this bound{rule} an attack that is never wrong shows {ceiling:.2f} in {n:,} trials"
     if claim is None or ceiling > claim[0]:
         if lower > ceiling - 1e-6:

@@ -5,6 +5,7 @@ import math
 from scipy import stats
 
 from lib import audit
+from lib.audit.one_run import FRACTIONS, fixed_guesses
 
 __all__ = [
     "MOST_TRIALS",
@@ -98,12 +99,15 @@ def attack_ceiling(members: int, others: int, delta: float, level: float, design
     Returns
     -------
     float
-        In the one-run design half of the points are guessed.
+        In the one-run design the best over the numbers of guesses, corrected.
     """
     n = members + others
     if design == "one run":
-        guesses = 2 * (n // 4)
-        return audit.one_run_epsilon(guesses, guesses, n, delta, level) if guesses else 0.0
+        if n < 2:
+            return 0.0
+        counts = {fixed_guesses(n, fraction) for fraction in FRACTIONS}
+        each = 1 - (1 - level) / len(FRACTIONS)
+        return max(audit.one_run_epsilon(count, count, n, delta, each) for count in counts)
     tp, tn = members - round(members / 2), others - round(others / 2)
     return float(audit.epsilon_lower_bounds([[tp, 0, tn, 0]], delta, level, "clopper-pearson")[0])
 
@@ -111,8 +115,7 @@ def attack_ceiling(members: int, others: int, delta: float, level: float, design
 def trials_to_refute(epsilon: float, delta: float, level: float, design: str) -> int | None:
     """Fewest trials, about, in which an attack that is never wrong shows more than an epsilon.
 
-    By the report's bounds: that of one run guesses half of the points.  An attack that errs needs
-    more.
+    By the report's bounds.  An attack that errs needs more.
 
     Parameters
     ----------
@@ -130,7 +133,9 @@ def trials_to_refute(epsilon: float, delta: float, level: float, design: str) ->
     n = 4
     while n <= MOST_TRIALS:
         if design == "one run":
-            shown = audit.one_run_p_value(n // 2, n // 2, n, epsilon, delta) <= 1 - level
+            counts = {fixed_guesses(n, fraction) for fraction in FRACTIONS}
+            each = (1 - level) / len(FRACTIONS)
+            shown = min(audit.one_run_p_value(c, c, n, epsilon, delta) for c in counts) <= each
         else:
             shown = attack_ceiling(n // 2, n // 2, delta, level, design) > epsilon
         if shown:

@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, special, stats
 
-from lib.audit import one_run_epsilon, one_run_guesses, one_run_p_value
+from lib.audit import one_run_epsilon, one_run_guesses, one_run_p_value, true_best_epsilon
+from lib.audit.one_run import _gaussian_excess, best_one_run
 
 
 def brute(correct, guesses, canaries, epsilon, delta):
-    """Steinke et al., Theorem 5.2, by plain sums."""
+    """Steinke et al., Theorem 5.2, by plain sums; or the bound for any number of guesses."""
     p = 1 / (1 + math.exp(-epsilon))
 
     def pmf(k):
@@ -22,7 +23,7 @@ def brute(correct, guesses, canaries, epsilon, delta):
         (sum(pmf(k) for k in range(correct - i, correct)) / i for i in range(1, correct + 1)),
         default=0.0,
     )
-    return min(1.0, beyond + 2 * canaries * delta * worst)
+    return min(1.0, beyond + canaries * delta * min(2 * worst, 1 - p))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-2])
@@ -62,6 +63,123 @@ def test_level_is_kept_for_randomized_response():
     assert above > 0.02  # and it is not trivial
 
 
+def adaptive_counts(rng, m, delta):
+    """A (0, delta)-private mechanism; the number of guesses depends on what it lets out.
+
+    It reveals 7 of the coins with a probability for which each of m is revealed with probability
+    delta, and otherwise nothing: then many guesses are made at random.
+    """
+    if rng.random() < m * delta / 7:
+        return 7, 7
+    return int(rng.binomial(m, 0.5)), m
+
+
+def test_a_number_of_guesses_that_the_model_chooses():
+    """The level breaks if it counts as fixed by Steinke's bound alone, and holds as it is here."""
+    m, delta, level, repetitions = 1000, 1e-4, 0.95, 20_000
+    rng = np.random.default_rng(4)
+    counts = [adaptive_counts(rng, m, delta) for _ in range(repetitions)]
+    distinct = {pair: counts.count(pair) for pair in set(counts)}
+
+    def steinke(correct, guesses):
+        pmf = stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, 0.5)
+        worst = (np.cumsum(pmf) / np.arange(1, correct + 1)).max()
+        return stats.binom.sf(correct - 1, guesses, 0.5) + 2 * m * delta * worst
+
+    old = sum(k for pair, k in distinct.items() if steinke(*pair) <= 1 - level) / repetitions
+    new = sum(
+        k
+        for pair, k in distinct.items()
+        if one_run_epsilon(*pair, m, delta, level, fixed=False) > 0
+    )
+    most = stats.binom.ppf(0.999, repetitions, 1 - level) / repetitions
+    assert old > most
+    assert new / repetitions <= most
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
+def test_both_bounds_on_one_canary_are_above_the_exact_chance(epsilon):
+    """One coin: an (epsilon, delta)-private guess is right with (e^eps + delta) / (1 + e^eps)."""
+    delta = 0.02
+    exact = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
+    assert one_run_p_value(1, 1, 1, epsilon, delta, fixed=False) == pytest.approx(exact, abs=1e-12)
+    assert one_run_p_value(1, 1, 1, epsilon, delta) >= exact - 1e-12
+
+
+def largest_chance(correct, guesses, canaries, mu):
+    """Largest chance of `correct` right guesses in the inequalities of the family, by a solver."""
+    i = np.arange(guesses + 1)
+    rows, limits = [], []
+    for n in range(guesses):
+        left = np.where(i > n, i, 0) / canaries
+        right = np.where(i >= n, guesses - i, 0) / canaries
+        for x in special.ndtr(np.linspace(-6, 6, 241)):  # tangents of the concave function F
+            z = special.ndtri(x)
+            slope = math.exp(-mu * z - mu * mu / 2)
+            rows.append(left - slope * right)
+            limits.append(special.ndtr(z + mu) - slope * x)
+    found = optimize.linprog(
+        -(i >= correct).astype(float),
+        A_ub=np.array(rows),
+        b_ub=limits,
+        A_eq=np.ones((1, len(i))),
+        b_eq=[1.0],
+    )
+    assert found.status == 0
+    return -found.fun
+
+
+@pytest.mark.parametrize(("correct", "mu"), [(9, 0.3), (10, 0.5), (12, 1.0)])
+def test_gaussian_recursion_against_a_linear_program(correct, mu):
+    """Every inequality is in the program; the recursion uses those below `correct`."""
+    guesses, canaries = 12, 30
+    best = largest_chance(correct, guesses, canaries, mu)
+    low, high = 1e-12, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        rejected = _gaussian_excess(correct, guesses, canaries, mu, middle)
+        low, high = (low, middle) if rejected else (middle, high)
+    assert high == pytest.approx(best, rel=1e-3)  # the tangents cost a little
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
+def test_gaussian_family_keeps_its_level_and_shows_more(mu):
+    """Gaussian mechanisms, a coin each: the surest fifth of the guesses; and all (exact sum)."""
+    level, m, repetitions, delta = 0.95, 300, 400, 1e-5
+    truth = true_best_epsilon(mu, delta)
+    rng = np.random.default_rng(int(10 * mu))
+    members = rng.random((repetitions, m)) < 0.5
+    scores = rng.normal(size=(repetitions, m)) + mu * members
+    counts = [one_run_guesses(s, b, 60) for s, b in zip(scores, members, strict=True)]
+    bounds = {c: one_run_epsilon(c, 60, m, delta, level, family="gaussian") for c, _ in counts}
+    above = sum(bounds[c] > truth + 1e-9 for c, _ in counts)
+    assert above <= stats.binom.ppf(0.999, repetitions, 1 - level)
+    middle = int(np.median([c for c, _ in counts]))
+    assert one_run_epsilon(middle, 60, m, delta, level) < bounds[middle] < truth
+    rejected = [c for c in range(61) if _gaussian_excess(c, 60, 60, mu, 1 - level)]
+    assert stats.binom.sf(min(rejected, default=61) - 1, 60, special.ndtr(mu / 2)) <= 1 - level
+
+
+def test_the_family_without_a_fixed_number_of_guesses_shows_less():
+    fixed, free = (
+        one_run_epsilon(280, 290, 300, 1e-5, family="gaussian", fixed=fixed)
+        for fixed in (True, False)
+    )
+    assert 0 < free < fixed
+
+
+def test_best_of_several_fractions_pays_for_the_choice():
+    rng = np.random.default_rng(0)
+    members = rng.random((1, 400)) < 0.5
+    scores = rng.normal(size=(1, 400)) + 2 * members
+    expected = 0.0
+    for count in (4, 8, 20, 40, 120):
+        right, made = one_run_guesses(scores, members, count)
+        expected = max(expected, one_run_epsilon(right, made, 400, 1e-5, 0.99))
+    assert best_one_run(scores, members, 1e-5, 0.95) == expected > 0
+    assert best_one_run(scores, members, 1e-5, 0.95, family="gaussian") > expected
+
+
 def test_guesses():
     scores = np.array([[5.0, -3.0, 0.1, 2.0, -9.0, 0.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
     members = np.array([[1, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]], bool)
@@ -78,6 +196,11 @@ def test_guesses():
         (lambda: one_run_p_value(1, 2, 5, -1.0, 0.0), r"epsilon must be at least 0, got -1.0"),
         (lambda: one_run_p_value(1, 2, 5, math.nan, 0.0), r"epsilon must be at least 0, got nan"),
         (lambda: one_run_epsilon(1, 2, 5, 2.0), r"delta must be in \[0, 1\), got 2.0"),
+        (lambda: one_run_epsilon(1, 2, 5, 0.1, family="normal"), "family must be None"),
+        (
+            lambda: one_run_epsilon(1, 2, 5, 0.0, family="gaussian"),
+            r"delta must be in \(0, 1\) for",
+        ),
         (lambda: one_run_epsilon(1, 2, 5, 0.0, 1.0), r"level must be in \(0, 1\), got 1.0"),
         (
             lambda: one_run_guesses(np.zeros((1, 4)), np.zeros((1, 4), bool), 3),

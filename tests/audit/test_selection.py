@@ -9,6 +9,7 @@ from scipy import stats
 from lib.audit import (
     best_lower_bound,
     counts_at,
+    epsilon_lower_bounds,
     epsilon_point,
     gaussian_fnr,
     held_out_lower_bound,
@@ -17,6 +18,7 @@ from lib.audit import (
     true_best_epsilon,
     union_lower_bound,
 )
+from lib.audit.selection import chosen_threshold
 
 
 def test_roc_counts_by_brute_force():
@@ -59,6 +61,36 @@ def test_no_privacy_is_needed_where_delta_covers_everything():
     assert true_best_epsilon(0.1, 0.5) == 0.0
 
 
+def test_the_chosen_threshold_is_finite_where_all_bounds_are_cut_off():
+    """Weak attacks, for which no threshold has a positive bound: the best difference of rates."""
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 3])
+        members = np.arange(60) % 2 == 0
+        scores = rng.normal(size=60) + 0.2 * members
+        table = roc_counts(scores, members)
+        for method in ("clopper-pearson", "jeffreys"):
+            assert best_lower_bound(table, 1e-5, 0.999, method)[1] == 0
+        threshold = chosen_threshold(scores, members, 1e-5, 0.999)
+        places = np.sort(scores)[::-1]
+        apart = [abs(np.sum(members[scores >= t]) - np.sum(~members[scores >= t])) for t in places]
+        assert threshold == places[np.argmax(apart)]
+        assert held_out_lower_bound(scores, members, 1e-5, 0.999, seed=0)[0] < math.inf
+    # Nothing tells them apart: no threshold.
+    assert chosen_threshold([1.0] * 6, [True, False] * 3, 1e-5) == math.inf
+
+
+def test_as_many_trials_as_are_said():
+    """With many trials rare scores count; with few the common ones do."""
+    rng = np.random.default_rng(0)
+    members = np.arange(4000) % 2 == 0
+    scores = rng.normal(size=4000) + members
+    few, many = (chosen_threshold(scores, members, 1e-5, trials=n) for n in (60, 10**6))
+    assert 0 < few < many < math.inf
+    assert chosen_threshold(scores, members, 1e-5, trials=4000) == chosen_threshold(
+        scores, members, 1e-5
+    )
+
+
 def exceedances(bound, truth, repetitions, mu, n, seed):
     rng = np.random.default_rng(seed)
     count = 0
@@ -93,6 +125,24 @@ def test_choosing_the_best_threshold_breaks_the_level_and_both_corrections_keep_
     assert swept > allowed
     assert union <= allowed
     assert held <= allowed
+
+
+def test_the_union_bound_spends_its_error_and_no_more():
+    """No other bound of this form holds at half of the error: each side's limits fail in 5%."""
+    n, level, repetitions = 40, 0.9, 20_000
+    # The sup of the true FPR over thresholds with k false positives is an order statistic.
+    rng = np.random.default_rng(0)
+    rates = np.sort(rng.random((repetitions, n // 2)), axis=1)
+    k = np.arange(n // 2)
+    fails = (rates > stats.beta.isf((1 - level) / n, k + 1, n // 2 - k)).any(axis=1).mean()
+    # Two sides: at most 1 - level together; and not so much less that half would do.
+    error = math.sqrt(0.05 * 0.95 / repetitions)
+    assert fails <= (1 - level) / 2
+    assert fails > 0.4 * (1 - level) / 2 + 3 * error
+    table = roc_counts(np.r_[np.arange(20) + 20, np.arange(20)], np.arange(40) < 20)
+    expected = epsilon_lower_bounds([[20, 0, 20, 0]], 0.01, 1 - 2 * 0.1 / 40, "clopper-pearson")
+    assert union_lower_bound(table, 0.01, level)[1] == pytest.approx(expected[0], abs=1e-12)
+    assert union_lower_bound(table[:, [1, 0, 3, 2]], 0.01, level) == (0, 0.0)  # worse than chance
 
 
 def test_held_out_bound_is_that_of_the_other_half():

@@ -95,6 +95,24 @@ def test_a_broken_mechanism_is_caught(results):
         )
 
 
+def test_all_results_share_the_error(results):
+    """Ten results in two games: each bound has a twentieth of the error."""
+    free, level = results[0], 0.999
+
+    def bound(at):
+        return max(free.one_label_bound(at), free.top_label_bound(at))
+
+    alone, shared = bound(level), bound(1 - (1 - level) / 20)
+    assert 0 < shared < alone
+    for claimed, refuted in ((alone - 1e-6, False), (shared - 1e-6, True)):
+        lies = [dataclasses.replace(free, claimed=claimed)] * 10
+        if refuted:
+            with pytest.raises(system.CanaryContradiction, match="for all results together"):
+                system.require_consistent(lies, level)
+        else:
+            system.require_consistent(lies, level)
+
+
 def test_draws_are_those_of_insert_canaries():
     labels = np.arange(50) % 10
     draw = system.CanaryDraw(7, 10, 5)

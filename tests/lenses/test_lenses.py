@@ -17,6 +17,7 @@ from lib.lenses import figures
 from lib.lenses.evidence import HEADLINE, ledger_of
 from lib.suitability import SuitabilityFilter, signals
 from lib.training import train_many
+from lib.training.accounting import group_guarantee
 
 SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 
@@ -349,15 +350,12 @@ def test_what_an_audit_can_show_at_most():
 
 
 def test_the_guarantee_for_labels():
+    """The smaller of two proofs: another gradient in the same place, and group privacy."""
     ledger = ledger_of(small())
-    found = lenses.label_guarantee(ledger, 1e-5)
-    assert found > 2 * ledger.epsilon(1e-5)
-    # Of the family (2 e(d), (1 + exp(e(d))) d) the one that spends all of delta.
-    d = np.geomspace(1e-12, 1e-5, 2000)
-    e = np.array([ledger.epsilon(x) for x in d])
-    best = (2 * e)[(1 + np.exp(e)) * d <= 1e-5].min()
-    assert found == pytest.approx(best, rel=1e-3)
-    assert found <= best + 1e-9
+    replaced = ledger.epsilon(1e-5, "pld", neighbours="replace")
+    group = group_guarantee(ledger, 1e-5, 2)
+    assert lenses.label_guarantee(ledger, 1e-5) == replaced < group
+    assert replaced > ledger.epsilon(1e-5, "pld")
 
 
 def test_canaries_are_lib_canaries(store):

@@ -109,6 +109,17 @@ add(
     share=OPEN_UNIT,
     seed=SEED,
 )
+add(
+    "audit.gaussian_lower_bound",
+    dict(in_scores=SCORES, out_scores=SCORES, delta=1e-05),
+    in_scores=but(V, "infinite"),
+    out_scores=but(V, "infinite"),
+    delta=(0.0, *DELTA),
+    level=OPEN_UNIT,
+    choice=CHOICE,
+    share=OPEN_UNIT,
+    seed=SEED,
+)
 add("audit.epsilon_point", dict(fpr=0.05, fnr=0.2, delta=1e-05), fpr=UNIT, fnr=UNIT, delta=DELTA)
 add("audit.gaussian_fnr", dict(fpr=0.05, mu=1.0), fpr=UNIT, mu=NOT_NEGATIVE)
 add("audit.true_best_epsilon", dict(mu=1.0, delta=1e-05), mu=NOT_NEGATIVE, delta=(0.0, *DELTA))
@@ -140,6 +151,7 @@ add(
     canaries=(0, 2.5, "3"),
     delta=DELTA,
     level=OPEN_UNIT,
+    family=CHOICE,
 )
 SH = rng.normal(size=(60, 20))
 SHM = rng.random((60, 20)) < 0.5

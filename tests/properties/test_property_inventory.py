@@ -83,6 +83,8 @@ AUDIT = {
     "best_lower_bound": "brute force",
     "union_lower_bound": "bounds, monotone",
     "held_out_lower_bound": "bounds, ranks",
+    "gaussian_lower_bound": "closed form",
+    "GaussianBound": HOLDER,
     "roc_counts": "order, ranks, monotone, brute force",
     "roc_thresholds": "brute force",
     "counts_at": "brute force",

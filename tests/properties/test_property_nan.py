@@ -105,6 +105,10 @@ CALLS = {
     "EpsilonPosterior.ppf": (audit.epsilon_posterior(COUNTS, 0.01).ppf, {"q": 0.5}),
     "roc_counts": (audit.roc_counts, {"scores": SCORE, "members": CORRECT}),
     "roc_thresholds": (audit.roc_thresholds, {"scores": SCORE}),
+    "gaussian_lower_bound": (
+        audit.gaussian_lower_bound,
+        {"in_scores": SCORE, "out_scores": SCORE, "delta": 0.01, "level": 0.9, "share": 0.5},
+    ),
     "held_out_lower_bound": (
         lambda **given: audit.held_out_lower_bound(**given, seed=0),
         {"scores": SCORE, "members": CORRECT, "delta": 0.01, "level": 0.9, "share": 0.5},

@@ -48,8 +48,8 @@ def test_rows_for_power_against_simulation():
 
 def test_the_ceiling_is_what_a_faultless_attack_shows():
     """Guesses by hand; for delta = 0, all right with probability (e^eps / (1 + e^eps))^guesses."""
-    guesses = 50
-    by_hand = (1 - LEVEL) ** (1 / guesses)
+    guesses = 30  # three tenths of 102 points, one of five numbers that share the error
+    by_hand = ((1 - LEVEL) / 5) ** (1 / guesses)
     expected = np.log(by_hand / (1 - by_hand))
     assert attack_ceiling(52, 50, 0.0, LEVEL, "one run") == pytest.approx(expected, abs=1e-9)
     (bound,) = audit.epsilon_lower_bounds([[10, 0, 12, 0]], 1e-5, LEVEL, "clopper-pearson")
@@ -67,7 +67,7 @@ def test_trials_to_refute_are_enough_and_few(design, claim):
 
 
 def test_a_large_claim_is_out_of_reach_of_one_run_with_a_delta():
-    assert trials_to_refute(8.0, 1e-5, LEVEL, "one run") is None
+    assert trials_to_refute(8.0, 1e-3, LEVEL, "one run") is None
     assert trials_to_refute(8.0, 0.0, LEVEL, "one run") is not None
 
 
@@ -89,7 +89,7 @@ def steps(predictions, **settings):
 def test_each_open_question_has_its_step(example):
     report, found = steps(changed(example, "test_propensities", "other_propensities"))
     assert "labelled test rows would tell the accuracy to within 0.01" in found["selective"]
-    assert "an attack that is never wrong shows 3.90 in 300 trials: a stronger" in found["audit"]
+    assert "an attack that is never wrong shows 2.94 in 300 trials: a stronger" in found["audit"]
     assert "propensities" in found["counterfactual"]
     table = report.next_steps
     assert list(table.columns) == ["analysis", "what to collect"]
@@ -125,7 +125,7 @@ def test_a_claim_that_no_attack_could_refute_is_named(example):
     few = {"member_scores": example.member_scores[:12], "nonmember_scores": [0.1] * 12}
     _, found = steps(changed(example, *few, epsilon=2.0, **few))
     assert "none could refute the claimed 2: that takes about" in found["audit"]
-    _, far = steps(changed(example, *few, epsilon=8.0, delta=1e-5, **few))
+    _, far = steps(changed(example, *few, epsilon=8.0, delta=1e-3, **few))
     assert "in no number of trials up to 200,000 could it refute" in far["audit"]
 
 

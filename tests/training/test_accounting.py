@@ -13,6 +13,7 @@ from lib.training.accounting import (
     budget_table,
     effective_noise_multiplier,
     find_noise_multiplier,
+    group_guarantee,
 )
 
 
@@ -96,6 +97,72 @@ def test_composition_of_different_mechanisms_needs_no_order():
         both = PrivacyLedger((a, b)).epsilon(1e-4, accountant)
         assert both == PrivacyLedger((b, a)).epsilon(1e-4, accountant)
         assert both > max(PrivacyLedger((m,)).epsilon(1e-4, accountant) for m in (a, b))
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-13, 1e-12, 1e-11, 1e-9])
+@pytest.mark.parametrize("accountant", ["pld", "prv"])
+def test_no_accountant_is_below_the_exact_value_by_rounding(delta, accountant):
+    """Ten thousand full-batch steps with noise 100: one Gaussian mechanism with mu = 1."""
+    found = PrivacyLedger((SampledGaussian(1.0, 100.0, 10_000),)).epsilon(delta, accountant)
+    exact = gaussian_epsilon(100.0, 10_000, delta)
+    assert exact * (1 - 1e-6) <= found <= 1.3 * exact
+
+
+@pytest.mark.parametrize("accountant", ["pld", "prv"])
+def test_noise_is_found_where_renyis_accountant_finds_none(accountant):
+    arguments = (0.003, 1e-5, 0.01, 100)
+    with pytest.raises(ValueError, match=r"cannot be reached .* by 'rdp'"):
+        find_noise_multiplier(*arguments)
+    sigma = find_noise_multiplier(*arguments, accountant=accountant, tolerance=1e-2)
+    assert 50 < sigma < 100
+    ledger = PrivacyLedger((SampledGaussian(0.01, sigma, 100),))
+    assert ledger.epsilon(1e-5, accountant) <= 0.003
+    less = PrivacyLedger((SampledGaussian(0.01, 0.97 * sigma, 100),))
+    assert less.epsilon(1e-5, accountant) > 0.003
+
+
+def test_replacing_one_example():
+    """Without sampling it is a Gaussian mechanism of twice the sensitivity."""
+    ledger = PrivacyLedger((SampledGaussian(1.0, 4.0, 10),))
+    found = ledger.epsilon(1e-5, "pld", neighbours="replace")
+    assert found == pytest.approx(gaussian_epsilon(2.0, 10, 1e-5), rel=2e-3)
+    # One sampled step by brute force: q N(1) + (1 - q) N(0) against q N(-1) + (1 - q) N(0).
+    q, sigma, delta = 0.1, 0.8, 1e-4
+    x = np.linspace(-25, 25, 1_000_001)
+    p, other = ((1 - q) * norm.pdf(x, 0, sigma) + q * norm.pdf(x, at, sigma) for at in (1, -1))
+
+    def spare(e):
+        return np.maximum(p - math.exp(e) * other, 0).sum() * (x[1] - x[0]) - delta
+
+    ledger = PrivacyLedger((SampledGaussian(q, sigma, 1),))
+    found = ledger.epsilon(delta, "pld", neighbours="replace")
+    assert found == pytest.approx(brentq(spare, 0.01, 20), rel=1e-3)
+    assert ledger.epsilon(delta, "pld") < found < group_guarantee(ledger, delta, 2, "pld")
+    with pytest.raises(ValueError, match="accountant must be 'pld' for neighbours='replace', got"):
+        ledger.epsilon(delta, neighbours="replace")
+    with pytest.raises(
+        ValueError, match="neighbours must be 'add or remove' or 'replace', got 'x'"
+    ):
+        ledger.epsilon(delta, neighbours="x")
+
+
+def test_a_group_of_records():
+    """Above the exact value: k full-batch records are a Gaussian mechanism of k times the shift."""
+    ledger = PrivacyLedger((SampledGaussian(1.0, 10.0, 4),))
+    found = [group_guarantee(ledger, 1e-5, k) for k in (1, 2, 3)]
+    assert found[0] == ledger.epsilon(1e-5)
+    for k, value in zip((2, 3), found[1:], strict=True):
+        assert value > gaussian_epsilon(10.0 / k, 4, 1e-5)
+        d = np.geomspace(1e-14, 1e-5, 3000)
+        e = np.array([ledger.epsilon(x) for x in d])
+        fits = d * np.expm1(k * e) / np.expm1(e) <= 1e-5
+        assert value == pytest.approx((k * e)[fits].min(), rel=1e-2)
+    # No delta is small enough, or the numerics fail: an answer, and not an error.
+    wild = PrivacyLedger((SampledGaussian(1.0, 1 / 3, 1),))
+    for accountant in ("rdp", "prv"):
+        assert group_guarantee(wild, 1e-5, 2, accountant) < math.inf
+    with pytest.raises(ValueError, match="records must be at least 1, got 0"):
+        group_guarantee(ledger, 1e-5, 0)
 
 
 def test_releases_share_the_budget():
