@@ -26,7 +26,7 @@ def build_site() -> str:
     done = subprocess.run(
         [sys.executable, "-m", "lib.book", "build"],
         cwd=ROOT,
-        env=os.environ | {"COMPANION_PROFILE": "quick"},
+        env={"COMPANION_JOBS": "2"} | os.environ | {"COMPANION_PROFILE": "quick"},
         capture_output=True,
         text=True,
     )
