@@ -68,6 +68,7 @@ from lib.counterfactual import (
     studies,
 )
 from lib.counterfactual import services as trials
+from lib.runs import stored_table
 
 files = data.image_files(images)
 with_images = all(data.available(name) for name in files)
@@ -539,7 +540,7 @@ chapter.values(volatile=True, broken=broken)
 # score and feature, and then state bounds and no estimate.
 
 # %%
-rules = studies.rules_table([0.1, 0.2, 0.3], rng=seed)
+rules = stored_table(studies.rules_table, [0.1, 0.2, 0.3], rng=seed)
 chapter.table(
     rules.drop(columns="seen"),
     "rules",

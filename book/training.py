@@ -142,7 +142,7 @@ settings = {
     "digits": (len(data.training), batch_size, steps),
     "CIFAR-10 (P1)": (50_000, 128, 200 * 50_000 // 128),
 }
-accounts = studies.accounting_table(epsilons, settings)
+accounts = stored_table(studies.accounting_table, epsilons, settings)
 chapter.table(
     accounts,
     "accountants",
@@ -171,7 +171,7 @@ chapter.values(
 
 # %%
 cifar = (50_000, 128, 200 * 50_000 // 128)
-rules = studies.budget_rules(epsilons, *cifar, members)
+rules = stored_table(studies.budget_rules, epsilons, *cifar, members)
 chapter.table(
     rules,
     "budgets",

@@ -1,6 +1,7 @@
 """Tables that take long: computed once by a function of ``lib``, then read from the store."""
 
 import ast
+import copy
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -34,8 +35,8 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
         code: the module, and all modules of ``lib`` that it imports, directly or not.
     *args, **options
         Its arguments: numbers, texts, arrays, tables, functions of ``lib``, dataclasses, and
-        sequences and mappings of these.  A seed, not a generator: a call that is read from the
-        store would not advance it.
+        sequences and mappings of these.  A generator counts by its state, and a copy of it is
+        used: it is not advanced, whether the table was stored or not.
 
     Returns
     -------
@@ -61,6 +62,9 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
         raise ValueError(f"function must be one of lib, got {function!r}")
     bound = inspect.signature(function).bind(*args, **options)
     given = {name: _digest(value, name) for name, value in bound.arguments.items()}
+    for name, value in bound.arguments.items():
+        if isinstance(value, np.random.Generator):
+            bound.arguments[name] = copy.deepcopy(value)
     job = _Table(f"{module}.{function.__qualname__}", fingerprint(given))
     object.__setattr__(job, "_call", lambda: function(*bound.args, **bound.kwargs))
     run = RunStore().run(job)
@@ -108,6 +112,8 @@ def _digest(value: Any, name: str) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufcUS":
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return {"array": [value.dtype.str, list(value.shape), content]}
+    if isinstance(value, np.random.Generator):
+        return {"generator": encode(value.bit_generator.state, name)}
     if isinstance(value, pd.DataFrame):
         parts = {str(label): np.asarray(column).tolist() for label, column in value.items()}
         return {"table": _digest(parts, name), "index": _digest(value.index.tolist(), name)}

@@ -6,6 +6,7 @@ import pytest
 
 from lib.canaries import simulation
 from lib.runs import RunStore, fingerprint, stored_table, tables
+from lib.suitability import fit_errors
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec
 from lib.training.studies import budget_rules, tune
@@ -47,11 +48,22 @@ def test_the_code_that_counts_is_what_the_module_imports():
     assert not any(name.startswith(("lib.suitability", "lib.book.execute")) for name in closure)
 
 
+def test_a_generator_counts_by_its_state_and_is_not_advanced(store):
+    rng = np.random.default_rng(3)
+    options = {"repetitions": 3, "rng": rng}
+    first = stored_table(fit_errors, [(60, 60, 60)], **options)
+    pd.testing.assert_frame_equal(stored_table(fit_errors, [(60, 60, 60)], **options), first)
+    pd.testing.assert_frame_equal(fit_errors([(60, 60, 60)], **options), first)  # advances it
+    stored_table(fit_errors, [(60, 60, 60)], **options)
+    assert len(store.keys()) == 2
+
+
 def test_what_tells_arguments_apart():
     spec = ModelSpec("linear", inputs=(2,), classes=2)
     alike = [
         1, 1.5, "1", None, True, [1, 2], [[1], 2], {"a": 1}, {"b": 1}, np.arange(3),
         np.arange(3.0), np.arange(4)[:, None], np.array(["a"]), np.inf, spec,
+        np.random.default_rng(1), np.random.default_rng(2),
         ModelSpec("linear", inputs=(3,), classes=2), TrainingConfig(spec, steps=3, batch_size=2),
         TrainingConfig(spec, steps=4, batch_size=2), pd.DataFrame({"a": [1]}),
         pd.DataFrame({"a": [2]}), pd.DataFrame({"a": [1]}, index=[5]), budget_rules,
@@ -72,9 +84,9 @@ def test_what_tells_arguments_apart():
         ),
         (
             budget_rules,
-            ([1.0], 1000, 100, 10, np.random.default_rng(0)),
+            ([1.0], 1000, 100, 10, object()),
             TypeError,
-            "members must be made of numbers, texts, arrays, tables and dataclasses, got Generator",
+            "members must be made of numbers, texts, arrays, tables and dataclasses, got object",
         ),
         (tune, (None, None, [], [], 1), TypeError, "lib.training.studies.tune must return a table"),
     ],
