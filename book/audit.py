@@ -701,10 +701,10 @@ chapter.values(
 
 # %% [markdown]
 # {value}`audit.faults_caught` of {value}`audit.faults` mistakes are caught, and
-# {value}`audit.correct_caught` of the correct trainings. But these mistakes are gross. Noise that
-# is too small by a factor of two or three passes an audit of this size unseen: that nothing was caught
-# does not say that little is wrong. Such audits have found real mistakes in published code
-# {cite}`tramer2022debugging`.
+# {value}`audit.correct_caught` of the correct trainings. But these mistakes are gross.
+# Noise that is too small by a factor of two or three passes an audit of this size unseen: that
+# nothing was caught does not say that little is wrong. Such audits have found real mistakes in
+# published code {cite}`tramer2022debugging`.
 #
 # ## One training run instead of hundreds
 #
