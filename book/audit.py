@@ -864,7 +864,8 @@ chapter.values(
 
 # %% [markdown]
 # With {value}`audit.growth_few:,` canaries $\delta$ costs little:
-# {value}`audit.growth_few_with:.2f` instead of {value}`audit.growth_few_without:.2f`. With {value}`audit.growth_many:,` it makes
+# {value}`audit.growth_few_with:.2f` instead of {value}`audit.growth_few_without:.2f`.
+# With {value}`audit.growth_many:,` it makes
 # {value}`audit.growth_many_with:.2f` of {value}`audit.growth_many_without:.2f`. Both stay far below
 # the true {value}`audit.loosest:g`: the first reason limits at every number of canaries, the second
 # adds to it where canaries times $\delta$ is no longer small.

@@ -69,7 +69,7 @@ def detection_rate(
     delta: float = 1e-5,
     *,
     level: float = 0.95,
-    repetitions: int = 400,
+    repetitions: int = 200,
     seed: int | np.random.Generator,
 ) -> npt.NDArray[np.float64]:
     """How often an audit's lower bound is above the claimed epsilon.
@@ -203,7 +203,7 @@ def detection_table(
     *,
     level: float = 0.95,
     power: float = 0.9,
-    repetitions: int = 400,
+    repetitions: int = 200,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Understatements that audits detect, by audit, number of models and what the attack sees.

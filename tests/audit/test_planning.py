@@ -34,7 +34,7 @@ def library_bound(audit, scores, members):
 
 @pytest.mark.parametrize("audit", planning.AUDITS)
 def test_rates_are_those_of_the_library_s_bounds(audit):
-    models, repetitions, found = 128, 40, []
+    models, repetitions, found = 128, 8, []
     for mu in (0.0, 1.0, 1.6, 2.4):
         rng = np.random.default_rng(3)
         noise = rng.standard_normal((repetitions, models))
@@ -68,7 +68,7 @@ def test_more_models_see_more(audit):
         planning.detection_limit(audit, n, 1.0, repetitions=100, seed=2)
         for n in (16, 128, 512, 2048)
     ]
-    assert limits == sorted(limits)
+    assert limits == sorted(limits, reverse=True)
     assert math.isfinite(limits[1])
     assert limits[-1] < 0.7 * limits[1]
     easy = planning.detection_limit(audit, 512, 1.0, repetitions=100, power=0.5, seed=2)
