@@ -378,6 +378,30 @@ def plot_one_run(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def plot_detection(table: pd.DataFrame) -> Figure:
+    """Draw the smallest detected understatement against the number of models, a line an audit."""
+    columns = ("white box", "final model")
+    figure, axes = new_figure(rows=2, height=2.8, sharex=True)
+    for ax, column in zip(axes, columns, strict=True):
+        for i, (audit, rows) in enumerate(table.groupby("audit", sort=False)):
+            shown = rows[np.isfinite(rows[column])]
+            ax.plot(
+                shown["models"],
+                shown[column],
+                color=COLOURS[i],
+                linestyle=("-", "--", "-.", ":")[i],
+                marker="os^D"[i],
+                label=audit,
+            )
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_title(column, fontsize=10)
+        ax.set_ylabel(r"true over claimed $\epsilon$")
+    axes[-1].set_xlabel("models (one run: canaries)")
+    axes[0].legend(fontsize=8)
+    return figure
+
+
 def _word(epsilon: float) -> str:
     return "without privacy" if math.isinf(epsilon) else rf"$\epsilon = {epsilon:g}$"
 

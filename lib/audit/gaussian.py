@@ -113,20 +113,27 @@ def gaussian_lower_bound(
     members = np.arange(len(scores)) < len(parts[0])
     if choice == "union":
         table = roc_counts(scores, members)
-        mus = _limits(table, (1 - level) / union_events(table))
+        mus = mu_limits(table, (1 - level) / union_events(table))
         best = int(np.argmax(mus > mus.max() - 1e-9))
         return _bound(float(mus[best]), delta, float(roc_thresholds(scores)[best]))
     choosing = _divided(members, share, seed)
     table = roc_counts(scores[choosing], members[choosing])
     # By the limits that the same rates would give on the trials that count.
-    mus = _limits(table, (1 - level) / 2, (~choosing).sum() / choosing.sum())
+    mus = mu_limits(table, (1 - level) / 2, (~choosing).sum() / choosing.sum())
     best = int(np.argmax(mus > mus.max() - 1e-9))
     threshold = float(roc_thresholds(scores[choosing])[best])
     row = counts_at(scores[~choosing], members[~choosing], threshold)
-    return _bound(float(_limits(row[None], (1 - level) / 2)[0]), delta, threshold)
+    return bound_at(row, delta, level, threshold)
 
 
-def _limits(
+def bound_at(
+    row: npt.NDArray[np.int64], delta: float, level: float, threshold: float
+) -> GaussianBound:
+    """The bound from tp, fp, tn, fn at a threshold that other trials chose."""
+    return _bound(float(mu_limits(np.asarray(row)[None], (1 - level) / 2)[0]), delta, threshold)
+
+
+def mu_limits(
     table: npt.NDArray[np.int64], tail: float, grow: float = 1.0
 ) -> npt.NDArray[np.float64]:
     """Lower limits of mu in every row, each rate's limit failing with probability `tail`."""

@@ -11,6 +11,7 @@ import pandas as pd
 
 from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
 from lib.audit.counts import AttackCounts
+from lib.audit.gaussian import bound_at
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
 from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_lower_bound
 from lib.runs import StoredRun, run_all
@@ -495,8 +496,8 @@ def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.Data
     -------
     pandas.DataFrame
         Columns ``epsilon``, ``attack``, ``AUC``, then lower bounds: ``best, Bayesian`` (P3's,
-        uncorrected), ``held-out, Bayesian``, ``held-out``, ``union`` (both Clopper-Pearson), and
-        ``proven``.
+        uncorrected), ``held-out, Bayesian``, ``held-out``, ``union`` (both Clopper-Pearson),
+        ``held-out, if Gaussian`` (on the hypothesis of a Gaussian trade-off curve), and ``proven``.
     """
     rows = []
     for result in results:
@@ -517,6 +518,9 @@ def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.Data
                     "held-out, Bayesian": bound("bayesian"),
                     "held-out": bound("clopper-pearson"),
                     "union": union_lower_bound(table, delta, level)[1],
+                    "held-out, if Gaussian": bound_at(
+                        [held.tp, held.fp, held.tn, held.fn], delta, level, math.nan
+                    ).epsilon,
                     "proven": result.proven,
                 }
             )

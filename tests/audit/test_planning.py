@@ -1,0 +1,131 @@
+"""What audits can see: agreement with the library's bounds, error rates, and an exact case."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.audit import epsilon_lower_bounds, planning, true_best_epsilon, union_lower_bound
+from lib.audit.gaussian import bound_at, mu_limits
+from lib.audit.one_run import best_one_run
+from lib.audit.selection import chosen_threshold, counts_at, roc_counts, roc_thresholds
+
+DELTA = 1e-5
+
+
+def library_bound(audit, scores, members):
+    """The bound of the library's own functions, one audit at a time."""
+    if audit == "union":
+        return union_lower_bound(roc_counts(scores, members), DELTA, 0.95)[1]
+    if audit == "one run":
+        return best_one_run(scores, members, DELTA)
+    half = len(scores) // 2
+    first, second = (scores[:half], members[:half]), (scores[half:], members[half:])
+    if audit == "held-out":
+        threshold = chosen_threshold(*first, DELTA, 0.95)
+        return epsilon_lower_bounds(
+            [counts_at(*second, threshold)], DELTA, 0.95, "clopper-pearson"
+        )[0]
+    mus = mu_limits(roc_counts(*first), 0.025)
+    threshold = roc_thresholds(first[0])[int(np.argmax(mus > mus.max() - 1e-9))]
+    return bound_at(counts_at(*second, threshold), DELTA, 0.95, threshold).epsilon
+
+
+@pytest.mark.parametrize("audit", planning.AUDITS)
+def test_rates_are_those_of_the_library_s_bounds(audit):
+    models, repetitions, found = 128, 8, []
+    for mu in (0.0, 1.0, 1.6, 2.4):
+        rng = np.random.default_rng(3)
+        noise = rng.standard_normal((repetitions, models))
+        members = np.tile(np.arange(models) % 2 == 0, (repetitions, 1))
+        if audit == "one run":
+            members = rng.random(noise.shape) < 0.5
+        scores = noise + mu * members
+        bounds = [library_bound(audit, *row) for row in zip(scores, members, strict=True)]
+        found.append(np.mean(np.array(bounds) > 1.0))
+    rates = planning.detection_rate(
+        audit, [0.0, 1.0, 1.6, 2.4], models, 1.0, repetitions=repetitions, seed=3
+    )
+    assert rates.tolist() == found
+    assert rates[0] == 0
+    assert rates[-1] > 0.3
+
+
+@pytest.mark.parametrize("audit", planning.AUDITS)
+@pytest.mark.parametrize("models", [16, 400])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+def test_a_correct_claim_is_rarely_accused(audit, models, epsilon):
+    repetitions = 1000
+    mu = planning.gaussian_mu(epsilon, DELTA)
+    rate = planning.detection_rate(audit, mu, models, epsilon, repetitions=repetitions, seed=1)[0]
+    assert rate * repetitions <= stats.binom.ppf(1 - 1e-6, repetitions, 0.05)
+
+
+@pytest.mark.parametrize("audit", planning.AUDITS)
+def test_more_models_see_more(audit):
+    limits = [
+        planning.detection_limit(audit, n, 1.0, repetitions=100, seed=2)
+        for n in (16, 128, 512, 2048)
+    ]
+    assert limits == sorted(limits, reverse=True)
+    assert math.isfinite(limits[1])
+    assert limits[-1] < 0.7 * limits[1]
+    easy = planning.detection_limit(audit, 512, 1.0, repetitions=100, power=0.5, seed=2)
+    assert planning.gaussian_mu(1.0, DELTA) < easy < limits[2]
+
+
+def test_a_fixed_threshold_is_computed_exactly(monkeypatch):
+    cut, mu, models, repetitions = 1.5, 2.4, 128, 4000
+    monkeypatch.setattr(planning, "_thresholds", lambda scores, *_: np.full(len(scores), cut))
+    each = models // 4
+    fn, fp = (grid.ravel() for grid in np.mgrid[: each + 1, : each + 1])
+    table = np.stack([each - fn, fp, each - fp, fn], axis=1)
+    better = fn + fp < each  # the others are no attack at all
+    bounds = epsilon_lower_bounds(table, DELTA, 0.95, "clopper-pearson")
+    weights = stats.binom.pmf(fn, each, stats.norm.cdf(cut - mu))
+    weights = weights * stats.binom.pmf(fp, each, stats.norm.sf(cut))
+    exact = weights[(bounds > 1.0) & better].sum()
+    assert 0.1 < exact < 0.9
+    (rate,) = planning.detection_rate("held-out", mu, models, 1.0, repetitions=repetitions, seed=5)
+    assert abs(rate - exact) < 4.5 * math.sqrt(exact * (1 - exact) / repetitions)
+
+
+def test_gaussian_mu_inverts_epsilon():
+    for epsilon in (1e-3, 0.1, 1.0, 30.0):
+        assert true_best_epsilon(planning.gaussian_mu(epsilon, DELTA), DELTA) == pytest.approx(
+            epsilon, rel=1e-9
+        )
+
+
+def test_too_few_models_see_nothing():
+    assert planning.detection_limit("held-out", 16, 4.0, repetitions=20, seed=0) == math.inf
+
+
+def test_delta_can_only_lower_the_one_run_bound():
+    table = planning.one_run_growth(8.0, DELTA, [1000, 100_000], seed=0)
+    assert (table["delta"] <= table["delta = 0"]).all()
+    assert (table["delta = 0"] < 8.0).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"audit": "other"}, "audit must be one of"),
+        ({"models": 10}, "models must be a multiple of 4"),
+        ({"models": 4}, "models must be a multiple of 4"),
+        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"delta": 0.0}, r"delta must be in \(0, 1\)"),
+        ({"repetitions": 0}, "repetitions must be at least 1"),
+        ({"level": 1.0}, "level must be"),
+    ],
+)
+def test_refusals(given, message):
+    usual = {"audit": "union", "mus": 1.0, "models": 16, "epsilon": 1.0, "seed": 0}
+    with pytest.raises(ValueError, match=message):
+        planning.detection_rate(**{**usual, **given})
+
+
+def test_refused_power():
+    with pytest.raises(ValueError, match=r"power must be in \(0, 1\)"):
+        planning.detection_limit("union", 16, 1.0, power=1.0, seed=0)
