@@ -451,8 +451,8 @@ def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp"
     require_finite("delta", delta, above=0, below=1)
 
     return min(
-        ledger.epsilon(delta, "pld", neighbours="replace"),
         group_guarantee(ledger, delta, 2, accountant),
+        ledger.epsilon(delta, "pld", neighbours="replace"),
     )
 
 

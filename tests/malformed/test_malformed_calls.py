@@ -64,7 +64,8 @@ FILES = "its rows are in test_malformed_files.py"
 REASONS = {
     RESULTS: """
         selective.AccuracyCoverage selective.Estimate selective.Imbalance selective.Mean
-        selective.Method selective.Panel selective.Predictions suitability.AdjustedMargin
+        selective.Method selective.Panel selective.Predictions selective.Threshold
+        suitability.AdjustedMargin audit.GaussianBound
         suitability.AcceptanceDecision suitability.LabelsTest
         suitability.CalibrationErrors suitability.Decision suitability.DecisionMetrics
         suitability.Equivalence suitability.GroupEquivalence suitability.Impossibility
@@ -88,7 +89,8 @@ REASONS = {
     OBJECTS: """
         selective.run_panel selective.run_imbalance suitability.timeline suitability.mean_and_sd
         suitability.middle_and_range suitability.choose_signals suitability.wilds_signals
-        suitability.StudyRun suitability.DomainRuns audit.run_audit audit.bounds_table
+        suitability.StudyRun suitability.DomainRuns suitability.tipping_point
+        audit.run_audit audit.bounds_table
         audit.summary_table audit.table_2 audit.require_consistent audit.compare_one_run
         counterfactual.classification_quality_estimate lenses.abstention lenses.answers_table
         lenses.compare_answers lenses.decisions lenses.suitability lenses.trained
@@ -106,7 +108,7 @@ REASONS = {
         counterfactual.SuperLearnerClassifier counterfactual.SuperLearnerRegressor""",
     ELSEWHERE: """
         runs.Checkpoint runs.RunStore runs.write_atomic runs.write_atomic_bytes
-        runs.generator_state runs.fingerprint""",
+        runs.generator_state runs.fingerprint runs.stored_table""",
     FILES: """
         suitability.read_predictions report.read_predictions report.find_file data.load_folder
         data.read_numpy_pickle book.open_chapter""",

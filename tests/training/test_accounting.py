@@ -108,7 +108,10 @@ def test_no_accountant_is_below_the_exact_value_by_rounding(delta, accountant):
     assert exact * (1 - 1e-6) <= found <= 1.3 * exact
 
 
-@pytest.mark.parametrize("accountant", ["pld", "prv"])
+@pytest.mark.parametrize(
+    "accountant",
+    ["pld", pytest.param("prv", marks=pytest.mark.long)],  # a minute of searching
+)
 def test_noise_is_found_where_renyis_accountant_finds_none(accountant):
     arguments = (0.003, 1e-5, 0.01, 100)
     with pytest.raises(ValueError, match=r"cannot be reached .* by 'rdp'"):
@@ -137,7 +140,7 @@ def test_replacing_one_example():
     ledger = PrivacyLedger((SampledGaussian(q, sigma, 1),))
     found = ledger.epsilon(delta, "pld", neighbours="replace")
     assert found == pytest.approx(brentq(spare, 0.01, 20), rel=1e-3)
-    assert ledger.epsilon(delta, "pld") < found < group_guarantee(ledger, delta, 2, "pld")
+    assert ledger.epsilon(delta, "pld") < found < group_guarantee(ledger, delta, 2)
     with pytest.raises(ValueError, match="accountant must be 'pld' for neighbours='replace', got"):
         ledger.epsilon(delta, neighbours="replace")
     with pytest.raises(
@@ -161,7 +164,7 @@ def test_a_group_of_records():
     wild = PrivacyLedger((SampledGaussian(1.0, 1 / 3, 1),))
     for accountant in ("rdp", "prv"):
         assert group_guarantee(wild, 1e-5, 2, accountant) < math.inf
-    with pytest.raises(ValueError, match="records must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"records must be .*at least 1, got 0"):
         group_guarantee(ledger, 1e-5, 0)
 
 
