@@ -1,11 +1,41 @@
-"""How kernels of chapters are ended."""
+"""How kernels of chapters listen, and how they are ended."""
+
+import os
+import shutil
+import tempfile
+import weakref
 
 from jupyter_client.manager import AsyncKernelManager
 
-__all__ = ["ChapterKernelManager"]
+__all__ = ["ChapterKernelManager", "OwnSockets"]
+
+# What a socket's path may have: 104 bytes on macOS, 108 on Linux, and a number is added.
+_LONGEST = 90
 
 
-class ChapterKernelManager(AsyncKernelManager):
+class OwnSockets:
+    """Has a kernel listen in a folder of its own, where the system has sockets in files.
+
+    The usual manager asks the system for free ports and lets them go; the kernel takes them a
+    second later.  Where several kernels start, or a browser runs, one in thousands finds a port
+    taken, and dies.
+    """
+
+    def __init__(self, **settings) -> None:
+        super().__init__(**settings)
+        folder = tempfile.mkdtemp(prefix="kernel-")
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = os.path.join(folder, "socket")
+        if os.name == "posix" and len(os.fsencode(path)) <= _LONGEST:
+            self.transport, self.ip = "ipc", path
+
+    def cleanup_ipc_files(self) -> None:
+        """Remove the folder, too."""
+        super().cleanup_ipc_files()
+        self._remove()
+
+
+class ChapterKernelManager(OwnSockets, AsyncKernelManager):
     """Kills an idle kernel without interrupting it first.
 
     The usual manager sends SIGINT before all else. An idle kernel answers that with

@@ -1,10 +1,12 @@
 """A green build prints a line per chapter and the path, and nothing else; a red one says all."""
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from throwaway import Book, make_book
@@ -43,6 +45,36 @@ def test_a_green_build_prints_a_line_per_chapter_and_the_path(tmp_path):
     assert "chapter two, cell 1" in failed.stderr
     assert "RuntimeError: no good" in failed.stderr
     assert "executing chapter two" in failed.stderr  # what was held back
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sockets in files are there on POSIX systems only")
+def test_a_kernel_takes_no_port_that_another_may_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def started() -> tuple[str, list[str], list[str]]:
+        manager = ChapterKernelManager()
+        await manager.start_kernel()
+        client = manager.client()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=60)
+            used = [path.name for path in tmp_path.glob("kernel-*/*")]
+        finally:
+            client.stop_channels()
+            await manager.shutdown_kernel(now=True)
+        return manager.transport, used, [path.name for path in tmp_path.iterdir()]
+
+    transport, used, left = asyncio.run(started())
+    assert transport == "ipc"
+    assert sorted(used) == [f"socket-{number}" for number in range(1, 6)]
+    assert left == []
+
+
+def test_a_kernel_takes_ports_where_a_path_would_be_too_long(tmp_path, monkeypatch):
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert ChapterKernelManager().transport == "tcp"
 
 
 def test_an_idle_kernel_is_ended_without_an_interrupt():
