@@ -61,9 +61,20 @@ import math
 import numpy as np
 
 from lib import audit
-from lib.audit import benchmark, figures, planning, sanity, studies
+from lib.audit import benchmark, planning
 from lib.book import evidence, interactive
 from lib.runs import stored_table
+from lib.studies.audit import figures, sanity
+from lib.studies.audit import tables as studies
+from lib.studies.audit.system import (
+    ATTACKS,
+    bounds_table,
+    require_consistent,
+    run_audit,
+    settings_for,
+    summary_table,
+    table_2,
+)
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
 chapter.note(
@@ -535,8 +546,8 @@ if len(learning_rates) != len(budgets):
         f"{learning_rates!r}"
     )
 results = [
-    audit.run_audit(
-        audit.settings_for(
+    run_audit(
+        settings_for(
             dataset,
             model,
             epsilon,
@@ -562,7 +573,7 @@ results = [
     for stream, (epsilon, rate) in enumerate(zip(budgets, learning_rates, strict=True))
 ]
 chapter.table(
-    audit.summary_table(results),
+    summary_table(results),
     "trainings",
     f"The audited trainings on {dataset} ({model})",
     {
@@ -589,7 +600,7 @@ chapter.figure(
 
 # %%
 chapter.figure(
-    figures.plot_roc(results, [attack.name for attack, _ in audit.ATTACKS]),
+    figures.plot_roc(results, [attack.name for attack, _ in ATTACKS]),
     "roc",
     alt="ROC curves on logarithmic axes, a panel a budget, with the limit that the budget proves.",
     caption="ROC curves of the attacks on the target models; dotted: what the accountant allows.",
@@ -601,7 +612,7 @@ chapter.figure(
 # For each method the threshold with the largest lower end, on the trials it is computed from.
 
 # %%
-swept = audit.table_2(results, level=level)
+swept = table_2(results, level=level)
 chapter.table(
     swept,
     "table_2",
@@ -638,7 +649,7 @@ chapter.values(volatile=True, swept_strict=lows.loc[strict, "low"])
 # ### The same attacks, corrected
 
 # %%
-bounds = audit.bounds_table(results, 1 - (1 - level) / 2)
+bounds = bounds_table(results, 1 - (1 - level) / 2)
 chapter.table(
     bounds,
     "bounds",
@@ -659,7 +670,7 @@ chapter.table(
         ),
     },
 )
-audit.require_consistent(results)
+require_consistent(results)
 private = [result for result in results if np.isfinite(result.proven)]
 each_level = 1 - (1 - level) / len(private)
 ends = [

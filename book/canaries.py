@@ -62,8 +62,8 @@ import pandas as pd
 
 from lib import data
 from lib.book import evidence
-from lib.canaries import figures, published, simulation, system
 from lib.runs import stored_table
+from lib.studies.canaries import figures, published, simulation, system
 
 absent = [name for name in data.canary_files() if not data.available(name)]
 real = not absent

@@ -62,13 +62,11 @@ from lib.counterfactual import (
     confidence_sequence,
     contamination_bounds,
     estimate_from_nuisances,
-    figures,
-    scenarios,
-    simulation,
-    studies,
 )
-from lib.counterfactual import services as trials
+from lib.report import services as trials
 from lib.runs import stored_table
+from lib.studies.counterfactual import figures, scenarios, simulation
+from lib.studies.counterfactual import tables as studies
 
 files = data.image_files(images)
 with_images = all(data.available(name) for name in files)

@@ -62,9 +62,10 @@ chapter = open_chapter("interplay", globals())
 import numpy as np
 import pandas as pd
 
-from lib import selective
 from lib.book import evidence
-from lib.selective import by_seed, figures, outlier, studies
+from lib.studies.interplay import by_seed, figures, outlier
+from lib.studies.interplay import tables as studies
+from lib.studies.interplay.panel import P1_METHODS, run_imbalance, run_panel, settings_for
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
 chapter.note(
@@ -213,8 +214,8 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 
 # %%
 panels = {
-    model: selective.run_panel(
-        selective.settings_for(
+    model: run_panel(
+        settings_for(
             dataset,
             model,
             hidden=hidden,
@@ -364,7 +365,7 @@ chapter.values(
 # are post-processing.
 
 # %%
-others = [m for m in panel.methods if m not in selective.P1_METHODS and "no entropy" not in m]
+others = [m for m in panel.methods if m not in P1_METHODS and "no entropy" not in m]
 chapter.table(
     studies.pivot(studies.summary(panel, ["SR", *others]), "score"),
     "others",
@@ -482,7 +483,7 @@ chapter.table(
 # not thinned. Solid lines are the rare class alone, dashed ones all points.
 
 # %%
-rare = selective.run_imbalance(panel, keep)
+rare = run_imbalance(panel, keep)
 chapter.figure(
     figures.plot_imbalance(rare),
     "imbalance",

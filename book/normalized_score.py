@@ -45,7 +45,9 @@ import pandas as pd
 
 from lib import selective
 from lib.book import evidence, interactive
-from lib.selective import by_seed, figures, studies
+from lib.studies.interplay import by_seed, figures
+from lib.studies.interplay import tables as studies
+from lib.studies.interplay.panel import run_panel, settings_for
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
 chapter.note(
@@ -136,8 +138,8 @@ chapter.values(
 
 # %%
 panels = {
-    model: selective.run_panel(
-        selective.settings_for(
+    model: run_panel(
+        settings_for(
             dataset,
             model,
             hidden=hidden,

@@ -57,10 +57,20 @@ chapter = open_chapter("six_lenses", globals())
 
 import numpy as np
 
-from lib import lenses
-from lib.lenses import figures
+from lib.studies.six_lenses import figures
+from lib.studies.six_lenses.evidence import audit_record, label_canaries, trials_needed
+from lib.studies.six_lenses.settings import settings_for
+from lib.studies.six_lenses.views import (
+    abstention,
+    answers_table,
+    classify,
+    compare_answers,
+    decisions,
+    suitability,
+    trained,
+)
 
-settings = lenses.settings_for(
+settings = settings_for(
     dataset,
     points=points,
     validation=validation,
@@ -144,7 +154,7 @@ if used != dataset:
 # ```
 #
 # Brackets hold 95% intervals; the level of the audit's is {value}`six_lenses.level:.0%`. The words
-# follow from the numbers by a rule (`lib.lenses.decisions`), and change with them.
+# follow from the numbers by a rule (`lib.studies.six_lenses.views.decisions`), and change with them.
 #
 # **May it be used, then?** No number decides that alone. In words:
 #
@@ -180,8 +190,8 @@ if used != dataset:
 shifts = [("rotation", 0.0)]  # the population as it is
 for kind, severities in (("rotation", rotations), ("blur", blurs), ("gaussian_noise", noises)):
     shifts += [(kind, severity) for severity in severities]
-models = lenses.classify(settings, shifts)
-training = lenses.trained(models)
+models = classify(settings, shifts)
+training = trained(models)
 chapter.values(
     epsilon=training.epsilon,
     odds=float(np.exp(settings.epsilon)),
@@ -225,7 +235,7 @@ chapter.values(
 # post-processing of what is already released.
 
 # %%
-abstaining = lenses.abstention(models, target_accuracy)
+abstaining = abstention(models, target_accuracy)
 chapter.figure(
     figures.plot_abstention(abstaining),
     "abstention",
@@ -279,7 +289,7 @@ chapter.values(
 # *undecided* if the margin is inside.
 
 # %%
-populations = lenses.suitability(models, margin, alpha)
+populations = suitability(models, margin, alpha)
 chapter.figure(
     figures.plot_populations(populations, margin),
     "populations",
@@ -338,7 +348,7 @@ chapter.values(
 # covers; that it is the one quoted was fixed before anything was attacked.
 
 # %%
-record = lenses.audit_record(settings, n_shadow, n_target, level=level)
+record = audit_record(settings, n_shadow, n_target, level=level)
 record.require_consistent()
 chapter.table(
     record.table(),
@@ -346,11 +356,9 @@ chapter.table(
     f"Attacks on one inserted record, thresholds chosen on other models; bounds at {level:.0%}",
     dict.fromkeys(["AUC", "FPR", "FNR", "low", "high", "at least", "claimed"], ".3f"),
 )
-broken = lenses.audit_record(
-    settings, fault_shadow, fault_target, level=level, noise_factor=noise_factor
-)
+broken = audit_record(settings, fault_shadow, fault_target, level=level, noise_factor=noise_factor)
 low, high = record.bayesian()
-needed = lenses.trials_needed(training.epsilon, delta, level)
+needed = trials_needed(training.epsilon, delta, level)
 chapter.values(
     trainings=n_shadow + n_target,
     shadows=n_shadow,
@@ -396,7 +404,7 @@ chapter.values(
 # privacy over two records does, where that is less). The label's true $\epsilon$ may be far below.
 
 # %%
-labels = lenses.label_canaries(settings, canaries, canary_models, level=level)
+labels = label_canaries(settings, canaries, canary_models, level=level)
 labels.require_consistent()
 chapter.table(
     labels.table(),
@@ -447,7 +455,7 @@ chapter.values(
 # both tell.
 
 # %%
-compared = lenses.compare_answers(models, draws, epsilon=answering)
+compared = compare_answers(models, draws, epsilon=answering)
 first = compared.iloc[0]
 chapter.figure(
     figures.plot_differences(compared),
@@ -486,7 +494,7 @@ chapter.values(
 # these points are the same every time: that they hold more often than they say is no surprise.)
 
 # %% tags=["hide-input"]
-words = lenses.decisions(
+words = decisions(
     training,
     abstaining,
     populations,
@@ -509,7 +517,7 @@ if run is None:
 elif dataset == "digits":
     chapter.note(chapter.describe_record("standard"))
     chapter.table(
-        lenses.answers_table(run["values"]),
+        answers_table(run["values"]),
         "recorded_answers",
         f"Recorded run on {run['parameters']['dataset']} ({run['parameters']['points']:,} training "
         "points): what a decision maker reads",

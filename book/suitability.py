@@ -60,13 +60,47 @@ import pandas as pd
 
 from lib import data, suitability
 from lib.book import evidence, interactive
+from lib.report.suitability import (
+    example_predictions,
+    printable,
+    read_predictions,
+    suitability_report,
+)
 from lib.runs import progress, stored_table
-from lib.suitability.checkpoints import checkpoint_example
+from lib.studies.suitability.calibration import (
+    error_table,
+    estimated_and_true,
+    evaluate_with_labels,
+    margins_table,
+)
+from lib.studies.suitability.checkpoints import checkpoint_example
+from lib.studies.suitability.data import run_study, stream, timeline, wilds_files
+from lib.studies.suitability.experiment import (
+    at_margin,
+    mean_and_sd,
+    metrics_table,
+    middle_and_range,
+    share_suitable,
+    summarise_folds,
+)
+from lib.studies.suitability.figures import (
+    plot_boundaries,
+    plot_error_against_drop,
+    plot_estimated_and_true,
+    plot_estimation_error,
+    plot_lines,
+    plot_monitor,
+    plot_per_fold,
+    plot_share_suitable,
+    plot_shares,
+)
+from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
+from lib.studies.suitability.peers import PEERS, evaluate_peers, filter_as_peer, peer_table
+from lib.studies.suitability.wilds import missing_for_wilds, train_wilds, wilds_signals
 from lib.suitability.filter import p_text
-from lib.suitability.report import printable
 
 seeds_used = sorted({*model_seeds, *signal_seeds, *([0] if algorithms else [])})
-wanted = {d: suitability.wilds_files([d], seeds_used, ["ERM", *algorithms]) for d in datasets}
+wanted = {d: wilds_files([d], seeds_used, ["ERM", *algorithms]) for d in datasets}
 absent = {d: [f for f in files if not data.available(f)] for d, files in wanted.items()}
 here = [d for d in datasets if not absent[d]]
 main = next((d for d in here if d != "civilcomments"), "digits")  # that has no shifted data
@@ -162,7 +196,7 @@ chapter.table(
 # and the user brings one shifted fold.
 
 # %%
-first = suitability.load_study(main, seed=model_seeds[0])
+first = load_study(main, seed=model_seeds[0])
 folds_used = n_folds if real else digits_folds
 
 task = first.tasks("OOD", folds_used, partition_seeds[0])[-1]
@@ -262,8 +296,8 @@ results = []
 used = here or ["digits"]
 runs = [(d, s, p) for d in used for s in model_seeds for p in partition_seeds]
 for dataset, model_seed, partition in progress(runs, "suitability experiments"):
-    study = suitability.load_study(dataset, seed=model_seed)
-    results.append(suitability.run_study(study, folds_used, partition, margin))
+    study = load_study(dataset, seed=model_seed)
+    results.append(run_study(study, folds_used, partition, margin))
 everything = pd.concat(results, ignore_index=True)
 seconds = time.perf_counter() - started
 results = everything[everything["partition"] == partition_seeds[0]]
@@ -284,11 +318,11 @@ chapter.values(seconds=seconds, volatile=True)
 
 # %%
 METRICS = ["accuracy", "fpr", "roc_auc", "pr_auc"]
-by_model = suitability.metrics_table(results, ["dataset", "kind", "seed"], alpha)
+by_model = metrics_table(results, ["dataset", "kind", "seed"], alpha)
 grouped = by_model.groupby(["dataset", "kind"], sort=False)[METRICS]
 mean, sd = grouped.mean(), grouped.std()
 chapter.table(
-    suitability.mean_and_sd(mean, sd),
+    mean_and_sd(mean, sd),
     "table1",
     "Table 1: mean and standard deviation over models",
     csv=by_model,
@@ -311,9 +345,7 @@ chapter.values(
     main_ood_roc_auc=mean.loc[(main, "OOD"), "roc_auc"],
 )
 
-by_partition = suitability.metrics_table(
-    everything, ["partition", "dataset", "kind", "seed"], alpha
-)
+by_partition = metrics_table(everything, ["partition", "dataset", "kind", "seed"], alpha)
 over_models = by_partition.groupby(["dataset", "kind", "partition"], sort=False)[METRICS].mean()
 shown_metrics = {"accuracy": "accuracy", "fpr": "fpr", "roc": "roc_auc", "pr": "pr_auc"}
 for claim in chapter.claims("P2-T1-"):
@@ -362,9 +394,9 @@ else:
 
 # %%
 ood = results[(results["dataset"] == main) & (results["kind"] == "OOD")]
-steps = suitability.share_suitable(ood, alpha)
+steps = share_suitable(ood, alpha)
 chapter.figure(
-    suitability.plot_share_suitable(steps, margin),
+    plot_share_suitable(steps, margin),
     "share-suitable",
     alt=(
         f"Bar chart for {title}, OOD: the share of SUITABLE decisions by accuracy difference, in "
@@ -398,7 +430,7 @@ if main == "fmow":
     chapter.check("P2-F4-no-error-beyond-3", called_suitable)
     ranks = []
     for _, of_model in ood.groupby("seed"):
-        full = suitability.share_suitable(of_model, alpha)
+        full = share_suitable(of_model, alpha)
         full = full[full["experiments"] >= 34]  # a third of the 100 for all models together
         full = full[(full["low"] > -0.0701) & (full["high"] < 0.0701)]
         ranks.append(full["low"].corr(full["share"], method="spearman"))
@@ -415,27 +447,20 @@ else:
 
 # %% tags=["hide-input"]
 chapter.figure(
-    suitability.plot_shares(
-        {
-            f"margin {m:g}": suitability.share_suitable(
-                suitability.at_margin(ood, m), alpha, width=0.02
-            )
-            for m in margins
-        }
+    plot_shares(
+        {f"margin {m:g}": share_suitable(at_margin(ood, m), alpha, width=0.02) for m in margins}
     ),
     "margins",
     alt=f"Share of SUITABLE by accuracy difference, a line for each of {len(margins)} margins.",
     caption=f"SUITABLE decisions by true accuracy difference and margin, {title} OOD.",
 )
 chapter.figure(
-    suitability.plot_shares(
-        {f"level {a:g}": suitability.share_suitable(ood, a, width=0.02) for a in alphas}
-    ),
+    plot_shares({f"level {a:g}": share_suitable(ood, a, width=0.02) for a in alphas}),
     "levels",
     alt=f"Share of SUITABLE by accuracy difference, a line for each of {len(alphas)} levels.",
     caption=f"SUITABLE decisions by true accuracy difference and level, {title} OOD.",
 )
-grid = suitability.margins_table(results[results["dataset"] == main], margins, alphas)
+grid = margins_table(results[results["dataset"] == main], margins, alphas)
 chapter.table(
     grid[grid["kind"] == "OOD"].drop(columns=["dataset", "kind"]),
     "margins",
@@ -462,18 +487,18 @@ chapter.values(
 # regression cannot tell them apart.
 
 # %% tags=["hide-input"]
-alone = suitability.run_studies(
+alone = run_studies(
     [
-        suitability.StudyRun(main, "ERM", s, folds_used, partition, names)
+        StudyRun(main, "ERM", s, folds_used, partition, names)
         for partition in partition_seeds
         for s in signal_seeds
         for names in [(), *((name,) for name in suitability.SIGNAL_NAMES)]
     ]
 )
-alone = suitability.at_margin(alone, margin)
-each_alone = suitability.metrics_table(alone, ["partition", "kind", "signals", "seed"], alpha)
+alone = at_margin(alone, margin)
+each_alone = metrics_table(alone, ["partition", "kind", "signals", "seed"], alpha)
 each_alone = each_alone.set_index(["kind", "signals", "partition", "seed"]).sort_index()
-by_signal = suitability.signals_table(alone[alone["partition"] == partition_seeds[0]], alpha)
+by_signal = signals_table(alone[alone["partition"] == partition_seeds[0]], alpha)
 chapter.table(
     by_signal.drop(columns="dataset"),
     "table5",
@@ -709,21 +734,21 @@ chapter.table(
 origin = next((f for f in first.user_folds["ID"] if f[2].endswith("Europe")), None)
 origin = origin or ("source", np.arange(len(all_correct)), "source")
 targets = [f for kind in first.user_folds for f in first.user_folds[kind] if f[2] != origin[2]]
-points = suitability.estimated_and_true(first.splits, origin[:2], targets)
+points = estimated_and_true(first.splits, origin[:2], targets)
 chapter.figure(
-    suitability.plot_estimated_and_true(points),
+    plot_estimated_and_true(points),
     "estimated-true",
     alt="Estimated against true accuracy of each fold, with and without calibration on the target.",
     caption=f"Each point is a fold of {title}; the estimator is from {origin[2]}.",
 )
 chapter.figure(
-    suitability.plot_estimation_error(ood),
+    plot_estimation_error(ood),
     "estimation-error",
     alt="Distribution of estimated minus true accuracy, on test data and on user data.",
     caption=f"Accuracy estimation error in {len(ood):,} experiments, {title} OOD.",
 )
 chapter.figure(
-    suitability.plot_error_against_drop(ood),
+    plot_error_against_drop(ood),
     "error-drop",
     alt="Scatter plot: estimation error on user data against the drop in accuracy, by user fold.",
     caption=(
@@ -737,7 +762,7 @@ delta_test = ood["estimated_test_accuracy"] - ood["test_accuracy"]
 delta_user = ood["estimated_user_accuracy"] - ood["user_accuracy"]
 drop = ood["test_accuracy"] - ood["user_accuracy"]
 slope = float(np.polyfit(drop, delta_user, 1)[0])
-errors = suitability.error_table(ood, alpha)
+errors = error_table(ood, alpha)
 chapter.table(
     errors,
     "errors",
@@ -954,16 +979,16 @@ chapter.table(
 with_labels = []
 for n in labels:
     for model_seed in model_seeds:
-        one = suitability.load_study(main, seed=model_seed)
+        one = load_study(main, seed=model_seed)
         with_labels.append(
             stored_table(
-                suitability.evaluate_with_labels,
+                evaluate_with_labels,
                 one.splits, one.tasks("OOD", folds_used, partition_seeds[0]), n,
                 margin=margin, alpha=alpha, rng=np.random.default_rng([seed, model_seed, n]),
             ).assign(labels=n, seed=model_seed)
         )  # fmt: skip
 labelled = (
-    suitability.metrics_table(pd.concat(with_labels), ["labels", "method", "seed"], alpha)
+    metrics_table(pd.concat(with_labels), ["labels", "method", "seed"], alpha)
     .groupby(["labels", "method"], sort=False)[METRICS]
     .mean()
 )
@@ -1014,7 +1039,7 @@ curves = {
     for m in positive
 }
 chapter.figure(
-    suitability.plot_lines(curves, "user samples", "power at equal accuracy", 0.8, log_x=True),
+    plot_lines(curves, "user samples", "power at equal accuracy", 0.8, log_x=True),
     "power",
     alt="Power against the number of user samples, for several margins; a line marks 80%.",
     caption=f"Power for equally accurate user data, {len(test_estimates):,} test samples.",
@@ -1091,7 +1116,7 @@ designs = {
     for kind in ("pocock", "obrien-fleming")
 }
 chapter.figure(
-    suitability.plot_boundaries({k: d.critical for k, d in designs.items()}),
+    plot_boundaries({k: d.critical for k, d in designs.items()}),
     "boundaries",
     alt="Critical values by look: Pocock's constant, O'Brien and Fleming's falling.",
     caption="Critical values of five looks, two-sided 5%.",
@@ -1122,16 +1147,16 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 # the data of later years, one after the other (on digits: stronger and stronger rotations).
 
 # %% tags=["hide-input"]
-order = suitability.timeline(first)
+order = timeline(first)
 monitor_margin = max(margin, 0.02)
 monitor = suitability.AcceptanceMonitor(
     test_estimates, method="benjamini-hochberg", margin=monitor_margin, alpha=alpha, window=8
 )
-batches = suitability.stream(first, order or [task.label], 4, 100, rng)
+batches = stream(first, order or [task.label], 4, 100, rng)
 for _, batch, _ in batches:
     monitor.update(suitability_filter.estimate(batch))
 chapter.figure(
-    suitability.plot_monitor(
+    plot_monitor(
         monitor.table(), [y.mean() for _, _, y in batches],
         float(source_correct[test].mean() - monitor_margin),
     ),
@@ -1201,19 +1226,19 @@ chapter.table(
 # %% tags=["hide-input"]
 if real and algorithms:
     extra = algorithms if 0 in model_seeds else ["ERM", *algorithms]
-    other = suitability.run_studies(
+    other = run_studies(
         [
-            suitability.StudyRun(d, a, 0, folds_used, partition_seeds[0])
+            StudyRun(d, a, 0, folds_used, partition_seeds[0])
             for d in here if d != "civilcomments"
             for a in extra
         ]
     )  # fmt: skip
     of_first = pd.concat(
-        [results[results["seed"] == 0], suitability.at_margin(other, margin)], ignore_index=True
+        [results[results["seed"] == 0], at_margin(other, margin)], ignore_index=True
     )
-    by_algorithm = suitability.metrics_table(
-        of_first, ["dataset", "kind", "algorithm"], alpha
-    ).sort_values(["dataset", "kind"], kind="stable", ignore_index=True)
+    by_algorithm = metrics_table(of_first, ["dataset", "kind", "algorithm"], alpha).sort_values(
+        ["dataset", "kind"], kind="stable", ignore_index=True
+    )
     chapter.table(
         by_algorithm.drop(columns="experiments"),
         "algorithms",
@@ -1241,23 +1266,21 @@ else:
 peer_rows = []
 for d in used:
     for model_seed in model_seeds:
-        one = suitability.load_study(d, seed=model_seed)
+        one = load_study(d, seed=model_seed)
         for kind in one.user_folds:
             if one.user_folds[kind]:
                 peer_tasks = one.tasks(kind, folds_used, partition_seeds[0])
                 peer_rows.append(
-                    suitability.evaluate_peers(one.splits, peer_tasks, margin).assign(
+                    evaluate_peers(one.splits, peer_tasks, margin).assign(
                         dataset=d, kind=kind, seed=model_seed
                     )
                 )
-peer_rows.append(suitability.filter_as_peer(results, margin))
-peers = suitability.peer_table(
-    pd.concat(peer_rows, ignore_index=True), ["dataset", "kind", "seed"], alpha
-)
+peer_rows.append(filter_as_peer(results, margin))
+peers = peer_table(pd.concat(peer_rows, ignore_index=True), ["dataset", "kind", "seed"], alpha)
 peers = peers.groupby(["dataset", "kind", "rule", "peer"], sort=False)[METRICS].mean().reset_index()
 shown_peers = peers[(peers["dataset"] == main) & (peers["kind"] == "OOD")]
 chapter.table(
-    shown_peers.drop(columns=["dataset", "kind"]).replace({"peer": suitability.PEERS}),
+    shown_peers.drop(columns=["dataset", "kind"]).replace({"peer": PEERS}),
     "peers",
     f"The filter and its peers on the same experiments, {title} OOD, mean over models",
     dict.fromkeys(METRICS, ".3f"),
@@ -1265,7 +1288,7 @@ chapter.table(
 )
 tested = shown_peers[shown_peers["rule"] == "test"].set_index("peer")
 chapter.values(
-    best_peer=suitability.PEERS[tested["roc_auc"].fillna(-1).idxmax()],
+    best_peer=PEERS[tested["roc_auc"].fillna(-1).idxmax()],
     best_peer_area=tested["roc_auc"].max(),
     filter_peer_area=tested.loc["filter", "roc_auc"],
     filter_peer_accuracy=tested.loc["filter", "accuracy"],
@@ -1332,7 +1355,7 @@ shuffled, scores = [], []
 for d in used:
     columns = [suitability.SIGNAL_NAMES.index(name) for name in chosen[d]]
     for model_seed in model_seeds:
-        one = suitability.load_study(d, seed=model_seed)
+        one = load_study(d, seed=model_seed)
         for kind in [k for k in one.user_folds if one.user_folds[k]]:
             for partition in dict.fromkeys([partition_seeds[0], *choice_partitions]):
                 tasks = one.tasks(kind, folds_used, partition)
@@ -1350,13 +1373,13 @@ for d in used:
                         dataset=d, kind=kind, seed=model_seed, filter="paper, more labels"
                     )
                 )
-by_filter = suitability.metrics_table(
+by_filter = metrics_table(
     pd.concat(stronger, ignore_index=True), ["dataset", "kind", "filter", "seed"], alpha
 )
 grouped = by_filter.groupby(["dataset", "kind", "filter"], sort=False)[METRICS]
 filters, filters_sd = grouped.mean(), grouped.std()
 chapter.table(
-    suitability.mean_and_sd(filters, filters_sd).sort_index(
+    mean_and_sd(filters, filters_sd).sort_index(
         level=["dataset", "kind"], sort_remaining=False, kind="stable"
     ),
     "stronger",
@@ -1369,9 +1392,7 @@ chapter.table(
 ood_filters = filters.xs((main, "OOD"), level=("dataset", "kind"))
 of_shuffles = pd.concat(shuffled, ignore_index=True)
 areas = (
-    suitability.metrics_table(of_shuffles, ["partition", "seed"], alpha)
-    .groupby("partition")["roc_auc"]
-    .mean()
+    metrics_table(of_shuffles, ["partition", "seed"], alpha).groupby("partition")["roc_auc"].mean()
 )
 users = of_shuffles.drop_duplicates(["seed", "user_fold"])
 z = (users["estimated_user_accuracy"] - users["user_accuracy"]) / users["stderr"]
@@ -1428,17 +1449,17 @@ else:
 # papermill book/suitability.py out.ipynb -p predictions my_model.npz -p report_margin 0.02
 # ```
 #
-# A PyTorch model's logits come from one function, `lib.suitability.model_outputs(model, loader)`.
+# A PyTorch model's logits come from one function, `lib.report.outputs.model_outputs(model, loader)`.
 # Without a file, the report is on an example: digits, with a blurred user.
 
 # %% tags=["hide-input"]
 if predictions:
-    given = suitability.read_predictions(predictions)
+    given = read_predictions(predictions)
 else:
     with tempfile.TemporaryDirectory() as folder:
-        path = suitability.example_predictions(Path(folder, "example.npz"), seed=seed)
-        given = suitability.read_predictions(path)
-report = suitability.suitability_report(given, margin=report_margin, alpha=alpha)
+        path = example_predictions(Path(folder, "example.npz"), seed=seed)
+        given = read_predictions(path)
+report = suitability_report(given, margin=report_margin, alpha=alpha)
 chapter.note(report.verdict)
 chapter.table(
     printable(report.summary), "report", f"{'Your' if predictions else 'Example'} model: summary",
@@ -1469,18 +1490,18 @@ for text in report.warnings:
 # %% [markdown]
 # ### From WILDS's images to signals
 #
-# `lib.suitability.wilds` trains the paper's models (DenseNet-121, ResNet-50, DistilBERT) with the
+# `lib.studies.suitability.wilds` trains the paper's models (DenseNet-121, ResNet-50, DistilBERT) with the
 # package `wilds` and turns their outputs into these signals. It needs that package, torchvision or
 # transformers, the images and a GPU.
 
 # %% tags=["hide-input"]
 if wilds_root:
-    lacking = suitability.missing_for_wilds("fmow", wilds_root)
+    lacking = missing_for_wilds("fmow", wilds_root)
     if lacking:
         chapter.note(f"FMoW's model is not trained in this run. Missing: {', '.join(lacking)}.")
     else:
-        trained = suitability.train_wilds("fmow", wilds_root, seed=seed, device="cuda")
-        ours = suitability.wilds_signals(trained, "fmow", wilds_root, device="cuda")
+        trained = train_wilds("fmow", wilds_root, seed=seed, device="cuda")
+        ours = wilds_signals(trained, "fmow", wilds_root, device="cuda")
         chapter.table(
             pd.DataFrame(
                 [{"split": k, "n": len(v), "accuracy": v.accuracy} for k, v in ours.items()]
@@ -1498,9 +1519,9 @@ else:
 # shows each user fold as one point.
 
 # %%
-per_fold = suitability.summarise_folds(ood, alpha)
+per_fold = summarise_folds(ood, alpha)
 chapter.figure(
-    suitability.plot_per_fold(per_fold, margin),
+    plot_per_fold(per_fold, margin),
     "per-fold",
     alt=(
         f"Scatter plot for {title}, OOD: one point per user fold and model, the share of its pairs "
@@ -1542,7 +1563,7 @@ lowest, middle, highest = over_shuffles.min(), over_shuffles.median(), over_shuf
 
 if len(partition_seeds) > 1:
     chapter.table(
-        suitability.middle_and_range(lowest, middle, highest),
+        middle_and_range(lowest, middle, highest),
         "partitions",
         f"Median (smallest to largest) of the means over models, {len(partition_seeds)} shuffles",
         csv=by_partition,
@@ -1574,7 +1595,7 @@ else:
         for which in ("lowest", "median", "highest")
     ]
     chapter.table(
-        suitability.middle_and_range(*tables),
+        middle_and_range(*tables),
         "partitions_recorded",
         "Recorded run (standard): median (smallest to largest) of the means over models, "
         f"{found['n_partitions']} shuffles",

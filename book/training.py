@@ -42,7 +42,9 @@ import numpy as np
 
 from lib import training
 from lib.runs import stored_table
-from lib.training import benchmark, figures, studies
+from lib.studies.training import benchmark, figures
+from lib.studies.training import tables as studies
+from lib.studies.training.cost import p1_panel, sample_steps
 
 data = training.DataSpec("digits", train=1000, validation=200, test=597, seed=seed).load()
 chapter.note(
@@ -355,7 +357,7 @@ chapter.table(
     "P1's whole panel by processor, and days by number of GPUs",
     {"samples/s, private": ",.0f", "GPU-hours": ",.0f", **days},
 )
-steps_in_all = training.sample_steps(training.p1_panel())
+steps_in_all = sample_steps(p1_panel())
 a100 = panel.set_index("processor").loc["A100 SXM 80 GB (TF32)"]
 cnn = training.parameter_count(training.ModelSpec("p3_cnn", inputs=(3, 32, 32), classes=10))
 chapter.values(billions=steps_in_all / 1e9, a100_hours=a100["GPU-hours"], a100_days=a100["days, 8"])

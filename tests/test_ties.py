@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.selective import studies
+from lib.studies.interplay import tables as studies
 from lib.ties import first_largest, first_smallest
 
 SUM = 0.1 + 0.2  # 0.30000000000000004

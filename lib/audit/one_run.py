@@ -13,7 +13,7 @@ from lib.audit.attacks import fit_models, log_ratio
 from lib.audit.counts import as_array, check_delta, check_level
 from lib.audit.intervals import epsilon_lower_bounds
 from lib.audit.selection import counts_at, true_best_epsilon
-from lib.audit.system import FIT_SHARE, AuditResult
+from lib.studies.audit.system import FIT_SHARE, AuditResult
 
 __all__ = [
     "FRACTIONS",

@@ -11,8 +11,8 @@ from lib.audit.counts import as_generator, check_delta, check_level
 from lib.audit.gaussian import mu_limits
 from lib.audit.intervals import rate_intervals
 from lib.audit.one_run import FRACTIONS, best_one_run, fixed_guesses, one_run_p_value
-from lib.audit.sanity import SanityCheck, engine_scores
 from lib.audit.selection import true_best_epsilon
+from lib.studies.audit.sanity import SanityCheck, engine_scores
 
 __all__ = [
     "AUDITS",

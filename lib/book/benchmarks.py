@@ -517,7 +517,7 @@ def plot_growth(record: Mapping[str, Any]) -> "Figure":
     matplotlib.figure.Figure
     """
     # Here, because most builds draw nothing, and importing these takes seconds.
-    from lib.book.style import COLOURS, MARKERS, new_figure, style
+    from lib.plot import COLOURS, MARKERS, new_figure, style
 
     with style():
         figure, axes = new_figure(2, 1, height=3.4, sharex=True, sharey=True)

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from lib.book.site import CARD
-from lib.book.style import COLOURS
+from lib.plot import COLOURS
 
 __all__ = ["CARD_FILE", "draw_card", "main"]
 

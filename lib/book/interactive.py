@@ -23,13 +23,9 @@ from scipy import special
 
 from lib import audit, selective, suitability
 from lib.book.session import Chapter, _display
-from lib.book.style import COLOURS, new_figure
-from lib.counterfactual import (
-    PositivityWarning,
-    counterfactual_difference,
-    estimate_from_nuisances,
-    simulation,
-)
+from lib.counterfactual import PositivityWarning, counterfactual_difference, estimate_from_nuisances
+from lib.plot import COLOURS, new_figure
+from lib.studies.counterfactual import simulation
 
 __all__ = [
     "POSITIVITY_LEVELS",

@@ -41,7 +41,7 @@ PACKAGES = {
     "training": ("lib.training",),
     "data": ("lib.data",),
     "runs": ("lib.runs",),
-    "book": ("lib.book.session", "lib.book.style"),
+    "book": ("lib.book.session", "lib.plot"),
 }
 
 EXAMPLES = Path(__file__).parent / "examples"

@@ -17,11 +17,11 @@ from lib.audit.one_run import best_one_run
 from lib.audit.selection import chosen_threshold
 from lib.counterfactual import overlap
 from lib.counterfactual.diagnostics import SURE
-from lib.counterfactual.figures import plot_contamination
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
-from lib.suitability.report import printable
+from lib.report.suitability import Predictions, SuitabilityReport, printable, suitability_report
+from lib.studies.counterfactual.figures import plot_contamination
 from lib.suitability.tipping import FMOW_ERRORS
 from lib.ties import first_smallest
 
@@ -531,8 +531,8 @@ def _reached(
     )
 
 
-def _for_suitability(given: ModelPredictions) -> suitability.Predictions:
-    return suitability.Predictions(
+def _for_suitability(given: ModelPredictions) -> Predictions:
+    return Predictions(
         holdout_logits=given.holdout_logits,
         holdout_labels=given.holdout_labels,
         test_logits=given.test_logits,
@@ -545,7 +545,7 @@ def _for_suitability(given: ModelPredictions) -> suitability.Predictions:
 
 
 def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
-    found = suitability.suitability_report(
+    found = suitability_report(
         _for_suitability(given), margin=settings.margin, alpha=settings.alpha
     )
     doubts = list(found.warnings)
@@ -600,7 +600,7 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
 
 
 def _suitability_steps(
-    given: ModelPredictions, found: suitability.SuitabilityReport, settings: Settings
+    given: ModelPredictions, found: SuitabilityReport, settings: Settings
 ) -> tuple[str, ...]:
     """What would decide, or confirm, whether the model is suitable."""
     if found.unsuitable_by_labels:
@@ -629,7 +629,7 @@ def _suitability_steps(
     return tuple(steps)
 
 
-def _labels_step(found: suitability.SuitabilityReport, n_test: int, settings: Settings) -> str:
+def _labels_step(found: SuitabilityReport, n_test: int, settings: Settings) -> str:
     """How many labels of user rows could decide, or why no number of them can."""
     if settings.margin <= 0:
         return (

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lib.audit import privacy_region
-from lib.book.style import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure
 from lib.selective import AccuracyCoverage, accuracy_bound
 
 __all__ = ["plot_curves", "plot_moved", "plot_propensities", "plot_roc"]
@@ -58,7 +58,7 @@ def plot_moved(moved: pd.DataFrame) -> Figure:
     Parameters
     ----------
     moved : pandas.DataFrame
-        Of :class:`lib.suitability.SuitabilityReport`; infinite differences are left out.
+        Of :class:`lib.report.suitability.SuitabilityReport`; infinite differences are left out.
     """
     rows = moved[np.isfinite(moved["difference"])].iloc[::-1]
     figure, ax = new_figure(height=3.6)

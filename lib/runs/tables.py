@@ -52,7 +52,7 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
 
     Examples
     --------
-    >>> from lib.training.studies import budget_rules
+    >>> from lib.studies.training.tables import budget_rules
     >>> table = stored_table(budget_rules, [1.0], 1000, 100, 10, members=2)
     >>> table["rule"].tolist()[:2]
     ['one model', 'composed']

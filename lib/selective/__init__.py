@@ -21,17 +21,6 @@ from lib.selective.curves import (
     coverage_at_accuracy,
 )
 from lib.selective.guarantee import Threshold, guaranteed_threshold
-from lib.selective.panel import (
-    FAMILIES,
-    P1_METHODS,
-    Imbalance,
-    Panel,
-    PanelSettings,
-    Predictions,
-    run_imbalance,
-    run_panel,
-    settings_for,
-)
 from lib.selective.scores import (
     METHODS,
     Method,
@@ -61,17 +50,11 @@ from lib.selective.uncertainty import (
 )
 
 __all__ = [
-    "FAMILIES",
     "METHODS",
-    "P1_METHODS",
     "AccuracyCoverage",
     "Estimate",
-    "Imbalance",
     "Mean",
     "Method",
-    "Panel",
-    "PanelSettings",
-    "Predictions",
     "Threshold",
     "accuracy_bound",
     "accuracy_coverage",
@@ -98,13 +81,10 @@ __all__ = [
     "normalized_score_extremes",
     "points_needed",
     "random_order_score",
-    "run_imbalance",
-    "run_panel",
     "sctd",
     "selective_auc",
     "selective_net",
     "self_adaptive_training",
-    "settings_for",
     "softmax_response",
     "ties_broken_by",
     "worst_order_score",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 from scipy.special import betaln
 
-from lib.book.style import new_figure
+from lib.plot import new_figure
 from lib.suitability.checks import as_correct, check_generator
 from lib.suitability.estimator import _newton
 from lib.suitability.estimators import as_table

@@ -24,6 +24,15 @@ import pandas as pd
 from scipy import stats
 
 from lib.runs import Checkpoint, Outcome, run_all
+from lib.studies.suitability.data import Study
+from lib.studies.suitability.experiment import (
+    MOMENTS,
+    Task,
+    as_task_splits,
+    decision_metrics,
+    is_suitable,
+)
+from lib.studies.suitability.panel import StudyRun, load_study
 from lib.suitability.checks import (
     as_correct,
     as_count,
@@ -33,18 +42,9 @@ from lib.suitability.checks import (
     check_columns,
 )
 from lib.suitability.estimator import CorrectnessEstimator, fit_logistic, standardiser
-from lib.suitability.experiment import (
-    MOMENTS,
-    Task,
-    as_task_splits,
-    decision_metrics,
-    is_suitable,
-)
 from lib.suitability.filter import Decision
 from lib.suitability.noninferiority import non_inferiority_test
-from lib.suitability.panel import StudyRun, load_study
 from lib.suitability.signals import SIGNAL_NAMES
-from lib.suitability.studies import Study
 from lib.ties import first_largest
 
 __all__ = [
@@ -66,7 +66,7 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     Parameters
     ----------
     results : pandas.DataFrame
-        Rows of :func:`~lib.suitability.evaluate_pairs`, whose folds are of one size.
+        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs`, whose folds are of one size.
     margin : float
         m in (-1, 1).
 
@@ -375,7 +375,7 @@ class DomainRuns:
     Attributes
     ----------
     dataset, algorithm, seed
-        See :func:`~lib.suitability.load_study`.
+        See :func:`~lib.studies.suitability.panel.load_study`.
     candidates : tuple of tuple of str
         Sets of signals.
     n_folds, partition : int

@@ -5,7 +5,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from scipy import stats
 
-from lib.book.style import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure
 from lib.suitability.filter import Decision
 
 __all__ = ["FMOW_ERRORS", "plot_tipping_point", "tipping_point"]

@@ -8,14 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from lib.training.accounting import ACCOUNTANTS, find_noise_multiplier
-from lib.training.checks import (
-    as_real,
-    require_choice,
-    require_finite,
-    require_int,
-    require_number,
-)
+from lib.check import as_real, require_choice, require_finite, require_int, require_number
+from lib.privacy.accounting import ACCOUNTANTS, find_noise_multiplier
 from lib.training.models import ModelSpec
 from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 
@@ -72,7 +66,7 @@ class TrainingConfig:
         Largest L2 norm of an example's gradient, positive.  Ignored where nothing is private.
     releases : int
         Number of trainings that share the budget, see
-        :func:`lib.training.find_noise_multiplier`.
+        :func:`lib.privacy.find_noise_multiplier`.
     accountant : {"rdp", "prv", "pld"}
         What finds the noise multiplier.
     batch_size : int

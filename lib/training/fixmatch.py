@@ -24,11 +24,11 @@ import torch
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector
 
+from lib.check import require_choice, require_finite, require_int
+from lib.privacy.pate import shards
 from lib.runs import Checkpoint, Outcome
-from lib.training.checks import require_choice, require_finite, require_int
 from lib.training.jobs import DataSpec, _data_fingerprint
 from lib.training.models import ModelSpec, build_model
-from lib.training.pate import shards
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
 from lib.training.subsets import relabel
@@ -845,7 +845,7 @@ class Teachers:
         A frozen dataclass with a method ``apply(labels) -> labels``, which replaces the training
         labels (canaries' included).
     shard_seed : int
-        Of the shards, see :func:`lib.training.pate.shards`.
+        Of the shards, see :func:`lib.privacy.pate.shards`.
     chunk : int
         Teachers trained between two saves of the state.
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from lib.check import require_choice, require_finite, require_int
 from lib.data.digits import load_digits
 from lib.data.features import (
     PatchFilters,
@@ -23,7 +24,6 @@ from lib.data.text import load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
-from lib.training.checks import require_choice, require_finite, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.predict import dropout_probabilities, outputs_of

@@ -8,12 +8,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lib.runs import Checkpoint, Outcome, run_all
-from lib.training.checks import require_choice, require_finite, require_int
-from lib.training.config import TrainingConfig, TrainingData
-from lib.training.fixmatch import FixMatch, Teachers, train_fixmatch
-from lib.training.jobs import DataSpec, _data_fingerprint
-from lib.training.labels import (
+from lib.check import require_choice, require_finite, require_int
+from lib.privacy.labels import (
     GaussianLabels,
     LaplaceLabels,
     RandomizedResponse,
@@ -21,9 +17,13 @@ from lib.training.labels import (
     project_to_simplex,
     rr_with_prior,
 )
+from lib.privacy.pate import confident_gnmax, pate_epsilon, vote_histogram
+from lib.runs import Checkpoint, Outcome, run_all
+from lib.training.config import TrainingConfig, TrainingData
+from lib.training.fixmatch import FixMatch, Teachers, train_fixmatch
+from lib.training.jobs import DataSpec, _data_fingerprint
 from lib.training.many import train_many
 from lib.training.objectives import CrossEntropy, PosteriorTargets
-from lib.training.pate import confident_gnmax, pate_epsilon, vote_histogram
 
 __all__ = ["LabelChange", "LabelTrainings", "PateStudents"]
 

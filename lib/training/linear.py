@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from lib.training.checks import as_real, require_number
+from lib.check import as_real, require_number
 
 __all__ = ["LinearClassifier", "train_linear"]
 

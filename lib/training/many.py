@@ -36,9 +36,9 @@ import numpy.typing as npt
 import torch
 from torch.func import functional_call, grad, vmap
 
+from lib.check import require_choice, require_int
 from lib.runs import progress
 from lib.training import kernels, taps
-from lib.training.checks import require_choice, require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import ModelSpec, build_model, check_private
 from lib.training.objectives import (

@@ -13,8 +13,8 @@ import torch
 from opacus.validators import ModuleValidator
 from torch import nn
 
+from lib.check import require_choice, require_finite, require_int
 from lib.training import text
-from lib.training.checks import require_choice, require_finite, require_int
 
 __all__ = ["ModelSpec", "build_model", "check_private", "forward_flops", "parameter_count"]
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from lib.training.checks import require_finite, require_int
+from lib.check import require_finite, require_int
 
 __all__ = [
     "CrossEntropy",
@@ -270,7 +270,7 @@ class SelectiveNet:
 
     of one example is clipped as usual.  Without noise the mean of its gradients *is* the gradient
     of the batch loss.  The two releases cost as much as one Gaussian mechanism, see
-    :func:`lib.training.effective_noise_multiplier`; :func:`lib.training.plan` makes room for them
+    :func:`lib.privacy.effective_noise_multiplier`; :func:`lib.training.plan` makes room for them
     in the budget.  Training without privacy uses the statistics of the realised batch without
     noise, bounded in the same way: losses above `loss_bound` enter them as that.
     """

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from lib.training.checks import require_int
+from lib.check import require_int
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams

@@ -21,11 +21,11 @@ from opacus.grad_sample.utils import wrap_model
 from opacus.optimizers import DPOptimizer
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from lib.check import as_real, require_int
 from lib.data.transforms import augment
+from lib.privacy.accounting import PrivacyLedger, SampledGaussian
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
 from lib.training import taps
-from lib.training.accounting import PrivacyLedger, SampledGaussian
-from lib.training.checks import as_real, require_int
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import build_model, check_private, forward_flops
 from lib.training.objectives import (

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from lib.check import as_real, require_int
 from lib.runs import Checkpoint, Outcome
-from lib.training.checks import as_real, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.jobs import DataSpec, LoadedData, _data_fingerprint, _privacy
 from lib.training.many import train_many

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from lib.check import require_finite, require_int
 from lib.ties import first_largest
-from lib.training.checks import require_finite, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.single import TrainingDiverged, check_evaluation, check_labels

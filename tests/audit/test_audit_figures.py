@@ -6,17 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.audit import (
-    AttackCounts,
-    epsilon_interval,
-    epsilon_posterior,
-    figures,
-    privacy_region,
-    studies,
-)
+from lib.audit import AttackCounts, epsilon_interval, epsilon_posterior, privacy_region
 from lib.audit.counts import rate_interval
 from lib.audit.intervals import METHODS
-from lib.audit.system import AuditResult, AuditSettings
+from lib.studies.audit import figures
+from lib.studies.audit import tables as studies
+from lib.studies.audit.system import AuditResult, AuditSettings
 from lib.training import DataSpec, ModelSpec
 
 COUNTS = AttackCounts(65, 25, 75, 35)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from lib import audit
-from lib.audit import AttackCounts, epsilon_posterior, system
+from lib.audit import AttackCounts, epsilon_posterior
 from lib.audit.intervals import best_lower_bound
+from lib.studies.audit import system
 
 SHADOWS = np.random.default_rng(0).normal(size=(20, 3))
 INSIDE = np.random.default_rng(1).random((20, 3)) < 0.5

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from lib.audit import AttackCounts, epsilon_interval, epsilon_point, epsilon_posterior
-from lib.audit.studies import (
+from lib.studies.audit.tables import (
     actual_coverage,
     coverage_table,
     enclosed_mass,

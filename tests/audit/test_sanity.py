@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.audit.sanity import FAULTS, SanityCheck, engine_scores, sanity_table, sgd_scores
+from lib.studies.audit.sanity import FAULTS, SanityCheck, engine_scores, sanity_table, sgd_scores
 
 
 def test_mistakes_are_caught_and_correct_training_is_not():

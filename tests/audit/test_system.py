@@ -6,20 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.audit import (
-    AttackCounts,
+from lib.audit import AttackCounts, compare_one_run, epsilon_interval, select_worst
+from lib.audit.benchmark import compare_with_peer, comparison_table
+from lib.studies.audit.system import (
     AuditContradiction,
     bounds_table,
-    compare_one_run,
-    epsilon_interval,
     require_consistent,
     run_audit,
-    select_worst,
     settings_for,
     summary_table,
     table_2,
 )
-from lib.audit.benchmark import compare_with_peer, comparison_table
 from lib.training import ModelSpec, SubsetTrainings, confidence, plan, relabel
 
 

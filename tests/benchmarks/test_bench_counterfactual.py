@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from lib.counterfactual import counterfactual_score, fold_numbers, simulation
+from lib.counterfactual import counterfactual_score, fold_numbers
+from lib.studies.counterfactual import simulation
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of plotting and tuning packages that it imports

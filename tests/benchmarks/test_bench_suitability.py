@@ -10,7 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib import data
-from lib.suitability import digits_study, evaluate_pairs, run_study, wilds_files, wilds_study
+from lib.studies.suitability.data import digits_study, run_study, wilds_files, wilds_study
+from lib.studies.suitability.experiment import evaluate_pairs
 
 PEER = "scikit-learn and SciPy"
 FLOOR = (

@@ -153,7 +153,7 @@ def configs(spec, models, steps):
 
 def spent(ours, steps, rate):
     """Epsilon by the book's ledger and by Opacus' accountant at the ledger's orders."""
-    from lib.training.accounting import _ORDERS
+    from lib.privacy.accounting import _ORDERS
 
     curve = rdp.compute_rdp(q=rate, noise_multiplier=NOISE, steps=steps, orders=_ORDERS)
     theirs, _ = rdp.get_privacy_spent(orders=_ORDERS, rdp=curve, delta=DELTA)

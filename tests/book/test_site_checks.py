@@ -34,7 +34,7 @@ SHOWS = """
 # %%
 import pandas as pd
 
-from lib.book.style import new_figure
+from lib.plot import new_figure
 
 figure, ax = new_figure()
 ax.plot([0.1, 0.2, 0.7], [1, 2, 3])

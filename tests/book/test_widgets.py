@@ -20,7 +20,8 @@ from scipy import stats
 import lib
 from lib import audit, selective, suitability
 from lib.book import interactive
-from lib.counterfactual import PositivityWarning, counterfactual_difference, simulation
+from lib.counterfactual import PositivityWarning, counterfactual_difference
+from lib.studies.counterfactual import simulation
 
 STATIC = Path(lib.__file__).parent / "book" / "static"
 CHROMIUM = next(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.audit import one_run_epsilon
-from lib.canaries import (
+from lib.audit import (
     THRESHOLDS,
     canary_epsilon,
     epsilon_of_rate,
     one_label_bound,
+    one_run_epsilon,
     rate_of_epsilon,
     single_label_guesses,
     top_label_bound,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.canaries import figures
+from lib.studies.canaries import figures
 
 
 def legend(ax):

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.canaries import insert_canaries, system
+from lib.audit import insert_canaries
+from lib.studies.canaries import system
 
 LEVELS = {"alibi": (20.0, 1.0), "agibi": (20.0, 1.0), "response": (20.0,)}
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.canaries import insert_canaries
+from lib.audit import insert_canaries
 
 LABELS = np.arange(5000) % 10
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lib import data
-from lib.canaries import published
+from lib.studies.canaries import published
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("COMPANION_DATA"),

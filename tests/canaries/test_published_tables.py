@@ -6,9 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import canaries, data
-from lib.canaries import published, system
-from lib.canaries.system import settings_for
+from lib import data
+from lib.audit import (
+    THRESHOLDS,
+    canary_epsilon,
+    one_label_bound,
+    single_label_guesses,
+    top_label_bound,
+)
+from lib.studies.canaries import published, system
+from lib.studies.canaries.system import settings_for
 
 CLASSES, POINTS = 10, 300
 
@@ -46,7 +53,7 @@ def test_table_of_audits(inputs):
     assert table["claimed epsilon"].tolist()[1:] == [8.0, 19.0, 8.0]
     assert math.isnan(table["claimed epsilon"][0])  # the paper's text claims none
     for row, one in zip(table.itertuples(), INPUTS.values(), strict=True):
-        audit = canaries.canary_epsilon(*one)
+        audit = canary_epsilon(*one)
         assert (row.low, row.high, row.threshold) == (audit.low, audit.high, audit.threshold)
         chosen = audit.per_threshold.set_index("threshold").loc[audit.threshold]
         assert row.canaries == chosen["canaries"]
@@ -54,7 +61,7 @@ def test_table_of_audits(inputs):
 
 def test_an_audit_without_a_guess_has_no_canaries():
     flat = np.full((POINTS, CLASSES), 1 / CLASSES), *given(0)[1:]
-    audits = {("x", "ALIBI", "L", "1 x 1000"): canaries.canary_epsilon(*flat)}
+    audits = {("x", "ALIBI", "L", "1 x 1000"): canary_epsilon(*flat)}
     table = published.published_table(audits)
     assert table["canaries"].tolist() == [0]
     assert math.isnan(table["threshold"][0])
@@ -68,13 +75,13 @@ def test_stricter_readings(inputs):
         row = table.iloc[number]
         delta = 0.0 if key[1] == "ALIBI" else published.DELTA
         options = {"level": 0.95, "delta": delta, "seed": [7, number]}
-        assert row["one label"] == canaries.one_label_bound(*one, **options)
+        assert row["one label"] == one_label_bound(*one, **options)
         if delta:
             assert math.isnan(row["top label"])
         else:
-            assert row["top label"] == canaries.top_label_bound(*one, level=0.95)
-        smallest = min(canaries.THRESHOLDS)
-        played = canaries.single_label_guesses(*one, smallest, seed=[7, number])
+            assert row["top label"] == top_label_bound(*one, level=0.95)
+        smallest = min(THRESHOLDS)
+        played = single_label_guesses(*one, smallest, seed=[7, number])
         assert row["bayesian"] == played.bayesian_interval(0.9, delta)[0]
     assert table["one label"][0] > 1
     assert table["one label"][3] < 1

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.canaries.simulation import randomized_response_confidences, randomized_response_study
+from lib.studies.canaries.simulation import (
+    randomized_response_confidences,
+    randomized_response_study,
+)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0, math.inf])

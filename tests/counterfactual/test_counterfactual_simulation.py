@@ -9,8 +9,10 @@ import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator
 
-from lib.counterfactual import ESTIMATORS, estimate, simulation
-from lib.counterfactual.simulation import (
+from lib.counterfactual import ESTIMATORS, estimate
+from lib.runs import Outcome, RunsFailed, RunStore, run_all
+from lib.studies.counterfactual import simulation
+from lib.studies.counterfactual.simulation import (
     Repetitions,
     cells_of_experiment_1,
     cells_of_experiment_2,
@@ -23,7 +25,6 @@ from lib.counterfactual.simulation import (
     true_difference,
     two_share_z,
 )
-from lib.runs import Outcome, RunsFailed, RunStore, run_all
 
 POINTS = 200_000
 NUISANCES = simulation.NUISANCES

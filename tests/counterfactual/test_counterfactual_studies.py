@@ -9,20 +9,20 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from lib.book.style import COLOURS, MARKERS
 from lib.counterfactual import (
     ESTIMATORS,
     LEARNERS,
     confidence_sequence,
     contamination_bounds,
     estimate_from_nuisances,
-    figures,
     influence_values,
-    studies,
 )
 from lib.counterfactual.metrics import classification_quality
-from lib.counterfactual.simulation import simulate, true_difference
-from lib.counterfactual.studies import (
+from lib.plot import COLOURS, MARKERS
+from lib.studies.counterfactual import figures
+from lib.studies.counterfactual import tables as studies
+from lib.studies.counterfactual.simulation import simulate, true_difference
+from lib.studies.counterfactual.tables import (
     ESTIMATOR_TITLES,
     LEARNER_TITLES,
     claims_of_cells,

@@ -11,8 +11,10 @@ from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from lib import data
-from lib.counterfactual import PositivityWarning, scenarios
-from lib.counterfactual.scenarios import (
+from lib.counterfactual import PositivityWarning
+from lib.runs import RunStore, fingerprint, run_all
+from lib.studies.counterfactual import scenarios
+from lib.studies.counterfactual.scenarios import (
     SCENARIOS,
     Evaluation,
     Rule,
@@ -24,7 +26,6 @@ from lib.counterfactual.scenarios import (
     scenario_runs,
     scenario_table,
 )
-from lib.runs import RunStore, fingerprint, run_all
 
 Z = 1.959963984540054
 TEN, PAIR = SCENARIOS[:3], SCENARIOS[3:]

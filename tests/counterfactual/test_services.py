@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.counterfactual import services as module
 from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.counterfactual.sensitivity import breakdown_share
-from lib.counterfactual.services import (
+from lib.report import services as module
+from lib.report.services import (
     DECISIONS,
     Services,
     compare_services,

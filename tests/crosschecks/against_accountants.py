@@ -19,8 +19,8 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import special
 
 from lib.audit import true_best_epsilon
-from lib.training import PrivacyLedger, SampledGaussian, find_noise_multiplier
-from lib.training.accounting import _ORDERS
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.privacy.accounting import _ORDERS
 
 # Sampling rate, steps, delta and noise multipliers of the book's trainings: the noise is what
 # find_noise_multiplier gives, by RDP and to three digits, for the epsilons in the comment.

@@ -10,12 +10,11 @@ from scipy import optimize, special
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttest_ind, ttost_ind
 
-from lib.audit import AttackCounts, epsilon_lower_bounds, epsilon_point
+from lib.audit import AttackCounts, Guesses, epsilon_lower_bounds, epsilon_of_rate, epsilon_point
 from lib.audit.counts import rate_interval
-from lib.canaries import Guesses, epsilon_of_rate
 from lib.counterfactual import Nuisances, estimate_from_nuisances
-from lib.counterfactual.simulation import share_interval
-from lib.lenses.views import _share
+from lib.studies.counterfactual.simulation import share_interval
+from lib.studies.six_lenses.views import _share
 from lib.suitability import (
     adjusted_margin,
     calibration_offset,

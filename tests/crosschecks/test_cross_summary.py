@@ -38,7 +38,7 @@ import against_statsmodels  # noqa: F401
 import pytest
 from agreements import CHECKS, Agreement, agreement, table
 
-from lib.training import PrivacyLedger
+from lib.privacy import PrivacyLedger
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -148,7 +148,7 @@ def test_our_registry_pins_commits():
 
 def test_our_registry_declares_the_suitability_chapter():
     """Exactly the files that it can be told to read by its parameters."""
-    from lib.suitability import wilds_files
+    from lib.studies.suitability.data import wilds_files
 
     declared = [name for name, entry in registry().items() if "suitability" in entry.chapters]
     files = wilds_files(DATASETS, [0, 1, 2], ["ERM", "IRM", "groupDRO"])

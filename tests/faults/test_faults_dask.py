@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture
 def settings():
     pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
-    from lib.selective.panel import PanelSettings
+    from lib.studies.interplay.panel import PanelSettings
     from lib.training import DataSpec, ModelSpec
 
     return PanelSettings(
@@ -38,7 +38,7 @@ def settings():
 
 
 def test_a_panel_survives_a_killed_dask_worker(settings, tmp_path, monkeypatch):
-    from lib.selective import run_panel
+    from lib.studies.interplay.panel import run_panel
 
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "alone"))
     alone = run_panel(settings)

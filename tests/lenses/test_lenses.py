@@ -8,16 +8,37 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import audit, lenses, selective
-from lib.audit import AuditContradiction
-from lib.canaries import one_label_bound
-from lib.canaries.system import CanaryContradiction, CanaryDraw
+from lib import audit, selective
+from lib.audit import one_label_bound
 from lib.data.transforms import corrupt_images
-from lib.lenses import figures
-from lib.lenses.evidence import HEADLINE, ledger_of
+from lib.privacy.accounting import group_guarantee
+from lib.studies.audit.system import AuditContradiction
+from lib.studies.canaries.system import CanaryContradiction, CanaryDraw
+from lib.studies.six_lenses import figures
+from lib.studies.six_lenses.evidence import (
+    HEADLINE,
+    audit_record,
+    error_free_bound,
+    faulty,
+    label_canaries,
+    label_guarantee,
+    ledger_of,
+    most_provable,
+    trials_needed,
+)
+from lib.studies.six_lenses.jobs import LabelCanaries, RecordTrainings
+from lib.studies.six_lenses.population import Pipeline
+from lib.studies.six_lenses.settings import available, settings_for
+from lib.studies.six_lenses.views import (
+    abstention,
+    classify,
+    compare_answers,
+    decisions,
+    suitability,
+    trained,
+)
 from lib.suitability import SuitabilityFilter, signals
 from lib.training import train_many
-from lib.training.accounting import group_guarantee
 
 SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 
@@ -25,7 +46,7 @@ SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 def small(**changes):
     sizes = {"points": 300, "validation": 300, "test": 400, "hidden": 8}
     given = sizes | {"batch_size": 60, "steps": 40, "plain_steps": 60, "epsilon": 1.0} | changes
-    return lenses.settings_for("digits", **given)
+    return settings_for("digits", **given)
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +58,18 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models(store):
-    return lenses.classify(small(epsilon=20.0), SHIFTS)
+    return classify(small(epsilon=20.0), SHIFTS)
 
 
 @pytest.fixture(scope="module")
 def broken(store):
     """Claims epsilon = 1 and has a hundredth of the noise."""
-    return lenses.audit_record(small(), 40, 240, noise_factor=0.01)
+    return audit_record(small(), 40, 240, noise_factor=0.01)
 
 
 @pytest.fixture(scope="module")
 def right(store):
-    return lenses.audit_record(small(), 40, 240)
+    return audit_record(small(), 40, 240)
 
 
 # ------------------------------------------------------------------ what is trained
@@ -62,7 +83,7 @@ def test_one_configuration_everywhere():
     plain = settings.config("plain")
     assert not plain.private
     assert (plain.model, plain.sample_rate) == (private.model, private.sample_rate)
-    fault = lenses.faulty(settings, 0.5)
+    fault = faulty(settings, 0.5)
     sigma = ledger_of(settings).entries[0].noise_multiplier
     assert fault.noise_multiplier == 0.5 * sigma
     same = replace(fault, noise_multiplier=None, epsilon=1.0, seed=private.seed)
@@ -88,13 +109,13 @@ def test_models_are_those_of_a_direct_training(models):
 
 def test_trainings_repeat(store, models, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    again = lenses.classify(models.settings, SHIFTS)
+    again = classify(models.settings, SHIFTS)
     for name, array in models.arrays.items():
         np.testing.assert_array_equal(array, again.arrays[name])
 
 
 def test_the_guarantee_is_the_accountants(models):
-    settings, found = models.settings, lenses.trained(models)
+    settings, found = models.settings, trained(models)
     assert found.epsilon == pytest.approx(20.0, abs=0.05)
     assert found.epsilon <= 20.0
     assert found.noise_multiplier == ledger_of(settings).entries[0].noise_multiplier
@@ -109,7 +130,7 @@ def test_the_guarantee_is_the_accountants(models):
 
 def test_the_pipeline_reads_what_the_training_data_read():
     data = small().data
-    pipeline = lenses.Pipeline.of(data)
+    pipeline = Pipeline.of(data)
     np.testing.assert_array_equal(pipeline.transform(pipeline.images), data.load().evaluation)
     rows = [5, 2]
     np.testing.assert_array_equal(
@@ -121,7 +142,7 @@ def test_the_pipeline_reads_what_the_training_data_read():
 def test_the_pipeline_of_patches(monkeypatch):
     """Without the data: random images in the place of CIFAR-10."""
     from lib.data import ImageSet
-    from lib.lenses import population
+    from lib.studies.six_lenses import population
     from lib.training import DataSpec, jobs
 
     rng = np.random.default_rng(0)
@@ -138,7 +159,7 @@ def test_the_pipeline_of_patches(monkeypatch):
         monkeypatch.setattr(module, "load_images", lambda name, split: sets[split])
     monkeypatch.setattr(jobs, "cached_features", lambda a, b, c, compute: compute())
     data = DataSpec("cifar10-jpeg", "patches", train=20, test=11, validation=7, public=25, seed=3)
-    pipeline = lenses.Pipeline.of(data)
+    pipeline = Pipeline.of(data)
     np.testing.assert_allclose(
         pipeline.transform(pipeline.images), data.load().evaluation, atol=1e-5
     )
@@ -146,7 +167,7 @@ def test_the_pipeline_of_patches(monkeypatch):
 
 
 def test_the_record_is_like_no_digit():
-    pipeline = lenses.Pipeline.of(small().data)
+    pipeline = Pipeline.of(small().data)
     record = pipeline.record()
     assert set(np.unique(record)) == {0.0, 1.0}
     nearest = np.linalg.norm(small().data.load().training.inputs - record, axis=1).min()
@@ -156,7 +177,7 @@ def test_the_record_is_like_no_digit():
 
 
 def test_suitability_is_the_filters(models):
-    table = lenses.suitability(models, 0.05, 0.05)
+    table = suitability(models, 0.05, 0.05)
     assert list(table["shift"]) == ["none", "rotation", "gaussian_noise"]
     the_filter = SuitabilityFilter(0.05, 0.05)
     the_filter.fit(signals(models.logits("validation")), models.correct("validation"))
@@ -178,9 +199,7 @@ def test_suitability_is_the_filters(models):
 
 def test_suitable_only_where_the_interval_says_so(models):
     """A margin inside the interval of the drop decides nothing, on either side of the value."""
-    drop, low, high = lenses.suitability(models, 0.05)[
-        ["drop on these images", "low", "high"]
-    ].iloc[1]
+    drop, low, high = suitability(models, 0.05)[["drop on these images", "low", "high"]].iloc[1]
     assert low < drop < high
     for margin, said in (
         (high + 1e-6, "suitable"),
@@ -189,14 +208,14 @@ def test_suitable_only_where_the_interval_says_so(models):
         (low + 1e-6, "undecided"),
         (low - 1e-6, "unsuitable"),
     ):
-        assert lenses.suitability(models, float(margin))["truth"].iloc[1] == said
+        assert suitability(models, float(margin))["truth"].iloc[1] == said
 
 
 # ------------------------------------------------------------------ abstention
 
 
 def test_abstention_is_lib_selectives(models):
-    found = lenses.abstention(models, 0.9)
+    found = abstention(models, 0.9)
     right, sure = models.correct(), models.probabilities().max(axis=1)
     assert found.score == selective.estimate(right, sure)
     kept = sure >= found.threshold
@@ -206,14 +225,14 @@ def test_abstention_is_lib_selectives(models):
 
 
 def test_the_threshold_is_chosen_on_the_validation_points_alone(models):
-    found = lenses.abstention(models, 0.9)
+    found = abstention(models, 0.9)
     known = models.probabilities("validation").max(axis=1)
     right = models.correct("validation")
     assert right[known >= found.threshold].mean() >= 0.9
     lower = known[known < found.threshold].max()
     assert right[known >= lower].mean() < 0.9
     other = replace(models, arrays=dict(models.arrays) | {"labels": models.arrays["labels"][::-1]})
-    assert lenses.abstention(other, 0.9).threshold == found.threshold
+    assert abstention(other, 0.9).threshold == found.threshold
 
 
 def test_points_of_one_confidence_are_answered_together(models):
@@ -228,17 +247,17 @@ def test_points_of_one_confidence_are_answered_together(models):
     made = replace(models, arrays=arrays)
     sure = made.probabilities("validation").max(axis=1)
     for target in (0.84, 0.9, 0.95, 1.0):
-        found = lenses.abstention(made, target)
+        found = abstention(made, target)
         assert found.threshold == pytest.approx(0.9)
         kept = sure >= found.threshold
         assert made.correct("validation")[kept].mean() >= target
-    assert lenses.abstention(made, 0.83).threshold == pytest.approx(0.6)
+    assert abstention(made, 0.83).threshold == pytest.approx(0.6)
 
 
 def test_an_unreachable_target(models):
     arrays = dict(models.arrays)
     arrays["validation_labels"] = (models.logits("validation").argmax(axis=1) + 1) % 10
-    found = lenses.abstention(replace(models, arrays=arrays), 0.5)
+    found = abstention(replace(models, arrays=arrays), 0.5)
     assert math.isinf(found.threshold)
     assert found.coverage[0] == 0
     assert found.accuracy == (1.0, 0.0, 1.0)
@@ -271,8 +290,8 @@ def test_the_audit_is_lib_audits(broken):
 
 def test_the_record_is_the_only_difference(broken):
     """Without the record's coin the attacked models are the same, bit by bit."""
-    config = lenses.faulty(small(), 0.01)
-    job = lenses.RecordTrainings(config, small().data, 6, chunk=4)
+    config = faulty(small(), 0.01)
+    job = RecordTrainings(config, small().data, 6, chunk=4)
     coins = job.coins()
     assert 0 < coins.sum() < 6
     everything = job.execute(SimpleNamespace(load=lambda: None, save=lambda *a: None))
@@ -296,7 +315,7 @@ def test_trainings_go_on_after_a_chunk():
             self.kept = ({k: v.copy() for k, v in arrays.items()}, dict(state))
             raise Interrupted
 
-    job = lenses.RecordTrainings(small().config("audit"), small().data, 5, chunk=3)
+    job = RecordTrainings(small().config("audit"), small().data, 5, chunk=3)
     checkpoint = Once()
     with pytest.raises(Interrupted):
         job.execute(checkpoint)
@@ -315,7 +334,7 @@ def test_the_ceiling_is_that_of_the_coins(right):
     rows = np.stack([tp, m - tn, tn, n - tp], axis=-1).reshape(-1, 4)
     bounds = audit.epsilon_lower_bounds(rows, 1e-5, right.level, "clopper-pearson")
     assert right.ceiling == bounds.max()
-    assert right.ceiling > lenses.most_provable(n + m, 1e-5, right.level)
+    assert right.ceiling > most_provable(n + m, 1e-5, right.level)
     _, shadow = right.result.held_out[HEADLINE]
     perfect = replace(
         right.result,
@@ -326,24 +345,22 @@ def test_the_ceiling_is_that_of_the_coins(right):
 
 
 def test_halves_do_not_prove_most():
-    assert lenses.error_free_bound(150, 150, 1e-5) == lenses.most_provable(300, 1e-5)
+    assert error_free_bound(150, 150, 1e-5) == most_provable(300, 1e-5)
     for n, bound in ((150, 3.693), (148, 3.706), (268, 4.177)):
-        assert lenses.error_free_bound(n, 300 - n, 1e-5) == pytest.approx(bound, abs=5e-4)
-        assert lenses.error_free_bound(300 - n, n, 1e-5) == pytest.approx(bound, abs=5e-4)
-    assert lenses.error_free_bound(0, 300, 1e-5) == lenses.error_free_bound(300, 0, 1e-5) == 0
-    assert "half" in lenses.most_provable.__doc__.splitlines()[0]
-    assert "half" in lenses.trials_needed.__doc__.splitlines()[0]
+        assert error_free_bound(n, 300 - n, 1e-5) == pytest.approx(bound, abs=5e-4)
+        assert error_free_bound(300 - n, n, 1e-5) == pytest.approx(bound, abs=5e-4)
+    assert error_free_bound(0, 300, 1e-5) == error_free_bound(300, 0, 1e-5) == 0
+    assert "half" in most_provable.__doc__.splitlines()[0]
+    assert "half" in trials_needed.__doc__.splitlines()[0]
 
 
 def test_what_an_audit_can_show_at_most():
-    assert lenses.most_provable(100, 1e-5) < lenses.most_provable(1000, 1e-5)
-    needed = lenses.trials_needed(2.0, 1e-5, 0.9)
-    assert (
-        lenses.most_provable(needed, 1e-5, 0.9) > 2.0 >= lenses.most_provable(needed - 2, 1e-5, 0.9)
-    )
+    assert most_provable(100, 1e-5) < most_provable(1000, 1e-5)
+    needed = trials_needed(2.0, 1e-5, 0.9)
+    assert most_provable(needed, 1e-5, 0.9) > 2.0 >= most_provable(needed - 2, 1e-5, 0.9)
     # By hand: no error in n trials of each kind leaves a rate of at most 1 - tail^(1 / n).
     rate = 1 - 0.025 ** (1 / 50)
-    assert lenses.most_provable(100, 0.0) == pytest.approx(math.log((1 - rate) / rate))
+    assert most_provable(100, 0.0) == pytest.approx(math.log((1 - rate) / rate))
 
 
 # ------------------------------------------------------------------ labels
@@ -354,17 +371,17 @@ def test_the_guarantee_for_labels():
     ledger = ledger_of(small())
     replaced = ledger.epsilon(1e-5, "pld", neighbours="replace")
     group = group_guarantee(ledger, 1e-5, 2)
-    assert lenses.label_guarantee(ledger, 1e-5) == replaced < group
+    assert label_guarantee(ledger, 1e-5) == replaced < group
     assert replaced > ledger.epsilon(1e-5, "pld")
 
 
 def test_canaries_are_lib_canaries(store):
     settings = small(plain_steps=600, steps=20)
-    found = lenses.label_canaries(settings, 30, 3)
+    found = label_canaries(settings, 30, 3)
     found.require_consistent()
     private, plain = found.private, found.plain
     assert private.confidences.shape == (1, 90, 10)
-    assert private.claimed == lenses.label_guarantee(ledger_of(settings), 1e-5)
+    assert private.claimed == label_guarantee(ledger_of(settings), 1e-5)
     assert math.isinf(plain.claimed)
     for name, each in (("private", private), ("plain", plain)):
         direct = one_label_bound(
@@ -392,7 +409,7 @@ def test_canaries_are_lib_canaries(store):
 def test_each_training_has_canaries_of_its_own():
     settings = small()
     draws = tuple(CanaryDraw(5, 10, seed) for seed in (1, 2))
-    job = lenses.LabelCanaries(settings.config("canaries"), settings.data, draws)
+    job = LabelCanaries(settings.config("canaries"), settings.data, draws)
     truth = settings.data.load().training.targets
     found = job.execute(SimpleNamespace(load=lambda: None, save=lambda *a: None)).arrays
     for k, draw in enumerate(draws):
@@ -405,13 +422,13 @@ def test_each_training_has_canaries_of_its_own():
 
 
 def test_the_truth_beside_the_comparison(models):
-    table = lenses.compare_answers(models, 8)
+    table = compare_answers(models, 8)
     truth = models.correct().mean() - models.correct("test", "plain").mean()
     np.testing.assert_allclose(table["oracle"], truth)
     # With told propensities the estimate is unbiased given the points: its mean is near the truth.
     error = table["known_value"].std(ddof=1) / math.sqrt(len(table))
     assert abs(table["known_value"].mean() - truth) < 5 * error
-    again = lenses.compare_answers(models, 8)
+    again = compare_answers(models, 8)
     pd.testing.assert_frame_equal(table, again)
 
 
@@ -420,14 +437,14 @@ def test_the_truth_beside_the_comparison(models):
 
 def decided(models, **changes):
     given = {
-        "training": lenses.trained(models),
-        "abstaining": lenses.abstention(models, 0.9),
-        "populations": lenses.suitability(models, 0.05),
+        "training": trained(models),
+        "abstaining": abstention(models, 0.9),
+        "populations": suitability(models, 0.05),
         "record": {"lower": 0.5, "proven": 8.0, "ceiling": 3.0},
         "labels": {"lower": 0.0, "proven": 20.0, "ceiling": 5.0},
         "difference": {"low": -0.1, "high": 0.1},
     }
-    return lenses.decisions(**(given | changes))
+    return decisions(**(given | changes))
 
 
 def test_words_follow_from_numbers(models):
@@ -450,7 +467,7 @@ def test_words_follow_from_numbers(models):
         ((-0.03, -0.05, -0.01), "More accurate than the competitor"),
         ((0.0, -0.01, 0.01), "No difference to the competitor can be shown"),
     ):
-        training = replace(lenses.trained(models), lost=lost)
+        training = replace(trained(models), lost=lost)
         assert decided(models, training=training)["training"] == said
 
 
@@ -496,7 +513,7 @@ def test_yes_only_where_the_interval_is_above_the_target(models, right, wrong, s
         "validation": np.stack([known, known]),
         "validation_labels": np.zeros(20, dtype=int),
     }
-    abstaining = lenses.abstention(replace(models, arrays=arrays), 0.9)
+    abstaining = abstention(replace(models, arrays=arrays), 0.9)
     assert abstaining.coverage[0] == (right + wrong) / n
     assert decided(models, abstaining=abstaining)["abstention"] == said
 
@@ -530,33 +547,31 @@ def test_the_ladder_shows_what_canaries_could(right, broken):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: lenses.available("mnist"), "dataset must be one of .*, got 'mnist'"),
+        (lambda: available("mnist"), "dataset must be one of .*, got 'mnist'"),
         (lambda: small(epsilon=0.0), "epsilon must be .* above 0"),
         (lambda: small(delta=1.0), "delta must be"),
         (lambda: small(batch_size=200), "batch_size must be .* 150"),
         (lambda: small(validation=10), "at least 40 validation points, got 10"),
         (lambda: small(seed=-1), "seed must be"),
         (lambda: small().config("target"), "purpose must be one of private, .*, got 'target'"),
-        (lambda: lenses.faulty(small(), 0.0), "factor must be"),
-        (lambda: lenses.classify(small(), []), "shifts must name one population"),
-        (lambda: lenses.audit_record(small(), 10, 20), "n_shadow must be"),
-        (lambda: lenses.audit_record(small(), 20, 2), "n_target must be"),
-        (lambda: lenses.audit_record(small(), 20, 20, level=1.0), "level must be"),
-        (lambda: lenses.audit_record(small(), 20, 20, label=10), "label must be"),
-        (lambda: lenses.label_canaries(small(), 0, 2), "count must be"),
-        (lambda: lenses.label_canaries(small(), 301, 2), "count must be"),
-        (lambda: lenses.label_canaries(small(), 5, 0), "n_models must be"),
-        (lambda: lenses.trials_needed(-1.0, 1e-5), "epsilon must be"),
-        (lambda: lenses.trials_needed(31.0, 1e-5), "epsilon must be"),
-        (lambda: lenses.most_provable(1, 1e-5), "trials must be"),
-        (lambda: lenses.error_free_bound(-1, 5, 1e-5), "members must be"),
-        (lambda: lenses.error_free_bound(5, -1, 1e-5), "others must be"),
-        (lambda: lenses.label_guarantee(ledger_of(small()), 0.0), "delta must be"),
-        (lambda: lenses.LabelCanaries(small().config(), small().data, ()), "draws must be one"),
+        (lambda: faulty(small(), 0.0), "factor must be"),
+        (lambda: classify(small(), []), "shifts must name one population"),
+        (lambda: audit_record(small(), 10, 20), "n_shadow must be"),
+        (lambda: audit_record(small(), 20, 2), "n_target must be"),
+        (lambda: audit_record(small(), 20, 20, level=1.0), "level must be"),
+        (lambda: audit_record(small(), 20, 20, label=10), "label must be"),
+        (lambda: label_canaries(small(), 0, 2), "count must be"),
+        (lambda: label_canaries(small(), 301, 2), "count must be"),
+        (lambda: label_canaries(small(), 5, 0), "n_models must be"),
+        (lambda: trials_needed(-1.0, 1e-5), "epsilon must be"),
+        (lambda: trials_needed(31.0, 1e-5), "epsilon must be"),
+        (lambda: most_provable(1, 1e-5), "trials must be"),
+        (lambda: error_free_bound(-1, 5, 1e-5), "members must be"),
+        (lambda: error_free_bound(5, -1, 1e-5), "others must be"),
+        (lambda: label_guarantee(ledger_of(small()), 0.0), "delta must be"),
+        (lambda: LabelCanaries(small().config(), small().data, ()), "draws must be one"),
         (
-            lambda: lenses.RecordTrainings(
-                replace(small().config(), sample_rate=None), small().data, 3
-            ),
+            lambda: RecordTrainings(replace(small().config(), sample_rate=None), small().data, 3),
             "config must give sample_rate and delta",
         ),
     ],
@@ -568,20 +583,20 @@ def test_bad_settings(call, message):
 
 def test_bad_questions(models):
     with pytest.raises(ValueError, match="target must be"):
-        lenses.abstention(models, 0.0)
+        abstention(models, 0.0)
     with pytest.raises(ValueError, match="margin must be"):
-        lenses.suitability(models, 1.5)
+        suitability(models, 1.5)
     with pytest.raises(ValueError, match="draws must be"):
-        lenses.compare_answers(models, 0)
+        compare_answers(models, 0)
     with pytest.raises(ValueError, match="epsilon must be"):
-        lenses.compare_answers(models, 1, epsilon=0.5)
+        compare_answers(models, 1, epsilon=0.5)
 
 
 def test_digits_stand_in_where_data_are_not_there(monkeypatch):
-    from lib.lenses import settings as module
+    from lib.studies.six_lenses import settings as module
 
     monkeypatch.setattr(module, "available", lambda dataset: False)
-    found = lenses.settings_for(
+    found = settings_for(
         "cifar10-jpeg", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0
     )
     assert found.data.name == "digits"

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from lib import selective
-from lib.lenses import Abstention, figures
-from lib.lenses.views import DROP
 from lib.selective import Estimate
+from lib.studies.six_lenses import figures
+from lib.studies.six_lenses.views import DROP, Abstention
 
 
 def legend(ax):

@@ -22,6 +22,7 @@ from malformed_kinds import (
 )
 
 from lib import selective
+from lib.studies.interplay.panel import settings_for
 
 rng = np.random.default_rng(0)
 CORRECT = rng.random(40) < 0.8
@@ -152,7 +153,7 @@ add("settings_for", D, dataset=CHOICE, model=CHOICE, says=dict(dataset="name", m
 ROWS.extend(
     rows_of(
         "selective.PanelSettings",
-        lambda **o: selective.settings_for("digits", "linear", families=("plain",), **o).configs(
+        lambda **o: settings_for("digits", "linear", families=("plain",), **o).configs(
             "plain", 3.0, 0.1
         ),
         {},
@@ -172,7 +173,7 @@ ROWS.extend(
 ROWS.extend(
     rows_of(
         "selective.PanelSettings",
-        lambda **o: selective.settings_for("digits", "linear", **o),
+        lambda **o: settings_for("digits", "linear", **o),
         {},
         families=(("plain", "x"), ("MCDO",)),
     )

@@ -25,7 +25,8 @@ from malformed_kinds import (
     with_value,
 )
 
-from lib import data, lenses, report, runs, training
+from lib import data, report, runs, training
+from lib.studies.six_lenses.settings import settings_for
 
 ROWS = []
 
@@ -458,7 +459,7 @@ add(
     delta=DELTA,
     batch_size=COUNT,
 )
-LS = lenses.settings_for(
+LS = settings_for(
     "digits",
     points=300,
     validation=300,
@@ -472,9 +473,7 @@ add("lenses.checkerboard", {}, shape=(3, "abc", (8, 8), (1, 0, 8), (1, 2.5, 8), 
 ROWS.extend(
     rows_of(
         "lenses.LensSettings",
-        lambda **o: lenses.settings_for(
-            "digits", points=300, validation=300, test=400, **o
-        ).config(),
+        lambda **o: settings_for("digits", points=300, validation=300, test=400, **o).config(),
         {},
         steps=COUNT,
         clipping_norm=POSITIVE,

@@ -27,7 +27,7 @@ from malformed_kinds import (
     vectors,
 )
 
-from lib import audit, canaries, counterfactual
+from lib import audit, counterfactual
 
 ROWS = []
 
@@ -171,7 +171,7 @@ S = dict(dataset="digits", model="linear", epsilon=4.0, points=500)
 ROWS.extend(
     rows_of(
         "audit.AuditSettings",
-        lambda **o: audit.settings_for("digits", "linear", 4.0, 500, **o).config(True),
+        lambda **o: settings_for("digits", "linear", 4.0, 500, **o).config(True),
         {},
         delta=but((0.0, 1.0, NAN), "0.0"),
         steps=COUNT,
@@ -213,7 +213,7 @@ add(
     seed=SEED,
 )
 lab = rng.integers(10, size=50)
-d = canaries.insert_canaries(lab, 20, n_classes=10, seed=1)
+d = insert_canaries(lab, 20, n_classes=10, seed=1)
 conf = rng.dirichlet(np.ones(10), 20)
 K = dict(confidences=conf, canary_labels=d.canary_labels, true_labels=d.true_labels)
 KW = dict(
@@ -266,7 +266,8 @@ add("canaries.epsilon_of_rate", dict(rate=0.7), rate=UNIT)
 add("canaries.rate_of_epsilon", dict(epsilon=1.0), epsilon=(NAN, "0.5", -1.0))
 add("canaries.Guesses", dict(made=np.array([True]), correct=np.array([True]), options=2))
 cf = counterfactual
-from lib.counterfactual import simulation
+from lib.studies.audit.system import settings_for
+from lib.studies.counterfactual import simulation
 
 dr = simulation.simulate(200, rng=0)
 X, (a, b), (r, s) = (dr.X, dr.scores, dr.abstained)

@@ -25,6 +25,11 @@ from malformed_kinds import (
 )
 
 from lib import suitability as S
+from lib.report.suitability import Predictions
+from lib.studies.suitability.data import digits_study, timeline
+from lib.studies.suitability.experiment import evaluate_tasks, make_tasks
+from lib.studies.suitability.panel import StudyRun
+from lib.studies.suitability.peers import filter_as_peer
 
 ROWS = []
 
@@ -459,7 +464,7 @@ P = dict(
 add("Predictions", P, **{k: matrices(LG) if "logits" in k else labels(lab, 3) for k in P})
 add(
     "suitability_report",
-    dict(predictions=S.Predictions(**P), margin=0.05),
+    dict(predictions=Predictions(**P), margin=0.05),
     margin=MARG,
     alpha=OPEN_UNIT,
     power=OPEN_UNIT,
@@ -482,8 +487,8 @@ add(
     n_folds=(1, 0, 2.5, "3", 301),
     shuffles_per_fold=COUNT,
 )
-tasks = S.make_tasks({"val": 300}, [("val", np.arange(50), "a")], ["val"], n_folds=3)
-R = S.evaluate_tasks(splits, tasks).assign(
+tasks = make_tasks({"val": 300}, [("val", np.arange(50), "a")], ["val"], n_folds=3)
+R = evaluate_tasks(splits, tasks).assign(
     dataset="m", algorithm="E", kind="ID", seed=0, signals="all"
 )
 ST = dict(splits=splits, tasks=tasks)
@@ -560,7 +565,7 @@ add("plot_error_against_drop", dict(results=R), results=RES)
 add("known_reference", dict(results=R), results=RES, margin=MARG)
 add("filter_as_peer", dict(results=R), results=RES, margin=MARG)
 add("signals_table", dict(results=AS), results=tables(AS, "p_value"), alpha=OPEN_UNIT)
-PEER = S.filter_as_peer(R)
+PEER = filter_as_peer(R)
 add(
     "peer_table",
     dict(results=PEER),
@@ -598,7 +603,7 @@ for f in ("load_study", "wilds_study"):
 add("digits_study", dict(seed=0), seed=SEED)
 add("StudyRun", dict(dataset="digits", algorithm="ERM", seed=0))
 add("DomainRuns", dict(dataset="digits", algorithm="ERM", seed=0, candidates=(("conf_max",),)))
-add("run_studies", dict(jobs=[S.StudyRun("digits", "ERM", 0)]), max_workers=COUNT)
+add("run_studies", dict(jobs=[StudyRun("digits", "ERM", 0)]), max_workers=COUNT)
 add("choose_signals", dict(jobs=[]))
 add("missing_for_wilds", dict(dataset="fmow", root="/nowhere"), dataset=CHOICE)
 add(
@@ -608,7 +613,7 @@ add(
     seed=SEED,
 )
 add("wilds_files", dict(datasets=["fmow"], seeds=[0]), seeds=([99], ["a"]))
-study = S.digits_study(0)
+study = digits_study(0)
 add("run_study", dict(study=study, n_folds=3, partition_seed=0), n_folds=(1, 2.5), margin=MARG)
 add(
     "leave_domain_out",
@@ -617,7 +622,7 @@ add(
     n_folds=(1, 2.5, "3", 10**6),
     seed=SEED,
 )
-L0 = S.timeline(study)[0]
+L0 = timeline(study)[0]
 add(
     "stream",
     dict(study=study, labels=[L0], batches=2, size=20, rng=g),

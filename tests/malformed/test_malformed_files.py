@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lib import data, report, suitability
-from lib.counterfactual.services import read_services
+from lib import data, report
 from lib.data.__main__ import main as data_command
 from lib.report.__main__ import main as report_command
+from lib.report.services import read_services
+from lib.report.suitability import read_predictions
 
 ROOT = Path(__file__).parents[2]
 READERS = {
     "report": report.read_predictions,
-    "suitability": suitability.read_predictions,
+    "suitability": read_predictions,
     "pickle": data.read_numpy_pickle,
     "folder": lambda path: data.load_folder(path, (8, 8)),
     "services": read_services,

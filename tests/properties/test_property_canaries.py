@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import check, levels, ordered, seeds, units
 
-from lib import canaries
+from lib.audit import (
+    Guesses,
+    canary_epsilon,
+    epsilon_of_rate,
+    one_label_bound,
+    rate_of_epsilon,
+    single_label_guesses,
+    top_label_bound,
+    top_label_guesses,
+)
 
 THRESHOLDS = (0.2, 0.4, 0.6, 0.8)
 
@@ -29,14 +38,14 @@ def audited(draw):
 @check
 @given(ordered(units), ordered(st.floats(0, 30)))
 def test_rates_and_epsilons(rates, epsilons):
-    low, high = map(canaries.epsilon_of_rate, rates)
+    low, high = map(epsilon_of_rate, rates)
     assert 0 <= low <= high
-    a, b = map(canaries.rate_of_epsilon, epsilons)
+    a, b = map(rate_of_epsilon, epsilons)
     assert 0.5 <= a <= b <= 1
     if rates[0] > 0.5:
-        assert canaries.rate_of_epsilon(low) == pytest.approx(rates[0], abs=1e-14)
+        assert rate_of_epsilon(low) == pytest.approx(rates[0], abs=1e-14)
     # One minus the rate keeps a relative accuracy of e^epsilon 1e-16.
-    assert canaries.epsilon_of_rate(a) == pytest.approx(
+    assert epsilon_of_rate(a) == pytest.approx(
         epsilons[0], abs=1e-15 + 4e-16 * math.exp(epsilons[0])
     )
 
@@ -45,7 +54,7 @@ def test_rates_and_epsilons(rates, epsilons):
 @given(st.integers(1, 80), units, st.integers(2, 9), ordered(levels))
 def test_intervals_of_guesses(n, part, options, pair):
     right = round(part * n)
-    game = canaries.Guesses(np.ones(n, bool), np.arange(n) < right, options)
+    game = Guesses(np.ones(n, bool), np.arange(n) < right, options)
     narrow, wide = (game.interval(level) for level in pair)
     rate = right / n
     seen = 0.0
@@ -57,9 +66,9 @@ def test_intervals_of_guesses(n, part, options, pair):
     assert 0 <= lower <= low
     assert game.lower_bound((1 + pair[0]) / 2) == pytest.approx(narrow[0], abs=1e-9)
     if right < n:
-        better = canaries.Guesses(np.ones(n, bool), np.arange(n) <= right, options)
+        better = Guesses(np.ones(n, bool), np.arange(n) <= right, options)
         assert better.lower_bound(pair[0]) >= low
-    silent = canaries.Guesses(np.zeros(n, bool), np.zeros(n, bool), options)
+    silent = Guesses(np.zeros(n, bool), np.zeros(n, bool), options)
     assert silent.interval() == (0.0, math.inf)
     assert silent.lower_bound() == 0
 
@@ -70,7 +79,7 @@ def test_bounds_of_guesses_with_delta(seed, n, deltas, level):
     rng = np.random.default_rng(seed)
     made = rng.random(n) < 0.7
     correct = made & (rng.random(n) < 0.85)
-    game = canaries.Guesses(made, correct, 2, rng.random(n) < 0.5)
+    game = Guesses(made, correct, 2, rng.random(n) < 0.5)
     pure = game.lower_bound(level)
     bounds = [game.lower_bound(level, delta) for delta in deltas]
     assert 0 <= bounds[1] <= bounds[0] + 1e-9 <= pure + 2e-9
@@ -83,11 +92,9 @@ def test_bounds_of_guesses_with_delta(seed, n, deltas, level):
 def test_the_paper_s_interval(given_, pair, seed, mirror, error):
     p, trained, true = given_
     options = {"mirror": mirror, "standard_error": error}
-    narrow, wide = (
-        canaries.canary_epsilon(*given_, THRESHOLDS, level=level, **options) for level in pair
-    )
+    narrow, wide = (canary_epsilon(*given_, THRESHOLDS, level=level, **options) for level in pair)
     assert 0 <= wide.low <= narrow.low <= narrow.high
-    both = canaries.canary_epsilon(*given_, THRESHOLDS, level=pair[0], corrected=True, **options)
+    both = canary_epsilon(*given_, THRESHOLDS, level=pair[0], corrected=True, **options)
     assert both.low <= narrow.low
     table = narrow.per_threshold
     seen = table[table["guesses"] > 0]
@@ -98,13 +105,13 @@ def test_the_paper_s_interval(given_, pair, seed, mirror, error):
         assert other.high >= row.high - 1e-12
         if row.guesses and 0 < row.accuracy < 1:
             rate = max(row.accuracy, 1 - row.accuracy) if mirror else row.accuracy
-            assert row.low <= canaries.epsilon_of_rate(min(1.0, rate)) + 1e-9 <= row.high + 2e-9
+            assert row.low <= epsilon_of_rate(min(1.0, rate)) + 1e-9 <= row.high + 2e-9
     assert narrow.low == (seen["low"].max() if len(seen) else 0.0)
     assert (table["guesses"].diff().dropna() <= 0).all()  # a higher threshold, fewer guesses
     # Neither the order of canaries nor the names of classes matter.
     rng = np.random.default_rng(seed)
     rows, names = rng.permutation(len(p)), rng.permutation(p.shape[1])
-    again = canaries.canary_epsilon(
+    again = canary_epsilon(
         p[rows][:, np.argsort(names)],
         names[trained[rows]],
         names[true[rows]],
@@ -122,23 +129,17 @@ def test_the_paper_s_interval(given_, pair, seed, mirror, error):
 @given(audited(), ordered(levels), seeds)
 def test_valid_bounds(given_, pair, seed):
     p, trained, true = given_
-    low, lower = (canaries.top_label_bound(*given_, THRESHOLDS, level=lv) for lv in pair)
+    low, lower = (top_label_bound(*given_, THRESHOLDS, level=lv) for lv in pair)
     assert 0 <= lower <= low < math.inf
     rows = np.random.default_rng(seed).permutation(len(p))
-    shuffled = canaries.top_label_bound(
-        p[rows], trained[rows], true[rows], THRESHOLDS, level=pair[0]
-    )
+    shuffled = top_label_bound(p[rows], trained[rows], true[rows], THRESHOLDS, level=pair[0])
     assert shuffled == pytest.approx(low, abs=1e-12)
-    assert canaries.top_label_bound(*given_, THRESHOLDS[:1], level=pair[0]) >= (
-        canaries.top_label_guesses(*given_, THRESHOLDS[0]).lower_bound((1 + pair[0]) / 2)
+    assert top_label_bound(*given_, THRESHOLDS[:1], level=pair[0]) >= (
+        top_label_guesses(*given_, THRESHOLDS[0]).lower_bound((1 + pair[0]) / 2)
     )
-    one, other = (
-        canaries.one_label_bound(*given_, THRESHOLDS, level=lv, draws=3, seed=seed) for lv in pair
-    )
+    one, other = (one_label_bound(*given_, THRESHOLDS, level=lv, draws=3, seed=seed) for lv in pair)
     assert 0 <= other <= one < math.inf
-    with_delta = canaries.one_label_bound(
-        *given_, THRESHOLDS, level=pair[0], delta=1e-3, draws=3, seed=seed
-    )
+    with_delta = one_label_bound(*given_, THRESHOLDS, level=pair[0], delta=1e-3, draws=3, seed=seed)
     assert 0 <= with_delta <= one + 1e-9
 
 
@@ -147,14 +148,14 @@ def test_valid_bounds(given_, pair, seed):
 def test_games(given_, thresholds, seed):
     p, trained, true = given_
     rows = np.random.default_rng(seed).permutation(len(p))
-    more, fewer = (canaries.top_label_guesses(*given_, t) for t in thresholds)
+    more, fewer = (top_label_guesses(*given_, t) for t in thresholds)
     for game in (more, fewer):
         assert not (game.correct & ~game.made).any()
     assert (more.made >= fewer.made).all()
-    shuffled = canaries.top_label_guesses(p[rows], trained[rows], true[rows], thresholds[0])
+    shuffled = top_label_guesses(p[rows], trained[rows], true[rows], thresholds[0])
     assert (shuffled.made == more.made[rows]).all()
     assert (shuffled.correct == more.correct[rows]).all()
-    more, fewer = (canaries.single_label_guesses(*given_, t, seed=seed) for t in thresholds)
+    more, fewer = (single_label_guesses(*given_, t, seed=seed) for t in thresholds)
     assert (more.made >= fewer.made).all()
     assert not (more.correct & ~more.made).any()
     assert (fewer.correct <= more.correct).all()

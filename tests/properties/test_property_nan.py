@@ -11,9 +11,31 @@ import numpy as np
 import pytest
 from strategies import never_nan
 
-from lib import audit, canaries, selective, training
+from lib import audit, selective
 from lib import counterfactual as cf
 from lib import suitability as su
+from lib.audit import (
+    canary_epsilon,
+    epsilon_of_rate,
+    one_label_bound,
+    rate_of_epsilon,
+    single_label_guesses,
+    top_label_bound,
+    top_label_guesses,
+)
+from lib.privacy import (
+    GaussianLabels,
+    LaplaceLabels,
+    PrivacyLedger,
+    RandomizedResponse,
+    SampledGaussian,
+    effective_noise_multiplier,
+    find_noise_multiplier,
+    posterior,
+    project_to_simplex,
+    rr_with_prior,
+)
+from lib.studies.suitability.experiment import decision_metrics
 
 RNG = np.random.default_rng(0)
 N = 12
@@ -27,7 +49,7 @@ ROWS = np.array([[8, 2, 9, 3], [5, 5, 6, 6]])
 AWAY = np.arange(N) % 3 == 0
 KNOWN = cf.Nuisances(AWAY, np.where(AWAY, 0, SCORE), np.full(N, 0.3), np.full(N, 0.5))
 ESTIMATE = cf.estimate_from_nuisances(KNOWN)
-GAME = canaries.single_label_guesses(P, TRAINED, LABELS, 0.1, seed=0)
+GAME = single_label_guesses(P, TRAINED, LABELS, 0.1, seed=0)
 RANKED = {"correct": CORRECT, "score": SCORE}
 TWO = RANKED | {"other_correct": ~CORRECT, "other_score": OTHER}
 CANARIES = {"confidences": P, "canary_labels": TRAINED, "true_labels": LABELS}
@@ -35,8 +57,8 @@ STACKED = {name: np.stack([part, part]) for name, part in TWO.items()}
 
 
 def ledger(sample_rate, noise_multiplier, delta):
-    one = training.SampledGaussian(sample_rate, noise_multiplier, 3)
-    return training.PrivacyLedger((one,)).epsilon(delta)
+    one = SampledGaussian(sample_rate, noise_multiplier, 3)
+    return PrivacyLedger((one,)).epsilon(delta)
 
 
 def from_nuisances(scores, propensity, outcome, clip, level):
@@ -218,7 +240,7 @@ CALLS = {
         },
     ),
     "sample_size_for": (su.sample_size_for, {"test": SCORE, "user": OTHER, "margin": 0.1}),
-    "decision_metrics": (su.decision_metrics, {"p_values": SCORE, "truth": CORRECT}),
+    "decision_metrics": (decision_metrics, {"p_values": SCORE, "truth": CORRECT}),
     "crossing_probabilities": (
         su.crossing_probabilities,
         {"critical": np.array([2.5, 2.0]), "information": np.array([0.5, 1.0]), "drift": 0.5},
@@ -249,23 +271,23 @@ CALLS = {
         {"reference": SCORE, "margin": 0.1, "run_length": 100.0, "reference_level": 0.0},
     ),
     "signals": (su.signals, {"logits": P}),
-    "epsilon_of_rate": (canaries.epsilon_of_rate, {"rate": 0.7}),
-    "rate_of_epsilon": (canaries.rate_of_epsilon, {"epsilon": 0.7}),
+    "epsilon_of_rate": (epsilon_of_rate, {"rate": 0.7}),
+    "rate_of_epsilon": (rate_of_epsilon, {"epsilon": 0.7}),
     "canary_epsilon": (
-        lambda **given: vars(canaries.canary_epsilon(**given)),
+        lambda **given: vars(canary_epsilon(**given)),
         CANARIES | {"thresholds": np.array([0.1, 0.3]), "level": 0.9},
     ),
     "one_label_bound": (
-        lambda **given: canaries.one_label_bound(**given, seed=0),
+        lambda **given: one_label_bound(**given, seed=0),
         CANARIES | {"thresholds": np.array([0.1, 0.3]), "level": 0.9, "delta": 0.001},
     ),
     "top_label_bound": (
-        canaries.top_label_bound,
+        top_label_bound,
         CANARIES | {"thresholds": np.array([0.1, 0.3]), "level": 0.9},
     ),
-    "top_label_guesses": (canaries.top_label_guesses, CANARIES | {"threshold": 0.1}),
+    "top_label_guesses": (top_label_guesses, CANARIES | {"threshold": 0.1}),
     "single_label_guesses": (
-        lambda **given: canaries.single_label_guesses(**given, seed=0),
+        lambda **given: single_label_guesses(**given, seed=0),
         CANARIES | {"threshold": 0.1},
     ),
     "Guesses.interval": (GAME.interval, {"level": 0.9}),
@@ -320,18 +342,18 @@ CALLS = {
         lambda value: cf.first_exclusion(cf.confidence_sequence(SCORE, start=3), value),
         {"value": 0.1},
     ),
-    "project_to_simplex": (training.project_to_simplex, {"observed": P}),
-    "posterior": (training.posterior, {"likelihood": P, "prior": P}),
+    "project_to_simplex": (project_to_simplex, {"observed": P}),
+    "posterior": (posterior, {"likelihood": P, "prior": P}),
     "rr_with_prior": (
-        lambda prior, epsilon: training.rr_with_prior(LABELS, prior, epsilon, 0),
+        lambda prior, epsilon: rr_with_prior(LABELS, prior, epsilon, 0),
         {"prior": P, "epsilon": 1.0},
     ),
     "effective_noise_multiplier": (
-        lambda one: training.effective_noise_multiplier(one, 2.0),
+        lambda one: effective_noise_multiplier(one, 2.0),
         {"one": 1.0},
     ),
     "find_noise_multiplier": (
-        lambda **given: training.find_noise_multiplier(**given, steps=10),
+        lambda **given: find_noise_multiplier(**given, steps=10),
         {"epsilon": 1.0, "delta": 1e-3, "sample_rate": 1.0, "tolerance": 1e-3},
     ),
     "PrivacyLedger.epsilon": (
@@ -339,15 +361,15 @@ CALLS = {
         {"sample_rate": 1.0, "noise_multiplier": 1.0, "delta": 1e-3},
     ),
     "LaplaceLabels": (
-        lambda scale, delta: training.LaplaceLabels(scale).epsilon(delta),
+        lambda scale, delta: LaplaceLabels(scale).epsilon(delta),
         {"scale": 1.0, "delta": 0.1},
     ),
     "GaussianLabels": (
-        lambda sigma, delta: training.GaussianLabels(sigma).epsilon(delta),
+        lambda sigma, delta: GaussianLabels(sigma).epsilon(delta),
         {"sigma": 1.0, "delta": 0.1},
     ),
     "RandomizedResponse": (
-        lambda epsilon, delta: training.RandomizedResponse(epsilon).epsilon(delta),
+        lambda epsilon, delta: RandomizedResponse(epsilon).epsilon(delta),
         {"epsilon": 1.0, "delta": 0.1},
     ),
 }

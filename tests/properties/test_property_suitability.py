@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from strategies import check, ordered, seeds
 
 from lib import suitability as su
+from lib.studies.suitability.experiment import decision_metrics
 
 margins = st.floats(-0.5, 0.5)
 
@@ -114,7 +115,7 @@ def test_calibration_errors(n, seed, bins):
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=20), seeds)
 def test_decision_metrics(rows, seed):
     p, truth = (np.array(part) for part in zip(*rows, strict=True))
-    found = su.decision_metrics(p, truth)
+    found = decision_metrics(p, truth)
     both = truth.any() and not truth.all()
     assert 0 <= found.accuracy <= 1
     assert math.isnan(found.fpr) == bool(truth.all())  # as documented
@@ -122,7 +123,7 @@ def test_decision_metrics(rows, seed):
         assert math.isnan(value) != both
         assert math.isnan(value) or 0 <= value <= 1
     order = np.random.default_rng(seed).permutation(len(p))
-    again = su.decision_metrics(p[order], truth[order])
+    again = decision_metrics(p[order], truth[order])
     assert vars(again) == pytest.approx(vars(found), nan_ok=True)
 
 

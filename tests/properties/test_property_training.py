@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from strategies import check, ordered, seeds
 
-from lib.training import (
+from lib.privacy import (
     GaussianLabels,
     LaplaceLabels,
     PrivacyLedger,

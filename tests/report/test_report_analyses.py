@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from statsmodels.stats.proportion import proportion_confint
 
-from lib import audit, counterfactual, selective, suitability
+from lib import audit, counterfactual, selective
 from lib.report import (
     ANALYSES,
     ModelPredictions,
@@ -32,7 +32,7 @@ from lib.report import (
 )
 from lib.report import report as report_module
 from lib.report.analyses import acceptance_scores, halves
-from lib.suitability.report import printable
+from lib.report.suitability import Predictions, printable, suitability_report
 
 NAN = math.nan
 SETTINGS = Settings(learner="linear", seed=3)
@@ -101,9 +101,7 @@ def test_selective(example, report):
 
 def test_suitability(example, report):
     known = {k: v for k, v in example.given.items() if re.match("(holdout|test|user)_l", k)}
-    direct = suitability.suitability_report(
-        suitability.Predictions(**known), margin=0.05, alpha=0.05
-    )
+    direct = suitability_report(Predictions(**known), margin=0.05, alpha=0.05)
     for name, table in (
         ("suitability", direct.summary),
         ("suitability_moved", direct.moved),

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.canaries import simulation
 from lib.runs import RunStore, fingerprint, stored_table, tables
+from lib.studies.canaries import simulation
+from lib.studies.training.tables import budget_rules, tune
 from lib.suitability import fit_errors
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec
-from lib.training.studies import budget_rules, tune
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +43,10 @@ def test_each_argument_counts(store):
 
 
 def test_the_code_that_counts_is_what_the_module_imports():
-    closure = tables._closure("lib.canaries.simulation")
-    assert {"lib", "lib.canaries.simulation", "lib.audit.intervals", "lib.runs"} <= set(closure)
+    closure = tables._closure("lib.studies.canaries.simulation")
+    assert {"lib", "lib.studies.canaries.simulation", "lib.audit.intervals", "lib.runs"} <= set(
+        closure
+    )
     assert not any(name.startswith(("lib.suitability", "lib.book.execute")) for name in closure)
 
 
@@ -88,7 +90,12 @@ def test_what_tells_arguments_apart():
             TypeError,
             "members must be made of numbers, texts, arrays, tables and dataclasses, got object",
         ),
-        (tune, (None, None, [], [], 1), TypeError, "lib.training.studies.tune must return a table"),
+        (
+            tune,
+            (None, None, [], [], 1),
+            TypeError,
+            "lib.studies.training.tables.tune must return a table",
+        ),
     ],
 )
 def test_what_cannot_be_stored(store, function, arguments, error, message):

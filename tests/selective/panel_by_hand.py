@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from lib.selective.outlier import OutlierStudy
-from lib.selective.panel import Imbalance, Panel, PanelSettings, Predictions
+from lib.studies.interplay.outlier import OutlierStudy
+from lib.studies.interplay.panel import Imbalance, Panel, PanelSettings, Predictions
 from lib.training import DataSpec, ModelSpec
 
 EPSILONS = (math.inf, 3.0, 1.0)

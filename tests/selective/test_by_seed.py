@@ -8,7 +8,8 @@ import pytest
 from panel_by_hand import EPSILONS, imbalance, panel
 
 from lib.book import evidence
-from lib.selective import by_seed, studies
+from lib.studies.interplay import by_seed
+from lib.studies.interplay import tables as studies
 
 SEEDS = 3
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.selective import outlier
+from lib.studies.interplay import outlier
 from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train
 
 STUDY = outlier.run_outlier((math.inf, 3.0), 6, n_majority=200, steps=150)

@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 
 from lib import selective
-from lib.selective import by_seed, studies
-from lib.selective.panel import FAMILIES, Panel, PanelSettings, Predictions
-from lib.training import (
-    DataSpec,
-    ModelSpec,
-    PrivacyLedger,
-    SampledGaussian,
-    find_noise_multiplier,
-    train_many,
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.studies.interplay import by_seed
+from lib.studies.interplay import tables as studies
+from lib.studies.interplay.panel import (
+    FAMILIES,
+    P1_METHODS,
+    Panel,
+    PanelSettings,
+    Predictions,
+    run_imbalance,
+    run_panel,
+    settings_for,
 )
+from lib.training import DataSpec, ModelSpec, train_many
 
 SETTINGS = PanelSettings(
     DataSpec(train=300, validation=100, test=200),
@@ -41,8 +45,8 @@ def panel(tmp_path_factory) -> Panel:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         # In this process, as others would import PyTorch first; the faults' tests have others.
         with ThreadPoolExecutor(1) as one:
-            found = selective.run_panel(SETTINGS, one)
-        again = selective.run_panel(SETTINGS)  # read, not trained
+            found = run_panel(SETTINGS, one)
+        again = run_panel(SETTINGS)  # read, not trained
     assert again.seconds == found.seconds
     for place, each in found.predictions.items():
         assert np.array_equal(each.score, again.predictions[place].score)
@@ -125,7 +129,7 @@ def test_the_better_rate_on_validation_points_is_taken(panel):
 def test_imbalance(panel, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     with ThreadPoolExecutor(1) as one:
-        study = selective.run_imbalance(panel, (0.5, 0.1), one)
+        study = run_imbalance(panel, (0.5, 0.1), one)
     assert study.rare_examples[0.5] > study.rare_examples[0.1] > 0
     table = studies.imbalance_table(study)
     assert len(table) == 6
@@ -152,7 +156,7 @@ def test_right_first_is_the_share_of_ordered_pairs():
 
 def test_summary_is_that_of_the_predictions(panel):
     table = studies.summary(panel).set_index(["method", "epsilon"])
-    assert list(dict.fromkeys(m for m, _ in table.index)) == list(selective.P1_METHODS)
+    assert list(dict.fromkeys(m for m, _ in table.index)) == list(P1_METHODS)
     found = panel.predictions["MCDO", 1.0]
     scores = [
         selective.normalized_score(c, s) for c, s in zip(found.correct, found.score, strict=True)
@@ -296,12 +300,12 @@ def test_bad_settings(change, message):
 
 
 def test_settings_for_the_digits():
-    found = selective.settings_for("digits", "linear", n_seeds=2)
+    found = settings_for("digits", "linear", n_seeds=2)
     assert found.data == DataSpec(train=1000, validation=200, test=597)
     assert found.model == ModelSpec("linear", (64,), 10)
-    found = selective.settings_for("digits", "small_cnn")
+    found = settings_for("digits", "small_cnn")
     assert found.data.features == "images"
     assert found.model.inputs == (1, 8, 8)
-    found = selective.settings_for("digits", "mlp", hidden=7, activation="relu", seed=3)
+    found = settings_for("digits", "mlp", hidden=7, activation="relu", seed=3)
     assert found.model.hidden == (7,)
     assert found.data.seed == 3

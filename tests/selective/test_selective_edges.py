@@ -12,9 +12,10 @@ import pytest
 from scipy import stats
 
 from lib import selective
-from lib.selective import checks, outlier
+from lib.selective import checks
 from lib.selective.areas import normalized_score_extremes
 from lib.selective.uncertainty import METRICS, _harmonic
+from lib.studies.interplay import outlier
 from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
 
 # ------------------------------------------------------------------ checks

@@ -9,7 +9,8 @@ from matplotlib.colors import to_hex
 from panel_by_hand import COVERAGES, EPSILONS, imbalance, outlier, panel
 
 from lib import selective
-from lib.selective import figures, studies
+from lib.studies.interplay import figures
+from lib.studies.interplay import tables as studies
 
 WORDS = [r"$\epsilon = \infty$", r"$\epsilon = 3$", r"$\epsilon = 1$"]
 

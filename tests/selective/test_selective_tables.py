@@ -10,9 +10,11 @@ import pytest
 from panel_by_hand import COVERAGES, EPSILONS, imbalance, panel
 
 from lib import selective
-from lib.selective import panel as panels
-from lib.selective import studies
-from lib.training import ModelSpec, PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.studies.interplay import panel as panels
+from lib.studies.interplay import tables as studies
+from lib.studies.interplay.panel import settings_for
+from lib.training import ModelSpec
 
 
 def test_privacy_costs():
@@ -182,7 +184,7 @@ def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monk
 
     monkeypatch.setattr(panels, "load_images", images)
     monkeypatch.setattr(panels, "suited", suited)
-    settings = selective.settings_for("svhn", model, seed=3, n_seeds=4)
+    settings = settings_for("svhn", model, seed=3, n_seeds=4)
     assert settings.n_seeds == 4
     expected = {"train": 17_000 - public, "validation": 3000, "test": 5000, "seed": 3}
     assert expected.items() <= asked.items()

@@ -13,16 +13,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib import suitability
-from lib.suitability import (
-    SuitabilityFilter,
+from lib.studies.suitability.data import digits_study, run_study, wilds_study
+from lib.studies.suitability.experiment import (
     decision_metrics,
     evaluate_pairs,
     evaluate_tasks,
     make_tasks,
+    mean_and_sd,
     metrics_table,
+    middle_and_range,
     share_suitable,
     summarise_folds,
 )
+from lib.studies.suitability.figures import plot_per_fold, plot_share_suitable
+from lib.suitability import SuitabilityFilter
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("COMPANION_DATA"),
@@ -235,23 +239,23 @@ def test_summary_of_folds():
 
 
 def test_figures_show_every_bucket_and_fold():
-    rows = suitability.run_study(suitability.digits_study(0), 5, 32)
+    rows = run_study(digits_study(0), 5, 32)
     steps = share_suitable(rows, 0.05)
-    figure = suitability.plot_share_suitable(steps, reach=1.0)
+    figure = plot_share_suitable(steps, reach=1.0)
     assert len(figure.axes[0].patches) == len(steps)
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     np.testing.assert_allclose(heights, 100 * steps["share"])
     per_fold = summarise_folds(rows)
-    figure = suitability.plot_per_fold(per_fold)
+    figure = plot_per_fold(per_fold)
     assert len(figure.axes[0].lines[0].get_xdata()) == len(per_fold)
 
 
 def test_text_of_tables():
     mean = pd.DataFrame({"fpr": [0.12345, 0.5]})
     sd = pd.DataFrame({"fpr": [0.01, np.nan]})
-    text = suitability.mean_and_sd(mean, sd)
+    text = mean_and_sd(mean, sd)
     assert list(text["FPR"]) == ["0.123\u00a0±\u00a00.010", "0.500"]
-    text = suitability.middle_and_range(mean - 0.1, mean, mean + 0.1)
+    text = middle_and_range(mean - 0.1, mean, mean + 0.1)
     assert text["FPR"][1] == "0.500 (0.400\u00a0to\u00a00.600)"
 
 
@@ -345,28 +349,28 @@ def test_bad_input(call, message):
 
 
 def test_digits_study_is_reproducible_and_honest():
-    one, two = suitability.digits_study(3), suitability.digits_study(3)
+    one, two = digits_study(3), digits_study(3)
     for name, (x, correct) in one.splits.items():
         np.testing.assert_array_equal(x, two.splits[name][0])
         np.testing.assert_array_equal(correct, two.splits[name][1])
     accuracy = {name: correct.mean() for name, (_, correct) in one.splits.items()}
     assert 0.8 < accuracy["source"] < 0.97
     assert accuracy["rotation 16"] < accuracy["unshifted"] - 0.1
-    rows = suitability.run_study(one, 5, 32)
+    rows = run_study(one, 5, 32)
     assert len(rows) == (10 + 13) * 5 * 4
     assert set(rows["kind"]) == {"ID", "OOD"}
 
 
 def test_study_refuses_an_unknown_kind():
     with pytest.raises(ValueError, match="kind must be one of ID, OOD, got 'both'"):
-        suitability.digits_study(0).tasks("both", 5, 32)
+        digits_study(0).tasks("both", 5, 32)
 
 
 @needs_data
 @pytest.mark.data
 @pytest.mark.parametrize("dataset", MIRRORED)
 def test_real_pairs_equal_fitting_each_pair_separately(dataset):
-    study = suitability.wilds_study(dataset, 1)
+    study = wilds_study(dataset, 1)
     rng = np.random.default_rng(0)
     for kind in ("ID", "OOD"):
         tasks = study.tasks(kind, 15, 32)
@@ -382,7 +386,7 @@ def test_real_pairs_equal_fitting_each_pair_separately(dataset):
 @pytest.mark.data
 @pytest.mark.parametrize("dataset", MIRRORED)
 def test_estimates_on_real_signals_are_those_of_scikit_learn(dataset):
-    study = suitability.wilds_study(dataset, 0)
+    study = wilds_study(dataset, 0)
     task = study.tasks("OOD", 15, 32)[0]
     x, correct, user, _ = study.data(task)
     rows = task.partition[0]
@@ -403,7 +407,7 @@ def warm_up(_):
 
 
 def wilds_rows(study):
-    return suitability.run_study(suitability.wilds_study(*study), 15, 32)
+    return run_study(wilds_study(*study), 15, 32)
 
 
 @needs_data

@@ -3,13 +3,8 @@
 import numpy as np
 import pytest
 
-from lib.suitability import (
-    CorrectnessEstimator,
-    evaluate_pairs,
-    evaluate_tasks,
-    make_tasks,
-    welch_non_inferiority,
-)
+from lib.studies.suitability.experiment import evaluate_pairs, evaluate_tasks, make_tasks
+from lib.suitability import CorrectnessEstimator, welch_non_inferiority
 
 X = np.random.default_rng(0).normal(size=(300, 3))
 Y = np.random.default_rng(1).random(300) < 0.6

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from lib.report.outputs import model_outputs
 from lib.suitability import signals
-from lib.suitability.outputs import model_outputs
 from lib.suitability.signals import register_signal, unregister_signal
 
 

@@ -9,15 +9,14 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from lib.suitability import (
-    SIGNAL_NAMES,
+from lib.studies.suitability.data import wilds_study
+from lib.studies.suitability.experiment import (
     evaluate_pairs,
     evaluate_tasks,
     make_tasks,
     metrics_table,
-    wilds_study,
 )
-from lib.suitability.peers import (
+from lib.studies.suitability.peers import (
     PEERS,
     RULES,
     evaluate_peers,
@@ -25,6 +24,7 @@ from lib.suitability.peers import (
     filter_as_peer,
     peer_table,
 )
+from lib.suitability import SIGNAL_NAMES
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("COMPANION_DATA"),

@@ -5,16 +5,15 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 from lib.runs import run_all
+from lib.studies.suitability.data import Study
+from lib.studies.suitability.experiment import evaluate_tasks, make_tasks
 from lib.suitability import (
     DomainRuns,
     RefinedFilter,
-    Study,
     choose_signals,
     evaluate_refined,
-    evaluate_tasks,
     known_reference,
     leave_domain_out,
-    make_tasks,
 )
 from lib.suitability.estimator import fit_logistic
 from lib.suitability.refined import domain

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from lib import suitability
+from lib.report.outputs import model_outputs
+from lib.studies.suitability.experiment import Task
 from lib.suitability import (
     CorrectnessEstimator,
-    Task,
     compare_estimators,
     non_inferiority_test,
     over_splits,
@@ -119,7 +120,7 @@ def test_batches_may_be_sequences_of_tensors():
     model = Adds()
     x = torch.arange(12.0).reshape(4, 3)
     batch = ([x, {"more": x}], torch.tensor([0, 1, 0, 1]))
-    found = suitability.model_outputs(model, [batch])
+    found = model_outputs(model, [batch])
     with torch.no_grad():
         expected = model.linear(2 * x).numpy()
     np.testing.assert_allclose(found.logits, expected, rtol=1e-6)
@@ -128,4 +129,4 @@ def test_batches_may_be_sequences_of_tensors():
 def test_a_device_that_does_not_hold_the_model():
     model = torch.nn.Linear(3, 2)
     with pytest.raises(ValueError, match=r"device must be one that holds the model \(cpu\), got"):
-        suitability.model_outputs(model, [torch.zeros(2, 3)], device="meta")
+        model_outputs(model, [torch.zeros(2, 3)], device="meta")

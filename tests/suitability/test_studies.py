@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lib import data
-from lib.suitability import evaluate_tasks, run_study, wilds_files, wilds_study
+from lib.studies.suitability.data import run_study, wilds_files, wilds_study
+from lib.studies.suitability.experiment import evaluate_tasks
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("COMPANION_DATA"),

@@ -3,28 +3,30 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from lib.suitability import (
-    SIGNAL_NAMES,
-    StudyRun,
-    at_margin,
+from lib.studies.suitability import figures
+from lib.studies.suitability.calibration import (
     calibrate_on_target,
     error_table,
     estimated_and_true,
-    evaluate_tasks,
     evaluate_with_labels,
-    figures,
-    load_study,
     margins_table,
-    metrics_table,
-    run_studies,
-    run_study,
-    share_suitable,
-    signals_table,
-    stream,
-    timeline,
 )
-from lib.suitability.checkpoints import checkpoint_example
-from lib.suitability.panel import only_signals
+from lib.studies.suitability.checkpoints import checkpoint_example
+from lib.studies.suitability.data import run_study, stream, timeline
+from lib.studies.suitability.experiment import (
+    at_margin,
+    evaluate_tasks,
+    metrics_table,
+    share_suitable,
+)
+from lib.studies.suitability.panel import (
+    StudyRun,
+    load_study,
+    only_signals,
+    run_studies,
+    signals_table,
+)
+from lib.suitability import SIGNAL_NAMES
 
 
 @pytest.fixture(scope="module")

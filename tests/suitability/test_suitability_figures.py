@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from lib.suitability import figures
+from lib.studies.suitability import figures
 
 
 def legend(ax):

@@ -18,17 +18,23 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
 from lib import data
+from lib.report import suitability as module
+from lib.report.suitability import (
+    Predictions,
+    example_predictions,
+    printable,
+    read_predictions,
+    suitability_report,
+)
+from lib.studies.suitability.data import run_study, wilds_files
+from lib.studies.suitability.panel import load_study
 from lib.suitability import (
     SIGNAL_NAMES,
     SuitabilityFilter,
     labels_test,
-    load_study,
     plot_tipping_point,
-    run_study,
     signals,
-    wilds_files,
 )
-from lib.suitability import report as module
 from lib.suitability.filter import p_text
 from lib.suitability.guarantees import (
     adjusted_margin,
@@ -36,13 +42,6 @@ from lib.suitability.guarantees import (
     prediction_powered_test,
 )
 from lib.suitability.power import non_inferiority_power, required_sample_size
-from lib.suitability.report import (
-    Predictions,
-    example_predictions,
-    printable,
-    read_predictions,
-    suitability_report,
-)
 from lib.suitability.tipping import FMOW_ERRORS
 
 NAN = math.nan

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from lib.suitability import SIGNAL_NAMES, signals
 
-wilds = importlib.import_module("lib.suitability.wilds")
+wilds = importlib.import_module("lib.studies.suitability.wilds")
 
 SPLITS = {
     "fmow": {"train": 0, "id_val": 1, "id_test": 2, "val": 3, "test": 4},

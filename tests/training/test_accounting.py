@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from lib.training.accounting import (
+from lib.privacy.accounting import (
     PrivacyLedger,
     SampledGaussian,
     budget_table,

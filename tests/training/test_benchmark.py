@@ -2,7 +2,7 @@
 
 import pytest
 
-from lib.training import benchmark
+from lib.studies.training import benchmark
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lib.training import cost
+from lib.studies.training import cost
 
 
 def test_sample_steps_of_the_panel():

@@ -7,6 +7,7 @@ import pytest
 from torch import nn
 
 from lib import data
+from lib.studies import default_problem as suited
 from lib.training import (
     DeepGamblers,
     ModelSpec,
@@ -15,7 +16,6 @@ from lib.training import (
     TrainingConfig,
     engine_for,
     many,
-    suited,
     taps,
 )
 from lib.training.config import Augmentation

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from lib.privacy.pate import shards
 from lib.runs import Checkpoint, run_key
 from lib.training import DataSpec, ModelSpec, TrainingDiverged, build_model, fixmatch
 from lib.training.fixmatch import (
@@ -18,7 +19,6 @@ from lib.training.fixmatch import (
     train_fixmatch,
     weak_augment,
 )
-from lib.training.pate import shards
 from lib.training.randomness import Streams
 
 LINEAR = ModelSpec("linear", (1, 8, 8), 10)

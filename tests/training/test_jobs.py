@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lib.privacy import PrivacyLedger
 from lib.runs import Checkpoint, RunStore, run_key
 from lib.training import (
     DataSpec,
     ManyTrainings,
     ModelSpec,
-    PrivacyLedger,
     SelfAdaptiveTraining,
     Training,
     TrainingConfig,
@@ -297,7 +297,7 @@ def test_chance_of_the_largest_difference():
     """Against simulation: the largest of four t statistics of 2 x 20 normal numbers."""
     import pandas as pd
 
-    from lib.training.studies import chance_of_largest
+    from lib.studies.training.tables import chance_of_largest
 
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 20_000, 4, 20))

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import run_all
 from lib.training import (
     DataSpec,
     FixMatch,
-    GaussianLabels,
     LabelTrainings,
-    LaplaceLabels,
     ModelSpec,
     PateStudents,
-    RandomizedResponse,
     Teachers,
     TrainingConfig,
     label_jobs,

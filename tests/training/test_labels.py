@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 from scipy.optimize import minimize
 
-from lib.training.labels import (
+from lib.privacy.labels import (
     GaussianLabels,
     LaplaceLabels,
     RandomizedResponse,

@@ -11,7 +11,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.special import erfc, erfcinv, log_ndtr, logsumexp
 
-from lib.training.pate import (
+from lib.privacy.pate import (
     confident_gnmax,
     confident_gnmax_rdp,
     gnmax_log_q,

@@ -5,8 +5,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from lib.audit import settings_for
 from lib.data.text import TextSet
+from lib.studies.audit.system import settings_for
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train, train_many
 from lib.training import jobs as jobs_module
 from lib.training import text as text_module

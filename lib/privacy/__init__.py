@@ -1,0 +1,49 @@
+"""What a mechanism costs in privacy: noisy gradients, noisy labels, votes of teachers (P1, P5)."""
+
+from lib.privacy.accounting import (
+    ACCOUNTANTS,
+    PrivacyLedger,
+    SampledGaussian,
+    budget_table,
+    effective_noise_multiplier,
+    find_noise_multiplier,
+)
+from lib.privacy.labels import (
+    GaussianLabels,
+    LaplaceLabels,
+    RandomizedResponse,
+    multi_stage_parts,
+    posterior,
+    project_to_simplex,
+    rr_with_prior,
+)
+from lib.privacy.pate import (
+    Answers,
+    PateCost,
+    confident_gnmax,
+    pate_epsilon,
+    shards,
+    vote_histogram,
+)
+
+__all__ = [
+    "ACCOUNTANTS",
+    "Answers",
+    "GaussianLabels",
+    "LaplaceLabels",
+    "PateCost",
+    "PrivacyLedger",
+    "RandomizedResponse",
+    "SampledGaussian",
+    "budget_table",
+    "confident_gnmax",
+    "effective_noise_multiplier",
+    "find_noise_multiplier",
+    "multi_stage_parts",
+    "pate_epsilon",
+    "posterior",
+    "project_to_simplex",
+    "rr_with_prior",
+    "shards",
+    "vote_histogram",
+]

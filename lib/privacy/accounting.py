@@ -1,0 +1,484 @@
+"""Privacy accounting of DP-SGD: what a training costs, and the noise a budget asks for.
+
+Neighbouring data sets differ by the addition or removal of one example.  Every step takes a Poisson
+sample (each example independently with probability q), adds Gaussian noise of standard deviation
+sigma times the clipping norm to the sum of clipped gradients, and releases the result; all
+intermediate models may be published.  Three accountants bound the (epsilon, delta) of the composed
+steps:
+
+``"rdp"``
+    Renyi differential privacy (Mironov 2017; Mironov, Talwar and Zhang 2019), by Opacus' formulas.
+    It is the one that P1 and P3 use.
+``"prv"``
+    Privacy loss random variables (Gopi, Lee and Wutschitz 2021), by Opacus.
+``"pld"``
+    Privacy loss distributions with connect-the-dots (Doroshenko et al. 2022), by dp-accounting:
+    a second library, against which the two others are checked.
+
+All three give upper bounds; the last two are nearly tight.  Fourier transforms round in double
+precision: the last two charge 2^-52 a step to a delta below a million times that, and give way to
+the first where nothing is left, or where their numerics fail.
+
+Where the sampling rate, delta or the noise is computed from the number of examples, as in P1, that
+number counts as public; :class:`lib.training.TrainingConfig` takes a rate of its own instead.
+"""
+
+import math
+import numbers
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld import privacy_loss_distribution
+from opacus.accountants.analysis import rdp as opacus_rdp
+
+from lib.check import require_finite, require_int, require_number
+
+__all__ = [
+    "ACCOUNTANTS",
+    "PrivacyLedger",
+    "SampledGaussian",
+    "budget_table",
+    "effective_noise_multiplier",
+    "find_noise_multiplier",
+    "group_guarantee",
+]
+
+ACCOUNTANTS = ("rdp", "prv", "pld")
+
+# Opacus' default orders end at 63, which costs tightness for small epsilon.
+_ORDERS = (
+    [1 + x / 10 for x in range(1, 100)]
+    + list(range(11, 64))
+    + [72, 84, 100, 128, 160, 200, 256, 320, 400, 512, 700, 1024]
+)
+_LARGEST_NOISE = 1e5
+_SMALLEST_NOISE = 0.05
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """Some steps of the Poisson-subsampled Gaussian mechanism.
+
+    Attributes
+    ----------
+    sample_rate : float
+        Probability q, in (0, 1], with which an example takes part in a step.
+    noise_multiplier : float
+        Standard deviation of the noise over the clipping norm, sigma >= 0; 0 is no privacy at all.
+    steps : int
+        Number of steps, at least 0.
+    """
+
+    sample_rate: float
+    noise_multiplier: float
+    steps: int
+
+    def __post_init__(self):
+        require_finite("sample_rate", self.sample_rate, above=0, at_most=1)
+        require_finite("noise_multiplier", self.noise_multiplier, at_least=0)
+        require_int("steps", self.steps, at_least=0)
+
+
+@dataclass(frozen=True)
+class PrivacyLedger:
+    """All mechanisms that have read the training data, in order.
+
+    Attributes
+    ----------
+    entries : tuple of SampledGaussian
+        Empty: nothing was spent.
+    """
+
+    entries: tuple[SampledGaussian, ...] = ()
+
+    def compose(self, *others: "PrivacyLedger") -> "PrivacyLedger":
+        """The ledger of releasing the results of this and the other ledgers' mechanisms.
+
+        Composition is exact for the accountant that is asked afterwards: Renyi divergences or
+        privacy loss distributions add up, nothing is rounded to an (epsilon, delta) in between.
+        """
+        return PrivacyLedger(sum((other.entries for other in others), self.entries))
+
+    def epsilon(
+        self, delta: float, accountant: str = "rdp", *, neighbours: str = "add or remove"
+    ) -> float:
+        """Upper bound on epsilon at `delta`.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).  With 0, no subsampled Gaussian mechanism has a finite epsilon.
+        accountant : {"rdp", "prv", "pld"}
+            See the module's documentation.
+        neighbours : {"add or remove", "replace"}
+            ``"replace"``: one example has another content, such as another label, and the same
+            chance to be sampled: its clipped gradient moves by up to twice the norm.  By ``"pld"``
+            alone.
+
+        Returns
+        -------
+        float
+            0 for an empty ledger, infinity where a step had no noise.
+        """
+        _check_delta(delta)
+        if accountant not in ACCOUNTANTS:
+            raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}")
+        if neighbours not in ("add or remove", "replace"):
+            raise ValueError(f"neighbours must be 'add or remove' or 'replace', got {neighbours!r}")
+        if neighbours == "replace" and accountant != "pld":
+            raise ValueError(
+                f"accountant must be 'pld' for neighbours='replace', got {accountant!r}"
+            )
+        merged: dict[tuple[float, float], int] = {}
+        for entry in self.entries:
+            if entry.steps:
+                key = (float(entry.sample_rate), float(entry.noise_multiplier))
+                merged[key] = merged.get(key, 0) + entry.steps
+        if not merged:
+            return 0.0
+        if delta == 0 or any(sigma == 0 for _, sigma in merged):
+            return math.inf
+        history = tuple(sorted((q, sigma, steps) for (q, sigma), steps in merged.items()))
+        if neighbours == "replace":
+            return _pld_epsilon(history, _kept(history, float(delta)), True)
+        if accountant == "rdp":
+            return _rdp_epsilon(history, float(delta))
+        kept = _kept(history, float(delta))
+        found = math.inf
+        if kept > 0:
+            try:
+                found = {"prv": _prv_epsilon, "pld": _pld_epsilon}[accountant](history, kept)
+            except (ValueError, RuntimeError):  # Opacus: its domain, or rounding
+                found = math.inf
+        return found if math.isfinite(found) else _rdp_epsilon(history, float(delta))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A form that JSON holds; the inverse of :meth:`from_dict`."""
+        return {"entries": [asdict(entry) for entry in self.entries]}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "PrivacyLedger":
+        """The ledger that :meth:`to_dict` described."""
+        return cls(tuple(SampledGaussian(**entry) for entry in content["entries"]))
+
+
+def group_guarantee(
+    ledger: PrivacyLedger, delta: float, records: int, accountant: str = "rdp"
+) -> float:
+    """Epsilon, at delta, for adding or removing all the records of one person.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+        What was spent, for adding or removing one record.
+    delta : float
+        Of the answer, in (0, 1).
+    records : int
+        How many k one person has at most, at least 1.
+    accountant : str
+        As for :meth:`PrivacyLedger.epsilon`.
+
+    Returns
+    -------
+    float
+        At least k times the epsilon for a record; infinity where no delta is small enough.
+
+    Notes
+    -----
+    A mechanism that is (e, d)-private for one step is (k e, d (exp(k e) - 1) / (exp(e) - 1))
+    -private for k of them: here with the largest d for which that is no more than `delta`.
+
+    References
+    ----------
+    Vadhan, The complexity of differential privacy, 2017, Lemma 2.2.
+
+    Examples
+    --------
+    >>> ledger = PrivacyLedger((SampledGaussian(0.1, 4.0, 100),))
+    >>> group_guarantee(ledger, 1e-5, 1) == ledger.epsilon(1e-5)
+    True
+    >>> group_guarantee(ledger, 1e-5, 3) > 3 * ledger.epsilon(1e-5)
+    True
+    """
+    require_finite("delta", delta, above=0, below=1)
+    require_int("records", records, at_least=1)
+    if records == 1:
+        return ledger.epsilon(delta, accountant)
+
+    def spent(log_d: float) -> float:
+        return ledger.epsilon(math.exp(log_d), accountant)
+
+    def fits(log_d: float) -> bool:
+        steps = spent(log_d) * np.arange(records)  # 1 + e^e + ... + e^((k - 1) e)
+        return np.logaddexp.reduce(steps) + log_d <= math.log(delta)
+
+    high, low = math.log(delta), math.log(delta) - 1.0
+    while not fits(low):
+        high, low = low, low - 2 * (high - low)
+        if low < -600:
+            return math.inf
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return records * spent(low)
+
+
+def effective_noise_multiplier(*multipliers: float) -> float:
+    """The noise multiplier of one Gaussian mechanism that equals several on the same sample.
+
+    Releasing sums with noise multipliers s_1, s_2, ... from one and the same Poisson sample costs
+    as much as one subsampled Gaussian mechanism with (s_1^-2 + s_2^-2 + ...)^(-1/2)
+    (Andrew et al. 2021, Theorem 1, for adaptive clipping).
+
+    Parameters
+    ----------
+    *multipliers : float
+        Each positive; infinity stands for a sum that is not released.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If there is no multiplier, or one is not positive.
+    """
+    if not multipliers:
+        raise ValueError("multipliers must hold at least one noise multiplier, got none")
+    for value in multipliers:
+        require_number("multipliers", value, above=0)
+    precision = sum(value**-2 for value in multipliers)
+    return precision**-0.5 if precision else math.inf
+
+
+def find_noise_multiplier(
+    epsilon: float,
+    delta: float,
+    sample_rate: float,
+    steps: int,
+    *,
+    releases: int = 1,
+    accountant: str = "rdp",
+    tolerance: float = 1e-4,
+) -> float:
+    """The smallest noise multiplier that keeps planned trainings within a budget.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget, positive.  Infinity gives 0.
+    delta : float
+        In [0, 1); 0 only with an infinite epsilon.
+    sample_rate : float
+        Probability q of each example in each step, in (0, 1].
+    steps : int
+        Steps of one training, at least 1.
+    releases : int
+        Number of such trainings whose results are all released and which share the budget: 5 for
+        P1's deep ensemble of five members and for its five SelectiveNets.  Their steps are
+        composed.
+    accountant : {"rdp", "prv", "pld"}
+        What certifies the budget.
+    tolerance : float
+        Relative precision of the answer, which errs on the private side.
+
+    Returns
+    -------
+    float
+        A noise multiplier whose accounted epsilon is at most `epsilon`.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range, or if no noise multiplier up to 1e5 reaches the budget.
+    """
+    if not isinstance(epsilon, numbers.Real) or not epsilon > 0:
+        raise ValueError(f"epsilon must be positive (infinity for no privacy), got {epsilon!r}")
+    _check_delta(delta)
+    require_finite("sample_rate", sample_rate, above=0, at_most=1)
+    require_int("steps", steps, at_least=1)
+    require_int("releases", releases, at_least=1)
+    require_finite("tolerance", tolerance, above=0, at_most=0.1)
+    if accountant not in ACCOUNTANTS:
+        raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}")
+    if math.isinf(epsilon):
+        return 0.0
+    if delta == 0:
+        raise ValueError(
+            f"delta must be positive for a finite epsilon ({epsilon!r}): Gaussian noise gives no"
+            " privacy at delta = 0"
+        )
+    return _search(
+        float(epsilon), float(delta), float(sample_rate), steps * releases, accountant, tolerance
+    )
+
+
+@lru_cache(maxsize=4096)
+def _search(epsilon, delta, sample_rate, steps, accountant, tolerance) -> float:
+    def spent(sigma: float) -> float:
+        ledger = PrivacyLedger((SampledGaussian(sample_rate, sigma, steps),))
+        return ledger.epsilon(delta, accountant)
+
+    if accountant == "rdp":
+        low = high = _SMALLEST_NOISE
+        if spent(low) <= epsilon:
+            return low  # less noise than this is never worth the numerics
+        factor = 2.0
+    else:  # slower, and numerically hopeless far from the answer: start from Renyi's, just above it
+        try:
+            high = _search(epsilon, delta, sample_rate, steps, "rdp", tolerance)
+        except ValueError:  # Renyi's has a floor at tiny epsilon that the others do not have
+            high = 1.0
+            while spent(high) > epsilon and high < _LARGEST_NOISE:
+                high *= 2
+        low, factor = 0.9 * high, 1.1
+        while spent(low) <= epsilon and low > _SMALLEST_NOISE:
+            low, high = 0.9 * low, low
+    while spent(high) > epsilon:
+        low, high = high, factor * high
+        if high > _LARGEST_NOISE:
+            reached = spent(_LARGEST_NOISE)
+            raise ValueError(
+                f"epsilon = {epsilon!r} cannot be reached with delta = {delta!r}, sample_rate ="
+                f" {sample_rate!r} and {steps} steps: a noise multiplier of {_LARGEST_NOISE:g} is"
+                f" accounted as {reached:.3g} by {accountant!r}"
+            )
+    while high / low > 1 + tolerance:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if spent(middle) > epsilon else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=65536)
+def _renyi(sample_rate: float, noise_multiplier: float) -> np.ndarray:
+    return np.asarray(
+        opacus_rdp.compute_rdp(
+            q=sample_rate, noise_multiplier=noise_multiplier, steps=1, orders=_ORDERS
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def _rdp_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
+    total = sum(steps * _renyi(q, sigma) for q, sigma, steps in history)
+    with warnings.catch_warnings():
+        # The grid of orders is wide enough: an optimum at its end is a loose bound, still valid.
+        warnings.filterwarnings("ignore", "Optimal order is the")
+        epsilon, _ = opacus_rdp.get_privacy_spent(orders=_ORDERS, rdp=total, delta=delta)
+    return max(0.0, float(epsilon))
+
+
+def _kept(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
+    """What rounding leaves of a delta: all of it where that is too little to matter."""
+    lost = 2.0**-52 * sum(steps for *_, steps in history)
+    return delta if delta > 1e6 * lost else delta - lost
+
+
+@lru_cache(maxsize=256)
+def _prv_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
+    from opacus.accountants import PRVAccountant  # here, as it is rarely needed
+
+    accountant = PRVAccountant()
+    accountant.history = [(sigma, q, steps) for q, sigma, steps in history]
+    rough = _rdp_epsilon(history, delta)
+    error = min(0.01, 0.01 * rough) if rough else 0.001  # an absolute error of 0.01 is too coarse
+    with warnings.catch_warnings(), np.errstate(divide="ignore"):  # it takes log(1 - q) at q = 1
+        # Opacus bounds the domain by its own RDP accountant, which says that about tiny deltas.
+        warnings.filterwarnings("ignore", "Optimal order is the")
+        return max(0.0, float(accountant.get_epsilon(delta, eps_error=error)))
+
+
+@lru_cache(maxsize=256)
+def _pld_epsilon(
+    history: tuple[tuple[float, float, int], ...], delta: float, replace: bool = False
+) -> float:
+    if delta <= 0:
+        return math.inf
+    total = None
+    grid = 1e-4 * min(1.0, max(0.1, _rdp_epsilon(history, delta)))  # finer where epsilon is small
+    which = NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
+    for q, sigma, steps in history:
+        one = privacy_loss_distribution.from_gaussian_mechanism(
+            sigma,
+            sampling_prob=q,
+            value_discretization_interval=grid,
+            use_connect_dots=True,
+            neighboring_relation=which,
+        ).self_compose(steps)
+        total = one if total is None else total.compose(one)
+    return float(total.get_epsilon_for_delta(delta))
+
+
+def budget_table(
+    epsilons: Iterable[float],
+    delta: float,
+    sample_rate: float,
+    steps: int,
+    members: int,
+) -> list[dict[str, float]]:
+    """What each of several models may spend when all of them share one budget.
+
+    Four ways to divide (epsilon, delta) among `members` trainings of `steps` steps each: one model
+    takes it all; the composed accountant (P1's way: RDP over `members` times as many steps); the
+    rule epsilon / sqrt(members) at delta / members; and basic composition, epsilon / members at
+    delta / members.
+
+    Parameters
+    ----------
+    epsilons : iterable of float
+        Budgets, finite and positive.
+    delta : float
+        In (0, 1).
+    sample_rate, steps
+        As for :func:`find_noise_multiplier`.
+    members : int
+        Number of models, at least 1.
+
+    Returns
+    -------
+    list of dict
+        A row per budget and rule: ``epsilon``, ``rule``, ``noise_multiplier`` (by RDP), ``member``
+        (a single member's own epsilon at `delta`, by RDP), and the epsilon at `delta` that all
+        models together really spend, by each accountant: ``rdp``, ``prv``, ``pld``.  A rule whose
+        ``pld`` exceeds the budget does not keep its promise.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    require_int("members", members, at_least=1)
+    _check_delta(delta)
+    if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):
+        raise ValueError(f"epsilons must be a sequence of numbers, got {epsilons!r}")
+    rows = []
+    for epsilon in epsilons:
+        require_finite("epsilons", epsilon, above=0)
+        rules = {
+            "one model": (epsilon, delta, 1, 1),
+            "composed": (epsilon, delta, members, members),
+            "epsilon/sqrt(M)": (epsilon / math.sqrt(members), delta / members, 1, members),
+            "epsilon/M": (epsilon / members, delta / members, 1, members),
+        }
+        for rule, (target, share, releases, trained) in rules.items():
+            sigma = find_noise_multiplier(target, share, sample_rate, steps, releases=releases)
+            single = PrivacyLedger((SampledGaussian(sample_rate, sigma, steps),))
+            together = PrivacyLedger((SampledGaussian(sample_rate, sigma, steps * trained),))
+            row = {"epsilon": epsilon, "rule": rule, "noise_multiplier": sigma}
+            row["member"] = single.epsilon(delta)
+            row.update({name: together.epsilon(delta, name) for name in ACCOUNTANTS})
+            rows.append(row)
+    return rows
+
+
+def _check_delta(delta: float) -> None:
+    if isinstance(delta, bool) or not isinstance(delta, int | float | np.number):
+        raise ValueError(f"delta must be a number in [0, 1), got {delta!r}")
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be in [0, 1), got {delta!r}")

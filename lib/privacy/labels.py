@@ -1,0 +1,732 @@
+"""Label differential privacy: mechanisms that randomise labels once, and how to read their output.
+
+Inputs are public and only labels are private: neighbouring data sets differ in the label of ONE
+example.  A mechanism releases a noisy vector o for every example; everything done with these
+vectors afterwards, training for any number of epochs included, is post-processing.  Because a label
+enters one vector only, the privacy of a data set is that of a single label.
+
+Sources: Malek et al. 2021, "Antipodes of Label Differential Privacy: PATE and ALIBI" (P5); Ghazi et
+al. 2021, "Deep Learning with Label Differential Privacy"; Balle and Wang 2018, "Improving the
+Gaussian Mechanism for Differential Privacy"; Mironov 2017, "Renyi Differential Privacy"; Duchi et
+al. 2008, "Efficient Projections onto the l1-Ball".
+
+The guarantees are those of the mechanisms in real arithmetic.  Floating-point noise is not hardened
+against an adversary who reads its lowest bits (Mironov 2012), and whoever knows the seed knows the
+noise: the seed of something really published must stay secret.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import erfcx, lambertw, log_ndtr
+
+from lib.check import require_choice, require_finite, require_int
+from lib.ties import ROUNDING
+
+__all__ = [
+    "GaussianLabels",
+    "LaplaceLabels",
+    "RandomizedResponse",
+    "multi_stage_parts",
+    "posterior",
+    "project_to_simplex",
+    "rr_with_prior",
+]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
+
+
+@dataclass(frozen=True)
+class LaplaceLabels:
+    """One-hot labels plus Laplace noise: the mechanism of ALIBI (P5, Section 5.2).
+
+    Attributes
+    ----------
+    scale : float
+        Scale lambda > 0 of the noise on every coordinate; its standard deviation is sqrt(2) lambda.
+    """
+
+    scale: float
+
+    def __post_init__(self):
+        require_finite("scale", self.scale, above=0)
+
+    def observe(
+        self, labels: npt.ArrayLike, n_classes: int, seed: int | np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        """Draw the noisy one-hot vectors, to be kept for the whole training.
+
+        Parameters
+        ----------
+        labels : array_like of int, shape (n,)
+            Private labels in 0, ..., C - 1.
+        n_classes : int
+            Number of classes C, at least 2.
+        seed : int or numpy.random.Generator
+            Source of the noise.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, C)
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+        """
+        truth = _one_hot(labels, n_classes)
+        return truth + _generator(seed).laplace(0.0, self.scale, truth.shape)
+
+    def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Likelihood of each class given the noisy vectors, normalised over classes.
+
+        p(o | y = c) is proportional to exp(-(|o_c - 1| + sum over j != c of |o_j|) / lambda)
+        (P5, Eq. 2).  What does not depend on c cancels and leaves
+        softmax(2 min(max(o_c, 0), 1) / lambda).
+
+        Parameters
+        ----------
+        observed : array_like of float, shape (n, C)
+            Noisy vectors o.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, C)
+            Rows sum to 1: the posterior of a uniform prior, see :func:`posterior`.
+
+        Raises
+        ------
+        ValueError
+            If `observed` is not a matrix of finite numbers with at least two columns.
+        """
+        inside = np.clip(_matrix("observed", observed), 0.0, 1.0)
+        return _softmax(inside, self.scale / 2)
+
+    def epsilon(self, delta: float = 0.0, accountant: str = "exact") -> float:
+        """The smallest epsilon at `delta` of releasing the noisy vectors.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+        accountant : {"exact"}
+            There is no other.
+
+        Returns
+        -------
+        float
+            2 / scale at delta = 0 (two coordinates change by 1 each: L1 sensitivity 2), less above.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+
+        Notes
+        -----
+        Two labels y and y' differ in two coordinates.  With a = 1 / lambda, each contributes an
+        independent privacy loss between -a and a with atoms of probability 1/2 at a and exp(-a)/2
+        at -a, and density exp((t - a)/2)/4 between.  Their sum has an atom of 1/4 at 2a and, for
+        0 < s < 2a, density ((2a - s)/16 + 1/4) exp(-(2a - s)/2).  The expectation of
+        (1 - exp(epsilon - loss))_+ is, for 0 <= epsilon <= 2a and h = 2a - epsilon,
+
+            delta = 1 - (1 + h/4) exp(-h/2),
+
+        which Lambert's W function solves for h.
+        """
+        _check_budget(delta, accountant)
+        return max(0.0, 2 / float(self.scale) - _laplace_gain(delta))
+
+    @classmethod
+    def for_epsilon(cls, epsilon: float, delta: float = 0.0) -> "LaplaceLabels":
+        """The mechanism with the least noise that is (`epsilon`, `delta`)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, above 0.
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        LaplaceLabels
+            With scale 2 / epsilon at delta = 0.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+        """
+        _check_target(epsilon)
+        _check_budget(delta)
+        return cls(2 / (float(epsilon) + _laplace_gain(delta)))
+
+
+@dataclass(frozen=True)
+class GaussianLabels:
+    """One-hot labels plus Gaussian noise: the mechanism of "AGIBI" (P5, appendix D.2).
+
+    Attributes
+    ----------
+    sigma : float
+        Standard deviation > 0 of the noise on every coordinate.
+    """
+
+    sigma: float
+
+    def __post_init__(self):
+        require_finite("sigma", self.sigma, above=0)
+
+    def observe(
+        self, labels: npt.ArrayLike, n_classes: int, seed: int | np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        """Draw the noisy one-hot vectors, to be kept for the whole training.
+
+        Parameters, result and errors are those of :meth:`LaplaceLabels.observe`.
+        """
+        truth = _one_hot(labels, n_classes)
+        return truth + _generator(seed).normal(0.0, self.sigma, truth.shape)
+
+    def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Likelihood of each class given the noisy vectors, normalised over classes.
+
+        p(o | y = c) is that of P5, Eq. 4; normalised, softmax(o_c / sigma^2) (Eq. 5).
+
+        Parameters, result and errors are those of :meth:`LaplaceLabels.likelihood`.
+        """
+        return _softmax(_matrix("observed", observed), self.sigma, self.sigma)
+
+    def epsilon(self, delta: float = 0.0, accountant: str = "exact") -> float:
+        """Epsilon at `delta` of releasing the noisy vectors.
+
+        Two one-hot vectors are sqrt(2) apart (L2 sensitivity), so this is a Gaussian mechanism with
+        mu = sqrt(2) / sigma.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1); the default, 0, is rejected, as no finite epsilon belongs to it.
+        accountant : {"exact", "rdp"}
+            ``"exact"`` solves Balle and Wang 2018, Theorem 8, for epsilon:
+            delta = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
+            ``"rdp"`` minimises the bound from the Renyi divergences alpha mu^2 / 2 (Mironov 2017,
+            Corollary 3) over all real orders alpha > 1, with the conversion of Canonne, Kamath and
+            Steinke 2020, Proposition 12, that dp-accounting and Opacus use.
+
+        Returns
+        -------
+        float
+            For ``"exact"`` the smallest possible epsilon up to rounding, never more than for
+            ``"rdp"``.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+        """
+        require_finite("delta", delta, above=0, below=1)
+        require_choice("accountant", accountant, ("exact", "rdp"))
+        mu = math.sqrt(2) / float(self.sigma)
+        solve = _gaussian_epsilon if accountant == "exact" else _renyi_epsilon
+        return solve(mu, float(delta))
+
+    @classmethod
+    def for_epsilon(cls, epsilon: float, delta: float = 0.0) -> "GaussianLabels":
+        """The mechanism with the least noise that is (`epsilon`, `delta`)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, above 0.
+        delta : float
+            In (0, 1); the default, 0, is rejected, as no Gaussian noise reaches it.
+
+        Returns
+        -------
+        GaussianLabels
+            Its exact epsilon at `delta` is `epsilon` up to rounding.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+        """
+        _check_target(epsilon)
+        require_finite("delta", delta, above=0, below=1)
+        epsilon, log_delta = float(epsilon), math.log(delta)
+
+        def excess(mu: float) -> float:
+            return _gaussian_log_delta(epsilon, mu) - log_delta
+
+        # The mu for which the tail bound of _gaussian_epsilon is epsilon: private, nearly tight.
+        root = math.sqrt(-2 * log_delta)
+        low = high = 2 * epsilon / (root + math.sqrt(root * root + 2 * epsilon))
+        while excess(low) > 0:
+            low /= 2
+        while excess(high) <= 0:
+            low, high = high, 2 * high
+        mu = brentq(excess, low, high, xtol=max(1e-15 * low, 1e-300), rtol=1e-15, maxiter=1000)
+        return cls(math.sqrt(2) / mu)
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """Randomised response: the true label, or now and then another one (Warner 1965).
+
+    The true one of C classes is released with probability q = e^eps / (e^eps + C - 1), each other
+    one with (1 - q) / (C - 1) (P5, Section 5).
+
+    Attributes
+    ----------
+    pure_epsilon : float
+        The eps of this formula, above 0: the privacy at delta = 0.
+    """
+
+    pure_epsilon: float  # not "epsilon", which is the method that all mechanisms share
+
+    def __post_init__(self):
+        require_finite("pure_epsilon", self.pure_epsilon, above=0)
+
+    def observe(
+        self, labels: npt.ArrayLike, n_classes: int, seed: int | np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        """Draw the randomised labels, as one-hot vectors, to be kept for the whole training.
+
+        Parameters, result and errors are those of :meth:`LaplaceLabels.observe`.
+        """
+        labels = _labels(labels, n_classes)
+        rng = _generator(seed)
+        _, other = self._probabilities(n_classes)
+        changed = rng.random(len(labels)) < (n_classes - 1) * other
+        offset = rng.integers(1, n_classes, len(labels))
+        return _one_hot(np.where(changed, (labels + offset) % n_classes, labels), n_classes)
+
+    def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Likelihood of each class given the randomised labels.
+
+        Parameters
+        ----------
+        observed : array_like of float, shape (n, C)
+            One-hot vectors, from :meth:`observe`.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, C)
+            q for the class observed, (1 - q) / (C - 1) for the others; rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If `observed` is not a matrix of one-hot rows with at least two columns.
+        """
+        observed = _matrix("observed", observed)
+        wrong = ((observed != 0) & (observed != 1)).any(axis=1) | (observed.sum(axis=1) != 1)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(f"observed must have one-hot rows, got {observed[row]} in row {row}")
+        same, other = self._probabilities(observed.shape[1])
+        return np.where(observed == 1, same, other).astype(np.float32)
+
+    def epsilon(
+        self, delta: float = 0.0, accountant: str = "exact", *, n_classes: int = 2
+    ) -> float:
+        """The smallest epsilon at `delta` of releasing the randomised labels.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+        accountant : {"exact"}
+            There is no other.
+        n_classes : int
+            Number of classes C, at least 2.  With more than two classes the default gives an upper
+            bound; at delta = 0 the number makes no difference.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+
+        Notes
+        -----
+        The distributions of two labels y and y' have a ratio above 1 at the output y alone, where
+        it is e^eps.  Hence delta(epsilon) = q - e^epsilon (1 - q) / (C - 1)
+        = (e^eps - e^epsilon) / (e^eps + C - 1) for 0 <= epsilon <= eps.
+        """
+        _check_budget(delta, accountant)
+        require_int("n_classes", n_classes, at_least=2)
+        pure = float(self.pure_epsilon)
+        lost = delta * (1 + (n_classes - 1) * math.exp(-pure))
+        return max(0.0, pure + math.log1p(-lost)) if lost < 1 else 0.0
+
+    @classmethod
+    def for_epsilon(
+        cls, epsilon: float, delta: float = 0.0, *, n_classes: int = 2
+    ) -> "RandomizedResponse":
+        """The mechanism with the least noise that is (`epsilon`, `delta`)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, above 0.
+        delta : float
+            In [0, 1).
+        n_classes : int
+            Number of classes, at least 2; the default is safe for any number, and wasteful for more
+            than two if delta > 0.
+
+        Returns
+        -------
+        RandomizedResponse
+            With pure_epsilon = epsilon at delta = 0.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+        """
+        _check_target(epsilon)
+        _check_budget(delta)
+        require_int("n_classes", n_classes, at_least=2)
+        if delta == 0:
+            return cls(float(epsilon))
+        odds = np.logaddexp(float(epsilon), math.log(delta) + math.log(n_classes - 1))
+        return cls(float(odds) - math.log1p(-delta))
+
+    def _probabilities(self, n_classes: int) -> tuple[float, float]:
+        """Probability of the true class and of each other one; no overflow for large epsilon."""
+        odds = math.exp(-self.pure_epsilon)
+        same = 1 / (1 + (n_classes - 1) * odds)
+        return same, odds * same
+
+
+def posterior(likelihood: npt.ArrayLike, prior: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Posterior distribution of the labels: the normalised product (P5, Eqs. 1 and 5).
+
+    Parameters
+    ----------
+    likelihood : array_like of float, shape (n, C)
+        p(o_i | y = c) for each example i and class c, up to a factor per example.
+    prior : array_like of float, shape (n, C) or (C,)
+        p(y = c), up to a factor per example; in ALIBI the softmax of the present model, which must
+        not have seen the labels other than through the same noisy vectors.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, C)
+        Rows sum to 1, even where the products themselves underflow.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, an entry is negative or not finite, or an example has no class for
+        which both are positive.
+    """
+    likelihood = _weights("likelihood", likelihood)
+    prior = np.asarray(prior)
+    if prior.ndim == 1:
+        prior = np.broadcast_to(prior, (len(likelihood), len(prior)))
+    prior = _weights("prior", prior)
+    _check_shape(prior, likelihood.shape)
+    with np.errstate(divide="ignore"):
+        log_product = np.log(likelihood) + np.log(prior)
+    peak = log_product.max(axis=1, keepdims=True)
+    lost = np.isneginf(peak[:, 0])
+    if lost.any():
+        raise ValueError(
+            "prior must be positive for a class with positive likelihood in every row, got none in"
+            f" row {int(lost.argmax())}"
+        )
+    product = np.exp(log_product - peak)
+    return product / product.sum(axis=1, keepdims=True)
+
+
+def project_to_simplex(observed: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The closest probability vectors in Euclidean distance (P5, Algorithm 4; Duchi et al. 2008).
+
+    Parameters
+    ----------
+    observed : array_like of float, shape (n, C)
+        Noisy vectors o.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, C)
+        max(o_i - u, 0), with u such that rows sum to 1.
+
+    Raises
+    ------
+    ValueError
+        If `observed` is not a matrix of finite numbers with at least two columns.
+    """
+    observed = _matrix("observed", observed)
+    # A shift of a row leaves its projection alone, and an entry that is 1 or more below the largest
+    # gets 0 however far below it is.  So the sums are small, whatever the size of the input.
+    with np.errstate(over="ignore"):
+        centred = np.maximum(observed - observed.max(axis=1, keepdims=True), -1.0)
+    ranked = -np.sort(-centred, axis=1)
+    counts = np.arange(1, observed.shape[1] + 1)
+    thresholds = (np.cumsum(ranked, axis=1) - 1) / counts
+    support = np.where(ranked > thresholds, counts, 0).max(axis=1)
+    threshold = np.take_along_axis(thresholds, support[:, None] - 1, axis=1)
+    return np.maximum(centred - threshold, 0.0)
+
+
+def rr_with_prior(
+    labels: npt.ArrayLike,
+    prior: npt.ArrayLike,
+    epsilon: float,
+    seed: int | np.random.Generator,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Randomised response among the classes that a prior holds likely.
+
+    RRWithPrior with RRTop-k (Ghazi et al. 2021, Algorithms 2 and 1): for each example, k maximises
+    e^epsilon / (e^epsilon + k - 1) times the sum of the k largest priors, which is the probability
+    of a right output.  A label among these k classes is kept with probability
+    e^epsilon / (e^epsilon + k - 1), or else replaced by another of them, uniformly; for any other
+    label the output is uniform over the k.
+
+    Parameters
+    ----------
+    labels : array_like of int, shape (n,)
+        Private labels in 0, ..., C - 1.
+    prior : array_like of float, shape (n, C)
+        Prior of each example's label, up to a factor.  It may depend on the inputs and on outputs
+        for *other* labels, not on the labels randomised here.
+    epsilon : float
+        Finite, above 0: label differential privacy of each output at delta = 0.
+    seed : int or numpy.random.Generator
+        Source of the noise.
+
+    Returns
+    -------
+    labels : ndarray of int64, shape (n,)
+        The randomised labels.
+    k : ndarray of int64, shape (n,)
+        How many classes were in play.  They depend on the prior only.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the shapes disagree.
+
+    Notes
+    -----
+    Among equal priors the lower class comes first, and among equally good k, up to rounding, the
+    smallest is taken.
+
+    LP-MST (their Algorithm 3) trains in stages: part t of the data (:func:`multi_stage_parts`) is
+    randomised with the model of the stages before it as the prior.  Every label is randomised
+    exactly once and all else is a function of the outputs.  So a change of one label changes the
+    distribution of one output by at most e^epsilon, given the earlier ones, and the later ones are
+    post-processing: by parallel composition the whole training is epsilon-private, however many
+    stages it has.
+    """
+    prior = _weights("prior", prior)
+    n, n_classes = prior.shape
+    labels = _labels(labels, n_classes)
+    _check_shape(prior, (len(labels), n_classes))
+    _check_target(epsilon)
+    empty = ~(prior > 0).any(axis=1)
+    if empty.any():
+        raise ValueError(
+            f"prior must have a positive entry in every row, got none in row {int(empty.argmax())}"
+        )
+    rng = _generator(seed)
+
+    order = np.argsort(-prior, axis=1, kind="stable")
+    odds = math.exp(-epsilon)
+    kept = 1 / (1 + np.arange(n_classes) * odds)  # e^epsilon / (e^epsilon + k - 1) for k = 1, 2, ..
+    largest = np.take_along_axis(prior, order, axis=1)
+    largest = largest / largest[:, :1]
+    gain = kept * np.cumsum(largest, axis=1)
+    k = np.argmax(gain >= gain.max(axis=1, keepdims=True) * (1 - ROUNDING), axis=1) + 1
+
+    rank = (order == labels[:, None]).argmax(axis=1)
+    changed = rng.random(n) < (k - 1) * odds * kept[k - 1]
+    moved = (rank + rng.integers(1, np.maximum(k, 2))) % k
+    inside = np.where(changed, moved, rank)
+    chosen = np.where(rank < k, inside, rng.integers(0, k))
+    return np.take_along_axis(order, chosen[:, None], axis=1)[:, 0].astype(np.int64), k
+
+
+def multi_stage_parts(
+    n: int, stages: int, seed: int | np.random.Generator
+) -> list[npt.NDArray[np.int64]]:
+    """Divide examples at random among the stages of LP-MST (Ghazi et al. 2021).
+
+    Parameters
+    ----------
+    n : int
+        Number of examples, at least 1.
+    stages : int
+        Number of parts, from 1 to `n`.
+    seed : int or numpy.random.Generator
+        Source of the permutation, which is public: it does not depend on any label.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Disjoint ascending positions, together 0, ..., n - 1.  Sizes differ by at most 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    require_int("n", n, at_least=1)
+    require_int("stages", stages, at_least=1, at_most=n)
+    order = _generator(seed).permutation(n).astype(np.int64)
+    return [np.sort(part) for part in np.array_split(order, stages)]
+
+
+def _laplace_gain(delta: float) -> float:
+    """The h >= 0 with (1 + h/4) exp(-h/2) = 1 - delta: by how much delta lowers epsilon."""
+    if delta == 0:
+        return 0.0
+    # With v = 1 + h/4 >= 1 the equation reads -2v exp(-2v) = -2 (1 - delta) exp(-2).
+    v = -float(lambertw(-2 * (1 - delta) * math.exp(-2), -1).real) / 2
+    return max(0.0, 4 * (v - 1))
+
+
+def _gaussian_log_delta(epsilon: float, mu: float) -> float:
+    """Logarithm of Balle and Wang's delta, without cancellation between its two terms.
+
+    With a, b = (epsilon/mu -+ mu/2) / sqrt(2) we have b^2 - a^2 = epsilon, so delta is
+    Phi(-sqrt(2) a) (1 - erfcx(b) / erfcx(a)), erfcx(x) being exp(x^2) erfc(x).
+    """
+    a = (epsilon / mu - mu / 2) / math.sqrt(2)
+    b = (epsilon / mu + mu / 2) / math.sqrt(2)
+    if mu > 0.01:
+        gap = 1 - float(erfcx(b) / erfcx(a))
+    else:  # the difference of almost equal numbers: integrate -erfcx' from a to b
+        x = a + (b - a) * (1 + _NODES) / 2
+        slope = 2 / math.sqrt(math.pi) - 2 * x * erfcx(x)
+        gap = float(_WEIGHTS @ slope) / 2 * mu / math.sqrt(2) / float(erfcx(a))
+    # Far out, where rounding leaves nothing, delta is below any that is asked for.
+    return float(log_ndtr(-math.sqrt(2) * a)) + math.log(max(gap, 1e-300))
+
+
+def _gaussian_epsilon(mu: float, delta: float) -> float:
+    log_delta = math.log(delta)
+
+    def excess(epsilon: float) -> float:
+        return _gaussian_log_delta(epsilon, mu) - log_delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    # Here Phi(mu/2 - epsilon/mu), the larger of the two terms of delta, is below delta already.
+    largest = mu * mu / 2 + mu * math.sqrt(-2 * log_delta)
+    if math.isinf(largest) or excess(largest) >= 0:  # so little noise that rounding decides
+        return largest
+    xtol = max(1e-15 * largest, 1e-300)
+    return float(brentq(excess, 0.0, largest, xtol=xtol, rtol=1e-15, maxiter=1000))
+
+
+def _renyi_epsilon(mu: float, delta: float) -> float:
+    if math.isinf(mu * mu):
+        return math.inf
+
+    def bound(log_excess: float) -> float:
+        excess = math.exp(log_excess)
+        order = 1 + excess
+        renyi = order * mu * mu / 2
+        return renyi - math.log1p(1 / excess) - math.log(delta * order) / excess
+
+    # Without its logarithms the bound is least at the centre; a grid around it finds the basin.
+    centre = math.log(math.sqrt(-2 * math.log(delta)) / mu)
+    grid = np.clip(centre + np.linspace(-12, 12, 241), -700, 700)
+    best = grid[int(np.argmin([bound(x) for x in grid]))]
+    found = minimize_scalar(
+        bound, bounds=(best - 0.1, best + 0.1), method="bounded", options={"xatol": 1e-10}
+    )
+    return max(0.0, float(min(found.fun, bound(best))))
+
+
+def _softmax(values: npt.NDArray[np.float64], *divisors: float) -> npt.NDArray[np.float32]:
+    """Softmax along rows of `values` divided by each of `divisors`; no overflow."""
+    with np.errstate(over="ignore"):
+        logits = values - values.max(axis=1, keepdims=True)
+        for divisor in divisors:
+            logits = logits / divisor
+    weights = np.exp(logits)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def _generator(seed: int | np.random.Generator) -> np.random.Generator:
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(
+            f"seed must be an integer at least 0 or a numpy.random.Generator, got {seed!r}"
+        )
+    return np.random.default_rng(seed)
+
+
+def _labels(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.int64]:
+    require_int("n_classes", n_classes, at_least=2)
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"labels must have shape (n,), got {labels.shape}")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"labels must be integers, got dtype {labels.dtype}")
+    wrong = (labels < 0) | (labels >= n_classes)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"labels must be in 0, ..., {n_classes - 1}, got {labels[row]} in position {row}"
+        )
+    return labels.astype(np.int64)
+
+
+def _one_hot(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.float64]:
+    labels = _labels(labels, n_classes)
+    one_hot = np.zeros((len(labels), n_classes))
+    one_hot[np.arange(len(labels)), labels] = 1.0
+    return one_hot
+
+
+def _matrix(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    try:
+        values = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+    if values.ndim != 2 or values.shape[1] < 2:
+        raise ValueError(f"{name} must have shape (n, C) with C at least 2, got {values.shape}")
+    if not (np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)):
+        raise ValueError(f"{name} must be numbers, got dtype {values.dtype}")
+    values = values.astype(np.float64)
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        raise ValueError(f"{name} must be finite, got {values[wrong][0]}")
+    return values
+
+
+def _weights(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    values = _matrix(name, values)
+    wrong = values < 0
+    if wrong.any():
+        raise ValueError(f"{name} must not be negative, got {values[wrong][0]}")
+    return values
+
+
+def _check_shape(prior: npt.NDArray[np.float64], expected: tuple[int, int]) -> None:
+    if prior.shape != expected:
+        raise ValueError(f"prior must have shape {expected}, got {prior.shape}")
+
+
+def _check_target(epsilon: float) -> None:
+    require_finite("epsilon", epsilon, above=0)
+
+
+def _check_budget(delta: float, accountant: str = "exact") -> None:
+    require_finite("delta", delta, at_least=0, below=1)
+    require_choice("accountant", accountant, ("exact",))

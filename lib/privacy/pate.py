@@ -1,0 +1,631 @@
+"""PATE: answers voted by teachers, and what they cost in label differential privacy.
+
+Papernot et al. 2018, "Scalable Private Learning with PATE" (ICLR), as P5 uses it: every teacher is
+trained on the labels of one shard and on all inputs, which are public.  Neighbouring data sets
+differ in one label.  That label belongs to one shard, so at most one teacher changes, and each
+query's histogram of votes changes by at most one vote that moves from one class to another.
+
+Confident-GNMax (their Algorithm 1) answers a query if the largest count plus N(0, sigma1^2) reaches
+a threshold, and the answer is the argmax of the counts plus N(0, sigma2^2) each.
+
+Cost without looking at the votes: at Renyi order a, the check costs a / (2 sigma1^2) (one vote
+changes the largest count by at most 1), an answer a / sigma2^2 (two counts change by 1 each).
+
+Cost that depends on the votes: where one outcome is very likely the divergence is far smaller.
+Three things about these smaller numbers should not be overlooked.
+
+1. They are functions of the private labels.  An epsilon computed from them must not be published
+   as it is: Papernot et al. (section 3 and appendix B) add noise scaled by its smooth sensitivity,
+   which this module does not do.  ``data_independent`` costs may be published, as far as the
+   numbers of questions and answers that they count may.
+2. They bound D_a(M(votes) || M(neighbour)) for every neighbour, in this direction only.  The
+   reverse divergence is bounded by the cost at the neighbour's votes.  It often exceeds the cost
+   here, even by orders of magnitude (the tests hold examples); never the data-independent one.
+3. The cost of a whole process depends on which queries were answered.  Let the queries and the
+   moment to stop depend on public things and earlier answers only.  Then, for given votes, a sum of
+   costs that no run can exceed is a bound (adaptive composition, Mironov 2017, Proposition 1, for
+   the dearest run): all checks that might be made plus all answers, or plus the K dearest answers
+   if the process stops after K, fixed in advance.  The *realised* cost, of the answers that were
+   given, is at most that; read off afterwards it is a record of what was spent, and no theorem
+   makes an (epsilon, delta) guarantee of it.  The *expected* cost, each answer weighted with its
+   probability, is what Papernot et al. report.  It is no bound either, because a Renyi divergence
+   averages exponentials of costs and not costs; the tests hold an example that exceeds it.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from dp_accounting.rdp import compute_epsilon
+from scipy.special import log_ndtr
+
+from lib.check import require_finite, require_int
+
+__all__ = [
+    "Answers",
+    "PateCost",
+    "confident_gnmax",
+    "confident_gnmax_rdp",
+    "gnmax_log_q",
+    "gnmax_rdp",
+    "likely_outcome_rdp",
+    "pate_epsilon",
+    "shards",
+    "threshold_log_q",
+    "threshold_rdp",
+    "vote_histogram",
+]
+
+# dp-accounting's conversion needs orders above 1.01; data-dependent optima lie far out.
+_ORDERS = 1 + np.geomspace(0.011, 1e4, 160)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What Confident-GNMax returned.
+
+    Attributes
+    ----------
+    answered : ndarray of bool, (n_queries,)
+        The query was asked and its noisy largest count reached the threshold.
+    labels : ndarray of int, (n_queries,)
+        The noisy winner; -1 where not answered.
+    asked : ndarray of bool, (n_queries,)
+        The query was processed.  Those after the last allowed answer were not, and cost nothing.
+    """
+
+    answered: np.ndarray
+    labels: np.ndarray
+    asked: np.ndarray
+
+
+@dataclass(frozen=True)
+class PateCost:
+    """Epsilon of one run of Confident-GNMax at a given delta; see the module's documentation.
+
+    Attributes
+    ----------
+    data_dependent : float
+        From the votes.  Itself private: not to be published without sanitisation.
+    data_independent : float
+        From the numbers of asked and answered queries alone.
+    orders : tuple of float
+        The Renyi orders at which the two were smallest, in this order.
+    threshold_share : float
+        Share, in [0, 1], of the threshold checks in the data-dependent Renyi divergence at its
+        order; 0 where that is 0, NaN where it is infinite.
+    """
+
+    data_dependent: float
+    data_independent: float
+    orders: tuple[float, float]
+    threshold_share: float
+
+
+def shards(n: int, n_teachers: int, seed: int) -> list[np.ndarray]:
+    """Disjoint random sets of rows, one per teacher, that together hold every row once.
+
+    The division must not depend on the labels; here it depends on the arguments only.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, at least 1.
+    n_teachers : int
+        At least 1, at most `n`.
+    seed : int
+        Not negative.
+
+    Returns
+    -------
+    list of ndarray of int
+        Ascending row numbers; sizes differ by at most 1.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    require_int("n", n, at_least=1)
+    require_int("n_teachers", n_teachers, at_least=1, at_most=n)
+    require_int("seed", seed, at_least=0)
+    order = np.random.default_rng(seed).permutation(n)
+    return [np.sort(part) for part in np.array_split(order, n_teachers)]
+
+
+def vote_histogram(predictions: npt.ArrayLike, n_classes: int) -> np.ndarray:
+    """Number of teachers that voted for each class.
+
+    Parameters
+    ----------
+    predictions : array_like of int, (n_teachers, n_queries)
+        Class predicted by each teacher, in [0, n_classes).
+    n_classes : int
+        At least 1.
+
+    Returns
+    -------
+    ndarray of int, (n_queries, n_classes)
+        Each row sums to the number of teachers.
+
+    Raises
+    ------
+    ValueError
+        On another shape, on values that are no classes, or without a teacher.
+    """
+    require_int("n_classes", n_classes, at_least=1)
+    predictions = np.asarray(predictions)
+    if predictions.ndim != 2 or len(predictions) == 0:
+        raise ValueError(
+            "predictions must have shape (n_teachers, n_queries) with at least one teacher, got"
+            f" shape {predictions.shape}"
+        )
+    if not np.issubdtype(predictions.dtype, np.integer):
+        raise ValueError(f"predictions must be integers, got dtype {predictions.dtype}")
+    wrong = predictions[(predictions < 0) | (predictions >= n_classes)]
+    if len(wrong):
+        raise ValueError(
+            f"predictions must be classes from 0 to {n_classes - 1}, got {int(wrong[0])}"
+        )
+    n_queries = predictions.shape[1]
+    cells = predictions.astype(np.int64) + n_classes * np.arange(n_queries)
+    counts = np.bincount(cells.ravel(), minlength=n_queries * n_classes)
+    return counts.reshape(n_queries, n_classes)
+
+
+def confident_gnmax(
+    votes: npt.ArrayLike,
+    sigma1: float,
+    sigma2: float,
+    threshold: float,
+    seed: int,
+    max_answers: int | None = None,
+) -> Answers:
+    """Ask the queries in the order given (Papernot et al. 2018, Algorithm 1).
+
+    Parameters
+    ----------
+    votes : array_like of int, (n_queries, n_classes)
+        Number of teachers per class; each row sums to the same number, at least 1.
+    sigma1, sigma2 : float
+        Standard deviations, in votes, of the noise of the check and of each count; above 0.
+    threshold : float
+        In votes; finite.
+    seed : int
+        Not negative.  Who knows it knows the noise: keep it secret if the answers are published.
+    max_answers : int, optional
+        Stop once so many were answered.
+
+    Returns
+    -------
+    Answers
+        An answer does not depend on `max_answers`, as long as it is given at all.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    votes = _check_votes(votes)
+    require_finite("sigma1", sigma1, above=0)
+    require_finite("sigma2", sigma2, above=0)
+    require_finite("threshold", threshold)
+    require_int("seed", seed, at_least=0)
+    if max_answers is not None:
+        require_int("max_answers", max_answers, at_least=0)
+    checks, counts = (np.random.default_rng([seed, part]) for part in (0, 1))
+    answered = votes.max(axis=1) + sigma1 * checks.standard_normal(len(votes)) >= threshold
+    winners = np.argmax(votes + sigma2 * counts.standard_normal(votes.shape), axis=1)
+    asked = np.ones(len(votes), dtype=bool)
+    if max_answers is not None:
+        before = np.cumsum(answered) - answered
+        asked = before < max_answers
+    answered = answered & asked
+    return Answers(answered, np.where(answered, winners, -1), asked)
+
+
+def gnmax_log_q(votes: npt.ArrayLike, sigma2: float) -> np.ndarray:
+    """Upper bound on log Pr[the noisy winner is not the most voted class].
+
+    Papernot et al. 2018, Proposition 7: a union bound, the sum over the other classes i of
+    erfc((n_max - n_i) / (2 sigma2)) / 2; and at most 1 - 1 / n_classes, since no class wins more
+    often than a most voted one.
+
+    Parameters
+    ----------
+    votes : array_like of int, (n_queries, n_classes)
+        As for :func:`confident_gnmax`.
+    sigma2 : float
+        Standard deviation of each count's noise, above 0.
+
+    Returns
+    -------
+    ndarray, (n_queries,)
+        Minus infinity only if there is but one class.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    votes = _check_votes(votes)
+    require_finite("sigma2", sigma2, above=0)
+    n_classes = votes.shape[1]
+    if n_classes == 1:
+        return np.full(len(votes), -np.inf)
+    gaps = votes.max(axis=1, keepdims=True) - votes
+    with np.errstate(over="ignore"):  # tiny sigma2: infinite ratios, caught below
+        loses = log_ndtr(gaps / (-math.sqrt(2) * sigma2))
+    loses[np.arange(len(votes)), votes.argmax(axis=1)] = -np.inf
+    log_q = np.minimum(np.logaddexp.reduce(loses, axis=1), math.log1p(-1 / n_classes))
+    return _keep_possible(log_q)
+
+
+def threshold_log_q(votes: npt.ArrayLike, sigma1: float, threshold: float) -> np.ndarray:
+    """Log probability of the less likely outcome of each threshold check, which is exact.
+
+    Parameters
+    ----------
+    votes : array_like of int, (n_queries, n_classes)
+        As for :func:`confident_gnmax`.
+    sigma1 : float
+        Standard deviation of the check's noise, above 0.
+    threshold : float
+        Finite.
+
+    Returns
+    -------
+    ndarray, (n_queries,)
+        At most log(1/2).
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    return _keep_possible(log_ndtr(-np.abs(_margin(votes, sigma1, threshold))))
+
+
+def likely_outcome_rdp(log_q: npt.ArrayLike, sigma: float, orders: npt.ArrayLike) -> np.ndarray:
+    """Renyi divergence of a mechanism that has one likely outcome.
+
+    Papernot et al. 2018, Theorem 6.  A mechanism that is (mu, mu / sigma^2)-RDP at every order mu,
+    and that with these data gives another outcome than a certain one with probability at most q,
+    has at order a < mu1 a divergence from any neighbour of at most ::
+
+        log((1 - q) A^(a - 1) + q B^(a - 1)) / (a - 1)
+        A = (1 - q) / (1 - (q e^eps2)^(1 - 1 / mu2)),   B = e^eps1 / q^(1 / (mu1 - 1))
+
+    with eps1 = mu1 / sigma^2, eps2 = mu2 / sigma^2, and mu2 = sigma sqrt(log(1 / q)), mu1 = mu2 + 1
+    (Proposition 10).  It holds if mu2 > 1 and q <= e^((mu2 - 1) eps2) / (mu1 / (mu1 - 1) *
+    mu2 / (mu2 - 1))^mu2, where the bound grows with q, so that an upper bound on q is enough, and
+    if q e^eps2 < 1, as A is no bound otherwise.  Where one of these fails, or where this is not
+    smaller, the result is a / sigma^2.  These are the rules of the authors' implementation
+    (tensorflow/privacy, research/pate_2018/core.py, ``rdp_gaussian``).
+
+    Parameters
+    ----------
+    log_q : array_like, (n,)
+        Natural logarithms of the bounds q, at most 0.  Minus infinity: a certain outcome, cost 0.
+    sigma : float
+        Above 0.  Of GNMax: its noise.  Of the threshold check: sqrt(2) times its noise.
+    orders : array_like, (n_orders,)
+        Renyi orders, all finite and above 1.
+
+    Returns
+    -------
+    ndarray, (n, n_orders)
+        In nats; of M(data) from M(neighbour), not the reverse.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    log_q = np.asarray(log_q, dtype=float)
+    if log_q.ndim != 1:
+        raise ValueError(f"log_q must have one dimension, got shape {log_q.shape}")
+    if not np.all(log_q <= 0):
+        wrong = log_q[~(log_q <= 0)][0]
+        raise ValueError(f"log_q must be at most 0, got {float(wrong)!r}")
+    require_finite("sigma", sigma, above=0)
+    orders = _check_orders(orders)
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        # Extreme sigmas give infinities or NaN, with which the conditions are false.
+        variance = np.float64(sigma) ** 2
+        independent = orders / variance
+        mu2 = sigma * np.sqrt(-log_q)
+        eps2 = mu2 / variance
+        monotone = log_q <= (mu2 - 1) * eps2 - mu2 * (np.log1p(1 / mu2) + np.log1p(1 / (mu2 - 1)))
+        # With these orders q e^eps2 < 1 is mu2 > 1 but for rounding; both keep log(1 - ...) finite.
+        rows = np.flatnonzero((mu2 > 1) & monotone & (eps2 < -log_q))
+    result = np.tile(independent, (len(log_q), 1))
+    log_q_, mu2, eps2 = log_q[rows, None], mu2[rows, None], eps2[rows, None]
+    log_p = _log1mexp(log_q_)
+    log_a = log_p - _log1mexp((log_q_ + eps2) * (1 - 1 / mu2))
+    log_b = (mu2 + 1) / variance - log_q_ / mu2
+    log_sum = np.logaddexp(log_p + (orders - 1) * log_a, log_q_ + (orders - 1) * log_b)
+    dependent = np.maximum(log_sum / (orders - 1), 0)  # rounding only: A is at least 1 - q
+    dependent[mu2 + 1 <= orders] = np.inf
+    result[rows] = np.minimum(result[rows], dependent)
+    result[np.isneginf(log_q)] = 0
+    return result
+
+
+def gnmax_rdp(votes: npt.ArrayLike, sigma2: float, orders: npt.ArrayLike) -> np.ndarray:
+    """Data-dependent Renyi cost of one GNMax answer per query.
+
+    Papernot et al. 2018, Theorem 6 with the q of Proposition 7; at most order / sigma2^2
+    (Proposition 8).  See :func:`likely_outcome_rdp`.
+
+    Parameters
+    ----------
+    votes : array_like of int, (n_queries, n_classes)
+        As for :func:`confident_gnmax`.
+    sigma2 : float
+        Standard deviation of each count's noise, above 0.
+    orders : array_like, (n_orders,)
+        Finite and above 1.
+
+    Returns
+    -------
+    ndarray, (n_queries, n_orders)
+        In nats.  A function of the private votes.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    return likely_outcome_rdp(gnmax_log_q(votes, sigma2), sigma2, orders)
+
+
+def threshold_rdp(
+    votes: npt.ArrayLike, sigma1: float, threshold: float, orders: npt.ArrayLike
+) -> np.ndarray:
+    """Data-dependent Renyi cost of one threshold check per query, whose outcome is yes or no.
+
+    One vote changes the largest count by at most 1, so the check is (mu, mu / (2 sigma1^2))-RDP at
+    every order: Theorem 6 of Papernot et al. 2018 with sqrt(2) sigma1, and with the probability of
+    the less likely outcome for q (``compute_rdp_threshold`` of the authors' implementation).
+
+    Parameters
+    ----------
+    votes : array_like of int, (n_queries, n_classes)
+        As for :func:`confident_gnmax`.
+    sigma1 : float
+        Standard deviation of the check's noise, above 0.
+    threshold : float
+        Finite.
+    orders : array_like, (n_orders,)
+        Finite and above 1.
+
+    Returns
+    -------
+    ndarray, (n_queries, n_orders)
+        In nats; at most order / (2 sigma1^2).  A function of the private votes.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+    """
+    log_q = threshold_log_q(votes, sigma1, threshold)
+    return likely_outcome_rdp(log_q, math.sqrt(2) * sigma1, orders)
+
+
+def confident_gnmax_rdp(
+    votes: npt.ArrayLike,
+    sigma1: float,
+    sigma2: float,
+    threshold: float,
+    orders: npt.ArrayLike,
+    asked: npt.ArrayLike | None = None,
+    *,
+    answered: npt.ArrayLike | None = None,
+    expected: bool = True,
+) -> np.ndarray:
+    """Data-dependent Renyi cost of a run of Confident-GNMax.
+
+    Each asked query costs its check, :func:`threshold_rdp`; answers cost :func:`gnmax_rdp` besides,
+    by one of three conventions:
+
+    ``answered`` given
+        The realised cost, of the queries really answered.  A record of what was spent; no
+        guarantee.
+    ``expected=True``
+        Every asked query's answer, times the probability that it is answered: the convention of
+        Papernot et al. and of their implementation.  The mean of the realised cost; no guarantee.
+    ``expected=False``
+        Every asked query as if it was answered: no run costs more.  If `asked` was fixed in advance
+        this is proven: a bound on the divergence of these votes' answers from any neighbour's.
+
+    See the module's documentation for the reasons.
+
+    Parameters
+    ----------
+    votes, sigma1, sigma2, threshold
+        As for :func:`confident_gnmax`.
+    orders : array_like, (n_orders,)
+        Finite and above 1.
+    asked : array_like of bool, (n_queries,), optional
+        The queries that were processed; all by default.
+    answered : array_like of bool, (n_queries,), optional
+        The queries that were answered, all of them asked.
+    expected : bool
+        The convention where `answered` is not given; of no effect otherwise.
+
+    Returns
+    -------
+    ndarray, (n_orders,)
+        In nats, summed over the queries.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range, or if a query was answered that was not asked.
+    """
+    votes = _check_votes(votes)
+    asked, answered = _check_masks(len(votes), asked, answered)
+    margin = _margin(votes, sigma1, threshold)
+    if not isinstance(expected, bool | np.bool_):
+        raise ValueError(f"expected must be True or False, got {expected!r}")
+    if answered is not None:
+        weights = answered.astype(float)
+    elif expected:
+        weights = asked * np.exp(log_ndtr(margin))
+    else:
+        weights = asked.astype(float)
+    checks = threshold_rdp(votes[asked], sigma1, threshold, orders).sum(axis=0)
+    return checks + _weighted(votes, sigma2, orders, weights)
+
+
+def pate_epsilon(
+    votes: npt.ArrayLike,
+    sigma1: float,
+    sigma2: float,
+    threshold: float,
+    delta: float,
+    answered: npt.ArrayLike,
+    asked: npt.ArrayLike | None = None,
+) -> PateCost:
+    """Epsilon at `delta` of the realised cost, from the votes and without them.
+
+    The total Renyi cost is converted at the best of 160 orders in (1.01, 10001] by dp-accounting's
+    ``compute_epsilon``: the improved conversion of Canonne, Kamath and Steinke 2020,
+    Proposition 12, which is below that of Mironov 2017, Proposition 3 (used by Papernot et al. and
+    in their implementation).  The conversion holds for one direction of the divergence at a time,
+    so for these votes against any neighbour.
+
+    ``data_dependent`` is itself a function of the private labels.  It must not be published without
+    sanitisation by its smooth sensitivity (Papernot et al. 2018, section 3 and appendix B), which
+    adds to the cost and is not done here.
+
+    ``data_independent`` is a guarantee if the numbers of questions and of answers could not have
+    been larger: all queries are counted as asked (leave out `asked`), and the process stops at a
+    number of answers fixed in advance that was reached (``max_answers``).  With fewer questions
+    charged than might have been asked it is, like ``data_dependent``, a record of what was spent.
+
+    Parameters
+    ----------
+    votes, sigma1, sigma2, threshold
+        As for :func:`confident_gnmax`.
+    delta : float
+        In (0, 1).
+    answered : array_like of bool, (n_queries,)
+        The queries that were answered, all of them asked.
+    asked : array_like of bool, (n_queries,), optional
+        The queries that were processed; all by default.
+
+    Returns
+    -------
+    PateCost
+        Zero epsilons without a query.
+
+    Raises
+    ------
+    ValueError
+        On an argument out of range, or if a query was answered that was not asked.
+    """
+    require_finite("delta", delta, above=0, below=1)
+    votes = _check_votes(votes)
+    asked, answered = _check_masks(len(votes), asked, np.asarray(answered))
+    checks = threshold_rdp(votes[asked], sigma1, threshold, _ORDERS).sum(axis=0)
+    total = checks + _weighted(votes, sigma2, _ORDERS, answered.astype(float))
+    independent = np.zeros_like(_ORDERS)
+    for count, sigma in ((asked.sum(), math.sqrt(2) * sigma1), (answered.sum(), sigma2)):
+        if count:  # a price may be infinite, of which none is nothing
+            independent += count * likely_outcome_rdp([0.0], sigma, _ORDERS)[0]
+    dependent_epsilon, order = compute_epsilon(_ORDERS, total, delta)
+    independent_epsilon, independent_order = compute_epsilon(_ORDERS, independent, delta)
+    best = int(np.argmin(np.abs(_ORDERS - order)))
+    spent = total[best].item()
+    share = checks[best].item() / spent if spent else 0.0
+    return PateCost(
+        float(dependent_epsilon),
+        float(independent_epsilon),
+        (float(order), float(independent_order)),
+        share,
+    )
+
+
+def _weighted(votes, sigma2, orders, weights) -> np.ndarray:
+    """GNMax costs of the queries, each times its weight, summed."""
+    rows = weights > 0  # 0 times an infinite cost is none
+    return weights[rows] @ gnmax_rdp(votes[rows], sigma2, orders)
+
+
+def _margin(votes, sigma1, threshold) -> np.ndarray:
+    """Largest count above the threshold, in standard deviations of the check's noise."""
+    votes = _check_votes(votes)
+    require_finite("sigma1", sigma1, above=0)
+    require_finite("threshold", threshold)
+    with np.errstate(over="ignore"):
+        return (votes.max(axis=1) - threshold) / sigma1
+
+
+def _keep_possible(log_q: np.ndarray) -> np.ndarray:
+    """No minus infinity where an outcome is possible: its probability is positive, if tiny."""
+    return np.maximum(log_q, -np.finfo(float).max)
+
+
+def _log1mexp(x: np.ndarray) -> np.ndarray:
+    """log(1 - e^x) for x < 0, without cancellation."""
+    near = x > -math.log(2)
+    return np.where(near, np.log(-np.expm1(x)), np.log1p(-np.exp(np.where(near, -1, x))))
+
+
+def _check_votes(votes: npt.ArrayLike) -> np.ndarray:
+    votes = np.asarray(votes)
+    if votes.ndim != 2 or votes.shape[1] == 0:
+        raise ValueError(
+            "votes must have shape (n_queries, n_classes) with at least one class, got shape"
+            f" {votes.shape}"
+        )
+    if not np.issubdtype(votes.dtype, np.integer):
+        raise ValueError(f"votes must be integers, got dtype {votes.dtype}")
+    votes = votes.astype(np.int64, copy=False)
+    if votes.size:
+        sums = votes.sum(axis=1)
+        if votes.min() < 0:
+            raise ValueError(f"votes must not be negative, got {votes.min()}")
+        if sums.min() < 1 or sums.min() != sums.max():
+            raise ValueError(
+                "votes must hold one vote of each teacher in every row, got rows of"
+                f" {sums.min()} to {sums.max()} votes"
+            )
+    return votes
+
+
+def _check_orders(orders: npt.ArrayLike) -> np.ndarray:
+    orders = np.asarray(orders, dtype=float)
+    if orders.ndim != 1 or len(orders) == 0:
+        raise ValueError(f"orders must be a list of at least one, got shape {orders.shape}")
+    wrong = orders[~((orders > 1) & np.isfinite(orders))]
+    if len(wrong):
+        raise ValueError(f"orders must all be finite and above 1, got {float(wrong[0])!r}")
+    return orders
+
+
+def _check_masks(
+    n: int, asked: npt.ArrayLike | None, answered: npt.ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    asked = np.ones(n, dtype=bool) if asked is None else _check_mask("asked", asked, n)
+    if answered is None:
+        return asked, None
+    answered = _check_mask("answered", answered, n)
+    if np.any(answered & ~asked):
+        query = int(np.flatnonzero(answered & ~asked)[0])
+        raise ValueError(f"answered must hold only queries that were asked, got query {query}")
+    return asked, answered
+
+
+def _check_mask(name: str, mask: npt.ArrayLike, n: int) -> np.ndarray:
+    mask = np.asarray(mask)
+    if mask.shape != (n,) or (mask.dtype != bool and n):
+        raise ValueError(
+            f"{name} must hold a bool for each of {n} queries, got shape {mask.shape} of dtype"
+            f" {mask.dtype}"
+        )
+    return mask.astype(bool, copy=False)

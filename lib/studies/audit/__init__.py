@@ -1,0 +1,1 @@
+"""The Bayesian audit (P3): trainings under attack, tables."""

@@ -1,0 +1,430 @@
+"""Figures of the chapter on P3."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from scipy import stats
+
+from lib.audit.counts import AttackCounts, rate_interval
+from lib.audit.intervals import METHODS, epsilon_interval
+from lib.audit.posterior import epsilon_posterior
+from lib.audit.regions import privacy_region
+from lib.plot import COLOURS, new_figure
+from lib.studies.audit.system import AuditResult
+
+__all__ = [
+    "METHOD_NAMES",
+    "plot_convergence",
+    "plot_coverage",
+    "plot_joint",
+    "plot_one_run",
+    "plot_posterior",
+    "plot_privacy_regions",
+    "plot_roc",
+    "plot_selection",
+    "plot_shadows",
+    "plot_width_grid",
+    "plot_widths",
+]
+
+METHOD_NAMES = {
+    "bayesian": "Bayesian",
+    "jeffreys": "Jeffreys",
+    "clopper-pearson": "Clopper-Pearson",
+}
+_COLOUR = {"bayesian": COLOURS[1], "jeffreys": COLOURS[2], "clopper-pearson": COLOURS[0]}
+_LINE = {"bayesian": "-", "jeffreys": "-.", "clopper-pearson": "--"}
+
+
+def plot_posterior(
+    counts: AttackCounts, delta: float, level: float, proven: float | None = None
+) -> Figure:
+    """Draw the density of epsilon and the intervals of all methods below it.
+
+    References
+    ----------
+    P3, Figure 1.
+    """
+    posterior = epsilon_posterior(counts, delta)
+    intervals = {m: epsilon_interval(counts, delta, level, m) for m in METHODS}
+    finite = [e for ends in intervals.values() for e in ends if math.isfinite(e)]
+    right = 1.15 * max([*finite, float(posterior.isf(0.005)), proven or 0.0])
+    figure, (ax, below) = new_figure(
+        rows=2, height=2.0, sharex=True, gridspec_kw={"height_ratios": [3, 1.3]}
+    )
+    eps = np.linspace(1e-4, right, 400)
+    ax.plot(eps, posterior.pdf(eps), color=_COLOUR["bayesian"], marker="")
+    low, high = intervals["bayesian"]
+    inside = np.linspace(max(low, 1e-4), min(high, right), 200)
+    ax.fill_between(inside, posterior.pdf(inside), color=_COLOUR["bayesian"], alpha=0.2)
+    ax.set_ylabel("posterior density")
+    ax.set_ylim(bottom=0)
+    if proven is not None:
+        for each in (ax, below):
+            each.axvline(proven, color="black", linestyle=":", marker="")
+        ax.annotate(
+            "accountant",
+            (proven, 0.97),
+            xycoords=("data", "axes fraction"),
+            ha="right",
+            va="top",
+            fontsize=10,
+            xytext=(-3, 0),
+            textcoords="offset points",
+        )
+    for place, method in enumerate(METHODS):
+        low, high = intervals[method]
+        below.plot(
+            [low, min(high, right)],
+            2 * [place],
+            color=_COLOUR[method],
+            marker="|" if math.isfinite(high) else "",
+            markersize=9,
+            linewidth=3,
+        )
+        if math.isinf(high):
+            below.plot(right, place, color=_COLOUR[method], marker=">", clip_on=False)
+    below.set_yticks(range(len(METHODS)), [METHOD_NAMES[m] for m in METHODS], fontsize=9)
+    below.set_ylim(len(METHODS) - 0.4, -0.6)
+    below.set_xlim(0, right)
+    below.set_xlabel(r"$\epsilon$")
+    return figure
+
+
+def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
+    """Draw privacy regions, one inside the other.
+
+    References
+    ----------
+    P3, Figure 2.
+    """
+    figure, ax = new_figure(height=3.6)
+    fnr = np.linspace(0, 1, 501)
+    for i, epsilon in enumerate(sorted(epsilons, reverse=True)):
+        region = privacy_region(epsilon, delta)
+        low, high = region.lower(fnr), region.upper(fnr)
+        ax.fill_between(fnr, low, high, color=COLOURS[i], alpha=0.18, linewidth=0)
+        ax.plot(fnr, low, color=COLOURS[i], marker="", label=rf"$\epsilon = {epsilon:g}$")
+        ax.plot(fnr, high, color=COLOURS[i], marker="")
+    _unit_square(ax)
+    ax.legend(loc="upper right", fontsize=9)
+    return figure
+
+
+def plot_joint(counts: AttackCounts, delta: float, level: float) -> Figure:
+    """Draw the joint posterior of both error rates, a rectangle and the regions.
+
+    References
+    ----------
+    P3, Figure 3.
+    """
+    figure, ax = new_figure(height=3.6)
+    _posterior_contours(ax, counts)
+    tail = (1 - level) / 4
+    x = rate_interval(counts.fn, counts.positives, tail, "jeffreys")
+    y = rate_interval(counts.fp, counts.negatives, tail, "jeffreys")
+    ax.add_patch(
+        Rectangle(
+            (x[0], y[0]),
+            x[1] - x[0],
+            y[1] - y[0],
+            fill=False,
+            edgecolor=_COLOUR["jeffreys"],
+            linewidth=1.8,
+        )
+    )
+    for method, colour in (("bayesian", _COLOUR["bayesian"]), ("jeffreys", _COLOUR["jeffreys"])):
+        ends = epsilon_interval(counts, delta, level, method)
+        fnr = np.linspace(0, 1, 801)
+        for number, epsilon in enumerate(ends):
+            ax.plot(
+                fnr,
+                privacy_region(epsilon, delta).lower(fnr),
+                color=colour,
+                linestyle=_LINE[method],
+                marker="",
+                label=f"{METHOD_NAMES[method]}" if number == 0 else None,
+            )
+    spread = 4.5 * math.sqrt(counts.fnr * (1 - counts.fnr) / counts.positives)
+    up = 4.5 * math.sqrt(counts.fpr * (1 - counts.fpr) / counts.negatives)
+    _unit_square(ax)
+    ax.set_xlim(max(0, counts.fnr - spread), min(1, counts.fnr + spread))
+    ax.set_ylim(max(0, counts.fpr - up), min(1, counts.fpr + up))
+    ax.legend(loc="upper right", fontsize=9)
+    return figure
+
+
+def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float) -> Figure:
+    """Draw joint posteriors of more and more trials with the two regions of the interval.
+
+    References
+    ----------
+    P3, Figure 7.
+    """
+    figure, axes = new_figure(rows=2, columns=2, height=2.2, sharex=True, sharey=True)
+    fnr = np.linspace(0, 1, 501)
+    for ax, counts in zip(axes.ravel(), tables, strict=True):
+        low, high = epsilon_interval(counts, delta, level)
+        inner, outer = privacy_region(low, delta), privacy_region(high, delta)
+        for band in (
+            (outer.lower(fnr), inner.lower(fnr)),
+            (inner.upper(fnr), outer.upper(fnr)),
+        ):
+            ax.fill_between(fnr, *band, color=_COLOUR["bayesian"], alpha=0.25, linewidth=0)
+        _posterior_contours(ax, counts)
+        _unit_square(ax)
+        ax.set_xlabel("")
+        ax.set_ylabel("")
+        n = counts.positives + counts.negatives
+        ax.set_title(f"{n:,} trials:\n{low:.2g} to {high:.2g}", fontsize=9)
+    figure.supxlabel("FNR", fontsize=11)
+    figure.supylabel("FPR", fontsize=11)
+    return figure
+
+
+def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
+    """Draw the ends of the intervals against the number of trials.
+
+    References
+    ----------
+    P3, Figure 4.
+    """
+    figure, ax = new_figure(height=3.4)
+    trials = table["trials"]
+    ax.axhspan(truth - half_width, truth + half_width, color="0.92")
+    for method, rows in table.groupby("method", sort=False):
+        for number, end in enumerate(("low", "high")):
+            ax.plot(
+                rows["trials"],
+                rows[end],
+                color=_COLOUR[method],
+                linestyle=_LINE[method],
+                marker="",
+                label=METHOD_NAMES[method] if number == 0 else None,
+            )
+    ax.set_xlim(trials.min(), trials.max())
+    ax.set_ylim(0, 4 * truth)
+    ax.set_xlabel("trials")
+    ax.set_ylabel(r"ends of the interval for $\epsilon$")
+    ax.legend(fontsize=9)
+    return figure
+
+
+def plot_width_grid(table: pd.DataFrame) -> Figure:
+    """Draw interval widths over a grid of error rates, a panel a method.
+
+    References
+    ----------
+    P3, Figure 5.
+    """
+    figure, axes = new_figure(rows=3, height=2.7, sharex=True)
+    values = table[list(METHODS)].to_numpy()
+    finite = values[np.isfinite(values)]
+    for ax, method in zip(axes, METHODS[::-1], strict=True):
+        grid = table.pivot(index="fpr", columns="fnr", values=method)
+        mesh = ax.pcolormesh(
+            grid.columns,
+            grid.index,
+            grid.to_numpy(),
+            cmap="cividis",
+            vmin=finite.min(),
+            vmax=finite.max(),
+            shading="nearest",
+        )
+        ax.grid(visible=False)
+        ax.set_title(METHOD_NAMES[method], fontsize=10)
+        ax.set_ylabel("FPR")
+    axes[-1].set_xlabel("FNR")
+    figure.colorbar(mesh, ax=list(axes), label="width of the interval", shrink=0.6)
+    return figure
+
+
+def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
+    """Draw the actual coverage of the methods against the true epsilon, by number of trials."""
+    counts = sorted(table["trials"].unique())
+    figure, axes = new_figure(rows=len(counts), height=2.3, sharex=True, sharey=True)
+    for ax, n in zip(np.atleast_1d(axes), counts, strict=True):
+        rows = table[table["trials"] == n].sort_values("epsilon")
+        ax.axhline(level, color="0.4", linestyle=":", marker="")
+        for place, method in enumerate(METHODS):
+            ax.plot(
+                rows["epsilon"] + 0.03 * (place - 1),
+                rows[method],
+                color=_COLOUR[method],
+                marker="os^"[place],
+                linestyle="",
+                label=METHOD_NAMES[method],
+            )
+        ax.set_title(f"{n:,} trials", fontsize=10)
+        ax.set_ylim(-0.03, 1.03)
+        ax.set_ylabel("coverage")
+    np.atleast_1d(axes)[-1].set_xlabel(r"true $\epsilon$ of the attack")
+    np.atleast_1d(axes)[0].legend(fontsize=9, loc="lower right")
+    return figure
+
+
+def plot_selection(table: pd.DataFrame, level: float) -> Figure:
+    """Draw how often each way of choosing a threshold gives a bound above the truth."""
+    choices = list(dict.fromkeys(table["choice"]))
+    mus = list(dict.fromkeys(table["mu"]))
+    figure, axes = new_figure(rows=2, height=2.3, sharex=True, sharey=True)
+    for ax, method in zip(axes, ("bayesian", "clopper-pearson"), strict=True):
+        rows = table[table["method"] == method]
+        width = 0.8 / len(mus)
+        for i, mu in enumerate(mus):
+            of_mu = rows[rows["mu"] == mu].set_index("choice")["exceeds"]
+            ax.bar(
+                np.arange(len(choices)) + (i - (len(mus) - 1) / 2) * width,
+                [of_mu[c] for c in choices],
+                width * 0.92,
+                color=COLOURS[(0, 2, 3, 4)[i % 4]],
+                label=rf"$\mu = {mu:g}$",
+            )
+        ax.axhline(1 - level, color="black", linestyle=":", marker="")
+        ax.set_title(METHOD_NAMES[method], fontsize=10)
+        ax.set_ylabel("above the truth")
+    axes[-1].set_xticks(range(len(choices)), choices)
+    axes[0].legend(fontsize=9)
+    return figure
+
+
+def plot_shadows(result: AuditResult) -> Figure:
+    """Draw what shadow models show at the worst challenge point, and at a typical point."""
+    figure, axes = new_figure(rows=2, height=2.2)
+    shown = result.shadows.astype(float)
+    apart = np.abs(
+        np.nanmean(np.where(result.shadow_members, shown, np.nan), 0)
+        - np.nanmean(np.where(~result.shadow_members, shown, np.nan), 0)
+    )
+    typical = int(np.argsort(apart)[len(apart) // 2])
+    for ax, place, name in zip(
+        axes,
+        (int(result.challenges[0]), typical),
+        ("the worst challenge point", "a typical point"),
+        strict=True,
+    ):
+        bins = np.linspace(shown[:, place].min(), shown[:, place].max(), 25)
+        for inside, colour, label in ((True, COLOURS[1], "in"), (False, COLOURS[0], "out")):
+            values = shown[result.shadow_members[:, place] == inside, place]
+            ax.hist(values, bins, color=colour, alpha=0.55, label=label)
+        ax.set_title(name, fontsize=10)
+        ax.set_ylabel("shadow models")
+    axes[-1].set_xlabel("confidence in the label, log(p / (1 - p))")
+    axes[0].legend(fontsize=9)
+    return figure
+
+
+def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
+    """Draw ROC curves of the attacks on logarithmic axes, a panel a budget."""
+    figure, axes = new_figure(rows=len(results), height=2.6, sharex=True, sharey=True)
+    for ax, result in zip(np.atleast_1d(axes), results, strict=True):
+        for i, attack in enumerate(attacks):
+            if attack not in result.scores:
+                continue
+            table = result.roc(attack).astype(float)
+            ax.plot(
+                table[:, 1] / table[0, 2],
+                table[:, 0] / table[0, 3],
+                color=COLOURS[(1, 0, 2)[i % 3]],
+                linestyle=("-", "--", "-.")[i % 3],
+                marker="",
+                drawstyle="steps-post",
+                label=attack,
+            )
+        if math.isfinite(result.proven):
+            fpr = np.geomspace(1e-4, 1, 200)
+            region = privacy_region(result.proven, result.settings.delta)
+            ax.plot(
+                fpr, 1 - region.lower(fpr), color="0.3", linestyle=":", marker="", label="proven"
+            )
+        ax.plot([1e-4, 1], [1e-4, 1], color="0.75", marker="", linewidth=1)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlim(3e-3, 1)
+        ax.set_ylim(3e-3, 1.05)
+        ax.set_title(_word(result.settings.epsilon), fontsize=10)
+        ax.set_ylabel("TPR")
+    np.atleast_1d(axes)[-1].set_xlabel("FPR")
+    np.atleast_1d(axes)[0].legend(fontsize=9, loc="lower right")
+    return figure
+
+
+def plot_one_run(table: pd.DataFrame) -> Figure:
+    """Draw the lower bounds of both ways of auditing against the number of models."""
+    epsilons = list(dict.fromkeys(table["epsilon"]))
+    figure, axes = new_figure(rows=len(epsilons), height=2.3, sharex=True)
+    for ax, epsilon in zip(np.atleast_1d(axes), epsilons, strict=True):
+        for i, way in enumerate(("many runs", "one run each")):
+            rows = table[(table["epsilon"] == epsilon) & (table["audit"] == way)]
+            ax.plot(
+                rows["models"],
+                rows["lower bound"],
+                color=COLOURS[(0, 1)[i]],
+                linestyle=("--", "-")[i],
+                marker="so"[i],
+                label=way,
+            )
+        ax.set_xscale("log")
+        ax.set_ylim(bottom=-0.05)
+        ax.set_title(_word(epsilon), fontsize=10)
+        ax.set_ylabel("lower bound")
+    np.atleast_1d(axes)[-1].set_xlabel("audited models")
+    np.atleast_1d(axes)[0].legend(fontsize=9)
+    return figure
+
+
+def plot_detection(table: pd.DataFrame) -> Figure:
+    """Draw the smallest detected understatement against the number of models, a line an audit."""
+    columns = ("white box", "final model")
+    figure, axes = new_figure(rows=2, height=2.8, sharex=True)
+    for ax, column in zip(axes, columns, strict=True):
+        for i, (audit, rows) in enumerate(table.groupby("audit", sort=False)):
+            shown = rows[np.isfinite(rows[column])]
+            ax.plot(
+                shown["models"],
+                shown[column],
+                color=COLOURS[i],
+                linestyle=("-", "--", "-.", ":")[i],
+                marker="os^D"[i],
+                label=audit,
+            )
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_title(column, fontsize=10)
+        ax.set_ylabel(r"true over claimed $\epsilon$")
+    axes[-1].set_xlabel("models (one run: canaries)")
+    axes[0].legend(fontsize=8)
+    return figure
+
+
+def _word(epsilon: float) -> str:
+    return "without privacy" if math.isinf(epsilon) else rf"$\epsilon = {epsilon:g}$"
+
+
+def _posterior_contours(ax, counts: AttackCounts) -> None:
+    grid = np.linspace(0.0005, 0.9995, 400)
+    x: npt.NDArray = stats.beta.pdf(grid, counts.fn + 0.5, counts.tp + 0.5)
+    y: npt.NDArray = stats.beta.pdf(grid, counts.fp + 0.5, counts.tn + 0.5)
+    density = np.outer(y, x)
+    ax.contour(
+        grid,
+        grid,
+        density,
+        levels=density.max() * np.array([0.05, 0.2, 0.4, 0.6, 0.8]),
+        cmap="Greys",
+        vmin=-0.6 * density.max(),
+        linewidths=1,
+    )
+
+
+def _unit_square(ax) -> None:
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel("FNR")
+    ax.set_ylabel("FPR")
+    ax.grid(visible=False)

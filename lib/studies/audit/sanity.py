@@ -1,0 +1,259 @@
+"""Audits whose answer is known: DP-SGD with a mistake must be caught, without one must not.
+
+A hard case for DP-SGD: a challenge point with a feature that no other point has, and a clipping
+norm so small that its gradient is always clipped to the full norm.  What it does to the weights of
+that feature, nothing but noise hides.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special
+
+from lib.audit.counts import AttackCounts
+from lib.audit.intervals import epsilon_interval
+from lib.audit.selection import chosen_threshold, counts_at
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.training import ModelSpec, TrainingConfig, TrainingData, initial_parameters, train_many
+
+__all__ = ["FAULTS", "SanityCheck", "engine_scores", "sanity_table", "sgd_scores"]
+
+#: What can be wrong with a training by DP-SGD, in words.
+FAULTS = {
+    "none": "nothing",
+    "no noise": "the noise is left out",
+    "sampling": "every example takes part in every step",
+    "clipping": "the averaged gradient is clipped, not each example's",
+    "small noise": "the noise is divided by the batch size once too often",
+}
+
+_FEATURES = 5  # the last one is the challenge's own
+_MAGNITUDE = 4.0
+
+
+@dataclass(frozen=True)
+class SanityCheck:
+    """A small training problem with a known guarantee.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        What the noise is meant for.
+    points : int
+        Ordinary points.
+    sample_rate : float
+        Of every point in every step.
+    steps : int
+        Updates.
+    clipping_norm : float
+        Of every example's gradient.  Initial weights are at most 0.45, so that the challenge's
+        gradient has at least 1.3 times the default.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    points: int = 100
+    sample_rate: float = 0.1
+    steps: int = 60
+    clipping_norm: float = 0.05
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Least noise that keeps the budget, by the PRV accountant."""
+        return find_noise_multiplier(
+            self.epsilon, self.delta, self.sample_rate, self.steps, accountant="prv"
+        )
+
+    @property
+    def proven(self) -> float:
+        """Epsilon that the accountant proves for that noise."""
+        mechanism = SampledGaussian(self.sample_rate, self.noise_multiplier, self.steps)
+        return PrivacyLedger((mechanism,)).epsilon(self.delta, "prv")
+
+    @property
+    def batch_size(self) -> int:
+        """Expected size of a sample."""
+        return round(self.points * self.sample_rate)
+
+    @property
+    def learning_rate(self) -> float:
+        """So small that the challenge's gradient stays clipped to the full norm throughout."""
+        return 0.01 * self.batch_size / (_MAGNITUDE * self.steps * self.clipping_norm)
+
+    def data(self, seed: int) -> TrainingData:
+        """The ordinary points, and the challenge as the last one."""
+        rng = np.random.default_rng(seed)
+        x = np.zeros((self.points + 1, _FEATURES), np.float32)
+        x[:-1, :-1] = 0.1 * rng.standard_normal((self.points, _FEATURES - 1))
+        x[-1, -1] = _MAGNITUDE
+        y = (x[:, 0] > 0).astype(np.int64)
+        y[-1] = 1
+        return TrainingData(x, y, 2)
+
+
+def engine_scores(
+    check: SanityCheck, models: int, seed: int, engine: str = "kernel"
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Train the book's own models with and without the challenge, and score them.
+
+    Parameters
+    ----------
+    check : SanityCheck
+        The problem.
+    models : int
+        Independent trainings, each with a fair coin for the challenge.
+    seed : int
+        Of everything.
+    engine : str
+        As for :func:`lib.training.train_many`; ``"single"`` is Opacus.
+
+    Returns
+    -------
+    scores : ndarray of float64, shape (models,)
+        How far the weights of the challenge's feature went its way.
+    members : ndarray of bool, shape (models,)
+        The coins.
+    """
+    data = check.data(seed)
+    members = np.random.default_rng([seed, 1]).integers(0, 2, models).astype(bool)
+    config = TrainingConfig(
+        ModelSpec("linear", (_FEATURES,), 2),
+        epsilon=check.epsilon,
+        delta=check.delta,
+        accountant="prv",
+        sample_rate=check.sample_rate,
+        batch_size=check.batch_size,
+        clipping_norm=check.clipping_norm,
+        steps=check.steps,
+        learning_rate=check.learning_rate,
+    )
+    configs = [replace(config, seed=1_000_000 * (seed + 1) + i) for i in range(models)]
+    everyone = np.arange(check.points + 1)
+    sets = [data.subset(everyone if bit else everyone[:-1]) for bit in members]
+    found = train_many(configs, sets, data.inputs, engine=engine)
+    moved = np.stack([r.parameters - initial_parameters(r.config) for r in found])
+    # A linear layer's weights come first, class by class.
+    weights = moved[:, : 2 * _FEATURES].reshape(models, 2, _FEATURES)
+    return (weights[:, 1, -1] - weights[:, 0, -1]).astype(np.float64), members
+
+
+def sgd_scores(
+    check: SanityCheck, models: int, seed: int, fault: str = "none"
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """As :func:`engine_scores`, by a plain implementation of DP-SGD that may have a fault.
+
+    Parameters
+    ----------
+    check, models, seed
+        As there.
+    fault : str
+        A key of :data:`FAULTS`.
+
+    Returns
+    -------
+    scores, members
+        As there.
+    """
+    if fault not in FAULTS:
+        raise ValueError(f"fault must be one of {', '.join(map(repr, FAULTS))}, got {fault!r}")
+    data = check.data(seed)
+    x, y = data.inputs.astype(np.float64), data.targets.astype(np.float64)
+    rng = np.random.default_rng([seed, 2, list(FAULTS).index(fault)])
+    members = rng.integers(0, 2, models).astype(bool)
+    length = np.sqrt(2 * (np.square(x).sum(1) + 1))  # of a gradient over both classes and biases
+    rate = 1.0 if fault == "sampling" else check.sample_rate
+    sigma = 0.0 if fault == "no noise" else check.noise_multiplier * check.clipping_norm
+    if fault == "small noise":
+        sigma /= check.batch_size
+    # Weights and bias of class 1 minus those of class 0: gradients of the two are opposite.
+    start = rng.uniform(-1, 1, (models, 2, _FEATURES + 1)) / math.sqrt(_FEATURES)  # as PyTorch's
+    begin = start[:, 1] - start[:, 0]
+    weights = begin.copy()
+    ones = np.c_[x, np.ones(len(x))]
+    for _ in range(check.steps):
+        taken = rng.random((models, len(x))) < rate
+        taken[:, -1] &= members
+        error = special.expit(weights @ ones.T) - y
+        if fault == "clipping":
+            mean = (taken * error) @ ones / check.batch_size
+            norm = np.sqrt(2) * np.linalg.norm(mean, axis=1, keepdims=True)
+            total = (
+                check.batch_size
+                * mean
+                * np.minimum(1, check.clipping_norm / np.maximum(norm, 1e-300))
+            )
+        else:
+            norm = np.abs(error) * length
+            factor = np.minimum(1, check.clipping_norm / np.maximum(norm, 1e-300))
+            total = (taken * factor * error) @ ones
+        noise = sigma * rng.standard_normal((models, 2, _FEATURES + 1))
+        step = 2 * total + noise[:, 1] - noise[:, 0]
+        weights -= check.learning_rate * step / check.batch_size
+    return (weights - begin)[:, _FEATURES - 1], members
+
+
+def sanity_table(
+    check: SanityCheck,
+    models: int,
+    seed: int,
+    *,
+    engines: Sequence[str] = ("kernel",),
+    faults: Sequence[str] = tuple(FAULTS),
+    level: float = 0.999,
+) -> pd.DataFrame:
+    """Audit correct and faulty trainings of one problem.
+
+    Parameters
+    ----------
+    check : SanityCheck
+        The problem.
+    models : int
+        Trainings of each audit; a third of them chooses the threshold, the others are counted.
+    seed : int
+        Of everything.
+    engines : sequence of str
+        Of the book's trainings to audit, see :func:`lib.training.train_many`.
+    faults : sequence of str
+        Keys of :data:`FAULTS`.
+    level : float
+        Of the lower bounds (Clopper-Pearson): how rarely a correct training is suspected.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``training``, ``wrong``, ``tp``, ``fp``, ``tn``, ``fn``, ``lower bound``, ``proven``
+        and ``caught``.
+    """
+    rows = []
+    proven = check.proven
+    cases = [(f"lib.training, {e}", "none", engine_scores(check, models, seed, e)) for e in engines]
+    cases += [("plain DP-SGD", f, sgd_scores(check, models, seed, f)) for f in faults]
+    for name, fault, (scores, members) in cases:
+        counts = _held_out(scores, members, check.delta)
+        low = epsilon_interval(counts, check.delta, level, "clopper-pearson", "lower")[0]
+        rows.append(
+            {
+                "training": name,
+                "wrong": FAULTS[fault],
+                "tp": counts.tp,
+                "fp": counts.fp,
+                "tn": counts.tn,
+                "fn": counts.fn,
+                "lower bound": low,
+                "proven": proven,
+                "caught": low > proven,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _held_out(scores, members, delta: float) -> AttackCounts:
+    third = len(scores) // 3
+    threshold = chosen_threshold(
+        scores[:third], members[:third], delta, 0.95, trials=len(scores) - third
+    )
+    return AttackCounts(*counts_at(scores[third:], members[third:], threshold).tolist())

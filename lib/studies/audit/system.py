@@ -1,0 +1,561 @@
+"""P3's end-to-end system: shadow models, challenge points, target models, attacks, intervals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
+from lib.audit.counts import AttackCounts
+from lib.audit.gaussian import bound_at
+from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
+from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_lower_bound
+from lib.privacy import PrivacyLedger
+from lib.runs import StoredRun, run_all
+from lib.studies import default_problem as suited
+from lib.training import (
+    DataSpec,
+    ModelSpec,
+    SubsetTrainings,
+    TrainingConfig,
+    example_gradients,
+    initial_parameters,
+    relabel,
+)
+
+__all__ = [
+    "ATTACKS",
+    "FIT_SHARE",
+    "AuditContradiction",
+    "AuditResult",
+    "AuditSettings",
+    "bounds_table",
+    "require_consistent",
+    "run_audit",
+    "settings_for",
+    "summary_table",
+    "table_2",
+]
+
+_SMALL_GRADIENT = 1e-3
+
+#: P3 fits LiRA to 80% of the shadow models.
+FIT_SHARE = 0.8
+
+#: Attack, and the number that it observes of a model at a point.
+ATTACKS: tuple[tuple[Attack, str], ...] = (
+    (LiRA(), "confidence"),
+    (Threshold(), "confidence"),
+    (LiRA("gradient alignment"), "alignment"),
+)
+
+
+class AuditContradiction(AssertionError):
+    """An audit's lower bound is above what the accountant has proven."""
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """What is audited, and how.
+
+    Attributes
+    ----------
+    data : DataSpec
+        Its training points are the set D that challenge points and training sets come from.
+    model : ModelSpec
+        The architecture.
+    epsilon : float
+        Budget of the training; infinity is training without privacy.
+    delta : float
+        Of the budget and of the audit.
+    n_shadow, n_target : int
+        Models; P3 has 512 and 1024.
+    n_challenges : int
+        Worst points to ask about.
+    canaries : int
+        Points of D that get a wrong label.
+    steps, batch_size, clipping_norm, learning_rate, schedule
+        Of the training; the batch size is the expected one.
+    accountant : {"prv", "rdp", "pld"}
+        P3 uses PRV.
+    gradient : bool
+        Whether the white-box attack is run; parameters are stored for it.
+    device : str
+        As PyTorch names it.
+    physical_batch : int, optional
+        Largest number of examples whose gradients are in memory at once.
+    seed : int
+        Of everything.
+    """
+
+    data: DataSpec
+    model: ModelSpec
+    epsilon: float
+    delta: float = 1e-5
+    n_shadow: int = 256
+    n_target: int = 512
+    n_challenges: int = 8
+    canaries: int = 0
+    steps: int = 400
+    batch_size: int = 128
+    clipping_norm: float = 1.0
+    learning_rate: float = 1.0
+    schedule: str = "constant"
+    accountant: str = "prv"
+    gradient: bool = True
+    device: str = "cpu"
+    physical_batch: int | None = None
+    seed: int = 0
+
+    def __post_init__(self):
+        for name, least in (("n_shadow", 20), ("n_target", 4), ("n_challenges", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        if self.n_challenges > self.data.train:
+            raise ValueError(
+                f"n_challenges must be at most the {self.data.train} points of the data, got"
+                f" {self.n_challenges}"
+            )
+        if not 0 < self.batch_size <= self.data.train / 2:
+            raise ValueError(
+                f"batch_size must be from 1 to half of the {self.data.train} points, got"
+                f" {self.batch_size!r}"
+            )
+
+    def config(self, targets: bool) -> TrainingConfig:
+        """The training of the first shadow or target model; the others differ in the seed."""
+        return TrainingConfig(
+            model=self.model,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            clipping_norm=self.clipping_norm,
+            accountant=self.accountant,
+            batch_size=self.batch_size,
+            # Half of the points are in: the rate is the same whatever their number turns out to be.
+            sample_rate=2 * self.batch_size / self.data.train,
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            seed=1_000_000 * (2 * self.seed + targets),
+            device=self.device,
+            physical_batch=self.physical_batch,
+        )
+
+    def shadows(self) -> SubsetTrainings:
+        """The shadow models as a job."""
+        return self._job(False, self.n_shadow, ())
+
+    def targets(self, challenges: Sequence[int]) -> SubsetTrainings:
+        """The target models as a job: IND-MIA with the given challenge points."""
+        return self._job(True, self.n_target, tuple(int(z) for z in challenges))
+
+    def _job(self, targets: bool, count: int, challenges: tuple[int, ...]) -> SubsetTrainings:
+        return SubsetTrainings(
+            self.config(targets),
+            self.data,
+            count,
+            canaries=self.canaries,
+            challenges=challenges,
+            seed=self.seed,
+            keep_parameters=self.gradient,
+        )
+
+
+def settings_for(
+    dataset: str,
+    model: str,
+    epsilon: float,
+    points: int,
+    *,
+    hidden: int = 32,
+    activation: str = "tanh",
+    seed: int = 0,
+    stream: int = 0,
+    **others: Any,
+) -> AuditSettings:
+    """An audit on a data set of the book, with a model that suits it.
+
+    Parameters
+    ----------
+    dataset : str
+        ``"digits"`` (at most 1,000 points, 597 to evaluate on), ``"sst2"`` or another name of
+        :data:`lib.data.images.IMAGE_SETS` (2,000 images declared public for models on features, to
+        which the features are fitted; 2,000 test images).
+    model : {"linear", "mlp", "small_cnn", "p3_cnn", "roberta"}
+        The first two work on pixels of the digits, and on patch features of other images; the last
+        one on SST-2.
+    epsilon : float
+        Budget.
+    points : int
+        Size of D; training sets have half of it.
+    hidden, activation
+        Of the perceptron.
+    seed : int
+        Of the division of the data.
+    stream : int
+        Audits with different numbers have independent models.
+    **others
+        Fields of :class:`AuditSettings`.
+
+    Returns
+    -------
+    AuditSettings
+    """
+    if (dataset == "sst2") != (model == "roberta"):
+        raise ValueError(f"model must be 'roberta' for 'sst2' alone, got {model!r} for {dataset!r}")
+    if dataset == "sst2":
+        data = DataSpec(dataset, "tokens", train=points, validation=1000, test=872, seed=seed)
+        spec = ModelSpec(model, (data.tokens,), 2)
+        return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
+    validation, test = (200, 597) if dataset == "digits" else (1000, 2000)
+    sizes = {"train": points, "validation": validation, "test": test}
+    data, spec = suited(dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed)
+    return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
+
+
+@dataclass(frozen=True, eq=False)
+class AuditResult:
+    """What an audit found.
+
+    Attributes
+    ----------
+    settings : AuditSettings
+        What was audited.
+    proven : float
+        Epsilon that the accountant proves at `settings.delta`.
+    noise_multiplier : float
+        Of the training.
+    accuracy : float
+        Mean of the target models on the test points.
+    challenges : ndarray of int64, shape (k,)
+        The challenge points.
+    weights : ndarray of float64, shape (k,)
+        LiRA's accuracy there on the shadow models left out.
+    members : ndarray of bool, shape (n_target,)
+        The challenge bits.
+    scores : dict of str to ndarray
+        Of the target models, by attack.
+    held_out : dict of str to (ndarray, ndarray)
+        Scores and membership of the shadow models at the challenge points, by attack, each model
+        scored by what was fitted to others: what thresholds may be chosen on.
+    shadows, shadow_members : ndarray, shape (n_shadow, n)
+        Confidences of the shadow models at all points, and who was in.
+    seconds : float
+        Computing time of the trainings when they were made.
+    """
+
+    settings: AuditSettings
+    proven: float
+    noise_multiplier: float
+    accuracy: float
+    challenges: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float64]
+    members: npt.NDArray[np.bool_]
+    scores: dict[str, npt.NDArray[np.float64]]
+    held_out: dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]
+    shadows: npt.NDArray[np.float32]
+    shadow_members: npt.NDArray[np.bool_]
+    seconds: float
+
+    def roc(self, attack: str = "LiRA") -> npt.NDArray[np.int64]:
+        """Counts at all thresholds, see :func:`lib.audit.roc_counts`."""
+        return roc_counts(self.scores[attack], self.members)
+
+    def auc(self, attack: str = "LiRA") -> float:
+        """Area under the ROC curve of the target models."""
+        table = self.roc(attack)
+        fpr = table[:, 1] / max(1, table[0, 2])
+        tpr = table[:, 0] / max(1, table[0, 3])
+        return float(np.trapezoid(tpr, fpr))
+
+    def held_out_threshold(
+        self, attack: str = "LiRA", level: float = 0.95, trials: int | None = None
+    ) -> float:
+        """The threshold that is best on the shadow models.
+
+        By :func:`lib.audit.selection.chosen_threshold` for `trials` trials, by default one a target
+        model.
+        """
+        scores, members = self.held_out[attack]
+        trials = trials or len(self.members)
+        return chosen_threshold(scores, members, self.settings.delta, level, trials=trials)
+
+    def held_out_counts(self, attack: str = "LiRA", level: float = 0.95) -> AttackCounts:
+        """Counts of the target models at :meth:`held_out_threshold`."""
+        threshold = self.held_out_threshold(attack, level)
+        return AttackCounts(*counts_at(self.scores[attack], self.members, threshold).tolist())
+
+    def best_counts(self, attack: str, method: str, level: float = 0.95) -> AttackCounts:
+        """Counts at the threshold whose lower bound is largest: P3's choice, uncorrected."""
+        table = self.roc(attack)
+        index, _ = best_lower_bound(table, self.settings.delta, level, method)
+        return AttackCounts(*map(int, table[index]))
+
+
+def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
+    """Train shadow models, choose challenge points, train target models, and attack them.
+
+    Parameters
+    ----------
+    settings : AuditSettings
+        What to audit.
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    AuditResult
+
+    Notes
+    -----
+    Every target model has a challenge point, a coin and a training set of its own, so that trials
+    are independent.  Neither thresholds chosen on the shadow models nor the challenge points depend
+    on the target models.
+
+    References
+    ----------
+    P3, section 4, Experiment 2 and Algorithm 3.
+    """
+    shadow_run = run_all([settings.shadows()], executor)[0]
+    sure, inside = shadow_run.arrays["confidence"], shadow_run.arrays["members"]
+    places, weights = select_worst(sure, inside, settings.n_challenges, fit_share=FIT_SHARE)
+    target_run = run_all([settings.targets(places)], executor)[0]
+    which, members = target_run.arrays["challenge"], target_run.arrays["members"]
+    shown = {"confidence": (sure[:, places], target_run.arrays["confidence"])}
+    if settings.gradient:
+        shown["alignment"] = _alignments(settings, places, shadow_run, target_run)
+    # Five parts in turn, as 80:20 has it: shadow models are scored by what was fitted to others.
+    fold = np.arange(len(sure)) % 5
+    fitted = fold != 4
+    scores, held_out = {}, {}
+    for attack, observes in ATTACKS:
+        if observes not in shown:
+            continue
+        of_shadows, of_targets = shown[observes]
+        found = np.empty(len(members))
+        left = []
+        for j, z in enumerate(places):
+            known = (of_shadows[fitted, j], inside[fitted, z])
+            found[which == j] = attack.score(of_targets[which == j], *known)
+            own = np.empty(len(sure))
+            for part in range(5):
+                others = fold != part
+                known = (of_shadows[others, j], inside[others, z])
+                own[~others] = attack.score(of_shadows[~others, j], *known)
+            left.append(own)
+        scores[attack.name] = found
+        held_out[attack.name] = np.concatenate(left), inside[:, places].T.ravel()
+    privacy = target_run.privacy
+    ledger = PrivacyLedger.from_dict(privacy["ledger"])
+    return AuditResult(
+        settings=settings,
+        proven=ledger.epsilon(settings.delta, settings.accountant),
+        noise_multiplier=ledger.entries[0].noise_multiplier,
+        accuracy=float(target_run.metrics["accuracy"]),
+        challenges=places,
+        weights=weights[places],
+        members=members,
+        scores=scores,
+        held_out=held_out,
+        shadows=sure,
+        shadow_members=inside,
+        seconds=sum(r.metrics["training_seconds"] for r in (shadow_run, target_run)),
+    )
+
+
+def _alignments(
+    settings: AuditSettings,
+    places: npt.NDArray[np.int64],
+    shadow_run: StoredRun,
+    target_run: StoredRun,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """How far models went along the challenge's gradient, seen from where they began.
+
+    Of every shadow model at all challenge points, and of the target models at their own.  An
+    adversary who sees the model, its initial parameters and its training set can compute it.
+    """
+    loaded = settings.data.load().training
+    data = relabel(loaded, settings.canaries, settings.seed)
+
+    def along(run: StoredRun, targets: bool, rows, z: int) -> npt.NDArray[np.float64]:
+        final = run.arrays["parameters"][rows]
+        first = settings.config(targets)
+        begin = np.stack([initial_parameters(replace(first, seed=first.seed + i)) for i in rows])
+        gradient = example_gradients(settings.model, final, data.inputs[z], data.targets[z])
+        length = np.linalg.norm(gradient, axis=1)
+        shown = np.einsum("ij,ij->i", begin - final, gradient)
+        # Of a vanishing gradient the direction says little: it counts for less.
+        return shown / np.maximum(length, _SMALL_GRADIENT)
+
+    shadows = np.arange(settings.n_shadow)
+    of_shadows = np.stack([along(shadow_run, False, shadows, z) for z in places], axis=1)
+    which = target_run.arrays["challenge"]
+    of_targets = np.empty(len(which))
+    for j, z in enumerate(places):
+        rows = np.flatnonzero(which == j)
+        if len(rows):
+            of_targets[rows] = along(target_run, True, rows, z)
+    return of_shadows, of_targets
+
+
+def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
+    """What was trained: a row an audit.
+
+    Parameters
+    ----------
+    results : sequence of AuditResult
+        One an epsilon.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``epsilon``, ``learning rate``, ``noise multiplier``, ``proven epsilon``,
+        ``accuracy`` (mean of the target models on the test points), ``shadows``, ``targets``,
+        ``LiRA accuracy`` (mean at the challenge points, on shadow models left out).
+    """
+    return pd.DataFrame(
+        [
+            {
+                "epsilon": r.settings.epsilon,
+                "learning rate": r.settings.learning_rate,
+                "noise multiplier": r.noise_multiplier,
+                "proven epsilon": r.proven,
+                "accuracy": r.accuracy,
+                "shadows": r.settings.n_shadow,
+                "targets": r.settings.n_target,
+                "LiRA accuracy": float(r.weights.mean()),
+            }
+            for r in results
+        ]
+    )
+
+
+def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float = 0.9):
+    """Two-sided intervals by the three methods, as P3's Table 2.
+
+    Parameters
+    ----------
+    results : sequence of AuditResult
+        One an epsilon.
+    attack : str
+        Which attack.
+    level : float
+        Of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``epsilon``, ``method``, ``low``, ``high``, ``width``, ``against Clopper-Pearson``
+        (relative change of the width: -1 from infinite to finite, NaN to infinite), ``proven``.
+
+    Notes
+    -----
+    For every method the threshold with the largest lower end on the very trials that the interval
+    is computed from, as in the paper: uncorrected.
+    """
+    rows = []
+    for result in results:
+        widths = {}
+        for method in METHODS[::-1]:
+            counts = result.best_counts(attack, method, 1 - (1 - level) / 2)
+            low, high = epsilon_interval(counts, result.settings.delta, level, method)
+            widths[method] = high - low
+            reference, change = widths["clopper-pearson"], math.nan
+            if method != "clopper-pearson" and math.isfinite(widths[method]):
+                change = widths[method] / reference - 1  # -1 if the reference is infinite
+            rows.append(
+                {
+                    "epsilon": result.settings.epsilon,
+                    "method": method,
+                    "low": low,
+                    "high": high,
+                    "width": widths[method],
+                    "against Clopper-Pearson": change,
+                    "proven": result.proven,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.DataFrame:
+    """One-sided lower bounds by attack, and by how the threshold was chosen.
+
+    Parameters
+    ----------
+    results : sequence of AuditResult
+        One an epsilon.
+    level : float
+        Of the bounds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``epsilon``, ``attack``, ``AUC``, then lower bounds: ``best, Bayesian`` (P3's,
+        uncorrected), ``held-out, Bayesian``, ``held-out``, ``union`` (both Clopper-Pearson),
+        ``held-out, if Gaussian`` (on the hypothesis of a Gaussian trade-off curve), and ``proven``.
+    """
+    rows = []
+    for result in results:
+        delta = result.settings.delta
+        for attack in result.scores:
+            table = result.roc(attack)
+            held = result.held_out_counts(attack, level)
+
+            def bound(method: str, counts: AttackCounts = held, delta: float = delta) -> float:
+                return epsilon_interval(counts, delta, level, method, "lower")[0]
+
+            rows.append(
+                {
+                    "epsilon": result.settings.epsilon,
+                    "attack": attack,
+                    "AUC": result.auc(attack),
+                    "best, Bayesian": best_lower_bound(table, delta, level)[1],
+                    "held-out, Bayesian": bound("bayesian"),
+                    "held-out": bound("clopper-pearson"),
+                    "union": union_lower_bound(table, delta, level)[1],
+                    "held-out, if Gaussian": bound_at(
+                        [held.tp, held.fp, held.tn, held.fn], delta, level, math.nan
+                    ).epsilon,
+                    "proven": result.proven,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def require_consistent(results: Sequence[AuditResult], level: float = 0.999) -> None:
+    """Fail if an audit contradicts the accountant.
+
+    Parameters
+    ----------
+    results : sequence of AuditResult
+        Audits of trainings whose epsilon is proven.
+    level : float
+        Of the lower bounds, shared by all attacks: how rarely a correct training may fail.
+
+    Raises
+    ------
+    AuditContradiction
+        If the bound at a threshold chosen on the shadow models (Clopper-Pearson, valid in finite
+        samples) is above the proven epsilon.
+    """
+    for result in results:
+        each = 1 - (1 - level) / (len(result.scores) * len(results))
+        for attack in result.scores:
+            counts = result.held_out_counts(attack)
+            delta = result.settings.delta
+            low = epsilon_interval(counts, delta, each, "clopper-pearson", "lower")[0]
+            if low > result.proven:
+                raise AuditContradiction(
+                    f"the attack {attack!r} shows epsilon >= {low:.3f} at level {level}, but the"
+                    f" accountant proves {result.proven:.3f} (delta = {delta}). One of them is"
+                    " wrong. Check that every example's gradient is clipped before the sum, that"
+                    " the noise is added once per step with the standard deviation noise"
+                    " multiplier times clipping norm, that samples are drawn as the accountant"
+                    " assumes (Poisson, at its rate), that models differ only in the challenge"
+                    " point, and that target models have seeds of their own"
+                )

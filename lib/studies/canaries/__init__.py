@@ -1,0 +1,1 @@
+"""Label-DP canaries (P5): mechanisms under attack."""

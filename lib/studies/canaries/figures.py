@@ -1,0 +1,204 @@
+"""Figures of the chapter on P5."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lib.plot import COLOURS, MARKERS, new_figure
+from lib.studies.canaries.published import LEVELS
+
+__all__ = [
+    "plot_accuracy",
+    "plot_careful",
+    "plot_confidences",
+    "plot_coverage",
+    "plot_memorisation",
+    "plot_published",
+]
+
+_DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+_STYLE = {
+    "ALIBI": (COLOURS[0], MARKERS[0]),
+    "ALIBI, projected": (COLOURS[5], MARKERS[5]),
+    "AGIBI": (COLOURS[1], MARKERS[1]),
+    "PATE": (COLOURS[2], MARKERS[2]),
+    "RR": (COLOURS[3], MARKERS[3]),
+    "RR, two stages": (COLOURS[4], MARKERS[4]),
+    "none": (COLOURS[6], MARKERS[6]),
+}
+_LARGEST = 6.0  # where infinite ends are drawn to
+
+
+def plot_published(table: pd.DataFrame) -> Figure:
+    """Draw the intervals of :func:`lib.studies.canaries.published.published_table` and the claims."""
+    names = list(dict.fromkeys(table["data"]))
+    figure, axes = new_figure(rows=len(names), height=4.2, sharex=True)
+    for ax, name in zip(np.atleast_1d(axes), names, strict=True):
+        rows = table[table["data"] == name].iloc[::-1]
+        for y, row in enumerate(rows.itertuples(index=False)):
+            colour, marker = _STYLE[row.mechanism]
+            high = row.high if math.isfinite(row.high) else 20
+            ax.plot([row.low, high], [y, y], color=colour, marker="|", linewidth=3)
+            claimed = row[rows.columns.get_loc("claimed epsilon")]
+            if math.isfinite(claimed):
+                ax.plot(claimed, y, color=colour, marker=marker, linestyle="", fillstyle="none")
+        ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
+        ax.set_title(_DATA.get(name, name))
+        ax.set_xlim(-0.3, 20)
+    np.atleast_1d(axes)[-1].set_xlabel(r"$\epsilon$")
+    return figure
+
+
+def plot_careful(table: pd.DataFrame) -> Figure:
+    """Draw the lower ends of :func:`lib.studies.canaries.published.careful_table`."""
+    shown = {
+        "paper": ("the paper's", COLOURS[6], "|"),
+        "corrected": ("thresholds paid for", COLOURS[0], MARKERS[0]),
+        "one label": ("one label, valid", COLOURS[1], MARKERS[1]),
+        "top label": ("top label, valid", COLOURS[2], MARKERS[2]),
+    }
+    names = list(dict.fromkeys(table["data"]))
+    figure, axes = new_figure(rows=len(names), height=4.2, sharex=True)
+    for ax, name in zip(np.atleast_1d(axes), names, strict=True):
+        rows = table[table["data"] == name].iloc[::-1].reset_index(drop=True)
+        for column, (label, colour, marker) in shown.items():
+            size = 13 if marker == "|" else 5.5
+            ax.plot(
+                rows[column],
+                rows.index,
+                color=colour,
+                marker=marker,
+                linestyle="",
+                markersize=size,
+                label=label,
+                fillstyle="none",
+            )
+        ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
+        ax.set_title(_DATA.get(name, name))
+    np.atleast_1d(axes)[-1].set_xlabel(r"lower end for $\epsilon$ (95%)")
+    np.atleast_1d(axes)[-1].legend(
+        fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2
+    )
+    return figure
+
+
+def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
+    """Draw how often lower ends exceed the truth, a panel a number of classes."""
+    shown = {
+        "paper": ("the paper's", COLOURS[6], "X"),
+        "all three": ("all three mended", COLOURS[0], MARKERS[0]),
+        "one label": ("one label", COLOURS[1], MARKERS[1]),
+        "top label, lower": ("top label (5% allowed)", COLOURS[2], MARKERS[2]),
+        "bayesian": ("Bayesian", COLOURS[3], MARKERS[3]),
+    }
+    figure, axes = new_figure(rows=len(studies), height=2.9, sharex=True, sharey=True)
+    for ax, (classes, table) in zip(np.atleast_1d(axes), studies.items(), strict=True):
+        for name, (label, colour, marker) in shown.items():
+            rows = table[table["interval"] == name]
+            ax.plot(rows["epsilon"], rows["exceeds"], color=colour, marker=marker, label=label)
+        ax.axhline(1 - level, color="0.4", linestyle=":", marker="")
+        ax.axhline((1 - level) / 2, color="0.4", linestyle=":", marker="")
+        ax.set_title(f"{classes} classes")
+        ax.set_ylabel("above the truth")
+        ax.set_xscale("log")
+    last = np.atleast_1d(axes)[-1]
+    ticks = sorted(next(iter(studies.values()))["epsilon"].unique())
+    last.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    last.minorticks_off()
+    last.set_xlabel(r"true $\epsilon$")
+    last.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.3), ncol=2)
+    return figure
+
+
+def plot_confidences(
+    cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]], bins: int = 20
+) -> Figure:
+    """Draw confidences in the canaries' labels and in one other wrong label each.
+
+    `cases` maps a title to confidences, canary labels and true labels; the other label is the
+    next wrong one after the canary's.
+    """
+    figure, axes = new_figure(rows=len(cases), height=2.2, sharex=True)
+    edges = np.linspace(0, 1, bins + 1)
+    for ax, (title, (p, canary, true)) in zip(np.atleast_1d(axes), cases.items(), strict=True):
+        rows, classes = np.arange(len(p)), p.shape[1]
+        other = (canary + 1) % classes
+        other = np.where(other == true, (other + 1) % classes, other)
+        for label, values, colour in (
+            ("canary label", p[rows, canary], COLOURS[1]),
+            ("another wrong label", p[rows, other], COLOURS[0]),
+        ):
+            ax.hist(values, edges, color=colour, alpha=0.55, label=label)
+        ax.set_yscale("log")
+        ax.set_title(title)
+        ax.set_ylabel("canaries")
+    np.atleast_1d(axes)[-1].set_xlabel("confidence")
+    np.atleast_1d(axes)[0].legend(fontsize=9)
+    return figure
+
+
+def plot_accuracy(table: pd.DataFrame) -> Figure:
+    """Draw accuracy against epsilon: claimed (markers) and measured (bars), by mechanism."""
+    figure, (top, bottom) = new_figure(rows=2, height=3.0, sharey=True)
+    for name in dict.fromkeys(table["mechanism"]):
+        rows = table[table["mechanism"] == name]
+        colour, marker = _STYLE[name]
+        if np.isfinite(rows["claimed"]).all():
+            top.plot(rows["claimed"], rows["accuracy"], color=colour, marker=marker, label=name)
+        for row in rows.itertuples():
+            high = min(row.high, _LARGEST)
+            bottom.plot(
+                [row.low, high],
+                [row.accuracy] * 2,
+                color=colour,
+                marker=marker,
+                markevery=[0],
+                fillstyle="none",
+                label=name if name == "none" and row.level == 0 else None,
+            )
+    top.set_xscale("log")
+    top.set_xlabel(r"claimed $\epsilon$")
+    top.legend(fontsize=9, loc="lower right")
+    bottom.set_xlabel(r"measured $\epsilon$: 95% intervals")
+    bottom.set_xlim(-0.1, _LARGEST)
+    bottom.legend(fontsize=9, loc="lower right")
+    for ax in (top, bottom):
+        ax.set_ylabel("test accuracy")
+    return figure
+
+
+def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> Figure:
+    """Draw mean confidences in canary, true and other labels as training goes on.
+
+    `shown` names mechanisms and levels of :func:`lib.studies.canaries.system.memorisation_table`.
+    """
+    figure, axes = new_figure(rows=len(shown), height=2.2, sharex=True, sharey=True)
+    for ax, (name, level) in zip(np.atleast_1d(axes), shown, strict=True):
+        rows = table[(table["mechanism"] == name) & (table["level"] == level)]
+        for column, label, colour, marker in (
+            ("canary", "label trained with", COLOURS[1], MARKERS[1]),
+            ("true", "true label", COLOURS[2], MARKERS[2]),
+            ("other", "other labels", COLOURS[0], MARKERS[0]),
+        ):
+            ax.plot(rows["step"], rows[column], color=colour, marker=marker, label=label)
+        ax.set_title("without privacy" if name == "none" else f"{name}, {_place(level)}")
+        ax.set_ylabel("confidence")
+    np.atleast_1d(axes)[-1].set_xlabel("steps")
+    np.atleast_1d(axes)[0].legend(fontsize=9)
+    return figure
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """What to call the published trainings on an axis."""
+    return [
+        f"{row.mechanism} {LEVELS[row.level].lower()}"
+        + (", 10 x 100" if row.runs == "10 x 100" else "")
+        for row in rows.itertuples(index=False)
+    ]
+
+
+def _place(level: int) -> str:
+    return ("least noise", "more noise", "most noise")[level] if level < 3 else f"level {level + 1}"

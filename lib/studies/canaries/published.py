@@ -1,0 +1,213 @@
+"""The audits of P5 from its authors' own confidences."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from lib import data
+from lib.audit.canaries import (
+    THRESHOLDS,
+    CanaryAudit,
+    canary_epsilon,
+    one_label_bound,
+    single_label_guesses,
+    top_label_bound,
+)
+from lib.audit.insert import Canaries, insert_canaries
+
+__all__ = [
+    "CLAIMED",
+    "DELTA",
+    "LEVELS",
+    "careful_table",
+    "changes_in_words",
+    "ends_in_words",
+    "published_audits",
+    "published_canaries",
+    "published_inputs",
+    "published_table",
+]
+
+#: Names of the accuracy levels.
+LEVELS = {"HH": "Very high", "H": "High", "M": "Medium", "L": "Low"}
+
+#: Delta of the claims about mechanisms that have one.
+DELTA = 1e-5
+
+#: Epsilon that P5 claims (its Table 6), by data set, mechanism and accuracy level.
+CLAIMED = {
+    ("cifar10", "ALIBI", "H"): 8.0,
+    ("cifar10", "ALIBI", "M"): 2.1,
+    ("cifar10", "ALIBI", "L"): 1.0,
+    ("cifar10", "AGIBI", "H"): 19.0,
+    ("cifar10", "AGIBI", "M"): 7.7,
+    ("cifar10", "AGIBI", "L"): 3.7,
+    ("cifar100", "ALIBI", "H"): 6.3,
+    ("cifar100", "ALIBI", "M"): 3.0,
+    ("cifar100", "ALIBI", "L"): 2.0,
+    ("cifar100", "AGIBI", "H"): 17.0,
+    ("cifar100", "AGIBI", "M"): 8.4,
+    ("cifar100", "AGIBI", "L"): 5.4,
+}
+
+
+def published_canaries(dataset: str) -> Canaries:
+    """The canaries of P5's single runs, drawn again by the authors' rule.
+
+    Parameters
+    ----------
+    dataset : {"cifar10", "cifar100"}
+        Of which data set.
+
+    Returns
+    -------
+    Canaries
+    """
+    labels = data.load_cifar_labels(dataset)
+    return insert_canaries(labels, 1000, data.CANARY_CLASSES[dataset], legacy=True)
+
+
+def published_audits() -> dict[tuple[str, str, str, str], CanaryAudit]:
+    """Audit everything that the authors published: 20 single runs and 6 of ten runs each.
+
+    Returns
+    -------
+    dict
+        Key: data set, mechanism, accuracy level, and ``"1 x 1000"`` or ``"10 x 100"``.
+    """
+    return {key: canary_epsilon(*given) for key, given in published_inputs().items()}
+
+
+def published_table(audits: dict[tuple[str, str, str, str], CanaryAudit]) -> pd.DataFrame:
+    """Results of :func:`published_audits` as a table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``data``, ``mechanism``, ``level``, ``runs``, ``claimed epsilon`` (NaN where the
+        paper's text has none), ``low``, ``high``, ``threshold``, ``canaries`` with a guess.
+    """
+    rows = []
+    for (dataset, mechanism, level, runs), audit in audits.items():
+        table = audit.per_threshold
+        chosen = table[table["threshold"] == audit.threshold]
+        rows.append(
+            {
+                "data": dataset,
+                "mechanism": mechanism,
+                "level": level,
+                "runs": runs,
+                "claimed epsilon": CLAIMED.get((dataset, mechanism, level), math.nan),
+                "low": audit.low,
+                "high": audit.high,
+                "threshold": audit.threshold,
+                "canaries": int(chosen["canaries"].iloc[0]) if len(chosen) else 0,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
+    """What stricter readings of the same confidences say: lower ends for epsilon.
+
+    Parameters
+    ----------
+    level : float
+        Of two-sided intervals; the one-sided bounds have half of their error.
+    seed : int
+        Of the alternatives of the single-label game.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a published file, with columns ``paper`` (the uncorrected interval's lower end),
+        ``corrected`` (Bonferroni over the thresholds), ``one label``
+        (:func:`lib.audit.one_label_bound`), ``top label``
+        (:func:`lib.audit.top_label_bound`; pure DP only, NaN where the claim has a delta),
+        ``bayesian`` (the lower end of ``lib.audit``'s interval on the single-label guesses at the
+        smallest threshold, which nothing chose).
+    """
+    rows = []
+    side = 1 - (1 - level) / 2
+    for number, (key, given) in enumerate(published_inputs().items()):
+        dataset, mechanism, name, runs = key
+        delta = 0.0 if mechanism == "ALIBI" else DELTA
+        one = one_label_bound(*given, level=side, delta=delta, seed=[seed, number])
+        played = single_label_guesses(*given, min(THRESHOLDS), seed=[seed, number])
+        rows.append(
+            {
+                "data": dataset,
+                "mechanism": mechanism,
+                "level": name,
+                "runs": runs,
+                "paper": canary_epsilon(*given, level=level).low,
+                "corrected": canary_epsilon(*given, level=level, corrected=True).low,
+                "one label": one,
+                "top label": math.nan if delta else top_label_bound(*given, level=side),
+                "bayesian": played.bayesian_interval(level, delta)[0],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def ends_in_words(rows: pd.DataFrame, levels: Sequence[str] = ("H", "M", "L")) -> str:
+    """Intervals as a sentence has them: "2.4 to 3.3, 1.8 to 3.3".
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Columns ``low`` and ``high``, the accuracy level as index.
+    levels : sequence of str
+        Which rows, in this order.
+    """
+    chosen = rows.loc[list(levels)].itertuples()
+    return ", ".join(f"{row.low:.1f} to {row.high:.1f}" for row in chosen)
+
+
+def changes_in_words(careful: pd.DataFrame, mechanism: str) -> dict[tuple[str, str], str]:
+    """What the valid bounds make of the paper's lower ends, by data set and accuracy level.
+
+    Parameters
+    ----------
+    careful : pandas.DataFrame
+        From :func:`careful_table`.
+    mechanism : str
+        Of pure DP; its single runs are told.
+    """
+    rows = careful[(careful["mechanism"] == mechanism) & (careful["runs"] == "1 x 1000")]
+    return {
+        (row["data"], row["level"]): (
+            f"{row['paper']:.2f} becomes {row['one label']:.2f} (one label) or "
+            f"{row['top label']:.2f} (top label)"
+        )
+        for row in rows.to_dict("records")
+    }
+
+
+def published_inputs() -> dict[
+    tuple[str, str, str, str], tuple[np.ndarray, np.ndarray, np.ndarray]
+]:
+    """Confidences, canary labels and true labels of every published file.
+
+    Returns
+    -------
+    dict
+        Keys as for :func:`published_audits`; values are what
+        :func:`lib.audit.canary_epsilon` takes.
+    """
+    found = {}
+    for dataset in data.CANARY_CLASSES:
+        canaries = published_canaries(dataset)
+        truth = data.load_cifar_labels(dataset)
+        for mechanism, (_, levels) in data.CANARY_FILES.items():
+            for level in levels:
+                confidences = data.load_canary_confidences(dataset, mechanism, level)
+                labels = canaries.canary_labels, canaries.true_labels
+                found[dataset, mechanism, level, "1 x 1000"] = (confidences, *labels)
+        for level in data.CANARY_RUNS:
+            runs = data.load_canary_runs(dataset, level)
+            given = runs.confidences, runs.labels, truth[runs.positions]
+            found[dataset, "ALIBI", level, "10 x 100"] = given
+    return found

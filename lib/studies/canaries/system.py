@@ -1,0 +1,622 @@
+"""Our own trainings under attack: ALIBI, AGIBI, randomised response and PATE, with canaries."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib.audit.canaries import CanaryAudit, canary_epsilon, one_label_bound, top_label_bound
+from lib.audit.insert import Canaries, insert_canaries
+from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
+from lib.runs import run_all
+from lib.studies import default_problem as suited
+from lib.training import (
+    DataSpec,
+    FixMatch,
+    LabelTrainings,
+    ModelSpec,
+    PateStudents,
+    Teachers,
+    TrainingConfig,
+)
+
+__all__ = [
+    "MECHANISMS",
+    "CanaryContradiction",
+    "CanaryDraw",
+    "MechanismResult",
+    "MechanismSettings",
+    "accounting_table",
+    "advantage_at_equal_epsilon",
+    "least_overlap",
+    "mechanism_table",
+    "memorisation_table",
+    "require_consistent",
+    "run_mechanisms",
+    "settings_for",
+]
+
+#: What is trained, in the order of tables; the first is not private.
+MECHANISMS = ("none", "ALIBI", "ALIBI, projected", "AGIBI", "RR", "RR, two stages", "PATE")
+
+
+@dataclass(frozen=True)
+class CanaryDraw:
+    """Canaries of one training, by the rule that draws them (a :class:`lib.training.LabelChange`).
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    n_classes : int
+        C.
+    seed : int
+        Of the draw.
+    """
+
+    count: int
+    n_classes: int
+    seed: int
+
+    def draw(self, labels: npt.ArrayLike) -> Canaries:
+        """The canaries among these labels."""
+        return insert_canaries(labels, self.count, self.n_classes, self.seed)
+
+    def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The labels with the canaries' wrong ones."""
+        return self.draw(labels).apply(labels)
+
+    def watched(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The canaries' rows."""
+        return self.draw(labels).positions
+
+
+@dataclass(frozen=True)
+class MechanismSettings:
+    """What is trained and attacked.
+
+    Attributes
+    ----------
+    data : DataSpec
+        The points; "images" are read for PATE whatever its features are.
+    model : ModelSpec
+        The network of every mechanism but PATE.
+    configs : tuple of TrainingConfig
+        Optimiser, steps, checkpoints at each accuracy level; model, seed and objective are set by
+        the mechanism.  Training without privacy is done under each of them.
+    alibi, agibi, response : tuple of float
+        Epsilon at each accuracy level, descending; AGIBI's at `delta`.
+    pate : tuple of (float, float, float, int)
+        sigma1, sigma2, threshold and number of answers at each level; empty for no PATE.
+    fixmatch : FixMatch
+        Of PATE's teachers and students.
+    n_teachers : int
+        Teachers of each ensemble.
+    queries : int
+        Images that the teachers are asked about.
+    canaries : int
+        Per training.
+    n_models : int
+        Trainings of each kind, each with its own canaries and noise.
+    n_ensembles : int
+        The same for PATE.
+    delta : float
+        Of AGIBI's and PATE's guarantees.
+    seed : int
+        Of everything.
+    """
+
+    data: DataSpec
+    model: ModelSpec
+    configs: tuple[TrainingConfig, ...]
+    alibi: tuple[float, ...]
+    agibi: tuple[float, ...]
+    response: tuple[float, ...]
+    pate: tuple[tuple[float, float, float, int], ...] = ()
+    fixmatch: FixMatch | None = None
+    n_teachers: int = 50
+    queries: int = 1000
+    canaries: int = 100
+    n_models: int = 10
+    n_ensembles: int = 2
+    delta: float = 1e-5
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("alibi", "agibi", "response"):
+            values = getattr(self, name)
+            if len(values) > len(self.configs) or list(values) != sorted(values, reverse=True):
+                raise ValueError(
+                    f"{name} must be at most {len(self.configs)} budgets, one a learning rate, in"
+                    f" descending order, got {values!r}"
+                )
+        if self.pate and self.fixmatch is None:
+            raise ValueError("fixmatch must be given where pate is, got None")
+        if not 0 < self.canaries <= self.data.train:
+            raise ValueError(
+                f"canaries must be from 1 to the {self.data.train} points, got {self.canaries!r}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismResult:
+    """One mechanism at one accuracy level, attacked.
+
+    Attributes
+    ----------
+    name : str
+        A name of :data:`MECHANISMS`.
+    level : int
+        0 for the least noise.
+    claimed : float
+        Epsilon that is proven for the labels (for PATE from the votes, see
+        :class:`lib.privacy.PateCost`); infinite without privacy.
+    delta : float
+        Of the claim; 0 for pure DP.
+    accuracy : ndarray of float64, shape (trainings,)
+        On the test points.
+    confidences : ndarray of float64, shape (t, n, C)
+        On the canaries of all trainings, at all checkpoints.
+    canary_labels, true_labels : ndarray of int64, shape (n,)
+        Of these canaries.
+    notes : dict
+        What else is known: answers of PATE, its data-independent epsilon.
+    """
+
+    name: str
+    level: int
+    claimed: float
+    delta: float
+    accuracy: npt.NDArray[np.float64]
+    confidences: npt.NDArray[np.float64]
+    canary_labels: npt.NDArray[np.int64]
+    true_labels: npt.NDArray[np.int64]
+    notes: dict[str, Any]
+
+    def audit(self, **options: Any) -> CanaryAudit:
+        """P5's interval from the final models, see :func:`lib.audit.canary_epsilon`."""
+        return canary_epsilon(self.confidences[-1], self.canary_labels, self.true_labels, **options)
+
+    def one_label_bound(self, level: float = 0.975, *, seed: int = 0) -> float:
+        """Lower bound from the single-label game at the claim's delta.
+
+        Parameters
+        ----------
+        level : float
+            One-sided.
+        seed : int
+            Of the alternatives.
+
+        Returns
+        -------
+        float
+            See :func:`lib.audit.one_label_bound`.
+        """
+        given = self.confidences[-1], self.canary_labels, self.true_labels
+        return one_label_bound(*given, level=level, delta=self.delta, seed=seed)
+
+    def top_label_bound(self, level: float = 0.975) -> float:
+        """The same by guessing labels outright; NaN for a claim with a delta."""
+        if self.delta:
+            return math.nan
+        given = self.confidences[-1], self.canary_labels, self.true_labels
+        return top_label_bound(*given, level=level)
+
+
+class CanaryContradiction(AssertionError):
+    """A valid lower bound from canaries is above what is proven for the labels."""
+
+
+def require_consistent(results: Sequence[MechanismResult], level: float = 0.999) -> None:
+    """Stop if the canaries refute a proven epsilon.
+
+    Parameters
+    ----------
+    results : sequence of MechanismResult
+        PATE's data-dependent epsilon is a record of one run and no guarantee: what was sure before
+        anything was asked is held against it.
+    level : float
+        Of all bounds together (Bonferroni over results and both games): how rarely correct
+        mechanisms are suspected.
+
+    Raises
+    ------
+    CanaryContradiction
+        With what to check.
+    """
+    games = sum(1 if each.delta else 2 for each in results)  # no labels outright with a delta
+    share = 1 - (1 - level) / max(1, games)
+    for each in results:
+        proven = each.notes.get("data-independent epsilon", each.claimed)
+        bound = max(each.one_label_bound(share), np.nan_to_num(each.top_label_bound(share)))
+        if not bound > proven:
+            continue
+        raise CanaryContradiction(
+            f"{each.name}, level {each.level}: canaries show epsilon >= {bound:.3f} at {level:.1%}"
+            " for all results together,"
+            f" but {proven:.3f} is proven. Is the noise on the labels drawn once for each"
+            " training, after the canaries are inserted? Do trainings share seeds? Does anything"
+            " else read the labels?"
+        )
+
+
+def advantage_at_equal_epsilon(
+    table: pd.DataFrame, better: str = "ALIBI", other: str = "AGIBI"
+) -> float:
+    """Least accuracy that one mechanism has above another at the same claimed epsilon.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From :func:`mechanism_table`.
+    better, other : str
+        Mechanisms.  The first one's accuracy is interpolated in log epsilon to the budgets of the
+        second, and held constant outside its own (which is to the first one's disadvantage above).
+
+    Returns
+    -------
+    float
+        Over those budgets of `other` that are at least the smallest of `better`.
+    """
+    curve = table[table["mechanism"] == better].sort_values("claimed")
+    points = table[table["mechanism"] == other]
+    points = points[points["claimed"] >= curve["claimed"].min()]
+    at = np.interp(np.log(points["claimed"]), np.log(curve["claimed"]), curve["accuracy"])
+    return float((at - points["accuracy"]).min())
+
+
+def accounting_table(epsilons: Sequence[float], delta: float) -> pd.DataFrame:
+    """What noise on one-hot labels costs, by mechanism and accountant.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Exact budgets.
+    delta : float
+        Of the Gaussian mechanism.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``epsilon``, ``Laplace, sd`` (standard deviation of the noise that gives it with
+        delta = 0), ``Gaussian, sd`` (at `delta`), ``Gaussian, by RDP`` (what the Renyi accountant
+        says of that noise).
+    """
+    rows = []
+    for epsilon in epsilons:
+        gaussian = GaussianLabels.for_epsilon(epsilon, delta)
+        laplace = math.sqrt(2) * LaplaceLabels.for_epsilon(epsilon).scale
+        rows.append((epsilon, laplace, gaussian.sigma, gaussian.epsilon(delta, "rdp")))
+    return pd.DataFrame(
+        rows, columns=["epsilon", "Laplace, sd", "Gaussian, sd", "Gaussian, by RDP"]
+    )
+
+
+def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:
+    """Least overlap of paired intervals: below 0 where two of them are apart.
+
+    Pairs with an unbounded interval say nothing and are left out.
+
+    Parameters
+    ----------
+    first, second : pandas.DataFrame
+        Columns ``low`` and ``high``, paired by their order.
+
+    Returns
+    -------
+    float
+        NaN if no pair is left.
+    """
+    low = np.maximum(first["low"].to_numpy(), second["low"].to_numpy())
+    high = np.minimum(first["high"].to_numpy(), second["high"].to_numpy())
+    bounded = np.isfinite(first["high"].to_numpy()) & np.isfinite(second["high"].to_numpy())
+    return float((high - low)[bounded].min()) if bounded.any() else math.nan
+
+
+def settings_for(
+    dataset: str,
+    model: str,
+    points: int,
+    *,
+    hidden: int = 64,
+    activation: str = "tanh",
+    steps: int = 1000,
+    batch_size: int = 64,
+    learning_rates: Sequence[float] = (0.1,),
+    weight_decays: Sequence[float] = (0.0,),
+    pate_model: str = "mlp",
+    pate_steps: int = 300,
+    pate_batch: int = 20,
+    pate_learning_rate: float = 0.3,
+    pate_threshold: float = 0.8,
+    device: str = "cpu",
+    seed: int = 0,
+    **others: Any,
+) -> MechanismSettings:
+    """Trainings on a data set of the book, with models that suit it.
+
+    Parameters
+    ----------
+    dataset : str
+        As for :func:`lib.studies.default_problem`; 597 test points of the digits, 2,000 of other sets.
+    model : str
+        Of every mechanism but PATE.
+    points : int
+        Training points.
+    hidden, activation
+        Of perceptrons.
+    steps, batch_size
+        With momentum 0.9 and a cosine schedule; ten checkpoints.
+    learning_rates, weight_decays : sequence of float
+        One an accuracy level, from the least noise, or a single one for all.
+    pate_model, pate_steps, pate_batch, pate_learning_rate, pate_threshold
+        Of FixMatch; the batch is the labelled one.
+    device : str
+        As PyTorch names it.
+    seed : int
+        Of everything.
+    **others
+        Fields of :class:`MechanismSettings`.
+
+    Returns
+    -------
+    MechanismSettings
+    """
+    sizes = {"train": points, "validation": 0, "test": 597 if dataset == "digits" else 2000}
+    shape = {"hidden": hidden, "activation": activation, "seed": seed}
+    data, spec = suited(dataset, model, **sizes, **shape)
+    levels = max(len(others[name]) for name in ("alibi", "agibi", "response"))
+    rates, decays = (
+        list(values) * levels if len(values) == 1 else list(values)
+        for values in (learning_rates, weight_decays)
+    )
+    for name, values in (("learning_rates", rates), ("weight_decays", decays)):
+        if len(values) != levels:
+            raise ValueError(f"{name} must be one or {levels} numbers, got {values!r}")
+    configs = tuple(
+        TrainingConfig(
+            spec,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=rate,
+            weight_decay=decay,
+            momentum=0.9,
+            schedule="cosine",
+            checkpoint_every=max(1, steps // 10),
+            device=device,
+        )
+        for rate, decay in zip(rates, decays, strict=True)
+    )
+    policy = "digits" if dataset == "digits" else "photo"
+    fixmatch = FixMatch(
+        suited(dataset, pate_model, **sizes, **shape)[1],
+        steps=pate_steps,
+        labelled_batch=pate_batch,
+        threshold=pate_threshold,
+        learning_rate=pate_learning_rate,
+        weak=policy,
+        strong=policy,
+        device=device,
+    )
+    return MechanismSettings(data, spec, configs, fixmatch=fixmatch, seed=seed, **others)
+
+
+def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
+    """Train everything, or read it where it is stored.
+
+    Parameters
+    ----------
+    settings : MechanismSettings
+        What to train.
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    list of MechanismResult
+        In the order of :data:`MECHANISMS`, levels from the least noise.
+    """
+    classes = settings.model.classes
+    truth = np.asarray(settings.data.load().training.targets)
+    plan: list[tuple[str, int, float, float, LabelTrainings]] = []
+
+    def add(name: str, level: int, mechanism: Any, delta: float, **options: Any) -> None:
+        number = len(plan)
+        draws = tuple(
+            CanaryDraw(settings.canaries, classes, _seed(settings.seed, number, i))
+            for i in range(settings.n_models)
+        )
+        claimed = math.inf
+        if isinstance(mechanism, RandomizedResponse):
+            claimed = mechanism.epsilon(delta, n_classes=classes)
+        elif mechanism is not None:
+            claimed = mechanism.epsilon(delta)
+        job = LabelTrainings(
+            replace(settings.configs[level], seed=100_000 * (1000 * settings.seed + number)),
+            settings.data,
+            mechanism,
+            draws,
+            seed=_seed(settings.seed, number, settings.n_models),
+            **options,
+        )
+        plan.append((name, level, claimed, delta, job))
+
+    # Rates and steps decide about memorisation, too: without privacy under each of them.
+    for config in dict.fromkeys(settings.configs):
+        add("none", settings.configs.index(config), None, 0.0)
+    for reading, name in (("posterior", "ALIBI"), ("projection", "ALIBI, projected")):
+        for level, epsilon in enumerate(settings.alibi):
+            add(name, level, LaplaceLabels.for_epsilon(epsilon), 0.0, reading=reading)
+    for level, epsilon in enumerate(settings.agibi):
+        mechanism = GaussianLabels.for_epsilon(epsilon, settings.delta)
+        add("AGIBI", level, mechanism, settings.delta)
+    for stages, name in ((1, "RR"), (2, "RR, two stages")):
+        for level, epsilon in enumerate(settings.response):
+            mechanism = RandomizedResponse(epsilon)
+            add(name, level, mechanism, 0.0, reading="labels", stages=stages)
+    runs = run_all([job for *_, job in plan], executor)
+    results = []
+    for (name, level, claimed, delta, job), run in zip(plan, runs, strict=True):
+        watched = np.asarray(run.arrays["watched"], dtype=np.float64)
+        labels, true = _labels(job.changes, truth)
+        results.append(
+            MechanismResult(
+                name=name,
+                level=level,
+                claimed=claimed,
+                delta=delta,
+                accuracy=np.asarray(run.arrays["accuracy"]),
+                confidences=np.concatenate(list(watched), axis=1),
+                canary_labels=labels,
+                true_labels=true,
+                notes={},
+            )
+        )
+    return results + _pate(settings, truth, executor)
+
+
+def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list[MechanismResult]:
+    if not settings.pate:
+        return []
+    classes = settings.model.classes
+    images = replace(settings.data, features="images", public=0)
+    if images != settings.data:
+        truth = np.asarray(images.load().training.targets)
+    draws = tuple(
+        CanaryDraw(settings.canaries, classes, _seed(settings.seed, 900, i))
+        for i in range(settings.n_ensembles)
+    )
+    teachers = [
+        Teachers(
+            replace(settings.fixmatch, seed=1_000_000 * (1000 * settings.seed + i)),
+            images,
+            settings.n_teachers,
+            label_noise=draw,
+            shard_seed=_seed(settings.seed, 901, i),
+        )
+        for i, draw in enumerate(draws)
+    ]
+    run_all(teachers, executor)
+    jobs = [
+        PateStudents(
+            each,
+            settings.pate,
+            replace(settings.fixmatch, seed=each.config.seed + 500_000),
+            settings.queries,
+            settings.delta,
+            seed=_seed(settings.seed, 902, i),
+        )
+        for i, each in enumerate(teachers)
+    ]
+    runs = run_all(jobs, executor)
+    labels, true = _labels(draws, truth)
+    results = []
+    for level in range(len(settings.pate)):
+
+        def of(name: str, level: int = level) -> np.ndarray:
+            return np.array([run.arrays[name][level] for run in runs], dtype=np.float64)
+
+        results.append(
+            MechanismResult(
+                name="PATE",
+                level=level,
+                claimed=float(of("data_dependent").max()),
+                delta=settings.delta,
+                accuracy=of("accuracy"),
+                confidences=np.concatenate(list(of("watched")), axis=1),
+                canary_labels=labels,
+                true_labels=true,
+                notes={
+                    "answered": of("answered"),
+                    "label accuracy": of("label_accuracy"),
+                    "data-independent epsilon": float(of("data_independent").max()),
+                    "ensemble": np.array([float(run.arrays["ensemble"]) for run in runs]),
+                },
+            )
+        )
+    return results
+
+
+def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> pd.DataFrame:
+    """Accuracy, the claim and what the canaries show: a row a training.
+
+    Parameters
+    ----------
+    results : sequence of MechanismResult
+        From :func:`run_mechanisms`.
+    level : float
+        Of intervals and bounds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``mechanism``, ``level``, ``accuracy``, ``claimed``, ``delta``, ``low`` and ``high``
+        (P5's interval), ``corrected`` (its lower end with all thresholds paid for), ``one label``
+        and ``top label`` (valid lower bounds with the same error on this side, see
+        :class:`MechanismResult`), ``canaries``.
+    """
+    rows = []
+    for each in results:
+        audit = each.audit(level=level)
+        rows.append(
+            {
+                "mechanism": each.name,
+                "level": each.level,
+                "accuracy": float(each.accuracy.mean()),
+                "claimed": each.claimed,
+                "delta": each.delta,
+                "low": audit.low,
+                "high": audit.high,
+                "corrected": each.audit(level=level, corrected=True).low,
+                "one label": each.one_label_bound(1 - (1 - level) / 2),
+                "top label": each.top_label_bound(1 - (1 - level) / 2),
+                "canaries": len(each.canary_labels),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def memorisation_table(results: Sequence[MechanismResult], steps: Sequence[int]) -> pd.DataFrame:
+    """Mean confidence in the canaries' labels as training goes on.
+
+    Parameters
+    ----------
+    results : sequence of MechanismResult
+        Those with several checkpoints are shown.
+    steps : sequence of int
+        After which the checkpoints were taken.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``mechanism``, ``level``, ``step``, ``canary`` (mean confidence in the label trained
+        with), ``true``, and ``other`` (mean over all other labels).
+    """
+    rows = []
+    for each in results:
+        if len(each.confidences) != len(steps):
+            continue
+        index = np.arange(len(each.canary_labels))
+        for step, p in zip(steps, each.confidences, strict=True):
+            canary, true = p[index, each.canary_labels], p[index, each.true_labels]
+            other = (1 - canary - true) / (p.shape[1] - 2)
+            means = float(canary.mean()), float(true.mean()), float(other.mean())
+            rows.append((each.name, each.level, step, *means))
+    columns = ["mechanism", "level", "step", "canary", "true", "other"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _labels(draws: Sequence[CanaryDraw], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    drawn = [draw.draw(truth) for draw in draws]
+    return (
+        np.concatenate([each.canary_labels for each in drawn]),
+        np.concatenate([each.true_labels for each in drawn]),
+    )
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])

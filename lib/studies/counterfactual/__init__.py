@@ -1,0 +1,1 @@
+"""Counterfactual abstainers (P4): simulations and scenarios."""

@@ -1,0 +1,237 @@
+"""Figures of the chapter on counterfactual evaluation."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lib.counterfactual.diagnostics import Diagnostics
+from lib.counterfactual.sequences import ConfidenceSequence
+from lib.plot import COLOURS, MARKERS, new_figure
+from lib.studies.counterfactual.simulation import Simulated, share_interval
+from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
+
+__all__ = [
+    "plot_classifiers",
+    "plot_contamination",
+    "plot_miscoverage",
+    "plot_positivity",
+    "plot_power",
+    "plot_propensities",
+    "plot_scenarios",
+    "plot_sequence",
+]
+
+_NAMES = ("A", "B")
+
+
+def plot_classifiers(drawn: Simulated, points: int = 600) -> Figure:
+    """Two abstaining classifiers: decision boundaries, right and wrong answers, abstentions.
+
+    Parameters
+    ----------
+    drawn : Simulated
+        Of experiment 1.
+    points : int
+        How many are drawn.
+    """
+    figure, axes = new_figure(2, 1, height=3.4, sharex=True, sharey=True)
+    x = drawn.X[:points]
+    grid = np.linspace(0, 1, 200)
+    boundaries = (1 - grid, np.sqrt(np.clip(0.8 - grid**2, 0, None)))
+    for k, ax in enumerate(axes):
+        hidden = drawn.abstained[k][:points]
+        right = drawn.scores[k][:points] == 1
+        for mask, marker, colour, size, label in (
+            (hidden, "x", "0.6", 12, "abstains"),
+            (~hidden & right, "o", COLOURS[0], 11, "right"),
+            (~hidden & ~right, "^", COLOURS[1], 16, "wrong"),
+        ):
+            ax.scatter(x[mask, 0], x[mask, 1], marker=marker, s=size, c=colour, lw=0.8, label=label)
+        seen = (boundaries[k] >= 0) & (boundaries[k] <= 1) & ((k == 0) | (grid**2 <= 0.8))
+        ax.plot(grid[seen], boundaries[k][seen], color="black", lw=2, marker="")
+        ax.set_ylabel(f"{_NAMES[k]}:  $x_1$")
+        ax.grid(visible=False, axis="both")
+        ax.set_aspect("equal")
+    axes[-1].set_xlabel("$x_0$")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def plot_propensities(diagnostics: Sequence[Diagnostics]) -> Figure:
+    """Histograms of the propensity to abstain, among answered and abstained points."""
+    figure, axes = new_figure(len(diagnostics), 1, height=2.1, sharex=True, squeeze=False)
+    for k, (ax, one) in enumerate(zip(axes[:, 0], diagnostics, strict=True)):
+        for counts, colour, label in (
+            (one.propensity_answered, COLOURS[0], "answered"),
+            (one.propensity_abstained, COLOURS[1], "abstained"),
+        ):
+            ax.stairs(counts, one.propensity_edges, color=colour, fill=True, alpha=0.25)
+            ax.stairs(counts, one.propensity_edges, color=colour, lw=1.8, label=label)
+        ax.set_ylabel(f"{_NAMES[k]}: points")
+    axes[-1, 0].set_xlabel(r"estimated propensity to abstain $\hat\pi(x)$")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+def plot_miscoverage(
+    results: pd.DataFrame, reported: Mapping[tuple[str, str], float], level: float = 0.95
+) -> Figure:
+    """Miscoverage of each estimator with each learner, beside the values that P4 prints.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Of :func:`lib.counterfactual.run_cells`.
+    reported : mapping
+        (learner, estimator) to P4's miscoverage.
+    level : float
+        Of the intervals that were to cover.
+    """
+    learners = list(dict.fromkeys(results["learner"]))
+    figure, axes = new_figure(len(learners), 1, height=1.45, sharex=True, squeeze=False)
+    for ax, learner in zip(axes[:, 0], learners, strict=True):
+        rows = results[results["learner"] == learner].set_index("estimator")
+        for y, estimator in enumerate(reversed(ESTIMATOR_TITLES)):
+            row = rows.loc[estimator]
+            low, high = share_interval(row["miscovered"], row["repetitions"])
+            ax.plot([low, high], [y, y], color=COLOURS[0], lw=4, alpha=0.4, marker="")
+            ax.plot(row["miscoverage"], y, "o", color=COLOURS[0], label="here" * (y == 0))
+            ax.plot(
+                reported[learner, estimator],
+                y,
+                "D",
+                mfc="none",
+                mec=COLOURS[1],
+                ms=8,
+                mew=1.6,
+                label="P4" * (y == 0),
+            )
+        ax.axvline(1 - level, color="black", ls="--", lw=1)
+        ax.set_yticks(range(3), [ESTIMATOR_TITLES[e] for e in reversed(ESTIMATOR_TITLES)])
+        ax.set_ylim(-0.5, 2.5)
+        ax.set_title({"super": "super learner"}.get(learner, learner), loc="left")
+    axes[-1, 0].set_xlabel("share of intervals that miss the truth")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2)
+    return figure
+
+
+def plot_power(results: pd.DataFrame, level: float = 0.95) -> Figure:
+    """Rejection rates of experiment 2 by shift, one line a sample size."""
+    figure, ax = new_figure(height=3.2)
+    for k, (n, rows) in enumerate(results.groupby("n")):
+        rows = rows.sort_values("shift")
+        colour, marker = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
+        bounds = [
+            share_interval(*pair)
+            for pair in zip(rows["rejected"], rows["repetitions"], strict=True)
+        ]
+        low, high = np.transpose(bounds)
+        ax.fill_between(rows["shift"], low, high, color=colour, alpha=0.15, lw=0)
+        ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
+    ax.axhline(1 - level, color="black", ls="--", lw=1)
+    ax.set_xlabel(r"shift $\mu$ of B's boundary")
+    ax.set_ylabel("share of rejections")
+    figure.legend(loc="outside upper center", ncols=3, title="points")
+    return figure
+
+
+def plot_positivity(results: pd.DataFrame, level: float = 0.95) -> Figure:
+    """Miscoverage and width of each estimator's intervals by positivity level."""
+    figure, axes = new_figure(2, 1, height=2.4, sharex=True)
+    for k, (estimator, label) in enumerate(ESTIMATOR_TITLES.items()):
+        rows = results[results["estimator"] == estimator].sort_values("epsilon")
+        for ax, column in zip(axes, ("miscoverage", "width"), strict=True):
+            ax.plot(rows["epsilon"], rows[column], color=COLOURS[k], marker=MARKERS[k], label=label)
+    axes[0].axhline(1 - level, color="black", ls="--", lw=1)
+    axes[0].set_ylabel("miscoverage")
+    axes[1].set_ylabel("mean width")
+    axes[1].set_ylim(bottom=0)
+    axes[1].set_xlabel(r"positivity level $\epsilon$")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def plot_scenarios(table: pd.DataFrame) -> Figure:
+    """Intervals of real-data scenarios with the true difference and that of selective scores."""
+    figure, ax = new_figure(height=1.1 + 0.32 * len(table))
+    for y, (_, row) in enumerate(table[::-1].iterrows()):
+        first = y == len(table) - 1
+        ax.plot([row["low"], row["high"]], [y, y], color=COLOURS[0], lw=5, alpha=0.5, marker="",
+                label="95% interval" if first else None)  # fmt: skip
+        ax.plot(row["true difference"], y, "|", color="black", ms=16, mew=2.4,
+                label="truth" if first else None)  # fmt: skip
+        ax.plot(row["selective difference"], y, "x", color=COLOURS[1], ms=7, mew=2,
+                label="selective scores" if first else None)  # fmt: skip
+    names = [f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()]
+    names = [name.replace("cifar10-jpeg", "JPEG") for name in names]
+    ax.set_yticks(range(len(table)), names)
+    ax.axvline(0, color="0.6", lw=1)
+    ax.grid(visible=False)
+    ax.set_xlabel("difference A - B of Brier scores")
+    figure.legend(loc="outside upper center", ncols=3, columnspacing=1, handletextpad=0.4)
+    return figure
+
+
+def plot_sequence(
+    sequence: ConfidenceSequence, fixed: tuple[np.ndarray, np.ndarray], truth: float
+) -> Figure:
+    """A confidence sequence and the pointwise intervals, as points arrive.
+
+    Parameters
+    ----------
+    sequence : ConfidenceSequence
+        The sequence.
+    fixed : pair of ndarray
+        Lower and upper ends of the pointwise intervals, at the same sizes.
+    truth : float
+        What is estimated.
+    """
+    figure, ax = new_figure(height=3.0)
+    ax.fill_between(
+        sequence.n, sequence.lower, sequence.upper, color=COLOURS[0], alpha=0.2, lw=0,
+        label="valid at all times",
+    )  # fmt: skip
+    ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", label="estimate")
+    for k, end in enumerate(fixed):
+        ax.plot(
+            sequence.n, end, color=COLOURS[1], ls="--", lw=1.3, marker="",
+            label="valid at one time" if k == 0 else None,
+        )  # fmt: skip
+    ax.axhline(truth, color="black", lw=1.2)
+    ax.axhline(0, color="0.6", lw=1)
+    ax.set_xscale("log")
+    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= sequence.n[0]]
+    ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
+    ax.minorticks_off()
+    ax.set_xlim(sequence.n[0], sequence.n[-1])
+    ax.set_xlabel("points so far")
+    ax.set_ylabel("difference A - B")
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure
+
+
+def plot_contamination(
+    table: pd.DataFrame, truth: float | None = None, *, label: str = "difference A - B"
+) -> Figure:
+    """Bounds on the estimate by the share of points on which missing-at-random fails."""
+    figure, ax = new_figure(height=2.8)
+    ax.fill_between(
+        table["share"], table["ci_low"], table["ci_high"], color=COLOURS[0], alpha=0.15, lw=0,
+        label="95% interval of the bounds",
+    )  # fmt: skip
+    for k, end in enumerate(("low", "high")):
+        ax.plot(
+            table["share"], table[end], color=COLOURS[0], marker="",
+            label="bounds" if k == 0 else None,
+        )  # fmt: skip
+    if truth is not None:
+        ax.axhline(truth, color="black", lw=1.2, label="truth")
+    if table["ci_low"].min() < 0:
+        ax.axhline(0, color="0.6", lw=1)
+    ax.set_xlabel("share of contaminated points")
+    ax.set_ylabel(label)
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure

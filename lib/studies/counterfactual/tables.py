@@ -1,0 +1,286 @@
+"""What the chapter shows, as tables and numbers."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn import datasets
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lib.counterfactual.checks import as_integer, as_rng, as_vector
+from lib.counterfactual.diagnostics import PositivityWarning
+from lib.counterfactual.estimate import (
+    Estimate,
+    Nuisances,
+    counterfactual_score,
+    estimate_from_nuisances,
+    influence_values,
+)
+from lib.counterfactual.metrics import (
+    chow_score,
+    classification_quality,
+    classification_quality_estimate,
+    coverage,
+    selective_score,
+)
+from lib.counterfactual.overlap import mean_bounds, without_overlap
+from lib.counterfactual.sequences import confidence_sequence, running_moments
+from lib.studies.counterfactual.simulation import (
+    FLIP,
+    Simulated,
+    simulate,
+    true_difference,
+    two_share_z,
+)
+
+__all__ = [
+    "ESTIMATOR_TITLES",
+    "LEARNER_TITLES",
+    "claims_of_cells",
+    "coverage_table",
+    "metrics_comparison",
+    "pointwise_interval",
+    "rules_table",
+    "sequence_study",
+    "told",
+]
+
+#: What pages call estimators and learners.
+ESTIMATOR_TITLES = {"plug-in": "plug-in", "ipw": "IPW", "dr": "doubly robust"}
+LEARNER_TITLES = {"linear": "linear", "forest": "random forest", "super": "super learner"}
+_PAPER_REPETITIONS = 1000
+
+
+def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
+    """Nuisance functions of experiment 1 as an oracle knows them.
+
+    Parameters
+    ----------
+    drawn : Simulated
+
+    Returns
+    -------
+    pair of Nuisances
+        True propensities, and the true expected score of each input: 0.85 on the right side of
+        the boundary of the labels, 0.15 on the wrong one.
+    """
+    side = drawn.X.sum(axis=1) >= 1
+    return tuple(
+        Nuisances(r, np.where(r, 0.0, s), pi, np.where((p > 0.5) == side, 1 - FLIP, FLIP))
+        for r, s, pi, p in zip(
+            drawn.abstained, drawn.scores, drawn.propensities, drawn.probabilities, strict=True
+        )
+    )
+
+
+def claims_of_cells(
+    results: pd.DataFrame, reported: Mapping[str, tuple[float, float]], prefix: str
+) -> dict[str, tuple[float, float, int] | str]:
+    """Values for the claims on experiment 1's miscoverage.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Of :func:`lib.studies.counterfactual.simulation.run_cells`.
+    reported : mapping
+        Claim id, ``<prefix><learner>-<estimator>``, to P4's value (and 0).
+    prefix : str
+        What the ids begin with.
+
+    Returns
+    -------
+    dict
+        Claim id to the distance from P4's share in standard errors, our share, and the number of
+        repetitions that it is of.
+    """
+    rows = results.set_index(["learner", "estimator"])
+    found: dict[str, tuple[float, float, int] | str] = {}
+    for claim, (value, _) in reported.items():
+        learner, estimator = claim.removeprefix(prefix).split("-", 1)
+        if (learner, estimator) not in rows.index:
+            found[claim] = f"no repetitions with {learner} in this profile"
+            continue
+        row = rows.loc[(learner, estimator)]
+        z = two_share_z(row["miscovered"], row["repetitions"], value, _PAPER_REPETITIONS)
+        found[claim] = (z, row["miscoverage"], int(row["repetitions"]))
+    return found
+
+
+def coverage_table(results: pd.DataFrame) -> pd.DataFrame:
+    """Miscoverage of the sample's and of the population's difference, width, bias and spread."""
+    table = pd.DataFrame(
+        {
+            "learner": results["learner"].map(LEARNER_TITLES),
+            "estimator": results["estimator"].map(ESTIMATOR_TITLES),
+            "repetitions": results["repetitions"],
+            "misses sample": results["miscoverage"],
+            "misses population": results["population_miscoverage"],
+            "width": results["width"],
+            "bias": results["bias"],
+            "spread": results["spread"],
+        }
+    )
+    return table.reset_index(drop=True)
+
+
+def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) -> pd.DataFrame:
+    """The metrics that abstaining classifiers are compared by, side by side.
+
+    Parameters
+    ----------
+    drawn : Simulated
+        The points, with what abstention hides.
+    difference : Estimate
+        Of the same points.
+    reward : float
+        What an abstention earns in Chow's score.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per metric, with A, B and the half-width of each's interval, at the level of
+        `difference` and for its split into folds.
+    """
+    level = difference.level
+    pair = list(zip(drawn.scores, drawn.abstained, strict=True))
+    each = [
+        estimate_from_nuisances(
+            nuisances, estimator=difference.estimator, clip=difference.clip, level=level
+        )
+        for nuisances in difference.nuisances
+    ]
+    oracles = [classification_quality(s, r) for s, r in pair]
+    rows: list[tuple[str, list[Any]]] = [
+        ("coverage", [coverage(r, level=level) for _, r in pair]),
+        ("selective score", [selective_score(s, r, level=level) for s, r in pair]),
+        ("Chow's score", [chow_score(s, r, reward, level=level) for s, r in pair]),
+        ("classification quality, estimated", [classification_quality_estimate(e) for e in each]),
+        ("counterfactual score, estimated", each),
+    ]
+    table = [
+        {
+            "metric": name,
+            "A": a.value,
+            "A ±": a.interval[1] - a.value,
+            "B": b.value,
+            "B ±": b.interval[1] - b.value,
+            "A − B": a.value - b.value,
+        }
+        for name, (a, b) in rows
+    ]
+    # Of these very points: nothing is uncertain about them.
+    for name, (a, b) in (
+        ("classification quality, oracle", [one.value for one in oracles]),
+        ("counterfactual score, oracle", [float(s.mean()) for s in drawn.scores]),
+    ):
+        missing = float("nan")
+        table.append({"metric": name, "A": a, "A ±": missing, "B": b, "B ±": missing})
+        table[-1]["A − B"] = a - b
+    return pd.DataFrame(table)
+
+
+def pointwise_interval(influence: Any, start: int, level: float = 0.95):
+    """Ends of the normal intervals for the mean of the first n influence values, n from `start`.
+
+    Returns
+    -------
+    low, high : ndarray, shape (len(influence) - start + 1,)
+    """
+    values = as_vector("influence", influence)
+    start = as_integer("start", start, 1, len(values))
+    n, mean, variance = running_moments(values)
+    half = float(stats.norm.isf((1 - level) / 2)) * np.sqrt(variance / n)
+    return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
+
+
+def _slide_interval(influence: Any, start: int, alpha: float = 0.05):
+    """The sequence as P4's slide prints it, sigma_n^2 being the variance of influence values."""
+    n, mean, variance = running_moments(influence)
+    grown = n * variance
+    half = np.sqrt(variance) * np.sqrt((2 * grown + 1) / n**2 * np.log(np.sqrt(grown + 1) / alpha))
+    return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
+
+
+def sequence_study(
+    repetitions: int, n: int, start: int, *, rng: np.random.Generator | int
+) -> dict[str, int]:
+    """How often sequences ever miss the truth while points of experiment 1 arrive.
+
+    Parameters
+    ----------
+    repetitions : int
+        Streams.
+    n, start : int
+        Each is watched from `start` to `n` points.
+    rng : numpy.random.Generator or int
+
+    Returns
+    -------
+    dict
+        Streams in which the confidence sequence (``sequence``), the pointwise intervals
+        (``pointwise``) and the sequence as the slide prints it (``slide``) ever missed the
+        population's difference, and how many streams there were (``streams``).  Nuisance functions
+        are the true ones: what is checked is the sequence.
+    """
+    as_integer("repetitions", repetitions, 1)
+    start = as_integer("start", start, 2)
+    n, rng = as_integer("n", n, start), as_rng(rng)
+    truth = true_difference("curved")
+    missed = {"sequence": 0, "pointwise": 0, "slide": 0}
+    for _ in range(repetitions):
+        a, b = told(simulate(n, rng=rng))
+        influence = influence_values(a) - influence_values(b)
+        sequence = confidence_sequence(influence, start=start)
+        ends = {
+            "sequence": (sequence.lower, sequence.upper),
+            "pointwise": pointwise_interval(influence, start),
+            "slide": _slide_interval(influence, start),
+        }
+        for name, (low, high) in ends.items():
+            missed[name] += bool(((low > truth) | (high < truth)).any())
+    return missed | {"streams": repetitions}
+
+
+def rules_table(quantiles: Sequence[float], *, rng: np.random.Generator | int) -> pd.DataFrame:
+    """Classifiers that abstain below a threshold of their own confidence, with the truth beside.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        Fractions of the points that each abstains on.
+    rng : numpy.random.Generator or int
+        Of the division into training and test data, and of folds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each of three data sets of scikit-learn (logistic regression, trained on one
+        half) and each quantile: ``data``, ``abstained``; ``truth``, the accuracy of all
+        predictions; ``low`` and ``high``, the 95% interval of the doubly robust estimate from the
+        features, with linear learners; ``seen``, what the confidence shows; ``bound low`` and
+        ``bound high``, the 95% interval for the identified set.
+    """
+    rng, rows = as_rng(rng), []
+    for name in ("digits", "breast_cancer", "wine"):
+        x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        train, test = np.array_split(rng.permutation(len(y)), 2)
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        p = model.fit(x[train], y[train]).predict_proba(x[test])
+        sure, s = p.max(axis=1), (p.argmax(axis=1) == y[test]).astype(float)
+        for quantile in quantiles:
+            r = sure <= np.quantile(sure, quantile)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PositivityWarning)
+                found = counterfactual_score(x[test], s, r, learner="linear", folds=5, rng=rng)
+            _, (reason,) = without_overlap(r, {"confidence": sure})
+            bounds = mean_bounds(np.where(r, 0.0, s), np.where(r, 1.0, s), found.level)
+            rows.append((name, r.mean(), s.mean(), *found.interval, reason, *bounds.interval))
+    return pd.DataFrame(
+        rows,
+        columns=["data", "abstained", "truth", "low", "high", "seen", "bound low", "bound high"],
+    )

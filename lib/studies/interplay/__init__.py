@@ -1,0 +1,1 @@
+"""Interplay and normalized score (P1): panels of selective classifiers."""

@@ -1,0 +1,571 @@
+"""P1's panel: every method at every budget, trained, tuned and ranked under one roof.
+
+A *family* is a way of training; several methods score the same models.  Trainings are jobs of
+:mod:`lib.runs`: stored, resumed, spread over workers.
+"""
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib.data.images import load_images
+from lib.privacy import PrivacyLedger, find_noise_multiplier
+from lib.runs import StoredRun, run_all
+from lib.selective import scores
+from lib.studies import default_problem as suited
+from lib.studies.default_problem import PUBLIC_IMAGES
+from lib.ties import first_largest
+from lib.training import (
+    CrossEntropy,
+    DataSpec,
+    DeepGamblers,
+    ManyTrainings,
+    ModelSpec,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+    TrainingConfig,
+)
+
+__all__ = [
+    "FAMILIES",
+    "P1_METHODS",
+    "Imbalance",
+    "Panel",
+    "PanelSettings",
+    "Predictions",
+    "run_imbalance",
+    "run_panel",
+    "settings_for",
+]
+
+#: Ways of training, and the methods that score their models.
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "plain": ("SR", "SCTD", "SCTD, ties by SR", "entropy", "margin", "energy", "set size"),
+    "MCDO": ("MCDO",),
+    "SAT": ("SAT", "SAT, own score"),
+    "DG": ("DG", "DG, own score"),
+    "DE": ("DE",),
+    "SN": ("SN",),
+    "no entropy": ("SR, no entropy", "SCTD, no entropy"),
+}
+
+_WATCHED = ("plain", "no entropy")  # families whose intermediate models are looked at
+
+#: Methods that P1 compares, in the order of its tables.
+P1_METHODS = ("SR", "SAT", "MCDO", "DE", "SCTD", "SN")
+
+
+@dataclass(frozen=True)
+class PanelSettings:
+    """What the panel trains.
+
+    Attributes
+    ----------
+    data : DataSpec
+        With validation points, to choose learning rates on.
+    model : ModelSpec
+        Without head and dropout; families add theirs.
+    epsilons : tuple of float
+        Budgets, the largest first; infinity is training without privacy.
+    n_seeds : int
+        Repetitions.
+    steps, batch_size : int
+        Updates, and expected batch size.
+    clipping_norm : float
+        P1's 10.
+    schedule : {"constant", "cosine"}
+        Of the learning rate.
+    checkpoint_every : int
+        P1 takes a checkpoint every 50 batches.
+    rates : tuple of float
+        Learning rates to choose from, for each family and budget by itself.
+    tuning_repetitions : int
+        Trainings per rate.
+    families : tuple of str
+        Keys of :data:`FAMILIES`.
+    entropy : float
+        Weight of the entropy regularisation; P1's 0.01.
+    dropout : float
+        For MCDO; P1's 0.1.
+    dropout_passes : int
+        Sub-networks of MCDO.
+    members : int
+        Of the deep ensemble; P1's 5.
+    coverages : tuple of float
+        Target coverages of SelectiveNet, ascending, 1 the last.
+    burn_in : float
+        Share of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT).
+    reward : float
+        Of deep gamblers.
+    device : str
+        As PyTorch names it.
+    physical_batch : int, optional
+        Largest number of examples whose gradients are in memory at once.
+    """
+
+    data: DataSpec
+    model: ModelSpec
+    epsilons: tuple[float, ...] = (math.inf, 7.0, 3.0, 1.0)
+    n_seeds: int = 5
+    steps: int = 400
+    batch_size: int = 256
+    clipping_norm: float = 10.0
+    schedule: str = "constant"
+    checkpoint_every: int = 20
+    rates: tuple[float, ...] = (0.1,)
+    tuning_repetitions: int = 1
+    families: tuple[str, ...] = tuple(FAMILIES)
+    entropy: float = 0.01
+    dropout: float = 0.1
+    dropout_passes: int = 20
+    members: int = 5
+    coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
+    burn_in: float = 0.5
+    reward: float = 4.0
+    device: str = "cpu"
+    physical_batch: int | None = None
+
+    def __post_init__(self):
+        for family in self.families:
+            if family not in FAMILIES:
+                raise ValueError(f"families must be among {', '.join(FAMILIES)}, got {family!r}")
+        if "plain" not in self.families:
+            raise ValueError(f"families must hold 'plain', got {self.families!r}")
+        if self.model.head != "plain" or self.model.dropout:
+            raise ValueError(
+                f"model must have no head and no dropout of its own, got {self.model.head!r} and"
+                f" {self.model.dropout!r}"
+            )
+        if list(self.epsilons) != sorted(set(self.epsilons), reverse=True):
+            raise ValueError(f"epsilons must be descending, got {self.epsilons!r}")
+        if list(self.coverages) != sorted(set(self.coverages)) or self.coverages[-1:] != (1.0,):
+            raise ValueError(f"coverages must ascend to 1, got {self.coverages!r}")
+        if not isinstance(self.burn_in, numbers.Real) or not 0 <= self.burn_in < 1:
+            raise ValueError(f"burn_in must be in [0, 1), got {self.burn_in!r}")
+        if not _whole(self.n_seeds, 99) or len(self.epsilons) > 9:
+            raise ValueError(
+                f"n_seeds must be from 1 to 99 with at most 9 epsilons, got {self.n_seeds!r} and"
+                f" {len(self.epsilons)}"
+            )
+        if not _whole(self.members, 99):
+            raise ValueError(f"members must be from 1 to 99, got {self.members!r}")
+
+    def configs(self, family: str, epsilon: float, rate: float) -> tuple[TrainingConfig, ...]:
+        """Trainings of a family at a budget, seed by seed; several per seed for DE and SN."""
+        models = self._models(family, epsilon)
+        base = TrainingConfig(
+            model=self.model,
+            epsilon=epsilon,
+            clipping_norm=self.clipping_norm,
+            batch_size=self.batch_size,
+            steps=self.steps,
+            learning_rate=rate,
+            schedule=self.schedule,
+            checkpoint_every=self.checkpoint_every if family in _WATCHED else None,
+            device=self.device,
+            physical_batch=self.physical_batch,
+        )
+        return tuple(
+            replace(base, seed=self._seed(family, epsilon, k, m), **change)
+            for k in range(self.n_seeds)
+            for m, change in enumerate(models)
+        )
+
+    def tuning(self, family: str, epsilon: float) -> tuple[TrainingConfig, ...]:
+        """Trainings that choose the learning rate, rate by rate.
+
+        Of SelectiveNet, the middle one of the target coverages is tuned and its rate used for all.
+        """
+        models = self._models(family, epsilon)
+        middle = models[len(models) // 2]
+        rates = sorted(set(self.rates))
+        base = self.configs(family, epsilon, rates[0])[0]
+        return tuple(
+            replace(
+                base,
+                learning_rate=rate,
+                checkpoint_every=None,
+                seed=self._seed(family, epsilon, number, repetition) + 50_000_000,
+                **middle,
+            )
+            for number, rate in enumerate(rates)
+            for repetition in range(self.tuning_repetitions)
+        )
+
+    def _models(self, family: str, epsilon: float) -> list[dict[str, Any]]:
+        plain = CrossEntropy(self.entropy)
+        abstaining = replace(self.model, head="abstain")
+        if family == "MCDO":
+            return [{"objective": plain, "model": replace(self.model, dropout=self.dropout)}]
+        if family == "SAT":
+            burn_in = int(self.burn_in * self.steps)
+            objective = SelfAdaptiveTraining(burn_in, entropy=self.entropy)
+            return [{"objective": objective, "model": abstaining}]
+        if family == "DG":
+            objective = DeepGamblers(self.reward, self.entropy, int(self.burn_in * self.steps))
+            return [{"objective": objective, "model": abstaining}]
+        if family == "DE":
+            return [{"objective": plain, "releases": self.members}] * self.members
+        if family == "SN":
+            selecting = replace(self.model, head="selective")
+            return [
+                {
+                    "objective": SelectiveNet(
+                        coverage,
+                        entropy=self.entropy,
+                        statistic_noise=self._statistic_noise(epsilon),
+                    ),
+                    "model": selecting,
+                    "releases": len(self.coverages),
+                }
+                for coverage in self.coverages
+            ]
+        return [{"objective": CrossEntropy(0.0) if family == "no entropy" else plain}]
+
+    def _statistic_noise(self, epsilon: float) -> float:
+        """Of SelectiveNet's batch statistics: twice what the budget asks for, at least 20.
+
+        The gradients then need at most 15% more noise than without the statistics.
+        """
+        if math.isinf(epsilon):
+            return 20.0
+        n = self.data.train
+        needed = find_noise_multiplier(
+            epsilon, 1 / n, self.batch_size / n, self.steps, releases=len(self.coverages)
+        )
+        return max(20.0, 2 * needed)
+
+    def _seed(self, family: str, epsilon: float, k: int, m: int) -> int:
+        """All different: no two models of a panel share their noise."""
+        place = 10 * list(FAMILIES).index(family) + self.epsilons.index(epsilon)
+        return 10_000 * place + 100 * k + m
+
+
+def settings_for(
+    dataset: str,
+    model: str,
+    *,
+    hidden: int = 32,
+    activation: str = "tanh",
+    seed: int = 0,
+    **others: Any,
+) -> PanelSettings:
+    """The panel on a data set of the book, with a model that suits it.
+
+    Parameters
+    ----------
+    dataset : str
+        ``"digits"`` (1,000 to train on, 200 to choose learning rates on, 597 to evaluate on) or
+        another name of :data:`lib.data.images.IMAGE_SETS`: all test images, 3,000 training images
+        to choose learning rates on, and for models on features 2,000 declared public, to which the
+        features are fitted.
+    model : {"linear", "mlp", "small_cnn", "resnet18"}
+        The first two work on pixels of the digits, and on patch features of other images.
+    hidden, activation
+        Of the perceptron.
+    seed : int
+        Of the division of the data.
+    **others
+        Fields of :class:`PanelSettings`.
+
+    Returns
+    -------
+    PanelSettings
+    """
+    sizes = {"train": 1000, "validation": 200, "test": 597}
+    if dataset != "digits":
+        public = PUBLIC_IMAGES if model in ("linear", "mlp") else 0
+        sizes = {
+            "train": len(load_images(dataset, "train").labels) - 3000 - public,
+            "validation": 3000,
+            "test": len(load_images(dataset, "test").labels),
+        }
+    data, spec = suited(dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed)
+    return PanelSettings(data, spec, **others)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What one method says about every evaluation point, for every seed.
+
+    Attributes
+    ----------
+    correct : ndarray of bool, shape (seeds, n)
+        Whether the prediction is right.
+    score : ndarray, shape (seeds, n)
+        Acceptance score.
+    """
+
+    correct: npt.NDArray[np.bool_]
+    score: npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The trained panel.
+
+    Attributes
+    ----------
+    settings : PanelSettings
+        What was trained.
+    labels : ndarray of int64, shape (n,)
+        Of the evaluation points.
+    predictions : mapping of (method, epsilon) to Predictions
+        Of every method but SelectiveNet.
+    selective : mapping of epsilon to Predictions
+        SelectiveNet's: arrays of shape (seeds, coverages, n).
+    checkpoints : mapping of epsilon to ndarray, shape (seeds, t, n)
+        Predicted classes of the plain family's intermediate models, the final one last.
+    rates : DataFrame
+        ``family``, ``epsilon``, ``rate``, ``accuracy`` on the validation points, ``chosen``.
+    privacy : DataFrame
+        What every family spends: ``family``, ``epsilon``, ``models``, ``noise_multiplier``,
+        ``spent`` by all models of a seed together.
+    seconds : float
+        Computing time of all trainings, as measured when they were made.
+    """
+
+    settings: PanelSettings
+    labels: npt.NDArray[np.int64]
+    predictions: Mapping[tuple[str, float], Predictions]
+    selective: Mapping[float, Predictions]
+    checkpoints: Mapping[float, npt.NDArray[np.integer]]
+    rates: pd.DataFrame
+    privacy: pd.DataFrame
+    seconds: float = field(default=0.0)
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods with a score at every coverage, in order of the families."""
+        return list(dict.fromkeys(method for method, _ in self.predictions))
+
+
+def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
+    """Tune, train and score the panel; what is stored already is read.
+
+    Parameters
+    ----------
+    settings : PanelSettings
+        What to train.
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    Panel
+    """
+    places = [(f, e) for f in settings.families for e in settings.epsilons]
+    seconds = 0.0
+    rates = sorted(set(settings.rates))
+    if len(rates) > 1:
+        tuned = run_all(
+            [
+                ManyTrainings(settings.tuning(f, e), settings.data, points="validation")
+                for f, e in places
+            ],
+            executor,
+        )
+        seconds += sum(_seconds(run) for run in tuned)
+        table = _rates(places, rates, settings.tuning_repetitions, tuned)
+    else:
+        columns = ["family", "epsilon", "rate", "accuracy", "chosen"]
+        table = pd.DataFrame([(f, e, rates[0], math.nan, True) for f, e in places], columns=columns)
+    chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
+    jobs = [
+        ManyTrainings(
+            settings.configs(f, e, chosen[f, e]),
+            settings.data,
+            dropout_passes=settings.dropout_passes if f == "MCDO" else 0,
+        )
+        for f, e in places
+    ]
+    runs = dict(zip(places, run_all(jobs, executor), strict=True))
+    seconds += sum(_seconds(run) for run in runs.values())
+    labels = next(iter(runs.values())).arrays["labels"]
+    predictions: dict[tuple[str, float], Predictions] = {}
+    selective, checkpoints, spent = {}, {}, []
+    for (family, epsilon), run in runs.items():
+        arrays = run.arrays
+        if family == "SN":
+            count = len(settings.coverages)
+            p = _softmax(arrays["logits"]).reshape(settings.n_seeds, count, len(labels), -1)
+            selective[epsilon] = Predictions(p.argmax(-1) == labels, p.max(-1))
+        else:
+            for method, found in _score(family, arrays, labels, settings).items():
+                predictions[method, epsilon] = found
+        if family == "plain":
+            checkpoints[epsilon] = arrays["checkpoints"]
+        spent.append(_spent(family, epsilon, run, settings))
+    order = {m: i for i, m in enumerate(m for each in FAMILIES.values() for m in each)}
+    predictions = dict(sorted(predictions.items(), key=lambda item: order[item[0][0]]))
+    return Panel(
+        settings,
+        labels,
+        predictions,
+        selective,
+        checkpoints,
+        table,
+        pd.DataFrame(spent),
+        seconds,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Imbalance:
+    """Models trained on data in which one class is rare (P1, appendix B.2).
+
+    Attributes
+    ----------
+    keep : tuple of float
+        Probabilities p0 with which training examples of class 0 were kept.
+    epsilons : tuple of float
+        Budgets.
+    labels : ndarray, shape (n,)
+        Of the evaluation points, which are not thinned.
+    predictions : mapping of (p0, epsilon) to Predictions
+        Softmax response.
+    rare_examples : mapping of float to int
+        Training examples of class 0 that were left, by p0.
+    """
+
+    keep: tuple[float, ...]
+    epsilons: tuple[float, ...]
+    labels: npt.NDArray[np.int64]
+    predictions: Mapping[tuple[float, float], Predictions]
+    rare_examples: Mapping[float, int]
+
+
+def run_imbalance(
+    panel: Panel, keep: Sequence[float] = (0.5, 0.25, 0.1, 0.01), executor: Any = None
+) -> Imbalance:
+    """Train the plain family with fewer and fewer examples of class 0.
+
+    Parameters
+    ----------
+    panel : Panel
+        Its settings and learning rates are used.
+    keep : sequence of float
+        Sampling probabilities p0 of class 0.
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    Imbalance
+    """
+    settings = panel.settings
+    table = panel.rates[panel.rates["chosen"] & (panel.rates["family"] == "plain")]
+    rates = dict(zip(table["epsilon"], table["rate"], strict=True))
+    jobs = {}
+    for number, p0 in enumerate(keep, 1):
+        data = replace(settings.data, keep_class=p0)
+        for epsilon in settings.epsilons:
+            jobs[p0, epsilon] = ManyTrainings(
+                tuple(
+                    replace(c, seed=c.seed + 100_000_000 * number, checkpoint_every=None)
+                    for c in settings.configs("plain", epsilon, rates[epsilon])
+                ),
+                data,
+            )
+    runs = dict(zip(jobs, run_all(list(jobs.values()), executor), strict=True))
+    predictions = {}
+    for place, run in runs.items():
+        p = _softmax(run.arrays["logits"])
+        predictions[place] = Predictions(p.argmax(-1) == panel.labels, p.max(-1))
+    left = {}
+    for p0 in keep:
+        metrics = runs[p0, settings.epsilons[0]].metrics["models"][0]
+        left[p0] = metrics["rare_examples"]
+    return Imbalance(tuple(keep), settings.epsilons, panel.labels, predictions, left)
+
+
+def _score(
+    family: str, arrays: Mapping[str, np.ndarray], labels: np.ndarray, settings: PanelSettings
+) -> dict[str, Predictions]:
+    p = _softmax(arrays["logits"])
+    if family == "DE":
+        p = p.reshape(settings.n_seeds, settings.members, len(labels), -1)
+        correct = p.mean(1).argmax(-1) == labels
+        return {"DE": Predictions(correct, np.stack([scores.deep_ensemble(q) for q in p]))}
+    if family == "MCDO":
+        p = arrays["dropout"]  # the mean of the sub-networks is all that is kept
+        score = np.stack([scores.softmax_response(q) for q in p])
+        return {"MCDO": Predictions(p.argmax(-1) == labels, score)}
+    correct = p.argmax(-1) == labels
+
+    def each(function, *stacks) -> Predictions:
+        return Predictions(correct, np.stack([function(*row) for row in zip(*stacks, strict=True)]))
+
+    response = each(scores.softmax_response, p)
+    if family in ("SAT", "DG"):
+        own = scores.self_adaptive_training if family == "SAT" else scores.deep_gamblers
+        outputs = _softmax(arrays["outputs"])
+        return {family: response, f"{family}, own score": each(own, outputs)}
+    dynamics = each(scores.sctd, arrays["checkpoints"])
+    if family == "no entropy":
+        return {"SR, no entropy": response, "SCTD, no entropy": dynamics}
+    return {
+        "SR": response,
+        "SCTD": dynamics,
+        "SCTD, ties by SR": each(scores.ties_broken_by, dynamics.score, response.score),
+        "entropy": each(scores.entropy, p),
+        "margin": each(scores.margin, p),
+        "energy": each(scores.energy, arrays["logits"]),
+        "set size": each(scores.conformal_set_size, p),
+    }
+
+
+def _spent(
+    family: str, epsilon: float, run: StoredRun, settings: PanelSettings
+) -> dict[str, object]:
+    models = {"DE": settings.members, "SN": len(settings.coverages)}.get(family, 1)
+    each = [PrivacyLedger.from_dict(m["ledger"]) for m in run.privacy["models"][:models]]
+    delta = run.privacy["models"][0]["delta"]
+    accountant = run.privacy["models"][0]["accountant"]
+    together = each[0].compose(*each[1:])
+    noise = each[0].entries[0].noise_multiplier
+    return {
+        "family": family,
+        "epsilon": epsilon,
+        "models": models,
+        "noise_multiplier": noise,
+        "each": each[0].epsilon(delta, accountant),
+        "spent": together.epsilon(delta, accountant),
+    }
+
+
+def _rates(
+    places: Sequence[tuple[str, float]],
+    rates: Sequence[float],
+    repetitions: int,
+    tuned: Sequence[StoredRun],
+) -> pd.DataFrame:
+    rows = []
+    for (family, epsilon), run in zip(places, tuned, strict=True):
+        found = np.array([m["accuracy"] for m in run.metrics["models"]])
+        accuracy = found.reshape(len(rates), repetitions).mean(1)
+        best = first_largest(accuracy)
+        rows += [
+            {"family": family, "epsilon": epsilon, "rate": r, "accuracy": a, "chosen": i == best}
+            for i, (r, a) in enumerate(zip(rates, accuracy.tolist(), strict=True))
+        ]
+    return pd.DataFrame(rows)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+def _seconds(run: StoredRun) -> float:
+    return sum(m["training_seconds"] for m in run.metrics["models"])
+
+
+def _whole(value: Any, most: int) -> bool:
+    return isinstance(value, numbers.Integral) and 1 <= value <= most

@@ -1,0 +1,1 @@
+"""One privately trained classifier under all six lenses of the book."""

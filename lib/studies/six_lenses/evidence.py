@@ -1,0 +1,531 @@
+"""What attacks on the shipped configuration show: about one record, and about labels."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib import audit
+from lib.audit import THRESHOLDS, AttackCounts, one_label_bound
+from lib.check import require_finite, require_int
+from lib.privacy import PrivacyLedger, SampledGaussian
+from lib.privacy.accounting import group_guarantee
+from lib.runs import run_all
+from lib.studies.audit import system
+from lib.studies.audit.system import ATTACKS, AuditResult, AuditSettings
+from lib.studies.canaries.system import CanaryDraw, MechanismResult
+from lib.studies.canaries.system import require_consistent as require_consistent_labels
+from lib.studies.six_lenses.jobs import LabelCanaries, RecordTrainings
+from lib.studies.six_lenses.settings import LensSettings
+from lib.training import TrainingConfig, plan
+
+__all__ = [
+    "HEADLINE",
+    "LabelEvidence",
+    "RecordAudit",
+    "audit_record",
+    "error_free_bound",
+    "faulty",
+    "label_canaries",
+    "label_guarantee",
+    "ledger_of",
+    "most_provable",
+    "trials_needed",
+]
+
+#: The attack whose bound is quoted: fixed before any model was attacked. It sees the parameters
+#: before and after training, which the guarantee covers.
+HEADLINE = "gradient alignment"
+_PARTS = 5
+_CHECK = 0.999  # how sure a contradiction must be
+_DRAWS_COST = 2  # by which lib.audit.one_label_bound divides the error for several draws
+
+
+@dataclass(frozen=True, eq=False)
+class RecordAudit:
+    """The audit of one inserted record.
+
+    Attributes
+    ----------
+    result : lib.studies.audit.system.AuditResult
+        Scores and membership of the trials by attack, and of the shadow models that thresholds are
+        chosen on; its ``proven`` is what is claimed.
+    noise_multiplier : float
+        With which the models were really trained.
+    level : float
+        Of the intervals.
+    """
+
+    result: AuditResult
+    noise_multiplier: float
+    level: float
+
+    @property
+    def trials(self) -> int:
+        """Number of models attacked."""
+        return len(self.result.members)
+
+    @property
+    def ceiling(self) -> float:
+        """The bound if every guess had been right: nothing larger can come out of these coins."""
+        members = int(np.sum(self.result.members))
+        others = self.trials - members
+        return error_free_bound(members, others, self.result.settings.delta, self.level)
+
+    def counts(self, attack: str = HEADLINE) -> AttackCounts:
+        """Right and wrong guesses at the threshold that is best on the shadow models."""
+        return self.result.held_out_counts(attack, self.level)
+
+    def lower(self, attack: str = HEADLINE) -> float:
+        """Clopper-Pearson's lower bound on epsilon at `level`, valid in finite samples."""
+        delta = self.result.settings.delta
+        counts = self.counts(attack)
+        return audit.epsilon_interval(counts, delta, self.level, "clopper-pearson", "lower")[0]
+
+    def bayesian(self, attack: str = HEADLINE) -> tuple[float, float]:
+        """The Bayesian interval for the epsilon that this attack demonstrates, two-sided."""
+        delta = self.result.settings.delta
+        return audit.epsilon_interval(self.counts(attack), delta, self.level, "bayesian")
+
+    def table(self) -> pd.DataFrame:
+        """A row an attack.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``attack``, ``AUC``, ``FPR``, ``FNR``, ``low`` and ``high`` (Bayesian),
+            ``at least`` (Clopper-Pearson), ``claimed``.
+        """
+        rows = []
+        for attack in self.result.scores:
+            counts, (low, high) = self.counts(attack), self.bayesian(attack)
+            rows.append(
+                {
+                    "attack": attack,
+                    "AUC": self.result.auc(attack),
+                    "FPR": counts.fp / max(1, counts.negatives),
+                    "FNR": counts.fn / max(1, counts.positives),
+                    "low": low,
+                    "high": high,
+                    "at least": self.lower(attack),
+                    "claimed": self.result.proven,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def require_consistent(self, level: float = _CHECK) -> None:
+        """Stop if an attack refutes the claim, see :func:`lib.studies.audit.system.require_consistent`.
+
+        Raises
+        ------
+        lib.studies.audit.system.AuditContradiction
+            With what to check.
+        """
+        system.require_consistent([self.result], level)
+
+
+def faulty(settings: LensSettings, factor: float) -> TrainingConfig:
+    """The private training with a fault: the noise is this factor times what was claimed.
+
+    Parameters
+    ----------
+    settings : LensSettings
+        What is claimed.
+    factor : float
+        Above 0; 1 is no fault.
+
+    Returns
+    -------
+    TrainingConfig
+    """
+    require_finite("factor", factor, above=0)
+    config = settings.config("fault")
+    noise = factor * plan(config, settings.data.train).noise_multiplier
+    return replace(config, epsilon=math.inf, noise_multiplier=noise)
+
+
+def audit_record(
+    settings: LensSettings,
+    n_shadow: int,
+    n_target: int,
+    *,
+    level: float = 0.95,
+    label: int = 0,
+    noise_factor: float = 1.0,
+    executor: Any = None,
+) -> RecordAudit:
+    """Train with and without one inserted record, many times, and guess which it was.
+
+    Parameters
+    ----------
+    settings : LensSettings
+        What is shipped: models are trained on all its training points, and on the record by a
+        coin, with the same sampling probability, noise, clipping, steps and learning rate.
+    n_shadow : int
+        Models that attacks are fitted to and thresholds chosen on, at least 20.
+    n_target : int
+        Trials, at least 4.
+    level : float
+        Of intervals and bounds, in (0, 1).
+    label : int
+        Of the record.
+    noise_factor : float
+        Other than 1: the models are trained with that many times the noise, and what is claimed
+        stays (:func:`faulty`).
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    RecordAudit
+    """
+    require_int("n_shadow", n_shadow, at_least=20)
+    require_int("n_target", n_target, at_least=4)
+    require_finite("level", level, above=0, below=1)
+    config = settings.config("audit") if noise_factor == 1 else faulty(settings, noise_factor)
+    seed = 2 * settings.seed + (noise_factor != 1)
+    job = RecordTrainings(config, settings.data, n_shadow + n_target, label, seed)
+    (run,) = run_all([job], executor)
+    members = np.asarray(run.arrays["members"])
+    shadow, target = np.split(np.arange(len(members)), [n_shadow])
+    # In turn, as lib.audit has it: shadow models are scored by what was fitted to others.
+    fold = np.arange(n_shadow) % _PARTS
+    scores, held_out = {}, {}
+    for attack, observes in ATTACKS:
+        seen = np.asarray(run.arrays[observes])
+        scores[attack.name] = attack.score(seen[target], seen[shadow], members[shadow])
+        own = np.empty(n_shadow)
+        for part in range(_PARTS):
+            mine, others = shadow[fold == part], shadow[fold != part]
+            own[mine] = attack.score(seen[mine], seen[others], members[others])
+        held_out[attack.name] = own, members[shadow]
+    ledger = ledger_of(settings)
+    result = AuditResult(
+        settings=AuditSettings(
+            settings.data,
+            settings.model,
+            settings.epsilon,
+            settings.delta,
+            n_shadow=n_shadow,
+            n_target=n_target,
+            n_challenges=1,
+            steps=settings.steps,
+            batch_size=settings.batch_size,
+            clipping_norm=settings.clipping_norm,
+            learning_rate=settings.learning_rate,
+            schedule=settings.schedule,
+            accountant=settings.accountant,
+            device=settings.device,
+            seed=settings.seed,
+        ),
+        proven=ledger.epsilon(settings.delta, settings.accountant),
+        noise_multiplier=ledger.entries[0].noise_multiplier,
+        accuracy=float(run.metrics["accuracy"]),
+        challenges=np.array([settings.data.train]),
+        weights=np.array([(held_out["LiRA"][0] > 0).astype(bool) == members[shadow]]).mean(axis=1),
+        members=members[target],
+        scores=scores,
+        held_out=held_out,
+        shadows=np.asarray(run.arrays["confidence"])[shadow, None],
+        shadow_members=members[shadow, None],
+        seconds=float(run.metrics["training_seconds"]),
+    )
+    return RecordAudit(result, float(run.privacy["noise_multiplier"]), level)
+
+
+def ledger_of(settings: LensSettings) -> PrivacyLedger:
+    """What the private training spends, as the accountant sees it, without training."""
+    found = plan(settings.config("private"), settings.data.train)
+    step = SampledGaussian(found.sample_rate, found.effective_noise_multiplier, settings.steps)
+    return PrivacyLedger((step,))
+
+
+def error_free_bound(members: int, others: int, delta: float, level: float = 0.95) -> float:
+    """The largest lower bound that these trials can give: by guesses without an error.
+
+    Parameters
+    ----------
+    members, others : int
+        Trials with the record and without it, at least 0.
+    delta : float
+        In [0, 1).
+    level : float
+        Of Clopper-Pearson's bound, in (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0; 0 if there are only trials of one kind.
+
+    Notes
+    -----
+    Clopper-Pearson's bound falls with every error of either kind, up to where the guesses are worse
+    than chance and the same holds for the opposite ones. Its largest value is that of no error, or
+    of nothing but errors. It depends on how many trials are of which kind, and is not largest for
+    halves.
+    """
+    require_int("members", members, at_least=0)
+    require_int("others", others, at_least=0)
+    if not members or not others:
+        return 0.0
+    rows = [[members, 0, others, 0], [0, others, 0, members]]
+    return float(audit.epsilon_lower_bounds(rows, delta, level, "clopper-pearson").max())
+
+
+def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
+    """The largest lower bound of so many trials, half of them with the record, half without.
+
+    Parameters
+    ----------
+    trials : int
+        At least 2; one more without the record if odd.
+    delta : float
+        In [0, 1).
+    level : float
+        Of Clopper-Pearson's bound, in (0, 1).
+
+    Returns
+    -------
+    float
+        See :func:`error_free_bound`: with other shares the same number of trials can prove more.
+    """
+    require_int("trials", trials, at_least=2)
+    half = trials // 2
+    return error_free_bound(half, trials - half, delta, level)
+
+
+def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
+    """The least number of trials, half with the record and half without, that can refute epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The claim, at least 0 and at most 30.
+    delta, level : float
+        As for :func:`most_provable`.
+
+    Returns
+    -------
+    int
+        Even. Fewer can do if one kind is rarer than the other.
+    """
+    require_finite("epsilon", epsilon, at_least=0, at_most=30)
+    low, high = 0, 1
+    while most_provable(2 * high, delta, level) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        refutes = most_provable(2 * middle, delta, level) > epsilon
+        low, high = (low, middle) if refutes else (middle, high)
+    return 2 * high
+
+
+# ---------------------------------------------------------------------- labels
+
+
+@dataclass(frozen=True, eq=False)
+class LabelEvidence:
+    """What wrong labels in the training set show about label privacy.
+
+    Attributes
+    ----------
+    private, plain : lib.studies.canaries.system.MechanismResult
+        Of the private training, whose claim is that of :func:`label_guarantee`, and of the
+        competitor's, which claims nothing.
+    level : float
+        Of the bounds.
+    seed : int
+        Of the guesses' alternatives.
+    """
+
+    private: MechanismResult
+    plain: MechanismResult
+    level: float
+    seed: int
+
+    def lower(self, which: str = "private") -> float:
+        """Lower bound on the epsilon of a label at the claim's delta, for any dependence.
+
+        Parameters
+        ----------
+        which : {"private", "plain"}
+            Which model.
+
+        Returns
+        -------
+        float
+            See :func:`lib.audit.one_label_bound`.
+        """
+        result = {"private": self.private, "plain": self.plain}[which]
+        return one_label_bound(
+            result.confidences[-1],
+            result.canary_labels,
+            result.true_labels,
+            level=self.level,
+            delta=self.private.delta,
+            seed=self.seed,
+        )
+
+    @property
+    def ceiling(self) -> float:
+        """The bound of :meth:`lower` if all canaries were guessed, and rightly.
+
+        With the same correction, for as many thresholds and draws of the alternatives.
+        """
+        count = len(self.private.true_labels)
+        level = 1 - (1 - self.level) / len(THRESHOLDS) / _DRAWS_COST
+        return audit.one_run_epsilon(count, count, count, self.private.delta, level, fixed=False)
+
+    def remembered(self, which: str = "private") -> float:
+        """Share of the canaries for which the model prefers their wrong label to the true one."""
+        result = {"private": self.private, "plain": self.plain}[which]
+        rows, p = np.arange(len(result.true_labels)), result.confidences[-1]
+        return float((p[rows, result.canary_labels] > p[rows, result.true_labels]).mean())
+
+    def table(self) -> pd.DataFrame:
+        """A row a training.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``training``, ``canaries``, ``accuracy``, ``remembered``, ``at least``,
+            ``ceiling`` (of ``at least``, with so many canaries), ``claimed``.
+        """
+        return pd.DataFrame(
+            [
+                {
+                    "training": name,
+                    "canaries": len(each.true_labels),
+                    "accuracy": float(np.mean(each.accuracy)),
+                    "remembered": self.remembered(name),
+                    "at least": self.lower(name),
+                    "ceiling": self.ceiling,
+                    "claimed": each.claimed,
+                }
+                for name, each in (("private", self.private), ("plain", self.plain))
+            ]
+        )
+
+    def require_consistent(self, level: float = _CHECK) -> None:
+        """Stop if the canaries refute what is proven for labels.
+
+        Raises
+        ------
+        lib.studies.canaries.system.CanaryContradiction
+            With what to check.
+        """
+        require_consistent_labels([self.private], level)
+
+
+def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp") -> float:
+    """Epsilon, at delta, for changing one label of a training that is private for records.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+        What was spent, for adding or removing one record.
+    delta : float
+        Of the answer, in (0, 1).
+    accountant : str
+        As for :meth:`lib.privacy.PrivacyLedger.epsilon`.
+
+    Returns
+    -------
+    float
+        The smaller of two proofs; the label's true epsilon may be smaller still.
+
+    Notes
+    -----
+    Another label is another gradient of a record that is sampled as before, at most twice the
+    clipping norm away: the privacy loss distribution of that mechanism is the first proof
+    (``neighbours="replace"`` of :meth:`lib.privacy.PrivacyLedger.epsilon`).  The second is group
+    privacy, from what the accountant proves for a record: to change a label is to remove a record
+    and to add another. A mechanism that is
+    (e, d)-private for one step is (2 e, (1 + exp(e)) d)-private for two: here with the largest d
+    for which that is no more than `delta`.
+
+    References
+    ----------
+    Vadhan, The complexity of differential privacy, 2017, Lemma 2.2.
+    """
+    require_finite("delta", delta, above=0, below=1)
+
+    return min(
+        group_guarantee(ledger, delta, 2, accountant),
+        ledger.epsilon(delta, "pld", neighbours="replace"),
+    )
+
+
+def label_canaries(
+    settings: LensSettings,
+    count: int,
+    n_models: int,
+    *,
+    level: float = 0.95,
+    executor: Any = None,
+) -> LabelEvidence:
+    """Train both models with wrong labels among their points, and see what they remember.
+
+    Parameters
+    ----------
+    settings : LensSettings
+        What is shipped: nothing but the canaries' labels differs.
+    count : int
+        Canaries in each training set.
+    n_models : int
+        Trainings of each kind, each with canaries and noise of its own.
+    level : float
+        Of the bounds, one-sided.
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    LabelEvidence
+    """
+    require_int("count", count, at_least=1, at_most=settings.data.train)
+    require_int("n_models", n_models, at_least=1)
+    require_finite("level", level, above=0, below=1)
+    classes = settings.model.classes
+    jobs = [
+        LabelCanaries(
+            settings.config(purpose),
+            settings.data,
+            tuple(
+                CanaryDraw(count, classes, _seed(settings.seed, number, i)) for i in range(n_models)
+            ),
+        )
+        for number, purpose in enumerate(("canaries", "plain canaries"))
+    ]
+    # One after the other: a few trainings are done before another process has started.
+    runs = [run_all([job], executor)[0] for job in jobs]
+    claim = label_guarantee(ledger_of(settings), settings.delta, settings.accountant)
+    results = [
+        MechanismResult(
+            name=name,
+            level=0,
+            claimed=epsilon,
+            delta=settings.delta,
+            accuracy=np.asarray(run.arrays["accuracy"]),
+            confidences=_joined(run.arrays["probabilities"])[None],
+            canary_labels=_joined(run.arrays["trained"]),
+            true_labels=_joined(run.arrays["true"]),
+            notes={},
+        )
+        for name, epsilon, run in zip(
+            ("DP-SGD", "no privacy"), (claim, math.inf), runs, strict=True
+        )
+    ]
+    return LabelEvidence(*results, level=level, seed=settings.seed)
+
+
+def _seed(*parts: int) -> int:
+    return int(np.random.SeedSequence([*parts, 73]).generate_state(1)[0])
+
+
+def _joined(array: npt.NDArray) -> npt.NDArray:
+    """Of all models, one after the other."""
+    return np.concatenate(list(np.asarray(array)))

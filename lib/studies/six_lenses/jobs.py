@@ -1,0 +1,272 @@
+"""The trainings of the chapter as jobs for :mod:`lib.runs`."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.check import require_int
+from lib.runs import Checkpoint, Outcome
+from lib.studies.canaries.system import CanaryDraw
+from lib.studies.six_lenses.population import Pipeline
+from lib.training import (
+    DataSpec,
+    ManyTrainings,
+    TrainingConfig,
+    TrainingData,
+    TrainingResult,
+    confidence,
+    example_gradients,
+    initial_parameters,
+    train_many,
+)
+
+__all__ = ["Classifiers", "LabelCanaries", "RecordTrainings"]
+
+_CODE = ("canaries", "data", "lenses", "runs", "training")
+_SMALL_GRADIENT = 1e-3
+
+
+@dataclass(frozen=True)
+class Classifiers:
+    """Models on the same data, asked about validation, test and shifted points.
+
+    Attributes
+    ----------
+    configs : tuple of TrainingConfig
+        The models, in the order of the results.
+    data : DataSpec
+        Their data.
+    shifts : tuple of (str, float)
+        Kinds and severities, as for :func:`lib.data.transforms.corrupt_images`.
+    seed : int
+        Of the shifts, and of who is shifted: half of the test points, the users; the other half is
+        the reference.
+
+    Notes
+    -----
+    The arrays of the outcome: logits ``validation`` (models, n, C), ``test``, ``shifted`` (models,
+    shifts, users, C); ``labels``, ``validation_labels``; rows of the test points ``reference`` and
+    ``users``.
+    """
+
+    configs: tuple[TrainingConfig, ...]
+    data: DataSpec
+    shifts: tuple[tuple[str, float], ...]
+    seed: int = 0
+
+    code: ClassVar[tuple[str, ...]] = _CODE
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _fingerprint(self.data)
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train the models and evaluate them."""
+        loaded, pipeline = self.data.load(), Pipeline.of(self.data)
+        order = np.random.default_rng([self.seed, 71]).permutation(len(loaded.labels))
+        reference, users = np.split(order, [len(order) // 2])
+        shifted = [
+            pipeline.shifted(kind, severity, users, self.seed + k)
+            for k, (kind, severity) in enumerate(self.shifts)
+        ]
+        n_validation, n_test = len(loaded.validation), len(loaded.labels)
+        points = np.concatenate([loaded.validation, loaded.evaluation, *shifted])
+        results = train_many(list(self.configs), loaded.training, points)
+        parts = [
+            np.split(result.logits, [n_validation, n_validation + n_test]) for result in results
+        ]
+        classes = parts[0][0].shape[1]
+        arrays = {
+            "validation": np.stack([p[0] for p in parts]),
+            "test": np.stack([p[1] for p in parts]),
+            "shifted": np.stack([p[2].reshape(len(shifted), len(users), classes) for p in parts]),
+            "labels": loaded.labels,
+            "validation_labels": loaded.validation_labels,
+            "reference": reference,
+            "users": users,
+        }
+        metrics = {"training_seconds": sum(r.seconds for r in results)}
+        return Outcome(arrays, metrics, {"models": [_ledger(r) for r in results]})
+
+
+@dataclass(frozen=True)
+class RecordTrainings:
+    """Models that differ in one record: a fair coin decides whether it is in the training set.
+
+    Attributes
+    ----------
+    config : TrainingConfig
+        Of all; model i has its seed plus i. `sample_rate` and `delta` must be given.
+    data : DataSpec
+        All training points are in; the record comes on top.
+    n_models : int
+        How many.
+    label : int
+        Of the record, a checkerboard (:func:`lib.studies.six_lenses.population.checkerboard`).
+    seed : int
+        Of the coins.
+    chunk : int
+        Models trained between two saves of the state.
+
+    Notes
+    -----
+    The arrays of the outcome, each of shape (models,): ``members``; ``confidence`` at the record
+    (:func:`lib.training.confidence`), which anyone with the model sees; ``alignment``, how far the
+    model went along the record's gradient from where it began, which takes the parameters, also the
+    initial ones; ``correct``, the share of right answers on the test points.
+    """
+
+    config: TrainingConfig
+    data: DataSpec
+    n_models: int
+    label: int = 0
+    seed: int = 0
+    chunk: int = 100
+
+    code: ClassVar[tuple[str, ...]] = _CODE
+
+    def __post_init__(self):
+        require_int("n_models", self.n_models, at_least=1)
+        require_int("label", self.label, at_least=0, at_most=self.config.model.classes - 1)
+        require_int("seed", self.seed, at_least=0)
+        require_int("chunk", self.chunk, at_least=1)
+        if self.config.sample_rate is None or self.config.delta is None:
+            raise ValueError(
+                "config must give sample_rate and delta, which may not depend on the record, got"
+                f" {self.config.sample_rate!r} and {self.config.delta!r}"
+            )
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _fingerprint(self.data)
+
+    def coins(self) -> npt.NDArray[np.bool_]:
+        """Who is trained with the record, shape (models,)."""
+        return np.random.default_rng([self.seed, 72]).integers(0, 2, self.n_models).astype(bool)
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train all models, going on after the last finished chunk if there is one."""
+        loaded, record = self.data.load(), Pipeline.of(self.data).record()
+        inputs = np.concatenate([loaded.training.inputs, record[None]])
+        targets = np.r_[loaded.training.targets, self.label]
+        everything = TrainingData(inputs, targets, loaded.training.classes)
+        points = np.concatenate([record[None], loaded.evaluation])
+        coins, n = self.coins(), len(inputs)
+        kept: dict[str, np.ndarray] = {}
+        privacy: dict[str, Any] = {}
+        seconds, done = 0.0, 0
+        found = checkpoint.load()
+        if found is not None:
+            kept, state = dict(found[0]), found[1]
+            privacy, seconds, done = state["privacy"], state["seconds"], state["done"]
+        while done < self.n_models:
+            part = range(done, min(done + self.chunk, self.n_models))
+            results = train_many(
+                [replace(self.config, seed=self.config.seed + i) for i in part],
+                [everything.subset(np.arange(n - 1 + coins[i])) for i in part],
+                points,
+            )
+            logits = np.stack([r.logits for r in results])
+            rows = {
+                "members": coins[part.start : part.stop],
+                "confidence": confidence(logits[:, 0], np.full(len(part), self.label)),
+                "alignment": self._alignment(results, record),
+                "correct": (logits[:, 1:].argmax(axis=2) == loaded.labels).mean(axis=1),
+            }
+            kept = {k: np.concatenate([kept[k], v]) if k in kept else v for k, v in rows.items()}
+            seconds += sum(r.seconds for r in results)
+            privacy = privacy or _ledger(results[0])
+            done = part.stop
+            if done < self.n_models:
+                state = {"privacy": privacy, "seconds": seconds, "done": done}
+                checkpoint.save(kept, state)
+        accuracy = float(kept["correct"].mean())
+        return Outcome(kept, {"accuracy": accuracy, "training_seconds": seconds}, privacy)
+
+    def _alignment(self, results: list[TrainingResult], record: np.ndarray) -> np.ndarray:
+        final = np.stack([r.parameters for r in results])
+        begin = np.stack([initial_parameters(r.config) for r in results])
+        gradient = example_gradients(self.config.model, final, record, self.label)
+        length = np.linalg.norm(gradient, axis=1)
+        shown = np.einsum("ij,ij->i", begin - final, gradient)
+        # Of a vanishing gradient the direction says little: it counts for less.
+        return shown / np.maximum(length, _SMALL_GRADIENT)
+
+
+@dataclass(frozen=True)
+class LabelCanaries:
+    """Models of which each has wrong labels of its own among its training points.
+
+    Attributes
+    ----------
+    config : TrainingConfig
+        Of all, private or not; model i has its seed plus i.
+    data : DataSpec
+        The points.
+    draws : tuple of lib.studies.canaries.system.CanaryDraw
+        One a model.
+
+    Notes
+    -----
+    The arrays of the outcome: ``probabilities`` (models, canaries, C) at the canaries, ``trained``
+    and ``true`` (models, canaries), their labels, and ``accuracy`` (models,) on the test points.
+    """
+
+    config: TrainingConfig
+    data: DataSpec
+    draws: tuple[CanaryDraw, ...]
+
+    code: ClassVar[tuple[str, ...]] = _CODE
+
+    def __post_init__(self):
+        if not self.draws or len({d.count for d in self.draws}) > 1:
+            raise ValueError(
+                f"draws must be one or more with the same number of canaries, got {self.draws!r}"
+            )
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _fingerprint(self.data)
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Insert the canaries and train all models."""
+        loaded = self.data.load()
+        truth = np.asarray(loaded.training.targets)
+        drawn = [each.draw(truth) for each in self.draws]
+        inputs, n = loaded.training.inputs, len(truth)
+        results = train_many(
+            [replace(self.config, seed=self.config.seed + i) for i in range(len(drawn))],
+            [loaded.training.with_targets(each.apply(truth)) for each in drawn],
+            np.concatenate([inputs, loaded.evaluation]),
+        )
+        watched = np.stack([r.logits[d.positions] for r, d in zip(results, drawn, strict=True)])
+        shifted = np.exp(watched.astype(np.float64) - watched.max(axis=2, keepdims=True))
+        arrays = {
+            "probabilities": shifted / shifted.sum(axis=2, keepdims=True),
+            "trained": np.stack([d.canary_labels for d in drawn]),
+            "true": np.stack([d.true_labels for d in drawn]),
+            "accuracy": np.array(
+                [(r.logits[n:].argmax(axis=1) == loaded.labels).mean() for r in results]
+            ),
+        }
+        metrics = {"training_seconds": sum(r.seconds for r in results)}
+        return Outcome(arrays, metrics, _ledger(results[0]))
+
+
+def _fingerprint(data: DataSpec) -> str:
+    """As of any training on these data."""
+    return ManyTrainings((), data).data_fingerprint()
+
+
+def _ledger(result: TrainingResult) -> dict[str, Any]:
+    epsilon = result.epsilon
+    return {
+        "epsilon": "Infinity" if math.isinf(epsilon) else epsilon,
+        "delta": result.plan.delta,
+        "noise_multiplier": result.plan.noise_multiplier,
+        "sample_rate": result.plan.sample_rate,
+        "ledger": result.ledger.to_dict(),
+    }

@@ -1,0 +1,130 @@
+"""Other points for a trained model: shifted images, and a record that is like no other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.check import require_int
+from lib.data import load_digits, load_images, split_rows
+from lib.data.features import PatchFilters, fit_patches, group_normalise, patch_features
+from lib.data.transforms import corrupt_images
+from lib.training import DataSpec
+
+__all__ = ["Pipeline", "checkerboard"]
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """From images to what a model of :class:`lib.training.DataSpec` reads.
+
+    Attributes
+    ----------
+    images : ndarray of float32, shape (n, channels, height, width)
+        The test images, in the order in which the data are loaded; values in [0, 1].
+    transform : callable
+        From images of that shape to inputs of the model.
+    """
+
+    images: Floats
+    transform: Callable[[Floats], Floats]
+
+    @classmethod
+    def of(cls, data: DataSpec) -> "Pipeline":
+        """The pipeline of a data set.
+
+        Parameters
+        ----------
+        data : DataSpec
+            With pixels or patches as features.
+
+        Returns
+        -------
+        Pipeline
+            ``transform(images)`` gives what ``data.load().evaluation`` holds.
+        """
+        if data.features not in ("pixels", "patches"):
+            raise ValueError(f"data must have pixels or patches as features, got {data.features!r}")
+        drawn = {"train": data.train}
+        drawn |= {"validation": data.validation} if data.validation else {}
+        drawn |= {"public": data.public} if data.public else {}
+        if data.name == "digits":
+            digits = load_digits()
+            rows = split_rows(len(digits.labels), data.seed, drawn | {"test": data.test})
+            images = digits.images[rows["test"], None].astype(np.float32)
+        else:
+            source = load_images(data.name, "test")
+            rows = split_rows(len(source), data.seed, {"test": data.test})["test"]
+            images = source.as_float(np.sort(rows))
+        if data.features == "pixels":
+            return cls(images, _flat)
+        source = load_images(data.name, "train")
+        rows = np.sort(split_rows(len(source), data.seed, drawn)["public"])
+        public = source.as_float(rows)
+        filters = fit_patches(public, np.arange(len(public)), seed=data.seed)
+        return cls(images, partial(_patches, filters=filters))
+
+    def shifted(self, kind: str, severity: float, rows: npt.ArrayLike, seed: int) -> Floats:
+        """Inputs of some test images after a shift.
+
+        Parameters
+        ----------
+        kind, severity
+            As for :func:`lib.data.transforms.corrupt_images`; severity 0 changes nothing.
+        rows : array_like of int
+            Which test images.
+        seed : int
+            Of the shift.
+
+        Returns
+        -------
+        ndarray of float32, shape (len(rows), features)
+        """
+        return self.transform(corrupt_images(self.images[np.asarray(rows)], kind, severity, seed))
+
+    def record(self) -> Floats:
+        """The audit's inserted record: the inputs of :func:`checkerboard`, shape (features,)."""
+        return self.transform(checkerboard(self.images.shape[1:]))[0]
+
+
+def checkerboard(shape: tuple[int, int, int]) -> Floats:
+    """An image that no photograph and no digit looks like: alternating black and white pixels.
+
+    Parameters
+    ----------
+    shape : (channels, height, width)
+        Of the image, each at least 1.
+
+    Returns
+    -------
+    ndarray of float32, shape (1, channels, height, width)
+
+    Raises
+    ------
+    ValueError
+        If the shape is not three positive integers.
+
+    Notes
+    -----
+    A heuristic: a record whose gradient points where few others' do is hardly hidden among them.
+    Differential privacy speaks of the worst record beside the worst data set; nothing says that it
+    is this one, or that the data set at hand is the worst one.
+    """
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
+        raise ValueError(f"shape must be (channels, height, width), got {shape!r}")
+    for side in shape:
+        require_int("shape", side, at_least=1)
+    board = (np.indices(shape[1:]).sum(axis=0) % 2).astype(np.float32)
+    return np.broadcast_to(board, (1, *shape)).copy()
+
+
+def _flat(images: Floats) -> Floats:
+    return images.reshape(len(images), -1)
+
+
+def _patches(images: Floats, filters: PatchFilters) -> Floats:
+    return _flat(group_normalise(patch_features(images, filters), groups=1))

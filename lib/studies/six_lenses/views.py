@@ -1,0 +1,526 @@
+"""The classifier as each lens sees it, and what that means in words."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from lib import selective
+from lib.check import require_choice, require_finite, require_int
+from lib.data.transforms import IMAGE_SHIFTS
+from lib.runs import run_all
+from lib.studies.counterfactual import scenarios
+from lib.studies.six_lenses.evidence import ledger_of
+from lib.studies.six_lenses.jobs import Classifiers
+from lib.studies.six_lenses.settings import LensSettings
+from lib.suitability import SuitabilityFilter, signals
+
+__all__ = [
+    "Abstention",
+    "Classified",
+    "Trained",
+    "abstention",
+    "answers_table",
+    "classify",
+    "compare_answers",
+    "decisions",
+    "suitability",
+    "trained",
+]
+
+Array = npt.NDArray[np.float64]
+_COMPONENTS = 32  # of the evaluator's features, where there are more than 64
+MODELS = ("private", "plain")
+DROP = "drop on these images"
+TRUTHS = ("suitable", "unsuitable", "undecided")
+
+
+@dataclass(frozen=True, eq=False)
+class Classified:
+    """Both models' answers.
+
+    Attributes
+    ----------
+    settings : LensSettings
+        What was trained.
+    shifts : tuple of (str, float)
+        Kinds and severities.
+    arrays : mapping of str to ndarray
+        Of :class:`lib.studies.six_lenses.jobs.Classifiers`; the private model comes first.
+    privacy : mapping
+        What the private training spent, as it was recorded when it was trained.
+    """
+
+    settings: LensSettings
+    shifts: tuple[tuple[str, float], ...]
+    arrays: Mapping[str, npt.NDArray]
+    privacy: Mapping[str, Any]
+
+    def logits(self, points: str = "test", model: str = "private") -> Array:
+        """Logits of a model on the test, validation or shifted points."""
+        return np.asarray(self.arrays[points][MODELS.index(model)], dtype=np.float64)
+
+    def probabilities(self, points: str = "test", model: str = "private") -> Array:
+        """Softmax of the logits, in double precision."""
+        logits = self.logits(points, model)
+        shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return shifted / shifted.sum(axis=-1, keepdims=True)
+
+    def correct(self, points: str = "test", model: str = "private") -> npt.NDArray[np.bool_]:
+        """Whether each answer is right; of shifted points shape (shifts, users)."""
+        labels = {
+            "test": self.arrays["labels"],
+            "validation": self.arrays["validation_labels"],
+            "shifted": self.arrays["labels"][self.arrays["users"]],
+        }[points]
+        return self.logits(points, model).argmax(axis=-1) == labels
+
+
+def classify(
+    settings: LensSettings, shifts: Sequence[tuple[str, float]], executor: Any = None
+) -> Classified:
+    """Train the private model and its competitor, or read them where they are stored.
+
+    Parameters
+    ----------
+    settings : LensSettings
+        What to train.
+    shifts : sequence of (str, float)
+        Populations to ask about: kind and severity.
+    executor : object, optional
+        As for :func:`lib.runs.run_all`.
+
+    Returns
+    -------
+    Classified
+
+    Raises
+    ------
+    ValueError
+        If ``shifts`` are not pairs of a kind of shift and a severity, at least one.
+    """
+    if not isinstance(shifts, Sequence) or isinstance(shifts, str) or len(shifts) == 0:
+        raise ValueError(f"shifts must name one population at least, got {shifts!r}")
+    for shift in shifts:
+        if not isinstance(shift, tuple | list) or len(shift) != 2:
+            raise ValueError(f"shifts must be pairs of kind and severity, got {shift!r}")
+        require_choice("shifts", shift[0], IMAGE_SHIFTS)
+        require_finite("shifts", shift[1], at_least=0)
+    shifts = tuple((str(kind), float(severity)) for kind, severity in shifts)
+    configs = settings.config("private"), settings.config("plain")
+    (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)], executor)
+    arrays = {name: np.asarray(array) for name, array in run.arrays.items()}
+    return Classified(settings, shifts, arrays, run.privacy["models"][0])
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The first lens: what privacy cost in accuracy.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        What the accountant proves for one record, added or removed.
+    noise_multiplier, sample_rate : float
+        Of the mechanism.
+    accuracy, plain_accuracy : tuple of float
+        On the test points: value, and Clopper-Pearson's interval of 95%.
+    lost : tuple of float
+        Accuracy of the competitor minus that of the private model, with a normal interval of 95%
+        for the same points. It is about test points and these two models: other trainings of the
+        same kinds are not in it.
+    """
+
+    epsilon: float
+    delta: float
+    noise_multiplier: float
+    sample_rate: float
+    accuracy: tuple[float, float, float]
+    plain_accuracy: tuple[float, float, float]
+    lost: tuple[float, float, float]
+
+
+def trained(found: Classified) -> Trained:
+    """Ask the accountant and the test points.
+
+    Parameters
+    ----------
+    found : Classified
+        Both models.
+
+    Returns
+    -------
+    Trained
+    """
+    settings = found.settings
+    private, plain = (found.correct("test", model) for model in MODELS)
+    return Trained(
+        epsilon=ledger_of(settings).epsilon(settings.delta, settings.accountant),
+        delta=settings.delta,
+        noise_multiplier=float(found.privacy["noise_multiplier"]),
+        sample_rate=float(found.privacy["sample_rate"]),
+        accuracy=_share(private),
+        plain_accuracy=_share(plain),
+        lost=_paired(plain, private),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Abstention:
+    """The second lens: whether the model knows what it does not know.
+
+    Attributes
+    ----------
+    score : lib.selective.uncertainty.Estimate
+        Accuracy-normalized score of the softmax response on the test points; 0 is the best order.
+    plain_score : lib.selective.uncertainty.Estimate
+        The competitor's.
+    target : float
+        Accuracy asked for.
+    threshold : float
+        The confidence from which on the model answers, chosen on the validation points; infinite if
+        no threshold reaches the target there.
+    coverage, accuracy : tuple of float
+        With that threshold on the test points: share answered, and accuracy on it, each with
+        Clopper-Pearson's interval of 95%; an accuracy of 1 in [0, 1] where nothing is answered.
+    curves : dict of str to lib.selective.AccuracyCoverage
+        Of both models.
+    """
+
+    score: selective.Estimate
+    plain_score: selective.Estimate
+    target: float
+    threshold: float
+    coverage: tuple[float, float, float]
+    accuracy: tuple[float, float, float]
+    curves: dict[str, selective.AccuracyCoverage]
+
+
+def abstention(found: Classified, target: float) -> Abstention:
+    """Rank by the softmax response, and choose the threshold where the test points are not read.
+
+    Parameters
+    ----------
+    found : Classified
+        Both models.
+    target : float
+        Accuracy to reach, in (0, 1].
+
+    Returns
+    -------
+    Abstention
+    """
+    require_finite("target", target, above=0, at_most=1)
+    sure = {m: found.probabilities("test", m).max(axis=1) for m in MODELS}
+    right = {m: found.correct("test", m) for m in MODELS}
+    known = found.probabilities("validation").max(axis=1)
+    threshold = _threshold(found.correct("validation"), known, target)
+    answered = sure["private"] >= threshold
+    kept = right["private"][answered]
+    return Abstention(
+        score=selective.estimate(right["private"], sure["private"]),
+        plain_score=selective.estimate(right["plain"], sure["plain"]),
+        target=target,
+        threshold=threshold,
+        coverage=_share(answered),
+        accuracy=_share(kept) if len(kept) else (1.0, 0.0, 1.0),
+        curves={m: selective.accuracy_coverage(right[m], sure[m]) for m in MODELS},
+    )
+
+
+def suitability(found: Classified, margin: float, alpha: float = 0.05) -> pd.DataFrame:
+    """Ask the suitability filter about every population, with the truth beside.
+
+    The filter is fitted to the validation points; the reference is half of the test points, as they
+    are, and the users are the other half, shifted.
+
+    Parameters
+    ----------
+    found : Classified
+        The private model is asked.
+    margin : float
+        Largest acceptable drop in accuracy, in (-1, 1).
+    alpha : float
+        Level of the test, in (0, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``shift``, ``severity``, ``p-value``, ``decision``, ``estimated drop``, ``drop on
+        these images`` (between the same images without and with the shift), ``low``, ``high`` (a
+        normal interval of 95% for the drop of the population that they are drawn from),
+        ``accuracy``, ``truth``: "suitable" if the interval ends at the margin or below,
+        "unsuitable" if it begins above, else "undecided".
+    """
+    the_filter = SuitabilityFilter(margin=margin, alpha=alpha)
+    the_filter.fit(signals(found.logits("validation")), found.correct("validation"))
+    reference = signals(found.logits("test")[found.arrays["reference"]])
+    as_they_are = found.correct("test")[found.arrays["users"]]
+    rows = []
+    for (kind, severity), logits, right in zip(
+        found.shifts, found.logits("shifted"), found.correct("shifted"), strict=True
+    ):
+        decision = the_filter.decide(reference, signals(logits))
+        drop, low, high = _paired(as_they_are, right)
+        rows.append(
+            {
+                "shift": kind if severity else "none",
+                "severity": severity,
+                "p-value": decision.p_value,
+                "decision": "SUITABLE" if decision.suitable else "INCONCLUSIVE",
+                "estimated drop": decision.estimated_test_accuracy
+                - decision.estimated_user_accuracy,
+                DROP: drop,
+                "low": low,
+                "high": high,
+                "accuracy": float(right.mean()),
+                "truth": TRUTHS[0] if high <= margin else TRUTHS[1] if low > margin else TRUTHS[2],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def compare_answers(
+    found: Classified,
+    draws: int,
+    *,
+    epsilon: float = 0.2,
+    learner: Any = "linear",
+) -> pd.DataFrame:
+    """Compare both models from what they show when each abstains at random, the unsure more often.
+
+    Parameters
+    ----------
+    found : Classified
+        A is the private model, B the competitor.
+    draws : int
+        How often the abstentions, the folds and the learners are drawn.
+    epsilon : float
+        Each answers with probability between this and 1 minus this, see
+        :func:`lib.counterfactual.abstain`; in (0, 0.5).
+    learner : {"linear", "forest", "super"}
+        Of the nuisance functions.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a draw, as :func:`lib.studies.counterfactual.scenarios.run_scenario` gives it, for the score
+        "zero-one": differences of accuracies.
+    """
+    require_int("draws", draws, at_least=1)
+    require_finite("epsilon", epsilon, above=0, below=0.5)
+    settings = found.settings
+    x = settings.data.load().evaluation.astype(np.float64)
+    if x.shape[1] > 64:
+        x = _components(x)
+    labels = np.asarray(found.arrays["labels"])
+    evaluation = scenarios.Evaluation(
+        x, labels, {m: found.probabilities("test", m) for m in MODELS}
+    )
+    scenario = scenarios.Scenario(
+        "private against plain", *MODELS, scenarios.Rule(), scenarios.Rule()
+    )
+    return pd.DataFrame(
+        [
+            scenarios.run_scenario(
+                evaluation,
+                scenario,
+                learner=learner,
+                rule="zero-one",
+                epsilon=epsilon,
+                rng=np.random.default_rng([settings.seed, 74, k]),
+            )
+            for k in range(draws)
+        ]
+    )
+
+
+def decisions(
+    training: Trained,
+    abstaining: Abstention,
+    populations: pd.DataFrame,
+    record: Mapping[str, float],
+    labels: Mapping[str, float],
+    difference: Mapping[str, float],
+) -> dict[str, str]:
+    """What each lens answers, in words that follow from the numbers.
+
+    Parameters
+    ----------
+    training : Trained
+        Of the first lens.
+    abstaining : Abstention
+        Of the second.
+    populations : pandas.DataFrame
+        From :func:`suitability`.
+    record : mapping
+        ``lower`` and ``proven`` of the audit, and ``ceiling``.
+    labels : mapping
+        ``lower``, ``proven`` and ``ceiling`` of the canaries.
+    difference : mapping
+        ``low`` and ``high`` of the counterfactual difference.
+
+    Returns
+    -------
+    dict of str to str
+        By lens: ``training``, ``abstention``, ``suitability``, ``audit``, ``labels``,
+        ``counterfactual``.
+    """
+    if training.lost[1] > 0:
+        first = "Less accurate than the competitor"
+    elif training.lost[2] < 0:
+        first = "More accurate than the competitor"
+    else:
+        first = "No difference to the competitor can be shown"
+    return {
+        "training": first,
+        "abstention": _reached(abstaining),
+        "suitability": _accepted(populations),
+        "audit": _against(record, "trials"),
+        "labels": _against(labels, "canaries"),
+        "counterfactual": _sign(difference["low"], difference["high"]),
+    }
+
+
+def answers_table(values: Mapping[str, Any]) -> pd.DataFrame:
+    """The decision maker's table of a run whose values were kept.
+
+    Parameters
+    ----------
+    values : mapping
+        What the chapter *One model, six lenses* names: answers, estimates and interval ends.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per lens: ``lens``, ``answer``, ``number``.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing.
+    """
+    numbers = {
+        "training": (
+            "epsilon = {epsilon:.2f} at delta = {delta:.0e}; accuracy {accuracy:.3f} "
+            "[{accuracy_low:.3f}, {accuracy_high:.3f}]; the competitor's minus this: {lost:.3f} "
+            "[{lost_low:.3f}, {lost_high:.3f}]"
+        ),
+        "abstention": (
+            "target {target:.1%}: answers {coverage:.1%} [{coverage_low:.1%}, {coverage_high:.1%}];"
+            " {kept_words}; normalized score {score:.4f} [{score_low:.4f}, {score_high:.4f}]"
+        ),
+        "suitability": (
+            "{accepted} of {populations} populations accepted: {accepted_suitable} clearly "
+            "suitable, {accepted_wrongly} clearly unsuitable, {accepted_undecided} undecided"
+        ),
+        "audit": (
+            "epsilon >= {audit_lower:.2f} at {level:.0%}; {epsilon:.2f} is proven; {trials} trials "
+            "could show {ceiling:.2f}"
+        ),
+        "labels": (
+            "epsilon >= {label_lower:.2f} ({label_plain:.2f} without privacy); {label_proven:.1f} "
+            "is proven; the canaries could show {label_ceiling:.2f}"
+        ),
+        "counterfactual": (
+            "difference {difference:.3f} [{difference_low:.3f}, {difference_high:.3f}]; the truth "
+            "is {difference_truth:.3f}"
+        ),
+    }
+    try:
+        rows = [
+            (lens, values[f"answer_{lens}"], text.format_map(values))
+            for lens, text in numbers.items()
+        ]
+    except KeyError as missing:
+        raise ValueError(f"values must hold {missing}, got {', '.join(sorted(values))}") from None
+    return pd.DataFrame(rows, columns=["lens", "answer", "number"])
+
+
+def _reached(found: Abstention) -> str:
+    value, low, high = found.accuracy
+    if not found.coverage[0]:
+        return "No answers"
+    if low >= found.target:
+        return "Yes, with this threshold"
+    if value >= found.target:
+        return "Not contradicted: above the target, but the interval reaches below"
+    return "Below the target, within its error" if high >= found.target else "Below the target"
+
+
+def _accepted(populations: pd.DataFrame) -> str:
+    said = populations["decision"] == "SUITABLE"
+    counts = [
+        (
+            int((said & (populations["truth"] == each)).sum()),
+            int((populations["truth"] == each).sum()),
+        )
+        for each in TRUTHS
+    ]
+    (good, suitable), (bad, unsuitable), (unclear, undecided) = counts
+    words = (
+        f"Accepted {good} of the {suitable} clearly suitable populations and {bad or 'none'} of the"
+        f" {unsuitable} clearly unsuitable ones; {undecided} undecided"
+    )
+    return f"{words}, {unclear} of them accepted" if unclear else words
+
+
+def _against(found: Mapping[str, float], trials: str) -> str:
+    """By a bound, a proof, and the largest bound that could have come out."""
+    if found["lower"] > found["proven"]:
+        return "The attack contradicts the proof"
+    shown = "finds something" if found["lower"] > 0 else "shows nothing"
+    if found["ceiling"] <= found["proven"]:
+        return (
+            f"The attack {shown}, and could not have contradicted the proof with so many {trials}"
+        )
+    if found["lower"] > 0:
+        return "The attack finds something, and less than is proven"
+    return "The attack shows nothing, though it could have contradicted the proof"
+
+
+def _sign(low: float, high: float) -> str:
+    if high < 0:
+        return "The competitor would be the better one"
+    if low > 0:
+        return "The private model would be the better one"
+    return "Which one is better cannot be told from this"
+
+
+def _threshold(correct: npt.ArrayLike, score: Array, target: float) -> float:
+    """The least score from which on accuracy reaches the target; infinite if there is none.
+
+    Whoever answers from a threshold on answers all points that share a score, or none of them.
+    """
+    values, place = np.unique(score, return_inverse=True)
+    answered = np.bincount(place)[::-1].cumsum()[::-1]
+    right = np.bincount(place, weights=np.asarray(correct, dtype=float))[::-1].cumsum()[::-1]
+    reached = np.flatnonzero(right / answered >= target - 1e-12)
+    return float(values[reached[0]]) if len(reached) else math.inf
+
+
+def _share(values: npt.ArrayLike) -> tuple[float, float, float]:
+    """Mean of booleans, and Clopper-Pearson's interval of 95%."""
+    values = np.asarray(values, dtype=bool)
+    interval = stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, "exact")
+    return float(values.mean()), float(interval.low), float(interval.high)
+
+
+def _paired(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[float, float, float]:
+    """Mean difference of booleans on the same points, and its normal interval of 95%."""
+    gap = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    half = float(stats.norm.isf(0.025)) * float(gap.std(ddof=1)) / math.sqrt(len(gap))
+    value = float(gap.mean())
+    return value, value - half, value + half
+
+
+def _components(x: Array) -> Array:
+    """Principal components of the evaluation points: the evaluator sees no training data."""
+    from sklearn.decomposition import PCA
+
+    return PCA(_COMPONENTS, svd_solver="full", whiten=True).fit_transform(x)

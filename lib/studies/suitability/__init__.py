@@ -1,0 +1,1 @@
+"""Suitability filters (P2): the paper's evaluation."""

@@ -1,0 +1,283 @@
+"""Studies: a classifier's signals on source data and on many sets of user data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib import data
+from lib.studies.suitability.experiment import Task, evaluate_tasks, make_tasks
+from lib.suitability.checks import as_count, check_generator
+from lib.suitability.signals import signals
+from lib.training import train_linear
+
+__all__ = [
+    "Study",
+    "digits_study",
+    "run_study",
+    "stream",
+    "timeline",
+    "wilds_files",
+    "wilds_study",
+]
+
+# Sizes of the disjoint sets of digits; few for training, so that errors remain.
+_DIGITS = {"train": 150, "source": 1050, "user": 597}
+# Kinds and severities (degrees, standard deviation, pixels) of the shifts of the digits.
+_SHIFTS = {
+    "rotation": (2, 4, 8, 16),
+    "noise": (0.05, 0.1, 0.2, 0.3),
+    "blur": (0.4, 0.5, 0.6, 0.7),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """One classifier, its source data and the user data it might be used on.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the data.
+    seed : int
+        Which of the classifiers.
+    splits : mapping
+        Split to signals, shape (n, 12), and correctness, shape (n,).
+    id_splits : tuple of str
+        The in-distribution splits, the source.
+    user_folds : mapping
+        ``"ID"`` and ``"OOD"`` to the user folds: split, rows, label. CivilComments has no OOD
+        ones.
+    algorithm : str
+        How the classifier was trained.
+    """
+
+    dataset: str
+    seed: int
+    splits: Mapping[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]
+    id_splits: tuple[str, ...]
+    user_folds: Mapping[str, list[tuple[str, npt.NDArray[np.int64], str]]]
+    algorithm: str = "ERM"
+
+    def tasks(self, kind: str, n_folds: int, partition_seed: int) -> list[Task]:
+        """Lay out the experiments of one kind, ``"ID"`` or ``"OOD"``.
+
+        See :func:`~lib.studies.suitability.experiment.make_tasks` for the other arguments.
+        """
+        if kind not in self.user_folds:
+            raise ValueError(f"kind must be one of {', '.join(self.user_folds)}, got {kind!r}")
+        sizes = {name: len(correct) for name, (_, correct) in self.splits.items()}
+        return make_tasks(sizes, self.user_folds[kind], self.id_splits, n_folds, partition_seed)
+
+    def data(self, task: Task) -> tuple[Any, Any, Any, Any]:
+        """Signals and correctness of a task's source data, then of its user data."""
+        return (*task.take_source(self.splits), *task.take_user(self.splits))
+
+
+def wilds_files(
+    datasets: Sequence[str], seeds: Sequence[int], algorithms: Sequence[str] = ("ERM",)
+) -> list[str]:
+    """Names in the registry of all files that :func:`wilds_study` reads for these.
+
+    Parameters
+    ----------
+    datasets : sequence of str
+        Of ``fmow``, ``rxrx1`` and ``civilcomments``.
+    seeds : sequence of int
+        Of 0, 1 and 2.
+    algorithms : sequence of str
+        Of ``ERM``, ``IRM`` and ``groupDRO``. Of all pairs with a seed, those that a data set
+        does not have, such as IRM with seed 1, are left out:
+        see :func:`lib.data.suitability_models`.
+
+    Returns
+    -------
+    list of str
+        Each data set's folds and published accuracies, then its models.
+
+    Raises
+    ------
+    ValueError
+        If a data set, a seed or an algorithm is none of these.
+    """
+    known = {"seeds": {s for _, s in data.MODELS}, "algorithms": {a for a, _ in data.MODELS}}
+    for name, given in (("seeds", seeds), ("algorithms", algorithms)):
+        if wrong := [each for each in given if each not in known[name]]:
+            raise ValueError(f"{name} must be of {sorted(known[name])}, got {wrong[0]!r}")
+    folds = {
+        "fmow": ["folds_fmow_id", "folds_fmow_ood"],
+        "rxrx1": ["folds_rxrx1"],
+        "civilcomments": ["folds_civilcomments"],
+    }
+    models = {d: data.suitability_models(d) for d in datasets}
+    names = [name for d in datasets for name in (*folds[d], f"published_folds_{d}")]
+    names += [
+        f"{d}_{algorithm}_{seed}"
+        for d in datasets
+        for algorithm in algorithms
+        for seed in seeds
+        if (algorithm, seed) in models[d]
+    ]
+    return [f"suitability/{name}" for name in names]
+
+
+def wilds_study(dataset: str, seed: int, algorithm: str = "ERM") -> Study:
+    """Load the authors' published signals of one model.
+
+    Parameters
+    ----------
+    dataset : {"fmow", "rxrx1", "civilcomments"}
+        The WILDS data set. CivilComments' user folds are all in distribution, and its signals
+        must have been pinned on this machine: see ``python -m lib.data pin``.
+    seed : {0, 1, 2}
+        The model.
+    algorithm : {"ERM", "IRM", "groupDRO"}
+        How it was trained; the latter two with seed 0 only, and not for CivilComments.
+
+    Raises
+    ------
+    ValueError, DataUnavailable
+        As :func:`lib.data.load_suitability_signals`.
+    """
+    tables = data.load_suitability_signals(dataset, algorithm, seed).splits
+    folds: dict[str, list] = {"ID": [], "OOD": []}
+    for fold in data.load_suitability_folds(dataset):
+        folds["ID" if fold.in_distribution else "OOD"].append((fold.split, fold.rows, fold.label))
+    splits = {name: (table.signals, table.correct) for name, table in tables.items()}
+    return Study(dataset, seed, splits, data.ID_SPLITS[dataset], folds, algorithm)
+
+
+def timeline(study: Study) -> list[str]:
+    """Labels of the user folds that follow one another: later years, or stronger rotations.
+
+    Parameters
+    ----------
+    study : Study
+        Of FMoW or the digits.
+
+    Returns
+    -------
+    list of str
+        Of OOD user folds, in order; empty for a study that knows no order.
+    """
+    labels = [label for _, _, label in study.user_folds["OOD"]]
+    years = [label for label in labels if " · year " in label]
+    return years or [label for label in labels if label.startswith("rotation ")]
+
+
+def stream(
+    study: Study, labels: Sequence[str], batches: int, size: int, rng: np.random.Generator
+) -> list[tuple[str, npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
+    """Batches of user data, fold after fold, as a monitor would receive them.
+
+    Parameters
+    ----------
+    study : Study
+        The classifier's study.
+    labels : sequence of str
+        OOD user folds, in order.
+    batches, size : int
+        Batches from each fold, and rows in each; drawn without replacement.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    list of (label, signals, correct)
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as above, a label is unknown or its fold has too few rows.
+    """
+    as_count("batches", batches)
+    as_count("size", size)
+    check_generator(rng)
+    folds = {label: (split, rows) for split, rows, label in study.user_folds["OOD"]}
+    found = []
+    for label in labels:
+        if label not in folds:
+            raise ValueError(f"labels must be of {', '.join(folds)}, got {label!r}")
+        split, rows = folds[label]
+        if batches * size > len(rows):
+            raise ValueError(
+                f"batches times size must be at most {len(rows)} for {label}, got {batches * size}"
+            )
+        signals, correct = study.splits[split]
+        for batch in rng.permutation(rows)[: batches * size].reshape(batches, size):
+            found.append((label, signals[batch], correct[batch]))
+    return found
+
+
+def digits_study(seed: int) -> Study:
+    """Make a study from scikit-learn's digits and a small linear classifier.
+
+    ID user folds are the ten digits, subpopulations of the source; OOD user folds are
+    other images, rotated, noisy or blurred to several degrees, and as they are.
+
+    Parameters
+    ----------
+    seed : int
+        Of the split into training, source and user images, and of the corruptions.
+    """
+    digits = data.load_digits()
+    rows = data.digits_splits(seed, _DIGITS)
+    rng = np.random.default_rng(seed)
+    model = train_linear(digits.images[rows["train"]], digits.labels[rows["train"]])
+
+    def table(images: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        logits = model.logits(images)
+        return signals(logits).to_numpy(), logits.argmax(axis=1) == labels
+
+    images, labels = digits.images[rows["user"]], digits.labels[rows["user"]]
+    source_labels = digits.labels[rows["source"]]
+    splits = {"source": table(digits.images[rows["source"]], source_labels)}
+    splits["unshifted"] = table(images, labels)
+    for kind, severities in _SHIFTS.items():
+        for severity in severities:
+            shifted = data.corrupt(images, kind, severity, rng)
+            splits[f"{kind} {severity:g}"] = table(shifted, labels)
+    folds = {
+        "ID": [("source", np.flatnonzero(source_labels == d), f"digit {d}") for d in range(10)],
+        "OOD": [(name, np.arange(len(labels)), name) for name in splits if name != "source"],
+    }
+    return Study("digits", seed, splits, ("source",), folds)
+
+
+def run_study(study: Study, n_folds: int, partition_seed: int, margin: float = 0.0) -> pd.DataFrame:
+    """Run the paper's experiment, ID and OOD, each from the same seed of the shuffles.
+
+    A kind without user folds is left out.
+
+    Parameters
+    ----------
+    study : Study
+        Signals and folds.
+    n_folds : int
+        Folds that the source is cut into.
+    partition_seed : int
+        Seed of the shuffles.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of :func:`~lib.studies.suitability.experiment.evaluate_tasks`, with ``dataset``, ``algorithm``,
+        ``kind`` (ID or OOD), ``seed`` and ``partition`` in front.
+    """
+    results = []
+    for kind in study.user_folds:
+        if not study.user_folds[kind]:
+            continue
+        tasks = study.tasks(kind, n_folds, partition_seed)
+        rows = evaluate_tasks(study.splits, tasks, margin)
+        rows.insert(0, "partition", partition_seed)
+        rows.insert(0, "seed", study.seed)
+        rows.insert(0, "kind", kind)
+        rows.insert(0, "algorithm", study.algorithm)
+        rows.insert(0, "dataset", study.dataset)
+        results.append(rows)
+    return pd.concat(results, ignore_index=True)

@@ -1,0 +1,350 @@
+"""Figures of the suitability chapter."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from lib.plot import COLOURS, MARKERS, new_figure
+from lib.suitability.checks import as_number, check_columns
+
+__all__ = [
+    "plot_boundaries",
+    "plot_error_against_drop",
+    "plot_estimated_and_true",
+    "plot_estimation_error",
+    "plot_lines",
+    "plot_monitor",
+    "plot_per_fold",
+    "plot_share_suitable",
+    "plot_shares",
+]
+
+_STYLES = ("-", "--", ":", "-.")
+
+
+def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0, reach: float = 0.15) -> Figure:
+    """Draw the share of SUITABLE decisions by accuracy difference, with the ideal step.
+
+    Parameters
+    ----------
+    steps : pandas.DataFrame
+        As :func:`~lib.studies.suitability.experiment.share_suitable` returns it.
+    margin : float
+        m: the ideal step is at -m.
+    reach : float
+        Largest absolute accuracy difference that is shown.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 4.
+    """
+    shown = steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]
+    figure, ax = new_figure()
+    width = 100 * (shown["high"] - shown["low"])
+    ax.bar(
+        100 * shown["low"],
+        100 * shown["share"],
+        width=0.9 * width,
+        align="edge",
+        color=COLOURS[0],
+        label="filter",
+    )
+    ends, step = 100 * reach, -100 * margin
+    ax.plot(
+        [-ends, step, step, ends],
+        [0, 0, 100, 100],
+        color=COLOURS[1],
+        marker="",
+        linestyle="--",
+        label="ideal",
+    )
+    if len(shown):
+        ax.set_xlim(100 * shown["low"].min() - 0.5, 100 * shown["high"].max() + 0.5)
+    ax.set_xlabel("user minus test accuracy (points)")
+    ax.set_ylabel("SUITABLE decisions (%)")
+    ax.legend(loc="upper left")
+    return figure
+
+
+def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
+    """Draw each user fold as a point: its accuracy difference and its SUITABLE decisions.
+
+    Parameters
+    ----------
+    per_fold : pandas.DataFrame
+        As :func:`~lib.studies.suitability.experiment.summarise_folds` returns it.
+    margin : float
+        m: the line is at -m.
+    """
+    figure, ax = new_figure()
+    for number, (seed, group) in enumerate(per_fold.groupby("seed")):
+        ax.plot(
+            100 * group["difference"],
+            100 * group["share"],
+            linestyle="",
+            alpha=0.75,
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            label=f"model {seed}",
+        )
+    ax.axvline(-100 * margin, color="0.4", linewidth=1)
+    ax.set_xlabel("user minus test accuracy, mean (points)")
+    ax.set_ylabel("SUITABLE decisions (%)")
+    ax.legend(loc="upper left")
+    return figure
+
+
+def plot_shares(steps: Mapping[str, pd.DataFrame], reach: float = 0.1) -> Figure:
+    """Draw the share of SUITABLE decisions for several margins or significance levels.
+
+    Parameters
+    ----------
+    steps : mapping of str to pandas.DataFrame
+        Label to a table of :func:`~lib.studies.suitability.experiment.share_suitable`.
+    reach : float
+        Largest absolute accuracy difference that is shown.
+    """
+    lines = {}
+    for label, table in steps.items():
+        shown = table[(table["low"] >= -reach - 1e-9) & (table["high"] <= reach + 1e-9)]
+        lines[label] = (50 * (shown["low"] + shown["high"]), 100 * shown["share"])
+    return plot_lines(lines, "user minus test accuracy (points)", "SUITABLE decisions (%)")
+
+
+def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
+    """Draw estimated against true accuracy of user folds, with and without target labels.
+
+    Parameters
+    ----------
+    points : pandas.DataFrame
+        As :func:`~lib.studies.suitability.calibration.estimated_and_true` returns it.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 5.
+    """
+    figure, ax = new_figure(height=3.6)
+    ends = 100 * np.array(
+        [
+            points[["accuracy", "estimated"]].to_numpy().min() - 0.01,
+            points[["accuracy", "estimated"]].to_numpy().max() + 0.01,
+        ]
+    )
+    ax.plot(ends, ends, color="0.4", linewidth=1, marker="", linestyle="-", label="no error")
+    for number, (column, label) in enumerate(
+        (("estimated", "calibrated on the source"), ("calibrated", "on the target's labels too"))
+    ):
+        ax.plot(
+            100 * points["accuracy"],
+            100 * points[column],
+            linestyle="",
+            marker=MARKERS[number],
+            color=COLOURS[number],
+            markerfacecolor="none" if number else COLOURS[0],
+            label=label,
+        )
+    ax.set_xlabel("true accuracy of the user fold (%)")
+    ax.set_ylabel("estimated accuracy (%)")
+    ax.legend(loc="upper left")
+    return figure
+
+
+def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
+    """Draw how accuracy estimation errors are distributed on test and on user data.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs`.
+    width : float
+        Of a bin.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers, or ``width`` is not in (0, 1).
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 6.
+    """
+    as_number("width", width, 0, 1)
+    both = ("test", "user")
+    numbers = [f"{part}{which}_accuracy" for part in ("estimated_", "") for which in both]
+    check_columns("results", results, numbers)
+    figure, ax = new_figure()
+    errors = [
+        100 * (results[f"estimated_{which}_accuracy"] - results[f"{which}_accuracy"])
+        for which in both
+    ]
+    low, high = (f(f(e) for e in errors) for f in (min, max))
+    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9, 100 * width)
+    for number, (error, label) in enumerate(zip(errors, ("test data", "user data"), strict=True)):
+        ax.hist(
+            error,
+            bins,
+            weights=np.full(len(error), 100 / len(error)),
+            histtype="step",
+            linewidth=1.8,
+            linestyle=_STYLES[number],
+            color=COLOURS[number],
+            label=label,
+        )
+    ax.axvline(0, color="0.4", linewidth=1)
+    ax.set_xlabel("estimated minus true accuracy (points)")
+    ax.set_ylabel("experiments (%)")
+    ax.legend(loc="upper right")
+    return figure
+
+
+def plot_error_against_drop(results: pd.DataFrame) -> Figure:
+    """Draw the estimation error on user data against the drop in accuracy, a point per user fold.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of experiments with ``seed`` and ``user_fold``; a point is a fold's mean over pairs.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 7.
+    """
+    numbers = ["seed", "test_accuracy", "user_accuracy", "estimated_user_accuracy"]
+    check_columns("results", results, numbers, ["user_fold"])
+    means = (
+        100
+        * pd.DataFrame(
+            {
+                "seed": results["seed"] / 100,
+                "fold": results["user_fold"].astype("category").cat.codes / 100,
+                "drop": results["test_accuracy"] - results["user_accuracy"],
+                "error": results["estimated_user_accuracy"] - results["user_accuracy"],
+            }
+        )
+        .groupby(["seed", "fold"])
+        .mean()
+    )
+    figure, ax = new_figure()
+    for number, (seed, group) in enumerate(means.groupby(level="seed")):
+        ax.plot(
+            group["drop"],
+            group["error"],
+            linestyle="",
+            alpha=0.75,
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            label=f"model {round(100 * seed)}",
+        )
+    ends = np.array([min(means["drop"].min(), 0.0), means["drop"].max()])
+    ax.plot(ends, ends, color="0.4", linewidth=1, marker="", label="drop not seen at all")
+    ax.axhline(0, color="0.4", linewidth=1)
+    ax.set_xlabel("test minus user accuracy (points)")
+    ax.set_ylabel("estimated minus true\nuser accuracy (points)")
+    ax.legend(loc="upper left")
+    return figure
+
+
+def plot_lines(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    x_label: str,
+    y_label: str,
+    level: float | None = None,
+    log_x: bool = False,
+) -> Figure:
+    """Draw labelled curves, such as power against sample size.
+
+    Parameters
+    ----------
+    lines : mapping of str to (x, y)
+        Label to a curve.
+    x_label, y_label : str
+        Of the axes.
+    level : float, optional
+        A value of y that a grey line marks.
+    log_x : bool
+        Whether x is on a logarithmic scale.
+    """
+    figure, ax = new_figure()
+    for number, (label, (x, y)) in enumerate(lines.items()):
+        ax.plot(
+            x,
+            y,
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            linestyle=_STYLES[number % len(_STYLES)],
+            markersize=4,
+            label=label,
+        )
+    if level is not None:
+        ax.axhline(level, color="0.4", linewidth=1)
+    if log_x:
+        ax.set_xscale("log")
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(y_label)
+    ax.legend(loc="best")
+    return figure
+
+
+def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
+    """Draw the critical values of sequential designs, look by look.
+
+    Parameters
+    ----------
+    critical : mapping of str to sequence of float
+        Name of a design to its critical z-values.
+    """
+    figure = plot_lines(
+        {name: (range(1, len(z) + 1), z) for name, z in critical.items()},
+        "look",
+        "critical z",
+    )
+    figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def plot_monitor(table: pd.DataFrame, accuracy: Sequence[float], reference: float) -> Figure:
+    """Draw what a monitor says over time, above the accuracies that it cannot see.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :meth:`lib.suitability.AcceptanceMonitor.table`.
+    accuracy : sequence of float
+        True accuracy of each batch.
+    reference : float
+        The accuracy below which a batch is not suitable.
+    """
+    figure, (top, bottom) = new_figure(2, 1, height=1.9, sharex=True)
+    time = table["time"].to_numpy()
+    suitable = table["suitable"].to_numpy(dtype=bool)
+    top.plot(time, 100 * np.asarray(accuracy), color=COLOURS[0], marker="", label="true")
+    for which, marker, label in ((suitable, "o", "SUITABLE"), (~suitable, "X", "INCONCLUSIVE")):
+        top.plot(
+            time[which],
+            100 * np.asarray(accuracy)[which],
+            linestyle="",
+            marker=marker,
+            color=COLOURS[2] if marker == "o" else COLOURS[1],
+            label=label,
+        )
+    top.axhline(100 * reference, color="0.4", linewidth=1)
+    top.set_ylabel("accuracy (%)")
+    figure.legend(*top.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    bottom.semilogy(
+        time, table["p_value"].clip(lower=1e-12), color=COLOURS[0], marker="", label="p-value"
+    )
+    bottom.semilogy(
+        time, table["threshold"], color="0.4", linestyle="--", marker="", label="threshold"
+    )
+    bottom.legend(loc="best")
+    bottom.set_ylabel("p-value")
+    bottom.set_xlabel("batch")
+    return figure

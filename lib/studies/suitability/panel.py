@@ -1,0 +1,179 @@
+"""The experiment on many classifiers and sets of signals, as jobs of :mod:`lib.runs`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from lib import data
+from lib.runs import Checkpoint, Outcome, fingerprint, run_all
+from lib.studies.suitability.data import Study, digits_study, run_study, wilds_files, wilds_study
+from lib.studies.suitability.experiment import metrics_table
+from lib.suitability.checks import check_columns
+from lib.suitability.signals import SIGNAL_NAMES
+
+__all__ = ["StudyRun", "load_study", "run_studies", "signals_table"]
+
+# Columns that are words, kept as numbers in a list of words.
+_WORDS = ("kind", "user_fold")
+
+
+def load_study(dataset: str, algorithm: str = "ERM", seed: int = 0) -> Study:
+    """Load a classifier's study by name: one of WILDS's, or ``digits``.
+
+    Parameters
+    ----------
+    dataset : str
+        As in :func:`~lib.studies.suitability.data.wilds_study`, or ``digits``.
+    algorithm : str
+        ``ERM``, ``IRM`` or ``groupDRO``; of no effect on digits.
+    seed : int
+        Which of the classifiers.
+    """
+    return digits_study(seed) if dataset == "digits" else wilds_study(dataset, seed, algorithm)
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """All experiments of one classifier with some of the signals.
+
+    A job of :mod:`lib.runs`.
+
+    Attributes
+    ----------
+    dataset, algorithm, seed
+        See :func:`load_study`.
+    n_folds, partition : int
+        Folds of the source and seed of the shuffles.
+    signals : tuple of str
+        Signals that the estimator sees; all if empty.
+    """
+
+    dataset: str
+    algorithm: str
+    seed: int
+    n_folds: int = 15
+    partition: int = 32
+    signals: tuple[str, ...] = ()
+
+    code: ClassVar[tuple[str, ...]] = ("suitability", "data")
+
+    def data_fingerprint(self) -> str:
+        """Checksums of the files that the study reads."""
+        if self.dataset == "digits":
+            return "digits"
+        names = wilds_files([self.dataset], [self.seed], [self.algorithm])
+        return fingerprint([data.state(name) for name in names])
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Run the experiments, in distribution and out of it."""
+        study = load_study(self.dataset, self.algorithm, self.seed)
+        if self.signals:
+            study = only_signals(study, self.signals)
+        rows = run_study(study, self.n_folds, self.partition)
+        arrays, words = {}, {}
+        for column in rows.columns.drop(["dataset", "algorithm", "seed", "partition"]):
+            if column in _WORDS:
+                codes, found = pd.factorize(rows[column])
+                arrays[column], words[column] = codes, list(found)
+            else:
+                arrays[column] = rows[column].to_numpy()
+        return Outcome(arrays, {"words": words})
+
+
+def only_signals(study: Study, names: Sequence[str]) -> Study:
+    """The same study for a provider who has only some of the signals.
+
+    Parameters
+    ----------
+    study : Study
+        With the twelve signals of the paper.
+    names : sequence of str
+        Of :data:`~lib.suitability.SIGNAL_NAMES`.
+
+    Raises
+    ------
+    ValueError
+        On a name that is none of these, or none at all.
+    """
+    unknown = [name for name in names if name not in SIGNAL_NAMES]
+    if unknown or not names:
+        raise ValueError(f"names must be of {', '.join(SIGNAL_NAMES)}, got {list(names)}")
+    columns = [SIGNAL_NAMES.index(name) for name in names]
+    splits = {name: (x[:, columns], y) for name, (x, y) in study.splits.items()}
+    return replace(study, splits=splits)
+
+
+def run_studies(jobs: Sequence[StudyRun], max_workers: int | None = None) -> pd.DataFrame:
+    """Run jobs, those that are not stored, and put their experiments together.
+
+    Parameters
+    ----------
+    jobs : sequence of StudyRun
+        At least one.
+    max_workers : int, optional
+        Local processes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of :func:`~lib.studies.suitability.data.run_study` with the column ``signals`` in front: the job's
+        signals with a plus between them, ``all`` for all.
+    """
+    if not jobs:
+        raise ValueError("jobs must have at least one job, got none")
+    tables = []
+    for job, run in zip(jobs, run_all(jobs, max_workers=max_workers), strict=True):
+        columns: dict[str, Any] = {
+            "signals": "+".join(job.signals) or "all",
+            "dataset": job.dataset,
+            "algorithm": job.algorithm,
+            "seed": job.seed,
+            "partition": job.partition,
+        }
+        for name, values in run.arrays.items():
+            words = run.metrics["words"].get(name)
+            columns[name] = values if words is None else np.array(words, dtype=object)[values]
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def signals_table(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """How good the decisions are by set of signals, the paper's Table 5.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Of :func:`run_studies`.
+    alpha : float
+        Significance level.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``dataset``, ``kind`` and ``signals``: mean over the classifiers of the metrics
+        of :func:`~lib.studies.suitability.experiment.metrics_table`, sorted by accuracy as in the paper, all signals
+        first.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite p-values, or ``alpha`` is not in (0, 1).
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Table 5.
+    """
+    by = ["dataset", "kind", "signals", "seed"]
+    check_columns("results", results, ["p_value"], [*by, "truth"])
+    by_model = metrics_table(results, by, alpha)
+    mean = by_model.groupby(["dataset", "kind", "signals"], sort=False)[
+        ["accuracy", "fpr", "roc_auc", "pr_auc"]
+    ].mean()
+    table = mean.reset_index().assign(first=lambda t: t["signals"] == "all")
+    order = ["dataset", "kind", "first", "accuracy"]
+    return table.sort_values(order, ascending=[True, True, False, False], ignore_index=True).drop(
+        columns="first"
+    )

@@ -1,0 +1,530 @@
+"""Peers of the suitability filter: accuracy estimators without labels, turned into its decision.
+
+Each peer estimates a model's accuracy on unlabelled data from its confidence, the signal
+``conf_max``, or from ``conf_entropy``.  Peers see what the filter sees: fold i with labels to
+fit, and the signals of the test fold j and of the user data.  They say SUITABLE if the accuracy
+of the user data is at least that of the test fold minus the margin; the latter is either
+estimated as well, as the filter does, or known, since the test fold has labels.
+
+- **AC**: the mean confidence.
+- **DoC**: accuracy on fold i minus the drop in mean confidence.  Guillory et al. regress
+  accuracies on such differences over many labelled data sets that are shifted; a partition of
+  in-distribution data has none, so that this is the difference itself ("DoC-feat" in Garg et
+  al.).  On test and user data it differs from AC by the same constant: with an estimated
+  reference the two decide alike, which is also what DoC with the labels of the test fold does.
+- **ATC**: the share of scores at or above a threshold, below which fold i has as many scores as
+  it has errors.  Garg et al. also rescale the logits by a temperature first, which cannot be done
+  from signals.
+- **CBPE**: the mean calibrated confidence, as nannyml 0.13 computes it for one chunk.  Isotonic
+  regression of correctness on confidence on all of fold i, with no part held out, is used unless
+  nannyml's check finds that the expected calibration error would not fall.  nannyml calibrates
+  the probability of each class against the rest and rescales them to sum to one, for which the
+  signals do not suffice: this is the calibration of the predicted class alone.  nannyml's own
+  rule, an alert if the estimate is below mean - 3 standard deviations of the realised accuracy of
+  about ten chunks of reference data, knows neither the margin nor the test fold.  The chunks are
+  those of fold i; the user data are one chunk.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.optimize import isotonic_regression
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from lib.studies.suitability.experiment import Task, as_task_splits, decision_metrics, is_suitable
+from lib.suitability.checks import (
+    as_correct,
+    as_matrix,
+    as_names,
+    as_number,
+    check_columns,
+)
+from lib.suitability.noninferiority import welch_non_inferiority
+from lib.suitability.signals import SIGNAL_NAMES
+
+__all__ = [
+    "PEERS",
+    "RULES",
+    "evaluate_peers",
+    "evaluate_peers_pairs",
+    "filter_as_peer",
+    "peer_table",
+]
+
+#: Peers and what readers call them; the filter comes from :func:`filter_as_peer`.
+PEERS = {
+    "filter": "suitability filter",
+    "ac": "AC",
+    "doc": "DoC",
+    "atc_confidence": "ATC, max confidence",
+    "atc_entropy": "ATC, negative entropy",
+    "cbpe": "CBPE",
+}
+#: Rules that turn estimates into SUITABLE, and what readers call them.
+RULES = {
+    "test": "Welch test",
+    "estimated": "plain, test accuracy estimated",
+    "known": "plain, test accuracy known",
+    "alert": "no alert",
+}
+
+_N_CHUNKS = 10  # nannyml's DefaultChunker
+_N_SDS = 3  # nannyml's StandardDeviationThreshold
+# nannyml's needs_calibration.
+_N_CHECKS, _CHECK_SHARE, _CHECK_SEED, _N_BINS, _PERFECT_AUC = 10, 0.1, 42, 10, 0.999
+# Columns that the filter's results have as well, apart from the truth.
+_SHARED = (
+    "sf_fold",
+    "test_fold",
+    "p_value",
+    "estimated_test_accuracy",
+    "estimated_user_accuracy",
+    "test_accuracy",
+    "user_accuracy",
+)
+# Decimals of a score that count: 0.7 >= 0.8 - 0.1 but for rounding.
+_DECIMALS = 12
+
+Array = npt.NDArray[np.float64]
+Knots = tuple[Array, Array]
+
+
+def evaluate_peers_pairs(
+    source_signals: Any,
+    source_correct: Any,
+    partition: Sequence[npt.NDArray[np.int64]],
+    user_signals: Any,
+    user_correct: Any,
+    margin: float = 0.0,
+    columns: Sequence[str] = SIGNAL_NAMES,
+) -> pd.DataFrame:
+    """Let all peers decide about one user fold: fitted to fold i, tested on fold j, i != j.
+
+    Parameters
+    ----------
+    source_signals, user_signals : array_like, shape (n, n_signals)
+        Signals of the source and of the user data, the latter at least 2 rows.
+    source_correct, user_correct : array_like of bool, shape (n,)
+        Correctness; that of the user data serves as ground truth only.
+    partition : sequence of ndarray
+        Row numbers of the source folds, all of the same length of at least 2.
+    margin : float
+        m in (-1, 1).
+    columns : sequence of str
+        Names of the signals, among them ``conf_max``, in [0, 1], and ``conf_entropy``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each peer, a row per ordered pair, with columns
+
+        - ``peer``, ``sf_fold``, ``test_fold``,
+        - ``p_value``: of the filter's Welch test on the peer's contributions per sample, whose
+          means are the estimates: (calibrated) confidences, and for ATC which scores are at or
+          above the threshold.  Fold i, and with it the fitted peer, is taken as given,
+        - ``estimated_test_accuracy``, ``estimated_user_accuracy``; DoC's may leave [0, 1],
+        - ``test_accuracy``, ``user_accuracy``,
+        - ``score_estimated``, ``score_known``: estimated user accuracy - test accuracy + m, with
+          the test accuracy estimated or known,
+        - ``alert_threshold``, ``alert``: CBPE's own, the latter 1 or 0; NaN for other peers,
+        - ``truth``: Definition 3.1, user accuracy at least test accuracy minus the margin.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above.
+
+    Notes
+    -----
+    Where scores tie, ATC's threshold is the value that leaves the share of scores below nearest
+    to the error rate, the larger of two.  It is infinite if all predictions are wrong.  The
+    authors' code instead takes the largest score that counts as an error, one sample lower.
+
+    nannyml's check runs on ten stratified splits of 90% and 10% (seed 42) and compares the
+    expected calibration error, ten bins of equal size, before and after.  It is skipped, and
+    nothing calibrated, if confidence tells correct from wrong predictions with a ROC AUC above
+    0.999 or all predictions are of one kind; we also skip it where nannyml cannot run it, with
+    fewer than 11 rows or a single prediction of one kind.  Chunks have a tenth of the rows of
+    the fold, rounded down; what remains is one more, however short, as in nannyml.  Equal values
+    stand in the order of their rows; nannyml's order of them is that of an unstable sort, so that
+    its check decides otherwise in some 4% of folds.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Definition 3.1. Garg et al., Leveraging
+    Unlabeled Data to Predict Out-of-Distribution Performance, ICLR 2022, Eq. 1-2. Guillory et
+    al., Predicting with Confidence on Unseen Distributions, ICCV 2021, section 3. nannyml,
+    modules ``calibration``, ``chunk``, ``thresholds``, ``performance_estimation``.
+    """
+    source, user = (
+        as_matrix("source_signals", source_signals),
+        as_matrix("user_signals", user_signals),
+    )
+    correct = as_correct("source_correct", source_correct, len(source))
+    user_correct = as_correct("user_correct", user_correct, len(user))
+    margin = as_number("margin", margin, -1, 1)
+    confidence, entropy = _columns_of(columns, source, user)
+    rows = _rows_of(partition, len(source))
+    if len(user) < 2:
+        raise ValueError(f"user_signals must have at least 2 rows, got {len(user)}")
+    for name, matrix in (("source_signals", source), ("user_signals", user)):
+        values = matrix[:, confidence]
+        if values.min() < 0 or values.max() > 1:
+            raise ValueError(
+                f"{name} must have conf_max in [0, 1], got {values.min()} to {values.max()}"
+            )
+
+    # Of the folds, indexed [fold, row], and of the user data.
+    right, folds = correct[rows], source[rows, confidence]
+    accuracy = right.mean(axis=1)
+    calibrators = [_calibrator(*fold) for fold in zip(folds, right, strict=True)]
+    shift = accuracy - folds.mean(axis=1)
+    # From here on without the labels: sorted, which makes looking up several times faster.
+    folds, users = np.sort(folds, axis=1), np.sort(user[:, confidence])
+    certainty, user_certainty = np.sort(-source[rows, entropy], axis=1), np.sort(-user[:, entropy])
+    errors = (~right).sum(axis=1)
+    average = _mean_and_variance([folds] * len(rows), [users] * len(rows))
+    # Indexed [peer, i, j] for the folds and [peer, i] for the user data.
+    means, variances, user_means, user_variances = (
+        np.stack(parts)
+        for parts in zip(
+            average,
+            (average[0] + shift[:, None], average[1], average[2] + shift, average[3]),
+            _thresholded(folds, errors, users),
+            _thresholded(certainty, errors, user_certainty),
+            _mean_and_variance(
+                (_calibrate(c, folds) for c in calibrators),
+                (_calibrate(c, users) for c in calibrators),
+            ),
+            strict=True,
+        )
+    )
+    lowest = np.array([_alert_threshold(fold) for fold in right])
+
+    k, names = len(rows), [name for name in PEERS if name != "filter"]
+    sf, test = np.nonzero(~np.eye(k, dtype=bool))
+    estimated_test, estimated_user = means[:, sf, test], user_means[:, sf]
+    _, p_value, _ = welch_non_inferiority(
+        estimated_test,
+        variances[:, sf, test],
+        rows.shape[1],
+        estimated_user,
+        user_variances[:, sf],
+        len(user),
+        margin,
+    )
+    test_accuracy = np.broadcast_to(accuracy[test], p_value.shape)
+    threshold = np.full(p_value.shape, np.nan)
+    threshold[-1] = lowest[sf]
+    alert = np.where(np.isnan(threshold), np.nan, (estimated_user < threshold).astype(float))
+    result = pd.DataFrame(
+        {
+            "peer": np.repeat(names, len(sf)),
+            "sf_fold": np.tile(sf, len(names)),
+            "test_fold": np.tile(test, len(names)),
+            "p_value": p_value.ravel(),
+            "estimated_test_accuracy": estimated_test.ravel(),
+            "estimated_user_accuracy": estimated_user.ravel(),
+            "test_accuracy": test_accuracy.ravel(),
+            "user_accuracy": user_correct.mean(),
+        }
+    )
+    result = _with_scores(result, margin)
+    result["alert_threshold"], result["alert"] = threshold.ravel(), alert.ravel()
+    result["truth"] = is_suitable(result["test_accuracy"], result["user_accuracy"], margin)
+    return result
+
+
+def evaluate_peers(
+    splits: Mapping[str, tuple[Any, Any]],
+    tasks: Sequence[Task],
+    margin: float = 0.0,
+    columns: Sequence[str] = SIGNAL_NAMES,
+) -> pd.DataFrame:
+    """Let all peers decide about several user folds.
+
+    Parameters
+    ----------
+    splits : mapping
+        Split to its signals, shape (n, n_signals), and correctness, shape (n,).
+    tasks : sequence of Task
+        As :func:`~lib.studies.suitability.experiment.make_tasks` lays them out for these splits.
+    margin : float
+        m in (-1, 1).
+    columns : sequence of str
+        Names of the signals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of :func:`evaluate_peers_pairs`, with the column ``user_fold`` in front.
+
+    Raises
+    ------
+    ValueError
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
+    """
+    splits = as_task_splits(splits, tasks)  # only once for all tasks
+    results = []
+    for task in tasks:
+        source, user = task.take_source(splits), task.take_user(splits)
+        result = evaluate_peers_pairs(*source, task.partition, *user, margin, columns)
+        result.insert(0, "user_fold", task.label)
+        results.append(result)
+    return pd.concat(results, ignore_index=True)
+
+
+def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
+    """Write the filter's results in the form of a peer's, to be compared with them.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs` or :func:`~lib.studies.suitability.experiment.evaluate_tasks`.
+    margin : float
+        m in (-1, 1), with which they were made.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows with the columns of :func:`evaluate_peers_pairs`, ``peer`` being
+        ``filter``, behind the columns, such as ``user_fold``, that are in front of ``sf_fold``.
+
+    Raises
+    ------
+    ValueError
+        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
+    """
+    margin = as_number("margin", margin, -1, 1)
+    check_columns("results", results, _SHARED, ["truth"])
+    labels = list(results)[: list(results).index("sf_fold")]
+    table = _with_scores(results[[*labels, *_SHARED]], margin)
+    table.insert(len(labels), "peer", "filter")
+    return table.assign(alert_threshold=np.nan, alert=np.nan, truth=results["truth"])
+
+
+def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.05) -> pd.DataFrame:
+    """Compare the decisions of peers, under each rule, with the truth.
+
+    ========= =================================== ==================================
+    rule      SUITABLE if and only if             score for the areas
+    ========= =================================== ==================================
+    test      ``p_value`` <= alpha                1 - ``p_value``
+    estimated ``score_estimated`` >= 0            ``score_estimated``
+    known     ``score_known`` >= 0                ``score_known``
+    alert     no ``alert`` (CBPE only)            estimate minus ``alert_threshold``
+    ========= =================================== ==================================
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`evaluate_peers_pairs` and :func:`filter_as_peer`, with the columns ``by``.
+    by : sequence of str
+        Columns that define groups of experiments, apart from the peers.
+    alpha : float
+        Significance level of the rule ``test``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per group, peer and rule: ``by``, ``peer``, ``rule``, the metrics of
+        :func:`~lib.studies.suitability.experiment.decision_metrics` and the numbers of ``experiments``,
+        ``suitable`` ones and ``unsuitable`` ones by ground truth.
+
+    Raises
+    ------
+    ValueError
+        If ``results`` lack a column, rows or finite numbers, ``by`` is not a sequence of columns
+        or ``alpha`` not in (0, 1).
+    """
+    if isinstance(by, str):
+        raise ValueError(f"by must be a sequence of column names, got {by!r}")
+    alpha = as_number("alpha", alpha, 0, 1)
+    others = ["peer", "score_estimated", "score_known", "alert_threshold", "truth"]
+    check_columns("results", results, ["p_value", "estimated_user_accuracy"], others)
+    by = as_names("by", by, results.columns, low=0)
+    rows = []
+    for key, group in results.groupby([*by, "peer"], sort=False, dropna=False):
+        suitable = int(group["truth"].sum())
+        for rule in RULES:
+            if rule == "test":
+                metrics = decision_metrics(group["p_value"], group["truth"], alpha)
+            else:
+                if rule == "alert":
+                    score = group["estimated_user_accuracy"] - group["alert_threshold"]
+                else:
+                    score = group[f"score_{rule}"]
+                if score.isna().all():
+                    continue
+                # A p-value that is 0.5 at score 0 and falls with it; scores are in (-5, 5).
+                p_value = 0.5 - score.round(_DECIMALS) / 10
+                metrics = decision_metrics(p_value, group["truth"], 0.5)
+            rows.append(
+                dict(zip((*by, "peer"), key, strict=True))
+                | {"rule": rule}
+                | asdict(metrics)
+                | {
+                    "experiments": len(group),
+                    "suitable": suitable,
+                    "unsuitable": len(group) - suitable,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _with_scores(results: pd.DataFrame, margin: float) -> pd.DataFrame:
+    """Add the scores: by how much the estimated user accuracy exceeds what is asked for."""
+    user = results["estimated_user_accuracy"]
+    return results.assign(
+        score_estimated=user - results["estimated_test_accuracy"] + margin,
+        score_known=user - results["test_accuracy"] + margin,
+    )
+
+
+def _columns_of(columns: Sequence[str], source: Array, user: Array) -> list[int]:
+    """Positions of the two signals that peers use."""
+    names = [columns] if isinstance(columns, str) else list(columns)
+    needed = ["conf_max", "conf_entropy"]
+    if any(names.count(name) != 1 for name in needed):
+        raise ValueError(f"columns must name {' and '.join(needed)} once each, got {names}")
+    for name, matrix in (("source_signals", source), ("user_signals", user)):
+        if matrix.shape[1] != len(names):
+            raise ValueError(
+                f"{name} must have {len(names)} columns, as named, got {matrix.shape[1]}"
+            )
+    return [names.index(name) for name in needed]
+
+
+def _rows_of(partition: Sequence[npt.NDArray[np.int64]], n: int) -> npt.NDArray[np.int64]:
+    """Rows of the folds, indexed [fold, row]."""
+    lengths = sorted({len(fold) for fold in partition})
+    if len(partition) < 2 or len(lengths) > 1 or lengths[0] < 2:
+        raise ValueError(
+            "partition must have at least 2 folds of one length, at least 2, "
+            f"got {len(partition)} folds of lengths {lengths}"
+        )
+    rows = np.stack([np.asarray(fold) for fold in partition])
+    if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
+        raise ValueError(
+            f"partition must hold integers from 0 to {n - 1}, got {rows.dtype} values "
+            f"from {rows.min()} to {rows.max()}"
+        )
+    if np.bincount(rows.ravel()).max() > 1:
+        raise ValueError("partition must have disjoint folds of distinct rows")
+    return rows
+
+
+def _mean_and_variance(folds: Any, users: Any) -> tuple[Array, Array, Array, Array]:
+    """Moments of contributions: those of fold j under the peer fitted to fold i, and of users.
+
+    Both arguments hold one array per i, of shape (k, size) and (n_user,).
+    """
+    on_folds = [(a.mean(axis=1), a.var(axis=1, ddof=1)) for a in folds]
+    on_users = [(a.mean(), a.var(ddof=1)) for a in users]
+    mean, variance = (np.array(part) for part in zip(*on_folds, strict=True))
+    user_mean, user_variance = (np.array(part) for part in zip(*on_users, strict=True))
+    return mean, variance, user_mean, user_variance
+
+
+def _thresholded(
+    scores: Array, errors: npt.NDArray[np.int64], user_scores: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Moments as of :func:`_mean_and_variance`, of ATC's indicators of sorted scores."""
+    thresholds = np.array([_atc_threshold(*fold) for fold in zip(scores, errors, strict=True)])
+    below = np.stack([np.searchsorted(fold, thresholds) for fold in scores], axis=1)
+    user_below = np.searchsorted(user_scores, thresholds)
+    moments = []
+    for count, n in ((below, scores.shape[1]), (user_below, len(user_scores))):
+        mean = (n - count) / n
+        moments += [mean, mean * (count / n) * (n / (n - 1))]
+    return tuple(moments)
+
+
+def _atc_threshold(ranked: Array, errors: int) -> float:
+    """Score below which as many of the sorted scores are as there are errors, or nearest."""
+    if errors == len(ranked):
+        return np.inf
+    low, high = np.searchsorted(ranked, ranked[errors], "left"), errors + 1
+    if low < errors:  # a tie: all of it counts as right, or all of it as wrong
+        high = np.searchsorted(ranked, ranked[errors], "right")
+        if high - errors <= errors - low:
+            return ranked[high] if high < len(ranked) else np.inf
+    return ranked[low]
+
+
+def _calibrate(knots: Knots | None, confidence: Array) -> Array:
+    """Calibrated confidence: linear between the knots, constant beyond."""
+    return confidence if knots is None else np.interp(confidence, *knots)
+
+
+def _calibrator(confidence: Array, right: npt.NDArray[np.bool_]) -> Knots | None:
+    """Knots of nannyml's calibration of a fold, or None where it leaves confidence as it is."""
+    n, n_right = len(right), int(right.sum())
+    if n <= _N_CHECKS or min(n_right, n - n_right) < 2:
+        return None
+    values, group = np.unique(confidence, return_inverse=True)
+    weight = np.bincount(group).astype(float)
+    total = np.bincount(group, weights=right)
+    # Mann-Whitney: wrong predictions below each group of right ones, ties counting half.
+    wrong = weight - total
+    if total @ (wrong.cumsum() - wrong / 2) > _PERFECT_AUC * n_right * (n - n_right):
+        return None
+    # The splits are drawn for wrong predictions before right ones.
+    held_out = np.argsort(right, kind="stable")[_check_splits(n - n_right, n_right)]
+    calibrated = np.empty(held_out.shape)
+    for rows, values_out in zip(held_out, calibrated, strict=True):
+        out = group[rows]
+        left = weight - np.bincount(out, minlength=len(values))
+        left_total = total - np.bincount(out, weights=right[rows], minlength=len(values))
+        values_out[:] = np.interp(confidence[rows], *_isotonic(values, left, left_total))
+    before, after = (
+        _calibration_error(estimate.ravel(), right[held_out].ravel())
+        for estimate in (confidence[held_out], calibrated)
+    )
+    return _isotonic(values, weight, total) if before > after else None
+
+
+def _isotonic(values: Array, weight: Array, total: Array) -> Knots:
+    """Knots of the isotonic regression on distinct sorted values, as scikit-learn's.
+
+    ``weight`` has the number of samples at each value, maybe none, ``total`` that of right ones.
+    """
+    seen = weight > 0
+    values, weight, total = values[seen], weight[seen], total[seen]
+    fit = isotonic_regression(total / weight, weights=weight).x
+    # The ends of constant stretches suffice.
+    keep = np.ones(len(fit), dtype=bool)
+    keep[1:-1] = (fit[1:-1] != fit[:-2]) | (fit[1:-1] != fit[2:])
+    return values[keep], fit[keep]
+
+
+@lru_cache(maxsize=1024)
+def _check_splits(n_wrong: int, n_right: int) -> npt.NDArray[np.int64]:
+    """Held-out rows of the splits of nannyml's check, wrong predictions coming first."""
+    right = np.repeat([False, True], [n_wrong, n_right])
+    splitter = StratifiedShuffleSplit(_N_CHECKS, test_size=_CHECK_SHARE, random_state=_CHECK_SEED)
+    rows = np.stack([held_out for _, held_out in splitter.split(right, right)])
+    rows.flags.writeable = False  # it is shared
+    return rows
+
+
+def _calibration_error(estimate: Array, right: npt.NDArray[np.bool_]) -> float:
+    """Expected calibration error, bins of equal size; the length is a multiple of their number."""
+    order = np.argsort(estimate, kind="stable").reshape(_N_BINS, -1)
+    gap = estimate[order].mean(axis=1) - right[order].mean(axis=1)
+    return float(np.abs(gap).mean())
+
+
+def _alert_threshold(right: npt.NDArray[np.bool_]) -> float:
+    """Value of estimated accuracy below which nannyml alerts, from reference data in row order."""
+    size = max(len(right) // _N_CHUNKS, 1)
+    starts = np.arange(0, len(right), size)
+    counts = np.diff(np.append(starts, len(right)))
+    chunks = np.add.reduceat(right.astype(float), starts) / counts
+    return float(chunks.mean() - _N_SDS * chunks.std())

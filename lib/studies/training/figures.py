@@ -1,0 +1,67 @@
+"""Figures of the page "How the models are trained"."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lib.plot import COLOURS, MARKERS, new_figure
+from lib.privacy.accounting import ACCOUNTANTS, PrivacyLedger, SampledGaussian
+from lib.studies.training.benchmark import Speed
+
+__all__ = ["plot_speed", "plot_spending"]
+
+
+def plot_spending(
+    n: int, batch_size: int, steps: int, noise_multiplier: float, points: int = 8
+) -> Figure:
+    """Draw epsilon over the steps of a training, by the three accountants.
+
+    Parameters
+    ----------
+    n, batch_size, steps : int
+        Number of examples, expected batch size, number of steps; delta is 1 / n.
+    noise_multiplier : float
+        Of the training.
+    points : int
+        Numbers of steps at which epsilon is computed.
+    """
+    figure, ax = new_figure()
+    at = np.unique(np.linspace(1, steps, points).round().astype(int))
+    for name, colour, marker in zip(ACCOUNTANTS, COLOURS, MARKERS, strict=False):
+        spent = [
+            PrivacyLedger((SampledGaussian(batch_size / n, noise_multiplier, int(k)),)).epsilon(
+                1 / n, name
+            )
+            for k in at
+        ]
+        ax.plot(at, spent, color=colour, marker=marker, label=name.upper())
+    ax.set_xlabel("steps")
+    ax.set_ylabel("epsilon spent")
+    ax.set_ylim(bottom=0)
+    ax.legend(loc="lower right")
+    return figure
+
+
+def plot_speed(speeds: Sequence[Speed]) -> Figure:
+    """Draw steps per second of the engines on a logarithmic axis."""
+    figure, ax = new_figure()
+    frame = pd.DataFrame(
+        {
+            "many at once": [s.many for s in speeds],
+            "Opacus, two processes": [s.two_processes for s in speeds],
+            "Opacus": [s.one_by_one for s in speeds],
+        },
+        index=[s.model.replace("_", " ") for s in speeds],
+    )
+    width = 0.26
+    for k, (name, column) in enumerate(frame.items()):
+        left = np.arange(len(frame)) + (k - 1) * width
+        ax.bar(left, column, width=width, color=COLOURS[k], label=name)
+    ax.set_xticks(np.arange(len(frame)), frame.index)
+    ax.set_yscale("log")
+    ax.set_ylabel("training steps / s")
+    ax.set_ylim(top=60 * frame.to_numpy().max())  # room for the legend above the bars
+    ax.legend(loc="upper right")
+    return figure

@@ -1,0 +1,221 @@
+"""What the page "How the models are trained" shows."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from lib.privacy.accounting import ACCOUNTANTS, PrivacyLedger, SampledGaussian, budget_table
+from lib.privacy.accounting import find_noise_multiplier as find
+from lib.studies.training import cost
+from lib.studies.training.benchmark import Speed
+from lib.training.config import TrainingConfig
+from lib.training.jobs import LoadedData
+from lib.training.many import train_many
+from lib.training.models import ModelSpec, forward_flops, parameter_count
+from lib.training.single import train
+from lib.training.tuning import LearningRateChoice, choose_learning_rate
+
+__all__ = [
+    "accounting_table",
+    "agreement",
+    "budget_rules",
+    "chance_of_largest",
+    "chosen_rates",
+    "panel_table",
+    "speed_table",
+    "tune",
+]
+
+
+def tune(
+    config: TrainingConfig,
+    data: LoadedData,
+    epsilons: Sequence[float],
+    rates: Sequence[float],
+    repetitions: int,
+) -> dict[float, LearningRateChoice]:
+    """Choose the learning rate of every budget on the validation points."""
+    return {
+        epsilon: choose_learning_rate(
+            replace(config, epsilon=epsilon),
+            data.training,
+            data.validation,
+            data.validation_labels,
+            rates,
+            repetitions=repetitions,
+            seed=10_000 * (number + 1),
+        )
+        for number, epsilon in enumerate(epsilons)
+    }
+
+
+def chosen_rates(choices: dict[float, LearningRateChoice]) -> pd.DataFrame:
+    """Mean validation accuracy by budget and learning rate, and the choice."""
+    rows = []
+    for epsilon, choice in choices.items():
+        row = {"epsilon": epsilon}
+        row |= {f"{rate:g}": a for rate, a in zip(choice.rates, choice.accuracies, strict=True)}
+        rows.append(row | {"chosen": f"{choice.best:g}"})
+    return pd.DataFrame(rows)
+
+
+def agreement(
+    config: TrainingConfig,
+    data: LoadedData,
+    rates: dict[float, float],
+    n_seeds: int,
+) -> pd.DataFrame:
+    """Train by Opacus one by one, by the batched engine with the same seeds, and with others.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+        Everything but budget, learning rate and seed.
+    data : LoadedData
+        To train and to evaluate on.
+    rates : dict of float to float
+        Learning rate of each budget.
+    n_seeds : int
+        Trainings per budget and path.
+
+    Returns
+    -------
+    DataFrame
+        A row per budget: ``epsilon``, ``noise_multiplier``, mean and standard deviation of the
+        test accuracy for Opacus (``opacus``, ``opacus_sd``), for the batched engine with the same
+        seeds (``same_seeds``) and with others (``other_seeds``, ``other_seeds_sd``),
+        ``largest_difference`` between parameters of the same seed, and ``z``, the difference of
+        the means over different seeds in units of its standard error.
+    """
+    rows = []
+    for number, (epsilon, rate) in enumerate(rates.items()):
+        base = replace(config, epsilon=epsilon, learning_rate=rate)
+        first = 2 * n_seeds * number  # no two models of this study share noise, but twins
+        same = [replace(base, seed=first + k) for k in range(n_seeds)]
+        other = [replace(base, seed=first + n_seeds + k) for k in range(n_seeds)]
+        one_by_one = [train(each, data.training, data.evaluation) for each in same]
+        batched = train_many([*same, *other], data.training, data.evaluation)
+        a = np.array([result.accuracy(data.labels) for result in one_by_one])
+        b = np.array([result.accuracy(data.labels) for result in batched])
+        twins = zip(one_by_one, batched[:n_seeds], strict=True)
+        gaps = [np.abs(x.parameters - y.parameters).max() for x, y in twins]
+        c = b[n_seeds:]
+        error = math.sqrt((a.var(ddof=1) + c.var(ddof=1)) / n_seeds)
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "noise_multiplier": one_by_one[0].plan.noise_multiplier,
+                "opacus": a.mean(),
+                "opacus_sd": a.std(ddof=1),
+                "same_seeds": b[:n_seeds].mean(),
+                "other_seeds": c.mean(),
+                "other_seeds_sd": c.std(ddof=1),
+                "largest_difference": float(max(gaps)),
+                "z": (a.mean() - c.mean()) / error if error else 0.0,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def chance_of_largest(table: pd.DataFrame, n_seeds: int) -> float:
+    """Probability that the largest ``|z|`` of :func:`agreement` is by chance as large as it is.
+
+    Each z follows Student's distribution with 2 (n_seeds - 1) degrees of freedom, about, and the
+    rows are independent.
+    """
+    largest = float(table["z"].abs().max())
+    return float(1 - (1 - 2 * stats.t.sf(largest, 2 * (n_seeds - 1))) ** len(table))
+
+
+def accounting_table(
+    epsilons: Sequence[float], settings: dict[str, tuple[int, int, int]]
+) -> pd.DataFrame:
+    """Noise found by RDP, and what the three accountants say about it.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Budgets, finite.
+    settings : dict of str to tuple
+        By name: number of examples, expected batch size, steps.  delta is one over the number.
+
+    Returns
+    -------
+    DataFrame
+        ``setting, epsilon, noise_multiplier, rdp, prv, pld`` and ``saved``: the share by which the
+        noise could be smaller if PLD certified the budget instead of RDP.
+    """
+    rows = []
+    for name, (n, batch, steps) in settings.items():
+        for epsilon in epsilons:
+            arguments = (epsilon, 1 / n, batch / n, steps)
+            sigma = find(*arguments)
+            ledger = PrivacyLedger((SampledGaussian(batch / n, sigma, steps),))
+            row = {"setting": name, "epsilon": epsilon, "noise_multiplier": sigma}
+            row |= {which: ledger.epsilon(1 / n, which) for which in ACCOUNTANTS}
+            row["saved"] = 1 - find(*arguments, accountant="pld", tolerance=3e-3) / sigma
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def budget_rules(
+    epsilons: Sequence[float], n: int, batch_size: int, steps: int, members: int
+) -> pd.DataFrame:
+    """:func:`lib.privacy.budget_table` as a table, delta = 1 / n."""
+    rows = budget_table(epsilons, 1 / n, batch_size / n, steps, members)
+    return pd.DataFrame(rows)
+
+
+def speed_table(speeds: Sequence[Speed]) -> pd.DataFrame:
+    """Steps per second and ratios, one row per architecture."""
+    return pd.DataFrame(
+        {
+            "model": [s.model for s in speeds],
+            "many at once": [s.many for s in speeds],
+            "Opacus": [s.one_by_one for s in speeds],
+            "Opacus, two processes": [s.two_processes for s in speeds],
+            "ratio": [s.ratio for s in speeds],
+            "ratio to two processes": [s.ratio_processes for s in speeds],
+            "Opacus' mode": [s.mode for s in speeds],
+        }
+    )
+
+
+def panel_table(workers: Sequence[int], samples_per_second: float | None = None) -> pd.DataFrame:
+    """P1's whole panel on paper: GPU-hours, and days by number of workers.
+
+    Parameters
+    ----------
+    workers : sequence of int
+        Numbers of GPUs.
+    samples_per_second : float, optional
+        A measured speed of some machine, added as a last row.
+    """
+    spec = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
+    flops, parameters = forward_flops(spec), parameter_count(spec)
+    panel = cost.p1_panel()
+    machines = {
+        gpu.name: [cost.seconds_per_example(gpu, flops, parameters, private=p) for p in (0, 1)]
+        for gpu in cost.GPUS
+    }
+    if samples_per_second is not None:
+        machines["this book's 2 CPU cores"] = [1 / samples_per_second] * 2
+    rows = []
+    for name, seconds in machines.items():
+        durations = [
+            each.examples * each.epochs * seconds[each.private] / 3600
+            for each in panel
+            for _ in range(each.count)
+        ]
+        row = {
+            "processor": name,
+            "samples/s, private": 1 / seconds[1],
+            "GPU-hours": sum(durations),
+        }
+        row |= {f"days, {w}": cost.makespan(durations, w) / 24 for w in workers}
+        rows.append(row)
+    return pd.DataFrame(rows)
