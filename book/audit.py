@@ -66,6 +66,7 @@ from lib.book import evidence, interactive
 from lib.runs import stored_table
 from lib.studies.audit import figures, sanity
 from lib.studies.audit import tables as studies
+from lib.studies.audit.one_run import compare_one_run
 from lib.studies.audit.system import (
     ATTACKS,
     bounds_table,
@@ -819,7 +820,7 @@ chapter.values(
 # %%
 import pandas as pd
 
-one_run = pd.concat([audit.compare_one_run(r, [1, 4, 16, 50, 128, 512, 1024]) for r in results])
+one_run = pd.concat([compare_one_run(r, [1, 4, 16, 50, 128, 512, 1024]) for r in results])
 chapter.figure(
     figures.plot_one_run(one_run),
     "one_run",

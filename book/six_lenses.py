@@ -57,8 +57,9 @@ chapter = open_chapter("six_lenses", globals())
 
 import numpy as np
 
+from lib.audit import trials_needed
 from lib.studies.six_lenses import figures
-from lib.studies.six_lenses.evidence import audit_record, label_canaries, trials_needed
+from lib.studies.six_lenses.evidence import audit_record, label_canaries
 from lib.studies.six_lenses.settings import settings_for
 from lib.studies.six_lenses.views import (
     abstention,

@@ -43,7 +43,6 @@ choice_partitions: list[int] = [32, 0, 1]  # [0, 4294967295] shuffles of the str
 repetitions: int = 1000  # [100, 100000] repetitions of each simulation
 predictions: str = ""  # any NPZ or CSV file with your model's logits; empty: an example
 report_margin: float = 0.05  # (-1, 1) margin of the report on these
-wilds_root: str = ""  # any folder with WILDS's data, to train FMoW's model anew; empty: not done
 seed: int = 0  # [0, 4294967295] seed of simulations and draws
 
 # %% tags=["hide-input"]
@@ -60,6 +59,7 @@ import pandas as pd
 
 from lib import data, suitability
 from lib.book import evidence, interactive
+from lib.report.figures import plot_tipping_point
 from lib.report.suitability import (
     example_predictions,
     printable,
@@ -91,12 +91,19 @@ from lib.studies.suitability.figures import (
     plot_lines,
     plot_monitor,
     plot_per_fold,
+    plot_shap,
     plot_share_suitable,
     plot_shares,
 )
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
 from lib.studies.suitability.peers import PEERS, evaluate_peers, filter_as_peer, peer_table
-from lib.studies.suitability.wilds import missing_for_wilds, train_wilds, wilds_signals
+from lib.studies.suitability.refined import (
+    DomainRuns,
+    choose_signals,
+    evaluate_more_data,
+    evaluate_refined,
+    known_reference,
+)
 from lib.suitability.filter import p_text
 
 seeds_used = sorted({*model_seeds, *signal_seeds, *([0] if algorithms else [])})
@@ -616,7 +623,7 @@ else:
 sample = np.random.default_rng(seed).permutation(len(all_signals))[:2000]
 shap_values, base = suitability.shap_values(all_signals, all_correct, all_signals.iloc[sample])
 chapter.figure(
-    suitability.plot_shap(shap_values, all_signals.iloc[sample], rng=np.random.default_rng(seed)),
+    plot_shap(shap_values, all_signals.iloc[sample], rng=np.random.default_rng(seed)),
     "shap",
     alt="Twelve rows of points, one row a signal: SHAP values in log-odds, coloured by the signal.",
     caption=f"SHAP values of the correctness estimator, {title} ID, {len(sample):,} rows.",
@@ -1328,11 +1335,8 @@ chapter.values(
 candidates = (tuple(suitability.SIGNAL_NAMES), *((name,) for name in suitability.SIGNAL_NAMES))
 chosen, choice_rows = {}, []
 for d in used:
-    ranking, nested = suitability.choose_signals(
-        [
-            suitability.DomainRuns(d, "ERM", s, candidates, folds_used, margin=margin)
-            for s in signal_seeds
-        ],
+    ranking, nested = choose_signals(
+        [DomainRuns(d, "ERM", s, candidates, folds_used, margin=margin) for s in signal_seeds],
         alpha,
     )
     chosen[d] = ranking["signals"].iloc[0].split("+")
@@ -1350,7 +1354,7 @@ chapter.table(
 
 # %% tags=["hide-input"]
 stronger = [results.assign(filter="paper")]
-stronger.append(suitability.known_reference(results, margin).assign(filter="known reference"))
+stronger.append(known_reference(results, margin).assign(filter="known reference"))
 shuffled, scores = [], []
 for d in used:
     columns = [suitability.SIGNAL_NAMES.index(name) for name in chosen[d]]
@@ -1359,7 +1363,7 @@ for d in used:
         for kind in [k for k in one.user_folds if one.user_folds[k]]:
             for partition in dict.fromkeys([partition_seeds[0], *choice_partitions]):
                 tasks = one.tasks(kind, folds_used, partition)
-                rows = suitability.evaluate_refined(one.splits, tasks, columns, margin).assign(
+                rows = evaluate_refined(one.splits, tasks, columns, margin).assign(
                     dataset=d, kind=kind, seed=model_seed, filter="all labels"
                 )
                 if partition == partition_seeds[0]:
@@ -1369,7 +1373,7 @@ for d in used:
             if full_splits and d == main and kind == "OOD":
                 tasks = one.tasks(kind, folds_used, partition_seeds[0])
                 stronger.append(
-                    suitability.evaluate_more_data(one.splits, tasks, margin).assign(
+                    evaluate_more_data(one.splits, tasks, margin).assign(
                         dataset=d, kind=kind, seed=model_seed, filter="paper, more labels"
                     )
                 )
@@ -1449,7 +1453,7 @@ else:
 # papermill book/suitability.py out.ipynb -p predictions my_model.npz -p report_margin 0.02
 # ```
 #
-# A PyTorch model's logits come from one function, `lib.report.outputs.model_outputs(model, loader)`.
+# How a PyTorch model's logits become such a file is shown in ten lines in `lib/report/examples`.
 # Without a file, the report is on an example: digits, with a blurred user.
 
 # %% tags=["hide-input"]
@@ -1475,7 +1479,7 @@ chapter.table(
     dict.fromkeys(["test_mean", "user_mean", "difference", "ks"], ".3f"),
 )  # fmt: skip
 chapter.figure(
-    suitability.plot_tipping_point(report.tipping),
+    plot_tipping_point(report.tipping),
     "tipping",
     alt="Histogram of the estimator's errors on FMoW, and a line at the tipping point.",
     caption=(
@@ -1486,30 +1490,6 @@ chapter.figure(
 )
 for text in report.warnings:
     chapter.note(f"Mind: {text}")
-
-# %% [markdown]
-# ### From WILDS's images to signals
-#
-# `lib.studies.suitability.wilds` trains the paper's models (DenseNet-121, ResNet-50, DistilBERT) with the
-# package `wilds` and turns their outputs into these signals. It needs that package, torchvision or
-# transformers, the images and a GPU.
-
-# %% tags=["hide-input"]
-if wilds_root:
-    lacking = missing_for_wilds("fmow", wilds_root)
-    if lacking:
-        chapter.note(f"FMoW's model is not trained in this run. Missing: {', '.join(lacking)}.")
-    else:
-        trained = train_wilds("fmow", wilds_root, seed=seed, device="cuda")
-        ours = wilds_signals(trained, "fmow", wilds_root, device="cuda")
-        chapter.table(
-            pd.DataFrame(
-                [{"split": k, "n": len(v), "accuracy": v.accuracy} for k, v in ours.items()]
-            ),
-            "trained", "FMoW-WILDS, trained in this run", {"n": ",", "accuracy": ".4f"},
-        )  # fmt: skip
-else:
-    chapter.note("No WILDS data were given (`wilds_root`): no model is trained in this run.")
 
 # %% [markdown]
 # ## What the paper leaves open

@@ -22,7 +22,14 @@ from lib.audit.intervals import (
     epsilon_interval,
     epsilon_lower_bounds,
 )
-from lib.audit.one_run import compare_one_run, one_run_epsilon, one_run_guesses, one_run_p_value
+from lib.audit.one_run import one_run_epsilon, one_run_guesses, one_run_p_value
+from lib.audit.planning import (
+    detection_limit,
+    detection_rate,
+    error_free_bound,
+    most_provable,
+    trials_needed,
+)
 from lib.audit.posterior import EpsilonPosterior, epsilon_posterior
 from lib.audit.regions import PrivacyRegion, epsilon_point, privacy_region
 from lib.audit.selection import (
@@ -51,17 +58,20 @@ __all__ = [
     "Threshold",
     "best_lower_bound",
     "canary_epsilon",
-    "compare_one_run",
     "counts_at",
+    "detection_limit",
+    "detection_rate",
     "epsilon_interval",
     "epsilon_lower_bounds",
     "epsilon_of_rate",
     "epsilon_point",
     "epsilon_posterior",
+    "error_free_bound",
     "gaussian_fnr",
     "gaussian_lower_bound",
     "held_out_lower_bound",
     "insert_canaries",
+    "most_provable",
     "one_label_bound",
     "one_run_epsilon",
     "one_run_guesses",
@@ -74,6 +84,7 @@ __all__ = [
     "single_label_guesses",
     "top_label_bound",
     "top_label_guesses",
+    "trials_needed",
     "true_best_epsilon",
     "union_lower_bound",
 ]

@@ -17,8 +17,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from lib.audit import AttackCounts, epsilon_interval, one_run_epsilon
+from lib.audit.counts import AttackCounts
 from lib.audit.insert import as_generator
+from lib.audit.intervals import epsilon_interval
+from lib.audit.one_run import one_run_epsilon
 
 __all__ = [
     "THRESHOLDS",

@@ -6,19 +6,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import special, stats
 
-from lib.audit.attacks import fit_models, log_ratio
 from lib.audit.counts import as_array, check_delta, check_level
-from lib.audit.intervals import epsilon_lower_bounds
-from lib.audit.selection import counts_at, true_best_epsilon
-from lib.studies.audit.system import FIT_SHARE, AuditResult
+from lib.audit.selection import true_best_epsilon
 
 __all__ = [
     "FRACTIONS",
     "best_one_run",
-    "compare_one_run",
     "one_run_epsilon",
     "one_run_guesses",
     "one_run_p_value",
@@ -297,54 +292,6 @@ def best_one_run(
 def fixed_guesses(points: int, fraction: float) -> int:
     """An even number of guesses, at least 2, for a fraction of the points."""
     return max(2, 2 * round(fraction * points / 2))
-
-
-def compare_one_run(
-    result: AuditResult,
-    models: Sequence[int],
-    level: float = 0.95,
-    shares: Sequence[float] = FRACTIONS,
-) -> pd.DataFrame:
-    """Lower bounds of both ways of auditing, by the number of models audited.
-
-    Parameters
-    ----------
-    result : AuditResult
-        An audit with one challenge a target model.  Its left-out shadow models serve as the audited
-        models of the other way: every point of the data is a canary there, since each was in by a
-        coin of its own.  Both ways use LiRA with the same reference models.
-    models : sequence of int
-        Numbers of audited models; those beyond what there is are left out.
-    level : float
-        Of the bounds.
-    shares : sequence of float
-        Of the points that are guessed; the bound is the best of them, each at a level that pays
-        for the choice.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``epsilon``, ``audit`` (``"many runs"`` or ``"one run each"``), ``models``,
-        ``lower bound``.
-    """
-    settings, rows = result.settings, []
-    fitted = round(FIT_SHARE * len(result.shadows))
-    ins, outs = fit_models(result.shadows[:fitted], result.shadow_members[:fitted])
-    scores = log_ratio(result.shadows[fitted:].astype(float), ins, outs)
-    members = result.shadow_members[fitted:]
-    targets = result.scores["LiRA"]
-    for n in models:
-        if n <= len(targets):
-            threshold = result.held_out_threshold("LiRA", level, trials=n)
-            low, truth = 0.0, result.members[:n]
-            if truth.any() and not truth.all():
-                row = counts_at(targets[:n], truth, threshold)
-                low = epsilon_lower_bounds([row], settings.delta, level, "clopper-pearson")[0]
-            rows.append((settings.epsilon, "many runs", n, float(low)))
-        if n <= len(scores):
-            best = best_one_run(scores[:n], members[:n], settings.delta, level, shares)
-            rows.append((settings.epsilon, "one run each", n, best))
-    return pd.DataFrame(rows, columns=["epsilon", "audit", "models", "lower bound"])
 
 
 def _check(correct: int, guesses: int, canaries: int) -> None:

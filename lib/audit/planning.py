@@ -1,26 +1,25 @@
 """What an audit can see: the smallest understatement of epsilon that it detects."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from lib.audit.counts import as_generator, check_delta, check_level
 from lib.audit.gaussian import mu_limits
-from lib.audit.intervals import rate_intervals
-from lib.audit.one_run import FRACTIONS, best_one_run, fixed_guesses, one_run_p_value
+from lib.audit.intervals import epsilon_lower_bounds, rate_intervals
+from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_p_value
 from lib.audit.selection import true_best_epsilon
-from lib.studies.audit.sanity import SanityCheck, engine_scores
+from lib.check import require_finite, require_int
 
 __all__ = [
     "AUDITS",
     "detection_limit",
     "detection_rate",
-    "detection_table",
+    "error_free_bound",
     "gaussian_mu",
-    "one_run_growth",
+    "most_provable",
+    "trials_needed",
 ]
 
 #: Audits by how they bound epsilon.
@@ -196,98 +195,6 @@ def detection_limit(
     return high
 
 
-def detection_table(
-    check: SanityCheck,
-    models: Sequence[int],
-    trainings: int,
-    *,
-    level: float = 0.95,
-    power: float = 0.9,
-    repetitions: int = 200,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Understatements that audits detect, by audit, number of models and what the attack sees.
-
-    Parameters
-    ----------
-    check : SanityCheck
-        The claim, and the problem on which the attack that sees the final model is measured.
-    models : sequence of int
-        As for :func:`detection_rate`.
-    trainings : int
-        By the book's engine, for that measurement.
-    level, power, repetitions, seed
-        As for :func:`detection_limit`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``audit``, ``models``, ``error rate`` (at a correct claim, all seen), ``white box``
-        and ``final model`` (smallest true epsilon over claimed epsilon that is detected; infinite
-        if none is), ``seen`` (the part of the mechanism's mu in the final model) and ``seen,
-        error`` (its standard error).
-
-    Examples
-    --------
-    >>> detection_table(SanityCheck(), [400], 60, repetitions=20)["audit"].tolist()
-    ['held-out', 'union', 'held-out, Gaussian', 'one run']
-    """
-    claimed = gaussian_mu(check.epsilon, check.delta)
-    scores, members = engine_scores(check, trainings, seed)
-    parts = [scores[members], scores[~members]]
-    spread = math.sqrt(sum(part.var(ddof=1) for part in parts) / 2)
-    seen = (parts[0].mean() - parts[1].mean()) / spread / claimed
-    error = math.sqrt(sum(1 / len(part) for part in parts)) / claimed
-    rows = []
-    for audit in AUDITS:
-        for n in models:
-            given = {"level": level, "repetitions": repetitions, "seed": seed}
-            limit = detection_limit(audit, n, check.epsilon, check.delta, power=power, **given)
-            wrong = detection_rate(audit, claimed, n, check.epsilon, check.delta, **given)[0]
-            white, final = (
-                true_best_epsilon(mu, check.delta) / check.epsilon if mu < math.inf else math.inf
-                for mu in (limit, limit / seen if seen > 0 else math.inf)
-            )
-            rows.append((audit, n, wrong, white, final, seen, error))
-    columns = ["audit", "models", "error rate", "white box", "final model", "seen", "seen, error"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def one_run_growth(
-    epsilon: float, delta: float, canaries: Sequence[int], *, level: float = 0.95, seed: int
-) -> pd.DataFrame:
-    """One-run bounds on a Gaussian mechanism by the number of canaries, with delta and without.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The mechanism; its best attack is used.
-    canaries : sequence of int
-        Numbers of canaries.
-    level : float
-        Of the bounds.
-    seed : int
-        Of noise and coins.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``canaries``, ``delta`` and ``delta = 0``: the bounds.
-
-    Examples
-    --------
-    >>> table = one_run_growth(4.0, 1e-5, [1000], seed=0)
-    >>> bool(table["delta"][0] <= table["delta = 0"][0])
-    True
-    """
-    rng, mu, rows = np.random.default_rng(seed), gaussian_mu(epsilon, delta), []
-    for count in canaries:
-        members = rng.random(count) < 0.5
-        scores = rng.standard_normal(count) + mu * members
-        rows.append((count, *(best_one_run(scores, members, d, level) for d in (delta, 0.0))))
-    return pd.DataFrame(rows, columns=["canaries", "delta", "delta = 0"])
-
-
 def _errors(scores, members):
     """False negatives and positives at every threshold, and the sorted scores, row by row."""
     order = np.argsort(-scores, axis=1)
@@ -359,3 +266,83 @@ def _one_run(scores, members, needed) -> float:
         right = inside[:, -half:].sum(1) + (~inside[:, :half]).sum(1)
         found |= right >= least
     return float(found.mean())
+
+
+def error_free_bound(members: int, others: int, delta: float, level: float = 0.95) -> float:
+    """The largest lower bound that these trials can give: by guesses without an error.
+
+    Parameters
+    ----------
+    members, others : int
+        Trials with the record and without it, at least 0.
+    delta : float
+        In [0, 1).
+    level : float
+        Of Clopper-Pearson's bound, in (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0; 0 if there are only trials of one kind.
+
+    Notes
+    -----
+    Clopper-Pearson's bound falls with every error of either kind, up to where the guesses are worse
+    than chance and the same holds for the opposite ones. Its largest value is that of no error, or
+    of nothing but errors. It depends on how many trials are of which kind, and is not largest for
+    halves.
+    """
+    require_int("members", members, at_least=0)
+    require_int("others", others, at_least=0)
+    if not members or not others:
+        return 0.0
+    rows = [[members, 0, others, 0], [0, others, 0, members]]
+    return float(epsilon_lower_bounds(rows, delta, level, "clopper-pearson").max())
+
+
+def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
+    """The largest lower bound of so many trials, half of them with the record, half without.
+
+    Parameters
+    ----------
+    trials : int
+        At least 2; one more without the record if odd.
+    delta : float
+        In [0, 1).
+    level : float
+        Of Clopper-Pearson's bound, in (0, 1).
+
+    Returns
+    -------
+    float
+        See :func:`error_free_bound`: with other shares the same number of trials can prove more.
+    """
+    require_int("trials", trials, at_least=2)
+    half = trials // 2
+    return error_free_bound(half, trials - half, delta, level)
+
+
+def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
+    """The least number of trials, half with the record and half without, that can refute epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The claim, at least 0 and at most 30.
+    delta, level : float
+        As for :func:`most_provable`.
+
+    Returns
+    -------
+    int
+        Even. Fewer can do if one kind is rarer than the other.
+    """
+    require_finite("epsilon", epsilon, at_least=0, at_most=30)
+    low, high = 0, 1
+    while most_provable(2 * high, delta, level) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        refutes = most_provable(2 * middle, delta, level) > epsilon
+        low, high = (low, middle) if refutes else (middle, high)
+    return 2 * high

@@ -7,6 +7,8 @@ from lib.privacy.accounting import (
     budget_table,
     effective_noise_multiplier,
     find_noise_multiplier,
+    group_guarantee,
+    label_guarantee,
 )
 from lib.privacy.labels import (
     GaussianLabels,
@@ -39,6 +41,8 @@ __all__ = [
     "confident_gnmax",
     "effective_noise_multiplier",
     "find_noise_multiplier",
+    "group_guarantee",
+    "label_guarantee",
     "multi_stage_parts",
     "pate_epsilon",
     "posterior",

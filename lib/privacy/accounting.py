@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution
-from opacus.accountants.analysis import rdp as opacus_rdp
 
 from lib.check import require_finite, require_int, require_number
 
@@ -357,20 +356,22 @@ def _search(epsilon, delta, sample_rate, steps, accountant, tolerance) -> float:
 
 @lru_cache(maxsize=65536)
 def _renyi(sample_rate: float, noise_multiplier: float) -> np.ndarray:
+    from opacus.accountants.analysis import rdp  # here: it loads torch
+
     return np.asarray(
-        opacus_rdp.compute_rdp(
-            q=sample_rate, noise_multiplier=noise_multiplier, steps=1, orders=_ORDERS
-        )
+        rdp.compute_rdp(q=sample_rate, noise_multiplier=noise_multiplier, steps=1, orders=_ORDERS)
     )
 
 
 @lru_cache(maxsize=4096)
 def _rdp_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
+    from opacus.accountants.analysis import rdp
+
     total = sum(steps * _renyi(q, sigma) for q, sigma, steps in history)
     with warnings.catch_warnings():
         # The grid of orders is wide enough: an optimum at its end is a loose bound, still valid.
         warnings.filterwarnings("ignore", "Optimal order is the")
-        epsilon, _ = opacus_rdp.get_privacy_spent(orders=_ORDERS, rdp=total, delta=delta)
+        epsilon, _ = rdp.get_privacy_spent(orders=_ORDERS, rdp=total, delta=delta)
     return max(0.0, float(epsilon))
 
 
@@ -482,3 +483,42 @@ def _check_delta(delta: float) -> None:
         raise ValueError(f"delta must be a number in [0, 1), got {delta!r}")
     if not 0 <= delta < 1:
         raise ValueError(f"delta must be in [0, 1), got {delta!r}")
+
+
+def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp") -> float:
+    """Epsilon, at delta, for changing one label of a training that is private for records.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+        What was spent, for adding or removing one record.
+    delta : float
+        Of the answer, in (0, 1).
+    accountant : str
+        As for :meth:`lib.privacy.PrivacyLedger.epsilon`.
+
+    Returns
+    -------
+    float
+        The smaller of two proofs; the label's true epsilon may be smaller still.
+
+    Notes
+    -----
+    Another label is another gradient of a record that is sampled as before, at most twice the
+    clipping norm away: the privacy loss distribution of that mechanism is the first proof
+    (``neighbours="replace"`` of :meth:`lib.privacy.PrivacyLedger.epsilon`).  The second is group
+    privacy, from what the accountant proves for a record: to change a label is to remove a record
+    and to add another. A mechanism that is
+    (e, d)-private for one step is (2 e, (1 + exp(e)) d)-private for two: here with the largest d
+    for which that is no more than `delta`.
+
+    References
+    ----------
+    Vadhan, The complexity of differential privacy, 2017, Lemma 2.2.
+    """
+    require_finite("delta", delta, above=0, below=1)
+
+    return min(
+        group_guarantee(ledger, delta, 2, accountant),
+        ledger.epsilon(delta, "pld", neighbours="replace"),
+    )

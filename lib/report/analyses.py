@@ -19,9 +19,9 @@ from lib.counterfactual import overlap
 from lib.counterfactual.diagnostics import SURE
 from lib.report import collect, figures
 from lib.report.collect import about
+from lib.report.figures import plot_contamination, plot_tipping_point
 from lib.report.predictions import ModelPredictions
 from lib.report.suitability import Predictions, SuitabilityReport, printable, suitability_report
-from lib.studies.counterfactual.figures import plot_contamination
 from lib.suitability.tipping import FMOW_ERRORS
 from lib.ties import first_smallest
 
@@ -579,7 +579,7 @@ def _suitability(given: ModelPredictions, settings: Settings) -> Analysis:
                 "by Holm's correction for all signals.",
             ),
             "suitability_tipping": Drawing(
-                lambda: suitability.plot_tipping_point(found.tipping),
+                lambda: plot_tipping_point(found.tipping),
                 "A histogram of the errors of the estimator on FMoW, and a line at the tipping "
                 "point of this decision.",
                 "By how much the paper's estimator overstated the accuracy on user data, beyond "
@@ -682,7 +682,7 @@ def halves(members: Array, seed: int) -> Array:
 
 
 def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
-    """The bound of one run as :func:`lib.audit.compare_one_run` has it; ties in a random order."""
+    """The bound of one run as :func:`lib.studies.audit.one_run.compare_one_run` has it; ties in a random order."""
     order = np.random.default_rng(settings.seed).permutation(len(scores))
     return best_one_run(scores[order], members[order], delta, settings.level)
 

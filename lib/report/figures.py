@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from lib.audit import privacy_region
 from lib.plot import COLOURS, new_figure
 from lib.selective import AccuracyCoverage, accuracy_bound
+from lib.suitability.tipping import FMOW_ERRORS
 
 __all__ = ["plot_curves", "plot_moved", "plot_propensities", "plot_roc"]
 
@@ -131,3 +132,50 @@ def _thinned(x: npt.NDArray, y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
         return x, y
     keep = np.unique(np.round(np.linspace(0, len(x) - 1, _MOST)).astype(int))
     return x[keep], y[keep]
+
+
+def plot_tipping_point(point: float) -> Figure:
+    """Draw a tipping point beside the errors that the estimator made on FMoW.
+
+    Parameters
+    ----------
+    point : float
+        Of :func:`tipping_point`.
+    """
+    errors: npt.NDArray[np.float64] = np.array(FMOW_ERRORS)
+    figure, ax = new_figure(height=2.8)
+    edges = np.arange(-0.06, 0.2, 0.01)
+    for beyond, colour, label in (
+        (errors <= point, "0.75", "the verdict would stand"),
+        (errors > point, COLOURS[1], "it would turn"),
+    ):
+        ax.hist(errors[beyond], edges, color=colour, label=label)
+    ax.axvline(point, color="black", linewidth=1.2, label="tipping point")
+    ax.set_xlabel("accuracy on user data overstated by")
+    ax.set_ylabel("folds and models")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=3)
+    return figure
+
+
+def plot_contamination(
+    table: pd.DataFrame, truth: float | None = None, *, label: str = "difference A - B"
+) -> Figure:
+    """Bounds on the estimate by the share of points on which missing-at-random fails."""
+    figure, ax = new_figure(height=2.8)
+    ax.fill_between(
+        table["share"], table["ci_low"], table["ci_high"], color=COLOURS[0], alpha=0.15, lw=0,
+        label="95% interval of the bounds",
+    )  # fmt: skip
+    for k, end in enumerate(("low", "high")):
+        ax.plot(
+            table["share"], table[end], color=COLOURS[0], marker="",
+            label="bounds" if k == 0 else None,
+        )  # fmt: skip
+    if truth is not None:
+        ax.axhline(truth, color="black", lw=1.2, label="truth")
+    if table["ci_low"].min() < 0:
+        ax.axhline(0, color="0.6", lw=1)
+    ax.set_xlabel("share of contaminated points")
+    ax.set_ylabel(label)
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure

@@ -37,8 +37,8 @@ from lib.counterfactual.estimate import (
 from lib.counterfactual.metrics import selective_score
 from lib.counterfactual.overlap import without_overlap
 from lib.counterfactual.sensitivity import breakdown_share
+from lib.counterfactual.simulation import simulate, true_difference
 from lib.runs import write_atomic
-from lib.studies.counterfactual.simulation import simulate, true_difference
 
 __all__ = [
     "DECISIONS",
@@ -488,7 +488,7 @@ def example_services(n: int = 1000, *, rng: np.random.Generator | int) -> Servic
     classes; B has learned a curve, and is wrong between the two.  During the trial each abstains
     mostly near its own boundary, but anywhere it may answer or abstain: nothing is deterministic.
     A score is 1 for a right answer and 0 for a wrong one, and 15% of the labels are wrong.  Paid
-    for, A is better by :func:`lib.studies.counterfactual.simulation.true_difference`, 0.106.
+    for, A is better by :func:`lib.counterfactual.simulation.true_difference`, 0.106.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ from lib.suitability.guarantees import (
     prediction_powered_test,
     simulate_guarantee,
 )
-from lib.suitability.importance import anova_table, plot_shap, shap_values
+from lib.suitability.importance import anova_table, shap_values
 from lib.suitability.labels import LabelsTest, label_errors, labels_for_power, labels_test
 from lib.suitability.monitor import (
     AcceptanceDecision,
@@ -74,15 +74,7 @@ from lib.suitability.power import (
     required_sample_size,
     sample_size_for,
 )
-from lib.suitability.refined import (
-    DomainRuns,
-    RefinedFilter,
-    choose_signals,
-    evaluate_more_data,
-    evaluate_refined,
-    known_reference,
-    leave_domain_out,
-)
+from lib.suitability.refined import RefinedFilter
 from lib.suitability.sequential import (
     EProcess,
     SequentialDecision,
@@ -99,7 +91,7 @@ from lib.suitability.signals import (
     signals,
     unregister_signal,
 )
-from lib.suitability.tipping import plot_tipping_point, tipping_point
+from lib.suitability.tipping import tipping_point
 
 __all__ = [
     "CALIBRATIONS",
@@ -111,7 +103,6 @@ __all__ = [
     "CalibrationErrors",
     "CorrectnessEstimator",
     "Decision",
-    "DomainRuns",
     "EProcess",
     "Equivalence",
     "GroupEquivalence",
@@ -131,31 +122,24 @@ __all__ = [
     "anova_table",
     "calibration_errors",
     "calibration_offset",
-    "choose_signals",
     "compare_estimators",
     "compare_signals",
     "corrected_margin",
     "crossing_probabilities",
     "equivalence_between_groups",
     "equivalence_test",
-    "evaluate_more_data",
-    "evaluate_refined",
     "fit_errors",
     "impossibility_example",
     "information_fractions",
-    "known_reference",
     "label_errors",
     "labels_for_power",
     "labels_needed",
     "labels_test",
-    "leave_domain_out",
     "lemma_check",
     "make_estimator",
     "non_inferiority_power",
     "non_inferiority_test",
     "over_splits",
-    "plot_shap",
-    "plot_tipping_point",
     "prediction_powered_test",
     "register_signal",
     "registered_signals",

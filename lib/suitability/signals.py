@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import logsumexp
 
-from lib.data import SIGNAL_NAMES
 from lib.suitability.checks import as_array, as_matrix
 
 __all__ = [
@@ -20,6 +19,22 @@ __all__ = [
     "signals",
     "unregister_signal",
 ]
+
+#: The twelve signals, in the order of the authors' published tables.
+SIGNAL_NAMES = (
+    "conf_max",
+    "conf_std",
+    "conf_entropy",
+    "logit_mean",
+    "logit_max",
+    "logit_std",
+    "logit_diff_top2",
+    "loss",
+    "margin_loss",
+    "conf_ratio",
+    "top_k_conf_sum",
+    "energy",
+)
 
 _EPSILON = 1e-10  # epsilon_0 of the paper's formulas: keeps logarithms and ratios finite
 _LARGEST = 1e150  # beyond, the variance of the logits overflows

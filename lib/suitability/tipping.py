@@ -1,14 +1,10 @@
 """How wrong the estimates may be before the verdict turns, and how wrong they have been."""
 
-import numpy as np
-import numpy.typing as npt
-from matplotlib.figure import Figure
 from scipy import stats
 
-from lib.plot import COLOURS, new_figure
 from lib.suitability.filter import Decision
 
-__all__ = ["FMOW_ERRORS", "plot_tipping_point", "tipping_point"]
+__all__ = ["FMOW_ERRORS", "tipping_point"]
 
 #: By how much the paper's estimator overstated the accuracy on user data, beyond what it did on
 #: test data: means over the experiments of each of the 30 out-of-distribution folds of FMoW-WILDS
@@ -61,26 +57,3 @@ def tipping_point(decision: Decision) -> float:
     # What the statistic would have to become.
     critical = stats.t.isf(decision.alpha, decision.dof)
     return float(room - critical * decision.stderr)
-
-
-def plot_tipping_point(point: float) -> Figure:
-    """Draw a tipping point beside the errors that the estimator made on FMoW.
-
-    Parameters
-    ----------
-    point : float
-        Of :func:`tipping_point`.
-    """
-    errors: npt.NDArray[np.float64] = np.array(FMOW_ERRORS)
-    figure, ax = new_figure(height=2.8)
-    edges = np.arange(-0.06, 0.2, 0.01)
-    for beyond, colour, label in (
-        (errors <= point, "0.75", "the verdict would stand"),
-        (errors > point, COLOURS[1], "it would turn"),
-    ):
-        ax.hist(errors[beyond], edges, color=colour, label=label)
-    ax.axvline(point, color="black", linewidth=1.2, label="tipping point")
-    ax.set_xlabel("accuracy on user data overstated by")
-    ax.set_ylabel("folds and models")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=3)
-    return figure

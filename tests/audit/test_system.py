@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.audit import AttackCounts, compare_one_run, epsilon_interval, select_worst
+from lib.audit import AttackCounts, epsilon_interval, select_worst
 from lib.audit.benchmark import compare_with_peer, comparison_table
+from lib.studies.audit.one_run import compare_one_run
 from lib.studies.audit.system import (
     AuditContradiction,
     bounds_table,

@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 from lib.counterfactual import ESTIMATORS, estimate
+from lib.counterfactual.simulation import simulate, true_difference
 from lib.runs import Outcome, RunsFailed, RunStore, run_all
 from lib.studies.counterfactual import simulation
 from lib.studies.counterfactual.simulation import (
@@ -21,8 +22,6 @@ from lib.studies.counterfactual.simulation import (
     repetitions,
     run_cells,
     share_interval,
-    simulate,
-    true_difference,
     two_share_z,
 )
 

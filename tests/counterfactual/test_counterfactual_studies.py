@@ -18,10 +18,10 @@ from lib.counterfactual import (
     influence_values,
 )
 from lib.counterfactual.metrics import classification_quality
+from lib.counterfactual.simulation import simulate, true_difference
 from lib.plot import COLOURS, MARKERS
 from lib.studies.counterfactual import figures
 from lib.studies.counterfactual import tables as studies
-from lib.studies.counterfactual.simulation import simulate, true_difference
 from lib.studies.counterfactual.tables import (
     ESTIMATOR_TITLES,
     LEARNER_TITLES,

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from lib import audit, selective
-from lib.audit import one_label_bound
+from lib.audit import error_free_bound, most_provable, one_label_bound, trials_needed
 from lib.data.transforms import corrupt_images
+from lib.privacy import label_guarantee
 from lib.privacy.accounting import group_guarantee
 from lib.studies.audit.system import AuditContradiction
 from lib.studies.canaries.system import CanaryContradiction, CanaryDraw
@@ -18,13 +19,9 @@ from lib.studies.six_lenses import figures
 from lib.studies.six_lenses.evidence import (
     HEADLINE,
     audit_record,
-    error_free_bound,
     faulty,
     label_canaries,
-    label_guarantee,
     ledger_of,
-    most_provable,
-    trials_needed,
 )
 from lib.studies.six_lenses.jobs import LabelCanaries, RecordTrainings
 from lib.studies.six_lenses.population import Pipeline

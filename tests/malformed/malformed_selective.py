@@ -149,7 +149,6 @@ add(
 )
 add("ties_broken_by", {"score": SCORE, "second": SCORE}, score=SC, second=SC)
 D = {"dataset": "digits", "model": "linear"}
-add("settings_for", D, dataset=CHOICE, model=CHOICE, says=dict(dataset="name", model="name"))
 ROWS.extend(
     rows_of(
         "selective.PanelSettings",

@@ -50,13 +50,13 @@ M = T.ModelSpec("linear", (3,), 3)
 C = T.TrainingConfig(M, steps=2, batch_size=10, seed=1)
 CP = T.TrainingConfig(M, epsilon=8.0, steps=2, batch_size=10, seed=1)
 add(
-    "training.SampledGaussian",
+    "privacy.SampledGaussian",
     dict(sample_rate=0.1, noise_multiplier=1.0, steps=10),
     sample_rate=(0.0, 1.5, *NUMBER),
     noise_multiplier=but((-1.0, 0.0, *NUMBER), "0.0"),
     steps=but(COUNT, "0"),
 )
-add("training.PrivacyLedger", dict())
+add("privacy.PrivacyLedger", dict())
 L = T.PrivacyLedger((T.SampledGaussian(0.1, 1.0, 10),))
 ROWS.extend(
     rows_of(
@@ -68,7 +68,7 @@ ROWS.extend(
     )
 )
 add(
-    "training.find_noise_multiplier",
+    "privacy.find_noise_multiplier",
     dict(epsilon=3.0, delta=1e-05, sample_rate=0.1, steps=10),
     epsilon=but(POSITIVE, "inf"),
     delta=DELTA,
@@ -87,7 +87,7 @@ ROWS.extend(
     )
 )
 add(
-    "training.budget_table",
+    "privacy.budget_table",
     dict(epsilons=[3.0], delta=1e-05, sample_rate=0.01, steps=10, members=5),
     epsilons=([0.0], ["a"], [INF], 3),
     delta=DELTA,
@@ -217,9 +217,9 @@ add(
     labels=labels([0], 2),
 )
 add("training.relabel", dict(data=D, count=2, seed=0), count=(-1, 61, 2.5, "3"))
-add("training.LaplaceLabels", dict(), scale=POSITIVE)
-add("training.GaussianLabels", dict(), sigma=POSITIVE)
-add("training.RandomizedResponse", dict(), pure_epsilon=(-1.0, 0.0, *NUMBER))
+add("privacy.LaplaceLabels", dict(), scale=POSITIVE)
+add("privacy.GaussianLabels", dict(), sigma=POSITIVE)
+add("privacy.RandomizedResponse", dict(), pure_epsilon=(-1.0, 0.0, *NUMBER))
 for n, k in (("LaplaceLabels", {}), ("GaussianLabels", {"delta": 1e-05})):
     ROWS.extend(
         rows_of(
@@ -241,7 +241,7 @@ ROWS.extend(
 )
 LK = np.array([[0.8, 0.1, 0.1]])
 add(
-    "training.posterior",
+    "privacy.posterior",
     dict(likelihood=LK, prior=LK),
     likelihood=(
         Bad("NaN", with_value(LK, NAN), ("nan",)),
@@ -256,12 +256,12 @@ add(
     ),
 )
 add(
-    "training.project_to_simplex",
+    "privacy.project_to_simplex",
     dict(observed=LK),
     observed=but(matrices(LK), "no rows"),
 )
 add(
-    "training.rr_with_prior",
+    "privacy.rr_with_prior",
     dict(labels=[0], prior=LK, epsilon=1.0, seed=0),
     labels=but(labels([0], 3), "empty"),
     prior=but(
@@ -276,21 +276,21 @@ add(
     seed=SEED,
 )
 add(
-    "training.multi_stage_parts",
+    "privacy.multi_stage_parts",
     dict(n=10, stages=2, seed=0),
     n=(0, "3", 2.5),
     stages=(0, 11, 2.5, "3"),
     seed=SEED,
 )
 add(
-    "training.shards",
+    "privacy.shards",
     dict(n=10, n_teachers=2, seed=0),
     n=(0, "3", 2.5),
     n_teachers=(0, 11, 2.5, "3"),
     seed=SEED,
 )
 add(
-    "training.vote_histogram",
+    "privacy.vote_histogram",
     dict(predictions=[[0, 1], [0, 2]], n_classes=3),
     predictions=(
         Bad("no such class", [[3]], ("3",)),
@@ -309,7 +309,7 @@ VB = (
     Bad("empty", np.zeros((0, 2)), ("(0, 2)",)),
 )
 add(
-    "training.confident_gnmax",
+    "privacy.confident_gnmax",
     dict(votes=V, sigma1=1.0, sigma2=1.0, threshold=5.0, seed=0),
     votes=VB,
     sigma1=POSITIVE,
@@ -319,7 +319,7 @@ add(
     max_answers=(-1, 2.5, "3"),
 )
 add(
-    "training.pate_epsilon",
+    "privacy.pate_epsilon",
     dict(
         votes=[[90, 10]] * 5,
         sigma1=40.0,
@@ -336,31 +336,10 @@ add(
     answered=(Bad("short", [True], ("1",)), Bad("text", ["a"] * 5, ("<U1",))),
 )
 add(
-    "training.p1_panel",
-    {},
-    trainings=COUNT,
-    private_budgets=(-1, 2.5, "3"),
-    seeds=COUNT,
-    epochs=COUNT,
-)
-add(
     "training.train_linear",
     dict(images=X, labels=lab),
     labels=labels(lab),
     inverse_penalty=POSITIVE,
-)
-add(
-    "training.suited",
-    dict(dataset="digits", model="mlp", train=10, validation=2, test=3),
-    says=dict(dataset="name", model="name"),
-    dataset=CHOICE,
-    model=CHOICE,
-    train=COUNT,
-    validation=NATURAL,
-    test=COUNT,
-    hidden=COUNT,
-    activation=CHOICE,
-    seed=SEED,
 )
 FM = T.ModelSpec("mlp", (1, 8, 8), 10)
 add(
@@ -444,21 +423,6 @@ add(
     chunk=COUNT,
 )
 S = dict(dataset="digits", points=300, validation=300, test=400)
-add(
-    "lenses.settings_for",
-    S,
-    says=dict(points="train", model="name"),
-    dataset=CHOICE,
-    points=COUNT,
-    validation=COUNT,
-    test=COUNT,
-    hidden=COUNT,
-    activation=CHOICE,
-    seed=SEED,
-    epsilon=POSITIVE,
-    delta=DELTA,
-    batch_size=COUNT,
-)
 LS = settings_for(
     "digits",
     points=300,
@@ -469,7 +433,6 @@ LS = settings_for(
     steps=2,
     plain_steps=2,
 )
-add("lenses.checkerboard", {}, shape=(3, "abc", (8, 8), (1, 0, 8), (1, 2.5, 8), (1, "8", 8)))
 ROWS.extend(
     rows_of(
         "lenses.LensSettings",
@@ -483,19 +446,7 @@ ROWS.extend(
     )
 )
 add(
-    "lenses.classify",
-    dict(settings=LS, shifts=[("rotation", 0.0)]),
-    shifts=(
-        [],
-        Bad("NaN", [("rotation", NAN)], ("nan",)),
-        Bad("text", [("rotation", "a")], ("'a'",)),
-        "ab",
-        [3],
-        Bad("no such kind", [("no such", 1.0)], ("no such",)),
-    ),
-)
-add(
-    "lenses.error_free_bound",
+    "audit.error_free_bound",
     dict(members=10, others=10, delta=1e-05),
     members=but(COUNT, "0"),
     others=but(COUNT, "0"),
@@ -503,37 +454,20 @@ add(
     level=OPEN_UNIT,
 )
 add(
-    "lenses.most_provable",
+    "audit.most_provable",
     dict(trials=20, delta=1e-05),
     trials=(1, 2.5, "3"),
     delta=(-0.1, 1.0, *NUMBER),
     level=OPEN_UNIT,
 )
 add(
-    "lenses.trials_needed",
+    "audit.trials_needed",
     dict(epsilon=1.0, delta=1e-05),
     epsilon=but((0.0, -1.0, INF, 1000.0, *NUMBER), "0.0"),
     delta=(-0.1, 1.0, *NUMBER),
     level=OPEN_UNIT,
 )
-add("lenses.faulty", dict(settings=LS, factor=0.5), factor=(0.0, -1.0, INF, *NUMBER))
-add("lenses.label_guarantee", dict(ledger=L, delta=1e-05), delta=DELTA, accountant=CHOICE)
-add(
-    "lenses.audit_record",
-    dict(settings=LS, n_shadow=20, n_target=4),
-    n_shadow=COUNT,
-    n_target=COUNT,
-    level=OPEN_UNIT,
-    label=(-1, 10, 0.5),
-)
-add(
-    "lenses.label_canaries",
-    dict(settings=LS, count=20, n_models=2),
-    count=(0, 301, 2.5),
-    n_models=COUNT,
-    level=OPEN_UNIT,
-)
-add("lenses.available", dict(dataset="digits"), dataset=CHOICE)
+add("privacy.label_guarantee", dict(ledger=L, delta=1e-05), delta=DELTA, accountant=CHOICE)
 add(
     "data.corrupt",
     dict(images=np.zeros((3, 8, 8)), kind="blur", severity=1.0, rng=np.random.default_rng(0)),

@@ -28,6 +28,7 @@ from malformed_kinds import (
 )
 
 from lib import audit, counterfactual
+from lib.audit import insert_canaries
 
 ROWS = []
 
@@ -181,19 +182,6 @@ ROWS.extend(
         accountant=CHOICE,
     )
 )
-add(
-    "audit.settings_for",
-    S,
-    says=dict(dataset="name", model="name", points="train"),
-    dataset=CHOICE,
-    model=CHOICE,
-    points=COUNT,
-    n_shadow=COUNT,
-    n_target=COUNT,
-    n_challenges=COUNT,
-    batch_size=but(COUNT, "'3'", "2.5"),
-    seed=SEED,
-)
 for n in ("LiRA", "Threshold"):
     a = getattr(audit, n)()
     ROWS.extend(
@@ -205,7 +193,7 @@ for n in ("LiRA", "Threshold"):
         )
     )
 add(
-    "canaries.insert_canaries",
+    "audit.insert_canaries",
     dict(labels=[0, 1, 2, 0, 1, 2], n=2, n_classes=3, seed=0),
     labels=labels([0, 1, 2, 0, 1, 2], 3),
     n=but((0, 7, 10**12, 2.5, "3"), "0"),
@@ -223,7 +211,7 @@ KW = dict(
 )
 TH = ((), (0.0,), (1.0,), (NAN,), ("a",), 0.5, (-1.0,))
 add(
-    "canaries.canary_epsilon",
+    "audit.canary_epsilon",
     K,
     **KW,
     thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"),
@@ -231,7 +219,7 @@ add(
     standard_error=CHOICE,
 )
 add(
-    "canaries.one_label_bound",
+    "audit.one_label_bound",
     {**K, "seed": 0},
     **KW,
     thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"),
@@ -241,14 +229,14 @@ add(
     seed=SEED,
 )
 add(
-    "canaries.top_label_bound",
+    "audit.top_label_bound",
     K,
     **KW,
     thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"),
     level=OPEN_UNIT,
 )
 add(
-    "canaries.single_label_guesses",
+    "audit.single_label_guesses",
     {**K, "seed": 0, "threshold": 0.5},
     **KW,
     threshold=UNIT,
@@ -256,15 +244,15 @@ add(
     says=dict(threshold="thresholds"),
 )
 add(
-    "canaries.top_label_guesses",
+    "audit.top_label_guesses",
     {**K, "threshold": 0.5},
     **KW,
     threshold=UNIT,
     says=dict(threshold="thresholds"),
 )
-add("canaries.epsilon_of_rate", dict(rate=0.7), rate=UNIT)
-add("canaries.rate_of_epsilon", dict(epsilon=1.0), epsilon=(NAN, "0.5", -1.0))
-add("canaries.Guesses", dict(made=np.array([True]), correct=np.array([True]), options=2))
+add("audit.epsilon_of_rate", dict(rate=0.7), rate=UNIT)
+add("audit.rate_of_epsilon", dict(epsilon=1.0), epsilon=(NAN, "0.5", -1.0))
+add("audit.Guesses", dict(made=np.array([True]), correct=np.array([True]), options=2))
 cf = counterfactual
 from lib.studies.audit.system import settings_for
 from lib.studies.counterfactual import simulation

@@ -239,12 +239,6 @@ add(
     correct=booleans(te > 0.7),
 )
 add(
-    "calibrate_on_target",
-    dict(estimates=us, correct=us > 0.7),
-    estimates=UV,
-    correct=booleans(us > 0.7),
-)
-add(
     "prediction_powered_test",
     dict(
         test_correct=te > 0.7,
@@ -317,7 +311,6 @@ add(
     power=OPEN_UNIT,
 )
 g = np.random.default_rng(0)
-add("plot_shap", dict(values=T, signals=T, rng=g), values=MX, signals=MX, rng=RNG)
 add("impossibility_example", dict(n=50, rng=g), n=COUNT, rng=RNG)
 add(
     "lemma_check",
@@ -446,13 +439,6 @@ ROWS.extend(
     )
     for row in rows_of(f"suitability.{name}.update", one.update, dict(batch=us), batch=UV)
 )
-add(
-    "model_outputs",
-    dict(model=torch.nn.Linear(4, 3), loader=[torch.zeros(8, 4)]),
-    model=(3,),
-    loader=but(([], [3], ["a"], 3), "['a']", "[3]"),
-    extra=(["x"],),
-)
 P = dict(
     holdout_logits=LG,
     holdout_labels=lab,
@@ -461,15 +447,6 @@ P = dict(
     test_labels=lab,
     user_labels=lab,
 )
-add("Predictions", P, **{k: matrices(LG) if "logits" in k else labels(lab, 3) for k in P})
-add(
-    "suitability_report",
-    dict(predictions=Predictions(**P), margin=0.05),
-    margin=MARG,
-    alpha=OPEN_UNIT,
-    power=OPEN_UNIT,
-)
-add("example_predictions", dict(path="/nowhere/mine.npz", seed=0), kind=CHOICE, seed=SEED)
 add(
     "register_signal",
     dict(name="x"),
@@ -478,15 +455,6 @@ add(
 )
 add("unregister_signal", dict(name="x"), name=("no such", "conf_max", 3))
 splits = {"val": (T, CO)}
-add(
-    "make_tasks",
-    dict(
-        sizes={"val": 300}, user_folds=[("val", np.arange(50), "a")], id_splits=["val"], n_folds=3
-    ),
-    id_splits=([], ["no"]),
-    n_folds=(1, 0, 2.5, "3", 301),
-    shuffles_per_fold=COUNT,
-)
 tasks = make_tasks({"val": 300}, [("val", np.arange(50), "a")], ["val"], n_folds=3)
 R = evaluate_tasks(splits, tasks).assign(
     dataset="m", algorithm="E", kind="ID", seed=0, signals="all"
@@ -500,27 +468,8 @@ SP = (
     Bad("no pair", {"val": T}, ("ndarray",)),
 )
 TK = ([], 3, Bad("texts", ["a task"], ("str",)))
-add("evaluate_tasks", ST, splits=SP, tasks=TK, margin=MARG, threads=COUNT)
 for f in ("evaluate_peers", "evaluate_more_data"):
     add(f, ST, splits=SP, tasks=TK, margin=MARG)
-add(
-    "evaluate_refined",
-    {**ST, "columns": [0, 2]},
-    splits=SP,
-    tasks=TK,
-    columns=([], [99], ["a"], [-1], 3),
-    margin=MARG,
-)
-add(
-    "evaluate_with_labels",
-    {**ST, "n_labelled": 20, "rng": g},
-    splits=SP,
-    tasks=TK,
-    n_labelled=(0, 1, 10**6, 2.5, "3"),
-    margin=MARG,
-    alpha=OPEN_UNIT,
-    rng=RNG,
-)
 pt = [np.arange(100), np.arange(100, 200)]
 for f in ("evaluate_pairs", "evaluate_peers_pairs"):
     add(
@@ -541,93 +490,8 @@ for f in ("evaluate_pairs", "evaluate_peers_pairs"):
 AS = R.assign(signals="all")
 RES = tables(R, "user_accuracy")
 OF_P = tables(R, "p_value")
-add("at_margin", dict(results=R, margin=0.1), results=RES, margin=MARG)
-add(
-    "metrics_table",
-    dict(results=R, by=["kind"]),
-    results=OF_P,
-    by=("kind", 3, [], ["no such column"]),
-    alpha=OPEN_UNIT,
-)
-add(
-    "margins_table",
-    dict(results=R, margins=[0.1], alphas=[0.05]),
-    results=(*OF_P, Bad("no n_test", R.drop(columns="n_test"), ("n_test",))),
-    margins=([], 0.1, [1.5], ["a"]),
-    alphas=([], 0.05, [0.0], ["a"]),
-)
-add("share_suitable", dict(results=R), results=RES, alpha=OPEN_UNIT, width=(0.0, -1.0, NAN))
-add("summarise_folds", dict(results=R), results=(*RES, *OF_P[1:2]), alpha=OPEN_UNIT)
-add("error_table", dict(results=R), results=RES, alpha=OPEN_UNIT, groups=(*COUNT, 10**6))
-add("error_table", dict(results=R.assign(user_accuracy=R["estimated_user_accuracy"])), groups=(2,))
-add("plot_estimation_error", dict(results=R), results=RES, width=(0.0, NAN, "a"))
-add("plot_error_against_drop", dict(results=R), results=RES)
-add("known_reference", dict(results=R), results=RES, margin=MARG)
-add("filter_as_peer", dict(results=R), results=RES, margin=MARG)
-add("signals_table", dict(results=AS), results=tables(AS, "p_value"), alpha=OPEN_UNIT)
 PEER = filter_as_peer(R)
-add(
-    "peer_table",
-    dict(results=PEER),
-    results=tables(PEER, "estimated_user_accuracy"),
-    by=("peer", 3, ["no such column"]),
-    alpha=OPEN_UNIT,
-)
-add(
-    "decision_metrics",
-    dict(p_values=[0.1, 0.2], truth=[True, False]),
-    p_values=(*vectors([0.1, 0.2]), [1.5, 0.1]),
-    truth=booleans([True, False]),
-    alpha=OPEN_UNIT,
-)
-add(
-    "estimated_and_true",
-    dict(
-        splits=splits,
-        source=("val", np.arange(100)),
-        user_folds=[("val", np.arange(200, 300), "a")],
-    ),
-    splits=(SP[0], SP[1], SP[-1]),
-    source=("val", 3, ("no", np.arange(3)), ("val", [300]), ("val", [0.5]), ("val", [])),
-    user_folds=(
-        [],
-        3,
-        Bad("no label", [("val", [0])], ("tuple",)),
-        Bad("no such split", [("no", [0], "a")], ("no",)),
-        Bad("no such row", [("val", [300], "a")], ("300",)),
-        ["a"],
-    ),
-)
 for f in ("load_study", "wilds_study"):
     add(f, dict(dataset="fmow", seed=0), dataset=CHOICE, algorithm=CHOICE, seed=(99, "a"))
-add("digits_study", dict(seed=0), seed=SEED)
-add("StudyRun", dict(dataset="digits", algorithm="ERM", seed=0))
-add("DomainRuns", dict(dataset="digits", algorithm="ERM", seed=0, candidates=(("conf_max",),)))
-add("run_studies", dict(jobs=[StudyRun("digits", "ERM", 0)]), max_workers=COUNT)
-add("choose_signals", dict(jobs=[]))
-add("missing_for_wilds", dict(dataset="fmow", root="/nowhere"), dataset=CHOICE)
-add(
-    "train_wilds",
-    dict(dataset="fmow", root="/nowhere", seed=0, device="cpu"),
-    dataset=CHOICE,
-    seed=SEED,
-)
-add("wilds_files", dict(datasets=["fmow"], seeds=[0]), seeds=([99], ["a"]))
 study = digits_study(0)
-add("run_study", dict(study=study, n_folds=3, partition_seed=0), n_folds=(1, 2.5), margin=MARG)
-add(
-    "leave_domain_out",
-    dict(study=study, n_folds=3),
-    study=(3,),
-    n_folds=(1, 2.5, "3", 10**6),
-    seed=SEED,
-)
 L0 = timeline(study)[0]
-add(
-    "stream",
-    dict(study=study, labels=[L0], batches=2, size=20, rng=g),
-    labels=but(([], ["no"]), "[]"),
-    batches=COUNT,
-    size=COUNT,
-    rng=RNG,
-)

@@ -11,8 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.feature_selection import f_classif
 
+from lib.studies.suitability.figures import plot_shap
 from lib.suitability import SIGNAL_NAMES
-from lib.suitability.importance import anova_table, plot_shap, shap_values
+from lib.suitability.importance import anova_table, shap_values
 
 
 def sample(n=1000, seed=0):

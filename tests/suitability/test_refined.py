@@ -7,16 +7,16 @@ from sklearn.linear_model import LogisticRegression
 from lib.runs import run_all
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import evaluate_tasks, make_tasks
-from lib.suitability import (
+from lib.studies.suitability.refined import (
     DomainRuns,
-    RefinedFilter,
     choose_signals,
+    domain,
     evaluate_refined,
     known_reference,
     leave_domain_out,
 )
+from lib.suitability import RefinedFilter
 from lib.suitability.estimator import fit_logistic
-from lib.suitability.refined import domain
 
 
 def draw(n, rng, shift=0.0):

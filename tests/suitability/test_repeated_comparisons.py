@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from lib import suitability
-from lib.report.outputs import model_outputs
 from lib.studies.suitability.experiment import Task
+from lib.studies.suitability.refined import evaluate_more_data
 from lib.suitability import (
     CorrectnessEstimator,
     compare_estimators,
@@ -74,7 +73,7 @@ def test_more_data_fits_on_all_folds_but_one():
     splits = {"id": source(300), "user": source(120, 1, -1.0)}
     folds = tuple(np.array_split(np.random.default_rng(0).permutation(300), 3))
     task = Task("shifted", ("user", np.arange(120)), (("id", np.arange(300)),), folds)
-    table = suitability.evaluate_more_data(splits, [task], margin=0.05)
+    table = evaluate_more_data(splits, [task], margin=0.05)
     assert table["user_fold"].tolist() == ["shifted"] * 3
     assert table["test_fold"].tolist() == [0, 1, 2]
     (x, y), (user_x, user_y) = splits["id"], splits["user"]
@@ -106,27 +105,3 @@ def test_calibration_errors_refuse_what_is_no_probability_and_no_weighting():
         suitability.calibration_errors([0.5, 1.5], [True, False])
     with pytest.raises(ValueError, match="by must be 'rows' or 'bins', got 'points'"):
         suitability.calibration_errors([0.5, 0.6], [True, False], by="points")
-
-
-def test_batches_may_be_sequences_of_tensors():
-    class Adds(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.Linear(3, 2)
-
-        def forward(self, parts):
-            return self.linear(parts[0] + parts[1]["more"])
-
-    model = Adds()
-    x = torch.arange(12.0).reshape(4, 3)
-    batch = ([x, {"more": x}], torch.tensor([0, 1, 0, 1]))
-    found = model_outputs(model, [batch])
-    with torch.no_grad():
-        expected = model.linear(2 * x).numpy()
-    np.testing.assert_allclose(found.logits, expected, rtol=1e-6)
-
-
-def test_a_device_that_does_not_hold_the_model():
-    model = torch.nn.Linear(3, 2)
-    with pytest.raises(ValueError, match=r"device must be one that holds the model \(cpu\), got"):
-        model_outputs(model, [torch.zeros(2, 3)], device="meta")

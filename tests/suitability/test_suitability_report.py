@@ -19,6 +19,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from lib import data
 from lib.report import suitability as module
+from lib.report.figures import plot_tipping_point
 from lib.report.suitability import (
     Predictions,
     example_predictions,
@@ -28,13 +29,7 @@ from lib.report.suitability import (
 )
 from lib.studies.suitability.data import run_study, wilds_files
 from lib.studies.suitability.panel import load_study
-from lib.suitability import (
-    SIGNAL_NAMES,
-    SuitabilityFilter,
-    labels_test,
-    plot_tipping_point,
-    signals,
-)
+from lib.suitability import SIGNAL_NAMES, SuitabilityFilter, labels_test, signals
 from lib.suitability.filter import p_text
 from lib.suitability.guarantees import (
     adjusted_margin,

@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 
 from lib.counterfactual.diagnostics import Diagnostics
 from lib.counterfactual.sequences import ConfidenceSequence
+from lib.counterfactual.simulation import Simulated
 from lib.plot import COLOURS, MARKERS, new_figure
-from lib.studies.counterfactual.simulation import Simulated, share_interval
+from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
 
 __all__ = [
     "plot_classifiers",
-    "plot_contamination",
     "plot_miscoverage",
     "plot_positivity",
     "plot_power",
@@ -209,29 +209,5 @@ def plot_sequence(
     ax.set_xlim(sequence.n[0], sequence.n[-1])
     ax.set_xlabel("points so far")
     ax.set_ylabel("difference A - B")
-    figure.legend(loc="outside upper center", ncols=2)
-    return figure
-
-
-def plot_contamination(
-    table: pd.DataFrame, truth: float | None = None, *, label: str = "difference A - B"
-) -> Figure:
-    """Bounds on the estimate by the share of points on which missing-at-random fails."""
-    figure, ax = new_figure(height=2.8)
-    ax.fill_between(
-        table["share"], table["ci_low"], table["ci_high"], color=COLOURS[0], alpha=0.15, lw=0,
-        label="95% interval of the bounds",
-    )  # fmt: skip
-    for k, end in enumerate(("low", "high")):
-        ax.plot(
-            table["share"], table[end], color=COLOURS[0], marker="",
-            label="bounds" if k == 0 else None,
-        )  # fmt: skip
-    if truth is not None:
-        ax.axhline(truth, color="black", lw=1.2, label="truth")
-    if table["ci_low"].min() < 0:
-        ax.axhline(0, color="0.6", lw=1)
-    ax.set_xlabel("share of contaminated points")
-    ax.set_ylabel(label)
     figure.legend(loc="outside upper center", ncols=2)
     return figure

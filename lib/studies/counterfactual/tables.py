@@ -30,13 +30,8 @@ from lib.counterfactual.metrics import (
 )
 from lib.counterfactual.overlap import mean_bounds, without_overlap
 from lib.counterfactual.sequences import confidence_sequence, running_moments
-from lib.studies.counterfactual.simulation import (
-    FLIP,
-    Simulated,
-    simulate,
-    true_difference,
-    two_share_z,
-)
+from lib.counterfactual.simulation import FLIP, Simulated, simulate, true_difference
+from lib.studies.counterfactual.simulation import two_share_z
 
 __all__ = [
     "ESTIMATOR_TITLES",

@@ -10,9 +10,10 @@ import pandas as pd
 
 from lib import audit
 from lib.audit import THRESHOLDS, AttackCounts, one_label_bound
+from lib.audit.planning import error_free_bound
 from lib.check import require_finite, require_int
 from lib.privacy import PrivacyLedger, SampledGaussian
-from lib.privacy.accounting import group_guarantee
+from lib.privacy.accounting import label_guarantee
 from lib.runs import run_all
 from lib.studies.audit import system
 from lib.studies.audit.system import ATTACKS, AuditResult, AuditSettings
@@ -27,13 +28,9 @@ __all__ = [
     "LabelEvidence",
     "RecordAudit",
     "audit_record",
-    "error_free_bound",
     "faulty",
     "label_canaries",
-    "label_guarantee",
     "ledger_of",
-    "most_provable",
-    "trials_needed",
 ]
 
 #: The attack whose bound is quoted: fixed before any model was attacked. It sees the parameters
@@ -243,86 +240,6 @@ def ledger_of(settings: LensSettings) -> PrivacyLedger:
     return PrivacyLedger((step,))
 
 
-def error_free_bound(members: int, others: int, delta: float, level: float = 0.95) -> float:
-    """The largest lower bound that these trials can give: by guesses without an error.
-
-    Parameters
-    ----------
-    members, others : int
-        Trials with the record and without it, at least 0.
-    delta : float
-        In [0, 1).
-    level : float
-        Of Clopper-Pearson's bound, in (0, 1).
-
-    Returns
-    -------
-    float
-        At least 0; 0 if there are only trials of one kind.
-
-    Notes
-    -----
-    Clopper-Pearson's bound falls with every error of either kind, up to where the guesses are worse
-    than chance and the same holds for the opposite ones. Its largest value is that of no error, or
-    of nothing but errors. It depends on how many trials are of which kind, and is not largest for
-    halves.
-    """
-    require_int("members", members, at_least=0)
-    require_int("others", others, at_least=0)
-    if not members or not others:
-        return 0.0
-    rows = [[members, 0, others, 0], [0, others, 0, members]]
-    return float(audit.epsilon_lower_bounds(rows, delta, level, "clopper-pearson").max())
-
-
-def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
-    """The largest lower bound of so many trials, half of them with the record, half without.
-
-    Parameters
-    ----------
-    trials : int
-        At least 2; one more without the record if odd.
-    delta : float
-        In [0, 1).
-    level : float
-        Of Clopper-Pearson's bound, in (0, 1).
-
-    Returns
-    -------
-    float
-        See :func:`error_free_bound`: with other shares the same number of trials can prove more.
-    """
-    require_int("trials", trials, at_least=2)
-    half = trials // 2
-    return error_free_bound(half, trials - half, delta, level)
-
-
-def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
-    """The least number of trials, half with the record and half without, that can refute epsilon.
-
-    Parameters
-    ----------
-    epsilon : float
-        The claim, at least 0 and at most 30.
-    delta, level : float
-        As for :func:`most_provable`.
-
-    Returns
-    -------
-    int
-        Even. Fewer can do if one kind is rarer than the other.
-    """
-    require_finite("epsilon", epsilon, at_least=0, at_most=30)
-    low, high = 0, 1
-    while most_provable(2 * high, delta, level) <= epsilon:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        refutes = most_provable(2 * middle, delta, level) > epsilon
-        low, high = (low, middle) if refutes else (middle, high)
-    return 2 * high
-
-
 # ---------------------------------------------------------------------- labels
 
 
@@ -418,45 +335,6 @@ class LabelEvidence:
             With what to check.
         """
         require_consistent_labels([self.private], level)
-
-
-def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp") -> float:
-    """Epsilon, at delta, for changing one label of a training that is private for records.
-
-    Parameters
-    ----------
-    ledger : PrivacyLedger
-        What was spent, for adding or removing one record.
-    delta : float
-        Of the answer, in (0, 1).
-    accountant : str
-        As for :meth:`lib.privacy.PrivacyLedger.epsilon`.
-
-    Returns
-    -------
-    float
-        The smaller of two proofs; the label's true epsilon may be smaller still.
-
-    Notes
-    -----
-    Another label is another gradient of a record that is sampled as before, at most twice the
-    clipping norm away: the privacy loss distribution of that mechanism is the first proof
-    (``neighbours="replace"`` of :meth:`lib.privacy.PrivacyLedger.epsilon`).  The second is group
-    privacy, from what the accountant proves for a record: to change a label is to remove a record
-    and to add another. A mechanism that is
-    (e, d)-private for one step is (2 e, (1 + exp(e)) d)-private for two: here with the largest d
-    for which that is no more than `delta`.
-
-    References
-    ----------
-    Vadhan, The complexity of differential privacy, 2017, Lemma 2.2.
-    """
-    require_finite("delta", delta, above=0, below=1)
-
-    return min(
-        group_guarantee(ledger, delta, 2, accountant),
-        ledger.epsilon(delta, "pld", neighbours="replace"),
-    )
 
 
 def label_canaries(

@@ -1,6 +1,7 @@
 """Figures of the suitability chapter."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lib.plot import COLOURS, MARKERS, new_figure
-from lib.suitability.checks import as_number, check_columns
+from lib.suitability.checks import as_number, check_columns, check_generator
+from lib.suitability.estimators import as_table
+from lib.suitability.importance import _HEIGHT, _POINTS, _density
 
 __all__ = [
     "plot_boundaries",
@@ -347,4 +350,71 @@ def plot_monitor(table: pd.DataFrame, accuracy: Sequence[float], reference: floa
     bottom.legend(loc="best")
     bottom.set_ylabel("p-value")
     bottom.set_xlabel("batch")
+    return figure
+
+
+def plot_shap(values: pd.DataFrame, signals: Any, *, rng: np.random.Generator) -> Figure:
+    """Draw SHAP values: a row per signal, a point per sample, coloured by the signal.
+
+    Signals are in the order of their mean absolute value. A (+) beside a name says that larger
+    values of the signal speak for a correct prediction, a (-) against. At most 600 samples are
+    drawn, those outside the middle 99% of all SHAP values at its ends.
+
+    Parameters
+    ----------
+    values : pandas.DataFrame, shape (n, n_signals)
+        As :func:`shap_values` returns them.
+    signals : DataFrame or array_like, shape (n, n_signals)
+        The signals of the same samples.
+    rng : numpy.random.Generator
+        Chooses the samples and spreads them over the height of the row.
+
+    Raises
+    ------
+    ValueError
+        If the shapes or columns differ, or ``rng`` is no generator.
+
+    References
+    ----------
+    Pouget et al., Suitability Filter, ICML 2025, Figure 8.
+    """
+    check_generator(rng)
+    values = as_table("values", values)
+    signals = as_table("signals", signals, list(values.columns))
+    if len(signals) != len(values):
+        raise ValueError(f"signals must have {len(values)} rows, as values, got {len(signals)}")
+    order = values.abs().mean().sort_values(kind="stable").index
+    chosen = rng.permutation(len(values))[:_POINTS]
+    low, high = np.quantile(values.to_numpy()[chosen], [0.005, 0.995])
+    figure, ax = new_figure(height=0.8 + 0.36 * len(order))
+    labels = []
+    for row, name in enumerate(order):
+        x = values[name].to_numpy()[chosen]
+        z = signals[name].to_numpy()
+        first, last = np.quantile(z, [0.05, 0.95])
+        z = z[chosen]
+        colour = np.clip((z - first) / (last - first), 0, 1) if last > first else 0.5 + 0 * z
+        direction = np.sign(((x - x.mean()) * (z - z.mean())).sum())
+        labels.append(name + {1: " (+)", -1: " (−)"}.get(direction, ""))
+        x = np.clip(x, low, high)
+        points = ax.scatter(
+            x,
+            row + _HEIGHT * _density(x, low, high) * rng.uniform(-1, 1, len(x)),
+            c=colour,
+            cmap="viridis",
+            vmin=0,
+            vmax=1,
+            s=5,
+            linewidths=0,
+            rasterized=True,  # thousands of points would make a file of megabytes
+        )
+    ax.axvline(0, color="0.4", linewidth=1, zorder=0)
+    ax.grid(visible=False, axis="y")
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(-0.6, len(labels) - 0.4)
+    ax.set_xlabel("SHAP value (log-odds)")
+    bar = figure.colorbar(points, ax=ax, location="top", aspect=30, pad=0.02)
+    bar.set_ticks([0, 1], labels=["low", "high"])
+    bar.set_label("value of the signal")
+    bar.outline.set_visible(False)
     return figure

@@ -1,0 +1,146 @@
+"""P4's simulated classifiers, whose true scores are known."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import integrate, special
+
+from lib.counterfactual.checks import as_choice, as_integer, as_rng
+
+__all__ = ["EXPERIMENTS", "FLIP", "Simulated", "simulate", "true_difference"]
+
+EXPERIMENTS = ("curved", "shifted")
+
+#: Fraction of labels that are flipped.
+FLIP = 0.15
+
+_NEAR = 0.2  # A abstains mostly where |x0 + x1 - 1| is less
+_NEAR_B = 1.25 * _NEAR
+_CIRCLE = 0.8
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Points with the predictions and abstentions of A and B.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n, 2)
+        Inputs.
+    labels : ndarray of bool, shape (n,)
+        Labels, flipped ones included.
+    probabilities : pair of ndarray, shape (n,)
+        Of class 1, by A and by B.
+    propensities : pair of ndarray, shape (n,)
+        Of abstention: the truth.
+    abstained : pair of ndarray of bool, shape (n,)
+        Where each abstained.
+    scores : pair of ndarray, shape (n,)
+        Zero-one scores, those that abstention hides included.
+    """
+
+    X: Array
+    labels: npt.NDArray[np.bool_]
+    probabilities: tuple[Array, Array]
+    propensities: tuple[Array, Array]
+    abstained: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
+    scores: tuple[Array, Array]
+
+    @property
+    def oracle_difference(self) -> float:
+        """Mean score of A minus that of B on these points, had neither abstained."""
+        return float(self.scores[0].mean() - self.scores[1].mean())
+
+
+def simulate(
+    n: int,
+    experiment: str = "curved",
+    epsilon: float = 0.2,
+    shift: float = 0.0,
+    *,
+    rng: np.random.Generator | int,
+) -> Simulated:
+    """Draw a data set of P4's simulated experiments.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    experiment : {"curved", "shifted"}
+        Experiment 1 or 2.
+    epsilon : float
+        Positivity level, in (0, 0.5]: least probability of an answer.
+    shift : float
+        mu of experiment 2, in [0, 1].
+    rng : numpy.random.Generator or int
+
+    Returns
+    -------
+    Simulated
+
+    References
+    ----------
+    P4, section 4.1 and appendix D; the authors' notebook sets the width of B's region.
+    """
+    n, rng = as_integer("n", n, 1), as_rng(rng)
+    as_choice("experiment", experiment, EXPERIMENTS)
+    _check(epsilon, shift)
+    x = rng.uniform(size=(n, 2))
+    labels = (x.sum(axis=1) >= 1) ^ (rng.random(n) < FLIP)
+    total, square = x.sum(axis=1), (x**2).sum(axis=1)
+    predictions = [special.expit(total - 1)]
+    near = [np.abs(total - 1) < _NEAR]
+    if experiment == "curved":
+        predictions.append(np.clip(0.5 * square + 0.1, 0, 1))
+        near.append(np.abs(square - _CIRCLE) < _NEAR_B)
+    else:
+        predictions.append(special.expit(total - 1 - shift))
+        near.append(np.abs(total - 1 - shift) < _NEAR)
+    propensities = tuple(np.where(close, 1 - epsilon, epsilon) for close in near)
+    abstained = tuple(rng.random(n) < p for p in propensities)
+    scores = tuple(((p > 0.5) == labels).astype(float) for p in predictions)
+    return Simulated(x, labels, tuple(predictions), propensities, abstained, scores)
+
+
+def true_difference(experiment: str = "curved", shift: float = 0.0) -> float:
+    """The population's psi_A - psi_B.
+
+    Parameters
+    ----------
+    experiment, shift
+        As for :func:`simulate`.
+
+    Returns
+    -------
+    float
+        A scores 0.85.  B scores 0.15 instead of 0.85 where it is on the other side of the label's
+        boundary: 0.7 times the area of that region.
+    """
+    as_choice("experiment", experiment, EXPERIMENTS)
+    _check(0.2, shift)
+    if experiment == "shifted":
+        return (1 - 2 * FLIP) * (0.5 - (1 - shift) ** 2 / 2)
+    # Where the arc x0^2 + x1^2 = 0.8 meets the line x0 + x1 = 1, and where it ends.
+    crossing = (1 - math.sqrt(2 * _CIRCLE - 1)) / 2
+    area = integrate.quad(
+        lambda t: abs((1 - t) - math.sqrt(max(_CIRCLE - t * t, 0.0))),
+        0,
+        1,
+        points=[crossing, 1 - crossing, math.sqrt(_CIRCLE)],
+        epsabs=1e-13,
+    )[0]
+    return (1 - 2 * FLIP) * area
+
+
+def _check(epsilon: float, shift: float) -> None:
+    for name, value, inside, allowed in (
+        ("epsilon", epsilon, lambda v: 0 < v <= 0.5, "(0, 0.5]"),
+        ("shift", shift, lambda v: 0 <= v <= 1, "[0, 1]"),
+    ):
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        if not is_number or isinstance(value, bool) or not inside(value):
+            raise ValueError(f"{name} must be a number in {allowed}, got {value!r}")

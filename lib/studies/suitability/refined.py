@@ -1,0 +1,351 @@
+"""The refined filter on the paper's data: choice of signals, more data, leaving a domain out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from lib.runs import Checkpoint, Outcome, run_all
+from lib.studies.suitability.data import Study
+from lib.studies.suitability.experiment import (
+    MOMENTS,
+    Task,
+    as_task_splits,
+    decision_metrics,
+    is_suitable,
+)
+from lib.studies.suitability.panel import StudyRun, load_study
+from lib.suitability.checks import (
+    as_count,
+    as_names,
+    as_number,
+    check_columns,
+)
+from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.noninferiority import non_inferiority_test
+from lib.suitability.refined import Array, RefinedFilter
+from lib.suitability.signals import SIGNAL_NAMES
+from lib.ties import first_largest
+
+
+def evaluate_refined(
+    splits: Mapping[str, tuple[Any, Any]],
+    tasks: Sequence[Task],
+    columns: Sequence[int],
+    margin: float = 0.0,
+) -> pd.DataFrame:
+    """Run :class:`RefinedFilter` in the experiments of several user folds.
+
+    Parameters
+    ----------
+    splits : mapping
+        Split to signals and correctness.
+    tasks : sequence of Task
+        Every fold of a partition is the test data once; all of them are labelled.
+    columns : sequence of int
+        Signals that the filter sees.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per task and test fold: ``user_fold``, ``test_fold``, ``p_value``, ``test_accuracy``
+        ``user_accuracy``, ``estimated_user_accuracy``, ``stderr`` and ``truth``.
+
+    Raises
+    ------
+    ValueError
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
+    """
+    splits = as_task_splits(splits, tasks)
+    k = splits[tasks[0].user[0]][0].shape[1]
+    columns = [as_count("columns", c, 0) for c in as_names("columns", columns, range(k))]
+    tables = []
+    for task in tasks:
+        signals, correct = task.take_source(splits)
+        user_signals, user_correct = task.take_user(splits)
+        rows = np.concatenate(task.partition)
+        fitted = RefinedFilter(margin).fit(signals[rows][:, columns], correct[rows])
+        user, error = fitted.estimate(user_signals[:, columns])
+        test = np.array([correct[fold].mean() for fold in task.partition])
+        accuracy = float(np.mean(user_correct))
+        tables.append(
+            pd.DataFrame(
+                {
+                    "user_fold": task.label,
+                    "test_fold": np.arange(len(test)),
+                    "p_value": stats.norm.cdf((test - user - margin) / error),
+                    "test_accuracy": test,
+                    "user_accuracy": accuracy,
+                    "estimated_user_accuracy": user,
+                    "stderr": error,
+                    "truth": is_suitable(test, accuracy, margin),
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)
+
+
+def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Task]:
+    """Lay out experiments in distribution whose source has nothing of the user's domain.
+
+    A user fold of an ID split is a domain: a region, a span of years, a cell type. In the paper's
+    experiments the other ID splits still hold that domain. Here it is taken out of all of them,
+    so that the user's data are new to the estimator, as they are out of distribution.
+
+    Parameters
+    ----------
+    study : Study
+        Its ID user folds whose labels end alike, after the dot, are one domain.
+    n_folds : int
+        Folds that the source is cut into, at least 2.
+    seed : int
+        Of the shuffles, not negative.
+
+    Returns
+    -------
+    list of Task
+        One per ID user fold.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as above, or ``n_folds`` are more than the source data allow.
+    """
+    if not isinstance(study, Study):
+        raise ValueError(f"study must be a Study, got {type(study).__name__}")
+    as_count("n_folds", n_folds, 2)
+    as_count("seed", seed, 0)
+    rng = np.random.default_rng(seed)
+    folds = study.user_folds["ID"]
+    tasks = []
+    for split, rows, label in folds:
+        source = []
+        for name in study.id_splits:
+            same = [r for s, r, other in folds if s == name and domain(other) == domain(label)]
+            kept = np.arange(len(study.splits[name][1]))
+            source.append((name, np.setdiff1d(kept, np.concatenate([[], *same]).astype(int))))
+        order = rng.permutation(sum(len(kept) for _, kept in source))
+        size = len(order) // n_folds
+        if size < 2:
+            raise ValueError(f"n_folds must be at most {len(order) // 2}, got {n_folds}")
+        partition = tuple(order[i * size : (i + 1) * size] for i in range(n_folds))
+        tasks.append(Task(label, (split, np.asarray(rows)), tuple(source), partition))
+    return tasks
+
+
+def domain(label: str) -> str:
+    """What a user fold's label says after the dot: its domain, whatever its split."""
+    return label.rpartition("·")[2].strip()
+
+
+@dataclass(frozen=True)
+class DomainRuns:
+    """Candidate sets of signals under :func:`leave_domain_out`, for one classifier.
+
+    A job of :mod:`lib.runs`.
+
+    Attributes
+    ----------
+    dataset, algorithm, seed
+        See :func:`~lib.studies.suitability.panel.load_study`.
+    candidates : tuple of tuple of str
+        Sets of signals.
+    n_folds, partition : int
+        See :func:`leave_domain_out`.
+    margin : float
+        m in (-1, 1).
+    """
+
+    dataset: str
+    algorithm: str
+    seed: int
+    candidates: tuple[tuple[str, ...], ...]
+    n_folds: int = 15
+    partition: int = 32
+    margin: float = 0.0
+
+    code: ClassVar[tuple[str, ...]] = ("suitability", "data")
+
+    def data_fingerprint(self) -> str:
+        """Checksums of the files that the study reads."""
+        return StudyRun(self.dataset, self.algorithm, self.seed).data_fingerprint()
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Fit each candidate for each domain; nothing out of distribution is read."""
+        study = load_study(self.dataset, self.algorithm, self.seed)
+        tasks = leave_domain_out(study, self.n_folds, self.partition)
+        tables = [
+            evaluate_refined(
+                study.splits, tasks, [SIGNAL_NAMES.index(n) for n in names], self.margin
+            )
+            for names in self.candidates
+        ]
+        shape = (len(self.candidates), len(tasks), self.n_folds)
+        arrays = {
+            name: np.stack([table[name].to_numpy() for table in tables]).reshape(shape)
+            for name in ("p_value", "truth")
+        }
+        return Outcome(arrays, {"domains": [domain(task.label) for task in tasks]})
+
+
+def evaluate_more_data(
+    splits: Mapping[str, tuple[Any, Any]], tasks: Sequence[Task], margin: float = 0.0
+) -> pd.DataFrame:
+    """The paper's filter with more labels: D_sf is all folds of the source but the test fold.
+
+    Parameters
+    ----------
+    splits : mapping
+        Split to signals and correctness.
+    tasks : sequence of Task
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per task and test fold: ``user_fold``, ``test_fold``, ``p_value``,
+        ``test_accuracy``, ``user_accuracy`` and ``truth``.
+
+    Raises
+    ------
+    ValueError
+        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
+        or rows that a task names.
+    """
+    margin = as_number("margin", margin, -1, 1)
+    splits = as_task_splits(splits, tasks)
+    rows = []
+    for task in tasks:
+        signals, correct = task.take_source(splits)
+        user_signals, user_correct = task.take_user(splits)
+        for j, fold in enumerate(task.partition):
+            fitting = np.concatenate([f for i, f in enumerate(task.partition) if i != j])
+            estimator = CorrectnessEstimator().fit(signals[fitting], correct[fitting])
+            test, user = estimator.predict(signals[fold]), estimator.predict(user_signals)
+            test_accuracy, user_accuracy = correct[fold].mean(), np.mean(user_correct)
+            rows.append(
+                {
+                    "user_fold": task.label,
+                    "test_fold": j,
+                    "p_value": non_inferiority_test(test, user, margin).p_value,
+                    "test_accuracy": test_accuracy,
+                    "user_accuracy": user_accuracy,
+                    "truth": bool(is_suitable(test_accuracy, user_accuracy, margin)),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
+    """The paper's experiments decided with the labels of the test data.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs`, whose folds are of one size.
+    margin : float
+        m in (-1, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        A copy with ``statistic``, ``p_value``, ``dof`` (infinite) and ``truth`` replaced.
+
+    Raises
+    ------
+    ValueError
+        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
+
+    Notes
+    -----
+    With estimates c and calibration, the error of an estimator that was fitted to n rows is mostly
+    one of its level, common to test and user data, of variance E[c(1 - c)] / n. Compared with the
+    *known* test accuracy, the user's estimate has this error; compared with the *estimated* one, it
+    has instead the difference between that and the known one, which comes from the labels of the
+    test data and has the same variance. The two are independent, and the mean of the references,
+    for folds of one size, halves the variance. The user's accuracy differs from its estimate by
+    chance with variance mean c(1 - c) / n_user.
+
+    So P(SUITABLE although not suitable) is about alpha at most, on average over test samples (not
+    given the test accuracy, half of whose chance stays in the reference) and for user data near
+    the source: errors of the slopes, which count the more the farther the user's signals are, are
+    not in the variance. :class:`RefinedFilter` has them.
+    """
+    margin = as_number("margin", margin, -1, 1)
+    check_columns("results", results, [*MOMENTS, "test_accuracy", "user_accuracy"])
+    test, user = results["estimated_test_accuracy"], results["estimated_user_accuracy"]
+    spread = {}
+    for which, mean in (("test", test), ("user", user)):
+        n = results[f"n_{which}"]
+        # E[c (1 - c)] from the moments.
+        spread[which] = (mean - mean**2 - results[f"{which}_variance"] * (n - 1) / n).clip(lower=0)
+    reference = (test + results["test_accuracy"]) / 2
+    error = np.sqrt(spread["user"] / results["n_user"] + spread["test"] / (2 * results["n_test"]))
+    statistic = (reference - user - margin) / error
+    return results.assign(
+        statistic=statistic,
+        p_value=stats.norm.cdf(statistic),
+        dof=np.inf,
+        truth=is_suitable(results["test_accuracy"], results["user_accuracy"], margin),
+    )
+
+
+def choose_signals(
+    jobs: Sequence[DomainRuns], alpha: float = 0.05, max_workers: int | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Choose the set of signals with the largest ROC AUC when domains are left out.
+
+    Parameters
+    ----------
+    jobs : sequence of DomainRuns
+        Classifiers on one data set, with the same candidates.
+    alpha : float
+        Significance level of the shown metrics; the choice does not depend on it.
+    max_workers : int, optional
+        Local processes.
+
+    Returns
+    -------
+    candidates : pandas.DataFrame
+        One row per candidate, best first: ``signals``, and the metrics' means over classifiers.
+    nested : pandas.DataFrame
+        One row: the metrics of the whole procedure, each domain being judged with the candidate
+        that is best on the others, and ``signals``, the sets that came out.
+    """
+    if not jobs or len({(job.dataset, job.candidates) for job in jobs}) > 1:
+        raise ValueError("jobs must be at least one, of one data set and the same candidates")
+    runs = run_all(list(jobs), max_workers=max_workers)
+    names = ["+".join(one) for one in jobs[0].candidates]
+    domains = np.array(runs[0].metrics["domains"])
+    p_value, truth = (np.stack([run.arrays[key] for run in runs]) for key in ("p_value", "truth"))
+
+    def metrics(candidate: int | Array, which: Array) -> pd.DataFrame:
+        """One row per classifier, over the user folds in `which`."""
+        chosen = np.broadcast_to(candidate, len(domains))[which]
+        return pd.DataFrame(
+            [
+                vars(decision_metrics(p[chosen, which].ravel(), t[chosen, which].ravel(), alpha))
+                for p, t in zip(p_value, truth, strict=True)
+            ]
+        )
+
+    everywhere = np.arange(len(domains))
+    table = pd.DataFrame([metrics(c, everywhere).mean() for c in range(len(names))])
+    table.insert(0, "signals", names)
+    best = np.empty(len(domains), dtype=int)
+    for one in np.unique(domains):
+        others = np.flatnonzero(domains != one)
+        areas = np.array([metrics(c, others)["roc_auc"].mean() for c in range(len(names))])
+        # Without an area, where the truth is the same throughout, the first one.
+        best[domains == one] = first_largest(np.nan_to_num(areas, nan=-1.0))
+    nested = metrics(best, everywhere).mean().to_frame().T
+    nested.insert(0, "signals", ", ".join(sorted({names[c] for c in best})))
+    table = table.sort_values("roc_auc", ascending=False, kind="stable", ignore_index=True)
+    return table, nested
