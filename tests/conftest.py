@@ -75,7 +75,6 @@ STUDIES = (
     "suitability/test_experiment.py",
     "suitability/test_studies.py",
     "suitability/test_study_panel.py",
-    "suitability/test_wilds.py",
     "training/test_fixmatch.py",
     "training/test_training_page.py",
 )

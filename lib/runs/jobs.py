@@ -1,17 +1,17 @@
 """What a run is: a frozen configuration that can be executed, and its outcome."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from lib.runs.checkpoint import Checkpoint
-from lib.runs.provenance import code_fingerprint, fingerprint
+from lib.runs.provenance import closure, code_fingerprint, fingerprint
 
-__all__ = ["Job", "Outcome", "canonical", "identity", "label", "run_key"]
+__all__ = ["Job", "Outcome", "canonical", "code_of", "identity", "label", "run_key"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +39,10 @@ class Job(Protocol):
     Its fields are JSON-able: strings, numbers (infinity included), booleans, None, tuples, and
     frozen dataclasses of these.  It must be importable and picklable, for workers.
 
-    Attributes
-    ----------
-    code : tuple of str
-        Sub-packages of ``lib`` that the result depends on, e.g. ``("data", "training")``; the run
-        is made anew when any of their files changes.
+    The result depends on the code of the modules in which the dataclasses are written, and of what
+    these import: when any of it changes, the run is made anew.  A job whose code lies elsewhere has
+    ``modules``, their full names.
     """
-
-    code: ClassVar[tuple[str, ...]]
 
     def data_fingerprint(self) -> str:
         """Identify the data that :meth:`execute` reads."""
@@ -99,9 +95,28 @@ def identity(job: Job) -> dict[str, Any]:
     """What tells a run from others: configuration, code and data, in a form that JSON holds."""
     return {
         "config": canonical(job),
-        "code": code_fingerprint(*job.code),
+        "code": code_fingerprint(*code_of(job)),
         "data": job.data_fingerprint(),
     }
+
+
+def code_of(job: Job) -> tuple[str, ...]:
+    """The modules that a job's result depends on, all that they import from ``lib`` included."""
+    return closure(*(getattr(job, "modules", None) or sorted(set(_modules(job)))))
+
+
+def _modules(value: Any) -> Iterator[str]:
+    """Where the dataclasses of a configuration are written."""
+    if is_dataclass(value):
+        yield type(value).__module__
+        for field_ in fields(value):
+            yield from _modules(getattr(value, field_.name))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _modules(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _modules(item)
 
 
 def run_key(job: Job) -> str:

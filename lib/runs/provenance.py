@@ -1,10 +1,12 @@
 """Fingerprints of code and environment, and a description of the machine."""
 
+import ast
 import hashlib
 import json
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
@@ -15,6 +17,7 @@ import lib
 __all__ = [
     "MAIN_PACKAGES",
     "check_loaded",
+    "closure",
     "code_fingerprint",
     "fingerprint",
     "hardware",
@@ -48,7 +51,8 @@ def code_fingerprint(*parts: str) -> str:
     *parts : str
         Sub-packages, e.g. ``"data"``, of which the Python files count: a run's data have a
         fingerprint of their own, and its description is no cause to repeat it.  Or modules by their
-        full names, ``"lib.data.digits"``.  All files of ``lib`` if none is named.
+        full names, ``"lib.data.digits"``, and others that are loaded.  All files of ``lib`` if none
+        is named.
 
     Returns
     -------
@@ -65,19 +69,77 @@ def code_fingerprint(*parts: str) -> str:
     digest = hashlib.sha256()
     for path in sorted(set(files) if parts else root.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+            inside = path.is_relative_to(root)  # or a module of someone else's
+            name = path.relative_to(root).as_posix() if inside else path.name
+            digest.update(name.encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
+@cache
+def closure(*modules: str) -> tuple[str, ...]:
+    """Modules, and the modules of ``lib`` that they import, directly or not; packages count, too.
+
+    Parameters
+    ----------
+    *modules : str
+        Full names of modules that are loaded, of ``lib`` or others.
+
+    Returns
+    -------
+    tuple of str
+        Sorted. Of what is imported from outside of ``lib`` nothing is named.
+
+    Raises
+    ------
+    ValueError
+        If a module has no file, such as a notebook.
+    """
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found or (file := _file(name)) is None:
+            if name in modules and name not in found:
+                raise ValueError(
+                    f"a job must be written in a file, or say by `modules` whose code counts, got"
+                    f" one of {name!r}"
+                )
+            continue
+        found.add(name)
+        if name.partition(".")[0] == "lib":
+            waiting.append(name.rpartition(".")[0])
+        waiting.extend(n for n in _imports(file) if n.partition(".")[0] == "lib")
+    return tuple(sorted(found))
+
+
+def _file(module: str) -> Path | None:
+    """Where a module is written; None if there is none of that name."""
+    if module.partition(".")[0] != "lib":
+        file = getattr(sys.modules.get(module), "__file__", None)
+        return None if file is None else Path(file)
+    path = Path(lib.__file__).parents[1].joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return file if module and file.is_file() else None
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """Names that a file imports, wherever in it, some of them of no module."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def _files(root: Path, part: str) -> list[Path]:
     """The Python files of a sub-package, or that of a module."""
-    if part.partition(".")[0] == "lib":
-        path = root.parent.joinpath(*part.split("."))
-        found = [f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()]
+    if part.isidentifier() and (root / part / "__init__.py").is_file():
+        found = list((root / part).rglob("*.py"))
     else:
-        package = part.isidentifier() and (root / part / "__init__.py").is_file()
-        found = list((root / part).rglob("*.py")) if package else []
+        file = _file(part)
+        found = [] if file is None else [file]
     if not found:
         raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
     return found
@@ -86,7 +148,8 @@ def _files(root: Path, part: str) -> list[Path]:
 def _parts() -> dict[str, str]:
     root = Path(lib.__file__).parent
     names = sorted(path.parent.name for path in root.glob("*/__init__.py"))
-    return {name: code_fingerprint(name) for name in names}
+    modules = sorted(f"lib.{path.stem}" for path in root.glob("[a-z]*.py"))
+    return {name.removeprefix("lib."): code_fingerprint(name) for name in (*names, *modules)}
 
 
 _LOADED = _parts()  # 2 ms
@@ -109,7 +172,8 @@ def check_loaded(*parts: str) -> None:
         Naming the parts that have changed since ``lib.runs`` was imported.
     """
     now = _parts()
-    names = {part.split(".")[1] if part.startswith("lib.") else part for part in parts} - {"lib"}
+    names = {part.split(".")[1] if part.startswith("lib.") else part for part in parts}
+    names = names & _LOADED.keys() | {name for name in names if name in now}
     changed = [n for n in sorted(names or _LOADED) if now.get(n) != _LOADED.get(n)]
     if changed:
         raise RuntimeError(

@@ -21,7 +21,7 @@ from filelock import FileLock
 import lib
 from lib.runs.checkpoint import Checkpoint, dump_arrays, load_arrays, set_aside
 from lib.runs.files import write_atomic_bytes
-from lib.runs.jobs import Job, Outcome, identity, run_key
+from lib.runs.jobs import Job, Outcome, code_of, identity, run_key
 from lib.runs.plain import decode, encode
 from lib.runs.provenance import (
     check_loaded,
@@ -140,7 +140,7 @@ class RunStore:
         with self._lock(key):
             if (found := self._read_or_set_aside(key)) is not None:
                 return found
-            check_loaded(*job.code)
+            check_loaded(*code_of(job))
             for leftover in self.path(key).parent.glob(f".{key}.*"):
                 shutil.rmtree(leftover, ignore_errors=True)  # its writer was killed: no news
             partial = self.folder / "partial" / key

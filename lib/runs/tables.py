@@ -1,19 +1,15 @@
 """Tables that take long: computed once by a function of ``lib``, then read from the store."""
 
-import ast
 import copy
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import lib
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
 from lib.runs.plain import decode, encode
@@ -21,8 +17,6 @@ from lib.runs.provenance import fingerprint
 from lib.runs.store import RunStore
 
 __all__ = ["stored_table"]
-
-_ROOT = Path(lib.__file__).parent
 
 
 def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: Any) -> pd.DataFrame:
@@ -84,9 +78,9 @@ class _Table:
     arguments: str
 
     @property
-    def code(self) -> tuple[str, ...]:
-        """The modules that the function's code is in."""
-        return _closure(self.function.rpartition(".")[0])
+    def modules(self) -> tuple[str, ...]:
+        """Where the function is written."""
+        return (self.function.rpartition(".")[0],)
 
     def data_fingerprint(self) -> str:
         """Nothing beside the arguments."""
@@ -134,28 +128,3 @@ def _digest(value: Any, name: str) -> Any:
             f"{name} must be made of numbers, texts, arrays, tables and dataclasses, got"
             f" {type(value).__name__}"
         ) from error
-
-
-@cache
-def _closure(module: str) -> tuple[str, ...]:
-    """A module of ``lib`` and those that it imports, directly or not; packages with their own."""
-    found, waiting = set(), [module]
-    while waiting:
-        name = waiting.pop()
-        path = _ROOT.parent / name.replace(".", "/")
-        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if name in found or not file.is_file():
-            continue
-        found.add(name)
-        waiting.extend([name.rpartition(".")[0], *_imports(file)])
-    return tuple(sorted(found))
-
-
-def _imports(file: Path) -> Iterator[str]:
-    """Names of ``lib`` that a file imports, wherever in it; what is no module is passed over."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names if a.name.partition(".")[0] == "lib")
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "lib":
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -864,8 +864,6 @@ class Teachers:
     label_noise: object | None = None
     shard_seed: int = 0
     chunk: int = 50
-
-    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
 
     def __post_init__(self):
         if self.data.features != "images" or self.data.keep_class < 1:

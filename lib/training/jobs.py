@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -227,8 +227,6 @@ class Training:
     save_every: int = 200
     keep_parameters: bool = False
 
-    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
-
     def data_fingerprint(self) -> str:
         """Fingerprint of what the training reads."""
         return _data_fingerprint(self.data)
@@ -278,8 +276,6 @@ class ManyTrainings:
     chunk: int = 64
     points: str = "test"
     dropout_passes: int = 0
-
-    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
 
     def __post_init__(self):
         require_int("chunk", self.chunk, at_least=1)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -84,8 +84,6 @@ class LabelTrainings:
     reading: str = "posterior"
     stages: int = 1
     seed: int = 0
-
-    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
 
     def __post_init__(self):
         if self.config.private:
@@ -221,8 +219,6 @@ class PateStudents:
     queries: int
     delta: float = 1e-5
     seed: int = 0
-
-    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
 
     def __post_init__(self):
         if not self.noise:

@@ -1,7 +1,7 @@
 """Many models, each trained on its own part of one data set: shadow and target models."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +59,6 @@ class SubsetTrainings:
     seed: int = 0
     keep_parameters: bool = False
     chunk: int = 128
-
-    code: ClassVar[tuple[str, ...]] = ("data", "training", "runs")
 
     def __post_init__(self):
         require_int("n_models", self.n_models, at_least=1)

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from lib.counterfactual import ESTIMATORS, estimate
 from lib.counterfactual.simulation import simulate, true_difference
 from lib.runs import Outcome, RunsFailed, RunStore, run_all
+from lib.runs.jobs import code_of
 from lib.studies.counterfactual import simulation
 from lib.studies.counterfactual.simulation import (
     Repetitions,
@@ -364,7 +365,9 @@ def test_independent_halves_do_not_cancel():
 
 def test_jobs_know_what_they_depend_on():
     (job,) = repetitions(100, "linear", 1)
-    assert job.code == ("counterfactual",)
+    assert {"lib.counterfactual.forest", "lib.studies.counterfactual.simulation"} < set(
+        code_of(job)
+    )
     assert job.data_fingerprint() == ""
 
 

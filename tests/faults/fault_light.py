@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,8 +17,6 @@ class Steps:
     steps: int = 10
     size: int = 5000
     pause: float = 0.02
-
-    code: ClassVar[tuple[str, ...]] = ("runs",)
 
     def data_fingerprint(self) -> str:
         return "none"

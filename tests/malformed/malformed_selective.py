@@ -1,4 +1,3 @@
-# ruff: noqa: C408
 """The table of malformed calls: rows of lib.selective."""
 
 import numpy as np

@@ -2,7 +2,6 @@
 """The table of malformed calls: rows of lib.suitability."""
 
 import numpy as np
-import torch
 from malformed_kinds import (
     CHOICE,
     COUNT,
@@ -17,7 +16,6 @@ from malformed_kinds import (
     Bad,
     booleans,
     but,
-    labels,
     matrices,
     rows_of,
     tables,
@@ -25,10 +23,8 @@ from malformed_kinds import (
 )
 
 from lib import suitability as S
-from lib.report.suitability import Predictions
 from lib.studies.suitability.data import digits_study, timeline
 from lib.studies.suitability.experiment import evaluate_tasks, make_tasks
-from lib.studies.suitability.panel import StudyRun
 from lib.studies.suitability.peers import filter_as_peer
 
 ROWS = []

@@ -5,7 +5,6 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,8 +28,6 @@ class Walk:
     data: str = "d"
     level: float = float("inf")
     bits: str = "SFC64"
-
-    code: ClassVar[tuple[str, ...]] = ("runs",)
 
     def data_fingerprint(self):
         return self.data
@@ -74,8 +71,6 @@ class Fails:
 
     number: int
 
-    code: ClassVar[tuple[str, ...]] = ("runs",)
-
     def data_fingerprint(self):
         return "none"
 
@@ -103,8 +98,6 @@ class Deadly:
     """A job whose worker always dies."""
 
     number: int
-
-    code: ClassVar[tuple[str, ...]] = ("runs",)
 
     def data_fingerprint(self):
         return "none"

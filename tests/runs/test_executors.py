@@ -260,7 +260,7 @@ def test_in_a_notebook(tmp_path, store):
         found = run_all(jobs, store=store, max_workers=2)
         print(len(found), sum(run.seconds > 0 for run in found))
         class Here(Walk):
-            pass
+            modules = ("lib.runs",)
         try:
             run_all([Here({str(tmp_path)!r}, seed=seed) for seed in (3, 4)], store=store)
         except RunsFailed as failed:

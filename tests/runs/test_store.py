@@ -10,7 +10,7 @@ import sys
 import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +27,8 @@ from lib.runs import (
 )
 from lib.runs import provenance as provenance_module
 from lib.runs.provenance import code_fingerprint
+from lib.studies.counterfactual.scenarios import ScenarioRuns
+from lib.studies.suitability.panel import StudyRun
 
 
 @pytest.fixture
@@ -44,7 +46,6 @@ def walk(tmp_path, **changes):
 @dataclass(frozen=True)
 class Holder:
     value: Any
-    code: ClassVar[tuple[str, ...]] = ("runs",)
 
     def data_fingerprint(self):
         return "d"
@@ -141,6 +142,26 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     assert code_fingerprint("runs") == before
     (package / "runs" / "a.py").write_text("1")
     assert code_fingerprint("runs") != before
+
+
+@pytest.mark.parametrize(
+    ("job", "module", "other"),
+    [
+        (StudyRun("digits", "ERM", 0), "training/linear.py", "book/session.py"),
+        (StudyRun("fmow", "ERM", 0), "suitability/signals.py", "counterfactual/forest.py"),
+        (ScenarioRuns("digits", True, "linear", 400, 200, 2, 0), "data/features.py", "plot.py"),
+    ],
+)
+def test_a_change_of_what_a_job_calls_makes_its_runs_stale(job, module, other, monkeypatch):
+    """Found by following imports: nobody has to list them, and nobody can forget one."""
+    key, read = run_key(job), Path.read_bytes
+    changed = []
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda path: read(path) + b"#" * path.as_posix().endswith(changed[0])
+    )
+    changed.append(f"lib/{other}")
+    assert run_key(job) == key
+    changed[0] = f"lib/{module}"
     assert run_key(job) != key
 
 

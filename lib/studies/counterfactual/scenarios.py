@@ -7,7 +7,7 @@ two classifiers is the mean difference of their scores on the points that the es
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -340,8 +340,6 @@ class ScenarioRuns:
     seed: int
     rule: str = "brier"
     epsilon: float = 0.2
-
-    code: ClassVar[tuple[str, ...]] = ("counterfactual", "data")
 
     @property
     def scenarios(self) -> tuple[Scenario, ...]:

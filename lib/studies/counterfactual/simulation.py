@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,8 +87,6 @@ class Repetitions:
     seed: int
     nuisances: str = "cross-fitted"
     level: float = 0.95
-
-    code: ClassVar[tuple[str, ...]] = ("counterfactual",)
 
     def __post_init__(self):
         as_choice("experiment", self.experiment, EXPERIMENTS)

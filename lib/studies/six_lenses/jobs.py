@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ from lib.training import (
 
 __all__ = ["Classifiers", "LabelCanaries", "RecordTrainings"]
 
-_CODE = ("canaries", "data", "lenses", "runs", "training")
 _SMALL_GRADIENT = 1e-3
 
 
@@ -56,8 +55,6 @@ class Classifiers:
     data: DataSpec
     shifts: tuple[tuple[str, float], ...]
     seed: int = 0
-
-    code: ClassVar[tuple[str, ...]] = _CODE
 
     def data_fingerprint(self) -> str:
         """Fingerprint of what the trainings read."""
@@ -125,8 +122,6 @@ class RecordTrainings:
     label: int = 0
     seed: int = 0
     chunk: int = 100
-
-    code: ClassVar[tuple[str, ...]] = _CODE
 
     def __post_init__(self):
         require_int("n_models", self.n_models, at_least=1)
@@ -218,8 +213,6 @@ class LabelCanaries:
     config: TrainingConfig
     data: DataSpec
     draws: tuple[CanaryDraw, ...]
-
-    code: ClassVar[tuple[str, ...]] = _CODE
 
     def __post_init__(self):
         if not self.draws or len({d.count for d in self.draws}) > 1:

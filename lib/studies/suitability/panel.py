@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,8 +57,6 @@ class StudyRun:
     n_folds: int = 15
     partition: int = 32
     signals: tuple[str, ...] = ()
-
-    code: ClassVar[tuple[str, ...]] = ("suitability", "data")
 
     def data_fingerprint(self) -> str:
         """Checksums of the files that the study reads."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -169,8 +169,6 @@ class DomainRuns:
     n_folds: int = 15
     partition: int = 32
     margin: float = 0.0
-
-    code: ClassVar[tuple[str, ...]] = ("suitability", "data")
 
     def data_fingerprint(self) -> str:
         """Checksums of the files that the study reads."""

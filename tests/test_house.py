@@ -1,0 +1,96 @@
+"""The rules of the house: arrows go one way, formulas are light, packages stay small."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FORMULAS = ("selective", "suitability", "audit", "counterfactual", "privacy")
+TOOLS = {"check", "plot", "ties"}
+BELOW = {
+    **dict.fromkeys(FORMULAS, TOOLS),
+    "check": set(),
+    "plot": set(),
+    "ties": set(),
+    "runs": {"check"},
+    "data": {"check", "runs"},
+    "training": {"check", "ties", "runs", "data", "privacy"},
+    "studies": {*TOOLS, *FORMULAS, "runs", "data", "training"},
+    "report": {*TOOLS, *FORMULAS, "runs", "data", "training"},
+    "canaries": {"audit"},  # the name that an issue asked for
+}
+HEAVY = {"torch", "opacus", "IPython", "matplotlib", "seaborn"}
+
+
+def imports(path: Path, top: bool = False) -> set[str]:
+    """Modules that a file imports, anywhere or at its top."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = set()
+    for node in tree.body if top else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"lib.{a.name}" for a in node.names} if node.module == "lib" else set()
+            found |= {node.module} - {"lib"}
+    return found
+
+
+def files(package: str) -> list[Path]:
+    folder = ROOT / "lib" / package
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+
+
+@pytest.mark.parametrize("package", BELOW)
+def test_arrows_go_one_way(package):
+    assert files(package)
+    for path in files(package):
+        seen = {name.split(".")[1] for name in imports(path) if name.startswith("lib.")}
+        assert seen - {package, "__version__"} <= BELOW[package], path
+
+
+def test_every_package_has_its_place():
+    here = {p.stem for p in (ROOT / "lib").iterdir() if p.suffix == ".py" or p.is_dir()}
+    assert here - {"__init__", "__pycache__"} == {*BELOW, "book"}
+
+
+@pytest.mark.parametrize("package", FORMULAS)
+def test_formulas_import_nothing_heavy_at_their_top(package):
+    for path in files(package):
+        assert not {name.split(".")[0] for name in imports(path, top=True)} & HEAVY, path
+
+
+@pytest.mark.parametrize("package", FORMULAS)
+def test_formulas_load_nothing_heavy(package):
+    code = (
+        f"import sys, lib.{package}; "
+        "print(*{'torch', 'opacus', 'IPython', 'matplotlib.pyplot'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def test_modules_form_no_cycle():
+    """Imports at the top of modules, followed from each module."""
+    below = {}
+    for path in sorted((ROOT / "lib").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        if not path.name.startswith("__"):
+            below[name] = {n for n in imports(path, top=True) if n.startswith("lib.")}
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, " -> ".join((*above, name))
+        if name in done:
+            return
+        for other in sorted(below.get(name, ())):
+            visit(other, (*above, name))
+        done.add(name)
+
+    for name in below:
+        visit(name, ())
