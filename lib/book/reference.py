@@ -34,14 +34,14 @@ PACKAGES = {
     "selective": ("lib.selective",),
     "suitability": ("lib.suitability",),
     "audit": ("lib.audit",),
-    "canaries": ("lib.canaries",),
     "counterfactual": ("lib.counterfactual",),
     "report": ("lib.report",),
-    "lenses": ("lib.lenses",),
+    "privacy": ("lib.privacy",),
     "training": ("lib.training",),
     "data": ("lib.data",),
     "runs": ("lib.runs",),
-    "book": ("lib.book.session", "lib.plot"),
+    "book": ("lib.book.session",),
+    "plot": ("lib.plot",),
 }
 
 EXAMPLES = Path(__file__).parent / "examples"

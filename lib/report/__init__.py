@@ -17,6 +17,7 @@ from lib.report.example import EXAMPLES, example_predictions, example_source
 from lib.report.page import show
 from lib.report.predictions import FORMAT, ModelPredictions, find_file, read_predictions
 from lib.report.report import Report, run_report
+from lib.report.suitability import Predictions, SuitabilityReport, suitability_report
 
 __all__ = [
     "ANALYSES",
@@ -25,8 +26,10 @@ __all__ = [
     "Analysis",
     "Drawing",
     "ModelPredictions",
+    "Predictions",
     "Report",
     "Settings",
+    "SuitabilityReport",
     "example_predictions",
     "example_source",
     "explain",
@@ -35,4 +38,5 @@ __all__ = [
     "run_analysis",
     "run_report",
     "show",
+    "suitability_report",
 ]

@@ -25,7 +25,7 @@ from malformed_kinds import (
     with_value,
 )
 
-from lib import data, report, runs, training
+from lib import data, privacy, report, runs, training
 from lib.studies.six_lenses.settings import settings_for
 
 ROWS = []
@@ -57,10 +57,10 @@ add(
     steps=but(COUNT, "0"),
 )
 add("privacy.PrivacyLedger", dict())
-L = T.PrivacyLedger((T.SampledGaussian(0.1, 1.0, 10),))
+L = privacy.PrivacyLedger((privacy.SampledGaussian(0.1, 1.0, 10),))
 ROWS.extend(
     rows_of(
-        "training.PrivacyLedger.epsilon",
+        "privacy.PrivacyLedger.epsilon",
         L.epsilon,
         dict(delta=1e-05),
         delta=but(DELTA, "0.0"),
@@ -81,7 +81,7 @@ add(
 ROWS.extend(
     rows_of(
         "training.effective_noise_multiplier",
-        lambda multipliers: T.effective_noise_multiplier(*multipliers),
+        lambda multipliers: privacy.effective_noise_multiplier(*multipliers),
         {},
         multipliers=((), (0.0,), (NAN,), ("a",), (-1.0,)),
     )
@@ -231,8 +231,8 @@ for n, k in (("LaplaceLabels", {}), ("GaussianLabels", {"delta": 1e-05})):
     )
 ROWS.extend(
     rows_of(
-        "training.LaplaceLabels.observe",
-        T.LaplaceLabels(1.0).observe,
+        "privacy.LaplaceLabels.observe",
+        privacy.LaplaceLabels(1.0).observe,
         dict(labels=[0, 2], n_classes=3, seed=0),
         labels=but(labels([0, 2], 3), "empty"),
         n_classes=(1, 2.5, "3"),
