@@ -155,7 +155,7 @@ if used != dataset:
 # ```
 #
 # Brackets hold 95% intervals; the level of the audit's is {value}`six_lenses.level:.0%`. The words
-# follow from the numbers by a rule (`lib.studies.six_lenses.views.decisions`), and change with them.
+# follow from the numbers by a rule (`decisions`), and change with them.
 #
 # **May it be used, then?** No number decides that alone. In words:
 #

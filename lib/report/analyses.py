@@ -682,7 +682,7 @@ def halves(members: Array, seed: int) -> Array:
 
 
 def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
-    """The bound of one run as :func:`lib.studies.audit.one_run.compare_one_run` has it; ties in a random order."""
+    """The bound of one run as ``compare_one_run`` has it; ties in a random order."""
     order = np.random.default_rng(settings.seed).permutation(len(scores))
     return best_one_run(scores[order], members[order], delta, settings.level)
 

@@ -6,14 +6,12 @@ from lib.data.images import load_images
 from lib.training.jobs import DataSpec
 from lib.training.models import ModelSpec
 
-__all__ = ["PUBLIC_IMAGES", "suited"]
-
 #: Images declared public for models on features, to which the features are fitted.
 PUBLIC_IMAGES = 2000
 _PATCH_FEATURES = 2048
 
 
-def suited(
+def default_problem(
     dataset: str,
     model: str,
     *,
@@ -24,26 +22,7 @@ def suited(
     activation: str = "tanh",
     seed: int = 0,
 ) -> tuple[DataSpec, ModelSpec]:
-    """A data set of images and a model for it.
-
-    Parameters
-    ----------
-    dataset : str
-        A name of :data:`lib.data.images.IMAGE_SETS`.
-    model : str
-        ``"linear"`` and ``"mlp"`` work on pixels of the digits and on patch features of other
-        images, for which :data:`PUBLIC_IMAGES` more are declared public; other models on images.
-    train, validation, test : int
-        Numbers of points.
-    hidden, activation
-        Of the perceptron.
-    seed : int
-        Of the division of the data.
-
-    Returns
-    -------
-    DataSpec, ModelSpec
-    """
+    """A data set of images and a model for it."""
     convolutional = model not in ("linear", "mlp")
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}

@@ -15,7 +15,7 @@ to a decision:
 >>> print(str(decision).split(":")[0])
 SUITABLE
 
-:mod:`lib.studies.suitability.experiment` runs the paper's evaluation on many folds at once. Beyond the
+``experiment`` runs the paper's evaluation on many folds at once. Beyond the
 paper's filter: power and sample size, equivalence, adjusted margins and prediction-powered tests,
 sequential designs, an e-process and a :class:`Monitor`, peers, a filter that uses the labels of the
 test data, and a report on a user's own model.

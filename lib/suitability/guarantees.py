@@ -355,7 +355,7 @@ def prediction_powered_test(
     PredictionPowered
         The t-test, with Satterthwaite's degrees of freedom, is for large samples: with few labels,
         or few errors among them, it errs more often than its level, and it decides nothing in
-        :func:`lib.report.suitability.suitability_report`. The two other pairs of p-values hold theirs for
+        :func:`lib.report.suitability_report`. The two other pairs of p-values hold theirs for
         any number of labels.
 
     Raises

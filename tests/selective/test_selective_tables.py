@@ -175,7 +175,7 @@ def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monk
     sizes = {"train": 20_000, "test": 5_000}
     asked = {}
 
-    def suited(dataset, name, **options):
+    def default_problem(dataset, name, **options):
         asked.update(options, dataset=dataset, model=name)
         return panel().settings.data, panel().settings.model
 
@@ -183,7 +183,7 @@ def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monk
         return SimpleNamespace(labels=np.zeros(sizes[part]))
 
     monkeypatch.setattr(panels, "load_images", images)
-    monkeypatch.setattr(panels, "suited", suited)
+    monkeypatch.setattr(panels, "default_problem", default_problem)
     settings = settings_for("svhn", model, seed=3, n_seeds=4)
     assert settings.n_seeds == 4
     expected = {"train": 17_000 - public, "validation": 3000, "test": 5000, "seed": 3}

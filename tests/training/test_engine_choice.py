@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from lib import data
-from lib.studies import default_problem as suited
+from lib.studies.default_problem import default_problem
 from lib.training import (
     DeepGamblers,
     ModelSpec,
@@ -123,14 +123,14 @@ def test_layers_whose_gradients_per_example_are_known(network, known):
 
 def test_models_and_data_that_suit_each_other(monkeypatch):
     sizes = {"train": 300, "validation": 50, "test": 100}
-    spec, model = suited("digits", "small_cnn", **sizes)
+    spec, model = default_problem("digits", "small_cnn", **sizes)
     assert (spec.features, spec.public, model.inputs) == ("images", 0, (1, 8, 8))
     # As if a larger set of images were here: the digits by another name.
     digits = data.load_images("digits", "all")
-    module = sys.modules[suited.__module__]
+    module = sys.modules[default_problem.__module__]
     monkeypatch.setattr(module, "load_images", lambda name, split: digits)
     for name, features in (("small_cnn", "images"), ("mlp", "patches")):
-        spec, model = suited("cifar10-jpeg", name, **sizes, hidden=16, seed=3)
+        spec, model = default_problem("cifar10-jpeg", name, **sizes, hidden=16, seed=3)
         assert (spec.name, spec.features, spec.seed) == ("cifar10-jpeg", features, 3)
         assert (spec.public > 0) == (features == "patches")
         assert model.classes == 10

@@ -22,32 +22,7 @@ def detection_table(
     repetitions: int = 200,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Understatements that audits detect, by audit, number of models and what the attack sees.
-
-    Parameters
-    ----------
-    check : SanityCheck
-        The claim, and the problem on which the attack that sees the final model is measured.
-    models : sequence of int
-        As for :func:`detection_rate`.
-    trainings : int
-        By the book's engine, for that measurement.
-    level, power, repetitions, seed
-        As for :func:`detection_limit`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``audit``, ``models``, ``error rate`` (at a correct claim, all seen), ``white box``
-        and ``final model`` (smallest true epsilon over claimed epsilon that is detected; infinite
-        if none is), ``seen`` (the part of the mechanism's mu in the final model) and ``seen,
-        error`` (its standard error).
-
-    Examples
-    --------
-    >>> detection_table(SanityCheck(), [400], 60, repetitions=20)["audit"].tolist()
-    ['held-out', 'union', 'held-out, Gaussian', 'one run']
-    """
+    """Understatements that audits detect, by audit, number of models and what the attack sees."""
     claimed = gaussian_mu(check.epsilon, check.delta)
     scores, members = engine_scores(check, trainings, seed)
     parts = [scores[members], scores[~members]]
@@ -72,30 +47,7 @@ def detection_table(
 def one_run_growth(
     epsilon: float, delta: float, canaries: Sequence[int], *, level: float = 0.95, seed: int
 ) -> pd.DataFrame:
-    """One-run bounds on a Gaussian mechanism by the number of canaries, with delta and without.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The mechanism; its best attack is used.
-    canaries : sequence of int
-        Numbers of canaries.
-    level : float
-        Of the bounds.
-    seed : int
-        Of noise and coins.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``canaries``, ``delta`` and ``delta = 0``: the bounds.
-
-    Examples
-    --------
-    >>> table = one_run_growth(4.0, 1e-5, [1000], seed=0)
-    >>> bool(table["delta"][0] <= table["delta = 0"][0])
-    True
-    """
+    """One-run bounds on a Gaussian mechanism by the number of canaries, with delta and without."""
     rng, mu, rows = np.random.default_rng(seed), gaussian_mu(epsilon, delta), []
     for count in canaries:
         members = rng.random(count) < 0.5

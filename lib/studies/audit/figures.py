@@ -17,21 +17,6 @@ from lib.audit.regions import privacy_region
 from lib.plot import COLOURS, new_figure
 from lib.studies.audit.system import AuditResult
 
-__all__ = [
-    "METHOD_NAMES",
-    "plot_convergence",
-    "plot_coverage",
-    "plot_joint",
-    "plot_one_run",
-    "plot_posterior",
-    "plot_privacy_regions",
-    "plot_roc",
-    "plot_selection",
-    "plot_shadows",
-    "plot_width_grid",
-    "plot_widths",
-]
-
 METHOD_NAMES = {
     "bayesian": "Bayesian",
     "jeffreys": "Jeffreys",
@@ -46,8 +31,6 @@ def plot_posterior(
 ) -> Figure:
     """Draw the density of epsilon and the intervals of all methods below it.
 
-    References
-    ----------
     P3, Figure 1.
     """
     posterior = epsilon_posterior(counts, delta)
@@ -99,8 +82,6 @@ def plot_posterior(
 def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
     """Draw privacy regions, one inside the other.
 
-    References
-    ----------
     P3, Figure 2.
     """
     figure, ax = new_figure(height=3.6)
@@ -119,8 +100,6 @@ def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
 def plot_joint(counts: AttackCounts, delta: float, level: float) -> Figure:
     """Draw the joint posterior of both error rates, a rectangle and the regions.
 
-    References
-    ----------
     P3, Figure 3.
     """
     figure, ax = new_figure(height=3.6)
@@ -162,8 +141,6 @@ def plot_joint(counts: AttackCounts, delta: float, level: float) -> Figure:
 def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float) -> Figure:
     """Draw joint posteriors of more and more trials with the two regions of the interval.
 
-    References
-    ----------
     P3, Figure 7.
     """
     figure, axes = new_figure(rows=2, columns=2, height=2.2, sharex=True, sharey=True)
@@ -190,8 +167,6 @@ def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float)
 def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
     """Draw the ends of the intervals against the number of trials.
 
-    References
-    ----------
     P3, Figure 4.
     """
     figure, ax = new_figure(height=3.4)
@@ -218,8 +193,6 @@ def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
 def plot_width_grid(table: pd.DataFrame) -> Figure:
     """Draw interval widths over a grid of error rates, a panel a method.
 
-    References
-    ----------
     P3, Figure 5.
     """
     figure, axes = new_figure(rows=3, height=2.7, sharex=True)

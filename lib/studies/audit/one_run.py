@@ -17,28 +17,7 @@ def compare_one_run(
     level: float = 0.95,
     shares: Sequence[float] = FRACTIONS,
 ) -> pd.DataFrame:
-    """Lower bounds of both ways of auditing, by the number of models audited.
-
-    Parameters
-    ----------
-    result : AuditResult
-        An audit with one challenge a target model.  Its left-out shadow models serve as the audited
-        models of the other way: every point of the data is a canary there, since each was in by a
-        coin of its own.  Both ways use LiRA with the same reference models.
-    models : sequence of int
-        Numbers of audited models; those beyond what there is are left out.
-    level : float
-        Of the bounds.
-    shares : sequence of float
-        Of the points that are guessed; the bound is the best of them, each at a level that pays
-        for the choice.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``epsilon``, ``audit`` (``"many runs"`` or ``"one run each"``), ``models``,
-        ``lower bound``.
-    """
+    """Lower bounds of both ways of auditing, by the number of models audited."""
     settings, rows = result.settings, []
     fitted = round(FIT_SHARE * len(result.shadows))
     ins, outs = fit_models(result.shadows[:fitted], result.shadow_members[:fitted])

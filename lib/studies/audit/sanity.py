@@ -20,8 +20,6 @@ from lib.audit.selection import chosen_threshold, counts_at
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.training import ModelSpec, TrainingConfig, TrainingData, initial_parameters, train_many
 
-__all__ = ["FAULTS", "SanityCheck", "engine_scores", "sanity_table", "sgd_scores"]
-
 #: What can be wrong with a training by DP-SGD, in words.
 FAULTS = {
     "none": "nothing",
@@ -98,26 +96,7 @@ class SanityCheck:
 def engine_scores(
     check: SanityCheck, models: int, seed: int, engine: str = "kernel"
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Train the book's own models with and without the challenge, and score them.
-
-    Parameters
-    ----------
-    check : SanityCheck
-        The problem.
-    models : int
-        Independent trainings, each with a fair coin for the challenge.
-    seed : int
-        Of everything.
-    engine : str
-        As for :func:`lib.training.train_many`; ``"single"`` is Opacus.
-
-    Returns
-    -------
-    scores : ndarray of float64, shape (models,)
-        How far the weights of the challenge's feature went its way.
-    members : ndarray of bool, shape (models,)
-        The coins.
-    """
+    """Train the book's own models with and without the challenge, and score them."""
     data = check.data(seed)
     members = np.random.default_rng([seed, 1]).integers(0, 2, models).astype(bool)
     config = TrainingConfig(
@@ -144,20 +123,7 @@ def engine_scores(
 def sgd_scores(
     check: SanityCheck, models: int, seed: int, fault: str = "none"
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """As :func:`engine_scores`, by a plain implementation of DP-SGD that may have a fault.
-
-    Parameters
-    ----------
-    check, models, seed
-        As there.
-    fault : str
-        A key of :data:`FAULTS`.
-
-    Returns
-    -------
-    scores, members
-        As there.
-    """
+    """As :func:`engine_scores`, by a plain implementation of DP-SGD that may have a fault."""
     if fault not in FAULTS:
         raise ValueError(f"fault must be one of {', '.join(map(repr, FAULTS))}, got {fault!r}")
     data = check.data(seed)
@@ -205,29 +171,7 @@ def sanity_table(
     faults: Sequence[str] = tuple(FAULTS),
     level: float = 0.999,
 ) -> pd.DataFrame:
-    """Audit correct and faulty trainings of one problem.
-
-    Parameters
-    ----------
-    check : SanityCheck
-        The problem.
-    models : int
-        Trainings of each audit; a third of them chooses the threshold, the others are counted.
-    seed : int
-        Of everything.
-    engines : sequence of str
-        Of the book's trainings to audit, see :func:`lib.training.train_many`.
-    faults : sequence of str
-        Keys of :data:`FAULTS`.
-    level : float
-        Of the lower bounds (Clopper-Pearson): how rarely a correct training is suspected.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``training``, ``wrong``, ``tp``, ``fp``, ``tn``, ``fn``, ``lower bound``, ``proven``
-        and ``caught``.
-    """
+    """Audit correct and faulty trainings of one problem."""
     rows = []
     proven = check.proven
     cases = [(f"lib.training, {e}", "none", engine_scores(check, models, seed, e)) for e in engines]

@@ -16,7 +16,7 @@ from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
 from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_lower_bound
 from lib.privacy import PrivacyLedger
 from lib.runs import StoredRun, run_all
-from lib.studies import default_problem as suited
+from lib.studies.default_problem import default_problem
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -26,20 +26,6 @@ from lib.training import (
     initial_parameters,
     relabel,
 )
-
-__all__ = [
-    "ATTACKS",
-    "FIT_SHARE",
-    "AuditContradiction",
-    "AuditResult",
-    "AuditSettings",
-    "bounds_table",
-    "require_consistent",
-    "run_audit",
-    "settings_for",
-    "summary_table",
-    "table_2",
-]
 
 _SMALL_GRADIENT = 1e-3
 
@@ -178,34 +164,7 @@ def settings_for(
     stream: int = 0,
     **others: Any,
 ) -> AuditSettings:
-    """An audit on a data set of the book, with a model that suits it.
-
-    Parameters
-    ----------
-    dataset : str
-        ``"digits"`` (at most 1,000 points, 597 to evaluate on), ``"sst2"`` or another name of
-        :data:`lib.data.images.IMAGE_SETS` (2,000 images declared public for models on features, to
-        which the features are fitted; 2,000 test images).
-    model : {"linear", "mlp", "small_cnn", "p3_cnn", "roberta"}
-        The first two work on pixels of the digits, and on patch features of other images; the last
-        one on SST-2.
-    epsilon : float
-        Budget.
-    points : int
-        Size of D; training sets have half of it.
-    hidden, activation
-        Of the perceptron.
-    seed : int
-        Of the division of the data.
-    stream : int
-        Audits with different numbers have independent models.
-    **others
-        Fields of :class:`AuditSettings`.
-
-    Returns
-    -------
-    AuditSettings
-    """
+    """An audit on a data set of the book, with a model that suits it."""
     if (dataset == "sst2") != (model == "roberta"):
         raise ValueError(f"model must be 'roberta' for 'sst2' alone, got {model!r} for {dataset!r}")
     if dataset == "sst2":
@@ -214,7 +173,9 @@ def settings_for(
         return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
     validation, test = (200, 597) if dataset == "digits" else (1000, 2000)
     sizes = {"train": points, "validation": validation, "test": test}
-    data, spec = suited(dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed)
+    data, spec = default_problem(
+        dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
+    )
     return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
 
 
@@ -300,25 +261,10 @@ class AuditResult:
 def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
     """Train shadow models, choose challenge points, train target models, and attack them.
 
-    Parameters
-    ----------
-    settings : AuditSettings
-        What to audit.
-    executor : object, optional
-        As for :func:`lib.runs.run_all`.
-
-    Returns
-    -------
-    AuditResult
-
-    Notes
-    -----
     Every target model has a challenge point, a coin and a training set of its own, so that trials
     are independent.  Neither thresholds chosen on the shadow models nor the challenge points depend
     on the target models.
 
-    References
-    ----------
     P3, section 4, Experiment 2 and Algorithm 3.
     """
     shadow_run = run_all([settings.shadows()], executor)[0]
@@ -404,20 +350,7 @@ def _alignments(
 
 
 def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
-    """What was trained: a row an audit.
-
-    Parameters
-    ----------
-    results : sequence of AuditResult
-        One an epsilon.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``epsilon``, ``learning rate``, ``noise multiplier``, ``proven epsilon``,
-        ``accuracy`` (mean of the target models on the test points), ``shadows``, ``targets``,
-        ``LiRA accuracy`` (mean at the challenge points, on shadow models left out).
-    """
+    """What was trained: a row an audit."""
     return pd.DataFrame(
         [
             {
@@ -438,23 +371,6 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
 def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float = 0.9):
     """Two-sided intervals by the three methods, as P3's Table 2.
 
-    Parameters
-    ----------
-    results : sequence of AuditResult
-        One an epsilon.
-    attack : str
-        Which attack.
-    level : float
-        Of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``epsilon``, ``method``, ``low``, ``high``, ``width``, ``against Clopper-Pearson``
-        (relative change of the width: -1 from infinite to finite, NaN to infinite), ``proven``.
-
-    Notes
-    -----
     For every method the threshold with the largest lower end on the very trials that the interval
     is computed from, as in the paper: uncorrected.
     """
@@ -483,22 +399,7 @@ def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float =
 
 
 def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.DataFrame:
-    """One-sided lower bounds by attack, and by how the threshold was chosen.
-
-    Parameters
-    ----------
-    results : sequence of AuditResult
-        One an epsilon.
-    level : float
-        Of the bounds.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``epsilon``, ``attack``, ``AUC``, then lower bounds: ``best, Bayesian`` (P3's,
-        uncorrected), ``held-out, Bayesian``, ``held-out``, ``union`` (both Clopper-Pearson),
-        ``held-out, if Gaussian`` (on the hypothesis of a Gaussian trade-off curve), and ``proven``.
-    """
+    """One-sided lower bounds by attack, and by how the threshold was chosen."""
     rows = []
     for result in results:
         delta = result.settings.delta
@@ -528,21 +429,7 @@ def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.Data
 
 
 def require_consistent(results: Sequence[AuditResult], level: float = 0.999) -> None:
-    """Fail if an audit contradicts the accountant.
-
-    Parameters
-    ----------
-    results : sequence of AuditResult
-        Audits of trainings whose epsilon is proven.
-    level : float
-        Of the lower bounds, shared by all attacks: how rarely a correct training may fail.
-
-    Raises
-    ------
-    AuditContradiction
-        If the bound at a threshold chosen on the shadow models (Clopper-Pearson, valid in finite
-        samples) is above the proven epsilon.
-    """
+    """Fail if an audit contradicts the accountant."""
     for result in results:
         each = 1 - (1 - level) / (len(result.scores) * len(results))
         for attack in result.scores:

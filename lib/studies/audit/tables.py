@@ -21,45 +21,13 @@ from lib.audit.regions import epsilon_point, privacy_region
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds, true_best_epsilon
 from lib.ties import first_largest
 
-__all__ = [
-    "actual_coverage",
-    "coverage_table",
-    "enclosed_mass",
-    "expected_counts",
-    "footnote_term",
-    "growing_counts",
-    "interval_table",
-    "mass_outside",
-    "null_sweeps",
-    "rate_ends",
-    "rectangle_mass",
-    "selection_study",
-    "trials_needed",
-    "width_grid",
-    "widths_by_trials",
-]
-
 _PIECES, _NODES = 60, 16
 
 
 def interval_table(
     counts: Mapping[str, AttackCounts], delta: float, level: float = 0.9, side: str = "two-sided"
 ) -> pd.DataFrame:
-    """Intervals by the three methods, as P3's Table 2.
-
-    Parameters
-    ----------
-    counts : mapping of str to AttackCounts
-        What to call the rows, and their counts.
-    delta, level, side
-        As for :func:`lib.audit.epsilon_interval`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``case``, ``method``, ``low``, ``high``, ``width`` and ``against
-        Clopper-Pearson``: the relative change of the width, NaN where one of the two is infinite.
-    """
+    """Intervals by the three methods, as P3's Table 2."""
     rows = []
     for name, table in counts.items():
         found = {m: epsilon_interval(table, delta, level, m, side) for m in METHODS[::-1]}
@@ -76,21 +44,6 @@ def interval_table(
 def rectangle_mass(counts: AttackCounts, level: float, method: str) -> float:
     """Posterior mass in the rectangle of the two rates' confidence intervals.
 
-    Parameters
-    ----------
-    counts : AttackCounts
-        An attack's counts.
-    level : float
-        Of the interval for epsilon that the rectangle gives: each rate has half the error.
-    method : {"jeffreys", "clopper-pearson"}
-        Of the rates' intervals.
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
     P3, section 3.2 (Example).
     """
     tail = (1 - check_level(level)) / 4
@@ -102,38 +55,14 @@ def rectangle_mass(counts: AttackCounts, level: float, method: str) -> float:
 
 
 def enclosed_mass(counts: AttackCounts, delta: float, level: float, method: str) -> float:
-    """Posterior mass between the two privacy regions that an interval's ends belong to.
-
-    Parameters
-    ----------
-    counts : AttackCounts
-        An attack's counts.
-    delta, level, method
-        As for :func:`lib.audit.epsilon_interval`.
-
-    Returns
-    -------
-    float
-    """
+    """Posterior mass between the two privacy regions that an interval's ends belong to."""
     low, high = epsilon_interval(counts, delta, level, method)
     posterior = epsilon_posterior(counts, delta)
     return float(posterior.cdf(high) - posterior.cdf(low))
 
 
 def expected_counts(fpr: float, fnr: float, trials: int) -> AttackCounts:
-    """Counts of a hypothetical attack that shows exactly its rates, half of the trials positive.
-
-    Parameters
-    ----------
-    fpr, fnr : float
-        Error rates, in [0, 1].
-    trials : int
-        Both kinds together; rates times half of it are rounded to whole numbers.
-
-    Returns
-    -------
-    AttackCounts
-    """
+    """Counts of a hypothetical attack that shows exactly its rates, half of the trials positive."""
     half = trials // 2
     fn, fp = round(fnr * half), round(fpr * half)
     return AttackCounts(tp=half - fn, fp=fp, tn=half - fp, fn=fn)
@@ -157,21 +86,7 @@ def footnote_term(counts: AttackCounts, delta: float, level: float) -> float:
 
 
 def growing_counts(rate: float, trials: Sequence[int], *, seed: int) -> list[AttackCounts]:
-    """Counts of one attack with FPR = FNR = `rate` as trials go on, half of them positive.
-
-    Parameters
-    ----------
-    rate : float
-        In [0, 1].
-    trials : sequence of int
-        Even and ascending numbers; the first ones have one error of each kind.
-    seed : int
-        Of the trials after those.
-
-    Returns
-    -------
-    list of AttackCounts
-    """
+    """Counts of one attack with FPR = FNR = `rate` as trials go on, half of them positive."""
     rng = np.random.default_rng(seed)
     fn, fp, done = 1, 1, trials[0] // 2
     found = []
@@ -188,22 +103,6 @@ def widths_by_trials(
 ) -> pd.DataFrame:
     """Interval ends by number of trials, for an attack with FPR = FNR = `rate`.
 
-    Parameters
-    ----------
-    rate : float
-        In [0, 1].
-    trials : sequence of int
-        Numbers of trials.
-    delta, level
-        As for :func:`lib.audit.epsilon_interval`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``method``, ``trials``, ``low``, ``high``.
-
-    References
-    ----------
     P3, Figure 4.
     """
     rows = [
@@ -217,25 +116,7 @@ def widths_by_trials(
 def trials_needed(
     rate: float, half_width: float, delta: float, level: float = 0.9, step: int = 10
 ) -> dict[str, int]:
-    """Fewest trials that give an interval of a half-width, for an attack with FPR = FNR = `rate`.
-
-    Parameters
-    ----------
-    rate : float
-        In (0, 1/2).
-    half_width : float
-        Half of the distance of the interval's ends, positive.
-    delta, level
-        As for :func:`lib.audit.epsilon_interval`.
-    step : int
-        Numbers of trials are multiples of this; with a rate of 0.4, multiples of 10 give whole
-        numbers of errors.
-
-    Returns
-    -------
-    dict
-        Method to number of trials.
-    """
+    """Fewest trials for an interval of a half-width, by an attack with FPR = FNR = `rate`."""
     if half_width <= 0:
         raise ValueError(f"half_width must be above 0, got {half_width!r}")
 
@@ -261,23 +142,6 @@ def width_grid(
 ) -> pd.DataFrame:
     """Widths of the three intervals over a grid of error rates.
 
-    Parameters
-    ----------
-    rates : sequence of float
-        FPR and FNR.
-    trials : int
-        P3 uses 1000.
-    delta, level
-        As for :func:`lib.audit.epsilon_interval`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``fpr``, ``fnr``, a width by method, and ``below jeffreys``, ``below
-        clopper-pearson``: by which share the Bayesian interval is narrower.
-
-    References
-    ----------
     P3, Figure 5.
     """
     rows = []
@@ -300,22 +164,6 @@ def mass_outside(
 ) -> npt.NDArray[np.float64]:
     """Posterior mass beyond one epsilon for *every* table of counts at once.
 
-    Parameters
-    ----------
-    positives, negatives : int
-        Trials of each kind.
-    epsilon : float
-        At least 0.
-    delta : float
-        In [0, 1).
-
-    Returns
-    -------
-    ndarray of float64, shape (positives + 1, negatives + 1)
-        Entry (fn, fp) is ``epsilon_posterior(...).sf(epsilon)`` for these errors, to about 1e-5.
-
-    Notes
-    -----
     F(epsilon) is a sum over nodes of x = FNR of a factor that depends on fn and one that depends on
     fp: all tables together are one matrix product.
     """
@@ -355,20 +203,6 @@ def actual_coverage(
     """Probability that an interval holds the true epsilon of an attack with known error rates.
 
     Computed exactly, as a sum over all tables of counts with their binomial probabilities.
-
-    Parameters
-    ----------
-    fpr, fnr : float
-        True error rates, in [0, 1].
-    trials : int
-        Both kinds together, half of them positive.
-    delta, level, side
-        As for :func:`lib.audit.epsilon_interval`.
-
-    Returns
-    -------
-    dict
-        Method to probability.
     """
     delta, level = check_delta(delta), check_level(level)
     half = trials // 2
@@ -409,22 +243,7 @@ def coverage_table(
     level: float = 0.9,
     side: str = "lower",
 ) -> pd.DataFrame:
-    """:func:`actual_coverage` over a grid.
-
-    Parameters
-    ----------
-    rates : sequence of (float, float)
-        Pairs (FPR, FNR).
-    trials : sequence of int
-        Numbers of trials.
-    delta, level, side
-        As for :func:`lib.audit.epsilon_interval`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``fpr``, ``fnr``, ``epsilon`` (the true one), ``trials`` and one a method.
-    """
+    """:func:`actual_coverage` over a grid."""
     rows = [
         {
             "fpr": fpr,
@@ -453,31 +272,6 @@ def selection_study(
     Auditing one Gaussian mechanism, whose epsilon is known, with its best attack: trials are
     normal with mean 0 (negative) or mu (positive).
 
-    Parameters
-    ----------
-    sensitivities : sequence of float
-        mu: sensitivity over standard deviation; 0 tells nothing at all.
-    trials : int
-        Both kinds together, half of them positive.
-    repetitions : int
-        Audits.
-    delta, level
-        As for :func:`lib.audit.epsilon_interval`.
-    seed : int
-        Of the trials.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``mu``, ``epsilon`` (the truth), ``method``, ``choice`` (``"fixed"``: the threshold
-        that is best in truth among those with both error rates of at least 0.05; ``"best"``: the
-        largest bound over all thresholds, as in P3; ``"union"``; ``"held-out"``: chosen on half of
-        the trials), ``exceeds`` (the share of audits whose bound is above the truth), ``median``
-        (of the bounds by Clopper-Pearson; NaN for the Bayesian ones, which are compared through the
-        posterior mass alone).
-
-    Notes
-    -----
     A Bayesian bound exceeds the truth exactly where the posterior mass beyond the truth exceeds
     `level`, see :func:`mass_outside`.  On the choosing half the threshold is the one whose
     Jeffreys bound is largest.
@@ -527,24 +321,7 @@ def selection_study(
 def null_sweeps(
     trials: int, repetitions: int, delta: float, level: float = 0.95, *, seed: int
 ) -> npt.NDArray[np.float64]:
-    """Best Bayesian lower bounds over all thresholds of attacks that know nothing.
-
-    Parameters
-    ----------
-    trials : int
-        Of each attack, half of them positive.
-    repetitions : int
-        Attacks.
-    delta, level
-        As for :func:`lib.audit.best_lower_bound`.
-    seed : int
-        Of the scores.
-
-    Returns
-    -------
-    ndarray of float64, shape (repetitions,)
-        What a sweep shows where epsilon is 0.
-    """
+    """Best Bayesian lower bounds over all thresholds of attacks that know nothing."""
     rng = np.random.default_rng(seed)
     members = np.arange(trials) % 2 == 0
     return np.array(

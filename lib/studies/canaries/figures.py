@@ -10,15 +10,6 @@ from matplotlib.figure import Figure
 from lib.plot import COLOURS, MARKERS, new_figure
 from lib.studies.canaries.published import LEVELS
 
-__all__ = [
-    "plot_accuracy",
-    "plot_careful",
-    "plot_confidences",
-    "plot_coverage",
-    "plot_memorisation",
-    "plot_published",
-]
-
 _DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 _STYLE = {
     "ALIBI": (COLOURS[0], MARKERS[0]),
@@ -33,7 +24,7 @@ _LARGEST = 6.0  # where infinite ends are drawn to
 
 
 def plot_published(table: pd.DataFrame) -> Figure:
-    """Draw the intervals of :func:`lib.studies.canaries.published.published_table` and the claims."""
+    """Draw the intervals of ``published_table`` and the claims."""
     names = list(dict.fromkeys(table["data"]))
     figure, axes = new_figure(rows=len(names), height=4.2, sharex=True)
     for ax, name in zip(np.atleast_1d(axes), names, strict=True):

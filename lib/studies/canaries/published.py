@@ -17,19 +17,6 @@ from lib.audit.canaries import (
 )
 from lib.audit.insert import Canaries, insert_canaries
 
-__all__ = [
-    "CLAIMED",
-    "DELTA",
-    "LEVELS",
-    "careful_table",
-    "changes_in_words",
-    "ends_in_words",
-    "published_audits",
-    "published_canaries",
-    "published_inputs",
-    "published_table",
-]
-
 #: Names of the accuracy levels.
 LEVELS = {"HH": "Very high", "H": "High", "M": "Medium", "L": "Low"}
 
@@ -54,41 +41,18 @@ CLAIMED = {
 
 
 def published_canaries(dataset: str) -> Canaries:
-    """The canaries of P5's single runs, drawn again by the authors' rule.
-
-    Parameters
-    ----------
-    dataset : {"cifar10", "cifar100"}
-        Of which data set.
-
-    Returns
-    -------
-    Canaries
-    """
+    """The canaries of P5's single runs, drawn again by the authors' rule."""
     labels = data.load_cifar_labels(dataset)
     return insert_canaries(labels, 1000, data.CANARY_CLASSES[dataset], legacy=True)
 
 
 def published_audits() -> dict[tuple[str, str, str, str], CanaryAudit]:
-    """Audit everything that the authors published: 20 single runs and 6 of ten runs each.
-
-    Returns
-    -------
-    dict
-        Key: data set, mechanism, accuracy level, and ``"1 x 1000"`` or ``"10 x 100"``.
-    """
+    """Audit everything that the authors published: 20 single runs and 6 of ten runs each."""
     return {key: canary_epsilon(*given) for key, given in published_inputs().items()}
 
 
 def published_table(audits: dict[tuple[str, str, str, str], CanaryAudit]) -> pd.DataFrame:
-    """Results of :func:`published_audits` as a table.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``data``, ``mechanism``, ``level``, ``runs``, ``claimed epsilon`` (NaN where the
-        paper's text has none), ``low``, ``high``, ``threshold``, ``canaries`` with a guess.
-    """
+    """Results of :func:`published_audits` as a table."""
     rows = []
     for (dataset, mechanism, level, runs), audit in audits.items():
         table = audit.per_threshold
@@ -110,25 +74,7 @@ def published_table(audits: dict[tuple[str, str, str, str], CanaryAudit]) -> pd.
 
 
 def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
-    """What stricter readings of the same confidences say: lower ends for epsilon.
-
-    Parameters
-    ----------
-    level : float
-        Of two-sided intervals; the one-sided bounds have half of their error.
-    seed : int
-        Of the alternatives of the single-label game.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a published file, with columns ``paper`` (the uncorrected interval's lower end),
-        ``corrected`` (Bonferroni over the thresholds), ``one label``
-        (:func:`lib.audit.one_label_bound`), ``top label``
-        (:func:`lib.audit.top_label_bound`; pure DP only, NaN where the claim has a delta),
-        ``bayesian`` (the lower end of ``lib.audit``'s interval on the single-label guesses at the
-        smallest threshold, which nothing chose).
-    """
+    """What stricter readings of the same confidences say: lower ends for epsilon."""
     rows = []
     side = 1 - (1 - level) / 2
     for number, (key, given) in enumerate(published_inputs().items()):
@@ -153,29 +99,13 @@ def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
 
 
 def ends_in_words(rows: pd.DataFrame, levels: Sequence[str] = ("H", "M", "L")) -> str:
-    """Intervals as a sentence has them: "2.4 to 3.3, 1.8 to 3.3".
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Columns ``low`` and ``high``, the accuracy level as index.
-    levels : sequence of str
-        Which rows, in this order.
-    """
+    """Intervals as a sentence has them: "2.4 to 3.3, 1.8 to 3.3"."""
     chosen = rows.loc[list(levels)].itertuples()
     return ", ".join(f"{row.low:.1f} to {row.high:.1f}" for row in chosen)
 
 
 def changes_in_words(careful: pd.DataFrame, mechanism: str) -> dict[tuple[str, str], str]:
-    """What the valid bounds make of the paper's lower ends, by data set and accuracy level.
-
-    Parameters
-    ----------
-    careful : pandas.DataFrame
-        From :func:`careful_table`.
-    mechanism : str
-        Of pure DP; its single runs are told.
-    """
+    """What the valid bounds make of the paper's lower ends, by data set and accuracy level."""
     rows = careful[(careful["mechanism"] == mechanism) & (careful["runs"] == "1 x 1000")]
     return {
         (row["data"], row["level"]): (
@@ -189,14 +119,7 @@ def changes_in_words(careful: pd.DataFrame, mechanism: str) -> dict[tuple[str, s
 def published_inputs() -> dict[
     tuple[str, str, str, str], tuple[np.ndarray, np.ndarray, np.ndarray]
 ]:
-    """Confidences, canary labels and true labels of every published file.
-
-    Returns
-    -------
-    dict
-        Keys as for :func:`published_audits`; values are what
-        :func:`lib.audit.canary_epsilon` takes.
-    """
+    """Confidences, canary labels and true labels of every published file."""
     found = {}
     for dataset in data.CANARY_CLASSES:
         canaries = published_canaries(dataset)

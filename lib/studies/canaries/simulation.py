@@ -9,8 +9,6 @@ import pandas as pd
 
 from lib.audit.canaries import THRESHOLDS, canary_epsilon, single_label_guesses, top_label_guesses
 
-__all__ = ["INTERVALS", "READINGS", "randomized_response_confidences", "randomized_response_study"]
-
 #: Ways to read P5's interval that :func:`randomized_response_study` compares: keywords of
 #: :func:`lib.audit.canary_epsilon`.
 READINGS = {
@@ -37,23 +35,6 @@ def randomized_response_confidences(
 
     Each label is kept with probability e^epsilon / (e^epsilon + C - 1) and otherwise replaced by
     one of the others: epsilon-DP, and the attack on its output is exactly as good as that allows.
-
-    Parameters
-    ----------
-    canary_labels : array_like of int, shape (n,)
-        What the examples were to be trained with.
-    n_classes : int
-        C.
-    epsilon : float
-        Of the mechanism; infinite for no noise.
-    seed : int or Generator
-        Of the noise and of the confidences.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, C)
-        The confidence in the released label is uniform on (0.4, 1), independent of everything, so
-        that thresholds choose different canaries; the rest is shared evenly.
     """
     if not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
@@ -85,33 +66,7 @@ def randomized_response_study(
     thresholds: Sequence[float] = THRESHOLDS,
     seed: int,
 ) -> pd.DataFrame:
-    """Audit randomized response again and again.
-
-    Parameters
-    ----------
-    epsilons : sequence of float
-        True values.
-    n_classes : int
-        C.
-    canaries : int
-        Per audit.
-    repetitions : int
-        Audits per value.
-    level : float
-        Of all intervals; two-sided, except those with "lower" in their name.
-    thresholds : sequence of float
-        As for :func:`lib.audit.canary_epsilon`; the single-label and top-label bounds use the
-        smallest one alone, which nothing chose.
-    seed : int
-        Of everything.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``epsilon``, ``interval`` (one of :data:`INTERVALS`), ``covers`` (share of audits
-        whose interval holds the truth), ``exceeds`` (share whose lower end is above it), ``low``
-        and ``high`` (medians of the ends), ``repetitions``.
-    """
+    """Audit randomized response again and again."""
     if repetitions < 1 or not len(epsilons):
         raise ValueError(
             f"repetitions must be at least 1 and epsilons not empty, got {repetitions!r} and"

@@ -13,7 +13,7 @@ from lib.audit.canaries import CanaryAudit, canary_epsilon, one_label_bound, top
 from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import run_all
-from lib.studies import default_problem as suited
+from lib.studies.default_problem import default_problem
 from lib.training import (
     DataSpec,
     FixMatch,
@@ -23,22 +23,6 @@ from lib.training import (
     Teachers,
     TrainingConfig,
 )
-
-__all__ = [
-    "MECHANISMS",
-    "CanaryContradiction",
-    "CanaryDraw",
-    "MechanismResult",
-    "MechanismSettings",
-    "accounting_table",
-    "advantage_at_equal_epsilon",
-    "least_overlap",
-    "mechanism_table",
-    "memorisation_table",
-    "require_consistent",
-    "run_mechanisms",
-    "settings_for",
-]
 
 #: What is trained, in the order of tables; the first is not private.
 MECHANISMS = ("none", "ALIBI", "ALIBI, projected", "AGIBI", "RR", "RR, two stages", "PATE")
@@ -182,20 +166,7 @@ class MechanismResult:
         return canary_epsilon(self.confidences[-1], self.canary_labels, self.true_labels, **options)
 
     def one_label_bound(self, level: float = 0.975, *, seed: int = 0) -> float:
-        """Lower bound from the single-label game at the claim's delta.
-
-        Parameters
-        ----------
-        level : float
-            One-sided.
-        seed : int
-            Of the alternatives.
-
-        Returns
-        -------
-        float
-            See :func:`lib.audit.one_label_bound`.
-        """
+        """Lower bound from the single-label game at the claim's delta."""
         given = self.confidences[-1], self.canary_labels, self.true_labels
         return one_label_bound(*given, level=level, delta=self.delta, seed=seed)
 
@@ -212,22 +183,7 @@ class CanaryContradiction(AssertionError):
 
 
 def require_consistent(results: Sequence[MechanismResult], level: float = 0.999) -> None:
-    """Stop if the canaries refute a proven epsilon.
-
-    Parameters
-    ----------
-    results : sequence of MechanismResult
-        PATE's data-dependent epsilon is a record of one run and no guarantee: what was sure before
-        anything was asked is held against it.
-    level : float
-        Of all bounds together (Bonferroni over results and both games): how rarely correct
-        mechanisms are suspected.
-
-    Raises
-    ------
-    CanaryContradiction
-        With what to check.
-    """
+    """Stop if the canaries refute a proven epsilon."""
     games = sum(1 if each.delta else 2 for each in results)  # no labels outright with a delta
     share = 1 - (1 - level) / max(1, games)
     for each in results:
@@ -247,21 +203,7 @@ def require_consistent(results: Sequence[MechanismResult], level: float = 0.999)
 def advantage_at_equal_epsilon(
     table: pd.DataFrame, better: str = "ALIBI", other: str = "AGIBI"
 ) -> float:
-    """Least accuracy that one mechanism has above another at the same claimed epsilon.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        From :func:`mechanism_table`.
-    better, other : str
-        Mechanisms.  The first one's accuracy is interpolated in log epsilon to the budgets of the
-        second, and held constant outside its own (which is to the first one's disadvantage above).
-
-    Returns
-    -------
-    float
-        Over those budgets of `other` that are at least the smallest of `better`.
-    """
+    """Least accuracy that one mechanism has above another at the same claimed epsilon."""
     curve = table[table["mechanism"] == better].sort_values("claimed")
     points = table[table["mechanism"] == other]
     points = points[points["claimed"] >= curve["claimed"].min()]
@@ -270,22 +212,7 @@ def advantage_at_equal_epsilon(
 
 
 def accounting_table(epsilons: Sequence[float], delta: float) -> pd.DataFrame:
-    """What noise on one-hot labels costs, by mechanism and accountant.
-
-    Parameters
-    ----------
-    epsilons : sequence of float
-        Exact budgets.
-    delta : float
-        Of the Gaussian mechanism.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``epsilon``, ``Laplace, sd`` (standard deviation of the noise that gives it with
-        delta = 0), ``Gaussian, sd`` (at `delta`), ``Gaussian, by RDP`` (what the Renyi accountant
-        says of that noise).
-    """
+    """What noise on one-hot labels costs, by mechanism and accountant."""
     rows = []
     for epsilon in epsilons:
         gaussian = GaussianLabels.for_epsilon(epsilon, delta)
@@ -300,16 +227,6 @@ def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:
     """Least overlap of paired intervals: below 0 where two of them are apart.
 
     Pairs with an unbounded interval say nothing and are left out.
-
-    Parameters
-    ----------
-    first, second : pandas.DataFrame
-        Columns ``low`` and ``high``, paired by their order.
-
-    Returns
-    -------
-    float
-        NaN if no pair is left.
     """
     low = np.maximum(first["low"].to_numpy(), second["low"].to_numpy())
     high = np.minimum(first["high"].to_numpy(), second["high"].to_numpy())
@@ -337,38 +254,10 @@ def settings_for(
     seed: int = 0,
     **others: Any,
 ) -> MechanismSettings:
-    """Trainings on a data set of the book, with models that suit it.
-
-    Parameters
-    ----------
-    dataset : str
-        As for :func:`lib.studies.default_problem`; 597 test points of the digits, 2,000 of other sets.
-    model : str
-        Of every mechanism but PATE.
-    points : int
-        Training points.
-    hidden, activation
-        Of perceptrons.
-    steps, batch_size
-        With momentum 0.9 and a cosine schedule; ten checkpoints.
-    learning_rates, weight_decays : sequence of float
-        One an accuracy level, from the least noise, or a single one for all.
-    pate_model, pate_steps, pate_batch, pate_learning_rate, pate_threshold
-        Of FixMatch; the batch is the labelled one.
-    device : str
-        As PyTorch names it.
-    seed : int
-        Of everything.
-    **others
-        Fields of :class:`MechanismSettings`.
-
-    Returns
-    -------
-    MechanismSettings
-    """
+    """Trainings on a data set of the book, with models that suit it."""
     sizes = {"train": points, "validation": 0, "test": 597 if dataset == "digits" else 2000}
     shape = {"hidden": hidden, "activation": activation, "seed": seed}
-    data, spec = suited(dataset, model, **sizes, **shape)
+    data, spec = default_problem(dataset, model, **sizes, **shape)
     levels = max(len(others[name]) for name in ("alibi", "agibi", "response"))
     rates, decays = (
         list(values) * levels if len(values) == 1 else list(values)
@@ -393,7 +282,7 @@ def settings_for(
     )
     policy = "digits" if dataset == "digits" else "photo"
     fixmatch = FixMatch(
-        suited(dataset, pate_model, **sizes, **shape)[1],
+        default_problem(dataset, pate_model, **sizes, **shape)[1],
         steps=pate_steps,
         labelled_batch=pate_batch,
         threshold=pate_threshold,
@@ -406,20 +295,7 @@ def settings_for(
 
 
 def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
-    """Train everything, or read it where it is stored.
-
-    Parameters
-    ----------
-    settings : MechanismSettings
-        What to train.
-    executor : object, optional
-        As for :func:`lib.runs.run_all`.
-
-    Returns
-    -------
-    list of MechanismResult
-        In the order of :data:`MECHANISMS`, levels from the least noise.
-    """
+    """Train everything, or read it where it is stored."""
     classes = settings.model.classes
     truth = np.asarray(settings.data.load().training.targets)
     plan: list[tuple[str, int, float, float, LabelTrainings]] = []
@@ -542,23 +418,7 @@ def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list
 
 
 def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> pd.DataFrame:
-    """Accuracy, the claim and what the canaries show: a row a training.
-
-    Parameters
-    ----------
-    results : sequence of MechanismResult
-        From :func:`run_mechanisms`.
-    level : float
-        Of intervals and bounds.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``mechanism``, ``level``, ``accuracy``, ``claimed``, ``delta``, ``low`` and ``high``
-        (P5's interval), ``corrected`` (its lower end with all thresholds paid for), ``one label``
-        and ``top label`` (valid lower bounds with the same error on this side, see
-        :class:`MechanismResult`), ``canaries``.
-    """
+    """Accuracy, the claim and what the canaries show: a row a training."""
     rows = []
     for each in results:
         audit = each.audit(level=level)
@@ -581,21 +441,7 @@ def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> 
 
 
 def memorisation_table(results: Sequence[MechanismResult], steps: Sequence[int]) -> pd.DataFrame:
-    """Mean confidence in the canaries' labels as training goes on.
-
-    Parameters
-    ----------
-    results : sequence of MechanismResult
-        Those with several checkpoints are shown.
-    steps : sequence of int
-        After which the checkpoints were taken.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``mechanism``, ``level``, ``step``, ``canary`` (mean confidence in the label trained
-        with), ``true``, and ``other`` (mean over all other labels).
-    """
+    """Mean confidence in the canaries' labels as training goes on."""
     rows = []
     for each in results:
         if len(each.confidences) != len(steps):

@@ -13,29 +13,11 @@ from lib.plot import COLOURS, MARKERS, new_figure
 from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
 
-__all__ = [
-    "plot_classifiers",
-    "plot_miscoverage",
-    "plot_positivity",
-    "plot_power",
-    "plot_propensities",
-    "plot_scenarios",
-    "plot_sequence",
-]
-
 _NAMES = ("A", "B")
 
 
 def plot_classifiers(drawn: Simulated, points: int = 600) -> Figure:
-    """Two abstaining classifiers: decision boundaries, right and wrong answers, abstentions.
-
-    Parameters
-    ----------
-    drawn : Simulated
-        Of experiment 1.
-    points : int
-        How many are drawn.
-    """
+    """Two abstaining classifiers: decision boundaries, right and wrong answers, abstentions."""
     figure, axes = new_figure(2, 1, height=3.4, sharex=True, sharey=True)
     x = drawn.X[:points]
     grid = np.linspace(0, 1, 200)
@@ -78,17 +60,7 @@ def plot_propensities(diagnostics: Sequence[Diagnostics]) -> Figure:
 def plot_miscoverage(
     results: pd.DataFrame, reported: Mapping[tuple[str, str], float], level: float = 0.95
 ) -> Figure:
-    """Miscoverage of each estimator with each learner, beside the values that P4 prints.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Of :func:`lib.counterfactual.run_cells`.
-    reported : mapping
-        (learner, estimator) to P4's miscoverage.
-    level : float
-        Of the intervals that were to cover.
-    """
+    """Miscoverage of each estimator with each learner, beside the values that P4 prints."""
     learners = list(dict.fromkeys(results["learner"]))
     figure, axes = new_figure(len(learners), 1, height=1.45, sharex=True, squeeze=False)
     for ax, learner in zip(axes[:, 0], learners, strict=True):
@@ -178,17 +150,7 @@ def plot_scenarios(table: pd.DataFrame) -> Figure:
 def plot_sequence(
     sequence: ConfidenceSequence, fixed: tuple[np.ndarray, np.ndarray], truth: float
 ) -> Figure:
-    """A confidence sequence and the pointwise intervals, as points arrive.
-
-    Parameters
-    ----------
-    sequence : ConfidenceSequence
-        The sequence.
-    fixed : pair of ndarray
-        Lower and upper ends of the pointwise intervals, at the same sizes.
-    truth : float
-        What is estimated.
-    """
+    """A confidence sequence and the pointwise intervals, as points arrive."""
     figure, ax = new_figure(height=3.0)
     ax.fill_between(
         sequence.n, sequence.lower, sequence.upper, color=COLOURS[0], alpha=0.2, lw=0,

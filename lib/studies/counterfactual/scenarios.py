@@ -25,20 +25,6 @@ from lib.counterfactual.scores import abstain, score
 from lib.data.features import fit_patches, patch_features
 from lib.runs import Checkpoint, Outcome, StoredRun, fingerprint, run_all
 
-__all__ = [
-    "IMAGE_DATA",
-    "SCENARIOS",
-    "Evaluation",
-    "Rule",
-    "Scenario",
-    "ScenarioRuns",
-    "draws_table",
-    "image_evaluation",
-    "run_scenario",
-    "scenario_runs",
-    "scenario_table",
-]
-
 IMAGE_DATA = ("digits", "cifar10-jpeg", "cifar10", "cifar100")
 
 Array = npt.NDArray[np.float64]
@@ -119,31 +105,7 @@ class Evaluation:
 
 
 def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Evaluation:
-    """Train classifiers on images, and let them predict others.
-
-    Parameters
-    ----------
-    name : {"digits", "cifar10-jpeg", "cifar10", "cifar100"}
-        Which images.
-    pair : bool
-        Two classes alone instead of all: cats and dogs, the digits 3 and 5, of CIFAR-100 boys and
-        girls.
-    train : int
-        Training images, at least 40 (80 of larger images); a twentieth of them are what
-        "few labels" learns from.
-    n : int
-        Images to predict, at least 20.  Of the digits, `train` and `n` count all ten classes, also
-        where only two are kept; of larger images those that are kept, as far as there are so many.
-    seed : int
-        Of the choice of images.
-
-    Returns
-    -------
-    Evaluation
-        Features are pixels of the digits; of larger images, 64 principal components of responses
-        to 128 whitened patches, fitted to the training images.  Classifiers are logistic
-        regressions on them.
-    """
+    """Train classifiers on images, and let them predict others."""
     as_choice("name", name, IMAGE_DATA)
     train = as_integer("train", train, 40 if name == "digits" else 80)
     n = as_integer("n", n, 20)
@@ -226,32 +188,7 @@ def run_scenario(
     epsilon: float = 0.2,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Draw the abstentions of two classifiers and compare them, with the truth beside.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        The points.
-    scenario : Scenario
-        Who is compared.
-    learner
-        Of the nuisance functions, see :func:`lib.counterfactual.learner_pair`.
-    rule : str
-        Scoring rule.
-    epsilon : float
-        Bounds of stochastic abstention, and the clipping level.
-    rng : numpy.random.Generator
-        Of abstentions, folds and learners.
-
-    Returns
-    -------
-    dict
-        ``selective`` (difference of selective scores), ``coverage_a``, ``coverage_b``, ``oracle``
-        (true difference), ``value``, ``stderr``, ``low``, ``high``, ``rejects`` (zero is outside
-        the interval), ``covers`` (the truth is inside) and ``warned``; and ``known_value``,
-        ``known_low``, ``known_high``, ``known_covers`` of the doubly robust estimate with the true
-        propensities in the place of fitted ones, NaN if a rule is deterministic.
-    """
+    """Draw the abstentions of two classifiers and compare them, with the truth beside."""
     scores, abstained, propensities = [], [], []
     for base, how in (
         (scenario.base_a, scenario.rule_a),
@@ -385,22 +322,7 @@ class ScenarioRuns:
 def scenario_runs(
     datasets: Mapping[str, tuple[int, int]], draws: Mapping[str, int], seed: int
 ) -> list[tuple[ScenarioRuns, StoredRun]]:
-    """Run all scenarios.
-
-    Parameters
-    ----------
-    datasets : mapping
-        Name to numbers of training and evaluation images.
-    draws : mapping
-        Learner to its number of draws.
-    seed : int
-        Of everything.
-
-    Returns
-    -------
-    list of (ScenarioRuns, StoredRun)
-        Ten classes before pairs; learners in the order of `draws`.
-    """
+    """Run all scenarios."""
     jobs = [
         ScenarioRuns(name, pair, learner, *sizes, count, seed)
         for name, sizes in datasets.items()
@@ -412,18 +334,7 @@ def scenario_runs(
 
 
 def scenario_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
-    """The first draw of each scenario, as P4's table shows one.
-
-    Parameters
-    ----------
-    runs : sequence of (ScenarioRuns, StoredRun)
-        Of :func:`scenario_runs`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a scenario and learner.
-    """
+    """The first draw of each scenario, as P4's table shows one."""
     rows = []
     for job, run in runs:
         for k, scenario in enumerate(job.scenarios):
@@ -446,16 +357,7 @@ def scenario_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFra
 
 
 def draws_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
-    """All draws of each scenario: how often the interval misses the truth.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a scenario and learner: ``draws``; ``missed``, how many intervals did not hold the
-        truth; ``rejected``, how many did not hold zero; ``mean error``; ``mean width``; ``warned``,
-        how many came with a positivity warning; and ``missed, told``: with the true propensities in
-        the place of fitted ones, NaN where a rule is deterministic.
-    """
+    """All draws of each scenario: how often the interval misses the truth."""
     rows = []
     for job, run in runs:
         arrays = run.arrays

@@ -30,20 +30,6 @@ from lib.counterfactual.learners import LEARNERS
 from lib.counterfactual.simulation import EXPERIMENTS, Simulated, _check, simulate, true_difference
 from lib.runs import Checkpoint, Outcome, run_all
 
-__all__ = [
-    "NUISANCES",
-    "Repetitions",
-    "cells_of_experiment_1",
-    "cells_of_experiment_2",
-    "cells_of_positivity",
-    "power_table",
-    "repetitions",
-    "run_cells",
-    "share_interval",
-    "two_share_z",
-]
-
-
 #: Where nuisance functions are learned: see :class:`Repetitions`.
 NUISANCES = ("cross-fitted", "fresh halves", "fresh sample")
 
@@ -183,29 +169,7 @@ def repetitions(
     nuisances: str = "cross-fitted",
     chunk: int = 25,
 ) -> list[Repetitions]:
-    """The jobs of one cell of an experiment.
-
-    Parameters
-    ----------
-    n, experiment, epsilon
-        As for :func:`simulate`.
-    learner : {"linear", "forest", "super"}
-        Of the nuisance functions.
-    shifts : sequence of float
-        As `shift` there.
-    count : int
-        Repetitions.
-    seed : int
-        Of everything.
-    nuisances : {"cross-fitted", "fresh halves", "fresh sample"}
-        See :class:`Repetitions`.
-    chunk : int
-        Repetitions a job: what is lost when a run is interrupted.
-
-    Returns
-    -------
-    list of Repetitions
-    """
+    """The jobs of one cell of an experiment."""
     as_integer("n", n, 4), as_integer("count", count, 1), as_integer("chunk", chunk, 1)
     kind, moved = (experiment, epsilon), tuple(shifts)
     return [
@@ -218,26 +182,7 @@ def repetitions(
 def run_cells(
     cells: Mapping[Any, Sequence[Repetitions]], max_workers: int | None = None
 ) -> pd.DataFrame:
-    """Run the jobs of all cells and summarise each.
-
-    Parameters
-    ----------
-    cells : mapping
-        Key of a cell to its jobs (:func:`repetitions`).
-    max_workers : int, optional
-        Local processes.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per cell, shift and estimator: ``cell``, ``learner``, ``estimator``, ``n``,
-        ``epsilon``, ``shift``, ``repetitions``; ``miscovered`` (times that the interval misses the
-        same points' oracle difference, as P4 counts) and ``miscoverage``; the same for the
-        population's value, ``population_miscovered`` and ``population_miscoverage``; ``width``
-        and ``stderr`` (means), ``bias`` (mean error against the population's value), ``spread``
-        (standard deviation of the estimates), ``rejected`` (times that the interval does not hold
-        zero) and ``power``.
-    """
+    """Run the jobs of all cells and summarise each."""
     jobs = [job for group in cells.values() for job in group]
     runs = dict(zip(jobs, run_all(jobs, max_workers=max_workers), strict=True))
     rows = []
@@ -289,20 +234,7 @@ def cells_of_experiment_1(
     seed: int = 0,
     nuisances: str = "cross-fitted",
 ) -> dict[str, list[Repetitions]]:
-    """Experiment 1: one cell a learner.
-
-    Parameters
-    ----------
-    counts : mapping
-        Learner to its number of repetitions.
-    n, epsilon, seed, nuisances
-        As for :func:`repetitions`.
-
-    Returns
-    -------
-    dict
-        For :func:`run_cells`; learners with 0 repetitions are left out.
-    """
+    """Experiment 1: one cell a learner."""
     return {
         learner: repetitions(n, learner, count, epsilon=epsilon, seed=seed, nuisances=nuisances)
         for learner, count in counts.items()
@@ -352,23 +284,7 @@ def share_interval(count: int, n: int, level: float = 0.95) -> tuple[float, floa
 
 
 def two_share_z(count: int, n: int, share: float, share_n: int) -> float:
-    """How far a share is from one that somebody else found in an experiment of its own.
-
-    Parameters
-    ----------
-    count, n : int
-        Ours: `count` of `n`.
-    share : float
-        Theirs.
-    share_n : int
-        Of how many.
-
-    Returns
-    -------
-    float
-        Absolute difference over its standard error, both shares being binomial with their pooled
-        probability; 0 if both are 0 or both are 1.
-    """
+    """How far a share is from one that somebody else found in an experiment of its own."""
     pooled = (count + share * share_n) / (n + share_n)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / share_n))
     return abs(count / n - share) / error if error > 0 else 0.0

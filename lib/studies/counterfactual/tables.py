@@ -33,18 +33,6 @@ from lib.counterfactual.sequences import confidence_sequence, running_moments
 from lib.counterfactual.simulation import FLIP, Simulated, simulate, true_difference
 from lib.studies.counterfactual.simulation import two_share_z
 
-__all__ = [
-    "ESTIMATOR_TITLES",
-    "LEARNER_TITLES",
-    "claims_of_cells",
-    "coverage_table",
-    "metrics_comparison",
-    "pointwise_interval",
-    "rules_table",
-    "sequence_study",
-    "told",
-]
-
 #: What pages call estimators and learners.
 ESTIMATOR_TITLES = {"plug-in": "plug-in", "ipw": "IPW", "dr": "doubly robust"}
 LEARNER_TITLES = {"linear": "linear", "forest": "random forest", "super": "super learner"}
@@ -52,18 +40,7 @@ _PAPER_REPETITIONS = 1000
 
 
 def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
-    """Nuisance functions of experiment 1 as an oracle knows them.
-
-    Parameters
-    ----------
-    drawn : Simulated
-
-    Returns
-    -------
-    pair of Nuisances
-        True propensities, and the true expected score of each input: 0.85 on the right side of
-        the boundary of the labels, 0.15 on the wrong one.
-    """
+    """Nuisance functions of experiment 1 as an oracle knows them."""
     side = drawn.X.sum(axis=1) >= 1
     return tuple(
         Nuisances(r, np.where(r, 0.0, s), pi, np.where((p > 0.5) == side, 1 - FLIP, FLIP))
@@ -76,23 +53,7 @@ def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
 def claims_of_cells(
     results: pd.DataFrame, reported: Mapping[str, tuple[float, float]], prefix: str
 ) -> dict[str, tuple[float, float, int] | str]:
-    """Values for the claims on experiment 1's miscoverage.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Of :func:`lib.studies.counterfactual.simulation.run_cells`.
-    reported : mapping
-        Claim id, ``<prefix><learner>-<estimator>``, to P4's value (and 0).
-    prefix : str
-        What the ids begin with.
-
-    Returns
-    -------
-    dict
-        Claim id to the distance from P4's share in standard errors, our share, and the number of
-        repetitions that it is of.
-    """
+    """Values for the claims on experiment 1's miscoverage."""
     rows = results.set_index(["learner", "estimator"])
     found: dict[str, tuple[float, float, int] | str] = {}
     for claim, (value, _) in reported.items():
@@ -124,23 +85,7 @@ def coverage_table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) -> pd.DataFrame:
-    """The metrics that abstaining classifiers are compared by, side by side.
-
-    Parameters
-    ----------
-    drawn : Simulated
-        The points, with what abstention hides.
-    difference : Estimate
-        Of the same points.
-    reward : float
-        What an abstention earns in Chow's score.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per metric, with A, B and the half-width of each's interval, at the level of
-        `difference` and for its split into folds.
-    """
+    """The metrics that abstaining classifiers are compared by, side by side."""
     level = difference.level
     pair = list(zip(drawn.scores, drawn.abstained, strict=True))
     each = [
@@ -180,12 +125,7 @@ def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) ->
 
 
 def pointwise_interval(influence: Any, start: int, level: float = 0.95):
-    """Ends of the normal intervals for the mean of the first n influence values, n from `start`.
-
-    Returns
-    -------
-    low, high : ndarray, shape (len(influence) - start + 1,)
-    """
+    """Ends of the normal intervals for the mean of the first n influence values, n from `start`."""
     values = as_vector("influence", influence)
     start = as_integer("start", start, 1, len(values))
     n, mean, variance = running_moments(values)
@@ -204,24 +144,7 @@ def _slide_interval(influence: Any, start: int, alpha: float = 0.05):
 def sequence_study(
     repetitions: int, n: int, start: int, *, rng: np.random.Generator | int
 ) -> dict[str, int]:
-    """How often sequences ever miss the truth while points of experiment 1 arrive.
-
-    Parameters
-    ----------
-    repetitions : int
-        Streams.
-    n, start : int
-        Each is watched from `start` to `n` points.
-    rng : numpy.random.Generator or int
-
-    Returns
-    -------
-    dict
-        Streams in which the confidence sequence (``sequence``), the pointwise intervals
-        (``pointwise``) and the sequence as the slide prints it (``slide``) ever missed the
-        population's difference, and how many streams there were (``streams``).  Nuisance functions
-        are the true ones: what is checked is the sequence.
-    """
+    """How often sequences ever miss the truth while points of experiment 1 arrive."""
     as_integer("repetitions", repetitions, 1)
     start = as_integer("start", start, 2)
     n, rng = as_integer("n", n, start), as_rng(rng)
@@ -242,24 +165,7 @@ def sequence_study(
 
 
 def rules_table(quantiles: Sequence[float], *, rng: np.random.Generator | int) -> pd.DataFrame:
-    """Classifiers that abstain below a threshold of their own confidence, with the truth beside.
-
-    Parameters
-    ----------
-    quantiles : sequence of float
-        Fractions of the points that each abstains on.
-    rng : numpy.random.Generator or int
-        Of the division into training and test data, and of folds.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each of three data sets of scikit-learn (logistic regression, trained on one
-        half) and each quantile: ``data``, ``abstained``; ``truth``, the accuracy of all
-        predictions; ``low`` and ``high``, the 95% interval of the doubly robust estimate from the
-        features, with linear learners; ``seen``, what the confidence shows; ``bound low`` and
-        ``bound high``, the 95% interval for the identified set.
-    """
+    """Classifiers that abstain below a threshold of their own confidence, with the truth beside."""
     rng, rows = as_rng(rng), []
     for name in ("digits", "breast_cancer", "wine"):
         x, y = getattr(datasets, f"load_{name}")(return_X_y=True)

@@ -20,8 +20,6 @@ from lib.studies.interplay.tables import (
     normalized_scores,
 )
 
-__all__ = ["cells", "gaps", "leads", "losses", "rare_class", "spent_shares", "worsening"]
-
 Values = npt.NDArray[np.float64]  # shape (seeds,)
 
 
@@ -31,24 +29,7 @@ def cells(
     panels: Sequence[Panel],
     values: Callable[[Panel, str, float], Values],
 ) -> dict[str, list[Values] | str]:
-    """Our numbers for the cells of P1's Tables 1 and 2.
-
-    Parameters
-    ----------
-    reported : mapping
-        Claim id to P1's mean and standard deviation.
-    dataset : str
-        What the panels are trained on.
-    panels : sequence of Panel
-        Model families.
-    values : callable
-        ``coverages_for_non_private`` or ``normalized_scores`` of :mod:`lib.studies.interplay.tables`.
-
-    Returns
-    -------
-    dict
-        Claim id to one array a family, shape (seeds,); or why the cell is not run.
-    """
+    """Our numbers for the cells of P1's Tables 1 and 2."""
 
     def settle(panels: Sequence[Panel], here: Mapping[tuple[str, float], tuple[float, float]]):
         return {place: [values(panel, *place) for panel in panels] for place in here}
@@ -59,25 +40,7 @@ def cells(
 def leads(
     panels: Sequence[Panel], value: str, method: str = "SCTD", *, by_budget: bool = False
 ) -> list[Values]:
-    """How much better a method is than each other method of P1.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        Model families.
-    value : {"score", "coverage"}
-        The accuracy-normalized score (smaller is better), or the coverage for non-private accuracy
-        at finite budgets (larger is better; SelectiveNet has none).
-    method : str
-        Which.
-    by_budget : bool
-        Whether each budget stands for itself; else means over the budgets are compared.
-
-    Returns
-    -------
-    list of ndarray, shape (seeds,)
-        One an other method and family (and budget); positive where the method is better.
-    """
+    """How much better a method is than each other method of P1."""
     found = []
     for panel in panels:
         budgets = panel.settings.epsilons
@@ -95,17 +58,7 @@ def leads(
 
 
 def gaps(panels: Sequence[Panel], epsilon: float, method: str = "SCTD") -> list[Mean]:
-    """Return the mean scores of P1's other methods minus a method's, over trainings and points.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        Model families.
-    epsilon : float
-        The budget.
-    method : str
-        Which. SelectiveNet, which has no score at every coverage, is compared over seeds alone.
-    """
+    """Return the mean scores of P1's other methods minus a method's, over trainings and points."""
     found = []
     for panel in panels:
         taken = panel.predictions[method, epsilon]
@@ -120,18 +73,7 @@ def gaps(panels: Sequence[Panel], epsilon: float, method: str = "SCTD") -> list[
 
 
 def worsening(panels: Sequence[Panel]) -> list[Values]:
-    """By how much the score rises at each step to the next smaller budget.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        Model families.
-
-    Returns
-    -------
-    list of ndarray, shape (seeds,)
-        One a family, method of P1 and step.
-    """
+    """By how much the score rises at each step to the next smaller budget."""
     found = []
     for panel in panels:
         budgets = sorted(panel.settings.epsilons, reverse=True)
@@ -142,21 +84,7 @@ def worsening(panels: Sequence[Panel]) -> list[Values]:
 
 
 def losses(panels: Sequence[Panel], method: str) -> list[Values]:
-    """How much accuracy at full coverage a method loses against SR, and how much more each step.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        Model families.
-    method : str
-        Such as ``"DE"``.
-
-    Returns
-    -------
-    list of ndarray, shape (seeds,)
-        For each family the loss at every finite budget, then its growth from each of them to the
-        next smaller one.
-    """
+    """How much accuracy at full coverage a method loses against SR, and how much more each step."""
     found = []
     for panel in panels:
         budgets = sorted((e for e in panel.settings.epsilons if math.isfinite(e)), reverse=True)
@@ -171,15 +99,6 @@ def spent_shares(panel: Panel) -> Values:
     """Share of the largest finite budget that is spent when accuracies are aligned, by seed.
 
     As :func:`lib.studies.interplay.tables.early_stopping`, whose means over seeds are aligned.
-
-    Parameters
-    ----------
-    panel : Panel
-        The trained panel.
-
-    Returns
-    -------
-    ndarray, shape (seeds,)
     """
     settings = panel.settings
     finite = [e for e in settings.epsilons if math.isfinite(e)]
@@ -198,23 +117,7 @@ def spent_shares(panel: Panel) -> Values:
 
 
 def rare_class(study: Imbalance) -> dict[str, list[Values]]:
-    """What privacy does to the rare class (P1, appendix B.2), by seed.
-
-    Parameters
-    ----------
-    study : Imbalance
-        The trained models.
-
-    Returns
-    -------
-    dict
-        Lists of arrays, shape (seeds,), one a sampling probability p0 of class 0: ``position``,
-        the mean coverage at which its points are accepted without privacy; ``spread``, by how much
-        the standard deviation of these coverages grows to the smallest epsilon; ``lost accuracy``
-        on the class; ``right first``, the probability without privacy that a correct point of it is
-        accepted before a wrong one (only seeds with both kinds); and ``right first, rarest``, the
-        same at the smallest p0 and epsilon, one array.
-    """
+    """What privacy does to the rare class (P1, appendix B.2), by seed."""
     rare = study.labels == 0
     free, strict = max(study.epsilons), min(study.epsilons)
 

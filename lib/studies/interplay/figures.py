@@ -14,19 +14,6 @@ from lib.studies.interplay.outlier import OutlierStudy
 from lib.studies.interplay.panel import Imbalance, Panel
 from lib.studies.interplay.tables import acceptance_position, mean_curve, selective_net_curve
 
-__all__ = [
-    "plot_bound_reached",
-    "plot_boundaries",
-    "plot_early_stopping",
-    "plot_imbalance",
-    "plot_needed_points",
-    "plot_panel",
-    "plot_positions",
-    "plot_scores",
-    "plot_to_bound",
-    "plot_wrong_confidence",
-]
-
 _LINES = ("-", "--", "-.", ":")
 _METHODS = {
     "SR": (COLOURS[0], "-"),
@@ -47,8 +34,6 @@ def epsilon_word(epsilon: float) -> str:
 def plot_boundaries(study: OutlierStudy) -> Figure:
     """Draw the training points of the first seed and every model's decision boundary.
 
-    References
-    ----------
     P1, Figure 1.
     """
     figure, ax = new_figure()
@@ -101,8 +86,6 @@ def plot_wrong_confidence(study: OutlierStudy) -> Figure:
 def plot_panel(panel: Panel) -> Figure:
     """Draw selective accuracy against coverage for P1's methods, a panel a budget.
 
-    References
-    ----------
     P1, Figure 2.
     """
     epsilons = panel.settings.epsilons
@@ -174,8 +157,6 @@ def plot_scores(table: pd.DataFrame) -> Figure:
 def plot_to_bound(panel: Panel, method: str = "SCTD") -> Figure:
     """Draw a method's curves with their bounds, and shade the area between.
 
-    References
-    ----------
     P1, Figure 3.
     """
     figure, ax = new_figure(height=3.2)
@@ -197,8 +178,6 @@ def plot_to_bound(panel: Panel, method: str = "SCTD") -> Figure:
 def plot_imbalance(study: Imbalance) -> Figure:
     """Draw accuracy against coverage for all points and for the rare class, a panel a p0.
 
-    References
-    ----------
     P1, Figures 4 and 5.
     """
     figure, axes = new_figure(rows=len(study.keep), height=2.4, sharex=True)
@@ -231,8 +210,6 @@ def plot_imbalance(study: Imbalance) -> Figure:
 def plot_positions(study: Imbalance, epsilons: Sequence[float] | None = None) -> Figure:
     """Draw at which coverage each point of the rare class is accepted, right and wrong ones.
 
-    References
-    ----------
     P1, Figures 4 and 5.
     """
     epsilons = study.epsilons if epsilons is None else epsilons
@@ -266,8 +243,6 @@ def plot_positions(study: Imbalance, epsilons: Sequence[float] | None = None) ->
 def plot_bound_reached(curves: Mapping[float, npt.NDArray]) -> Figure:
     """Draw perfect orders and the bound, which coincide.
 
-    References
-    ----------
     P1, Figure 6.
     """
     figure, ax = new_figure()

@@ -10,15 +10,6 @@ import pandas as pd
 
 from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
 
-__all__ = [
-    "OutlierStudy",
-    "growth_of_wrong_confidence",
-    "outlier_table",
-    "overall_growth",
-    "rate_sweep",
-    "run_outlier",
-]
-
 MAJORITY, OUTLIER = 1, 0  # classes; P1's labels 1 and -1
 
 
@@ -65,28 +56,6 @@ def run_outlier(
 ) -> OutlierStudy:
     """Train logistic regressions with and without privacy on data with one outlier.
 
-    Parameters
-    ----------
-    epsilons : sequence of float
-        Budgets at delta = 1 / n.
-    n_seeds : int
-        Repetitions, each with its own data, initial parameters, samples and noise; the data are
-        common to the budgets.
-    n_majority : int
-        Points from N(0, I).
-    distance : float
-        The outlier comes from N((distance, 0), I).
-    steps, batch_size, clipping_norm, learning_rate
-        Of the training; P1 does not state them for this example.
-    seed : int
-        Of everything.
-
-    Returns
-    -------
-    OutlierStudy
-
-    References
-    ----------
     P1, section 3.3 and Figure 1.
     """
     if n_seeds < 1:
@@ -158,12 +127,6 @@ def growth_of_wrong_confidence(study: OutlierStudy) -> float:
 
     Utility is aligned among the private models of a seed if all of them misclassify the outlier;
     other seeds are left out.
-
-    Returns
-    -------
-    float
-        The smallest z of the paired differences between neighbouring finite budgets, the smaller
-        budget minus the larger one; NaN with fewer than two aligned seeds.
     """
     values = study.wrong_confidence[np.isfinite(study.epsilons)]
     return _smallest_z(values[:, (values >= 0.5).all(0)])
@@ -189,24 +152,7 @@ def rate_sweep(
     rates: Sequence[float] = (0.1, 0.3, 1.0, 3.0),
     seed: int = 1,
 ) -> pd.DataFrame:
-    """Mean wrong confidence by learning rate and budget, and how surely it grows.
-
-    Parameters
-    ----------
-    epsilons : sequence of float
-        Budgets.
-    n_seeds : int
-        Repetitions.
-    rates : sequence of float
-        Learning rates.
-    seed : int
-        As for :func:`run_outlier`.
-
-    Returns
-    -------
-    DataFrame
-        ``learning rate``, a column per budget, ``aligned`` seeds, ``z, aligned`` and ``z, all``.
-    """
+    """Mean wrong confidence by learning rate and budget, and how surely it grows."""
     rows = []
     for rate in rates:
         study = run_outlier(epsilons, n_seeds, learning_rate=rate, seed=seed)

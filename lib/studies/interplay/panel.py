@@ -18,8 +18,7 @@ from lib.data.images import load_images
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
-from lib.studies import default_problem as suited
-from lib.studies.default_problem import PUBLIC_IMAGES
+from lib.studies.default_problem import PUBLIC_IMAGES, default_problem
 from lib.ties import first_largest
 from lib.training import (
     CrossEntropy,
@@ -31,18 +30,6 @@ from lib.training import (
     SelfAdaptiveTraining,
     TrainingConfig,
 )
-
-__all__ = [
-    "FAMILIES",
-    "P1_METHODS",
-    "Imbalance",
-    "Panel",
-    "PanelSettings",
-    "Predictions",
-    "run_imbalance",
-    "run_panel",
-    "settings_for",
-]
 
 #: Ways of training, and the methods that score their models.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -256,28 +243,7 @@ def settings_for(
     seed: int = 0,
     **others: Any,
 ) -> PanelSettings:
-    """The panel on a data set of the book, with a model that suits it.
-
-    Parameters
-    ----------
-    dataset : str
-        ``"digits"`` (1,000 to train on, 200 to choose learning rates on, 597 to evaluate on) or
-        another name of :data:`lib.data.images.IMAGE_SETS`: all test images, 3,000 training images
-        to choose learning rates on, and for models on features 2,000 declared public, to which the
-        features are fitted.
-    model : {"linear", "mlp", "small_cnn", "resnet18"}
-        The first two work on pixels of the digits, and on patch features of other images.
-    hidden, activation
-        Of the perceptron.
-    seed : int
-        Of the division of the data.
-    **others
-        Fields of :class:`PanelSettings`.
-
-    Returns
-    -------
-    PanelSettings
-    """
+    """The panel on a data set of the book, with a model that suits it."""
     sizes = {"train": 1000, "validation": 200, "test": 597}
     if dataset != "digits":
         public = PUBLIC_IMAGES if model in ("linear", "mlp") else 0
@@ -286,7 +252,9 @@ def settings_for(
             "validation": 3000,
             "test": len(load_images(dataset, "test").labels),
         }
-    data, spec = suited(dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed)
+    data, spec = default_problem(
+        dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
+    )
     return PanelSettings(data, spec, **others)
 
 
@@ -347,19 +315,7 @@ class Panel:
 
 
 def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
-    """Tune, train and score the panel; what is stored already is read.
-
-    Parameters
-    ----------
-    settings : PanelSettings
-        What to train.
-    executor : object, optional
-        As for :func:`lib.runs.run_all`.
-
-    Returns
-    -------
-    Panel
-    """
+    """Tune, train and score the panel; what is stored already is read."""
     places = [(f, e) for f in settings.families for e in settings.epsilons]
     seconds = 0.0
     rates = sorted(set(settings.rates))
@@ -444,21 +400,7 @@ class Imbalance:
 def run_imbalance(
     panel: Panel, keep: Sequence[float] = (0.5, 0.25, 0.1, 0.01), executor: Any = None
 ) -> Imbalance:
-    """Train the plain family with fewer and fewer examples of class 0.
-
-    Parameters
-    ----------
-    panel : Panel
-        Its settings and learning rates are used.
-    keep : sequence of float
-        Sampling probabilities p0 of class 0.
-    executor : object, optional
-        As for :func:`lib.runs.run_all`.
-
-    Returns
-    -------
-    Imbalance
-    """
+    """Train the plain family with fewer and fewer examples of class 0."""
     settings = panel.settings
     table = panel.rates[panel.rates["chosen"] & (panel.rates["family"] == "plain")]
     rates = dict(zip(table["epsilon"], table["rate"], strict=True))

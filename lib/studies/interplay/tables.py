@@ -22,33 +22,6 @@ from lib.selective.uncertainty import (
 from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel, PanelSettings, Predictions
 from lib.ties import ROUNDING, first_largest, first_smallest
 
-__all__ = [
-    "area_growth",
-    "best_methods",
-    "bound_reached",
-    "budget_cells",
-    "checkpoint_sensitivity",
-    "chosen_rates",
-    "closed_forms",
-    "coverage_with_ties",
-    "early_stopping",
-    "imbalance_table",
-    "metric_table",
-    "needed_points",
-    "privacy_costs",
-    "rank_agreement",
-    "ranking_disagreements",
-    "regularization",
-    "sctd_against_best",
-    "selective_net_accuracy",
-    "selective_net_curve",
-    "selective_net_score",
-    "summary",
-    "wins_with_ties_broken",
-    "worsening_in_paper",
-    "worsening_share",
-]
-
 #: Columns of :func:`summary` that are numbers, with the format that pages use.
 SUMMARY_FORMATS = {
     "accuracy": ".3f",
@@ -68,21 +41,6 @@ def privacy_costs(
 ) -> pd.DataFrame:
     """What each method of P1 costs: its class, and the noise it must add, by RDP.
 
-    Parameters
-    ----------
-    epsilons : sequence of float
-        Budgets, finite, at delta = 1 / n_train.
-    n_train, batch_size, steps : int
-        Of the training.
-
-    Returns
-    -------
-    DataFrame
-        ``method``, ``class``, ``models``, ``uses``, and per budget the noise multiplier
-        (``noise, epsilon = ...``) and what each model spends (``each, epsilon = ...``).
-
-    References
-    ----------
     P1, section 3.2.
     """
     rate, delta = batch_size / n_train, 1 / n_train
@@ -113,19 +71,7 @@ def privacy_costs(
 def selective_net_curve(
     correct: npt.NDArray, score: npt.NDArray, coverages: Sequence[float]
 ) -> npt.NDArray[np.float64]:
-    """Accuracy of each SelectiveNet at its own target coverage.
-
-    Parameters
-    ----------
-    correct, score : ndarray, shape (coverages, n)
-        One row a model; P1 ranks by the softmax response of the underlying classifier.
-    coverages : sequence of float
-        Target coverages, ascending.
-
-    Returns
-    -------
-    ndarray of float64, shape (coverages,)
-    """
+    """Accuracy of each SelectiveNet at its own target coverage."""
     n = correct.shape[1]
     return np.array(
         [
@@ -143,17 +89,6 @@ def selective_net_score(
     P1 gives a number without saying how it comes about.  Here the accuracies at the target
     coverages are joined by straight lines, constant below the first one, and compared with the
     bound of the most accurate of the models.
-
-    Parameters
-    ----------
-    correct, score : ndarray, shape (coverages, n)
-        One row a model.
-    coverages : sequence of float
-        Target coverages, ascending to 1.
-
-    Returns
-    -------
-    float
     """
     reached = selective_net_curve(correct, score, coverages)
     n = correct.shape[1]
@@ -207,22 +142,7 @@ def coverages_for_non_private(
 
 
 def summary(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
-    """Every method at every budget: means and standard deviations over seeds.
-
-    Parameters
-    ----------
-    panel : Panel
-        The trained panel.
-    methods : sequence of str, optional
-        Those of P1 that the panel has, if not given.
-
-    Returns
-    -------
-    DataFrame
-        ``method``, ``epsilon``, ``accuracy``, ``accuracy sd``, ``score`` (accuracy-normalized),
-        ``score sd``, ``coverage`` and ``coverage sd`` for non-private accuracy (NaN without
-        privacy, and for SelectiveNet).
-    """
+    """Every method at every budget: means and standard deviations over seeds."""
     methods = _p1_methods(panel) if methods is None else methods
     rows = []
     for method in methods:
@@ -247,15 +167,7 @@ def summary(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
 
 
 def coverage_with_ties(panels: Mapping[str, Panel], method: str = "SCTD") -> pd.DataFrame:
-    """P1's Table 1 for a method whose scores tie, by what becomes of groups of equal scores.
-
-    Returns
-    -------
-    DataFrame
-        ``model``, ``epsilon``, and the mean over seeds of the coverage for non-private accuracy:
-        ``whole`` (a threshold on the score), ``random`` (parts of groups, drawn at random, in
-        expectation), and ``largest group``, the largest fraction of the points with one score.
-    """
+    """P1's Table 1 for a method whose scores tie, by what becomes of groups of equal scores."""
     rows = []
     for name, panel in panels.items():
         for epsilon in panel.settings.epsilons:
@@ -358,24 +270,7 @@ def rank_agreement(labels: npt.ArrayLike, k: float = 3.0) -> float:
 def checkpoint_sensitivity(
     panel: Panel, ks: Sequence[float] = (1, 3, 10), spacings: Sequence[int] = (1, 2, 5)
 ) -> pd.DataFrame:
-    """SCTD by form, weighting, spacing of checkpoints, and how ties are broken.
-
-    Parameters
-    ----------
-    panel : Panel
-        The trained panel.
-    ks : sequence of float
-        Weighting parameters.
-    spacings : sequence of int
-        Every how many of the stored checkpoints is used; the final model always is.
-
-    Returns
-    -------
-    DataFrame
-        ``epsilon``, ``form``, ``k``, ``spacing``, ``checkpoints``, mean normalized ``score`` with
-        ties averaged, ``ties by SR``, the share of points ``tied`` at no disagreement, and ``tau``,
-        the agreement of the two forms.
-    """
+    """SCTD by form, weighting, spacing of checkpoints, and how ties are broken."""
     rows = []
     for epsilon, stacks in panel.checkpoints.items():
         correct = panel.predictions["SR", epsilon].correct
@@ -425,21 +320,7 @@ def regularization(panel: Panel) -> pd.DataFrame:
 
 
 def imbalance_table(study: Imbalance) -> pd.DataFrame:
-    """The rare class by its sampling probability and the budget.
-
-    Parameters
-    ----------
-    study : Imbalance
-        The trained models.
-
-    Returns
-    -------
-    DataFrame
-        ``p0``, ``rare examples`` trained on, ``epsilon``, ``accuracy`` on all points, ``rare
-        accuracy`` on class 0, ``position``: mean coverage at which points of class 0 are accepted,
-        and ``right first``: probability that a correct point of class 0 is accepted before a wrong
-        one (NaN where all are right or all wrong), means over seeds.
-    """
+    """The rare class by its sampling probability and the budget."""
     rare = study.labels == 0
     rows = []
     for p0 in study.keep:
@@ -499,24 +380,7 @@ def closed_forms(n_correct: int, n: int) -> pd.DataFrame:
 def bound_reached(
     accuracies: Sequence[float], n: int, seed: int
 ) -> tuple[dict[float, npt.NDArray], float]:
-    """P1's experiment of appendix B.3: a perfect score reaches the bound.
-
-    Parameters
-    ----------
-    accuracies : sequence of float
-        Accuracies at full coverage.
-    n : int
-        Points.
-    seed : int
-        Of the scores.
-
-    Returns
-    -------
-    curves : dict of float to ndarray
-        Selective accuracy on the grid i / n.
-    largest : float
-        Largest difference to the bound anywhere.
-    """
+    """P1's experiment of appendix B.3: a perfect score reaches the bound."""
     rng = np.random.default_rng(seed)
     curves, largest = {}, 0.0
     for a in accuracies:
@@ -535,12 +399,6 @@ def early_stopping(panel: Panel) -> pd.DataFrame:
 
     The less private models are stopped at the first checkpoint at which they are, on average over
     seeds, as accurate as the most private one in the end.
-
-    Returns
-    -------
-    DataFrame
-        ``epsilon`` aimed at, ``aligned accuracy``, ``step`` of the stop, ``spent`` until then, and
-        ``share`` of the budget.
     """
     settings = panel.settings
     finite = [e for e in settings.epsilons if math.isfinite(e)]
@@ -591,18 +449,7 @@ def metric_table(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataF
 
 
 def ranking_disagreements(table: pd.DataFrame) -> pd.DataFrame:
-    """Pairs of methods that the normalized score and another metric rank differently.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From :func:`metric_table`.
-
-    Returns
-    -------
-    DataFrame
-        ``epsilon``, ``metric``, ``pairs`` compared, ``disagree``, and an ``example``.
-    """
+    """Pairs of methods that the normalized score and another metric rank differently."""
     rows = []
     for epsilon, of_budget in table.groupby("epsilon", sort=False):
         of_budget = of_budget.set_index("method")
@@ -621,14 +468,7 @@ def ranking_disagreements(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def needed_points(panel: Panel, reference: str = "SR") -> pd.DataFrame:
-    """Evaluation points that it takes to tell each method from a reference (80% power, 5% level).
-
-    Returns
-    -------
-    DataFrame
-        ``method``, ``epsilon``, ``difference`` of the normalized scores, the ``standard error`` of
-        one model's score from the draw of the points, and ``points``: the median over seeds.
-    """
+    """Evaluation points that tell each method from a reference (power 80%, level 5%)."""
     rows = []
     for method in _p1_methods(panel):
         if method in (reference, "SN"):
@@ -723,7 +563,7 @@ def _by_claim(reported, dataset, panels, settle):
 
 
 def budget_cells(panel: Panel) -> pd.DataFrame:
-    """Noise and privacy spent, by family and budget; see :class:`lib.studies.interplay.panel.Panel`."""
+    """Noise and privacy spent, by family and budget; see ``Panel``."""
     finite = panel.privacy[np.isfinite(panel.privacy["epsilon"])]
     return finite.drop_duplicates(["models", "epsilon"])[
         ["family", "models", "epsilon", "noise_multiplier", "each", "spent"]

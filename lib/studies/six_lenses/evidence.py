@@ -23,16 +23,6 @@ from lib.studies.six_lenses.jobs import LabelCanaries, RecordTrainings
 from lib.studies.six_lenses.settings import LensSettings
 from lib.training import TrainingConfig, plan
 
-__all__ = [
-    "HEADLINE",
-    "LabelEvidence",
-    "RecordAudit",
-    "audit_record",
-    "faulty",
-    "label_canaries",
-    "ledger_of",
-]
-
 #: The attack whose bound is quoted: fixed before any model was attacked. It sees the parameters
 #: before and after training, which the guarantee covers.
 HEADLINE = "gradient alignment"
@@ -88,14 +78,7 @@ class RecordAudit:
         return audit.epsilon_interval(self.counts(attack), delta, self.level, "bayesian")
 
     def table(self) -> pd.DataFrame:
-        """A row an attack.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns ``attack``, ``AUC``, ``FPR``, ``FNR``, ``low`` and ``high`` (Bayesian),
-            ``at least`` (Clopper-Pearson), ``claimed``.
-        """
+        """A row an attack."""
         rows = []
         for attack in self.result.scores:
             counts, (low, high) = self.counts(attack), self.bayesian(attack)
@@ -114,30 +97,12 @@ class RecordAudit:
         return pd.DataFrame(rows)
 
     def require_consistent(self, level: float = _CHECK) -> None:
-        """Stop if an attack refutes the claim, see :func:`lib.studies.audit.system.require_consistent`.
-
-        Raises
-        ------
-        lib.studies.audit.system.AuditContradiction
-            With what to check.
-        """
+        """Stop if an attack refutes the claim, see ``require_consistent``."""
         system.require_consistent([self.result], level)
 
 
 def faulty(settings: LensSettings, factor: float) -> TrainingConfig:
-    """The private training with a fault: the noise is this factor times what was claimed.
-
-    Parameters
-    ----------
-    settings : LensSettings
-        What is claimed.
-    factor : float
-        Above 0; 1 is no fault.
-
-    Returns
-    -------
-    TrainingConfig
-    """
+    """The private training with a fault: the noise is this factor times what was claimed."""
     require_finite("factor", factor, above=0)
     config = settings.config("fault")
     noise = factor * plan(config, settings.data.train).noise_multiplier
@@ -154,31 +119,7 @@ def audit_record(
     noise_factor: float = 1.0,
     executor: Any = None,
 ) -> RecordAudit:
-    """Train with and without one inserted record, many times, and guess which it was.
-
-    Parameters
-    ----------
-    settings : LensSettings
-        What is shipped: models are trained on all its training points, and on the record by a
-        coin, with the same sampling probability, noise, clipping, steps and learning rate.
-    n_shadow : int
-        Models that attacks are fitted to and thresholds chosen on, at least 20.
-    n_target : int
-        Trials, at least 4.
-    level : float
-        Of intervals and bounds, in (0, 1).
-    label : int
-        Of the record.
-    noise_factor : float
-        Other than 1: the models are trained with that many times the noise, and what is claimed
-        stays (:func:`faulty`).
-    executor : object, optional
-        As for :func:`lib.runs.run_all`.
-
-    Returns
-    -------
-    RecordAudit
-    """
+    """Train with and without one inserted record, many times, and guess which it was."""
     require_int("n_shadow", n_shadow, at_least=20)
     require_int("n_target", n_target, at_least=4)
     require_finite("level", level, above=0, below=1)
@@ -264,18 +205,7 @@ class LabelEvidence:
     seed: int
 
     def lower(self, which: str = "private") -> float:
-        """Lower bound on the epsilon of a label at the claim's delta, for any dependence.
-
-        Parameters
-        ----------
-        which : {"private", "plain"}
-            Which model.
-
-        Returns
-        -------
-        float
-            See :func:`lib.audit.one_label_bound`.
-        """
+        """Lower bound on the epsilon of a label at the claim's delta, for any dependence."""
         result = {"private": self.private, "plain": self.plain}[which]
         return one_label_bound(
             result.confidences[-1],
@@ -303,14 +233,7 @@ class LabelEvidence:
         return float((p[rows, result.canary_labels] > p[rows, result.true_labels]).mean())
 
     def table(self) -> pd.DataFrame:
-        """A row a training.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns ``training``, ``canaries``, ``accuracy``, ``remembered``, ``at least``,
-            ``ceiling`` (of ``at least``, with so many canaries), ``claimed``.
-        """
+        """A row a training."""
         return pd.DataFrame(
             [
                 {
@@ -327,13 +250,7 @@ class LabelEvidence:
         )
 
     def require_consistent(self, level: float = _CHECK) -> None:
-        """Stop if the canaries refute what is proven for labels.
-
-        Raises
-        ------
-        lib.studies.canaries.system.CanaryContradiction
-            With what to check.
-        """
+        """Stop if the canaries refute what is proven for labels."""
         require_consistent_labels([self.private], level)
 
 
@@ -345,25 +262,7 @@ def label_canaries(
     level: float = 0.95,
     executor: Any = None,
 ) -> LabelEvidence:
-    """Train both models with wrong labels among their points, and see what they remember.
-
-    Parameters
-    ----------
-    settings : LensSettings
-        What is shipped: nothing but the canaries' labels differs.
-    count : int
-        Canaries in each training set.
-    n_models : int
-        Trainings of each kind, each with canaries and noise of its own.
-    level : float
-        Of the bounds, one-sided.
-    executor : object, optional
-        As for :func:`lib.runs.run_all`.
-
-    Returns
-    -------
-    LabelEvidence
-    """
+    """Train both models with wrong labels among their points, and see what they remember."""
     require_int("count", count, at_least=1, at_most=settings.data.train)
     require_int("n_models", n_models, at_least=1)
     require_finite("level", level, above=0, below=1)

@@ -11,21 +11,9 @@ from lib.plot import COLOURS, MARKERS, new_figure
 from lib.studies.six_lenses.evidence import LabelEvidence, RecordAudit
 from lib.studies.six_lenses.views import DROP, Abstention
 
-__all__ = ["plot_abstention", "plot_differences", "plot_ladder", "plot_populations"]
-
 
 def plot_abstention(found: Abstention) -> Figure:
-    """Selective accuracy against coverage of both models, and the best possible.
-
-    Parameters
-    ----------
-    found : Abstention
-        From :func:`lib.studies.six_lenses.views.abstention`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Selective accuracy against coverage of both models, and the best possible."""
     figure, ax = new_figure()
     for colour, (name, curve) in zip(COLOURS, found.curves.items(), strict=False):
         ax.plot(curve.coverage, curve.accuracy, color=colour, marker="", label=name)
@@ -39,19 +27,7 @@ def plot_abstention(found: Abstention) -> Figure:
 
 
 def plot_populations(table: pd.DataFrame, margin: float) -> Figure:
-    """Drop in accuracy on the images at hand of each population, and what the filter said.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        From :func:`lib.studies.six_lenses.views.suitability`.
-    margin : float
-        Of the filter.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Drop in accuracy on the images at hand of each population, and what the filter said."""
     figure, ax = new_figure(height=0.5 + 0.34 * len(table))
     places = np.arange(len(table))[::-1]
     for k, word in enumerate(("SUITABLE", "INCONCLUSIVE")):
@@ -76,19 +52,7 @@ def plot_populations(table: pd.DataFrame, margin: float) -> Figure:
 
 
 def plot_ladder(record: RecordAudit, broken: RecordAudit, labels: LabelEvidence) -> Figure:
-    """What attacks show, what they could show at most, and what is proven, on one axis.
-
-    Parameters
-    ----------
-    record, broken : RecordAudit
-        Of the configuration, and of the same one with a fault.
-    labels : LabelEvidence
-        Of the canaries.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """What attacks show, what they could show at most, and what is proven, on one axis."""
     rows: Sequence[tuple[str, float, float, float]] = (
         ("record", record.lower(), record.ceiling, record.result.proven),
         ("record, broken", broken.lower(), broken.ceiling, broken.result.proven),
@@ -107,17 +71,7 @@ def plot_ladder(record: RecordAudit, broken: RecordAudit, labels: LabelEvidence)
 
 
 def plot_differences(table: pd.DataFrame) -> Figure:
-    """Intervals for the difference of two models over draws of their abstentions.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        From :func:`lib.studies.six_lenses.views.compare_answers`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Intervals for the difference of two models over draws of their abstentions."""
     figure, ax = new_figure(height=3.0)
     order = np.arange(len(table))
     for k, (prefix, name) in enumerate((("known_", "propensities told"), ("", "fitted"))):

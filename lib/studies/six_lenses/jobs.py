@@ -23,8 +23,6 @@ from lib.training import (
     train_many,
 )
 
-__all__ = ["Classifiers", "LabelCanaries", "RecordTrainings"]
-
 _SMALL_GRADIENT = 1e-3
 
 
@@ -44,8 +42,6 @@ class Classifiers:
         Of the shifts, and of who is shifted: half of the test points, the users; the other half is
         the reference.
 
-    Notes
-    -----
     The arrays of the outcome: logits ``validation`` (models, n, C), ``test``, ``shifted`` (models,
     shifts, users, C); ``labels``, ``validation_labels``; rows of the test points ``reference`` and
     ``users``.
@@ -108,8 +104,6 @@ class RecordTrainings:
     chunk : int
         Models trained between two saves of the state.
 
-    Notes
-    -----
     The arrays of the outcome, each of shape (models,): ``members``; ``confidence`` at the record
     (:func:`lib.training.confidence`), which anyone with the model sees; ``alignment``, how far the
     model went along the record's gradient from where it began, which takes the parameters, also the
@@ -204,8 +198,6 @@ class LabelCanaries:
     draws : tuple of lib.studies.canaries.system.CanaryDraw
         One a model.
 
-    Notes
-    -----
     The arrays of the outcome: ``probabilities`` (models, canaries, C) at the canaries, ``trained``
     and ``true`` (models, canaries), their labels, and ``accuracy`` (models,) on the test points.
     """

@@ -13,8 +13,6 @@ from lib.data.features import PatchFilters, fit_patches, group_normalise, patch_
 from lib.data.transforms import corrupt_images
 from lib.training import DataSpec
 
-__all__ = ["Pipeline", "checkerboard"]
-
 Floats = npt.NDArray[np.float32]
 
 
@@ -35,18 +33,7 @@ class Pipeline:
 
     @classmethod
     def of(cls, data: DataSpec) -> "Pipeline":
-        """The pipeline of a data set.
-
-        Parameters
-        ----------
-        data : DataSpec
-            With pixels or patches as features.
-
-        Returns
-        -------
-        Pipeline
-            ``transform(images)`` gives what ``data.load().evaluation`` holds.
-        """
+        """The pipeline of a data set."""
         if data.features not in ("pixels", "patches"):
             raise ValueError(f"data must have pixels or patches as features, got {data.features!r}")
         drawn = {"train": data.train}
@@ -69,21 +56,7 @@ class Pipeline:
         return cls(images, partial(_patches, filters=filters))
 
     def shifted(self, kind: str, severity: float, rows: npt.ArrayLike, seed: int) -> Floats:
-        """Inputs of some test images after a shift.
-
-        Parameters
-        ----------
-        kind, severity
-            As for :func:`lib.data.transforms.corrupt_images`; severity 0 changes nothing.
-        rows : array_like of int
-            Which test images.
-        seed : int
-            Of the shift.
-
-        Returns
-        -------
-        ndarray of float32, shape (len(rows), features)
-        """
+        """Inputs of some test images after a shift."""
         return self.transform(corrupt_images(self.images[np.asarray(rows)], kind, severity, seed))
 
     def record(self) -> Floats:
@@ -94,22 +67,6 @@ class Pipeline:
 def checkerboard(shape: tuple[int, int, int]) -> Floats:
     """An image that no photograph and no digit looks like: alternating black and white pixels.
 
-    Parameters
-    ----------
-    shape : (channels, height, width)
-        Of the image, each at least 1.
-
-    Returns
-    -------
-    ndarray of float32, shape (1, channels, height, width)
-
-    Raises
-    ------
-    ValueError
-        If the shape is not three positive integers.
-
-    Notes
-    -----
     A heuristic: a record whose gradient points where few others' do is hardly hidden among them.
     Differential privacy speaks of the worst record beside the worst data set; nothing says that it
     is this one, or that the data set at hand is the worst one.

@@ -6,10 +6,8 @@ from typing import Any
 
 from lib import data
 from lib.check import require_finite, require_int
-from lib.studies import default_problem as suited
+from lib.studies.default_problem import default_problem
 from lib.training import DataSpec, ModelSpec, TrainingConfig
-
-__all__ = ["DIGITS", "LensSettings", "available", "settings_for"]
 
 #: What is trained on the digits, in whose place they stand where other data are not there.
 DIGITS = {
@@ -93,19 +91,7 @@ class LensSettings:
                 )
 
     def config(self, purpose: str = "private") -> TrainingConfig:
-        """The training for a purpose; those with the same purpose differ in the seed.
-
-        Parameters
-        ----------
-        purpose : {"private", "plain", "audit", "fault", "canaries", "plain canaries"}
-            All are the private training, but for the two plain ones.
-
-        Returns
-        -------
-        TrainingConfig
-            With `sample_rate` and `delta` given: the mechanism must not depend on whether a record
-            is there.
-        """
+        """The training for a purpose; those with the same purpose differ in the seed."""
         if purpose not in _PURPOSES:
             raise ValueError(f"purpose must be one of {', '.join(_PURPOSES)}, got {purpose!r}")
         config = TrainingConfig(
@@ -134,22 +120,7 @@ class LensSettings:
 
 
 def available(dataset: str) -> bool:
-    """Whether a set of images can be had here: the digits always can.
-
-    Parameters
-    ----------
-    dataset : str
-        A name of :data:`lib.data.IMAGE_SETS`.
-
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    ValueError
-        On another name.
-    """
+    """Whether a set of images can be had here: the digits always can."""
     if dataset not in data.IMAGE_SETS:
         raise ValueError(
             f"dataset must be one of {', '.join(sorted(data.IMAGE_SETS))}, got {dataset!r}"
@@ -168,27 +139,7 @@ def settings_for(
     seed: int = 0,
     **others: Any,
 ) -> LensSettings:
-    """The settings for a data set of the book, or for the digits where it is not there.
-
-    Parameters
-    ----------
-    dataset : str
-        A name of :data:`lib.data.IMAGE_SETS`.
-    points, validation, test : int
-        Numbers of points.
-    hidden, activation
-        Of the perceptron.
-    seed : int
-        Of everything.
-    **others
-        Fields of :class:`LensSettings`.
-
-    Returns
-    -------
-    LensSettings
-        With what :data:`DIGITS` says, instead of what is given here, if the data set is not there:
-        ``settings.data.name`` tells.
-    """
+    """The settings for a data set of the book, or for the digits where it is not there."""
     given = {
         "points": points,
         "validation": validation,
@@ -200,5 +151,5 @@ def settings_for(
         dataset, given = "digits", given | DIGITS
     sizes = {"train": given.pop("points")} | {n: given.pop(n) for n in ("validation", "test")}
     shape = {name: given.pop(name) for name in ("hidden", "activation")}
-    spec, model = suited(dataset, "mlp", **sizes, **shape, seed=seed)
+    spec, model = default_problem(dataset, "mlp", **sizes, **shape, seed=seed)
     return LensSettings(spec, model, seed=seed, **given)

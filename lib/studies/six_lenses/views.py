@@ -20,19 +20,6 @@ from lib.studies.six_lenses.jobs import Classifiers
 from lib.studies.six_lenses.settings import LensSettings
 from lib.suitability import SuitabilityFilter, signals
 
-__all__ = [
-    "Abstention",
-    "Classified",
-    "Trained",
-    "abstention",
-    "answers_table",
-    "classify",
-    "compare_answers",
-    "decisions",
-    "suitability",
-    "trained",
-]
-
 Array = npt.NDArray[np.float64]
 _COMPONENTS = 32  # of the evaluator's features, where there are more than 64
 MODELS = ("private", "plain")
@@ -84,26 +71,7 @@ class Classified:
 def classify(
     settings: LensSettings, shifts: Sequence[tuple[str, float]], executor: Any = None
 ) -> Classified:
-    """Train the private model and its competitor, or read them where they are stored.
-
-    Parameters
-    ----------
-    settings : LensSettings
-        What to train.
-    shifts : sequence of (str, float)
-        Populations to ask about: kind and severity.
-    executor : object, optional
-        As for :func:`lib.runs.run_all`.
-
-    Returns
-    -------
-    Classified
-
-    Raises
-    ------
-    ValueError
-        If ``shifts`` are not pairs of a kind of shift and a severity, at least one.
-    """
+    """Train the private model and its competitor, or read them where they are stored."""
     if not isinstance(shifts, Sequence) or isinstance(shifts, str) or len(shifts) == 0:
         raise ValueError(f"shifts must name one population at least, got {shifts!r}")
     for shift in shifts:
@@ -146,17 +114,7 @@ class Trained:
 
 
 def trained(found: Classified) -> Trained:
-    """Ask the accountant and the test points.
-
-    Parameters
-    ----------
-    found : Classified
-        Both models.
-
-    Returns
-    -------
-    Trained
-    """
+    """Ask the accountant and the test points."""
     settings = found.settings
     private, plain = (found.correct("test", model) for model in MODELS)
     return Trained(
@@ -202,19 +160,7 @@ class Abstention:
 
 
 def abstention(found: Classified, target: float) -> Abstention:
-    """Rank by the softmax response, and choose the threshold where the test points are not read.
-
-    Parameters
-    ----------
-    found : Classified
-        Both models.
-    target : float
-        Accuracy to reach, in (0, 1].
-
-    Returns
-    -------
-    Abstention
-    """
+    """Rank by the softmax response, and choose the threshold where the test points are not read."""
     require_finite("target", target, above=0, at_most=1)
     sure = {m: found.probabilities("test", m).max(axis=1) for m in MODELS}
     right = {m: found.correct("test", m) for m in MODELS}
@@ -238,24 +184,6 @@ def suitability(found: Classified, margin: float, alpha: float = 0.05) -> pd.Dat
 
     The filter is fitted to the validation points; the reference is half of the test points, as they
     are, and the users are the other half, shifted.
-
-    Parameters
-    ----------
-    found : Classified
-        The private model is asked.
-    margin : float
-        Largest acceptable drop in accuracy, in (-1, 1).
-    alpha : float
-        Level of the test, in (0, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``shift``, ``severity``, ``p-value``, ``decision``, ``estimated drop``, ``drop on
-        these images`` (between the same images without and with the shift), ``low``, ``high`` (a
-        normal interval of 95% for the drop of the population that they are drawn from),
-        ``accuracy``, ``truth``: "suitable" if the interval ends at the margin or below,
-        "unsuitable" if it begins above, else "undecided".
     """
     the_filter = SuitabilityFilter(margin=margin, alpha=alpha)
     the_filter.fit(signals(found.logits("validation")), found.correct("validation"))
@@ -292,26 +220,7 @@ def compare_answers(
     epsilon: float = 0.2,
     learner: Any = "linear",
 ) -> pd.DataFrame:
-    """Compare both models from what they show when each abstains at random, the unsure more often.
-
-    Parameters
-    ----------
-    found : Classified
-        A is the private model, B the competitor.
-    draws : int
-        How often the abstentions, the folds and the learners are drawn.
-    epsilon : float
-        Each answers with probability between this and 1 minus this, see
-        :func:`lib.counterfactual.abstain`; in (0, 0.5).
-    learner : {"linear", "forest", "super"}
-        Of the nuisance functions.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row a draw, as :func:`lib.studies.counterfactual.scenarios.run_scenario` gives it, for the score
-        "zero-one": differences of accuracies.
-    """
+    """Compare both models when each abstains at random, the unsure more often."""
     require_int("draws", draws, at_least=1)
     require_finite("epsilon", epsilon, above=0, below=0.5)
     settings = found.settings
@@ -348,29 +257,7 @@ def decisions(
     labels: Mapping[str, float],
     difference: Mapping[str, float],
 ) -> dict[str, str]:
-    """What each lens answers, in words that follow from the numbers.
-
-    Parameters
-    ----------
-    training : Trained
-        Of the first lens.
-    abstaining : Abstention
-        Of the second.
-    populations : pandas.DataFrame
-        From :func:`suitability`.
-    record : mapping
-        ``lower`` and ``proven`` of the audit, and ``ceiling``.
-    labels : mapping
-        ``lower``, ``proven`` and ``ceiling`` of the canaries.
-    difference : mapping
-        ``low`` and ``high`` of the counterfactual difference.
-
-    Returns
-    -------
-    dict of str to str
-        By lens: ``training``, ``abstention``, ``suitability``, ``audit``, ``labels``,
-        ``counterfactual``.
-    """
+    """What each lens answers, in words that follow from the numbers."""
     if training.lost[1] > 0:
         first = "Less accurate than the competitor"
     elif training.lost[2] < 0:
@@ -388,23 +275,7 @@ def decisions(
 
 
 def answers_table(values: Mapping[str, Any]) -> pd.DataFrame:
-    """The decision maker's table of a run whose values were kept.
-
-    Parameters
-    ----------
-    values : mapping
-        What the chapter *One model, six lenses* names: answers, estimates and interval ends.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per lens: ``lens``, ``answer``, ``number``.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing.
-    """
+    """The decision maker's table of a run whose values were kept."""
     numbers = {
         "training": (
             "epsilon = {epsilon:.2f} at delta = {delta:.0e}; accuracy {accuracy:.3f} "

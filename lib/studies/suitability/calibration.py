@@ -32,35 +32,9 @@ from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.guarantees import adjusted_margin
 from lib.suitability.noninferiority import non_inferiority_test
 
-__all__ = [
-    "calibrate_on_target",
-    "error_table",
-    "estimated_and_true",
-    "evaluate_with_labels",
-    "margins_table",
-]
-
 
 def calibrate_on_target(estimates: Any, correct: Any) -> np.ndarray:
-    """Platt's sigmoid on the target's own labels, which a user does not have.
-
-    Parameters
-    ----------
-    estimates : array_like, shape (n,)
-        Estimated correctness in (0, 1).
-    correct : array_like of bool, shape (n,)
-        Both kinds must occur.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Calibrated estimates. Their mean *is* the accuracy: the intercept's equation says so.
-
-    Raises
-    ------
-    ValueError
-        If the estimates are no such numbers, or ``correct`` are not as many or all alike.
-    """
+    """Platt's sigmoid on the target's own labels, which a user does not have."""
     p = as_array("estimates", estimates)
     if p.ndim != 1:
         raise ValueError(f"estimates must have shape (n,), got {p.dtype} of shape {p.shape}")
@@ -84,28 +58,6 @@ def estimated_and_true(
 ) -> pd.DataFrame:
     """Estimated and true accuracy of many user folds under one correctness estimator.
 
-    Parameters
-    ----------
-    splits : mapping
-        Split to signals and correctness.
-    source : (str, ndarray)
-        Split and rows of D_sf.
-    user_folds : sequence of (split, rows, label)
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per user fold: ``label``, ``n``, true ``accuracy``, ``estimated`` accuracy and
-        ``calibrated``, the estimate after :func:`calibrate_on_target`, NaN where all
-        predictions or none are correct.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as above, or a fold names a split or rows that are not there.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 5.
     """
     splits = as_splits(splits)
@@ -150,30 +102,6 @@ def _fold(name: str, parts: tuple[str, ...], value: Any, splits: Splits) -> tupl
 def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> pd.DataFrame:
     """Accuracy estimation error and drop in accuracy, by size of the error on user data.
 
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs`.
-    alpha : float
-        Significance level.
-    groups : int
-        Of about equal size.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per group, from the smallest error: ``error_low``, ``error_high`` (of Delta_u,
-        estimated minus true accuracy of the user data), mean ``drop`` (test minus user accuracy),
-        ``wrong``, the share of wrong decisions, ``fpr``, and ``experiments``.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite numbers, ``alpha`` is not in (0, 1), or the
-        errors have too few different values for ``groups``.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Figures 6 and 7.
     """
     alpha, groups = as_number("alpha", alpha, 0, 1), as_count("groups", groups)
@@ -213,27 +141,7 @@ def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> 
 def margins_table(
     results: pd.DataFrame, margins: Sequence[float], alphas: Sequence[float]
 ) -> pd.DataFrame:
-    """Metrics for several margins and significance levels.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`~lib.studies.suitability.data.run_study`.
-    margins : sequence of float
-        m in (-1, 1); the ground truth changes with it.
-    alphas : sequence of float
-        Significance levels in (0, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per ``dataset``, ``kind``, ``margin`` and ``alpha``: means over the classifiers.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite numbers, or an argument is not as above.
-    """
+    """Metrics for several margins and significance levels."""
     margins = _levels("margins", margins, -1, 1)
     alphas = _levels("alphas", alphas, 0, 1)
     check_columns("results", results, ["p_value"], ["dataset", "kind", "seed", "truth"])
@@ -269,39 +177,6 @@ def evaluate_with_labels(
     The first fold of each partition is D_sf, each other one D_test in turn; from the user's data
     `n_labelled` rows are drawn anew for each, without replacement, and their labels told.
 
-    Parameters
-    ----------
-    splits : mapping
-        Split to signals and correctness.
-    tasks : sequence of Task
-        As :func:`~lib.studies.suitability.experiment.make_tasks` lays them out.
-    n_labelled : int
-        At least 2, and fewer than any task has user data.
-    margin : float
-        m in (-1, 1).
-    alpha : float
-        Significance level.
-    rng : numpy.random.Generator
-        Draws the labelled rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per task, test fold and ``method``: ``p_value`` and ``truth``. Methods are
-        ``unadjusted``; ``plug-in``, the margin of Eq. 12 as if it were known; ``bound``, its lower
-        bound at alpha / 2, with a p-value that is doubled for it; ``prediction-powered``, the mean
-        estimate plus the labelled rows' mean error, a t-test for a sample without replacement,
-        which is one for many labels; and ``labels alone``, the exact hypergeometric test. Both are
-        against the known test accuracy.
-
-    Raises
-    ------
-    ValueError
-        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
-        or rows that a task names.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, section 4.4, Eq. 12.
     """
     margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 1)

@@ -16,8 +16,6 @@ from lib.selective import sctd
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.signals import register_signal, signals
 
-__all__ = ["checkpoint_example", "training_disagreement"]
-
 _SIZES = {"train": 300, "source": 900, "user": 597}
 
 
@@ -25,20 +23,6 @@ _SIZES = {"train": 300, "source": 900, "user": 597}
 def training_disagreement(logits: Any, checkpoint_logits: Any) -> npt.NDArray[np.float64]:
     """Weighted disagreement of a training's checkpoints with its last model (SCTD).
 
-    Parameters
-    ----------
-    logits : array_like, shape (n, k)
-        Of the model.
-    checkpoint_logits : array_like, shape (T, n, k)
-        Of its checkpoints, in order.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Never negative; 0 where no checkpoint disagrees.
-
-    References
-    ----------
     Rabanser et al., Selective Classification via Neural Network Training Dynamics, 2022.
     """
     labels = np.asarray(checkpoint_logits).argmax(axis=2)
@@ -46,21 +30,7 @@ def training_disagreement(logits: Any, checkpoint_logits: Any) -> npt.NDArray[np
 
 
 def checkpoint_example(seed: int, epochs: int = 15) -> pd.DataFrame:
-    """What the signal adds on digits: a small network, its source data, and rotated user data.
-
-    Parameters
-    ----------
-    seed : int
-        Of the split and the network.
-    epochs : int
-        Of training, with a checkpoint after each.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per set of signals and data: area under the ROC curve of the estimated correctness,
-        estimated and true accuracy.
-    """
+    """What the signal adds on digits: a small network, its source data, and rotated user data."""
     digits = data.load_digits()
     rows = data.digits_splits(seed, _SIZES)
     model = MLPClassifier((32,), random_state=seed, batch_size=32)

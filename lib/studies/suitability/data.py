@@ -14,16 +14,6 @@ from lib.suitability.checks import as_count, check_generator
 from lib.suitability.signals import signals
 from lib.training import train_linear
 
-__all__ = [
-    "Study",
-    "digits_study",
-    "run_study",
-    "stream",
-    "timeline",
-    "wilds_files",
-    "wilds_study",
-]
-
 # Sizes of the disjoint sets of digits; few for training, so that errors remain.
 _DIGITS = {"train": 150, "source": 1050, "user": 597}
 # Kinds and severities (degrees, standard deviation, pixels) of the shifts of the digits.
@@ -80,29 +70,7 @@ class Study:
 def wilds_files(
     datasets: Sequence[str], seeds: Sequence[int], algorithms: Sequence[str] = ("ERM",)
 ) -> list[str]:
-    """Names in the registry of all files that :func:`wilds_study` reads for these.
-
-    Parameters
-    ----------
-    datasets : sequence of str
-        Of ``fmow``, ``rxrx1`` and ``civilcomments``.
-    seeds : sequence of int
-        Of 0, 1 and 2.
-    algorithms : sequence of str
-        Of ``ERM``, ``IRM`` and ``groupDRO``. Of all pairs with a seed, those that a data set
-        does not have, such as IRM with seed 1, are left out:
-        see :func:`lib.data.suitability_models`.
-
-    Returns
-    -------
-    list of str
-        Each data set's folds and published accuracies, then its models.
-
-    Raises
-    ------
-    ValueError
-        If a data set, a seed or an algorithm is none of these.
-    """
+    """Names in the registry of all files that :func:`wilds_study` reads for these."""
     known = {"seeds": {s for _, s in data.MODELS}, "algorithms": {a for a, _ in data.MODELS}}
     for name, given in (("seeds", seeds), ("algorithms", algorithms)):
         if wrong := [each for each in given if each not in known[name]]:
@@ -125,23 +93,7 @@ def wilds_files(
 
 
 def wilds_study(dataset: str, seed: int, algorithm: str = "ERM") -> Study:
-    """Load the authors' published signals of one model.
-
-    Parameters
-    ----------
-    dataset : {"fmow", "rxrx1", "civilcomments"}
-        The WILDS data set. CivilComments' user folds are all in distribution, and its signals
-        must have been pinned on this machine: see ``python -m lib.data pin``.
-    seed : {0, 1, 2}
-        The model.
-    algorithm : {"ERM", "IRM", "groupDRO"}
-        How it was trained; the latter two with seed 0 only, and not for CivilComments.
-
-    Raises
-    ------
-    ValueError, DataUnavailable
-        As :func:`lib.data.load_suitability_signals`.
-    """
+    """Load the authors' published signals of one model."""
     tables = data.load_suitability_signals(dataset, algorithm, seed).splits
     folds: dict[str, list] = {"ID": [], "OOD": []}
     for fold in data.load_suitability_folds(dataset):
@@ -151,18 +103,7 @@ def wilds_study(dataset: str, seed: int, algorithm: str = "ERM") -> Study:
 
 
 def timeline(study: Study) -> list[str]:
-    """Labels of the user folds that follow one another: later years, or stronger rotations.
-
-    Parameters
-    ----------
-    study : Study
-        Of FMoW or the digits.
-
-    Returns
-    -------
-    list of str
-        Of OOD user folds, in order; empty for a study that knows no order.
-    """
+    """Labels of the user folds that follow one another: later years, or stronger rotations."""
     labels = [label for _, _, label in study.user_folds["OOD"]]
     years = [label for label in labels if " · year " in label]
     return years or [label for label in labels if label.startswith("rotation ")]
@@ -171,27 +112,7 @@ def timeline(study: Study) -> list[str]:
 def stream(
     study: Study, labels: Sequence[str], batches: int, size: int, rng: np.random.Generator
 ) -> list[tuple[str, npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
-    """Batches of user data, fold after fold, as a monitor would receive them.
-
-    Parameters
-    ----------
-    study : Study
-        The classifier's study.
-    labels : sequence of str
-        OOD user folds, in order.
-    batches, size : int
-        Batches from each fold, and rows in each; drawn without replacement.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    list of (label, signals, correct)
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as above, a label is unknown or its fold has too few rows.
-    """
+    """Batches of user data, fold after fold, as a monitor would receive them."""
     as_count("batches", batches)
     as_count("size", size)
     check_generator(rng)
@@ -216,11 +137,6 @@ def digits_study(seed: int) -> Study:
 
     ID user folds are the ten digits, subpopulations of the source; OOD user folds are
     other images, rotated, noisy or blurred to several degrees, and as they are.
-
-    Parameters
-    ----------
-    seed : int
-        Of the split into training, source and user images, and of the corruptions.
     """
     digits = data.load_digits()
     rows = data.digits_splits(seed, _DIGITS)
@@ -250,23 +166,6 @@ def run_study(study: Study, n_folds: int, partition_seed: int, margin: float = 0
     """Run the paper's experiment, ID and OOD, each from the same seed of the shuffles.
 
     A kind without user folds is left out.
-
-    Parameters
-    ----------
-    study : Study
-        Signals and folds.
-    n_folds : int
-        Folds that the source is cut into.
-    partition_seed : int
-        Seed of the shuffles.
-    margin : float
-        m in (-1, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of :func:`~lib.studies.suitability.experiment.evaluate_tasks`, with ``dataset``, ``algorithm``,
-        ``kind`` (ID or OOD), ``seed`` and ``partition`` in front.
     """
     results = []
     for kind in study.user_folds:

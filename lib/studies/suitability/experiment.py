@@ -27,23 +27,6 @@ from lib.suitability.checks import (
 from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
 from lib.suitability.noninferiority import welch_non_inferiority
 
-__all__ = [
-    "METRIC_TITLES",
-    "DecisionMetrics",
-    "Task",
-    "at_margin",
-    "decision_metrics",
-    "evaluate_pairs",
-    "evaluate_tasks",
-    "is_suitable",
-    "make_tasks",
-    "mean_and_sd",
-    "metrics_table",
-    "middle_and_range",
-    "share_suitable",
-    "summarise_folds",
-]
-
 #: What readers call the fields of :class:`DecisionMetrics`.
 METRIC_TITLES = {"accuracy": "accuracy", "fpr": "FPR", "roc_auc": "ROC AUC", "pr_auc": "PR AUC"}
 
@@ -116,36 +99,6 @@ def make_tasks(
     are shuffled and cut into ``n_folds`` folds of equal size, what is left over being
     dropped, anew for each user fold in turn.
 
-    Parameters
-    ----------
-    sizes : mapping
-        Split to its number of rows.
-    user_folds : iterable of (split, rows, label)
-        The user folds, in order.
-    id_splits : sequence of str
-        The in-distribution splits, in order.
-    n_folds : int
-        At least 2.
-    seed : int
-        Of NumPy's legacy generator, which the authors use (seed 32).
-    shuffles_per_fold : int
-        Shuffles drawn for each user fold, of which the first is used. One version of the
-        authors' notebooks draws 3, the others being for ablations with other ``n_folds``.
-
-    Returns
-    -------
-    list of Task
-        One per user fold.
-
-    Raises
-    ------
-    ValueError
-        If a split is unknown, ``id_splits`` are not distinct, rows are not distinct row
-        numbers of their split, a number is not as above, or the source data are too few
-        for ``n_folds`` folds.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, section 5.1; the authors' notebooks
     evals_fmow.ipynb and evals_rxrx1.ipynb.
     """
@@ -247,28 +200,7 @@ def evaluate_pairs(
     user_correct: Any,
     margin: float = 0.0,
 ) -> pd.DataFrame:
-    """Run all experiments of one user fold: D_sf = fold i, D_test = fold j, for i != j.
-
-    Parameters
-    ----------
-    source_signals, user_signals : array_like, shape (n, n_signals)
-        Signals of the source and of the user data.
-    source_correct, user_correct : array_like of bool, shape (n,)
-        Correctness; that of the user data serves as ground truth only.
-    partition : sequence of ndarray
-        Row numbers of the source folds, all of the same length.
-    margin : float
-        m in (-1, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per ordered pair, with columns ``sf_fold``, ``test_fold``, ``p_value``,
-        ``statistic``, ``dof``, ``test_accuracy``, ``user_accuracy``,
-        ``estimated_test_accuracy``, ``estimated_user_accuracy``, the variances of these estimates
-        over samples (``test_variance``, ``user_variance``), ``n_test``, ``n_user`` and ``truth``,
-        which is Definition 3.1: user accuracy at least test accuracy minus the margin.
-    """
+    """Run all experiments of one user fold: D_sf = fold i, D_test = fold j, for i != j."""
     source, user = (
         as_matrix("source_signals", source_signals),
         as_matrix("user_signals", user_signals),
@@ -343,37 +275,13 @@ def evaluate_pairs(
 
 
 def is_suitable(test_accuracy: Any, user_accuracy: Any, margin: float) -> npt.NDArray[np.bool_]:
-    """Definition 3.1: user accuracy at least test accuracy minus the margin.
-
-    Parameters
-    ----------
-    test_accuracy, user_accuracy : array_like
-    margin : float
-    """
+    """Definition 3.1: user accuracy at least test accuracy minus the margin."""
     # 0.7 >= 0.8 - 0.1 but for rounding; accuracies differ by 1e-12 or not at all.
     return np.asarray(user_accuracy) - test_accuracy >= -margin - 1e-12
 
 
 def at_margin(results: pd.DataFrame, margin: float) -> pd.DataFrame:
-    """The same experiments with another margin: statistics, p-values and truth anew.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`evaluate_pairs`.
-    margin : float
-        m in (-1, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        A copy with the columns ``statistic``, ``p_value``, ``dof`` and ``truth`` replaced.
-
-    Raises
-    ------
-    ValueError
-        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
-    """
+    """The same experiments with another margin: statistics, p-values and truth anew."""
     margin = as_number("margin", margin, -1, 1)
     check_columns("results", results, [*MOMENTS, "test_accuracy", "user_accuracy"])
     statistic, p_value, dof = welch_non_inferiority(
@@ -389,31 +297,7 @@ def evaluate_tasks(
     margin: float = 0.0,
     threads: int = 1,
 ) -> pd.DataFrame:
-    """Run all experiments of several user folds.
-
-    Parameters
-    ----------
-    splits : mapping
-        Split to its signals, shape (n, n_signals), and correctness, shape (n,).
-    tasks : sequence of Task
-        As :func:`make_tasks` lays them out.
-    margin : float
-        m in (-1, 1).
-    threads : int
-        Tasks worked on at once; the results do not depend on it.  More than one pays only where
-        folds are large: otherwise threads wait for the interpreter.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The rows of :func:`evaluate_pairs`, with the column ``user_fold`` in front.
-
-    Raises
-    ------
-    ValueError
-        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
-        or rows that a task names.
-    """
+    """Run all experiments of several user folds."""
     as_count("threads", threads)
     splits = as_task_splits(splits, tasks)
 
@@ -450,28 +334,7 @@ class DecisionMetrics:
 
 
 def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> DecisionMetrics:
-    """Compare decisions at ``alpha`` with the truth.
-
-    Parameters
-    ----------
-    p_values : array_like, shape (n,)
-        In [0, 1].
-    truth : array_like of bool, shape (n,)
-        Whether the user data were suitable.
-    alpha : float
-        Significance level in (0, 1).
-
-    Returns
-    -------
-    DecisionMetrics
-        NaN where a metric is not defined: the areas if the truth is the same
-        throughout, the false positive rate if everything is suitable.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-    """
+    """Compare decisions at ``alpha`` with the truth."""
     p = as_array("p_values", p_values)
     if p.ndim != 1 or len(p) == 0 or p.dtype.kind not in "fiu":
         raise ValueError(
@@ -495,28 +358,7 @@ def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> Decision
 
 
 def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05) -> pd.DataFrame:
-    """Compute :func:`decision_metrics` for each group of experiments.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of experiments with ``p_value``, ``truth`` and the columns ``by``.
-    by : sequence of str
-        Columns that define the groups.
-    alpha : float
-        Significance level.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per group, in order of appearance: ``by``, the metrics, and the number of
-        ``experiments``, ``suitable`` ones and ``unsuitable`` ones by ground truth.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column or rows, or an argument is not as above.
-    """
+    """Compute :func:`decision_metrics` for each group of experiments."""
     if isinstance(by, str):
         raise ValueError(f"by must be a sequence of column names, got {by!r}")
     as_number("alpha", alpha, 0, 1)
@@ -536,28 +378,7 @@ def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05)
 
 
 def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.01) -> pd.DataFrame:
-    """Share of SUITABLE decisions by bucket of accuracy difference, the paper's Figure 4.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`evaluate_pairs`.
-    alpha : float
-        Significance level.
-    width : float
-        Of a bucket: [k width, (k + 1) width), k an integer.
-
-    Returns
-    -------
-    pandas.DataFrame
-        For each bucket that has experiments, from the lowest: ``low``, ``high``,
-        ``experiments``, ``suitable`` (count) and ``share``.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite numbers, or an argument is not as above.
-    """
+    """Share of SUITABLE decisions by bucket of accuracy difference, the paper's Figure 4."""
     as_number("width", width, 0, 1)
     as_number("alpha", alpha, 0, 1)
     check_columns("results", results, ["p_value", "test_accuracy", "user_accuracy"])
@@ -572,27 +393,7 @@ def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.
 
 
 def summarise_folds(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
-    """Summarise the experiments of each user fold under each model.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of experiments with ``seed`` and ``user_fold``.
-    alpha : float
-        Significance level.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per ``seed`` and ``user_fold``: mean accuracy ``difference`` between user and
-        test data, ``share`` of SUITABLE decisions, number of ``false_positives`` and of
-        ``experiments``.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite numbers, or ``alpha`` is not in (0, 1).
-    """
+    """Summarise the experiments of each user fold under each model."""
     as_number("alpha", alpha, 0, 1)
     numbers = ["p_value", "test_accuracy", "user_accuracy"]
     check_columns("results", results, numbers, ["seed", "user_fold", "truth"])
@@ -611,13 +412,7 @@ def summarise_folds(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
 
 
 def mean_and_sd(mean: pd.DataFrame, sd: pd.DataFrame) -> pd.DataFrame:
-    """Text of a table of means and standard deviations, ``0.918 ± 0.011``.
-
-    Parameters
-    ----------
-    mean, sd : pandas.DataFrame
-        Of one shape. A standard deviation that is NaN, of one model alone, is left out.
-    """
+    """Text of a table of means and standard deviations, ``0.918 ± 0.011``."""
     text = mean.copy().astype(object)
     for column in mean:
         text[column] = [
@@ -630,13 +425,7 @@ def mean_and_sd(mean: pd.DataFrame, sd: pd.DataFrame) -> pd.DataFrame:
 def middle_and_range(
     lowest: pd.DataFrame, middle: pd.DataFrame, highest: pd.DataFrame
 ) -> pd.DataFrame:
-    """Text of a table of middle values and ranges, ``0.918 (0.911 to 0.925)``.
-
-    Parameters
-    ----------
-    lowest, middle, highest : pandas.DataFrame
-        Of one shape.
-    """
+    """Text of a table of middle values and ranges, ``0.918 (0.911 to 0.925)``."""
     text = middle.copy().astype(object)
     for column in middle:
         parts = zip(lowest[column], middle[column], highest[column], strict=True)

@@ -13,35 +13,12 @@ from lib.suitability.checks import as_number, check_columns, check_generator
 from lib.suitability.estimators import as_table
 from lib.suitability.importance import _HEIGHT, _POINTS, _density
 
-__all__ = [
-    "plot_boundaries",
-    "plot_error_against_drop",
-    "plot_estimated_and_true",
-    "plot_estimation_error",
-    "plot_lines",
-    "plot_monitor",
-    "plot_per_fold",
-    "plot_share_suitable",
-    "plot_shares",
-]
-
 _STYLES = ("-", "--", ":", "-.")
 
 
 def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0, reach: float = 0.15) -> Figure:
     """Draw the share of SUITABLE decisions by accuracy difference, with the ideal step.
 
-    Parameters
-    ----------
-    steps : pandas.DataFrame
-        As :func:`~lib.studies.suitability.experiment.share_suitable` returns it.
-    margin : float
-        m: the ideal step is at -m.
-    reach : float
-        Largest absolute accuracy difference that is shown.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 4.
     """
     shown = steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]
@@ -73,15 +50,7 @@ def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0, reach: float =
 
 
 def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
-    """Draw each user fold as a point: its accuracy difference and its SUITABLE decisions.
-
-    Parameters
-    ----------
-    per_fold : pandas.DataFrame
-        As :func:`~lib.studies.suitability.experiment.summarise_folds` returns it.
-    margin : float
-        m: the line is at -m.
-    """
+    """Draw each user fold as a point: its accuracy difference and its SUITABLE decisions."""
     figure, ax = new_figure()
     for number, (seed, group) in enumerate(per_fold.groupby("seed")):
         ax.plot(
@@ -101,15 +70,7 @@ def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
 
 
 def plot_shares(steps: Mapping[str, pd.DataFrame], reach: float = 0.1) -> Figure:
-    """Draw the share of SUITABLE decisions for several margins or significance levels.
-
-    Parameters
-    ----------
-    steps : mapping of str to pandas.DataFrame
-        Label to a table of :func:`~lib.studies.suitability.experiment.share_suitable`.
-    reach : float
-        Largest absolute accuracy difference that is shown.
-    """
+    """Draw the share of SUITABLE decisions for several margins or significance levels."""
     lines = {}
     for label, table in steps.items():
         shown = table[(table["low"] >= -reach - 1e-9) & (table["high"] <= reach + 1e-9)]
@@ -120,13 +81,6 @@ def plot_shares(steps: Mapping[str, pd.DataFrame], reach: float = 0.1) -> Figure
 def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
     """Draw estimated against true accuracy of user folds, with and without target labels.
 
-    Parameters
-    ----------
-    points : pandas.DataFrame
-        As :func:`~lib.studies.suitability.calibration.estimated_and_true` returns it.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 5.
     """
     figure, ax = new_figure(height=3.6)
@@ -158,20 +112,6 @@ def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
 def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
     """Draw how accuracy estimation errors are distributed on test and on user data.
 
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs`.
-    width : float
-        Of a bin.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite numbers, or ``width`` is not in (0, 1).
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 6.
     """
     as_number("width", width, 0, 1)
@@ -206,18 +146,6 @@ def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
 def plot_error_against_drop(results: pd.DataFrame) -> Figure:
     """Draw the estimation error on user data against the drop in accuracy, a point per user fold.
 
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of experiments with ``seed`` and ``user_fold``; a point is a fold's mean over pairs.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite numbers.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 7.
     """
     numbers = ["seed", "test_accuracy", "user_accuracy", "estimated_user_accuracy"]
@@ -262,19 +190,7 @@ def plot_lines(
     level: float | None = None,
     log_x: bool = False,
 ) -> Figure:
-    """Draw labelled curves, such as power against sample size.
-
-    Parameters
-    ----------
-    lines : mapping of str to (x, y)
-        Label to a curve.
-    x_label, y_label : str
-        Of the axes.
-    level : float, optional
-        A value of y that a grey line marks.
-    log_x : bool
-        Whether x is on a logarithmic scale.
-    """
+    """Draw labelled curves, such as power against sample size."""
     figure, ax = new_figure()
     for number, (label, (x, y)) in enumerate(lines.items()):
         ax.plot(
@@ -297,13 +213,7 @@ def plot_lines(
 
 
 def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw the critical values of sequential designs, look by look.
-
-    Parameters
-    ----------
-    critical : mapping of str to sequence of float
-        Name of a design to its critical z-values.
-    """
+    """Draw the critical values of sequential designs, look by look."""
     figure = plot_lines(
         {name: (range(1, len(z) + 1), z) for name, z in critical.items()},
         "look",
@@ -314,17 +224,7 @@ def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
 
 
 def plot_monitor(table: pd.DataFrame, accuracy: Sequence[float], reference: float) -> Figure:
-    """Draw what a monitor says over time, above the accuracies that it cannot see.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Of :meth:`lib.suitability.AcceptanceMonitor.table`.
-    accuracy : sequence of float
-        True accuracy of each batch.
-    reference : float
-        The accuracy below which a batch is not suitable.
-    """
+    """Draw what a monitor says over time, above the accuracies that it cannot see."""
     figure, (top, bottom) = new_figure(2, 1, height=1.9, sharex=True)
     time = table["time"].to_numpy()
     suitable = table["suitable"].to_numpy(dtype=bool)
@@ -360,22 +260,6 @@ def plot_shap(values: pd.DataFrame, signals: Any, *, rng: np.random.Generator) -
     values of the signal speak for a correct prediction, a (-) against. At most 600 samples are
     drawn, those outside the middle 99% of all SHAP values at its ends.
 
-    Parameters
-    ----------
-    values : pandas.DataFrame, shape (n, n_signals)
-        As :func:`shap_values` returns them.
-    signals : DataFrame or array_like, shape (n, n_signals)
-        The signals of the same samples.
-    rng : numpy.random.Generator
-        Chooses the samples and spreads them over the height of the row.
-
-    Raises
-    ------
-    ValueError
-        If the shapes or columns differ, or ``rng`` is no generator.
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Figure 8.
     """
     check_generator(rng)

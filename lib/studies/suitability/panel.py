@@ -14,24 +14,12 @@ from lib.studies.suitability.experiment import metrics_table
 from lib.suitability.checks import check_columns
 from lib.suitability.signals import SIGNAL_NAMES
 
-__all__ = ["StudyRun", "load_study", "run_studies", "signals_table"]
-
 # Columns that are words, kept as numbers in a list of words.
 _WORDS = ("kind", "user_fold")
 
 
 def load_study(dataset: str, algorithm: str = "ERM", seed: int = 0) -> Study:
-    """Load a classifier's study by name: one of WILDS's, or ``digits``.
-
-    Parameters
-    ----------
-    dataset : str
-        As in :func:`~lib.studies.suitability.data.wilds_study`, or ``digits``.
-    algorithm : str
-        ``ERM``, ``IRM`` or ``groupDRO``; of no effect on digits.
-    seed : int
-        Which of the classifiers.
-    """
+    """Load a classifier's study by name: one of WILDS's, or ``digits``."""
     return digits_study(seed) if dataset == "digits" else wilds_study(dataset, seed, algorithm)
 
 
@@ -82,20 +70,7 @@ class StudyRun:
 
 
 def only_signals(study: Study, names: Sequence[str]) -> Study:
-    """The same study for a provider who has only some of the signals.
-
-    Parameters
-    ----------
-    study : Study
-        With the twelve signals of the paper.
-    names : sequence of str
-        Of :data:`~lib.suitability.SIGNAL_NAMES`.
-
-    Raises
-    ------
-    ValueError
-        On a name that is none of these, or none at all.
-    """
+    """The same study for a provider who has only some of the signals."""
     unknown = [name for name in names if name not in SIGNAL_NAMES]
     if unknown or not names:
         raise ValueError(f"names must be of {', '.join(SIGNAL_NAMES)}, got {list(names)}")
@@ -105,21 +80,7 @@ def only_signals(study: Study, names: Sequence[str]) -> Study:
 
 
 def run_studies(jobs: Sequence[StudyRun], max_workers: int | None = None) -> pd.DataFrame:
-    """Run jobs, those that are not stored, and put their experiments together.
-
-    Parameters
-    ----------
-    jobs : sequence of StudyRun
-        At least one.
-    max_workers : int, optional
-        Local processes.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of :func:`~lib.studies.suitability.data.run_study` with the column ``signals`` in front: the job's
-        signals with a plus between them, ``all`` for all.
-    """
+    """Run jobs, those that are not stored, and put their experiments together."""
     if not jobs:
         raise ValueError("jobs must have at least one job, got none")
     tables = []
@@ -141,27 +102,6 @@ def run_studies(jobs: Sequence[StudyRun], max_workers: int | None = None) -> pd.
 def signals_table(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     """How good the decisions are by set of signals, the paper's Table 5.
 
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Of :func:`run_studies`.
-    alpha : float
-        Significance level.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per ``dataset``, ``kind`` and ``signals``: mean over the classifiers of the metrics
-        of :func:`~lib.studies.suitability.experiment.metrics_table`, sorted by accuracy as in the paper, all signals
-        first.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite p-values, or ``alpha`` is not in (0, 1).
-
-    References
-    ----------
     Pouget et al., Suitability Filter, ICML 2025, Table 5.
     """
     by = ["dataset", "kind", "signals", "seed"]

@@ -47,15 +47,6 @@ from lib.suitability.checks import (
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
 
-__all__ = [
-    "PEERS",
-    "RULES",
-    "evaluate_peers",
-    "evaluate_peers_pairs",
-    "filter_as_peer",
-    "peer_table",
-]
-
 #: Peers and what readers call them; the filter comes from :func:`filter_as_peer`.
 PEERS = {
     "filter": "suitability filter",
@@ -105,42 +96,6 @@ def evaluate_peers_pairs(
 ) -> pd.DataFrame:
     """Let all peers decide about one user fold: fitted to fold i, tested on fold j, i != j.
 
-    Parameters
-    ----------
-    source_signals, user_signals : array_like, shape (n, n_signals)
-        Signals of the source and of the user data, the latter at least 2 rows.
-    source_correct, user_correct : array_like of bool, shape (n,)
-        Correctness; that of the user data serves as ground truth only.
-    partition : sequence of ndarray
-        Row numbers of the source folds, all of the same length of at least 2.
-    margin : float
-        m in (-1, 1).
-    columns : sequence of str
-        Names of the signals, among them ``conf_max``, in [0, 1], and ``conf_entropy``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        For each peer, a row per ordered pair, with columns
-
-        - ``peer``, ``sf_fold``, ``test_fold``,
-        - ``p_value``: of the filter's Welch test on the peer's contributions per sample, whose
-          means are the estimates: (calibrated) confidences, and for ATC which scores are at or
-          above the threshold.  Fold i, and with it the fitted peer, is taken as given,
-        - ``estimated_test_accuracy``, ``estimated_user_accuracy``; DoC's may leave [0, 1],
-        - ``test_accuracy``, ``user_accuracy``,
-        - ``score_estimated``, ``score_known``: estimated user accuracy - test accuracy + m, with
-          the test accuracy estimated or known,
-        - ``alert_threshold``, ``alert``: CBPE's own, the latter 1 or 0; NaN for other peers,
-        - ``truth``: Definition 3.1, user accuracy at least test accuracy minus the margin.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    Notes
-    -----
     Where scores tie, ATC's threshold is the value that leaves the share of scores below nearest
     to the error rate, the larger of two.  It is infinite if all predictions are wrong.  The
     authors' code instead takes the largest score that counts as an error, one sample lower.
@@ -154,12 +109,10 @@ def evaluate_peers_pairs(
     stand in the order of their rows; nannyml's order of them is that of an unstable sort, so that
     its check decides otherwise in some 4% of folds.
 
-    References
-    ----------
-    Pouget et al., Suitability Filter, ICML 2025, Definition 3.1. Garg et al., Leveraging
-    Unlabeled Data to Predict Out-of-Distribution Performance, ICLR 2022, Eq. 1-2. Guillory et
-    al., Predicting with Confidence on Unseen Distributions, ICCV 2021, section 3. nannyml,
-    modules ``calibration``, ``chunk``, ``thresholds``, ``performance_estimation``.
+    Pouget et al., Suitability Filter, ICML 2025, Definition 3.1. Garg et al., Leveraging Unlabeled
+    Data to Predict Out-of-Distribution Performance, ICLR 2022, Eq. 1-2. Guillory et al., Predicting
+    with Confidence on Unseen Distributions, ICCV 2021, section 3. nannyml, modules ``calibration``,
+    ``chunk``, ``thresholds``, ``performance_estimation``.
     """
     source, user = (
         as_matrix("source_signals", source_signals),
@@ -246,30 +199,7 @@ def evaluate_peers(
     margin: float = 0.0,
     columns: Sequence[str] = SIGNAL_NAMES,
 ) -> pd.DataFrame:
-    """Let all peers decide about several user folds.
-
-    Parameters
-    ----------
-    splits : mapping
-        Split to its signals, shape (n, n_signals), and correctness, shape (n,).
-    tasks : sequence of Task
-        As :func:`~lib.studies.suitability.experiment.make_tasks` lays them out for these splits.
-    margin : float
-        m in (-1, 1).
-    columns : sequence of str
-        Names of the signals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The rows of :func:`evaluate_peers_pairs`, with the column ``user_fold`` in front.
-
-    Raises
-    ------
-    ValueError
-        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
-        or rows that a task names.
-    """
+    """Let all peers decide about several user folds."""
     splits = as_task_splits(splits, tasks)  # only once for all tasks
     results = []
     for task in tasks:
@@ -281,26 +211,7 @@ def evaluate_peers(
 
 
 def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
-    """Write the filter's results in the form of a peer's, to be compared with them.
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs` or :func:`~lib.studies.suitability.experiment.evaluate_tasks`.
-    margin : float
-        m in (-1, 1), with which they were made.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The same rows with the columns of :func:`evaluate_peers_pairs`, ``peer`` being
-        ``filter``, behind the columns, such as ``user_fold``, that are in front of ``sf_fold``.
-
-    Raises
-    ------
-    ValueError
-        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
-    """
+    """Write the filter's results in the form of a peer's, to be compared with them."""
     margin = as_number("margin", margin, -1, 1)
     check_columns("results", results, _SHARED, ["truth"])
     labels = list(results)[: list(results).index("sf_fold")]
@@ -320,28 +231,6 @@ def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.0
     known     ``score_known`` >= 0                ``score_known``
     alert     no ``alert`` (CBPE only)            estimate minus ``alert_threshold``
     ========= =================================== ==================================
-
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`evaluate_peers_pairs` and :func:`filter_as_peer`, with the columns ``by``.
-    by : sequence of str
-        Columns that define groups of experiments, apart from the peers.
-    alpha : float
-        Significance level of the rule ``test``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per group, peer and rule: ``by``, ``peer``, ``rule``, the metrics of
-        :func:`~lib.studies.suitability.experiment.decision_metrics` and the numbers of ``experiments``,
-        ``suitable`` ones and ``unsuitable`` ones by ground truth.
-
-    Raises
-    ------
-    ValueError
-        If ``results`` lack a column, rows or finite numbers, ``by`` is not a sequence of columns
-        or ``alpha`` not in (0, 1).
     """
     if isinstance(by, str):
         raise ValueError(f"by must be a sequence of column names, got {by!r}")

@@ -37,31 +37,7 @@ def evaluate_refined(
     columns: Sequence[int],
     margin: float = 0.0,
 ) -> pd.DataFrame:
-    """Run :class:`RefinedFilter` in the experiments of several user folds.
-
-    Parameters
-    ----------
-    splits : mapping
-        Split to signals and correctness.
-    tasks : sequence of Task
-        Every fold of a partition is the test data once; all of them are labelled.
-    columns : sequence of int
-        Signals that the filter sees.
-    margin : float
-        m in (-1, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per task and test fold: ``user_fold``, ``test_fold``, ``p_value``, ``test_accuracy``
-        ``user_accuracy``, ``estimated_user_accuracy``, ``stderr`` and ``truth``.
-
-    Raises
-    ------
-    ValueError
-        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
-        or rows that a task names.
-    """
+    """Run :class:`RefinedFilter` in the experiments of several user folds."""
     splits = as_task_splits(splits, tasks)
     k = splits[tasks[0].user[0]][0].shape[1]
     columns = [as_count("columns", c, 0) for c in as_names("columns", columns, range(k))]
@@ -97,25 +73,6 @@ def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Ta
     A user fold of an ID split is a domain: a region, a span of years, a cell type. In the paper's
     experiments the other ID splits still hold that domain. Here it is taken out of all of them,
     so that the user's data are new to the estimator, as they are out of distribution.
-
-    Parameters
-    ----------
-    study : Study
-        Its ID user folds whose labels end alike, after the dot, are one domain.
-    n_folds : int
-        Folds that the source is cut into, at least 2.
-    seed : int
-        Of the shuffles, not negative.
-
-    Returns
-    -------
-    list of Task
-        One per ID user fold.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as above, or ``n_folds`` are more than the source data allow.
     """
     if not isinstance(study, Study):
         raise ValueError(f"study must be a Study, got {type(study).__name__}")
@@ -195,28 +152,7 @@ class DomainRuns:
 def evaluate_more_data(
     splits: Mapping[str, tuple[Any, Any]], tasks: Sequence[Task], margin: float = 0.0
 ) -> pd.DataFrame:
-    """The paper's filter with more labels: D_sf is all folds of the source but the test fold.
-
-    Parameters
-    ----------
-    splits : mapping
-        Split to signals and correctness.
-    tasks : sequence of Task
-    margin : float
-        m in (-1, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per task and test fold: ``user_fold``, ``test_fold``, ``p_value``,
-        ``test_accuracy``, ``user_accuracy`` and ``truth``.
-
-    Raises
-    ------
-    ValueError
-        If there are no tasks, an argument is not as above, or ``splits`` lack one of the splits
-        or rows that a task names.
-    """
+    """The paper's filter with more labels: D_sf is all folds of the source but the test fold."""
     margin = as_number("margin", margin, -1, 1)
     splits = as_task_splits(splits, tasks)
     rows = []
@@ -244,25 +180,6 @@ def evaluate_more_data(
 def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     """The paper's experiments decided with the labels of the test data.
 
-    Parameters
-    ----------
-    results : pandas.DataFrame
-        Rows of :func:`~lib.studies.suitability.experiment.evaluate_pairs`, whose folds are of one size.
-    margin : float
-        m in (-1, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        A copy with ``statistic``, ``p_value``, ``dof`` (infinite) and ``truth`` replaced.
-
-    Raises
-    ------
-    ValueError
-        If ``margin`` is not as above or ``results`` lack a column, rows or finite numbers.
-
-    Notes
-    -----
     With estimates c and calibration, the error of an estimator that was fitted to n rows is mostly
     one of its level, common to test and user data, of variance E[c(1 - c)] / n. Compared with the
     *known* test accuracy, the user's estimate has this error; compared with the *estimated* one, it
@@ -298,25 +215,7 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
 def choose_signals(
     jobs: Sequence[DomainRuns], alpha: float = 0.05, max_workers: int | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Choose the set of signals with the largest ROC AUC when domains are left out.
-
-    Parameters
-    ----------
-    jobs : sequence of DomainRuns
-        Classifiers on one data set, with the same candidates.
-    alpha : float
-        Significance level of the shown metrics; the choice does not depend on it.
-    max_workers : int, optional
-        Local processes.
-
-    Returns
-    -------
-    candidates : pandas.DataFrame
-        One row per candidate, best first: ``signals``, and the metrics' means over classifiers.
-    nested : pandas.DataFrame
-        One row: the metrics of the whole procedure, each domain being judged with the candidate
-        that is best on the others, and ``signals``, the sets that came out.
-    """
+    """Choose the set of signals with the largest ROC AUC when domains are left out."""
     if not jobs or len({(job.dataset, job.candidates) for job in jobs}) > 1:
         raise ValueError("jobs must be at least one, of one data set and the same candidates")
     runs = run_all(list(jobs), max_workers=max_workers)

@@ -25,8 +25,6 @@ from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.models import ModelSpec, build_model
 
-__all__ = ["SPECS", "Speed", "compare_all", "compare_modes", "peak_memory"]
-
 CLASSES = 10
 EXAMPLES = 1200
 SPECS = {
@@ -78,21 +76,7 @@ def compare_all(
     rounds: int = 3,
     opacus_seconds: float = 1.0,
 ) -> list[Speed]:
-    """Measure architectures; medians over interleaved rounds.
-
-    Parameters
-    ----------
-    work : mapping of str to (int, int)
-        For ``"linear"``, ``"mlp"`` or ``"small_cnn"`` the number of models and of steps that
-        :func:`lib.training.train_many` trains.  Data are random: 1,200 examples of 64 features, or
-        of 3 x 32 x 32 pixels.
-    batch_size : int
-        Expected batch size.
-    rounds : int
-        Repetitions of everything.
-    opacus_seconds : float
-        How long each measurement of Opacus takes.
-    """
+    """Measure architectures; medians over interleaved rounds."""
     for model, (n_models, steps) in work.items():
         require_choice("model", model, SPECS)
         require_int("n_models", n_models, at_least=1)
@@ -196,13 +180,7 @@ def opacus_steps_per_second(
 
 
 def peak_memory(model: str = "mlp", n_models: int = 512, steps: int = 20) -> dict[str, float]:
-    """Peak memory of a fresh process that trains many models (Linux only).
-
-    Returns
-    -------
-    dict
-        ``before`` (libraries imported, data made, code compiled) and ``peak``, in MiB.
-    """
+    """Peak memory of a fresh process that trains many models (Linux only)."""
     require_choice("model", model, SPECS)
     code = (
         "import json; from lib.training import benchmark as b;"

@@ -11,17 +11,6 @@ from dataclasses import dataclass
 
 from lib.check import require_finite, require_int
 
-__all__ = [
-    "GPUS",
-    "P1_PANEL",
-    "Accelerator",
-    "PanelTraining",
-    "makespan",
-    "p1_panel",
-    "sample_steps",
-    "seconds_per_example",
-]
-
 
 @dataclass(frozen=True)
 class Accelerator:
@@ -90,20 +79,7 @@ P1_PANEL = {"FashionMNIST": 60_000, "CIFAR-10": 50_000, "SVHN": 73_257, "GTSRB":
 def p1_panel(
     *, trainings: int = 14, private_budgets: int = 3, seeds: int = 5, epochs: int = 200
 ) -> list[PanelTraining]:
-    """P1's panel: four data sets, three private budgets and one without privacy.
-
-    Parameters
-    ----------
-    trainings : int
-        Per data set, budget and seed: SR, SAT, MCDO and SCTD one each, the deep ensemble and
-        SelectiveNet five each.
-    private_budgets : int
-        Finite values of epsilon.
-    seeds : int
-        Repetitions.
-    epochs : int
-        Of each training.
-    """
+    """P1's panel: four data sets, three private budgets and one without privacy."""
     for name, value in (("trainings", trainings), ("seeds", seeds), ("epochs", epochs)):
         require_int(name, value, at_least=1)
     require_int("private_budgets", private_budgets, at_least=0)
@@ -131,29 +107,7 @@ def seconds_per_example(
     bandwidth_share: float = 0.6,
     passes: float = 4.0,
 ) -> float:
-    """Time for one example in one step.
-
-    Parameters
-    ----------
-    gpu : Accelerator
-        Where.
-    forward_flops : float
-        Operations of one example's forward pass; backward takes twice as many.
-    parameters : int
-        Of the model; its gradient is held in float32.
-    private : bool
-        Whether the per-example gradient is stored.
-    compute_share, bandwidth_share : float
-        Achieved shares of the data sheet's numbers, in (0, 1]: assumptions.
-    passes : float
-        Times that a per-example gradient goes through memory: written once, read for its norm,
-        read again for the clipped sum, and once for intermediate copies.
-
-    Returns
-    -------
-    float
-        Seconds.
-    """
+    """Time for one example in one step."""
     require_finite("forward_flops", forward_flops, above=0)
     require_int("parameters", parameters, at_least=1)
     require_finite("compute_share", compute_share, above=0, at_most=1)
@@ -166,20 +120,7 @@ def seconds_per_example(
 
 
 def makespan(durations: Sequence[float], workers: int) -> float:
-    """Wall time of independent trainings, the longest started first.
-
-    Parameters
-    ----------
-    durations : sequence of float
-        One a training.
-    workers : int
-        How many run at a time.
-
-    Returns
-    -------
-    float
-        In the unit of `durations`; at most 4/3 of the best possible schedule (Graham 1969).
-    """
+    """Wall time of independent trainings, the longest started first."""
     require_int("workers", workers, at_least=1)
     ends = [0.0] * workers
     for duration in sorted(durations, reverse=True):

@@ -10,23 +10,11 @@ from lib.plot import COLOURS, MARKERS, new_figure
 from lib.privacy.accounting import ACCOUNTANTS, PrivacyLedger, SampledGaussian
 from lib.studies.training.benchmark import Speed
 
-__all__ = ["plot_speed", "plot_spending"]
-
 
 def plot_spending(
     n: int, batch_size: int, steps: int, noise_multiplier: float, points: int = 8
 ) -> Figure:
-    """Draw epsilon over the steps of a training, by the three accountants.
-
-    Parameters
-    ----------
-    n, batch_size, steps : int
-        Number of examples, expected batch size, number of steps; delta is 1 / n.
-    noise_multiplier : float
-        Of the training.
-    points : int
-        Numbers of steps at which epsilon is computed.
-    """
+    """Draw epsilon over the steps of a training, by the three accountants."""
     figure, ax = new_figure()
     at = np.unique(np.linspace(1, steps, points).round().astype(int))
     for name, colour, marker in zip(ACCOUNTANTS, COLOURS, MARKERS, strict=False):

@@ -19,17 +19,6 @@ from lib.training.models import ModelSpec, forward_flops, parameter_count
 from lib.training.single import train
 from lib.training.tuning import LearningRateChoice, choose_learning_rate
 
-__all__ = [
-    "accounting_table",
-    "agreement",
-    "budget_rules",
-    "chance_of_largest",
-    "chosen_rates",
-    "panel_table",
-    "speed_table",
-    "tune",
-]
-
 
 def tune(
     config: TrainingConfig,
@@ -69,28 +58,7 @@ def agreement(
     rates: dict[float, float],
     n_seeds: int,
 ) -> pd.DataFrame:
-    """Train by Opacus one by one, by the batched engine with the same seeds, and with others.
-
-    Parameters
-    ----------
-    config : TrainingConfig
-        Everything but budget, learning rate and seed.
-    data : LoadedData
-        To train and to evaluate on.
-    rates : dict of float to float
-        Learning rate of each budget.
-    n_seeds : int
-        Trainings per budget and path.
-
-    Returns
-    -------
-    DataFrame
-        A row per budget: ``epsilon``, ``noise_multiplier``, mean and standard deviation of the
-        test accuracy for Opacus (``opacus``, ``opacus_sd``), for the batched engine with the same
-        seeds (``same_seeds``) and with others (``other_seeds``, ``other_seeds_sd``),
-        ``largest_difference`` between parameters of the same seed, and ``z``, the difference of
-        the means over different seeds in units of its standard error.
-    """
+    """Train by Opacus one by one, by the batched engine with the same seeds, and with others."""
     rows = []
     for number, (epsilon, rate) in enumerate(rates.items()):
         base = replace(config, epsilon=epsilon, learning_rate=rate)
@@ -134,21 +102,7 @@ def chance_of_largest(table: pd.DataFrame, n_seeds: int) -> float:
 def accounting_table(
     epsilons: Sequence[float], settings: dict[str, tuple[int, int, int]]
 ) -> pd.DataFrame:
-    """Noise found by RDP, and what the three accountants say about it.
-
-    Parameters
-    ----------
-    epsilons : sequence of float
-        Budgets, finite.
-    settings : dict of str to tuple
-        By name: number of examples, expected batch size, steps.  delta is one over the number.
-
-    Returns
-    -------
-    DataFrame
-        ``setting, epsilon, noise_multiplier, rdp, prv, pld`` and ``saved``: the share by which the
-        noise could be smaller if PLD certified the budget instead of RDP.
-    """
+    """Noise found by RDP, and what the three accountants say about it."""
     rows = []
     for name, (n, batch, steps) in settings.items():
         for epsilon in epsilons:
@@ -186,15 +140,7 @@ def speed_table(speeds: Sequence[Speed]) -> pd.DataFrame:
 
 
 def panel_table(workers: Sequence[int], samples_per_second: float | None = None) -> pd.DataFrame:
-    """P1's whole panel on paper: GPU-hours, and days by number of workers.
-
-    Parameters
-    ----------
-    workers : sequence of int
-        Numbers of GPUs.
-    samples_per_second : float, optional
-        A measured speed of some machine, added as a last row.
-    """
+    """P1's whole panel on paper: GPU-hours, and days by number of workers."""
     spec = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
     flops, parameters = forward_flops(spec), parameter_count(spec)
     panel = cost.p1_panel()
