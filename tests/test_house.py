@@ -56,6 +56,12 @@ def test_every_package_has_its_place():
     assert here - {"__init__", "__pycache__"} == {*BELOW, "book"}
 
 
+def test_the_map_shows_the_arrows_that_there_are():
+    command = [sys.executable, ROOT / ".ci" / "architecture"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 @pytest.mark.parametrize("package", FORMULAS)
 def test_formulas_import_nothing_heavy_at_their_top(package):
     for path in files(package):

@@ -10,6 +10,7 @@ from lib.audit import epsilon_lower_bounds, planning, true_best_epsilon, union_l
 from lib.audit.gaussian import bound_at, mu_limits
 from lib.audit.one_run import best_one_run
 from lib.audit.selection import chosen_threshold, counts_at, roc_counts, roc_thresholds
+from lib.studies.audit.detection import one_run_growth
 
 DELTA = 1e-5
 
@@ -103,7 +104,7 @@ def test_too_few_models_see_nothing():
 
 
 def test_delta_can_only_lower_the_one_run_bound():
-    table = planning.one_run_growth(8.0, DELTA, [1000, 100_000], seed=0)
+    table = one_run_growth(8.0, DELTA, [1000, 100_000], seed=0)
     assert (table["delta"] <= table["delta = 0"]).all()
     assert (table["delta = 0"] < 8.0).all()
 

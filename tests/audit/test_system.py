@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from lib.audit import AttackCounts, epsilon_interval, select_worst
-from lib.audit.benchmark import compare_with_peer, comparison_table
 from lib.studies.audit.one_run import compare_one_run
 from lib.studies.audit.system import (
     AuditContradiction,
@@ -224,13 +223,3 @@ def test_gradient_attack_can_be_left_out():
 
 
 @pytest.mark.slow
-@pytest.mark.speed
-def test_against_the_authors_program():
-    tables = [(AttackCounts(65, 25, 75, 35), 0.05), (AttackCounts(80, 30, 70, 20), 0.01)]
-    found = compare_with_peer(tables, repeat=3)
-    for each in found:
-        assert each.failed == ""
-        # Its root search stops at 1e-2, its quadrature at 5e-3 in probability.
-        assert each.ours == pytest.approx(each.theirs, abs=0.03)
-        assert each.ratio > 100
-    assert len(comparison_table(found)) == 2

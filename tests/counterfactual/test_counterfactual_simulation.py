@@ -763,7 +763,3 @@ def test_jobs_check_themselves(change, message):
         replace(job, **change)
     assert str(caught.value).startswith(message)
     assert replace(job, shifts=(0.3,), nuisances="fresh sample").nuisances == "fresh sample"
-
-
-def test_public_names():
-    assert all(hasattr(simulation, name) for name in simulation.__all__)

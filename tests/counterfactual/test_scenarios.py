@@ -671,7 +671,3 @@ def test_which_runs(runs, monkeypatch):
         for is_pair in (False, True)
         for learner, draws in (("super", 1), ("linear", 7))
     ]
-
-
-def test_public_names():
-    assert all(hasattr(scenarios, name) for name in scenarios.__all__)

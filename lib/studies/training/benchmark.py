@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -183,7 +183,7 @@ def peak_memory(model: str = "mlp", n_models: int = 512, steps: int = 20) -> dic
     """Peak memory of a fresh process that trains many models (Linux only)."""
     require_choice("model", model, SPECS)
     code = (
-        "import json; from lib.training import benchmark as b;"
+        "import json; from lib.studies.training import benchmark as b;"
         f" print(json.dumps(b._memory({model!r}, {n_models}, {steps})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -235,16 +235,3 @@ def _configs(spec: ModelSpec, count: int, steps: int, batch_size: int) -> list[T
 
 def _one_thread(model: str, batch_size: int, seconds: float, mode: str) -> float:
     return opacus_steps_per_second(model, batch_size, seconds, mode=mode, threads=1)
-
-
-def main() -> None:
-    """Print the comparison: ``python -m lib.studies.training.benchmark``."""
-    work = {"linear": (512, 400), "mlp": (512, 400), "small_cnn": (8, 10)}
-    for speed in compare_all(work, opacus_seconds=2.0):
-        print(asdict(speed), f"ratio {speed.ratio:.1f}, over processes {speed.ratio_processes:.1f}")
-    print("small_cnn by mode", compare_modes("small_cnn"))
-    print("peak memory, MiB", peak_memory())
-
-
-if __name__ == "__main__":
-    main()
