@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.audit import AttackCounts, epsilon_interval, select_worst
+from lib.audit import epsilon_interval, select_worst
 from lib.studies.audit.one_run import compare_one_run
 from lib.studies.audit.system import (
     AuditContradiction,
@@ -220,6 +220,3 @@ def test_config_must_fix_the_mechanism():
 def test_gradient_attack_can_be_left_out():
     assert not small(1.0, gradient=False).targets([0]).keep_parameters
     assert isinstance(small(1.0).model, ModelSpec)
-
-
-@pytest.mark.slow
