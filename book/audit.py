@@ -61,10 +61,9 @@ import math
 import numpy as np
 
 from lib import audit
-from lib.audit import benchmark, planning
 from lib.book import evidence, interactive
 from lib.runs import stored_table
-from lib.studies.audit import figures, sanity
+from lib.studies.audit import benchmark, detection, figures, sanity
 from lib.studies.audit import tables as studies
 from lib.studies.audit.one_run import compare_one_run
 from lib.studies.audit.system import (
@@ -751,7 +750,7 @@ chapter.values(
 
 # %%
 detected = stored_table(
-    planning.detection_table, problem, detection_models, sanity_models, seed=seed
+    detection.detection_table, problem, detection_models, sanity_models, seed=seed
 )
 chapter.figure(
     figures.plot_detection(detected),
@@ -856,7 +855,7 @@ chapter.values(
 
 # %%
 growth = stored_table(
-    planning.one_run_growth, max(epsilons), delta, [1000, 10_000, 100_000], seed=seed
+    detection.one_run_growth, max(epsilons), delta, [1000, 10_000, 100_000], seed=seed
 )
 chapter.table(
     growth,

@@ -64,6 +64,7 @@ from lib.counterfactual import (
     estimate_from_nuisances,
 )
 from lib.report import services as trials
+from lib.report.figures import plot_contamination
 from lib.runs import stored_table
 from lib.studies.counterfactual import figures, scenarios, simulation
 from lib.studies.counterfactual import tables as studies
@@ -514,7 +515,7 @@ chapter.values(
 bounds = contamination_bounds(found, [k / 50 for k in range(26)])
 broken = breakdown_share(found)
 chapter.figure(
-    figures.plot_contamination(bounds, trial_truth),
+    plot_contamination(bounds, trial_truth),
     "contamination",
     alt="Bounds that open like a funnel as the share of contaminated points grows, and cross zero.",
     caption=(

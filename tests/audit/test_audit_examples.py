@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from lib.audit import AttackCounts, benchmark
+from lib.audit import AttackCounts
 from lib.audit.counts import rate_interval
+from lib.studies.audit import benchmark
 from lib.studies.audit import tables as studies
 
 COUNTS = AttackCounts(65, 25, 75, 35)

@@ -180,17 +180,6 @@ def test_opacus_is_timed_in_all_its_modes(mode):
     assert benchmark.torch.get_num_threads() == threads
 
 
-def test_the_command_prints_what_was_measured(monkeypatch, capsys):
-    monkeypatch.setattr(benchmark, "compare_all", lambda work, **_: SPEEDS)
-    monkeypatch.setattr(benchmark, "compare_modes", lambda model: {"hooks": 3.0})
-    monkeypatch.setattr(benchmark, "peak_memory", lambda: {"before": 100.0, "peak": 110.0})
-    benchmark.main()
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].endswith("ratio 50.0, over processes 25.0")
-    assert shown[2] == "small_cnn by mode {'hooks': 3.0}"
-    assert shown[3] == "peak memory, MiB {'before': 100.0, 'peak': 110.0}"
-
-
 def test_an_unknown_line_of_the_kernels_report():
     with pytest.raises(OSError, match="/proc/self/status has no Nothing"):
         benchmark._status("Nothing")
