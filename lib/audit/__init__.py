@@ -24,8 +24,6 @@ from lib.audit.intervals import (
 )
 from lib.audit.one_run import one_run_epsilon, one_run_guesses, one_run_p_value
 from lib.audit.planning import (
-    detection_limit,
-    detection_rate,
     error_free_bound,
     most_provable,
     trials_needed,
@@ -59,8 +57,6 @@ __all__ = [
     "best_lower_bound",
     "canary_epsilon",
     "counts_at",
-    "detection_limit",
-    "detection_rate",
     "epsilon_interval",
     "epsilon_lower_bounds",
     "epsilon_of_rate",

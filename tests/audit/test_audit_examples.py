@@ -65,17 +65,6 @@ def test_the_peers_failure_is_its_result(monkeypatch):
     assert table["ratio"].iloc[0] == pytest.approx(found.their_seconds / found.our_seconds)
 
 
-def test_the_command_prints_table_and_sweep(monkeypatch, capsys):
-    same = benchmark.Comparison(COUNTS, 0.05, (0.25, 1.5), (0.26, 1.49), 0.001, 2.0, "")
-    monkeypatch.setattr(benchmark, "compare_with_peer", lambda: [same])
-    monkeypatch.setattr(benchmark, "sweep_seconds", lambda: 0.125)
-    benchmark.main()
-    shown = capsys.readouterr().out
-    assert "65, 25, 75, 35" in shown
-    assert "2000.0" in shown
-    assert "best bound over 1025 thresholds: 0.125 s" in shown
-
-
 def test_a_sweep_is_timed():
     start = benchmark.time.perf_counter()
     found = benchmark.sweep_seconds(trials=20)

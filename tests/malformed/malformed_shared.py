@@ -223,8 +223,8 @@ add("privacy.RandomizedResponse", dict(), pure_epsilon=(-1.0, 0.0, *NUMBER))
 for n, k in (("LaplaceLabels", {}), ("GaussianLabels", {"delta": 1e-05})):
     ROWS.extend(
         rows_of(
-            f"training.{n}.for_epsilon",
-            getattr(T, n).for_epsilon,
+            f"privacy.{n}.for_epsilon",
+            getattr(privacy, n).for_epsilon,
             dict(epsilon=1.0, **k),
             epsilon=POSITIVE,
         )

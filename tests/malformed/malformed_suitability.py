@@ -16,12 +16,14 @@ from malformed_kinds import (
     Bad,
     booleans,
     but,
+    labels,
     matrices,
     rows_of,
     tables,
     vectors,
 )
 
+from lib import report
 from lib import suitability as S
 from lib.studies.suitability.data import digits_study, timeline
 from lib.studies.suitability.experiment import evaluate_tasks, make_tasks
@@ -464,30 +466,34 @@ SP = (
     Bad("no pair", {"val": T}, ("ndarray",)),
 )
 TK = ([], 3, Bad("texts", ["a task"], ("str",)))
-for f in ("evaluate_peers", "evaluate_more_data"):
-    add(f, ST, splits=SP, tasks=TK, margin=MARG)
 pt = [np.arange(100), np.arange(100, 200)]
-for f in ("evaluate_pairs", "evaluate_peers_pairs"):
-    add(
-        f,
-        dict(source_signals=T, source_correct=CO, partition=pt, user_signals=T, user_correct=CO),
-        source_signals=MX,
-        source_correct=B,
-        partition=(
-            [],
-            [np.arange(3)],
-            [np.array([300]), np.array([1])],
-            [np.array([-1]), np.array([1])],
-        ),
-        user_signals=MX,
-        user_correct=B,
-        margin=MARG,
-    )
 AS = R.assign(signals="all")
 RES = tables(R, "user_accuracy")
 OF_P = tables(R, "p_value")
 PEER = filter_as_peer(R)
-for f in ("load_study", "wilds_study"):
-    add(f, dict(dataset="fmow", seed=0), dataset=CHOICE, algorithm=CHOICE, seed=(99, "a"))
 study = digits_study(0)
 L0 = timeline(study)[0]
+P = dict.fromkeys(("holdout_logits", "test_logits", "user_logits"), LG[:100])
+P |= dict.fromkeys(("holdout_labels", "test_labels", "user_labels"), lab[:100])
+ROWS.extend(
+    rows_of(
+        "report.Predictions",
+        report.Predictions,
+        P,
+        error=ValueError,
+        says=None,
+        **{k: matrices(P[k]) if "logits" in k else labels(P[k], 3) for k in P},
+    )
+)
+ROWS.extend(
+    rows_of(
+        "report.suitability_report",
+        report.suitability_report,
+        dict(predictions=report.Predictions(**P), margin=0.05),
+        error=ValueError,
+        says=None,
+        margin=MARG,
+        alpha=OPEN_UNIT,
+        power=OPEN_UNIT,
+    )
+)

@@ -62,47 +62,34 @@ ELSEWHERE = "has its own table of malformed input, among the tests of its packag
 OTHER_NAME = "its error speaks of a part of the argument, or calls it by another name"
 FILES = "its rows are in test_malformed_files.py"
 REASONS = {
-    RESULTS: """
-        selective.AccuracyCoverage selective.Estimate selective.Imbalance selective.Mean
-        selective.Method selective.Panel selective.Predictions selective.Threshold
-        suitability.AdjustedMargin audit.GaussianBound
-        suitability.AcceptanceDecision suitability.LabelsTest
-        suitability.CalibrationErrors suitability.Decision suitability.DecisionMetrics
-        suitability.Equivalence suitability.GroupEquivalence suitability.Impossibility
-        suitability.ModelOutputs suitability.MonitorDecision suitability.NonInferiority
+    RESULTS: """ report.SuitabilityReport
+        selective.AccuracyCoverage selective.Estimate selective.Mean selective.Method
+        selective.Threshold suitability.AdjustedMargin audit.GaussianBound
+        suitability.AcceptanceDecision suitability.LabelsTest suitability.CalibrationErrors
+        suitability.Decision suitability.Equivalence suitability.GroupEquivalence
+        suitability.Impossibility suitability.MonitorDecision suitability.NonInferiority
         suitability.Offset suitability.PredictionPowered suitability.SampleSize
-        suitability.SequentialDecision suitability.SuitabilityReport suitability.Study
-        suitability.Task suitability.WildsRecipe audit.AuditResult audit.EpsilonPosterior
-        audit.PrivacyRegion canaries.Canaries canaries.CanaryAudit canaries.Guesses
-        counterfactual.ConfidenceSequence counterfactual.Diagnostics counterfactual.Estimate
-        counterfactual.Metric counterfactual.Nuisances lenses.Abstention lenses.Classified
-        lenses.LabelEvidence lenses.Pipeline lenses.RecordAudit lenses.Trained report.Analysis
-        report.Drawing report.Report data.CanaryRuns data.Digits data.Entry data.Fold
-        data.ImageSet data.SignalTable data.SuitabilitySignals data.TextSet training.Answers
-        training.FixMatchResult training.LearningRateChoice training.LinearClassifier
-        training.LoadedData training.PateCost training.Plan training.TrainingResult runs.Outcome
-        runs.StoredRun""",
+        suitability.SequentialDecision audit.EpsilonPosterior audit.PrivacyRegion audit.Canaries
+        audit.CanaryAudit audit.Guesses counterfactual.ConfidenceSequence
+        counterfactual.Diagnostics counterfactual.Estimate counterfactual.Metric
+        counterfactual.Nuisances report.Analysis report.Drawing report.Report data.CanaryRuns
+        data.Digits data.Entry data.Fold data.ImageSet data.SignalTable data.SuitabilitySignals
+        data.TextSet privacy.Answers training.FixMatchResult training.LearningRateChoice
+        training.LinearClassifier training.LoadedData privacy.PateCost training.Plan
+        training.TrainingResult runs.Outcome runs.StoredRun""",
     NOTHING: """
         suitability.registered_signals data.canary_files data.load_digits
         training.PosteriorTargets runs.hardware runs.python_version runs.progress
-        data.fingerprints book.style book.new_figure""",
+        data.fingerprints plot.style plot.new_figure""",
     OBJECTS: """
-        selective.run_panel selective.run_imbalance suitability.timeline suitability.mean_and_sd
-        suitability.middle_and_range suitability.choose_signals suitability.wilds_signals
-        suitability.StudyRun suitability.DomainRuns suitability.tipping_point
-        audit.run_audit audit.bounds_table
-        audit.summary_table audit.table_2 audit.require_consistent audit.compare_one_run
-        counterfactual.classification_quality_estimate lenses.abstention lenses.answers_table
-        lenses.compare_answers lenses.decisions lenses.suitability lenses.trained
-        lenses.Classifiers lenses.LabelCanaries lenses.RecordTrainings report.explain
+        suitability.tipping_point counterfactual.classification_quality_estimate report.explain
         report.show data.fold_summary data.published_for training.check_private
-        training.module_of training.initial_parameters training.sample_steps training.Training
-        training.LabelTrainings training.PateStudents runs.run_key book.Chapter""",
+        training.module_of training.initial_parameters training.Training training.LabelTrainings
+        training.PateStudents runs.run_key book.Chapter""",
     PROTOCOL: """
-        audit.Attack audit.AuditContradiction counterfactual.PositivityWarning
-        data.DataCorrupted data.DataUnavailable data.RegistryError data.UndeclaredData
-        data.UnknownData data.UnsafePickle training.LabelChange training.TrainingDiverged
-        runs.Job runs.RunsFailed""",
+        audit.Attack counterfactual.PositivityWarning data.DataCorrupted data.DataUnavailable
+        data.RegistryError data.UndeclaredData data.UnknownData data.UnsafePickle
+        training.LabelChange training.TrainingDiverged runs.Job runs.RunsFailed""",
     SCIKIT: """
         counterfactual.ForestClassifier counterfactual.ForestRegressor
         counterfactual.SuperLearnerClassifier counterfactual.SuperLearnerRegressor""",
@@ -110,8 +97,8 @@ REASONS = {
         runs.Checkpoint runs.RunStore runs.write_atomic runs.write_atomic_bytes
         runs.generator_state runs.fingerprint runs.stored_table""",
     FILES: """
-        suitability.read_predictions report.read_predictions report.find_file data.load_folder
-        data.read_numpy_pickle book.open_chapter""",
+        report.read_predictions report.find_file data.load_folder data.read_numpy_pickle
+        book.open_chapter""",
     OTHER_NAME: """
         training.plan runs.canonical""",
 }
