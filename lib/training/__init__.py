@@ -12,6 +12,7 @@ from lib.training.accounting import (
     budget_table,
     effective_noise_multiplier,
     find_noise_multiplier,
+    group_guarantee,
 )
 from lib.training.config import Augmentation, Plan, TrainingConfig, TrainingData, plan
 from lib.training.cost import p1_panel, sample_steps
@@ -102,6 +103,7 @@ __all__ = [
     "engine_for",
     "example_gradients",
     "find_noise_multiplier",
+    "group_guarantee",
     "initial_parameters",
     "module_of",
     "multi_stage_parts",
