@@ -86,6 +86,7 @@ for f in ("epsilon_lower_bounds", "best_lower_bound", "union_lower_bound"):
         level=OPEN_UNIT,
         method=CHOICE,
     )
+add("audit.union_lower_bound", dict(counts=[COUNTS], delta=1e-05), fixed=("yes", 1, None))
 SM = dict(scores=SCORES, members=MEMBERS)
 V = vectors(SCORES)
 B = booleans(MEMBERS)
