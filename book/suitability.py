@@ -869,7 +869,7 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
 
 # %% tags=["hide-input"]
 by_enumeration = stored_table(
-    suitability.label_errors, (2, 5, 20, 50), (0.0, 0.05, 0.1), n_test=100
+    suitability.label_errors, (2, 5, 20, 50, 400), (0.0, 0.05, 0.1), n_test=100
 )
 chapter.table(
     by_enumeration,

@@ -456,6 +456,8 @@ def estimate_from_nuisances(
             f"nuisances must be of the same points, got {[len(p.scores) for p in pair]}"
         )
     as_choice("estimator", estimator, ESTIMATORS)
+    if not isinstance(student, bool | np.bool_):
+        raise ValueError(f"student must be True or False, got {student!r}")
     level = as_number("level", level, 0, 1)
     clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     influence = influence_values(pair[0], estimator, clip)

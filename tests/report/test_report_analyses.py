@@ -32,6 +32,7 @@ from lib.report import (
 )
 from lib.report import report as report_module
 from lib.report.analyses import _outcome, _with_outcome, acceptance_scores, halves
+from lib.report.studies import drawn_abstention
 from lib.suitability.report import printable
 
 NAN = math.nan
@@ -978,32 +979,12 @@ def test_bounds_of_a_comparison_are_each_sides_own(mine, theirs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("design", ["smooth", "step"])
-def test_abstention_at_random_by_its_own_confidence_keeps_its_point_and_its_level(design):
-    """Propensities in [0.1, 0.9] that depend on the confidence alone, which is in no feature.
-
-    A step is no logistic curve: without calibration its intervals are a quarter wider.
-    """
-    repetitions, n, points, covered, width = 100, 500, 0, 0, 0.0
-    grid = stats.norm.ppf((np.arange(20000) + 0.5) / 20000, 1.0, 2.0)
-    truth = special.expit(np.abs(grid)).mean()
-    for seed in range(repetitions):
-        rng = np.random.default_rng([seed, 41])
-        z = rng.normal(1.0, 2.0, n)
-        propensity = {
-            "smooth": 0.1 + 0.8 * np.exp(-np.abs(z)),
-            "step": np.where(np.abs(z) < 1.1, 0.9, 0.1),
-        }[design]
-        given = ModelPredictions(
-            test_logits=np.column_stack([z, np.zeros(n)]),
-            test_labels=(rng.random(n) > special.expit(z)).astype(int),
-            test_abstained=rng.random(n) < propensity,
-            test_features=rng.normal(size=(n, 2)),
-        )
-        found = run_analysis("counterfactual", given, Settings(learner="linear", seed=seed)).values
-        points += "counterfactual" in found
-        covered += found["counterfactual_low"] <= truth <= found["counterfactual_high"]
-        width += (found["counterfactual_high"] - found["counterfactual_low"]) / repetitions
-    assert points >= 0.97 * repetitions
-    assert allowed(repetitions, 0.95)[0] <= covered
-    assert width < (0.23 if design == "step" else 0.12)  # 0.26 and 0.10 without calibration
+def test_drawn_abstention_keeps_its_point_and_its_level():
+    """Propensities in [0.1, 0.9]; a step is no logistic curve: 0.26 wide without calibration."""
+    found = drawn_abstention(["linear"]).set_index("propensity")
+    assert (found["points"] >= 0.97).all()
+    held = (found["coverage"] * found["points"] * 100).round()
+    assert (held >= [allowed(round(100 * points), 0.95)[0] for points in found["points"]]).all()
+    assert (found["low"] < found["coverage"]).all()
+    assert found.loc["step in confidence", "width"] < 0.23
+    assert (found.loc[["confidence", "feature"], "width"] < 0.14).all()  # 0.10 and 0.13 without
