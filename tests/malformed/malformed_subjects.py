@@ -385,6 +385,7 @@ add(
     estimator=CHOICE,
     clip=(-0.1, 1.0, NAN, "a"),
     level=OPEN_UNIT,
+    student=("yes", 1, None),
 )
 add(
     "counterfactual.influence_values",
