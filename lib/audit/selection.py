@@ -96,21 +96,30 @@ def counts_at(
 
 
 def union_lower_bound(
-    counts: npt.ArrayLike, delta: float, level: float = 0.9, method: str = "clopper-pearson"
+    counts: npt.ArrayLike,
+    delta: float,
+    level: float = 0.9,
+    method: str = "clopper-pearson",
+    *,
+    fixed: bool = False,
 ) -> tuple[int, float]:
     """The largest of many lower bounds, each at a level that pays for the choice (Bonferroni).
 
     Parameters
     ----------
     counts : array_like of int, shape (m, 4)
-        Columns tp, fp, tn, fn: of thresholds fixed beforehand, or all rows of one
-        :func:`roc_counts`.  An attack worse than chance shows 0: larger scores must say "member".
+        Columns tp, fp, tn, fn: all rows of one :func:`roc_counts`, or any of them, or of
+        thresholds fixed beforehand.  An attack worse than chance shows 0: larger scores must say
+        "member".
     delta : float
         In [0, 1).
     level : float
         Of the chosen bound.
     method : {"bayesian", "jeffreys", "clopper-pearson"}
         Only Clopper-Pearson's intervals keep their level for all error rates.
+    fixed : bool
+        Whether the thresholds were fixed before the scores were seen, as those of an attack that
+        can only say a few things; few of them then cost less.
 
     Returns
     -------
@@ -123,29 +132,34 @@ def union_lower_bound(
     -----
     A bound rests on an upper limit of each of the two rates, each failing with probability a.  It
     is above the truth only if one of them is below its rate.  For m thresholds fixed beforehand
-    these are 2 m events.  For the thresholds at n1 + n0 = N observed scores they are only N: all
-    thresholds with k false positives lie above the (k + 1)-th largest of the n0 scores without the
-    point, whose true FPR is stochastically at most Beta(k + 1, n0 - k), which is the distribution
-    that Clopper-Pearson's upper end at k is a quantile of.  That makes one event for each k < n0
-    (for k = n0 the limit is 1), whatever the ties, and as many as n1 for the FNR.  So a = (1 -
-    level) / min(2 m, N).
+    these are 2 m events.  How many different scores will be observed is not fixed: with ties it is
+    random, and may be small just where a limit fails.  But with n1 + n0 = N scores there are only
+    N events for all thresholds together: those with k false positives lie above the (k + 1)-th
+    largest of the n0 scores without the point, whose true FPR is stochastically at most
+    Beta(k + 1, n0 - k), which is the distribution that Clopper-Pearson's upper end at k is a
+    quantile of.  That makes one event for each k < n0 (for k = n0 the limit is 1), whatever the
+    ties, and as many as n1 for the FNR.  So a = (1 - level) / N, or (1 - level) / min(2 m, N) if
+    `fixed`.
     """
     level = check_level(level)
+    if not isinstance(fixed, bool | np.bool_):
+        raise ValueError(f"fixed must be True or False, got {fixed!r}")
     counts = as_array("counts", counts)
     each = 1 - (1 - level)
     if counts.ndim == 2 and counts.shape[1:] == (4,) and len(counts) and counts.dtype.kind in "iu":
         better = counts[:, 0] * (counts[:, 1] + counts[:, 2])
         better = better >= counts[:, 1] * (counts[:, 0] + counts[:, 3])
-        each = 1 - 2 * (1 - level) / union_events(counts)
+        each = 1 - 2 * (1 - level) / union_events(counts, fixed)
         # A row worse than chance becomes one that shows nothing; a bad one is refused below.
         silent = np.array([0, 0, 1, 1], dtype=counts.dtype)
         counts = np.where((better | (counts < 0).any(axis=1))[:, None], counts, silent)
     return best_lower_bound(counts, delta, each, method)
 
 
-def union_events(counts: npt.NDArray[np.int64]) -> int:
+def union_events(counts: npt.NDArray[np.int64], fixed: bool = False) -> int:
     """Ways in which bounds at these thresholds can fail, see :func:`union_lower_bound`."""
-    return max(2, min(2 * len(counts), int(counts.sum(axis=1).max())))
+    trials = int(counts.sum(axis=1).max())
+    return max(2, min(2 * len(counts), trials) if fixed else trials)
 
 
 def chosen_threshold(

@@ -85,7 +85,7 @@ class Estimate:
     stderr : float
         Its standard error, from the variance of the influence values.
     interval : tuple of float
-        Normal confidence interval at `level`.
+        Confidence interval at `level`, normal or by Student's distribution.
     influence : ndarray, shape (n,)
         Influence values, not centred: their mean is `value`.
     p_value : float
@@ -98,6 +98,8 @@ class Estimate:
         epsilon: propensities above 1 - epsilon count as that.
     nuisances : tuple of Nuisances
         Of each classifier.
+    degrees : float
+        Of freedom of Student's distribution, infinite for the normal one.
     """
 
     value: float
@@ -109,6 +111,12 @@ class Estimate:
     estimator: str
     clip: float
     nuisances: tuple[Nuisances, ...] = field(repr=False)
+    degrees: float = math.inf
+
+    @property
+    def quantile(self) -> float:
+        """Half the width of the interval in standard errors."""
+        return _quantile(self.level, self.degrees)
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostics, ...]:
@@ -415,6 +423,7 @@ def estimate_from_nuisances(
     estimator: str = "dr",
     clip: float | None = None,
     level: float = 0.95,
+    student: bool = False,
 ) -> Estimate:
     """Estimate from nuisance functions that are known, or were fitted elsewhere.
 
@@ -424,6 +433,10 @@ def estimate_from_nuisances(
         Of the classifier, or of A and B for their difference.
     estimator, clip, level
         As for :func:`counterfactual_score`.
+    student : bool
+        Whether the interval allows for the variance's being estimated, with the degrees of freedom
+        that the influence values' kurtosis gives (Satterthwaite): where few answers have large
+        weights, these are few.
 
     Returns
     -------
@@ -443,6 +456,8 @@ def estimate_from_nuisances(
             f"nuisances must be of the same points, got {[len(p.scores) for p in pair]}"
         )
     as_choice("estimator", estimator, ESTIMATORS)
+    if not isinstance(student, bool | np.bool_):
+        raise ValueError(f"student must be True or False, got {student!r}")
     level = as_number("level", level, 0, 1)
     clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     influence = influence_values(pair[0], estimator, clip)
@@ -450,22 +465,38 @@ def estimate_from_nuisances(
         influence = influence - influence_values(pair[1], estimator, clip)
     value = float(influence.mean())
     stderr = float(influence.std() / math.sqrt(n))
-    return _with_interval(value, stderr, influence, level, estimator, clip, pair)
+    degrees = _degrees(influence) if student else math.inf
+    return _with_interval(value, stderr, influence, level, estimator, clip, pair, degrees)
 
 
-def _with_interval(value, stderr, influence, level, estimator, clip, pair) -> Estimate:
-    half = stderr * float(stats.norm.isf((1 - level) / 2))
+def _degrees(influence: Array) -> float:
+    """2 over the squared coefficient of variation of the estimated variance, at least 1."""
+    squares = (influence - influence.mean()) ** 2
+    spread = squares.var()
+    return max(1.0, float(2 * len(squares) * squares.mean() ** 2 / spread)) if spread else math.inf
+
+
+def _quantile(level: float, degrees: float) -> float:
+    tail = (1 - level) / 2
+    return float(stats.t.isf(tail, degrees) if degrees < math.inf else stats.norm.isf(tail))
+
+
+def _with_interval(
+    value, stderr, influence, level, estimator, clip, pair, degrees=math.inf
+) -> Estimate:
+    half = stderr * _quantile(level, degrees)
     z = abs(value) / stderr if stderr > 0 else (math.inf if value else 0.0)
     return Estimate(
         value=value,
         stderr=stderr,
         interval=(value - half, value + half),
         influence=influence,
-        p_value=float(2 * stats.norm.sf(z)),
+        p_value=float(2 * (stats.t.sf(z, degrees) if degrees < math.inf else stats.norm.sf(z))),
         level=level,
         estimator=estimator,
         clip=clip,
         nuisances=pair,
+        degrees=degrees,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -26,7 +27,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lib.counterfactual.forest import ForestClassifier, ForestRegressor
 
-__all__ = ["LEARNERS", "SuperLearnerClassifier", "SuperLearnerRegressor", "learner_pair"]
+__all__ = [
+    "LEARNERS",
+    "SuperLearnerClassifier",
+    "SuperLearnerRegressor",
+    "calibrated",
+    "learner_pair",
+]
 
 LEARNERS = ("linear", "forest", "super")
 
@@ -106,6 +113,49 @@ def predict_mean(estimator: Any, x: Array) -> Array:
     if is_classifier(estimator):
         return estimator.predict_proba(x) @ np.asarray(estimator.classes_, dtype=float)
     return np.asarray(estimator.predict(x), dtype=float)
+
+
+def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.NDArray) -> Array:
+    """Propensities by isotonic regression, where it predicts abstention better than they do.
+
+    A logistic regression is wrong where the propensity is no such curve, as a step in a score: too
+    sure of abstention at one end, which gives weights that no answer deserves.
+
+    Parameters
+    ----------
+    propensity : ndarray, shape (n,)
+        Of models that were not fitted to the points themselves.
+    abstained : ndarray of bool, shape (n,)
+        R, of both kinds.
+    fold : ndarray of int, shape (n,)
+        In which the two are compared, by their log loss on points that were not used.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        `propensity` itself, unless the other is better by more than rounding.  Points above the
+        last answer, which have no weight, have its propensity.
+
+    References
+    ----------
+    van der Laan, Lin, Carone and Luedtke, Stabilized inverse probability weighting via isotonic
+    calibration, 2025.
+    """
+    ranked, r = np.round(propensity, 12), abstained.astype(float)
+
+    def loss(p: Array) -> float:
+        p = np.clip(p, 0.5 / len(p), 1 - 0.5 / len(p))
+        return -float(np.log(np.where(abstained, p, 1 - p)).mean())
+
+    out = np.empty(len(ranked))
+    for number in np.unique(fold):
+        inside = fold == number
+        curve = IsotonicRegression(out_of_bounds="clip").fit(ranked[~inside], r[~inside])
+        out[inside] = curve.predict(ranked[inside])
+    if loss(out) > loss(propensity) - 1e-9:
+        return propensity
+    whole = IsotonicRegression().fit(ranked, r).predict(ranked)
+    return np.minimum(whole, whole[~abstained].max())
 
 
 class _Stack(BaseEstimator):

@@ -35,7 +35,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from lib.counterfactual.checks import as_number, as_vector
 from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
@@ -83,7 +82,11 @@ def clipping_sensitivity(estimate: Estimate, clips: Any) -> pd.DataFrame:
     rows = []
     for clip in levels.tolist():
         again = estimate_from_nuisances(
-            estimate.nuisances, estimator=estimate.estimator, clip=clip, level=estimate.level
+            estimate.nuisances,
+            estimator=estimate.estimator,
+            clip=clip,
+            level=estimate.level,
+            student=estimate.degrees < math.inf,
         )
         rows.append(
             {
@@ -162,7 +165,7 @@ def contamination_bounds(
     bad = ~((gamma >= 0) & (gamma <= 1))
     if bad.any():
         raise ValueError(f"shares must be in [0, 1], got {gamma[np.argmax(bad)]:g}")
-    z = _quantile(estimate)
+    z = estimate.quantile
     down, down_error = _Loss(estimate, low, high, sign=-1).at(gamma)
     up, up_error = _Loss(estimate, low, high, sign=1).at(gamma)
     lower, upper = estimate.value - down, estimate.value + up
@@ -226,7 +229,7 @@ def breakdown_share(
     # A value that is the bound itself, up to rounding, is reached.
     gap = max(0.0, abs(value - estimate.value) - _SAME * (high - low))
     loss = _Loss(estimate, low, high, sign=-1 if value < estimate.value else 1)
-    z = _quantile(estimate) if interval else 0.0
+    z = estimate.quantile if interval else 0.0
 
     def reach(shares: Array) -> Array:
         distance, error = loss.at(shares)
@@ -331,10 +334,6 @@ def _harm(
     g = pi * np.abs(np.clip(nuisances.outcome, low, high) - worst)
     seen = np.where(r, 0.0, pi / (1.0 - pi) * (s - nuisances.outcome))
     return g, sign * (np.where(r, worst - nuisances.outcome, 0.0) - seen)
-
-
-def _quantile(estimate: Estimate) -> float:
-    return float(stats.norm.isf((1 - estimate.level) / 2))
 
 
 def _check_estimate(estimate: Any) -> None:

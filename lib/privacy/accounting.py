@@ -187,6 +187,11 @@ def group_guarantee(
     float
         At least k times the epsilon for a record; infinity where no delta is small enough.
 
+    Raises
+    ------
+    ValueError
+        On an argument out of range.
+
     Notes
     -----
     A mechanism that is (e, d)-private for one step is (k e, d (exp(k e) - 1) / (exp(e) - 1))

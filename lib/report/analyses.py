@@ -17,6 +17,7 @@ from lib.audit.one_run import best_one_run
 from lib.audit.selection import chosen_threshold
 from lib.counterfactual import overlap
 from lib.counterfactual.diagnostics import SURE
+from lib.counterfactual.learners import calibrated
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.figures import plot_contamination, plot_tipping_point
@@ -147,7 +148,9 @@ class Settings:
     delta : float
         In [0, 1): of the audit, if the file says none.
     learner : {"forest", "linear", "super"}
-        Of the nuisance functions (:func:`lib.counterfactual.learner_pair`).
+        Of the nuisance functions (:func:`lib.counterfactual.learner_pair`).  Propensities of
+        ``"linear"`` are calibrated by isotonic regression where that predicts abstention better;
+        then the interval allows for few answers with large weights.
     seed : int
         At least 0; of folds, learners, halves and the order of equal membership scores.
     audit_design : {"one run", "independent"}
@@ -963,9 +966,26 @@ def _side(
     else:
         found = _estimate(x, s, r, told, ~never, settings)
         (diagnostics,) = found.diagnostics
+    if told is None and settings.learner == "linear":
+        found = _calibrated(found, settings)
+        (diagnostics,) = found.diagnostics
     lower, upper = np.where(r, 0.0, s), np.where(r, 1.0, s)
     lower[~never] = upper[~never] = found.influence
     return _Side(found, ~never, lower, upper, tuple(reasons), diagnostics.notes)
+
+
+def _calibrated(found: counterfactual.Estimate, settings: Settings) -> counterfactual.Estimate:
+    """The estimate with propensities that are right where a logistic regression's form is not."""
+    one = found.nuisances[0]
+    if not one.abstained.any():
+        return found
+    fold = counterfactual.fold_numbers(len(one.scores), _FOLDS, settings.seed)
+    better = calibrated(one.propensity, one.abstained, fold)
+    if better is one.propensity:
+        return found
+    return counterfactual.estimate_from_nuisances(
+        replace(one, propensity=better), level=settings.level, student=True
+    )
 
 
 def _estimate(
@@ -997,10 +1017,24 @@ def _bounds_rows(what: str, bounds: overlap.Bounds) -> list[tuple]:
     ]
 
 
-def _between(bounds: overlap.Bounds, sign: str = "") -> str:
-    low, high, *outer = (
-        f"{value:{sign}.3f}" for value in (bounds.low, bounds.high, *bounds.interval)
-    )
+def _shown(values: Sequence[float], holds: Callable[..., bool], sign: str = "") -> list[str]:
+    """Numbers with three decimals, or as many as it takes for `holds` to be true as printed."""
+    for digits in range(3, 13):
+        texts = [f"{value:{sign}.{digits}f}" for value in values]
+        if holds(*map(float, texts)):
+            break
+    return texts
+
+
+def _with_outcome(values: Sequence[float]) -> list[str]:
+    """A difference whose last two numbers, the ends of an interval, say what it decides."""
+    outcome = _outcome(values[-2:])
+    return _shown(values, lambda *shown: _outcome(shown[-2:]) == outcome, "+")
+
+
+def _between(bounds: overlap.Bounds, difference: bool = False) -> str:
+    ends = (bounds.low, bounds.high, *bounds.interval)
+    low, high, *outer = _with_outcome(ends) if difference else [f"{value:.3f}" for value in ends]
     return f"between {low} and {high} ({outer[0]} to {outer[1]} with the sampling error)"
 
 
@@ -1084,10 +1118,11 @@ class _Page:
         """Begin with the truth, if it is known and not in the interval."""
         low, high = self.interval
         if not low - 1e-9 <= truth <= high + 1e-9:
+            told, first, last = _shown((truth, low, high), lambda t, a, b: not a <= t <= b, sign)
             self.verdict = (
                 f"The interval below is wrong: by the labels of the abstained rows {what} is "
-                f"{truth:{sign}.3f} on these rows, which is not from {low:{sign}.3f} to "
-                f"{high:{sign}.3f}. What it assumes does not hold; the labels decide. "
+                f"{told} on these rows, which is not from {first} to {last}. What it assumes does "
+                "not hold; the labels decide. "
             ) + self.verdict
 
     def analysis(self, caption: str) -> Analysis:
@@ -1152,7 +1187,11 @@ def _point(side: _Side, lead: str, settings: Settings) -> _Page:
     """Where there is overlap in all rows: an estimate."""
     found = side.found
     weighted = counterfactual.estimate_from_nuisances(
-        found.nuisances, estimator="ipw", clip=found.clip, level=settings.level
+        found.nuisances,
+        estimator="ipw",
+        clip=found.clip,
+        level=settings.level,
+        student=found.degrees < math.inf,
     )
     low, high = found.interval
     n = len(found.influence)
@@ -1251,11 +1290,14 @@ def _comparison(given: ModelPredictions, settings: Settings) -> Analysis:
     return page.analysis("The model against the competitor, if both had to answer always")
 
 
-def _outcome(interval: tuple[float, float]) -> str:
-    """Which of the two is better, or None that it is not decided."""
+_UNDECIDED = "which of the two would be better is not decided"
+
+
+def _outcome(interval: Sequence[float]) -> str:
+    """Which of the two is better, up to rounding, or that it is not decided."""
     low, high = interval
-    if low <= 0 <= high:
-        return "which of the two would be better is not decided"
+    if low <= 1e-12 and high >= -1e-12:
+        return _UNDECIDED
     return f"{'the model' if low > 0 else 'the competitor'} would be better"
 
 
@@ -1266,16 +1308,17 @@ def _difference(sides: list[_Side], known: list[Array | None], level: float) -> 
         [side.found.nuisances[0] for side in sides],
         clip=_KNOWN_CLIP if told else None,
         level=level,
+        student=any(side.found.degrees < math.inf for side in sides),
     )
-    low, high = found.interval
-    decided = low > 0 or high < 0
+    value, low, high = _with_outcome((found.value, *found.interval))
+    decided = _outcome(found.interval) != _UNDECIDED
     notes = list(dict.fromkeys(text for side in sides for text in side.notes))
     page = _Page(
         "comparison",
         [_row("counterfactual difference (doubly robust)", found)],
         {"difference": found.value},
         "If both had to answer always, the model's accuracy minus the competitor's would be "
-        f"{found.value:+.3f} ({low:+.3f} to {high:+.3f}): {_outcome(found.interval)}.",
+        f"{value} ({low} to {high}): {_outcome(found.interval)}.",
         found.interval,
         [*notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
         () if decided else _TOLD * (not told) + _comparison_steps(found, len(sides[0].can), level),
@@ -1296,7 +1339,7 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
         alone = overlap.mean_bounds(side.lower, side.upper, level)
         rows += _bounds_rows(f"counterfactual accuracy of the {name}", alone)
     rows += _bounds_rows("counterfactual difference", bounds)
-    if bounds.low <= 0 <= bounds.high:
+    if _outcome((bounds.low, bounds.high)) == _UNDECIDED:
         steps = (
             f"answers in some of the {never:,} rows where one of the two is certain to abstain: "
             "without them no number of rows decides, for the bounds are "
@@ -1306,13 +1349,13 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
         steps = (
             f"more rows, or answers in some of the {never:,} where one of the two is certain to "
             "abstain",
-        ) * (bounds.interval[0] <= 0 <= bounds.interval[1])
+        ) * (_outcome(bounds.interval) == _UNDECIDED)
     return _Page(
         "comparison",
         rows,
         {"difference_least": bounds.low, "difference_most": bounds.high},
         "If both had to answer always, the model's accuracy minus the competitor's would be "
-        f"{_between(bounds, '+')}: {_outcome(bounds.interval)}. One of the two is certain to "
+        f"{_between(bounds, True)}: {_outcome(bounds.interval)}. One of the two is certain to "
         f"abstain in {1 - share:.1%} of the rows, by all that is seen, and nothing is known of "
         "what it would say there.",
         bounds.interval,

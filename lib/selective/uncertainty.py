@@ -127,7 +127,7 @@ def estimate(
     Parameters
     ----------
     correct, score : array_like, shape (n,)
-        As for :func:`lib.selective.accuracy_coverage`.
+        As for :func:`lib.selective.accuracy_coverage`; at least two points.
     metric : {"normalized_score", "selective_auc", "aurc", "augrc"}
         Which area.
     level : float
@@ -137,6 +137,11 @@ def estimate(
     -------
     Estimate
         By the central limit theorem for the :func:`influence` values.
+
+    Raises
+    ------
+    ValueError
+        On input that is not as above: a single point tells nothing of how much points differ.
 
     Notes
     -----
@@ -401,7 +406,7 @@ def bootstrap(
         methods.append(as_scored(other_correct, other_score, "other_"))
         _check_paired(correct, methods[1][0])
     rng = np.random.default_rng(seed)
-    n = len(correct)
+    n = _enough(correct)
     harmonic = np.r_[0.0, np.cumsum(1.0 / np.arange(1, n + 1))]
     prepared = []
     for y, s in methods:
@@ -445,10 +450,19 @@ def _harmonic(n: int) -> float:
 
 def _normal(value: float, influences: npt.NDArray, level: float) -> Estimate:
     as_level("level", level)
-    n = len(influences)
+    n = _enough(influences)
     error = float(np.sqrt(np.mean(influences**2) / n))
     half = float(stats.norm.isf((1 - level) / 2)) * error
     return Estimate(float(value), error, value - half, value + half, level)
+
+
+def _enough(points: npt.NDArray) -> int:
+    if len(points) < 2:
+        raise ValueError(
+            f"correct must have at least 2 entries, got {len(points)}: of one point no interval"
+            " can be told"
+        )
+    return len(points)
 
 
 def _check_paired(first: npt.NDArray, second: npt.NDArray) -> None:

@@ -18,7 +18,7 @@ from lib.audit import (
     true_best_epsilon,
     union_lower_bound,
 )
-from lib.audit.selection import chosen_threshold
+from lib.audit.selection import chosen_threshold, union_events
 
 
 def test_roc_counts_by_brute_force():
@@ -143,6 +143,31 @@ def test_the_union_bound_spends_its_error_and_no_more():
     expected = epsilon_lower_bounds([[20, 0, 20, 0]], 0.01, 1 - 2 * 0.1 / 40, "clopper-pearson")
     assert union_lower_bound(table, 0.01, level)[1] == pytest.approx(expected[0], abs=1e-12)
     assert union_lower_bound(table[:, [1, 0, 3, 2]], 0.01, level) == (0, 0.0)  # worse than chance
+
+
+def test_limits_at_tied_scores_fail_no_more_often_than_the_union_bound_pays_for():
+    """Seven in ten scores are equal; how many differ is random, and is not what is paid for."""
+    n, level, repetitions, p = 40, 0.9, 400, 0.3
+    rng, failed = np.random.default_rng(4), np.zeros(2, int)
+    members = np.arange(2 * n) < n
+    for _ in range(repetitions):
+        scores = np.where(rng.random(2 * n) < p, rng.random(2 * n), 0.0)
+        table = roc_counts(scores, members)[1:]  # the first is "member" nowhere
+        t = np.unique(scores)[::-1]
+        fpr = np.where(t > 0, p * (1 - t), 1.0)
+        for which, a in enumerate(((1 - level) / union_events(table), 1 - level)):
+            upper = [
+                np.where(k < n, stats.beta.isf(a, k + 1, np.maximum(n - k, 1)), 1.0)
+                for k in (table[:, 1], table[:, 3])
+            ]
+            failed[which] += ((fpr > upper[0]) | (1 - fpr > upper[1])).any()
+    most = stats.binom.ppf(0.999, repetitions, 1 - level)
+    assert failed[0] <= most < failed[1]
+    row = int(np.argmax(table[:, 0] - table[:, 1]))
+    counts = table[[row, row]]
+    for fixed, events in ((False, 2 * n), (True, 4)):
+        expected = epsilon_lower_bounds(counts, 0.0, 1 - 2 * 0.1 / events, "clopper-pearson")
+        assert union_lower_bound(counts, 0.0, level, fixed=fixed)[1] == pytest.approx(expected[0])
 
 
 def test_held_out_bound_is_that_of_the_other_half():

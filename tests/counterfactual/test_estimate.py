@@ -17,6 +17,7 @@ from lib.counterfactual import (
     ESTIMATORS,
     Nuisances,
     PositivityWarning,
+    clipping_sensitivity,
     counterfactual_difference,
     counterfactual_score,
     default_clip,
@@ -827,3 +828,24 @@ def test_a_rule_that_is_known_has_no_finite_slope_but_an_end():
     half = diagnose(r, np.zeros(100), np.full(100, 0.5), np.zeros(100), 0.05)
     assert (half.explained, half.calibration_error) == pytest.approx((0.0, 0.5))
     assert math.isnan(half.outcome_r2)
+
+
+def test_students_interval_has_the_degrees_of_the_influence_values():
+    """Normal values have about n - 1, heavy ones few; nothing else changes."""
+    rng, n = np.random.default_rng(2), 20_000
+    no = np.zeros(n, bool)
+    for s, degrees in ((rng.normal(size=n), n - 1), (rng.random(n) < 0.002, 2 * n * 0.002)):
+        s = s.astype(float)
+        one = Nuisances(no, s, np.zeros(n), s)
+        plain = estimate_from_nuisances(one)
+        found = estimate_from_nuisances(one, student=True)
+        assert plain.degrees == np.inf
+        kurtosis = stats.kurtosis(s, fisher=False)
+        assert found.degrees == pytest.approx(2 * n / (kurtosis - 1))
+        assert (found.value, found.stderr) == (plain.value, plain.stderr)
+        half = stats.t.isf(0.025, found.degrees) * found.stderr
+        assert found.interval == pytest.approx((found.value - half, found.value + half))
+        assert found.p_value >= plain.p_value
+        assert found.degrees == pytest.approx(degrees, rel=0.3)
+        again = clipping_sensitivity(found, [0.1])
+        assert again.loc[0, ["low", "high"]].tolist() == pytest.approx(found.interval)

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.base import clone
 from sklearn.ensemble import (
     RandomForestClassifier,
@@ -30,6 +31,7 @@ from lib.counterfactual import (
     learner_pair,
     learners,
 )
+from lib.counterfactual.learners import calibrated
 
 
 def experiment_1(n, rng):
@@ -410,3 +412,20 @@ def test_speed_of_an_interval():
     theirs = 4 * (time.process_time() - started)
     print(f"speed: {theirs:.1f} s against {min(seconds):.2f} s, {theirs / min(seconds):.1f} times")
     assert theirs / min(seconds) > 3
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-15])
+def test_propensities_are_calibrated_where_their_form_is_wrong(noise):
+    """A step is, fitted by a logistic curve; the curve itself is kept."""
+    rng = np.random.default_rng(5)
+    x, fold = rng.normal(size=2000), np.arange(2000) % 5
+    curve = special.expit(1.5 * x)
+    kept = rng.random(2000) < curve
+    assert calibrated(curve, kept, fold) is curve
+    step = np.where(x > 0, 0.9, 0.1)
+    r = rng.random(2000) < step
+    better = calibrated(curve + noise * rng.normal(size=2000), r, fold)
+    assert np.abs(better - step).mean() < 0.04 < 0.1 < np.abs(curve - step).mean()
+    assert (np.diff(better[np.argsort(x)]) >= 0).all()
+    assert better.max() == better[~r].max() < 1
+    np.testing.assert_allclose(better, calibrated(curve, r, fold), atol=1e-12)

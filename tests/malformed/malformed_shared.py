@@ -68,6 +68,13 @@ ROWS.extend(
     )
 )
 add(
+    "privacy.group_guarantee",
+    dict(ledger=L, delta=1e-05, records=2),
+    delta=DELTA,
+    records=COUNT,
+    accountant=CHOICE,
+)
+add(
     "privacy.find_noise_multiplier",
     dict(epsilon=3.0, delta=1e-05, sample_rate=0.1, steps=10),
     epsilon=but(POSITIVE, "inf"),

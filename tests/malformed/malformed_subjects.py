@@ -87,6 +87,7 @@ for f in ("epsilon_lower_bounds", "best_lower_bound", "union_lower_bound"):
         level=OPEN_UNIT,
         method=CHOICE,
     )
+add("audit.union_lower_bound", dict(counts=[COUNTS], delta=1e-05), fixed=("yes", 1, None))
 SM = dict(scores=SCORES, members=MEMBERS)
 V = vectors(SCORES)
 B = booleans(MEMBERS)
@@ -373,6 +374,7 @@ add(
     estimator=CHOICE,
     clip=(-0.1, 1.0, NAN, "a"),
     level=OPEN_UNIT,
+    student=("yes", 1, None),
 )
 add(
     "counterfactual.influence_values",

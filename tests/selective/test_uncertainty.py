@@ -129,8 +129,6 @@ def test_nothing_varies_where_all_are_right(metric):
     sampled = selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=0)
     assert sampled.low == pytest.approx(found.value)
     assert sampled.standard_error < 1e-12
-    one = selective.estimate([True], [0.0], metric)
-    assert one.value == METRICS[metric]([True], [0.0])
 
 
 @pytest.mark.parametrize(
@@ -222,3 +220,16 @@ def test_mean_over_seeds_is_student_without_points():
 def test_bad_comparisons_over_seeds(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_point_gives_no_interval(metric):
+    says = r"correct must have at least 2 entries, got 1: of one point no interval can be told"
+    for call in (selective.estimate, selective.bootstrap):
+        seed = {"seed": 0} if call is selective.bootstrap else {}
+        with pytest.raises(ValueError, match=says):
+            call([True], [0.3], metric=metric, **seed)
+        assert call([False, True], [0.3, 0.2], metric=metric, **seed).standard_error > 0
+    for call in (selective.compare, selective.points_needed):
+        with pytest.raises(ValueError, match=says):
+            call([True], [0.3], [False], [0.2], metric)
