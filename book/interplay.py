@@ -64,6 +64,7 @@ import pandas as pd
 
 from lib import selective
 from lib.book import evidence
+from lib.runs import stored_table
 from lib.selective import by_seed, figures, outlier, studies
 
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
@@ -114,7 +115,7 @@ chapter.values(
 # class. Logistic regression, with and without privacy, over many seeds; P1 shows one picture of it.
 
 # %%
-study = outlier.run_outlier((np.inf, *epsilons), outlier_seeds, seed=seed)
+study = outlier.OutlierRun((np.inf, *epsilons), outlier_seeds, seed).study()
 chapter.figure(
     figures.plot_boundaries(study),
     "boundaries",
@@ -185,7 +186,9 @@ chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 # give:
 
 # %%
-sweep = outlier.rate_sweep((np.inf, *epsilons), max(20, outlier_seeds // 4), seed=seed + 1)
+sweep = stored_table(
+    outlier.rate_sweep, (np.inf, *epsilons), max(20, outlier_seeds // 4), seed=seed + 1
+)
 chapter.table(
     sweep,
     "outlier_rates",

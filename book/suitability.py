@@ -260,9 +260,9 @@ for name, claim in (("fmow", "P2-T2-fmow-folds"), ("rxrx1", "P2-T3-rxrx1-folds")
 started = time.perf_counter()
 results = []
 used = here or ["digits"]
-runs = [(d, s, p) for d in used for s in model_seeds for p in partition_seeds]
-for dataset, model_seed, partition in progress(runs, "suitability experiments"):
-    study = suitability.load_study(dataset, seed=model_seed)
+loaded = {(d, s): suitability.load_study(d, seed=s) for d in used for s in model_seeds}
+runs = [(study, p) for study in loaded.values() for p in partition_seeds]
+for study, partition in progress(runs, "suitability experiments"):
     results.append(suitability.run_study(study, folds_used, partition, margin))
 everything = pd.concat(results, ignore_index=True)
 seconds = time.perf_counter() - started
@@ -954,7 +954,7 @@ chapter.table(
 with_labels = []
 for n in labels:
     for model_seed in model_seeds:
-        one = suitability.load_study(main, seed=model_seed)
+        one = loaded[main, model_seed]
         with_labels.append(
             stored_table(
                 suitability.evaluate_with_labels,
@@ -1241,15 +1241,12 @@ else:
 peer_rows = []
 for d in used:
     for model_seed in model_seeds:
-        one = suitability.load_study(d, seed=model_seed)
+        one = loaded[d, model_seed]
         for kind in one.user_folds:
             if one.user_folds[kind]:
                 peer_tasks = one.tasks(kind, folds_used, partition_seeds[0])
-                peer_rows.append(
-                    suitability.evaluate_peers(one.splits, peer_tasks, margin).assign(
-                        dataset=d, kind=kind, seed=model_seed
-                    )
-                )
+                rows = stored_table(suitability.evaluate_peers, one.splits, peer_tasks, margin)
+                peer_rows.append(rows.assign(dataset=d, kind=kind, seed=model_seed))
 peer_rows.append(suitability.filter_as_peer(results, margin))
 peers = suitability.peer_table(
     pd.concat(peer_rows, ignore_index=True), ["dataset", "kind", "seed"], alpha
@@ -1332,13 +1329,13 @@ shuffled, scores = [], []
 for d in used:
     columns = [suitability.SIGNAL_NAMES.index(name) for name in chosen[d]]
     for model_seed in model_seeds:
-        one = suitability.load_study(d, seed=model_seed)
+        one = loaded[d, model_seed]
         for kind in [k for k in one.user_folds if one.user_folds[k]]:
             for partition in dict.fromkeys([partition_seeds[0], *choice_partitions]):
                 tasks = one.tasks(kind, folds_used, partition)
-                rows = suitability.evaluate_refined(one.splits, tasks, columns, margin).assign(
-                    dataset=d, kind=kind, seed=model_seed, filter="all labels"
-                )
+                rows = stored_table(
+                    suitability.evaluate_refined, one.splits, tasks, columns, margin
+                ).assign(dataset=d, kind=kind, seed=model_seed, filter="all labels")
                 if partition == partition_seeds[0]:
                     stronger.append(rows)
                 if d == main and kind == "OOD":
