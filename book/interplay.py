@@ -63,6 +63,7 @@ import numpy as np
 import pandas as pd
 
 from lib.book import evidence
+from lib.runs import stored_table
 from lib.studies.interplay import by_seed, figures, outlier
 from lib.studies.interplay import tables as studies
 from lib.studies.interplay.panel import P1_METHODS, run_imbalance, run_panel, settings_for
@@ -115,7 +116,7 @@ chapter.values(
 # class. Logistic regression, with and without privacy, over many seeds; P1 shows one picture of it.
 
 # %%
-study = outlier.run_outlier((np.inf, *epsilons), outlier_seeds, seed=seed)
+study = outlier.OutlierRun((np.inf, *epsilons), outlier_seeds, seed).study()
 chapter.figure(
     figures.plot_boundaries(study),
     "boundaries",
@@ -186,7 +187,9 @@ chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 # give:
 
 # %%
-sweep = outlier.rate_sweep((np.inf, *epsilons), max(20, outlier_seeds // 4), seed=seed + 1)
+sweep = stored_table(
+    outlier.rate_sweep, (np.inf, *epsilons), max(20, outlier_seeds // 4), seed=seed + 1
+)
 chapter.table(
     sweep,
     "outlier_rates",

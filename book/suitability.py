@@ -301,9 +301,9 @@ for name, claim in (("fmow", "P2-T2-fmow-folds"), ("rxrx1", "P2-T3-rxrx1-folds")
 started = time.perf_counter()
 results = []
 used = here or ["digits"]
-runs = [(d, s, p) for d in used for s in model_seeds for p in partition_seeds]
-for dataset, model_seed, partition in progress(runs, "suitability experiments"):
-    study = load_study(dataset, seed=model_seed)
+loaded = {(d, s): load_study(d, seed=s) for d in used for s in model_seeds}
+runs = [(study, p) for study in loaded.values() for p in partition_seeds]
+for study, partition in progress(runs, "suitability experiments"):
     results.append(run_study(study, folds_used, partition, margin))
 everything = pd.concat(results, ignore_index=True)
 seconds = time.perf_counter() - started
@@ -986,7 +986,7 @@ chapter.table(
 with_labels = []
 for n in labels:
     for model_seed in model_seeds:
-        one = load_study(main, seed=model_seed)
+        one = loaded[main, model_seed]
         with_labels.append(
             stored_table(
                 evaluate_with_labels,
@@ -1273,15 +1273,12 @@ else:
 peer_rows = []
 for d in used:
     for model_seed in model_seeds:
-        one = load_study(d, seed=model_seed)
+        one = loaded[d, model_seed]
         for kind in one.user_folds:
             if one.user_folds[kind]:
                 peer_tasks = one.tasks(kind, folds_used, partition_seeds[0])
-                peer_rows.append(
-                    evaluate_peers(one.splits, peer_tasks, margin).assign(
-                        dataset=d, kind=kind, seed=model_seed
-                    )
-                )
+                rows = stored_table(evaluate_peers, one.splits, peer_tasks, margin)
+                peer_rows.append(rows.assign(dataset=d, kind=kind, seed=model_seed))
 peer_rows.append(filter_as_peer(results, margin))
 peers = peer_table(pd.concat(peer_rows, ignore_index=True), ["dataset", "kind", "seed"], alpha)
 peers = peers.groupby(["dataset", "kind", "rule", "peer"], sort=False)[METRICS].mean().reset_index()
@@ -1359,11 +1356,11 @@ shuffled, scores = [], []
 for d in used:
     columns = [suitability.SIGNAL_NAMES.index(name) for name in chosen[d]]
     for model_seed in model_seeds:
-        one = load_study(d, seed=model_seed)
+        one = loaded[d, model_seed]
         for kind in [k for k in one.user_folds if one.user_folds[k]]:
             for partition in dict.fromkeys([partition_seeds[0], *choice_partitions]):
                 tasks = one.tasks(kind, folds_used, partition)
-                rows = evaluate_refined(one.splits, tasks, columns, margin).assign(
+                rows = stored_table(evaluate_refined, one.splits, tasks, columns, margin).assign(
                     dataset=d, kind=kind, seed=model_seed, filter="all labels"
                 )
                 if partition == partition_seeds[0]:

@@ -304,7 +304,9 @@ else:
 
 # %%
 speeds = benchmark.compare_all(
-    {"linear": (n_models, 200), "mlp": (n_models, 200), "small_cnn": (4, 8)}, rounds=rounds
+    {"linear": (n_models, 200), "mlp": (n_models, 200), "small_cnn": (4, 8)},
+    rounds=rounds,
+    opacus_seconds=0.5,
 )
 chapter.figure(
     figures.plot_speed(speeds),

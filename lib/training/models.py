@@ -138,7 +138,8 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
         raise ValueError(f"spec must be a ModelSpec, got {spec!r}")
     require_int("seed", seed, at_least=0, at_most=2**64 - 1)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        # torch.manual_seed would seed GPUs too, which is not put back and takes most of the time.
+        torch.default_generator.manual_seed(seed)
         layers = {
             "linear": _linear,
             "mlp": _mlp,

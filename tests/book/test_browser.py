@@ -1,5 +1,6 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
+import functools
 import os
 import re
 import urllib.error
@@ -11,9 +12,10 @@ import pytest
 from site_checks import page_names, page_weights, search, too_heavy, visit
 from site_tools import CHROMIUM, HTML, LAUNCH, build_site, serve
 
+from lib import data
+
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.data,
     pytest.mark.slow,
     pytest.mark.skipif(
         CHROMIUM is None and not os.environ.get("CI"),
@@ -40,25 +42,36 @@ def address():
 
 
 @pytest.fixture(scope="module")
-def visits(browser, address):
-    """Each page, opened once."""
-    return {name: visit(browser, f"{address}/{name}") for name in page_names(HTML)}
+def visited(browser, address):
+    """Opens a page, each once."""
+    return functools.cache(lambda name: visit(browser, f"{address}/{name}"))
 
 
-def test_every_page_is_without_fault(visits):
-    assert len(visits) >= 7
-    assert {name: found.faults for name, found in visits.items() if found.faults} == {}
-    assert all(found.texts > 20 for found in visits.values())
+def shows_data(name: str) -> bool:
+    """Whether a page is another one without data: a chapter that reads some, or the ledger."""
+    chapter = name.removesuffix(".html")
+    return chapter == "reproduces" or any(chapter in e.chapters for e in data.registry().values())
 
 
-def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visits):
-    assert visits["suitability.html"].formulas > 3
-    assert visits["suitability.html"].figures > 3
-    assert visits["suitability.html"].tables > 3
-    assert visits["suitability.html"].scrolling > 0
+@pytest.mark.parametrize("of_data", [pytest.param(True, marks=pytest.mark.data), False])
+def test_every_page_is_without_fault(visited, of_data):
+    found = {name: visited(name) for name in page_names(HTML) if shows_data(name) == of_data}
+    assert len(found) >= 7
+    assert {name: page.faults for name, page in found.items() if page.faults} == {}
+    assert all(page.texts > 20 for page in found.values())
+
+
+@pytest.mark.data
+def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
+    page = visited("suitability.html")
+    assert page.formulas > 3
+    assert page.figures > 3
+    assert page.tables > 3
+    assert page.scrolling > 0
     assert "data:image/svg+xml," in (HTML / "suitability.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.data
 def test_no_page_is_too_heavy(address):
     weights, shared = page_weights(HTML)
     assert too_heavy(HTML) == {}
@@ -87,6 +100,7 @@ def test_a_missing_page_is_answered_by_the_404_page(browser, address):
     assert "Page not found" in refused.value.read().decode()
 
 
+@pytest.mark.data
 def test_ledger_links_lead_to_verdicts(browser, address):
     page = browser.new_page()
     page.goto(f"{address}/reproduces.html")
@@ -101,6 +115,7 @@ def test_ledger_links_lead_to_verdicts(browser, address):
         assert f"id='{anchor}'" in text or f'id="{anchor}"' in text, link
 
 
+@pytest.mark.data
 def test_the_ledger_can_be_filtered(browser, address):
     rows = ".companion-ledger tbody tr, details.companion-cells tbody tr"
     shown = (
@@ -130,6 +145,7 @@ def test_the_ledger_can_be_filtered(browser, address):
     page.close()
 
 
+@pytest.mark.data
 def test_marks_in_sentences_lead_to_verdicts(address):
     page = (HTML / "papers.html").read_text(encoding="utf-8")
     links = re.findall(r"class='claim-mark mark-[\w-]+' href='([^']+)'", page)

@@ -292,7 +292,7 @@ def _kill_after(book: Book, seconds: float) -> None:
     process.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("seconds", [0.4, 1.5, 3.0, 3.6, 4.2])
+@pytest.mark.parametrize("seconds", [1.5, 3.0, 4.2])  # more in tests/faults
 def test_kill_in_the_middle_leaves_nothing_half_done(built, seconds):
     built.edit("book/one.py", "double = 2 * base", "double = 3 * base")
     _kill_after(built, seconds)
@@ -363,7 +363,6 @@ def test_papermill_command_works(template):
     ("arguments", "message"),
     [
         (["-p", "base", "200"], "parameter base = 200 is not allowed"),
-        (["-p", "bsae", "2"], "unknown parameter bsae = 2; did you mean base?"),
         (["-r", "base", "two"], "parameter base = 'two' is not allowed"),
         (["-y", "names: [a, c]"], "parameter names = ['a', 'c'] is not allowed"),
     ],

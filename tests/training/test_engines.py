@@ -205,9 +205,9 @@ def test_rows_outside_the_training_set_are_never_read(digits):
         assert np.array_equal(a.parameters, b.parameters)
 
 
-@pytest.mark.parametrize("engine", ["kernel", "single", "taps", "vmap"])
-def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine):
-    """With a constant gradient of zero (clipped to almost nothing) only noise moves the model."""
+@pytest.fixture(scope="module")
+def without_noise(digits):
+    """What a step with a constant gradient of zero (clipped to almost nothing) makes of a seed."""
     data, points, _ = digits
     each = config(
         MLP,
@@ -218,15 +218,19 @@ def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine):
         batch_size=64,
         learning_rate=1.0,
     )
+    configs = [replace(each, seed=seed) for seed in range(6)]
+    return [(c, train(replace(c, noise_multiplier=1e-9), data, points).parameters) for c in configs]
+
+
+@pytest.mark.parametrize("engine", ["kernel", "single", "taps", "vmap"])
+def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine, without_noise):
+    """The same sample with and without noise: what is left of the difference is the noise."""
+    data, points, _ = digits
     moves = []
-    for seed in range(6):
-        start = train(replace(each, seed=seed, learning_rate=1e-30), data, points).parameters
-        (end,) = train_many([replace(each, seed=seed)], data, points, engine=engine)
-        clipped = train(
-            replace(each, seed=seed, noise_multiplier=1e-9), data, points
-        ).parameters  # the same sample without the noise
+    for each, clipped in without_noise:
+        (end,) = train_many([each], data, points, engine=engine)
         moves.append((end.parameters - clipped) * 64 / (2.0 * 0.5))
-        assert not np.array_equal(start, clipped)
+        assert not np.array_equal(initial_parameters(each), clipped)
     z = np.concatenate(moves)
     # 6 x 1,810 standard normal numbers: variance by chi-square, shape by Kolmogorov-Smirnov
     low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], len(z)) / len(z)
@@ -239,14 +243,16 @@ def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine):
 
 @pytest.mark.slow
 def test_both_paths_agree_in_accuracy_within_noise_over_seeds(digits):
-    """The acceptance test of the engine: independent seeds, a t-test per budget.
+    """The acceptance test of the engine: independent seeds, a t-test without and with most noise.
+
+    Noise 1.5 times too large, or none, or half the learning rate gave p < 1e-6 when tried.
 
     Opacus takes nearly all of the time, so that it has few seeds and the engine many: of s the
     spread between seeds, 4.3 s sqrt(1/7 + 1/40) = 1.8 s is noticed, as 1.4 s by 20 of each. The
     spread is that of both together, since both are the same mechanism if the test is to pass.
     """
     data, points, labels = digits
-    for epsilon, rate in ((math.inf, 1.0), (7.0, 1.0), (3.0, 1.0), (1.0, 0.5)):
+    for epsilon, rate in ((math.inf, 1.0), (1.0, 0.5)):  # no noise, and the most
         each = config(epsilon=epsilon, steps=200, learning_rate=rate)
         a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(7)]
         others = [replace(each, seed=100 + s) for s in range(40)]

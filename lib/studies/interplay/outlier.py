@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from lib.runs import Checkpoint, Outcome, RunStore
 from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
 
 MAJORITY, OUTLIER = 1, 0  # classes; P1's labels 1 and -1
@@ -105,6 +106,35 @@ def run_outlier(
         training[0],
         weights[:, 0],
     )
+
+
+@dataclass(frozen=True)
+class OutlierRun:
+    """One call of :func:`run_outlier`, as a job of :mod:`lib.runs`.
+
+    Attributes
+    ----------
+    epsilons, n_seeds, seed
+        Its arguments.
+    """
+
+    epsilons: tuple[float, ...]
+    n_seeds: int
+    seed: int
+
+    def data_fingerprint(self) -> str:
+        """Nothing: the data are drawn."""
+        return ""
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train all models."""
+        study = run_outlier(self.epsilons, self.n_seeds, seed=self.seed)
+        names = [field.name for field in fields(study) if field.name != "epsilons"]
+        return Outcome({name: getattr(study, name) for name in names}, {})
+
+    def study(self) -> OutlierStudy:
+        """The study, from the store if it was run before."""
+        return OutlierStudy(self.epsilons, **RunStore().run(self).arrays)
 
 
 def outlier_table(study: OutlierStudy) -> pd.DataFrame:
