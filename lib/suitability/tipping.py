@@ -47,7 +47,7 @@ def tipping_point(decision: Decision) -> float:
     Examples
     --------
     >>> from lib.suitability.filter import Decision
-    >>> found = Decision(True, 0.01, -2.3, np.inf, 0.8, 0.79, 0.05, 0.05, stderr=0.017)
+    >>> found = Decision(True, 0.01, -2.3, float("inf"), 0.8, 0.79, 0.05, 0.05, stderr=0.017)
     >>> round(tipping_point(found), 3)
     0.012
     """

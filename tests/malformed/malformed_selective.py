@@ -8,8 +8,6 @@ from malformed_kinds import (
     NATURAL,
     NOT_NEGATIVE,
     OPEN_UNIT,
-    POSITIVE,
-    SEED,
     UNIT,
     Bad,
     booleans,
@@ -21,7 +19,6 @@ from malformed_kinds import (
 )
 
 from lib import selective
-from lib.studies.interplay.panel import settings_for
 
 rng = np.random.default_rng(0)
 CORRECT = rng.random(40) < 0.8
@@ -148,31 +145,3 @@ add(
 )
 add("ties_broken_by", {"score": SCORE, "second": SCORE}, score=SC, second=SC)
 D = {"dataset": "digits", "model": "linear"}
-ROWS.extend(
-    rows_of(
-        "selective.PanelSettings",
-        lambda **o: settings_for("digits", "linear", families=("plain",), **o).configs(
-            "plain", 3.0, 0.1
-        ),
-        {},
-        epsilons=((1.0, 3.0),),
-        n_seeds=COUNT,
-        members=COUNT,
-        steps=COUNT,
-        batch_size=COUNT,
-        clipping_norm=POSITIVE,
-        schedule=CHOICE,
-        burn_in=UNIT,
-        coverages=((), (0.5,)),
-        seed=SEED,
-        checkpoint_every=COUNT,
-    )
-)
-ROWS.extend(
-    rows_of(
-        "selective.PanelSettings",
-        lambda **o: settings_for("digits", "linear", **o),
-        {},
-        families=(("plain", "x"), ("MCDO",)),
-    )
-)

@@ -87,7 +87,7 @@ add(
 )
 ROWS.extend(
     rows_of(
-        "training.effective_noise_multiplier",
+        "privacy.effective_noise_multiplier",
         lambda multipliers: privacy.effective_noise_multiplier(*multipliers),
         {},
         multipliers=((), (0.0,), (NAN,), ("a",), (-1.0,)),
@@ -439,18 +439,6 @@ LS = settings_for(
     batch_size=60,
     steps=2,
     plain_steps=2,
-)
-ROWS.extend(
-    rows_of(
-        "lenses.LensSettings",
-        lambda **o: settings_for("digits", points=300, validation=300, test=400, **o).config(),
-        {},
-        steps=COUNT,
-        clipping_norm=POSITIVE,
-        learning_rate=POSITIVE,
-        schedule=CHOICE,
-        accountant=CHOICE,
-    )
 )
 add(
     "audit.error_free_bound",

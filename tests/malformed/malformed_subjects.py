@@ -170,19 +170,6 @@ add(
     fit_share=OPEN_UNIT,
 )
 S = dict(dataset="digits", model="linear", epsilon=4.0, points=500)
-ROWS.extend(
-    rows_of(
-        "audit.AuditSettings",
-        lambda **o: settings_for("digits", "linear", 4.0, 500, **o).config(True),
-        {},
-        delta=but((0.0, 1.0, NAN), "0.0"),
-        steps=COUNT,
-        clipping_norm=POSITIVE,
-        learning_rate=POSITIVE,
-        schedule=CHOICE,
-        accountant=CHOICE,
-    )
-)
 for n in ("LiRA", "Threshold"):
     a = getattr(audit, n)()
     ROWS.extend(
@@ -255,7 +242,6 @@ add("audit.epsilon_of_rate", dict(rate=0.7), rate=UNIT)
 add("audit.rate_of_epsilon", dict(epsilon=1.0), epsilon=(NAN, "0.5", -1.0))
 add("audit.Guesses", dict(made=np.array([True]), correct=np.array([True]), options=2))
 cf = counterfactual
-from lib.studies.audit.system import settings_for
 from lib.studies.counterfactual import simulation
 
 dr = simulation.simulate(200, rng=0)
