@@ -2,22 +2,234 @@
 
 import math
 import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-__all__ = ["as_real", "require_choice", "require_finite", "require_int", "require_number"]
+__all__ = [
+    "as_answers",
+    "as_array",
+    "as_flags",
+    "as_generator",
+    "as_integer",
+    "as_labels",
+    "as_level",
+    "as_matrix",
+    "as_names",
+    "as_number",
+    "as_predictions",
+    "as_probabilities",
+    "as_real",
+    "as_scored",
+    "as_scores",
+    "as_unit",
+    "as_vector",
+    "check_columns",
+    "check_delta",
+    "check_level",
+    "require_choice",
+    "require_finite",
+    "require_int",
+    "require_number",
+]
+
+# --------------------------------------------------------------------------------------- arrays
 
 
-def as_real(name, values) -> npt.NDArray:
-    """An array of real numbers, of whatever type; 0 and 1 may be booleans."""
+def as_array(name: str, values: Any) -> npt.NDArray[Any]:
+    """An array of whatever type; rows of unequal length are refused."""
     try:
-        array = np.asarray(values)
+        return np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+
+
+def as_real(name: str, values: Any) -> npt.NDArray[Any]:
+    """An array of real numbers, of whatever type; 0 and 1 may be booleans."""
+    array = as_array(name, values)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be real numbers, got {array.dtype} of shape {array.shape}")
     return array
+
+
+def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """Finite floats of shape (n, columns), both at least 1."""
+    if isinstance(values, pd.DataFrame):
+        # Strings that look like numbers would be converted without a word.
+        wrong = [str(c) for c, t in values.dtypes.items() if t.kind not in "fiu"]
+        if wrong:
+            raise ValueError(f"{name} must be real numbers, got other types in {', '.join(wrong)}")
+        values = values.to_numpy(dtype=float)
+    array = as_array(name, values)
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be real numbers of shape (n, columns), both at least 1, got "
+            f"{array.dtype} of shape {array.shape}"
+        )
+    array = array.astype(float, copy=False)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            f"{name} must be finite, got {array[row, column]} in row {row}, column {column} "
+            f"({int(bad.sum())} such values)"
+        )
+    return array
+
+
+def as_vector(name: str, values: Any, n: int | None = None) -> npt.NDArray[np.float64]:
+    """Finite floats of shape (n,)."""
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, got {error}") from None
+    if array.ndim != 1 or len(array) == 0 or n not in (None, len(array)):
+        raise ValueError(
+            f"{name} must be of shape ({'n' if n is None else n},), got shape {array.shape}"
+        )
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must be finite, got {array[row]} in row {row} ({int(bad.sum())} such values)"
+        )
+    return array
+
+
+def as_flags(name: str, values: Any, n: int | None = None) -> npt.NDArray[np.bool_]:
+    """Booleans of shape (n,), at least one if n is not given; 0 and 1 are taken for them."""
+    array = as_array(name, values)
+    if n is not None and array.shape != (n,):
+        raise ValueError(f"{name} must be of shape ({n},), one entry per row, got {array.shape}")
+    if array.ndim != 1 or (n is None and not len(array)):
+        raise ValueError(f"{name} must be of shape (n,) with n of at least 1, got {array.shape}")
+    if array.dtype == object and all(isinstance(v, bool | np.bool_) for v in array):
+        array = array.astype(bool)
+    if array.dtype == bool:
+        return array
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be booleans, or 0 and 1, got {array.dtype} values")
+    ones = array == 1
+    if not (ones | (array == 0)).all():
+        bad = array[~(ones | (array == 0))][0]
+        raise ValueError(f"{name} must be booleans, or 0 and 1, got {bad}")
+    return ones
+
+
+def as_scores(name: str, values: Any) -> npt.NDArray[np.floating]:
+    """Acceptance scores as floats of shape (n,); NaN is refused, infinity has a rank."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "biuf" or array.ndim != 1 or not len(array):
+        raise ValueError(
+            f"{name} must be real numbers of shape (n,) with n of at least 1, got {array.dtype} of"
+            f" shape {array.shape}"
+        )
+    array = _floating(array)
+    if np.isnan(array).any():
+        bad = np.flatnonzero(np.isnan(array))
+        raise ValueError(f"{name} must not be NaN, got {len(bad)} NaN, the first in row {bad[0]}")
+    return array
+
+
+def as_scored(
+    correct: Any, score: Any, prefix: str = ""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
+    """Both, of equal length; `prefix` comes before their names in messages."""
+    correct, score = as_flags(f"{prefix}correct", correct), as_scores(f"{prefix}score", score)
+    if len(correct) != len(score):
+        raise ValueError(
+            f"{prefix}score must have one entry per entry of {prefix}correct ({len(correct)}), got"
+            f" {len(score)}"
+        )
+    return correct, score
+
+
+def as_answers(name: str, values: Any, abstained: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """Floats, with zero where the classifier abstained: those are not read."""
+    n = len(abstained)
+    try:
+        array = np.asarray(values)
+        if array.shape != (n,):
+            raise ValueError(f"shape {array.shape}")
+        answered = array[~abstained].astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be numbers of shape ({n},), one entry a row of X, got {error}"
+        ) from None
+    bad = ~np.isfinite(answered)
+    if bad.any():
+        row = int(np.flatnonzero(~abstained)[np.argmax(bad)])
+        raise ValueError(
+            f"{name} must be finite where the classifier answered, got {array[row]} in row {row} "
+            f"({int(bad.sum())} such values)"
+        )
+    scores = np.zeros(n)
+    scores[~abstained] = answered
+    return scores
+
+
+def as_unit(name: str, values: Any, *, open_left: bool = False) -> npt.NDArray[np.float64]:
+    """Numbers in [0, 1] (or (0, 1]) as an array of any shape."""
+    array = as_array(name, values)
+    allowed = "(0, 1]" if open_left else "[0, 1]"
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers in {allowed}, got {array.dtype}")
+    array = array.astype(np.float64)
+    fits = ((array > 0) if open_left else (array >= 0)) & (array <= 1)
+    if not fits.all():
+        raise ValueError(f"{name} must be in {allowed}, got {array[~fits].flat[0]}")
+    return array
+
+
+def as_predictions(name: str, values: Any, dimensions: tuple[str, ...]) -> npt.NDArray[np.floating]:
+    """Finite floats of a shape with the given dimensions, all of at least 1."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "iuf" or array.ndim != len(dimensions) or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be real numbers of shape ({', '.join(dimensions)}), all at least 1, got"
+            f" {array.dtype} of shape {array.shape}"
+        )
+    array = _floating(array)
+    if not np.isfinite(array).all():
+        bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, got {array[bad]} at {bad}")
+    return array
+
+
+def as_probabilities(
+    name: str, values: Any, dimensions: tuple[str, ...] = ("n", "classes")
+) -> npt.NDArray[np.floating]:
+    """Probabilities; those over the last axis sum to 1."""
+    array = as_predictions(name, values, dimensions)
+    if array.min() < 0 or np.abs(array.sum(axis=-1) - 1).max() > 1e-3:
+        raise ValueError(
+            f"{name} must be probabilities that sum to 1 over the last axis, got values from"
+            f" {array.min():g} with sums from {array.sum(axis=-1).min():g} to"
+            f" {array.sum(axis=-1).max():g}"
+        )
+    return array
+
+
+def as_labels(name: str, values: Any) -> npt.NDArray[np.integer]:
+    """Predicted classes of shape (checkpoints, n), both at least 1."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "iu" or array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be integers of shape (checkpoints, n), both at least 1, got"
+            f" {array.dtype} of shape {array.shape}"
+        )
+    return array
+
+
+def _floating(array: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
+    """Single precision stays what it is."""
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+# -------------------------------------------------------------------------------------- numbers
 
 
 def require_number(name, value, *, above=None, at_least=None, at_most=None, below=None) -> None:
@@ -60,7 +272,97 @@ def require_int(name, value, *, at_least=None, at_most=None) -> None:
     require_number(name, value, at_least=at_least, at_most=at_most)
 
 
-def require_choice(name, value, choices) -> None:
+def as_integer(name: str, value: Any, low: int = 1, high: int | None = None) -> int:
+    """An integer from `low` to `high`, both included."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        limit = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name} must be an integer {limit}, got {value!r}")
+    return int(value)
+
+
+def as_number(name: str, value: Any, low: float, high: float) -> float:
+    """A float strictly between `low` and `high`."""
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    if not is_number or isinstance(value, bool) or not low < value < high:
+        raise ValueError(f"{name} must be a number in ({low:g}, {high:g}), got {value!r}")
+    return float(value)
+
+
+def as_level(name: str, level: Any) -> float:
+    """A confidence level in (0, 1)."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {level!r}")
+    return float(level)
+
+
+def check_delta(delta: float) -> float:
+    """A number in [0, 1), also as a float."""
+    is_number = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
+    if not is_number or not 0 <= delta < 1 or float(delta) == 1:  # a fraction may round to 1
+        raise ValueError(f"delta must be in [0, 1), got {delta!r}")
+    return float(delta)
+
+
+def check_level(level: float) -> float:
+    """A number in (0, 1), also as a float."""
+    is_number = isinstance(level, numbers.Real) and not isinstance(level, bool)
+    if not is_number or not 0 < level < 1 or float(level) in (0, 1):  # a fraction may round
+        raise ValueError(f"level must be in (0, 1), got {level!r}")
+    return float(level)
+
+
+# ------------------------------------------------------------------------- choices, chance, tables
+
+
+def require_choice(name: str, value: Any, choices: Sequence[Any]) -> Any:
     """One of a few values."""
-    if value not in choices:
+    if not any(
+        value is choice or (type(value) is type(choice) and value == choice) for choice in choices
+    ):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def as_names(name: str, values: Any, known: Iterable[Any], low: int = 1) -> list[Any]:
+    """A list of at least `low` entries, all of them among `known`."""
+    known = list(known)
+    listed = None if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+    if listed is None or len(listed) < low or any(value not in known for value in listed):
+        few = f"at least {low} " if low else ""
+        some = ", ".join(map(str, known[:25])) + (", ..." if len(known) > 25 else "")
+        raise ValueError(f"{name} must be a sequence of {few}of {some}, got {values!r}")
+    return listed
+
+
+def as_generator(value: Any, name: str = "seed") -> np.random.Generator:
+    """The generator itself, or the one of a seed: an integer of at least 0, or several of them."""
+    if isinstance(value, np.random.Generator):
+        return value
+    parts = value if isinstance(value, list | tuple) and len(value) else [value]
+    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in parts):
+        raise ValueError(
+            f"{name} must be an integer of at least 0 (or several) or a Generator, got {value!r}"
+        )
+    return np.random.default_rng(value)
+
+
+def check_columns(
+    name: str, table: Any, numbers: Sequence[str], others: Sequence[str] = ()
+) -> None:
+    """A data frame that has rows, finite `numbers` and the `others`."""
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"{name} must be a pandas.DataFrame, got {type(table).__name__}")
+    if missing := [c for c in (*numbers, *others) if c not in table.columns]:
+        raise ValueError(
+            f"{name} must have the columns {', '.join((*numbers, *others))}, got none called "
+            f"{', '.join(missing)}"
+        )
+    if len(table) == 0:
+        raise ValueError(f"{name} must have at least one row, got none")
+    for column in numbers:
+        if table[column].dtype.kind not in "fiu" or not np.isfinite(table[column]).all():
+            raise ValueError(
+                f"{name} must have finite numbers in {column}, got {table[column].dtype} values"
+                + (", some NaN or infinite" if table[column].dtype.kind == "f" else "")
+            )

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lib.audit.counts import as_array
+from lib.check import as_array
 
 __all__ = ["Attack", "LiRA", "Threshold", "fit_models", "log_ratio", "select_worst"]
 

@@ -18,9 +18,9 @@ import pandas as pd
 from scipy import stats
 
 from lib.audit.counts import AttackCounts
-from lib.audit.insert import as_generator
 from lib.audit.intervals import epsilon_interval
 from lib.audit.one_run import one_run_epsilon
+from lib.check import as_generator
 
 __all__ = [
     "THRESHOLDS",

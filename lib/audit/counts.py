@@ -2,18 +2,11 @@
 
 import numbers
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 __all__ = [
     "AttackCounts",
-    "as_array",
-    "as_generator",
-    "check_delta",
-    "check_level",
     "rate_interval",
 ]
 
@@ -99,39 +92,3 @@ def rate_interval(errors: int, trials: int, tail: float, method: str) -> tuple[f
         float(special.betaincinv(*low, tail)) if a else 0.0,
         float(special.betainccinv(*high, tail)) if b else 1.0,
     )
-
-
-def as_array(name: str, values: Any) -> npt.NDArray[Any]:
-    """An array of whatever type; rows of unequal length are refused."""
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
-
-
-def as_generator(seed: Any) -> np.random.Generator:
-    """The generator itself, or the one of a seed: an integer of at least 0, or several of them."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    parts = seed if isinstance(seed, list | tuple) and len(seed) else [seed]
-    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in parts):
-        raise ValueError(
-            f"seed must be an integer of at least 0 (or several) or a Generator, got {seed!r}"
-        )
-    return np.random.default_rng(seed)
-
-
-def check_delta(delta: float) -> float:
-    """A number in [0, 1), also as a float."""
-    is_number = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
-    if not is_number or not 0 <= delta < 1 or float(delta) == 1:  # a fraction may round to 1
-        raise ValueError(f"delta must be in [0, 1), got {delta!r}")
-    return float(delta)
-
-
-def check_level(level: float) -> float:
-    """A number in (0, 1), also as a float."""
-    is_number = isinstance(level, numbers.Real) and not isinstance(level, bool)
-    if not is_number or not 0 < level < 1 or float(level) in (0, 1):  # a fraction may round
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
-    return float(level)

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.audit.counts import as_array, as_generator, check_delta, check_level
 from lib.audit.intervals import rate_intervals
 from lib.audit.selection import (
     counts_at,
@@ -15,6 +14,7 @@ from lib.audit.selection import (
     true_best_epsilon,
     union_events,
 )
+from lib.check import as_array, as_generator, check_delta, check_level
 
 __all__ = ["GaussianBound", "gaussian_lower_bound"]
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lib.check import as_generator
+
 __all__ = ["LEGACY_SEED", "Canaries", "insert_canaries"]
 
 #: The authors' seed of P5's published single runs.
@@ -53,18 +55,6 @@ class Canaries:
             raise ValueError("labels must be those that the canaries were drawn for")
         labels[self.positions] = self.canary_labels
         return labels
-
-
-def as_generator(seed: int | np.random.Generator) -> np.random.Generator:
-    """The generator itself, or the one of a seed: an integer of at least 0, or several of them."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    parts = seed if isinstance(seed, list | tuple) and len(seed) else [seed]
-    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < 0 for v in parts):
-        raise ValueError(
-            f"seed must be an integer of at least 0 (or several) or a Generator, got {seed!r}"
-        )
-    return np.random.default_rng(seed)
 
 
 def insert_canaries(

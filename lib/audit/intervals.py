@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.audit.counts import AttackCounts, as_array, check_delta, check_level, rate_interval
+from lib.audit.counts import AttackCounts, rate_interval
 from lib.audit.posterior import epsilon_posterior, most_below
 from lib.audit.regions import epsilon_point
+from lib.check import as_array, check_delta, check_level
 from lib.ties import ROUNDING, first_largest
 
 __all__ = [

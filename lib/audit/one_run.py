@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from lib.audit.counts import as_array, check_delta, check_level
 from lib.audit.selection import true_best_epsilon
+from lib.check import as_array, check_delta, check_level
 
 __all__ = [
     "FRACTIONS",

@@ -5,12 +5,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from lib.audit.counts import as_generator, check_delta, check_level
 from lib.audit.gaussian import mu_limits
 from lib.audit.intervals import epsilon_lower_bounds, rate_intervals
 from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_p_value
 from lib.audit.selection import true_best_epsilon
-from lib.check import require_finite, require_int
+from lib.check import as_generator, check_delta, check_level, require_finite, require_int
 
 __all__ = [
     "AUDITS",

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.audit.counts import AttackCounts, check_delta
+from lib.audit.counts import AttackCounts
+from lib.check import check_delta
 
 __all__ = ["EpsilonPosterior", "epsilon_posterior"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.audit.counts import as_array, check_delta
+from lib.check import as_array, check_delta
 
 __all__ = ["PrivacyRegion", "as_rates", "epsilon_point", "privacy_region"]
 

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.audit.counts import as_array, as_generator, check_delta, check_level
 from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
 from lib.audit.regions import as_rates
+from lib.check import as_array, as_generator, check_delta, check_level
 
 __all__ = [
     "chosen_threshold",

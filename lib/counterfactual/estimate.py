@@ -21,15 +21,15 @@ import numpy.typing as npt
 from scipy import stats
 from sklearn.base import is_classifier
 
-from lib.counterfactual.checks import (
-    as_abstained,
-    as_choice,
+from lib.check import (
+    as_answers,
+    as_flags,
+    as_generator,
     as_integer,
     as_matrix,
     as_number,
-    as_rng,
-    as_scores,
     as_vector,
+    require_choice,
 )
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning, diagnose
 from lib.counterfactual.learners import learner_pair, predict_mean
@@ -284,7 +284,7 @@ def fold_numbers(n: int, folds: int, rng: np.random.Generator | int) -> npt.NDAr
     ndarray of int64, shape (n,)
         The fold of each point, from 0.
     """
-    n, folds, rng = as_integer("n", n, 1), as_integer("folds", folds, 2), as_rng(rng)
+    n, folds, rng = as_integer("n", n, 1), as_integer("folds", folds, 2), as_generator(rng, "rng")
     if folds > n:
         raise ValueError(f"folds must be at most the number of points, {n}, got {folds}")
     return rng.permutation(np.arange(n) % folds)
@@ -330,9 +330,9 @@ def fit_nuisances(
     is their share.  Where only one point outside a fold is answered, or where a classifier is to
     learn scores that are all the same, the outcome is their mean.
     """
-    x, rng = as_matrix("X", X), as_rng(rng)
-    r = as_abstained(names[1], abstained, len(x))
-    s = as_scores(names[0], scores, r)
+    x, rng = as_matrix("X", X), as_generator(rng, "rng")
+    r = as_flags(names[1], abstained, len(x))
+    s = as_answers(names[0], scores, r)
     fold = as_vector("fold", fold, len(x))
     if (fold != np.round(fold)).any():
         raise ValueError(f"fold must be whole numbers, got {fold[fold != np.round(fold)][0]:g}")
@@ -395,13 +395,13 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     ----------
     P4, section 3.3.
     """
-    as_choice("estimator", estimator, ESTIMATORS)
+    require_choice("estimator", estimator, ESTIMATORS)
     if clip != 0:
         as_number("clip", clip, 0, 1)
-    r = as_abstained("abstained", nuisances.abstained, len(nuisances.abstained))
+    r = as_flags("abstained", nuisances.abstained, len(nuisances.abstained))
     if estimator == "plug-in" and r.any():
         return as_vector("outcome", nuisances.outcome, len(r)).copy()
-    s = as_scores("scores", nuisances.scores, r)
+    s = as_answers("scores", nuisances.scores, r)
     if not r.any():
         return s
     answers = 1.0 - np.clip(as_vector("propensity", nuisances.propensity, len(r)), 0.0, 1.0 - clip)
@@ -455,7 +455,7 @@ def estimate_from_nuisances(
         raise ValueError(
             f"nuisances must be of the same points, got {[len(p.scores) for p in pair]}"
         )
-    as_choice("estimator", estimator, ESTIMATORS)
+    require_choice("estimator", estimator, ESTIMATORS)
     if not isinstance(student, bool | np.bool_):
         raise ValueError(f"student must be True or False, got {student!r}")
     level = as_number("level", level, 0, 1)
@@ -512,9 +512,9 @@ def _estimate(
     level: float,
     rng: np.random.Generator | int,
 ) -> Estimate:
-    x, rng = as_matrix("X", X), as_rng(rng)
+    x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
-    as_choice("estimator", estimator, ESTIMATORS)
+    require_choice("estimator", estimator, ESTIMATORS)
     level = as_number("level", level, 0, 1)
     clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     if as_integer("repeats", repeats, 1) % 2 == 0:
@@ -525,8 +525,8 @@ def _estimate(
     learner_pair(learner, np.random.default_rng(0))  # complains before any work
     given = []
     for scores_name, scores, abstained_name, abstained in classifiers:
-        r = as_abstained(abstained_name, abstained, n)
-        given.append((as_scores(scores_name, scores, r), r, (scores_name, abstained_name)))
+        r = as_flags(abstained_name, abstained, n)
+        given.append((as_answers(scores_name, scores, r), r, (scores_name, abstained_name)))
     estimates = []
     for _ in range(repeats):
         fold = fold_numbers(n, folds, rng)

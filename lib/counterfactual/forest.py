@@ -18,7 +18,7 @@ from numba import njit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lib.counterfactual.checks import as_integer
+from lib.check import as_integer
 
 __all__ = ["ForestClassifier", "ForestRegressor"]
 

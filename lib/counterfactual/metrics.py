@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.counterfactual.checks import as_abstained, as_number, as_scores, as_vector
+from lib.check import as_answers, as_flags, as_number, as_vector
 from lib.counterfactual.estimate import Estimate
 
 __all__ = [
@@ -238,7 +238,7 @@ def _read_abstained(abstained: Any) -> Flags:
         raise ValueError(f"{name} must be booleans of shape (n,), got {error}") from None
     if len(shape) != 1 or shape[0] == 0:
         raise ValueError(f"{name} must be of shape (n,), n at least 1, got shape {shape}")
-    return as_abstained(name, abstained, shape[0])
+    return as_flags(name, abstained, shape[0])
 
 
 def _read(scores: Any, abstained: Any) -> tuple[Array, Flags]:
@@ -251,7 +251,7 @@ def _read(scores: Any, abstained: Any) -> tuple[Array, Flags]:
         raise ValueError(
             f"scores must be of shape ({len(r)},), one for each entry of abstained, got {shape}"
         )
-    return as_scores("scores", scores, r), r
+    return as_answers("scores", scores, r), r
 
 
 def _check_unit(scores: Array, read: Flags, name: str) -> None:

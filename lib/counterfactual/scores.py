@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.counterfactual.checks import as_choice, as_matrix, as_number, as_rng, as_vector
+from lib.check import as_generator, as_matrix, as_number, as_vector, require_choice
 
 __all__ = ["CONFIDENCE_MEASURES", "SCORING_RULES", "abstain", "confidence", "score"]
 
@@ -61,7 +61,7 @@ def score(rule: str, probabilities: Any, labels: Any, *, floor: float | None = N
     >>> score("brier", [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], [0, 2])
     array([0.75, 1.  ])
     """
-    as_choice("rule", rule, SCORING_RULES)
+    require_choice("rule", rule, SCORING_RULES)
     p = _as_probabilities(probabilities)
     y = _as_labels(labels, *p.shape)
     if floor is not None:
@@ -102,7 +102,7 @@ def confidence(probabilities: Any, measure: str = "softmax-response") -> Array:
     ----------
     P4, details for the CIFAR-100 experiment.
     """
-    as_choice("measure", measure, CONFIDENCE_MEASURES)
+    require_choice("measure", measure, CONFIDENCE_MEASURES)
     p = _as_probabilities(probabilities)
     values = p.max(axis=1) if measure == "softmax-response" else np.einsum("ij,ij->i", p, p)
     return np.minimum(values, 1.0)
@@ -162,7 +162,7 @@ def abstain(
     low, high = _as_unit("bounds[0]", low), _as_unit("bounds[1]", high)
     if low > high:
         raise ValueError(f"bounds must be in ascending order, got {bounds!r}")
-    rng = as_rng(rng)
+    rng = as_generator(rng, "rng")
     propensity = 1.0 - np.clip(sure, low, high)
     return rng.random(len(sure)) < propensity, propensity
 

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.counterfactual.checks import as_number, as_vector
+from lib.check import as_number, as_vector
 from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
 
 __all__ = ["breakdown_share", "clipping_sensitivity", "contamination_bounds"]

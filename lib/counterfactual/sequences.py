@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.counterfactual.checks import as_integer, as_number, as_vector
+from lib.check import as_integer, as_number, as_vector
 
 __all__ = [
     "ConfidenceSequence",

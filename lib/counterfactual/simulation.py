@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import integrate, special
 
-from lib.counterfactual.checks import as_choice, as_integer, as_rng
+from lib.check import as_generator, as_integer, require_choice
 
 __all__ = ["EXPERIMENTS", "FLIP", "Simulated", "simulate", "true_difference"]
 
@@ -86,8 +86,8 @@ def simulate(
     ----------
     P4, section 4.1 and appendix D; the authors' notebook sets the width of B's region.
     """
-    n, rng = as_integer("n", n, 1), as_rng(rng)
-    as_choice("experiment", experiment, EXPERIMENTS)
+    n, rng = as_integer("n", n, 1), as_generator(rng, "rng")
+    require_choice("experiment", experiment, EXPERIMENTS)
     _check(epsilon, shift)
     x = rng.uniform(size=(n, 2))
     labels = (x.sum(axis=1) >= 1) ^ (rng.random(n) < FLIP)
@@ -120,7 +120,7 @@ def true_difference(experiment: str = "curved", shift: float = 0.0) -> float:
         A scores 0.85.  B scores 0.15 instead of 0.85 where it is on the other side of the label's
         boundary: 0.7 times the area of that region.
     """
-    as_choice("experiment", experiment, EXPERIMENTS)
+    require_choice("experiment", experiment, EXPERIMENTS)
     _check(0.2, shift)
     if experiment == "shifted":
         return (1 - 2 * FLIP) * (0.5 - (1 - shift) ** 2 / 2)

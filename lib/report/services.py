@@ -20,13 +20,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from lib.counterfactual.checks import (
-    as_abstained,
+from lib.check import (
+    as_answers,
+    as_flags,
+    as_generator,
     as_integer,
     as_matrix,
     as_number,
-    as_rng,
-    as_scores,
 )
 from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import (
@@ -114,13 +114,13 @@ class Services:
                 raise ValueError(f"{name} must be a pair, of A and of B, got {type(pair).__name__}")
         scores, abstained = [], []
         for letter, given, flags in zip("ab", self.scores, self.abstained, strict=True):
-            r = as_abstained(f"abstained_{letter}", flags, n).copy()
+            r = as_flags(f"abstained_{letter}", flags, n).copy()
             if r.all():
                 raise ValueError(
                     f"abstained_{letter} must be no somewhere: of a service that abstains on all "
                     f"{n} rows nothing is known"
                 )
-            s = as_scores(f"score_{letter}", given, r)
+            s = as_answers(f"score_{letter}", given, r)
             s[r] = math.nan
             scores.append(s)
             abstained.append(r)
@@ -505,7 +505,7 @@ def example_services(n: int = 1000, *, rng: np.random.Generator | int) -> Servic
     ----------
     P4, section 4.1, experiment 1; and its example of free trials.
     """
-    n, rng = as_integer("n", n, SMALLEST_TRIAL), as_rng(rng)
+    n, rng = as_integer("n", n, SMALLEST_TRIAL), as_generator(rng, "rng")
     drawn = simulate(n, "curved", rng=rng)
     return Services(
         ("A", "B"),

@@ -19,6 +19,7 @@ import pandas as pd
 from scipy import stats
 
 from lib import data
+from lib.check import as_array, as_matrix, as_number
 from lib.data.arrays import (
     MOST_BYTES,
     as_path,
@@ -31,7 +32,6 @@ from lib.data.arrays import (
 )
 from lib.runs import write_atomic, write_atomic_bytes
 from lib.runs.plain import encode
-from lib.suitability.checks import as_array, as_matrix, as_number
 from lib.suitability.equivalence import _holm
 from lib.suitability.estimator import N_SPLITS
 from lib.suitability.filter import Decision, SuitabilityFilter, p_text

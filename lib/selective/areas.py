@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from lib.selective.checks import as_scored, as_unit
+from lib.check import as_scored, as_unit
 from lib.selective.curves import _expected_accuracy, _sorted_parts
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lib.selective.checks import as_scored, as_unit
+from lib.check import as_scored, as_unit
 
 __all__ = [
     "AccuracyCoverage",

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.selective.checks import as_level, as_scored, as_unit
+from lib.check import as_level, as_scored, as_unit
 
 __all__ = ["Threshold", "guaranteed_threshold"]
 

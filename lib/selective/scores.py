@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, logsumexp
 
-from lib.selective.checks import as_labels, as_predictions, as_probabilities, as_scores
+from lib.check import as_labels, as_predictions, as_probabilities, as_scores
 
 __all__ = [
     "COMPOSITION",
@@ -307,7 +307,7 @@ def selective_net(selection: npt.ArrayLike) -> npt.NDArray:
     ----------
     P1, Eq. 11; Geifman and El-Yaniv (2019).
     """
-    return as_scores(selection, "selection")
+    return as_scores("selection", selection)
 
 
 def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -323,7 +323,7 @@ def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[n
     ndarray of float64, shape (n,)
         Ranks, from 0; equal only where both are equal.
     """
-    first, second = as_scores(score), as_scores(second, "second")
+    first, second = as_scores("score", score), as_scores("second", second)
     if len(first) != len(second):
         raise ValueError(
             f"second must have one entry per entry of score ({len(first)}), got {len(second)}"

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from numba import njit
 from scipy import stats
 
+from lib.check import as_array, as_integer, as_level, as_predictions, as_scored
 from lib.selective.areas import augrc, aurc, normalized_score, selective_auc
-from lib.selective.checks import as_array, as_integer, as_level, as_predictions, as_scored
 
 __all__ = [
     "METRICS",

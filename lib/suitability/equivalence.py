@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from lib.suitability.checks import as_number
+from lib.check import as_number
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import as_sample
 

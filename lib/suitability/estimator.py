@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from lib.suitability.checks import as_correct, as_matrix
+from lib.check import as_flags, as_matrix
 
 __all__ = [
     "N_SPLITS",
@@ -83,7 +83,7 @@ class CorrectnessEstimator:
             On input that is not as above.
         """
         x = as_matrix("signals", signals)
-        y = as_correct("correct", correct, len(x))
+        y = as_flags("correct", correct, len(x))
         counts = (int(y.sum()), int((~y).sum()))
         if min(counts) < N_SPLITS:
             raise ValueError(

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lib.suitability.checks import as_array, as_correct, as_count, as_matrix, as_names
+from lib.check import as_array, as_flags, as_integer, as_matrix, as_names
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import ROUNDING
@@ -128,8 +128,8 @@ def make_estimator(
         raise ValueError(
             f"calibration must be one of {', '.join(CALIBRATIONS)}, got {calibration!r}"
         )
-    as_count("seed", seed, 0)
-    as_count("splits", splits, 2)
+    as_integer("seed", seed, 0)
+    as_integer("splits", splits, 2)
     if (name, calibration, splits) == ("logistic", "platt", N_SPLITS):
         return _Paper()
     if name == "logistic":
@@ -231,8 +231,8 @@ def calibration_errors(
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         raise ValueError(f"probabilities must be in [0, 1], got {p[outside][0]}")
-    y = as_correct("correct", correct, len(p))
-    as_count("bins", bins)
+    y = as_flags("correct", correct, len(p))
+    as_integer("bins", bins)
     if by not in ("rows", "bins"):
         raise ValueError(f"by must be 'rows' or 'bins', got {by!r}")
     where = np.searchsorted(np.arange(1, bins) / bins, p, side="left")
@@ -386,12 +386,12 @@ def over_splits(
     The authors' notebook tables_plots.ipynb: three splits of FMoW's ID data, first model.
     """
     x = as_table("signals", signals)
-    y = as_correct("correct", correct, len(x))
+    y = as_flags("correct", correct, len(x))
     most = len(x) - len(x) // 5
     if rows is not None and not (isinstance(rows, int | np.integer) and 10 <= rows <= most):
         raise ValueError(f"rows must be from 10 to {most}, got {rows!r}")
-    as_count("splits", splits)
-    as_count("seed", seed, 0)
+    as_integer("splits", splits)
+    as_integer("seed", seed, 0)
     rng = np.random.default_rng(seed)
     tables = []
     for split in range(splits):
@@ -452,14 +452,14 @@ def _checked(
     train_signals: Any, train_correct: Any, test_signals: Any, test_correct: Any
 ) -> tuple[pd.DataFrame, npt.NDArray[np.bool_], pd.DataFrame, npt.NDArray[np.bool_]]:
     x = as_table("train_signals", train_signals)
-    y = as_correct("train_correct", train_correct, len(x))
+    y = as_flags("train_correct", train_correct, len(x))
     if min(y.sum(), (~y).sum()) < N_SPLITS:
         raise ValueError(
             f"train_correct must have at least {N_SPLITS} correct and {N_SPLITS} wrong "
             f"predictions, got {y.sum()} and {(~y).sum()}"
         )
     test = as_table("test_signals", test_signals, list(x.columns))
-    return x, y, test, as_correct("test_correct", test_correct, len(test))
+    return x, y, test, as_flags("test_correct", test_correct, len(test))
 
 
 def _assess(

@@ -10,13 +10,13 @@ import pandas as pd
 from scipy import optimize, special, stats
 from sklearn.base import clone
 
-from lib.suitability.checks import (
+from lib.check import (
     as_array,
-    as_correct,
-    as_count,
+    as_flags,
+    as_generator,
+    as_integer,
     as_matrix,
     as_number,
-    check_generator,
 )
 from lib.suitability.estimator import (
     CorrectnessEstimator,
@@ -187,7 +187,7 @@ class SuitabilityFilter:
             On input that is not as above.
         """
         x = as_matrix("signals", signals)
-        y = as_correct("correct", correct, len(x))
+        y = as_flags("correct", correct, len(x))
         if y.all() or not y.any():
             only = "correct" if y.all() else "wrong"
             raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
@@ -331,8 +331,8 @@ def fit_errors(
         On input that is not as above.
     """
     margin, alpha = as_number("margin", margin, 0, 0.3), as_number("alpha", alpha, 0, 0.5)
-    repetitions = as_count("repetitions", repetitions)
-    check_generator(rng)
+    repetitions = as_integer("repetitions", repetitions)
+    rng = as_generator(rng, "rng")
     slopes, bias = np.array([1.0, 0.7, -0.5, 0.3]), 1.8
     # The linear predictor is normal: its mean by quadrature.
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
@@ -346,7 +346,7 @@ def fit_errors(
     rows = []
     for size in sizes:
         holdout, test, user = (
-            as_count("sizes", n, low) for n, low in zip(size, (50, 2, 2), strict=True)
+            as_integer("sizes", n, low) for n, low in zip(size, (50, 2, 2), strict=True)
         )
         suitable = dict.fromkeys(("paper", "fitted"), 0)
         for _ in range(repetitions):

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
-from lib.suitability.checks import as_array, as_correct, as_count, as_number, check_generator
+from lib.check import as_array, as_flags, as_generator, as_integer, as_number
 from lib.suitability.labels import critical_counts, is_sample, labels_test
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import as_sample, satterthwaite, smallest_size
@@ -381,7 +381,7 @@ def prediction_powered_test(
     test = _correct("test_correct", test_correct)
     user = as_sample("user_estimated", user_estimated, 0, 1)
     estimated, correct = _labelled("labelled_", labelled_estimated, labelled_correct)
-    seed = as_count("seed", seed, 0)
+    seed = as_integer("seed", seed, 0)
     if tuning is not None and tuning not in (0, 1):
         tuning = as_number("tuning", tuning, 0, 1)
     share = float(_tuning(estimated, correct, len(user)) if tuning is None else tuning)
@@ -573,9 +573,9 @@ def simulate_guarantee(
     alpha = as_number("alpha", alpha, 0, 1)
     as_number("concentration", concentration, 0, np.inf)
     for name, value in (("n_test", n_test), ("n_user", n_user), ("n_labelled", n_labelled)):
-        as_count(name, value, 2)
-    as_count("repetitions", repetitions)
-    check_generator(rng)
+        as_integer(name, value, 2)
+    as_integer("repetitions", repetitions)
+    rng = as_generator(rng, "rng")
     sample = is_sample(reference)
     block = max(1, _BLOCK // max(n_test, n_user, n_labelled))
     rows = []
@@ -648,8 +648,8 @@ def lemma_check(
     (values,) = _settings(eps=eps)
     accuracy = as_number("accuracy", accuracy, 0, 1)
     as_number("concentration", concentration, 0, np.inf)
-    as_count("n", n, 2)
-    check_generator(rng)
+    as_integer("n", n, 2)
+    rng = as_generator(rng, "rng")
     rows = []
     for value in values.ravel():
         estimated, correct = _draw(accuracy, value, concentration, (n,), rng)
@@ -695,8 +695,8 @@ def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
     """
-    as_count("n", n, 2)
-    check_generator(rng)
+    as_integer("n", n, 2)
+    rng = as_generator(rng, "rng")
 
     def correct(logits: Array) -> npt.NDArray[np.bool_]:
         # Gumbel's trick: the largest of logits and noise is a draw from the softmax.
@@ -847,14 +847,14 @@ def _offset(estimated: Array, correct: Array) -> Offset:
 
 def _labelled(prefix: str, estimated: Any, correct: Any) -> tuple[Array, Array]:
     estimates = as_sample(f"{prefix}estimated", estimated, 0, 1)
-    return estimates, as_correct(f"{prefix}correct", correct, len(estimates)).astype(float)
+    return estimates, as_flags(f"{prefix}correct", correct, len(estimates)).astype(float)
 
 
 def _correct(name: str, correct: Any) -> Array:
     shape = as_array(name, correct).shape
     if len(shape) != 1 or shape[0] < 2:
         raise ValueError(f"{name} must have shape (n,), n at least 2, got {shape}")
-    return as_correct(name, correct, shape[0]).astype(float)
+    return as_flags(name, correct, shape[0]).astype(float)
 
 
 def _settings(**given: Any) -> list[Array]:

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 from scipy.special import betaln
 
-from lib.suitability.checks import as_correct
+from lib.check import as_flags
 from lib.suitability.estimator import _newton
 from lib.suitability.estimators import as_table
 
@@ -135,7 +135,7 @@ def _both_kinds(
     name: str, signals: Any, correct: Any
 ) -> tuple[pd.DataFrame, npt.NDArray[np.bool_]]:
     x = as_table(name, signals)
-    y = as_correct(name.replace("signals", "correct"), correct, len(x))
+    y = as_flags(name.replace("signals", "correct"), correct, len(x))
     if y.all() or not y.any():
         raise ValueError(
             f"{name.replace('signals', 'correct')} must have both kinds of prediction, got only "

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
-from lib.suitability.checks import as_array, as_correct, as_count, as_number
+from lib.check import as_array, as_flags, as_integer, as_number
 from lib.suitability.noninferiority import welch_non_inferiority
 
 __all__ = [
@@ -366,7 +366,7 @@ def labels_for_power(
     85
     """
     accuracy = as_number("test_accuracy", test_accuracy, 0, 1)
-    n_test = as_count("n_test", n_test, 2)
+    n_test = as_integer("n_test", n_test, 2)
     margin = as_number("margin", margin, -1, 1)
     drop = as_number("drop", drop, accuracy - 1 - 1e-12, accuracy + 1e-12)
     alpha, power = as_number("alpha", alpha, _MISSED, 1), as_number("power", power, 0, 1)
@@ -444,8 +444,8 @@ def label_errors(
     >>> bool(table["exact"].max() <= 0.05 < table["welch"].max())
     True
     """
-    n_test, alpha = as_count("n_test", n_test, 2), as_number("alpha", alpha, _MISSED, 1)
-    labels = [as_count("labels", n, 2) for n in labels]
+    n_test, alpha = as_integer("n_test", n_test, 2), as_number("alpha", alpha, _MISSED, 1)
+    labels = [as_integer("labels", n, 2) for n in labels]
     margins = [as_number("margins", m, -1, 1) for m in margins]
     accuracies = [as_number("accuracies", p, 0, 1) for p in accuracies]
     rows = []
@@ -497,4 +497,4 @@ def _counted(name: str, correct: Any) -> tuple[int, int]:
     shape = as_array(name, correct).shape
     if len(shape) != 1 or shape[0] < 2:
         raise ValueError(f"{name} must have shape (n,), n at least 2, got {shape}")
-    return int(as_correct(name, correct, shape[0]).sum()), shape[0]
+    return int(as_flags(name, correct, shape[0]).sum()), shape[0]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
-from lib.suitability.checks import as_array, as_correct, as_count, as_number, check_generator
+from lib.check import as_array, as_flags, as_generator, as_integer, as_number
 from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
 from lib.suitability.sequential import (
     EProcess,
@@ -184,10 +184,12 @@ class AcceptanceMonitor:
                 raise ValueError(f"{name} must be left out for method {method!r}, got {value!r}")
         self._reference = reference
         self._batches: list[Floats] = []
-        self._window = None if window is None else as_count("window", window)
+        self._window = None if window is None else as_integer("window", window)
         if planned:
-            self._size = as_count("batch_size", batch_size, 2)
-            fractions = information_fractions(len(reference), self._size, as_count("looks", looks))
+            self._size = as_integer("batch_size", batch_size, 2)
+            fractions = information_fractions(
+                len(reference), self._size, as_integer("looks", looks)
+            )
             self._design = SequentialDesign(len(fractions), self.alpha, method, 1, fractions)
         elif method == "e-process":
             level = self.alpha / 2 if reference_level is None else reference_level
@@ -406,7 +408,7 @@ class Monitor:
                 raise ValueError(
                     f"reference_correct must have shape (m,), m at least 2, got {correct.shape}"
                 )
-            correct = as_correct("reference_correct", correct, len(correct))
+            correct = as_flags("reference_correct", correct, len(correct))
             means["labels"] = correct.astype(float)
         self.margin = as_number("margin", margin, -1, 1)
         self.run_length = as_number("run_length", run_length, math.nextafter(10, 0), math.inf)
@@ -447,7 +449,7 @@ class Monitor:
         """
         batch = as_array("batch", batch)
         batch = np.empty(0) if batch.shape == (0,) else as_estimates("batch", batch)
-        labels = as_correct("correct", correct, np.size(correct)).astype(float)
+        labels = as_flags("correct", correct, np.size(correct)).astype(float)
         if len(labels) and "labels" not in self._detectors:
             raise ValueError(
                 "correct must be empty without reference_correct: there is nothing to compare with"
@@ -536,9 +538,9 @@ def simulate_alarms(
     mean_test = as_number("mean_test", mean_test, 0, 1)
     concentration = as_number("concentration", concentration, 0, np.inf)
     drops = [as_number("drops", d, -1e-12, mean_test) for d in drops]
-    sizes = [as_count(k, v, low) for k, v, low in (("n_test", n_test, 2), ("before", before, 1))]
-    longest, repetitions = as_count("longest", longest), as_count("repetitions", repetitions, 2)
-    check_generator(rng)
+    sizes = [as_integer(k, v, low) for k, v, low in (("n_test", n_test, 2), ("before", before, 1))]
+    longest, repetitions = as_integer("longest", longest), as_integer("repetitions", repetitions, 2)
+    rng = as_generator(rng, "rng")
 
     def draw(mean: float, n: int) -> Any:
         if labels:
@@ -659,10 +661,10 @@ def simulate_monitoring(
     listed = list(windows) if isinstance(windows, Iterable) else []
     if not listed:
         raise ValueError(f"windows must be a sequence of at least one length, got {windows!r}")
-    windows = [w if w is None else as_count("windows", w) for w in listed]
-    batches, size = as_count("batches", batches), as_count("batch_size", batch_size, 2)
-    n_test = as_count("n_test", n_test, 2)
-    repetitions = as_count("repetitions", repetitions, 2)
+    windows = [w if w is None else as_integer("windows", w) for w in listed]
+    batches, size = as_integer("batches", batches), as_integer("batch_size", batch_size, 2)
+    n_test = as_integer("n_test", n_test, 2)
+    repetitions = as_integer("repetitions", repetitions, 2)
     share = as_estimates("share_unsuitable", [share_unsuitable])[0]
     margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 1)
     mean_test = as_number("mean_test", mean_test, 0, 1)
@@ -675,7 +677,7 @@ def simulate_monitoring(
             f"drop_suitable must be at most margin = {margin:g} and drop_unsuitable at least that, "
             f"got {good:g} and {bad:g}"
         )
-    check_generator(rng)
+    rng = as_generator(rng, "rng")
     unsuitable = rng.random((repetitions, batches)) < share
     references = 1 if shared_reference else batches
     p = np.empty((repetitions, batches))

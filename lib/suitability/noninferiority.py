@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from lib.suitability.checks import as_array, as_number
+from lib.check import as_array, as_number
 
 __all__ = ["NonInferiority", "non_inferiority_test", "welch_non_inferiority"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.suitability.checks import as_array, as_number
+from lib.check import as_array, as_number
 
 __all__ = ["SampleSize", "non_inferiority_power", "required_sample_size", "sample_size_for"]
 

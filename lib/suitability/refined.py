@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.suitability.checks import (
-    as_correct,
+from lib.check import (
+    as_flags,
     as_matrix,
     as_number,
 )
@@ -92,7 +92,7 @@ class RefinedFilter:
             On input that is not as above.
         """
         x = as_matrix("signals", signals)
-        y = as_correct("correct", correct, len(x))
+        y = as_flags("correct", correct, len(x))
         if y.all() or not y.any():
             only = "correct" if y.all() else "wrong"
             raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
@@ -153,7 +153,7 @@ class RefinedFilter:
         RuntimeError
             Before :meth:`fit`.
         """
-        correct = as_correct("test_correct", test_correct, np.size(test_correct))
+        correct = as_flags("test_correct", test_correct, np.size(test_correct))
         if len(correct) == 0:
             raise ValueError("test_correct must have at least one entry, got none")
         user, error = self.estimate(user_signals, "user_signals")

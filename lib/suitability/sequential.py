@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import optimize, stats
 from scipy.special import ndtr
 
-from lib.suitability.checks import as_array, as_count, as_number, check_generator
+from lib.check import as_array, as_generator, as_integer, as_number
 from lib.suitability.noninferiority import welch_non_inferiority
 
 __all__ = [
@@ -105,8 +105,8 @@ def information_fractions(
     ValueError
         On input that is not as above.
     """
-    n_test, size = as_count("n_test", n_test, 2), as_count("batch_size", batch_size)
-    k = np.arange(1, as_count("looks", looks) + 1)
+    n_test, size = as_integer("n_test", n_test, 2), as_integer("batch_size", batch_size)
+    k = np.arange(1, as_integer("looks", looks) + 1)
     ratio = as_number("variance_ratio", variance_ratio, 0, np.inf)
     variance = 1 / n_test + ratio / (size * k)
     return variance[-1] / variance
@@ -316,7 +316,7 @@ class SequentialDesign:
     spent: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        looks = as_count("looks", self.looks)
+        looks = as_integer("looks", self.looks)
         if isinstance(self.sides, bool) or self.sides not in (1, 2):
             raise ValueError(f"sides must be 1 or 2, got {self.sides!r}")
         if self.kind not in ("pocock", "obrien-fleming"):
@@ -585,7 +585,7 @@ def draw_estimates(
     rng: np.random.Generator, mean: Any, concentration: float, size: tuple[int, ...]
 ) -> Floats:
     """Draw correctness estimates: Beta(mean concentration, (1 - mean) concentration)."""
-    check_generator(rng)
+    rng = as_generator(rng, "rng")
     return rng.beta(np.multiply(mean, concentration), np.subtract(1, mean) * concentration, size)
 
 
@@ -652,14 +652,14 @@ def sequential_errors(
     ValueError
         On input that is not as above.
     """
-    looks, size = as_count("looks", looks), as_count("batch_size", batch_size, 2)
-    n_test = as_count("n_test", n_test, 2)
-    repetitions = as_count("repetitions", repetitions, 2)
+    looks, size = as_integer("looks", looks), as_integer("batch_size", batch_size, 2)
+    n_test = as_integer("n_test", n_test, 2)
+    repetitions = as_integer("repetitions", repetitions, 2)
     margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 0.5)
     mean_test = as_number("mean_test", mean_test, max(0.0, margin), min(1.0, 1 + margin))
     concentration = as_number("concentration", concentration, 0, np.inf)
     drops = [as_number("drops", d, mean_test - 1, mean_test) for d in drops]
-    check_generator(rng)
+    rng = as_generator(rng, "rng")
     fractions = information_fractions(n_test, size, looks)
     levels = {
         # No p-value is below 0.

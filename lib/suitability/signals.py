@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import logsumexp
 
-from lib.suitability.checks import as_array, as_matrix
+from lib.check import as_array, as_matrix
 
 __all__ = [
     "SIGNAL_NAMES",

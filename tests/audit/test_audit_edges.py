@@ -23,10 +23,11 @@ from lib.audit import (
     privacy_region,
 )
 from lib.audit import posterior as module
-from lib.audit.counts import as_array, as_generator, check_delta, check_level, rate_interval
+from lib.audit.counts import rate_interval
 from lib.audit.intervals import METHODS, rate_intervals
 from lib.audit.posterior import EpsilonPosterior, most_below
 from lib.audit.regions import as_rates
+from lib.check import as_array, as_generator, check_delta, check_level
 
 COUNTS = AttackCounts(tp=65, fp=25, tn=75, fn=35)
 INF, NAN = math.inf, math.nan

@@ -13,10 +13,10 @@ from scipy import special, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LogisticRegression
 
+from lib import check as checks
 from lib.counterfactual import (
     ESTIMATORS,
     Nuisances,
-    checks,
     counterfactual_difference,
     counterfactual_score,
     default_clip,
@@ -63,15 +63,25 @@ BLIND = Means(), Mean()
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: checks.as_matrix("X", [["a"]]), "X must be numbers of shape (n, d), got could"),
-        (lambda: checks.as_matrix("X", [[None], [{}]]), "X must be numbers of shape (n, d), got "),
+        (
+            lambda: checks.as_matrix("X", [["a"]]),
+            "X must be real numbers of shape (n, columns), both at least 1,"
+            " got <U1 of shape (1, 1)",
+        ),
+        (
+            lambda: checks.as_matrix("X", [[None], [{}]]),
+            "X must be real numbers of shape (n, columns), both at least 1,"
+            " got object of shape (2, 1)",
+        ),
         (
             lambda: checks.as_matrix("X", [1.0, 2.0]),
-            "X must be of shape (n, d), both at least 1, got shape (2,)",
+            "X must be real numbers of shape (n, columns), both at least 1,"
+            " got float64 of shape (2,)",
         ),
         (
             lambda: checks.as_matrix("X", np.ones((2, 0))),
-            "X must be of shape (n, d), both at least 1, got shape (2, 0)",
+            "X must be real numbers of shape (n, columns), both at least 1,"
+            " got float64 of shape (2, 0)",
         ),
         (
             lambda: checks.as_matrix("X", [[1, 2], [NAN, INF]]),
@@ -92,31 +102,31 @@ BLIND = Means(), Mean()
             "f must be finite, got nan in row 1 (2 such values)",
         ),
         (
-            lambda: checks.as_abstained("r", [True], 2),
-            "r must be of shape (2,), one entry a row of X, got (1,)",
+            lambda: checks.as_flags("r", [True], 2),
+            "r must be of shape (2,), one entry per row, got (1,)",
         ),
         (
-            lambda: checks.as_abstained("r", [0, 2], 2),
-            "r must be booleans, or 0 and 1, got int64 values",
+            lambda: checks.as_flags("r", [0, 2], 2),
+            "r must be booleans, or 0 and 1, got 2",
         ),
         (
-            lambda: checks.as_abstained("r", [True, None], 2),
+            lambda: checks.as_flags("r", [True, None], 2),
             "r must be booleans, or 0 and 1, got object values",
         ),
         (
-            lambda: checks.as_scores("s", [1.0], R),
+            lambda: checks.as_answers("s", [1.0], R),
             "s must be numbers of shape (3,), one entry a row of X, got shape (1,)",
         ),
         (
-            lambda: checks.as_scores("s", ["a", "b", "c"], R),
+            lambda: checks.as_answers("s", ["a", "b", "c"], R),
             "s must be numbers of shape (3,), one entry a row of X, got could not convert",
         ),
         (
-            lambda: checks.as_scores("s", [NAN, 1.0, INF], R),
+            lambda: checks.as_answers("s", [NAN, 1.0, INF], R),
             "s must be finite where the classifier answered, got inf in row 2 (1 such values)",
         ),
         (
-            lambda: checks.as_scores("s", [NAN, -INF, NAN], R),
+            lambda: checks.as_answers("s", [NAN, -INF, NAN], R),
             "s must be finite where the classifier answered, got -inf in row 1 (2 such values)",
         ),
         (lambda: checks.as_number("m", 1, 0, 1), "m must be a number in (0, 1), got 1"),
@@ -129,14 +139,15 @@ BLIND = Means(), Mean()
         (lambda: checks.as_integer("n", 4, 1, 3), "n must be an integer from 1 to 3, got 4"),
         (lambda: checks.as_integer("n", 0, 1, 3), "n must be an integer from 1 to 3, got 0"),
         (
-            lambda: checks.as_choice("c", "a", ("b", "cd")),
+            lambda: checks.require_choice("c", "a", ("b", "cd")),
             "c must be one of 'b', 'cd', got 'a'",
         ),
-        (lambda: checks.as_choice("c", ["b"], ("b",)), "c must be one of 'b', got ['b']"),
+        (lambda: checks.require_choice("c", ["b"], ("b",)), "c must be one of 'b', got ['b']"),
         *[
             (
-                lambda seed=seed: checks.as_rng(seed),
-                "rng must be a numpy.random.Generator or a seed of at least 0, got " + repr(seed),
+                lambda seed=seed: checks.as_generator(seed, "rng"),
+                "rng must be an integer of at least 0 (or several) or a Generator, got "
+                + repr(seed),
             )
             for seed in (-1, True, 1.0, None)
         ],
@@ -242,7 +253,7 @@ BLIND = Means(), Mean()
         ),
         (
             lambda: abstain(THREE),
-            "rng must be a numpy.random.Generator or a seed of at least 0, got None",
+            "rng must be an integer of at least 0 (or several) or a Generator, got None",
         ),
         (lambda: default_clip(0), "n must be an integer of at least 1, got 0"),
         (lambda: fold_numbers(0, 2, 0), "n must be an integer of at least 1, got 0"),
@@ -253,7 +264,7 @@ BLIND = Means(), Mean()
         ),
         (
             lambda: fold_numbers(3, 2, None),
-            "rng must be a numpy.random.Generator or a seed of at least 0, got None",
+            "rng must be an integer of at least 0 (or several) or a Generator, got None",
         ),
     ],
 )
@@ -286,11 +297,12 @@ KNOWN = Nuisances(R, np.array([0.0, 1.0, 2.0]), np.full(3, 0.5), np.array([3.0, 
         ),
         (
             lambda: fit_nuisances(X3, S3, [0, 2, 0], [0, 1, 1], BLIND, rng=0, names=("s", "r")),
-            "r must be booleans, or 0 and 1, got int64 values",
+            "r must be booleans, or 0 and 1, got 2",
         ),
         (
             lambda: fit_nuisances([1.0], S3, R, [0, 1, 1], BLIND, rng=0),
-            "X must be of shape (n, d), both at least 1, got shape (1,)",
+            "X must be real numbers of shape (n, columns), both at least 1,"
+            " got float64 of shape (1,)",
         ),
         (
             lambda: fit_nuisances(X3, S3, R, [0, NAN, 1], BLIND, rng=0),
@@ -310,7 +322,7 @@ KNOWN = Nuisances(R, np.array([0.0, 1.0, 2.0]), np.full(3, 0.5), np.array([3.0, 
         ),
         (
             lambda: fit_nuisances(X3, S3, R, [0, 1, 1], BLIND, rng=-1),
-            "rng must be a numpy.random.Generator or a seed of at least 0, got -1",
+            "rng must be an integer of at least 0 (or several) or a Generator, got -1",
         ),
         (
             lambda: influence_values(KNOWN, "aipw"),
@@ -341,7 +353,7 @@ KNOWN = Nuisances(R, np.array([0.0, 1.0, 2.0]), np.full(3, 0.5), np.array([3.0, 
                 (
                     "dr",
                     {"abstained": [0, 2, 0]},
-                    "abstained must be booleans, or 0 and 1, got int64 values",
+                    "abstained must be booleans, or 0 and 1, got 2",
                 ),
                 (
                     "ipw",
@@ -431,13 +443,14 @@ KNOWN = Nuisances(R, np.array([0.0, 1.0, 2.0]), np.full(3, 0.5), np.array([3.0, 
                 ({"folds": 4}, "folds must be at most the number of points, 3, got 4"),
                 (
                     {"rng": None},
-                    "rng must be a numpy.random.Generator or a seed of at least 0, got None",
+                    "rng must be an integer of at least 0 (or several) or a Generator, got None",
                 ),
             )
         ],
         (
             lambda: counterfactual_score([1.0], S3, R, rng=0),
-            "X must be of shape (n, d), both at least 1, got shape (1,)",
+            "X must be real numbers of shape (n, columns), both at least 1,"
+            " got float64 of shape (1,)",
         ),
     ],
 )
@@ -450,19 +463,19 @@ def test_the_ends_of_what_is_allowed_are_allowed():
     assert checks.as_matrix("X", [[7]]).tolist() == [[7.0]]
     assert checks.as_vector("f", [7]).tolist() == [7.0]
     assert checks.as_vector("f", [7], 1).dtype == np.float64
-    assert checks.as_abstained("r", np.array([1, 0], np.uint8), 2).dtype == bool
-    assert checks.as_abstained("r", [1.0, 0.0], 2).tolist() == [True, False]
-    assert checks.as_abstained("r", np.array([True, np.False_], object), 2).dtype == bool
-    assert checks.as_scores("s", [5, 6, 7], R).tolist() == [0.0, 6.0, 7.0]
+    assert checks.as_flags("r", np.array([1, 0], np.uint8), 2).dtype == bool
+    assert checks.as_flags("r", [1.0, 0.0], 2).tolist() == [True, False]
+    assert checks.as_flags("r", np.array([True, np.False_], object), 2).dtype == bool
+    assert checks.as_answers("s", [5, 6, 7], R).tolist() == [0.0, 6.0, 7.0]
     assert checks.as_integer("n", 1, 1) == checks.as_integer("n", 3, 1, 3) - 2 == 1
     assert type(checks.as_integer("n", np.int64(2), 1)) is int
     assert type(checks.as_number("m", np.float32(0.5), 0, 1)) is float
     assert checks.as_number("m", np.int64(1), 0, 2) == 1.0
-    assert checks.as_choice("c", "b", ("a", "b")) == "b"
-    assert checks.as_rng(0).random() == np.random.default_rng(0).random()
-    assert checks.as_rng(np.int64(3)).random() == np.random.default_rng(3).random()
+    assert checks.require_choice("c", "b", ("a", "b")) == "b"
+    assert checks.as_generator(0, "rng").random() == np.random.default_rng(0).random()
+    assert checks.as_generator(np.int64(3), "rng").random() == np.random.default_rng(3).random()
     given = np.random.default_rng(0)
-    assert checks.as_rng(given) is given
+    assert checks.as_generator(given, "rng") is given
     for end in (0, 1, np.float32(0.5), np.int64(1)):
         assert abstain(THREE, threshold=end)[0].dtype == bool
     assert abstain(THREE, bounds=(0, 1), rng=0)[1] == pytest.approx([0.5, 0.3])

@@ -173,7 +173,7 @@ def test_infinite_scores_have_a_rank():
         ([[True]], [1.0], "correct must be of shape"),
         ([True, False], [1.0], r"score must have one entry per entry of correct \(2\), got 1"),
         ([True, False], [1.0, math.nan], "score must not be NaN, got 1 NaN, the first in row 1"),
-        ([0, 2], [1.0, 2.0], r"correct must be booleans \(or 0 and 1\), got 2"),
+        ([0, 2], [1.0, 2.0], r"correct must be booleans, or 0 and 1, got 2"),
         ([0.5, 1], [1.0, 2.0], "got 0.5"),
         ([math.nan, 1], [1.0, 2.0], "got nan"),
         (["a", "b"], [1.0, 2.0], "correct must be booleans"),

@@ -165,9 +165,9 @@ def test_estimates_are_calibrated_where_the_model_is_right():
     [
         (np.zeros((20, 2)), np.arange(20) < 4, "at least 5 correct and 5 wrong.*got 4 and 16"),
         (np.zeros((20, 2)), np.arange(20) < 16, "got 16 and 4"),
-        (np.zeros((20, 2)), np.zeros(19, bool), r"correct must have shape \(20,\)"),
-        (np.zeros((20, 2)), np.full(20, 0.5), "booleans or 0 and 1"),
-        (np.zeros((20, 2)), np.array(["yes"] * 20), "booleans or 0 and 1"),
+        (np.zeros((20, 2)), np.zeros(19, bool), r"correct must be of shape \(20,\)"),
+        (np.zeros((20, 2)), np.full(20, 0.5), "booleans, or 0 and 1"),
+        (np.zeros((20, 2)), np.array(["yes"] * 20), "booleans, or 0 and 1"),
         (np.full((20, 2), np.nan), np.arange(20) < 10, "signals must be finite"),
         (np.zeros(20), np.arange(20) < 10, "signals must be real numbers"),
         (np.arange(20.0)[:, None] * 1e300, np.arange(20) < 10, "signals must be small enough"),

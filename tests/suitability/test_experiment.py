@@ -289,7 +289,7 @@ def test_buckets_of_accuracy_difference():
         (lambda: decision_metrics([], []), "p_values must be"),
         (lambda: decision_metrics([0.5, 1.5], [True, False]), "p_values must be"),
         (lambda: decision_metrics([np.nan], [True]), "p_values must be"),
-        (lambda: decision_metrics([0.5], [True, False]), "truth must have shape"),
+        (lambda: decision_metrics([0.5], [True, False]), "truth must be of shape"),
         (lambda: decision_metrics([0.5], [True], alpha=0), "alpha must be"),
         (
             lambda: make_tasks({"a": 10}, [("b", [0], "x")], ("a",)),

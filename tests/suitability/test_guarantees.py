@@ -410,8 +410,8 @@ RNG = np.random.default_rng(0)
         (lambda: calibration_offset([0.5, 1.1], Y[:2]), r"estimated must be in \[0, 1\], got 1.1"),
         (lambda: calibration_offset([0.5, np.nan], Y[:2]), "estimated must be finite, got nan"),
         (lambda: calibration_offset(Y, Y), "estimated must be real numbers"),
-        (lambda: calibration_offset(C, C), "correct must be booleans or 0 and 1"),
-        (lambda: calibration_offset(C, Y[:2]), r"correct must have shape \(3,\)"),
+        (lambda: calibration_offset(C, C), "correct must be booleans, or 0 and 1"),
+        (lambda: calibration_offset(C, Y[:2]), r"correct must be of shape \(3,\)"),
         (lambda: corrected_margin(0.1, np.nan, 0), "eps_source must be finite real numbers"),
         (lambda: corrected_margin("a", 0, 0), "margin must be finite real numbers, got 'a'"),
         (lambda: corrected_margin(0, [0, 0], [0] * 3), "must have shapes that broadcast"),
@@ -423,12 +423,15 @@ RNG = np.random.default_rng(0)
         (lambda: prediction_powered_test([1], C, C, Y), "test_correct must have shape"),
         (lambda: prediction_powered_test([1, 2], C, C, Y), "test_correct must be booleans"),
         (lambda: prediction_powered_test(Y, [2, 1], C, Y), r"user_estimated must be in \[0, 1\]"),
-        (lambda: prediction_powered_test(Y, C, C, [1]), "labelled_correct must have shape"),
+        (lambda: prediction_powered_test(Y, C, C, [1]), "labelled_correct must be of shape"),
         (lambda: prediction_powered_test(Y, C, C, Y, np.nan), "margin must be a number"),
         (lambda: labels_needed(-1, 0.1), "sd_difference must be a number"),
         (lambda: labels_needed(0.4, 0), "half_width must be a number"),
         (lambda: labels_needed(0.4, 0.1, 0.7), "level must be a number"),
-        (lambda: simulate_guarantee(0, 0, rng=0), "rng must be a numpy.random.Generator, got 0"),
+        (
+            lambda: simulate_guarantee(0, 0, rng=-1),
+            "rng must be an integer of at least 0 .*, got -1",
+        ),
         (lambda: simulate_guarantee(0, 0, n_user=1, rng=RNG), "n_user must be an integer of at"),
         (
             lambda: simulate_guarantee(0, 0, repetitions=0, rng=RNG),
@@ -441,7 +444,7 @@ RNG = np.random.default_rng(0)
         (lambda: lemma_check(np.inf, rng=RNG), "eps must be finite"),
         (lambda: lemma_check(0, n=1, rng=RNG), "n must be an integer of at least 2, got 1"),
         (lambda: impossibility_example(1, RNG), "n must be an integer"),
-        (lambda: impossibility_example(9, 0), "rng must be"),
+        (lambda: impossibility_example(9, "0"), "rng must be"),
     ],
 )
 def test_bad_input(call, message):

@@ -143,7 +143,7 @@ X, Y = sample(30)
     [
         (X, np.ones(30), "correct must have both kinds of prediction, got only correct ones"),
         (X, np.zeros(30), "got only wrong ones"),
-        (X, Y[:-1], r"correct must have shape \(30,\)"),
+        (X, Y[:-1], r"correct must be of shape \(30,\)"),
         (X, np.full(30, "a"), "correct must be booleans"),
         (X.assign(up=np.inf), Y, "signals must be finite, got inf"),
         (X.assign(up="1"), Y, "signals must be real numbers"),

@@ -31,7 +31,7 @@ def one_task(id_splits=("a",), **options):
         (lambda: evaluate_tasks({"a": (X, Y)}, TASKS, threads=0), "threads must be.*got 0"),
         (lambda: evaluate_tasks({"b": (X, Y)}, TASKS), "splits must have a.*task f.*got b"),
         (lambda: evaluate_tasks({"a": (X[:99], Y[:99])}, TASKS), "splits must have row 299 of a"),
-        (lambda: evaluate_tasks({"a": (X, Y[:9])}, TASKS), "correctness of a must have shape"),
+        (lambda: evaluate_tasks({"a": (X, Y[:9])}, TASKS), "correctness of a must be of shape"),
         (lambda: one_task("a"), "id_splits must be a sequence.*got 'a'"),
         (lambda: one_task(()), "id_splits must be a sequence"),
         (lambda: one_task(("a", "a")), "id_splits must be a sequence of distinct"),

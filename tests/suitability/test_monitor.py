@@ -478,7 +478,7 @@ def test_malformed_batches_leave_the_monitor_as_it_was():
     [
         ({"drops": [0.9]}, "drops must be a number"),
         ({"repetitions": 1}, "repetitions must be an integer"),
-        ({"rng": 3}, "rng must be a numpy.random.Generator"),
+        ({"rng": -3}, "rng must be an integer of at least 0"),
     ],
 )
 def test_malformed_simulations_of_alarms(options, message):

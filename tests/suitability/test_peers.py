@@ -310,7 +310,7 @@ GOOD = make(40, np.random.default_rng(0))
         ({"source_signals": GOOD[0] + 1}, r"source_signals must have conf_max in \[0, 1\]"),
         ({"user_signals": GOOD[0] - 2}, r"user_signals must have conf_max in \[0, 1\]"),
         ({"source_signals": np.where(GOOD[0] > 0.9, np.nan, GOOD[0])}, "must be finite, got nan"),
-        ({"source_correct": GOOD[1][:-1]}, "source_correct must have shape"),
+        ({"source_correct": GOOD[1][:-1]}, "source_correct must be of shape"),
         ({"user_correct": np.full(40, 2)}, "user_correct must be booleans"),
         ({"margin": 1.0}, "margin must be a number in"),
         ({"columns": ("a", "b", "conf_max")}, "columns must name conf_max and conf_entropy"),

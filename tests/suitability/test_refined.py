@@ -194,7 +194,7 @@ X, Y = draw(50, np.random.default_rng(7))
         (lambda: RefinedFilter(alpha=0), r"alpha must be a number in \(0, 1\)"),
         (lambda: RefinedFilter().fit(X, np.ones(50)), "correct must have both kinds.*only correct"),
         (lambda: RefinedFilter().fit(X, np.zeros(50)), "both kinds.*only wrong"),
-        (lambda: RefinedFilter().fit(X, Y[:9]), r"correct must have shape \(50,\)"),
+        (lambda: RefinedFilter().fit(X, Y[:9]), r"correct must be of shape \(50,\)"),
         (lambda: RefinedFilter().fit(np.full((50, 2), np.nan), Y), "signals must be finite"),
         (lambda: RefinedFilter().fit(X, Y).decide(Y, X[:, :2]), "user_signals must have 3 columns"),
         (lambda: RefinedFilter().fit(X, Y).decide([], X), "test_correct must have at least one"),

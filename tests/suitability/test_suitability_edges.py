@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
+from lib.check import as_array, as_flags, as_matrix, as_number
 from lib.suitability import Decision, SuitabilityFilter
-from lib.suitability.checks import as_array, as_correct, as_matrix, as_number
 from lib.suitability.equivalence import equivalence_between_groups, equivalence_test
 from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
 
@@ -65,11 +65,11 @@ FRAME = pd.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})
             "x must be finite, got inf in row 1, column 1 (1 such values)",
         ),
         (
-            lambda: as_correct("y", [True], 2),
-            "y must have shape (2,), one entry per row, got (1,)",
+            lambda: as_flags("y", [True], 2),
+            "y must be of shape (2,), one entry per row, got (1,)",
         ),
-        (lambda: as_correct("y", [0, 2], 2), "y must be booleans or 0 and 1, got int64 values"),
-        (lambda: as_correct("y", ["0", "1"], 2), "y must be booleans or 0 and 1, got <U1 values"),
+        (lambda: as_flags("y", [0, 2], 2), "y must be booleans, or 0 and 1, got 2"),
+        (lambda: as_flags("y", ["0", "1"], 2), "y must be booleans, or 0 and 1, got <U1 values"),
         (lambda: as_number("m", 1, 0, 1), "m must be a number in (0, 1), got 1"),
         (lambda: as_number("m", 0.0, 0, 1), "m must be a number in (0, 1), got 0.0"),
         (lambda: as_number("m", True, 0, 2), "m must be a number in (0, 2), got True"),
@@ -196,8 +196,8 @@ def test_the_ends_of_what_is_allowed_are_allowed():
     assert as_matrix("x", FRAME.astype(np.uint8)).dtype == np.float64
     given = np.ones((2, 2))
     assert as_matrix("x", given) is given  # no copy of what is right
-    assert as_correct("y", [1.0, 0.0], 2).tolist() == [True, False]
-    assert as_correct("y", np.array([1], np.uint8), 1).dtype == bool
+    assert as_flags("y", [1.0, 0.0], 2).tolist() == [True, False]
+    assert as_flags("y", np.array([1], np.uint8), 1).dtype == bool
     assert as_number("m", np.float32(0.5), 0, 1) == 0.5
     assert type(as_number("m", np.int64(1), 0, 2)) is float
     # Margins and levels beyond these are refused, the signs of both are allowed.
@@ -386,7 +386,7 @@ def table(n=60, seed=0):
         ),
         (
             lambda f, x, y: f.fit(x, y[:-1]),
-            "correct must have shape (60,), one entry per row, got (59,)",
+            "correct must be of shape (60,), one entry per row, got (59,)",
         ),
         (
             lambda f, x, y: f.fit(x, np.ones(60)),

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 
-from lib.audit.counts import AttackCounts, check_delta, check_level, rate_interval
+from lib.audit.counts import AttackCounts, rate_interval
 from lib.audit.intervals import (
     METHODS,
     best_lower_bound,
@@ -19,6 +19,7 @@ from lib.audit.intervals import (
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import epsilon_point, privacy_region
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds, true_best_epsilon
+from lib.check import check_delta, check_level
 from lib.ties import first_largest
 
 _PIECES, _NODES = 60, 16

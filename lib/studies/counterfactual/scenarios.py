@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib import data
-from lib.counterfactual.checks import as_choice, as_integer
+from lib.check import as_integer, require_choice
 from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.scores import abstain, score
@@ -106,7 +106,7 @@ class Evaluation:
 
 def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Evaluation:
     """Train classifiers on images, and let them predict others."""
-    as_choice("name", name, IMAGE_DATA)
+    require_choice("name", name, IMAGE_DATA)
     train = as_integer("train", train, 40 if name == "digits" else 80)
     n = as_integer("n", n, 20)
     rng = np.random.default_rng(seed)

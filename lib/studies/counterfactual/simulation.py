@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from lib.counterfactual.checks import as_choice, as_integer, as_number
+from lib.check import as_integer, as_number, require_choice
 from lib.counterfactual.estimate import (
     ESTIMATORS,
     Nuisances,
@@ -75,9 +75,9 @@ class Repetitions:
     level: float = 0.95
 
     def __post_init__(self):
-        as_choice("experiment", self.experiment, EXPERIMENTS)
-        as_choice("learner", self.learner, LEARNERS)
-        as_choice("nuisances", self.nuisances, NUISANCES)
+        require_choice("experiment", self.experiment, EXPERIMENTS)
+        require_choice("learner", self.learner, LEARNERS)
+        require_choice("nuisances", self.nuisances, NUISANCES)
         for name, least in (("n", 4), ("first", 0), ("count", 1), ("seed", 0)):
             as_integer(name, getattr(self, name), least)
         as_number("level", self.level, 0, 1)

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lib.counterfactual.checks import as_integer, as_rng, as_vector
+from lib.check import as_generator, as_integer, as_vector
 from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import (
     Estimate,
@@ -147,7 +147,7 @@ def sequence_study(
     """How often sequences ever miss the truth while points of experiment 1 arrive."""
     as_integer("repetitions", repetitions, 1)
     start = as_integer("start", start, 2)
-    n, rng = as_integer("n", n, start), as_rng(rng)
+    n, rng = as_integer("n", n, start), as_generator(rng, "rng")
     truth = true_difference("curved")
     missed = {"sequence": 0, "pointwise": 0, "slide": 0}
     for _ in range(repetitions):
@@ -166,7 +166,7 @@ def sequence_study(
 
 def rules_table(quantiles: Sequence[float], *, rng: np.random.Generator | int) -> pd.DataFrame:
     """Classifiers that abstain below a threshold of their own confidence, with the truth beside."""
-    rng, rows = as_rng(rng), []
+    rng, rows = as_generator(rng, "rng"), []
     for name in ("digits", "breast_cancer", "wine"):
         x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         train, test = np.array_split(rng.permutation(len(y)), 2)

@@ -9,6 +9,15 @@ from scipy import special, stats
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
+from lib.check import (
+    as_array,
+    as_flags,
+    as_generator,
+    as_integer,
+    as_matrix,
+    as_number,
+    check_columns,
+)
 from lib.studies.suitability.experiment import (
     Splits,
     Task,
@@ -18,15 +27,6 @@ from lib.studies.suitability.experiment import (
     at_margin,
     is_suitable,
     metrics_table,
-)
-from lib.suitability.checks import (
-    as_array,
-    as_correct,
-    as_count,
-    as_matrix,
-    as_number,
-    check_columns,
-    check_generator,
 )
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.guarantees import adjusted_margin
@@ -39,7 +39,7 @@ def calibrate_on_target(estimates: Any, correct: Any) -> np.ndarray:
     if p.ndim != 1:
         raise ValueError(f"estimates must have shape (n,), got {p.dtype} of shape {p.shape}")
     p = as_matrix("estimates", p[:, None])[:, 0]
-    y = as_correct("correct", correct, len(p))
+    y = as_flags("correct", correct, len(p))
     if not ((p > 0) & (p < 1)).all():
         raise ValueError(f"estimates must be in (0, 1), got {p.min():g} to {p.max():g}")
     if y.all() or not y.any():
@@ -104,10 +104,10 @@ def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> 
 
     Pouget et al., Suitability Filter, ICML 2025, Figures 6 and 7.
     """
-    alpha, groups = as_number("alpha", alpha, 0, 1), as_count("groups", groups)
+    alpha, groups = as_number("alpha", alpha, 0, 1), as_integer("groups", groups)
     numbers = ["estimated_user_accuracy", "user_accuracy", "test_accuracy", "p_value"]
     check_columns("results", results, numbers, ["truth"])
-    truth = as_correct("truth", results["truth"], len(results))
+    truth = as_flags("truth", results["truth"], len(results))
     error = results["estimated_user_accuracy"] - results["user_accuracy"]
     # As pandas.qcut cuts.
     few = groups > len(error) or error.quantile(np.linspace(0, 1, groups + 1)).nunique() <= groups
@@ -180,8 +180,8 @@ def evaluate_with_labels(
     Pouget et al., Suitability Filter, ICML 2025, section 4.4, Eq. 12.
     """
     margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 1)
-    as_count("n_labelled", n_labelled, 2)
-    check_generator(rng)
+    as_integer("n_labelled", n_labelled, 2)
+    rng = as_generator(rng, "rng")
     splits = as_task_splits(splits, tasks)
     rows = []
     for task in tasks:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from lib import data
+from lib.check import as_generator, as_integer
 from lib.studies.suitability.experiment import Task, evaluate_tasks, make_tasks
-from lib.suitability.checks import as_count, check_generator
 from lib.suitability.signals import signals
 from lib.training import train_linear
 
@@ -113,9 +113,9 @@ def stream(
     study: Study, labels: Sequence[str], batches: int, size: int, rng: np.random.Generator
 ) -> list[tuple[str, npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
     """Batches of user data, fold after fold, as a monitor would receive them."""
-    as_count("batches", batches)
-    as_count("size", size)
-    check_generator(rng)
+    as_integer("batches", batches)
+    as_integer("size", size)
+    rng = as_generator(rng, "rng")
     folds = {label: (split, rows) for split, rows, label in study.user_folds["OOD"]}
     found = []
     for label in labels:

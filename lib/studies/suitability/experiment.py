@@ -15,10 +15,10 @@ import pandas as pd
 from sklearn.metrics import average_precision_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from lib.suitability.checks import (
+from lib.check import (
     as_array,
-    as_correct,
-    as_count,
+    as_flags,
+    as_integer,
     as_matrix,
     as_names,
     as_number,
@@ -102,8 +102,8 @@ def make_tasks(
     Pouget et al., Suitability Filter, ICML 2025, section 5.1; the authors' notebooks
     evals_fmow.ipynb and evals_rxrx1.ipynb.
     """
-    as_count("n_folds", n_folds, 2)
-    as_count("shuffles_per_fold", shuffles_per_fold)
+    as_integer("n_folds", n_folds, 2)
+    as_integer("shuffles_per_fold", shuffles_per_fold)
     distinct = not isinstance(id_splits, str) and len(set(id_splits)) == len(id_splits)
     if not distinct or not id_splits:
         raise ValueError(
@@ -162,7 +162,7 @@ def as_splits(splits: Any) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArr
                 f"splits must have signals and correctness of {name}, got {type(pair).__name__}"
             )
         matrix = as_matrix(f"signals of {name}", pair[0])
-        found[name] = matrix, as_correct(f"correctness of {name}", pair[1], len(matrix))
+        found[name] = matrix, as_flags(f"correctness of {name}", pair[1], len(matrix))
     return found
 
 
@@ -205,8 +205,8 @@ def evaluate_pairs(
         as_matrix("source_signals", source_signals),
         as_matrix("user_signals", user_signals),
     )
-    correct = as_correct("source_correct", source_correct, len(source))
-    user_correct = as_correct("user_correct", user_correct, len(user))
+    correct = as_flags("source_correct", source_correct, len(source))
+    user_correct = as_flags("user_correct", user_correct, len(user))
     margin = as_number("margin", margin, -1, 1)
     if user.shape[1] != source.shape[1]:
         raise ValueError(
@@ -298,7 +298,7 @@ def evaluate_tasks(
     threads: int = 1,
 ) -> pd.DataFrame:
     """Run all experiments of several user folds."""
-    as_count("threads", threads)
+    as_integer("threads", threads)
     splits = as_task_splits(splits, tasks)
 
     def one(task: Task) -> pd.DataFrame:
@@ -345,7 +345,7 @@ def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> Decision
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         raise ValueError(f"p_values must be in [0, 1], got {p[outside][0]}")
-    truth = as_correct("truth", truth, len(p))
+    truth = as_flags("truth", truth, len(p))
     suitable = p <= as_number("alpha", alpha, 0, 1)
     both = truth.any() and not truth.all()
     return DecisionMetrics(
@@ -398,7 +398,7 @@ def summarise_folds(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     numbers = ["p_value", "test_accuracy", "user_accuracy"]
     check_columns("results", results, numbers, ["seed", "user_fold", "truth"])
     suitable = results["p_value"] <= alpha
-    truth = as_correct("truth", results["truth"], len(results))
+    truth = as_flags("truth", results["truth"], len(results))
     rows = results[["seed", "user_fold"]].assign(
         difference=results["user_accuracy"] - results["test_accuracy"],
         share=suitable.astype(float),

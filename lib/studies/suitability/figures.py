@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from lib.check import as_generator, as_number, check_columns
 from lib.plot import COLOURS, MARKERS, new_figure
-from lib.suitability.checks import as_number, check_columns, check_generator
 from lib.suitability.estimators import as_table
 from lib.suitability.importance import _HEIGHT, _POINTS, _density
 
@@ -262,7 +262,7 @@ def plot_shap(values: pd.DataFrame, signals: Any, *, rng: np.random.Generator) -
 
     Pouget et al., Suitability Filter, ICML 2025, Figure 8.
     """
-    check_generator(rng)
+    rng = as_generator(rng, "rng")
     values = as_table("values", values)
     signals = as_table("signals", signals, list(values.columns))
     if len(signals) != len(values):

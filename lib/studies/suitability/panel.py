@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from lib import data
+from lib.check import check_columns
 from lib.runs import Checkpoint, Outcome, fingerprint, run_all
 from lib.studies.suitability.data import Study, digits_study, run_study, wilds_files, wilds_study
 from lib.studies.suitability.experiment import metrics_table
-from lib.suitability.checks import check_columns
 from lib.suitability.signals import SIGNAL_NAMES
 
 # Columns that are words, kept as numbers in a list of words.

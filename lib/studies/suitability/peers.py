@@ -36,14 +36,14 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from lib.studies.suitability.experiment import Task, as_task_splits, decision_metrics, is_suitable
-from lib.suitability.checks import (
-    as_correct,
+from lib.check import (
+    as_flags,
     as_matrix,
     as_names,
     as_number,
     check_columns,
 )
+from lib.studies.suitability.experiment import Task, as_task_splits, decision_metrics, is_suitable
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
 
@@ -118,8 +118,8 @@ def evaluate_peers_pairs(
         as_matrix("source_signals", source_signals),
         as_matrix("user_signals", user_signals),
     )
-    correct = as_correct("source_correct", source_correct, len(source))
-    user_correct = as_correct("user_correct", user_correct, len(user))
+    correct = as_flags("source_correct", source_correct, len(source))
+    user_correct = as_flags("user_correct", user_correct, len(user))
     margin = as_number("margin", margin, -1, 1)
     confidence, entropy = _columns_of(columns, source, user)
     rows = _rows_of(partition, len(source))

@@ -8,6 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from lib.check import (
+    as_integer,
+    as_names,
+    as_number,
+    check_columns,
+)
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import (
@@ -18,12 +24,6 @@ from lib.studies.suitability.experiment import (
     is_suitable,
 )
 from lib.studies.suitability.panel import StudyRun, load_study
-from lib.suitability.checks import (
-    as_count,
-    as_names,
-    as_number,
-    check_columns,
-)
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.noninferiority import non_inferiority_test
 from lib.suitability.refined import Array, RefinedFilter
@@ -40,7 +40,7 @@ def evaluate_refined(
     """Run :class:`RefinedFilter` in the experiments of several user folds."""
     splits = as_task_splits(splits, tasks)
     k = splits[tasks[0].user[0]][0].shape[1]
-    columns = [as_count("columns", c, 0) for c in as_names("columns", columns, range(k))]
+    columns = [as_integer("columns", c, 0) for c in as_names("columns", columns, range(k))]
     tables = []
     for task in tasks:
         signals, correct = task.take_source(splits)
@@ -76,8 +76,8 @@ def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Ta
     """
     if not isinstance(study, Study):
         raise ValueError(f"study must be a Study, got {type(study).__name__}")
-    as_count("n_folds", n_folds, 2)
-    as_count("seed", seed, 0)
+    as_integer("n_folds", n_folds, 2)
+    as_integer("seed", seed, 0)
     rng = np.random.default_rng(seed)
     folds = study.user_folds["ID"]
     tasks = []
