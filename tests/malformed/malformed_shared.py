@@ -595,6 +595,8 @@ FULL = dict(
     other_logits=tl,
     other_abstained=ty == 0,
     other_propensities=np.full(20, 0.5),
+    test_scores=np.full(20, 0.5),
+    other_scores=np.full(20, 0.5),
     member_scores=[0.1, 0.2],
     nonmember_scores=[0.3],
     epsilon=1.0,
@@ -612,6 +614,8 @@ for k in FULL:
         else (*vectors(np.full(20, 0.5)), Bad("above 1", np.full(20, 1.5), ("1.5",)))
         if k.endswith("propensities")
         else vectors([0.1, 0.2])
+        if k.endswith("member_scores")
+        else vectors(np.full(20, 0.5))
         if k.endswith("scores")
         else POSITIVE
         if k == "epsilon"

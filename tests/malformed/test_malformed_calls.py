@@ -110,7 +110,7 @@ REASONS = {
         runs.Checkpoint runs.RunStore runs.write_atomic runs.write_atomic_bytes
         runs.generator_state runs.fingerprint runs.stored_table""",
     FILES: """
-        suitability.read_predictions report.read_predictions report.find_file data.load_folder
+        report.read_predictions report.find_file data.load_folder
         data.read_numpy_pickle book.open_chapter""",
     OTHER_NAME: """
         training.plan runs.canonical""",

@@ -273,7 +273,6 @@ SUITABILITY = {
     "NonInferiority": HOLDER,
     "Offset": HOLDER,
     "PredictionPowered": HOLDER,
-    "Predictions": HOLDER,
     "SampleSize": HOLDER,
     "SequentialDecision": HOLDER,
     "Study": HOLDER,
