@@ -130,8 +130,8 @@ if "civilcomments" not in here:
     chapter.note(
         "CivilComments-WILDS is missing in all tables: its signals are public, but nobody here has "
         "had the files, so their SHA-256 is unknown and a build never fetches them. With a network "
-        "`python -m lib.data pin suitability/civilcomments_ERM_0` (and 1, 2) shows and notes what "
-        "it finds, then add `civilcomments` to `datasets`."
+        "`python -m lib.data fetch --unverified suitability/civilcomments_ERM_0` (and 1, 2) shows "
+        "and notes what it finds, then add `civilcomments` to `datasets`."
     )
 
 # %% [markdown]

@@ -7,7 +7,7 @@ The loaders turn files into typed, validated arrays.
 What needs PyTorch is imported by its module: :mod:`lib.data.transforms` (shifts, augmentations) and
 :mod:`lib.data.features` (fixed features).
 
-From the command line: ``python -m lib.data list | fetch NAME... | verify | pin NAME``.
+From the command line: ``python -m lib.data list | fetch NAME... | verify``.
 """
 
 from lib.data.canaries import (

@@ -40,7 +40,7 @@ class Entry:
         without the host.
     sha256 : str or None
         SHA-256 of its content, 64 lower-case hexadecimal digits; None if the registry does not
-        know it and it has not been pinned on this machine (see :func:`lib.data.store.pin`).
+        know it and it was not accepted on this machine (``fetch --unverified``).
     size : int or None
         Its length in bytes; None if its SHA-256 is.
     licence, citation : str

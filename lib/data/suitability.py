@@ -257,7 +257,7 @@ def load_suitability_signals(
     Raises
     ------
     DataUnavailable
-        For CivilComments unless its file is pinned on this machine: see ``python -m lib.data pin``.
+        For CivilComments unless its file was accepted: ``python -m lib.data fetch --unverified``.
     ValueError
         If there is no such model, or the file does not hold what it should.
 

@@ -464,7 +464,7 @@ def test_examination_of_other_files(tmp_path):
 
 
 def test_every_unknown_file_can_be_examined(tmp_path):
-    """Whatever the registry does not know the hash of, ``pin`` has a check for."""
+    """Whatever the registry does not know the hash of, ``fetch --unverified`` has a check for."""
     unknown = [name for name, entry in registry().items() if entry.sha256 is None]
     for name in unknown:
         with pytest.raises(FileNotFoundError):  # rather than "names no file of signals"
