@@ -33,7 +33,7 @@ from lib.data.folders import load_folder
 from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
-from lib.data.splits import public_private, split_rows, subsample_class
+from lib.data.splits import split_rows, subsample_class
 from lib.data.store import ABSENT, ALSO, ASKED, available, fetch, fingerprints, is_here, state
 from lib.data.suitability import (
     DATASETS,
@@ -98,7 +98,6 @@ __all__ = [
     "load_sst2",
     "load_suitability_folds",
     "load_suitability_signals",
-    "public_private",
     "published_for",
     "read_numpy_pickle",
     "registry",

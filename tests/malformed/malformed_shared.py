@@ -494,13 +494,6 @@ add(
     labels=(Bad("short", [0], ("1",)), Bad("2d", np.zeros((10, 2), int), ("2",))),
 )
 add(
-    "data.public_private",
-    dict(n=5, public=2, seed=0),
-    n=("3", 2.5, 0),
-    public=(-1, 6, 2.5, "3"),
-    seed=SEED,
-)
-add(
     "data.subsample_class",
     dict(labels=np.arange(20) % 2, class_index=0, keep=0.5, seed=0),
     labels=but(labels(np.arange(20) % 2), "negative"),
