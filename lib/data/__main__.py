@@ -84,18 +84,7 @@ def _fetch_unverified(names: list[str]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        The command line's arguments; the process's own by default.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Run one command and return the exit code."""
     parser = _Parser("python -m lib.data", description="The book's data files.")
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="{list,fetch,verify}", parser_class=_Parser

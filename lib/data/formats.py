@@ -198,20 +198,7 @@ def _gtsrb_images(
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn the ways in which decoders report damage into one error that names the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file being read.
-    what : str
-        What it is expected to be.
-
-    Raises
-    ------
-    ValueError
-        Instead of the errors of gzip, zlib, tarfile and zipfile.
-    """
+    """Turn the ways in which decoders report damage into one error that names the file."""
     try:
         yield
     except (
@@ -231,25 +218,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 def walk_tar(path: Path) -> Iterator[tuple[tarfile.TarInfo, Callable[[], bytes]]]:
-    """Go through a tar archive, compressed by gzip or not, once from its start to its end.
-
-    Parameters
-    ----------
-    path : Path
-        The archive.
-
-    Yields
-    ------
-    member : tarfile.TarInfo
-        Its name is as in the archive: never use it as a path.
-    read : callable
-        Returns the member's content; to be called before the next member is asked for.
-
-    Raises
-    ------
-    ValueError
-        If the archive is damaged, cut short or followed by something else.
-    """
+    """Go through a tar archive, compressed by gzip or not, once from its start to its end."""
     what = "a tar archive"
     with (
         reading(path, what),
@@ -295,27 +264,7 @@ def _tar_members(path: Path, folder: str, names: Collection[str]) -> list[bytes]
 
 
 def decode_image(content: bytes, where: str, formats: Sequence[str]) -> Image.Image:
-    """Decode an encoded image of one of the named formats of Pillow.
-
-    Parameters
-    ----------
-    content : bytes
-        The encoded image.
-    where : str
-        Its name, for errors.
-    formats : sequence of str
-        E.g. ``("JPEG",)``.  No other decoder is tried.
-
-    Returns
-    -------
-    PIL.Image.Image
-        Decoded to the last pixel.
-
-    Raises
-    ------
-    ValueError
-        If it is of another format, damaged, cut short or absurdly large.
-    """
+    """Decode an encoded image of one of the named formats of Pillow."""
     try:
         picture = Image.open(io.BytesIO(content), formats=list(formats))
         picture.load()

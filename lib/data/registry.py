@@ -67,22 +67,7 @@ def registry() -> dict[str, Entry]:
 
 
 def parse_registry(text: str) -> dict[str, Entry]:
-    """Read and check a registry.
-
-    Parameters
-    ----------
-    text : str
-        YAML in the layout that the head of ``registry.yml`` describes.
-
-    Returns
-    -------
-    dict of str to Entry
-
-    Raises
-    ------
-    RegistryError
-        Naming the place and what is wrong there.
-    """
+    """Read and check a registry."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:

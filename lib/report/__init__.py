@@ -8,7 +8,7 @@
 >>> print(table.set_index("analysis").loc["selective", "reason"])
 missing: test_logits, test_labels
 
-The format is described in :mod:`lib.report.predictions`.  From the command line:
+What a file may hold: :data:`FORMAT`.  From the command line:
 ``python -m lib.report my.npz --out report/``.
 """
 

@@ -1,4 +1,4 @@
-"""A user's file, NPZ or CSV, as :mod:`lib.report.predictions` describes it."""
+"""A user's file, NPZ or CSV, as :data:`lib.report.FORMAT` describes it."""
 
 import math
 import re
@@ -93,7 +93,7 @@ def find_file(path: Any, name: str = "predictions") -> Path:
 
 
 def read_predictions(path: Any) -> ModelPredictions:
-    """Read what a model said from an NPZ or a CSV file, see :mod:`lib.report.predictions`.
+    """Read what a model said from an NPZ or a CSV file, see :data:`lib.report.FORMAT`.
 
     Parameters
     ----------

@@ -1,34 +1,6 @@
 """One file for everything: what a model said, as NPZ or CSV, and which analyses that allows.
 
-=======================  ==================  =======================================================
-array (NPZ)              columns (CSV)       what it holds
-=======================  ==================  =======================================================
-``holdout_logits``       ``logit_0`` ...     (n, k) outputs before the softmax on labelled data that
-                                             the model was not trained on; k is at least 2
-``holdout_labels``       ``label``           (n,) classes, 0 to k - 1
-``test_logits``          ``logit_0`` ...     (m, k) on other data from the same source; a row of NaN
-                                             (empty cells) where the model abstained and said
-                                             nothing
-``test_labels``          ``label``           (m,) classes, -1 or NaN (empty) where unknown
-``user_logits``          ``logit_0`` ...     (u, k) on the data that the model might be used on
-``user_labels``          ``label``           (u,) as of the test data
-``test_features``        ``feature_0`` ...   (m, d) what abstaining and being right depend on
-``test_abstained``       ``abstained``       (m,) whether the model abstained: true or false, 1 or 0
-``test_propensities``    ``propensity``      (m,) the probability of abstaining, where it is known
-``other_logits``         ``other_logit_0``   (m, k) a competitor's, on the test data
-``other_abstained``      ``other_abstained`` (m,) whether the competitor abstained
-``other_propensities``   ``other_propensity`` (m,) its probability of abstaining
-``test_scores``          ``score``           (m,) score of each answer, larger is better; empty
-                                             where the model abstained
-``other_scores``         ``other_score``     (m,) the competitor's
-``member_scores``        ``membership_score`` (a,) a membership attack's scores of points that the
-                                             model was trained on: larger says "member"
-``nonmember_scores``     ``membership_score`` (b,) of points that it was not trained on, drawn as
-                                             members were: by coins, or a random division
-``epsilon``, ``delta``   ``epsilon``,        the privacy that is claimed for the training; in a CSV
-                         ``delta``           file in at least one row of members, the same in all
-=======================  ==================  =======================================================
-
+:data:`FORMAT` lists the arrays (NPZ) and the columns (CSV), and says what they hold.
 Everything is optional: each analysis runs if what it needs is there.  A CSV file has one row per
 example; its column ``part`` says holdout, test, user, member or nonmember, and cells that a part
 has no use for are empty.
@@ -53,7 +25,7 @@ __all__ = ["FORMAT", "ModelPredictions"]
 
 Array = npt.NDArray[Any]
 
-#: (array, columns, shape, meaning): the table above, for people.
+#: (array, columns, shape, meaning): what a file may hold, for people.
 FORMAT = (
     ("holdout_logits", "logit_0, ...", "(n, k)", "outputs before the softmax, held-out data"),
     ("holdout_labels", "label", "(n,)", "classes, 0 to k - 1"),
@@ -81,8 +53,7 @@ NAMES = tuple(name for name, *_ in FORMAT)
 class ModelPredictions:
     """What a model said, as far as it is known; all arrays are read-only copies.
 
-    The table at the top of :mod:`lib.report.predictions` says what the attributes hold; each may
-    be None.
+    :data:`FORMAT` says what the attributes hold; each may be None.
 
     Attributes
     ----------
