@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import stats
 
 from lib import audit
@@ -17,6 +18,7 @@ from lib.report.predictions import ModelPredictions
 
 Array = npt.NDArray[Any]
 
+_METHODS = ("clopper-pearson", "jeffreys", "bayesian")
 _NO_COIN = 1e-3  # p-value of the numbers of members and others, below which coins were not fair
 
 
@@ -69,9 +71,29 @@ def _audit_verdict(
     )
 
 
+def _bounds(
+    one_run: float, row: Array, every: Array, delta: float, level: float, holds: dict[str, str]
+) -> pd.DataFrame:
+    """Lower bounds: of one run, three held out, a union bound, three biased ones."""
+    rows = [
+        ("none: the surest points are guessed, corrected", "one run", holds["one run"], one_run)
+    ]
+    for method in _METHODS:
+        bound = float(audit.epsilon_lower_bounds([row], delta, level, method)[0])
+        ends = audit.epsilon_interval(audit.AttackCounts(*map(int, row)), delta, level, method)
+        condition = holds["independent"] if method == _METHODS[0] else "not always"
+        rows.append(("chosen on the other half", method, condition, bound, *ends))
+    _, union = audit.union_lower_bound(every, delta, level, _METHODS[0])
+    rows.append(("best of all, corrected for the choice", _METHODS[0], holds["independent"], union))
+    for method in _METHODS:
+        _, naive = audit.best_lower_bound(every, delta, level, method)
+        rows.append(("best of all (biased)", method, "no", naive))
+    return table(rows, ["threshold", "method", "holds", "lower bound", "low", "high"])
+
+
 def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     """The analysis of a report."""
-    level, exact = settings.level, "clopper-pearson"
+    level = settings.level
     delta = settings.delta if given.delta is None else given.delta
     scores = np.concatenate([given.member_scores, given.nonmember_scores])
     members = np.arange(len(scores)) < len(given.member_scores)
@@ -82,27 +104,16 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     held = audit.AttackCounts(*map(int, row))
     every = audit.roc_counts(scores, members)
     one_run = _one_run(scores, members, delta, settings)
-    conditions = {name: f"if {text}" for name, text in AUDIT_DESIGNS.items()}
-    coins = "no" if p_coins < _NO_COIN else conditions["one run"]
-    rows = [("none: the surest points are guessed, corrected", "one run", coins, one_run)]
-    for method in (exact, "jeffreys", "bayesian"):
-        bound = float(audit.epsilon_lower_bounds([row], delta, level, method)[0])
-        ends = audit.epsilon_interval(held, delta, level, method)
-        holds = conditions["independent"] if method == exact else "not always"
-        rows.append(("chosen on the other half", method, holds, bound, *ends))
-    _, union = audit.union_lower_bound(every, delta, level, exact)
-    rows.append(("best of all, corrected for the choice", exact, conditions["independent"], union))
-    biased = []
-    for method in (exact, "jeffreys", "bayesian"):
-        _, naive = audit.best_lower_bound(every, delta, level, method)
-        biased.append(naive)
-        rows.append(("best of all (biased)", method, "no", naive))
-    bounds = table(rows, ["threshold", "method", "holds", "lower bound", "low", "high"])
+    holds = {name: f"if {text}" for name, text in AUDIT_DESIGNS.items()}
+    if p_coins < _NO_COIN:
+        holds["one run"] = "no"
+    bounds = _bounds(one_run, row, every, delta, level, holds)
+    shown = bounds["lower bound"]
     # The design was declared: no bound is chosen by what it says.
     if settings.audit_design == "independent":
-        lower = rows[1][3]
+        lower = float(shown[1])
     else:
-        lower = 0.0 if coins == "no" else one_run
+        lower = 0.0 if p_coins < _NO_COIN else one_run
     auc = stats.mannwhitneyu(given.member_scores, given.nonmember_scores).statistic / (
         len(given.member_scores) * len(given.nonmember_scores)
     )
@@ -122,10 +133,10 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
     values = {
         "audit_lower": lower,
-        "audit_held_out": rows[1][3],
-        "audit_union": union,
+        "audit_held_out": float(shown[1]),
+        "audit_union": float(shown[4]),
         "audit_one_run": one_run,
-        "audit_biased": max(biased),
+        "audit_biased": float(shown[5:].max()),
     }
     claim = None
     if given.epsilon is not None and math.isfinite(given.epsilon):
@@ -163,7 +174,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         _audit_verdict(lower, p_coins, claim, delta, settings),
         values,
         tuple(doubts),
-        _audit_steps(lower, members, coins == "no", claim, delta, settings),
+        _audit_steps(lower, members, p_coins < _NO_COIN, claim, delta, settings),
     )
 
 

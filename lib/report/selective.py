@@ -1,6 +1,7 @@
 """What may be gained by abstaining: scores, areas, and a guaranteed threshold."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,29 +58,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     accuracy, low, high = share(correct, settings.level)
     wrong = int((~correct).sum())
     random_order, worst = selective.normalized_score_extremes(len(correct) - wrong, len(correct))
-    rows, curves = [], {}
-    for name, score in scores.items():
-        found = []
-        for metric in ("aurc", "normalized_score"):
-            one = selective.estimate(correct, score, metric, settings.level)
-            found += [one.value, one.standard_error, one.low, one.high]
-        plug_in = selective.coverage_at_accuracy(correct, score, settings.target)
-        # Each score has its part of the error, so that one may choose among them.
-        sure = selective.guaranteed_threshold(
-            correct, score, settings.target, 1 - settings.alpha / len(scores)
-        )
-        threshold = math.nan if sure.threshold is None else sure.threshold
-        rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))
-        curves[name] = selective.accuracy_coverage(correct, score)
-    areas = pd.DataFrame(
-        rows,
-        columns=[
-            "score",
-            *("AURC", "AURC stderr", "AURC low", "AURC high"),
-            *("normalized", "normalized stderr", "normalized low", "normalized high"),
-            *("coverage at target", "guaranteed coverage", "guaranteed above"),
-        ],
-    )
+    areas, curves = _areas(correct, scores, settings)
     summary = table(
         [
             ("test rows", len(labelled)),
@@ -102,23 +81,6 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         doubts.append(
             f"only {min(wrong, len(correct) - wrong)} predictions are {kind}: areas are then "
             "skewed, and their normal intervals hold too seldom"
-        )
-    steps = []
-    # Laplace's estimate, so that no mistake seen is not taken for none to come.
-    guess = (len(correct) - wrong + 1) / (len(correct) + 2)
-    spread = math.sqrt(guess * (1 - guess) / len(correct))
-    needed = collect.rows_for_half_width(spread, len(correct), FINE, settings.level)
-    if needed > len(correct):
-        steps.append(
-            f"{about(needed)} labelled test rows would tell the accuracy to within "
-            f"{FINE:g} (there are {len(correct):,})"
-        )
-    rare = min(wrong, len(correct) - wrong)
-    if 0 < rare < _FEW_WRONG:
-        steps.append(
-            f"{about(math.ceil(len(correct) * _FEW_WRONG / rare))} labelled test rows, at the rate "
-            f"seen, for {_FEW_WRONG} {kind} ones, with which intervals of areas come near their "
-            "level"
         )
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
@@ -150,8 +112,60 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             "guaranteed_coverage": float(chosen["guaranteed coverage"]),
         },
         tuple(doubts),
-        tuple(steps),
+        _steps(len(correct), wrong, settings),
     )
+
+
+def _areas(
+    correct: Any, scores: dict[str, Any], settings: Settings
+) -> tuple[pd.DataFrame, dict[str, selective.AccuracyCoverage]]:
+    """Areas and coverages by acceptance score, and the curves."""
+    rows, curves = [], {}
+    for name, score in scores.items():
+        found = []
+        for metric in ("aurc", "normalized_score"):
+            one = selective.estimate(correct, score, metric, settings.level)
+            found += [one.value, one.standard_error, one.low, one.high]
+        plug_in = selective.coverage_at_accuracy(correct, score, settings.target)
+        # Each score has its part of the error, so that one may choose among them.
+        sure = selective.guaranteed_threshold(
+            correct, score, settings.target, 1 - settings.alpha / len(scores)
+        )
+        threshold = math.nan if sure.threshold is None else sure.threshold
+        rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))
+        curves[name] = selective.accuracy_coverage(correct, score)
+    areas = pd.DataFrame(
+        rows,
+        columns=[
+            "score",
+            *("AURC", "AURC stderr", "AURC low", "AURC high"),
+            *("normalized", "normalized stderr", "normalized low", "normalized high"),
+            *("coverage at target", "guaranteed coverage", "guaranteed above"),
+        ],
+    )
+    return areas, curves
+
+
+def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
+    """How many more labelled rows would tell the accuracy, and let intervals of areas hold."""
+    steps = []
+    # Laplace's estimate, so that no mistake seen is not taken for none to come.
+    guess = (n - wrong + 1) / (n + 2)
+    spread = math.sqrt(guess * (1 - guess) / n)
+    needed = collect.rows_for_half_width(spread, n, FINE, settings.level)
+    if needed > n:
+        steps.append(
+            f"{about(needed)} labelled test rows would tell the accuracy to within "
+            f"{FINE:g} (there are {n:,})"
+        )
+    rare, kind = min(wrong, n - wrong), "wrong" if wrong <= n - wrong else "right"
+    if 0 < rare < _FEW_WRONG:
+        steps.append(
+            f"{about(math.ceil(n * _FEW_WRONG / rare))} labelled test rows, at the rate "
+            f"seen, for {_FEW_WRONG} {kind} ones, with which intervals of areas come near their "
+            "level"
+        )
+    return tuple(steps)
 
 
 def _reached(

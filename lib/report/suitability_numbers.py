@@ -30,6 +30,7 @@ from lib.suitability.signals import SIGNAL_NAMES
 from lib.suitability.tipping import tipping_point
 
 Array = npt.NDArray[Any]
+Flags = npt.NDArray[np.bool_]
 
 PARTS = ("holdout", "test", "user")
 COMPARED = PARTS[1:]
@@ -159,44 +160,7 @@ def calibration(
     alpha, margin = decision.alpha, decision.margin
     rows, doubts, known = [], [], []
     for part in COMPARED:
-        correct, labelled = given.correct(part)
-        if len(correct) < 2:
-            why = (
-                "whether the estimator is calibrated on test data cannot be checked"
-                if part == "test"
-                else "that the estimator is as well calibrated on user data as on test data is an "
-                "assumption, which nothing here can check"
-            )
-            doubts.append(f"without labels of the {part} data, at least 2, {why}")
-            continue
-        of_labelled = estimated[part][labelled]
-        offset = calibration_offset(of_labelled, correct)
-        half = float(stats.t.isf(alpha, offset.n - 1)) * offset.stderr
-        accuracy, low, high = share(correct, level(alpha))
-        rows += [
-            (f"estimated accuracy on labelled {part} rows", float(of_labelled.mean())),
-            (f"accuracy on labelled {part} rows", accuracy, math.nan, low, high),
-            (
-                f"Delta_{part} (estimated minus true)",
-                offset.value,
-                offset.stderr,
-                offset.value - half,
-                offset.value + half,
-            ),
-        ]
-        known.append((of_labelled, correct))
-        if abs(offset.value) > _DOUBTFUL * offset.stderr:
-            doubts.append(
-                f"the estimator is miscalibrated on {part} data: it puts the accuracy at "
-                f"{of_labelled.mean():.3f}, the labels at {accuracy:.3f}"
-            )
-        fewest = min(int(correct.sum()), int((~correct).sum()))
-        if fewest < _FEW_ERRORS:
-            doubts.append(
-                f"of the labelled {part} rows only {fewest} are "
-                f"{'right' if accuracy < 0.5 else 'wrong'}, too few for standard errors of what "
-                "they tell"
-            )
+        known += _offset(part, *given.correct(part), estimated[part], alpha, rows, doubts)
     if len(known) < 2:
         return rows, None, None, None, None, doubts
 
@@ -226,13 +190,68 @@ def calibration(
             ("p-value of the same by betting (any number of labels)", powered.betting_p_value),
         ]
     suitable, unsuitable = alone.suitable_p <= alpha, alone.unsuitable_p <= alpha
-    if unsuitable:
+    doubts += _disagreement(suitable, unsuitable, decision)
+    return rows, adjusted, powered, suitable, unsuitable, doubts
+
+
+def _offset(
+    part: str,
+    correct: Flags,
+    labelled: Flags,
+    estimated: Array,
+    alpha: float,
+    rows: list[tuple],
+    doubts: list[str],
+) -> list[tuple[Array, Flags]]:
+    """How far the estimates of a part are off; returns those of labelled rows, and the truth."""
+    if len(correct) < 2:
+        why = (
+            "whether the estimator is calibrated on test data cannot be checked"
+            if part == "test"
+            else "that the estimator is as well calibrated on user data as on test data is an "
+            "assumption, which nothing here can check"
+        )
+        doubts.append(f"without labels of the {part} data, at least 2, {why}")
+        return []
+    of_labelled = estimated[labelled]
+    offset = calibration_offset(of_labelled, correct)
+    half = float(stats.t.isf(alpha, offset.n - 1)) * offset.stderr
+    accuracy, low, high = share(correct, level(alpha))
+    rows += [
+        (f"estimated accuracy on labelled {part} rows", float(of_labelled.mean())),
+        (f"accuracy on labelled {part} rows", accuracy, math.nan, low, high),
+        (
+            f"Delta_{part} (estimated minus true)",
+            offset.value,
+            offset.stderr,
+            offset.value - half,
+            offset.value + half,
+        ),
+    ]
+    if abs(offset.value) > _DOUBTFUL * offset.stderr:
         doubts.append(
+            f"the estimator is miscalibrated on {part} data: it puts the accuracy at "
+            f"{of_labelled.mean():.3f}, the labels at {accuracy:.3f}"
+        )
+    fewest = min(int(correct.sum()), int((~correct).sum()))
+    if fewest < _FEW_ERRORS:
+        doubts.append(
+            f"of the labelled {part} rows only {fewest} are "
+            f"{'right' if accuracy < 0.5 else 'wrong'}, too few for standard errors of what "
+            "they tell"
+        )
+    return [(of_labelled, correct)]
+
+
+def _disagreement(suitable: bool, unsuitable: bool, decision: Decision) -> list[str]:
+    """What to note if the labels say something else than the estimates."""
+    if unsuitable:
+        return [
             "the labels refute that the model is suitable"
             + (", though the estimates do not" if decision.suitable else "")
-        )
-    elif suitable != decision.suitable:
-        doubts.append(
+        ]
+    if suitable != decision.suitable:
+        return [
             "the labels "
             + (
                 "show that the model is suitable, though the estimates do not"
@@ -240,8 +259,8 @@ def calibration(
                 else "do not confirm that the model is suitable: it depends on estimates whose "
                 "error on user data may be too large"
             )
-        )
-    return rows, adjusted, powered, suitable, unsuitable, doubts
+        ]
+    return []
 
 
 def _decide(estimated: dict[str, Array], margin: float, alpha: float) -> Decision:
