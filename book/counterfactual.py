@@ -49,8 +49,6 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("counterfactual", globals())
 
-import tempfile
-from pathlib import Path
 
 import numpy as np
 
@@ -63,6 +61,7 @@ from lib.counterfactual import (
     contamination_bounds,
     estimate_from_nuisances,
 )
+from lib.report import ModelPredictions, read_predictions
 from lib.report import services as trials
 from lib.report.figures import plot_contamination
 from lib.runs import stored_table
@@ -97,7 +96,15 @@ else:
 # {value}`counterfactual.margin` does not matter to us.
 
 # %%
-trial = trials.example_services(points, rng=seed)
+drawn = simulation.simulate(points, rng=seed)
+trial = ModelPredictions(
+    test_features=drawn.X,
+    feature_names=("x0", "x1"),
+    test_scores=drawn.scores[0],
+    test_abstained=drawn.abstained[0],
+    other_scores=drawn.scores[1],
+    other_abstained=drawn.abstained[1],
+)
 bought = trials.compare_services(trial, learner=services_learner, margin=margin, rng=seed)
 table = trials.comparison_table(bought)
 by_service = table.set_index("service").T
@@ -184,7 +191,6 @@ chapter.values(
 # boundary and 0.2 elsewhere.
 
 # %%
-drawn = simulation.simulate(points, rng=seed)
 chapter.figure(
     figures.plot_classifiers(drawn),
     "classifiers",
@@ -731,19 +737,14 @@ chapter.values(
 # and read on here. Without a file, the report below is on the example of the opening.
 
 # %%
-if services:
-    own = trials.read_services(services)
-else:
-    with tempfile.TemporaryDirectory() as folder:
-        path = trials.write_services(Path(folder, "trial.csv"), trial)
-        own = trials.read_services(path)
+own = read_predictions(services) if services else trial
 report = trials.compare_services(own, learner=services_learner, margin=margin, rng=seed)
 own_table = trials.comparison_table(report)
 own_by_service = own_table.set_index("service").T
 chapter.table(
     own_by_service.rename_axis("quantity").reset_index(),
     "services",
-    f"{'Your' if services else 'Example'} services: {len(own.X)} points, "
+    f"{'Your' if services else 'Example'} services: {len(own.test_scores)} points, "
     f"{len(own.features)} features",
     dict.fromkeys(own_by_service, ".3f"),
 )

@@ -50,22 +50,17 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("suitability", globals())
 
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from lib import data, suitability
 from lib.book import evidence, interactive
+from lib.report import read_predictions, suitability_report
+from lib.report.example import suitability_example
 from lib.report.figures import plot_tipping_point
-from lib.report.suitability import (
-    example_predictions,
-    printable,
-    read_predictions,
-    suitability_report,
-)
+from lib.report.suitability import printable
 from lib.runs import progress, stored_table
 from lib.studies.suitability.calibration import (
     error_table,
@@ -135,8 +130,8 @@ if "civilcomments" not in here:
     chapter.note(
         "CivilComments-WILDS is missing in all tables: its signals are public, but nobody here has "
         "had the files, so their SHA-256 is unknown and a build never fetches them. With a network "
-        "`python -m lib.data pin suitability/civilcomments_ERM_0` (and 1, 2) shows and notes what "
-        "it finds, then add `civilcomments` to `datasets`."
+        "`python -m lib.data fetch --unverified suitability/civilcomments_ERM_0` (and 1, 2) shows "
+        "and notes what it finds, then add `civilcomments` to `datasets`."
     )
 
 # %% [markdown]
@@ -1454,12 +1449,7 @@ else:
 # Without a file, the report is on an example: digits, with a blurred user.
 
 # %% tags=["hide-input"]
-if predictions:
-    given = read_predictions(predictions)
-else:
-    with tempfile.TemporaryDirectory() as folder:
-        path = example_predictions(Path(folder, "example.npz"), seed=seed)
-        given = read_predictions(path)
+given = read_predictions(predictions) if predictions else suitability_example(seed)
 report = suitability_report(given, margin=report_margin, alpha=alpha)
 chapter.note(report.verdict)
 chapter.table(

@@ -4,10 +4,10 @@ Files are registered in ``registry.yml`` with their address and SHA-256; :func:`
 a mirror, in the cache or on the network and never returns one whose content has not been checked.
 The loaders turn files into typed, validated arrays.
 
-What needs PyTorch is imported by its module: :mod:`lib.data.transforms` (shifts, augmentations) and
+What needs PyTorch is imported by its module: :mod:`lib.data.transforms` (augmentations) and
 :mod:`lib.data.features` (fixed features).
 
-From the command line: ``python -m lib.data list | fetch NAME... | verify | pin NAME``.
+From the command line: ``python -m lib.data list | fetch NAME... | verify``.
 """
 
 from lib.data.canaries import (
@@ -20,7 +20,7 @@ from lib.data.canaries import (
     load_canary_runs,
     load_cifar_labels,
 )
-from lib.data.digits import SHIFTS, Digits, corrupt, digits_splits, load_digits
+from lib.data.digits import Digits, digits_splits, load_digits
 from lib.data.errors import (
     DataCorrupted,
     DataUnavailable,
@@ -33,7 +33,8 @@ from lib.data.folders import load_folder
 from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
-from lib.data.splits import public_private, split_rows, subsample_class
+from lib.data.shifts import SHIFTS, corrupt
+from lib.data.splits import split_rows, subsample_class
 from lib.data.store import ABSENT, ALSO, ASKED, available, fetch, fingerprints, is_here, state
 from lib.data.suitability import (
     DATASETS,
@@ -98,7 +99,6 @@ __all__ = [
     "load_sst2",
     "load_suitability_folds",
     "load_suitability_signals",
-    "public_private",
     "published_for",
     "read_numpy_pickle",
     "registry",

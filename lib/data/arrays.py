@@ -54,24 +54,7 @@ def as_path(name: str, path: Any) -> Path:
 
 
 def table_file(name: str, path: Any) -> Path:
-    """Return the path of a file that is there and ends in ``.npz`` or ``.csv``.
-
-    Parameters
-    ----------
-    name : str
-        What messages call the argument.
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    pathlib.Path
-
-    Raises
-    ------
-    TypeError, ValueError, FileNotFoundError
-        If it is no path, of another kind, no file, or not there.
-    """
+    """Return the path of a file that is there and ends in ``.npz`` or ``.csv``."""
     path = as_path(name, path)
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{name} must end in {' or '.join(SUFFIXES)}, got {path}")
@@ -85,27 +68,7 @@ def table_file(name: str, path: Any) -> Path:
 def read_npz(
     path: Path, known: Collection[str], required: Collection[str], most_bytes: int = MOST_BYTES
 ) -> dict[str, npt.NDArray[Any]]:
-    """Read plain numbers from an NPZ file; nothing is unpickled.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-    known, required : collection of str
-        Names of the arrays that may be there, and of those that must.
-    most_bytes : int
-        Of all arrays, uncompressed: what the file states to be larger is refused unread.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Booleans, integers or real numbers.
-
-    Raises
-    ------
-    ValueError
-        On a file that is damaged, too large or holds anything else; the message names it.
-    """
+    """Read plain numbers from an NPZ file; nothing is unpickled."""
     what = "an NPZ file"
     try:
         with reading(path, what), zipfile.ZipFile(path) as archive:
@@ -122,27 +85,7 @@ def read_npz(
 
 
 def csv_records(path: Path, stream: Any) -> Iterator[tuple[int, list[str]]]:
-    """Go through the rows of a CSV file that have any cell.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        What messages call the file.
-    stream : text stream
-        It, opened with ``newline=""``.
-
-    Yields
-    ------
-    line : int
-        Where the row starts, from 1.
-    cells : list of str
-        Without the white space around them.
-
-    Raises
-    ------
-    ValueError
-        On what is no UTF-8 or no CSV.
-    """
+    """Go through the rows of a CSV file that have any cell."""
     reader, end = csv.reader(stream, strict=True, skipinitialspace=True), 0
     try:
         for record in reader:

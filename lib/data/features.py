@@ -252,7 +252,7 @@ def fit_patches(
     images : array_like of float, shape (n, channels, height, width)
         All images; only the public rows are read.
     public : array_like of int
-        Rows declared public, e.g. by :func:`~lib.data.splits.public_private`; numbers, not a mask.
+        Rows declared public; numbers, not a mask.
         They must be left out of training - :meth:`PatchFilters.check_disjoint` sees to it - or the
         fit must be accounted for: it uses them without noise.
     size : int

@@ -40,7 +40,7 @@ class Entry:
         without the host.
     sha256 : str or None
         SHA-256 of its content, 64 lower-case hexadecimal digits; None if the registry does not
-        know it and it has not been pinned on this machine (see :func:`lib.data.store.pin`).
+        know it and it was not accepted on this machine (``fetch --unverified``).
     size : int or None
         Its length in bytes; None if its SHA-256 is.
     licence, citation : str
@@ -67,22 +67,7 @@ def registry() -> dict[str, Entry]:
 
 
 def parse_registry(text: str) -> dict[str, Entry]:
-    """Read and check a registry.
-
-    Parameters
-    ----------
-    text : str
-        YAML in the layout that the head of ``registry.yml`` describes.
-
-    Returns
-    -------
-    dict of str to Entry
-
-    Raises
-    ------
-    RegistryError
-        Naming the place and what is wrong there.
-    """
+    """Read and check a registry."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:

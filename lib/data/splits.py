@@ -11,7 +11,7 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["public_private", "split_rows", "subsample_class"]
+__all__ = ["split_rows", "subsample_class"]
 
 
 def split_rows(
@@ -103,37 +103,6 @@ def subsample_class(
         raise ValueError(f"keep must be in [0, 1], got {keep!r}")
     draws = np.random.default_rng([seed, 0x7415]).random(len(labels))
     return np.flatnonzero((labels != class_index) | (draws < keep))
-
-
-def public_private(
-    n: int, public: int, seed: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Declare some rows public; the rest stays private.
-
-    Whatever is fitted to data without noise - patches, whitening, normalisation - may use the
-    public rows only, and these must not be trained on afterwards as if they were private.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows, at least 2.
-    public : int
-        How many become public, from 1 to `n` - 1.
-    seed : int
-        Not negative.
-
-    Returns
-    -------
-    public, private : ndarray of int64
-        Disjoint, ascending, together all rows.
-    """
-    _check_int("n", n, 2)
-    _check_int("public", public, 1)
-    _check_int("seed", seed, 0)
-    if public >= n:
-        raise ValueError(f"public must be less than n = {n}, got {public}")
-    order = np.random.default_rng([seed, 0x9B11C]).permutation(n)
-    return np.sort(order[:public]), np.sort(order[public:])
 
 
 def _counts(sizes: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

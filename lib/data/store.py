@@ -6,7 +6,7 @@ Three environment variables steer it:
     A directory with copies of the files, searched first.  Layout:
     ``<owner>/<repository>/<commit>/<path>`` for files on GitHub, ``<host>/<path>`` for others.
 ``COMPANION_CACHE``
-    Where downloads and ``pins.yml`` are kept (same layout) instead of the user's cache directory.
+    Where downloads are kept (same layout) instead of the user's cache directory.
 ``COMPANION_OFFLINE``
     Anything but empty or ``0`` forbids downloads.
 
@@ -22,22 +22,18 @@ starts:
     state of these, and of no others, is part of the build's cache key.
 
 A file whose SHA-256 the registry does not know is absent, wherever copies of it may lie, until the
-user pins it: :func:`pin` accepts the content found at its first use, and ``pins.yml`` keeps its
-SHA-256, against which it is then checked like any other.
+user accepts it: :func:`fetch_unverified` notes its SHA-256 beside it in the cache, in a file that
+ends in ``.sha256``, against which it is then checked like any other.
 """
 
 import difflib
 import errno
 import logging
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-
-import yaml
-from filelock import FileLock
 
 with warnings.catch_warnings():
     # pooch imports a progress bar that, in a notebook, warns about widgets nobody asked for.
@@ -45,7 +41,7 @@ with warnings.catch_warnings():
     import pooch
 
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
-from lib.data.registry import Entry, is_sha256, is_size, registry
+from lib.data.registry import Entry, is_sha256, registry
 from lib.runs import write_atomic
 
 __all__ = [
@@ -56,10 +52,10 @@ __all__ = [
     "check",
     "entry",
     "fetch",
+    "fetch_unverified",
     "fingerprints",
     "is_here",
     "local_copies",
-    "pin",
     "state",
 ]
 
@@ -67,11 +63,6 @@ ABSENT = "absent"
 ASKED = "COMPANION_ASKED"
 #: Environment variable: files that count as declared for the running chapter, parted by blanks.
 ALSO = "COMPANION_ALSO"
-PINS = "pins.yml"  # in the cache
-PINS_HEAD = """\
-# Written by `python -m lib.data pin`: files whose SHA-256 the registry does not know, as they were
-# when the user of this machine accepted them.  To accept another content, delete a file's lines.
-"""
 _OWN_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # no fault of the network
 TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of the answer
 
@@ -100,10 +91,9 @@ def fetch(name: str) -> Path:
     UndeclaredData
         If a chapter is being built for which the file is not registered.
     DataUnavailable
-        If the file is not on this machine and cannot be downloaded, or if neither the registry
-        nor a pin says what its content must be.
+        If the file is not on this machine and cannot be downloaded, or if its SHA-256 is unknown.
     DataCorrupted
-        If the file that was found is not the registered or pinned one.
+        If the file that was found is not the registered one.
     """
     wanted = entry(name)
     _check_chapter(wanted)
@@ -195,79 +185,41 @@ def state(name: str) -> str:
     return wanted.sha256
 
 
-def pin(
-    name: str, examine: Callable[[str, Path], str], sha256: str | None = None
-) -> tuple[Path, str]:
-    """Accept the content of a file whose SHA-256 the registry does not know: trust on first use.
+def fetch_unverified(name: str, examine: Callable[[str, Path], str]) -> tuple[Path, str]:
+    """Accept the content of a file whose SHA-256 the registry does not know, on the user's word.
 
-    The copy in the mirror is taken, else the file is downloaded; it is examined; its SHA-256 and
-    size are noted in ``pins.yml`` in the cache.  What is pinned already is only examined again.
-
-    Parameters
-    ----------
-    name : str
-        A name in :func:`lib.data.registry`.
-    examine : callable
-        Of name and path: raises ValueError if the file cannot be what it should be, without
-        running anything in it, else says what it found.
-    sha256 : str, optional
-        What the user expects.
-
-    Returns
-    -------
-    tuple of (pathlib.Path, str)
-        As :func:`fetch`, and what ``examine`` said.
-
-    Raises
-    ------
-    ValueError
-        If the registry knows the SHA-256, or ``sha256`` is none.
-    UndeclaredData
-        If a chapter is being built.
-    DataUnavailable
-        If the file is not on this machine and cannot be downloaded.
-    DataCorrupted
-        If it is not as expected.  Nothing is kept.
+    The copy on this machine is taken, else the file is downloaded.  ``examine``, of name and path,
+    raises ValueError if it cannot be what it should be, without running anything in it, else says
+    what it found.  Then the SHA-256 is noted in the cache.  What was noted before is only checked.
+    Returns the path and what ``examine`` said.
     """
     wanted = entry(name)
     if registry()[name].sha256 is not None:
-        raise ValueError(f"the SHA-256 of {name!r} is in the registry: there is nothing to pin")
-    if sha256 is not None and not is_sha256(sha256):
-        raise ValueError(f"sha256 must be 64 lower-case hexadecimal digits, got {sha256!r}")
+        raise ValueError(f"the SHA-256 of {name!r} is known: fetch it without --unverified")
     if chapter := os.environ.get("COMPANION_CHAPTER"):
-        raise UndeclaredData(f"chapter {chapter!r} pins {name!r}: only a person can")
+        raise UndeclaredData(f"chapter {chapter!r} accepts {name!r}: only a person can")
     if wanted.sha256 is not None:
-        if sha256 not in (None, wanted.sha256):
-            raise DataCorrupted(
-                f"{name!r} is pinned as {wanted.sha256}, not {sha256}: {_unpin(wanted)}"
-            )
         path = _locate(wanted)
-        return path, _examined(wanted, examine, path)
-
-    cache, mirror = _cache(), _mirror()
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".pin-") as scratch:
-        path = None if mirror is None else mirror / wanted.mirror
-        downloaded = path is None or not path.is_file()
-        if downloaded:
-            path = Path(scratch, Path(wanted.mirror).name)
-            _retrieve(replace(wanted, sha256=sha256), path, retry=True)
-        found = replace(
-            wanted, sha256=pooch.file_hash(str(path), alg="sha256"), size=path.stat().st_size
-        )
-        if sha256 not in (None, found.sha256):
-            raise DataCorrupted(f"{path} is not {name!r}: SHA-256 {found.sha256}, not {sha256}")
-        said = _examined(wanted, examine, path)
-        if downloaded:
-            target = cache / wanted.mirror
-            target.parent.mkdir(parents=True, exist_ok=True)
-            path = path.replace(target)
-    _write_pin(found)
+        return path, examine(name, path)
+    copies = local_copies(wanted)
+    path = copies[0][1] if copies else _cache() / wanted.mirror
+    if not copies:
+        _retrieve(wanted, path, retry=True)
+    digest = pooch.file_hash(str(path), alg="sha256")
+    try:
+        said = examine(name, path)
+    except DataCorrupted:  # of another file, which this one is compared with
+        raise
+    except ValueError as error:
+        if not copies:
+            path.unlink()
+        raise DataCorrupted(f"the content of {name!r} is not what it should be: {error}") from error
+    write_atomic(_note_of(wanted), f"{digest}\n")
     return path, said
 
 
 def entry(name: str) -> Entry:
-    """The registered file of that name, with its pin, or an error that suggests a close one."""
+    """The registered file of that name, with the SHA-256 noted for it; or an error."""
     if not isinstance(name, str):
         raise UnknownData(
             "name must be a text under which a data file is registered, got "
@@ -281,7 +233,12 @@ def entry(name: str) -> Entry:
         raise UnknownData(
             f"no data file is registered as {name!r}{hint} (python -m lib.data list shows all)"
         ) from None
-    return found if found.sha256 is not None else replace(found, **_pins().get(name, {}))
+    if found.sha256 is not None or not (note := _note_of(found)).is_file():
+        return found
+    digest = note.read_text("ascii", "replace").strip()
+    if not is_sha256(digest):
+        raise DataCorrupted(f"{note} is damaged: delete it and fetch {name!r} --unverified again")
+    return replace(found, sha256=digest)
 
 
 def local_copies(wanted: Entry) -> list[tuple[str, Path]]:
@@ -308,7 +265,9 @@ def check(path: Path, wanted: Entry) -> Path:
     if _hashes[key] != wanted.sha256:
         raise DataCorrupted(
             f"{path} is not {wanted.name!r}: expected SHA-256 {wanted.sha256}, found"
-            f" {_hashes[key]}; delete it or restore it{_unpin(wanted, ', or ')}"
+            f" {_hashes[key]}; delete it or restore it"
+            + f", or delete {_note_of(wanted)} to accept another"
+            * _note_of(wanted).is_file()
         )
     return path
 
@@ -317,10 +276,10 @@ def _locate(wanted: Entry, retry: bool = True) -> Path:
     damage, copies = None, local_copies(wanted)
     if wanted.sha256 is None:
         raise DataUnavailable(
-            f"{wanted.name!r} is not fetched, as nothing could be checked: its SHA-256 is neither"
-            " in the registry (nobody had the file when that was written) nor in"
-            f" {_cache() / PINS}. To accept what {wanted.url or 'a mirror'} holds, on your own"
-            f" trust: python -m lib.data pin {wanted.name}"
+            f"{wanted.name!r} is not fetched, as nothing could be checked: its SHA-256 is not in"
+            " the registry, as nobody had the file when that was written. To accept what"
+            f" {wanted.url or 'a mirror'} holds, on your own trust: python -m lib.data fetch"
+            f" --unverified {wanted.name}"
         )
     for place, path in copies:
         try:
@@ -352,7 +311,7 @@ def _download(wanted: Entry, retry: bool) -> Path:
 
 
 def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:
-    """Download a file to `target`; only :func:`pin` may come here without a SHA-256."""
+    """Download a file to `target`; only :func:`fetch_unverified` comes here without a SHA-256."""
     global _no_network
     if wanted.url is None:
         raise DataUnavailable(_advice(wanted, "has no public address"))
@@ -385,52 +344,9 @@ def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:
     _no_network = None
 
 
-def _examined(wanted: Entry, examine: Callable[[str, Path], str], path: Path) -> str:
-    try:
-        return examine(wanted.name, path)
-    except DataCorrupted:  # of another file, which that one is compared with
-        raise
-    except ValueError as error:
-        raise DataCorrupted(
-            f"the content of {wanted.name!r} is not what it should be: {error}"
-        ) from error
-
-
-def _pins() -> dict[str, dict[str, str | int]]:
-    """SHA-256 and size of each pinned file."""
-    path = _cache() / PINS
-    try:
-        pins = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (yaml.YAMLError, UnicodeDecodeError):
-        pins = None
-    if not isinstance(pins, dict) or not all(
-        isinstance(pin, dict)
-        and pin.keys() == {"sha256", "size"}
-        and is_sha256(pin["sha256"])
-        and is_size(pin["size"])
-        for pin in pins.values()
-    ):
-        raise DataCorrupted(
-            f"{path} is damaged: it must map names to sha256 and size; delete it and pin again"
-        )
-    return pins
-
-
-def _write_pin(found: Entry) -> None:
-    path = _cache() / PINS
-    with FileLock(path.with_suffix(".lock")):
-        pins = _pins() | {found.name: {"sha256": found.sha256, "size": found.size}}
-        write_atomic(path, PINS_HEAD + yaml.safe_dump(pins))
-
-
-def _unpin(wanted: Entry, join: str = "") -> str:
-    """How to accept another content, if the SHA-256 of a file is a pin."""
-    known = registry().get(wanted.name)
-    if known is None or known.sha256 is not None:
-        return ""
-    return f"{join}to accept another content delete its lines in {_cache() / PINS} and pin it again"
+def _note_of(wanted: Entry) -> Path:
+    """Where the SHA-256 of a file that the registry does not know is noted."""
+    return _cache() / f"{wanted.mirror}.sha256"
 
 
 def _advice(wanted: Entry, reason: str) -> str:

@@ -73,10 +73,10 @@ _FOLD_FILES = {
     "rxrx1": ("folds_rxrx1",),
     "civilcomments": ("folds_civilcomments",),
 }
-_FILTERS = {
-    "fmow": {"year": int, "region": str},
-    "rxrx1": {"cell_type": str},
-    "civilcomments": {"sensitive": str},
+_PROPERTIES = {
+    "fmow": ["year", "region"],
+    "rxrx1": ["cell_type"],
+    "civilcomments": ["sensitive"],
 }
 
 # What each signal can be by its definition; SLACK allows for single precision.
@@ -221,13 +221,6 @@ class Fold:
 
     def __post_init__(self):
         rows = np.asarray(self.rows)
-        if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0:
-            raise ValueError(
-                f"{self.label}: rows must be integers of shape (n,), n > 0, got"
-                f" {rows.dtype} of shape {rows.shape}"
-            )
-        if rows.min() < 0 or len(np.unique(rows)) != len(rows):
-            raise ValueError(f"{self.label}: rows must be distinct and not negative")
         rows = rows.astype(np.int64)
         rows.flags.writeable = False
         object.__setattr__(self, "rows", rows)
@@ -257,7 +250,7 @@ def load_suitability_signals(
     Raises
     ------
     DataUnavailable
-        For CivilComments unless its file is pinned on this machine: see ``python -m lib.data pin``.
+        For CivilComments unless its file was accepted: ``python -m lib.data fetch --unverified``.
     ValueError
         If there is no such model, or the file does not hold what it should.
 
@@ -334,7 +327,9 @@ def examine_signals(name: str, path: Path) -> str:
 
 
 def _read_signals(dataset: str, algorithm: str, seed: int, path: Path) -> SuitabilitySignals:
-    content = _read_dict(path)
+    content = read_numpy_pickle(path)
+    if type(content) is not dict:
+        raise ValueError(f"{path} must hold a dict, got {type(content).__name__}")
     if set(content) != _SPLITS[dataset]:
         raise ValueError(f"{path}: splits must be {sorted(_SPLITS[dataset])}, got {list(content)}")
     splits = {}
@@ -368,12 +363,13 @@ def load_suitability_folds(dataset: str) -> tuple[Fold, ...]:
     _check_dataset(dataset)
     folds = []
     for name in _FOLD_FILES[dataset]:
-        path = fetch(f"suitability/{name}")
-        for key, rows in _read_dict(path).items():
-            try:
-                folds.append(_fold(dataset, key, rows))
-            except (ValueError, SyntaxError) as error:
-                raise ValueError(f"{path}: fold {key!r}: {error}") from error
+        for (split, text), rows in read_numpy_pickle(fetch(f"suitability/{name}")).items():
+            restriction = {
+                key: tuple(value) if isinstance(value, list) else (value,)
+                for key, value in ast.literal_eval(text).items()
+            }
+            label, inside = _label(split, restriction), split in ID_SPLITS[dataset]
+            folds.append(Fold(dataset, split, label, np.array(rows), inside, restriction))
     return tuple(folds)
 
 
@@ -394,15 +390,12 @@ def load_published_folds(dataset: str) -> pd.DataFrame:
         FMoW's in-distribution years are listed one by one: see :func:`published_for`.
     """
     _check_dataset(dataset)
-    path = fetch(f"suitability/published_folds_{dataset}")
-    table = pd.read_csv(path, dtype={"year": str})
-    properties = list(_FILTERS[dataset])
+    table = pd.read_csv(fetch(f"suitability/published_folds_{dataset}"), dtype={"year": str})
+    properties = _PROPERTIES[dataset]
     if dataset != "fmow":  # the property is in the column group; RxRx1's cell_type is empty
         table = table.drop(columns=properties, errors="ignore").rename(
             columns={"group": properties[0]}
         )
-    if missing := {"split", "num_samples", "accuracy", *properties} - set(table.columns):
-        raise ValueError(f"{path}: columns {sorted(missing)} are missing")
     labels = []
     for row in table.to_dict("records"):
         restriction = {key: (row[key],) for key in properties if row[key] != "ALL"}
@@ -460,8 +453,6 @@ def published_for(folds: Sequence[Fold], published: pd.DataFrame) -> pd.DataFram
         key for key in ("year", "region", "cell_type", "sensitive") if key in published.columns
     ]
     index = ["split", *properties]
-    if published.duplicated(index).any():
-        raise ValueError("published must list each fold once")
     by_fold = published.set_index(index)[["num_samples", "accuracy"]].to_dict("index")
     rows = []
     for fold in folds:
@@ -479,41 +470,6 @@ def published_for(folds: Sequence[Fold], published: pd.DataFrame) -> pd.DataFram
 def _check_dataset(dataset: str) -> None:
     if dataset not in DATASETS:
         raise ValueError(f"dataset must be one of {DATASETS}, got {dataset!r}")
-
-
-def _read_dict(path: Path) -> dict[Any, Any]:
-    content = read_numpy_pickle(path)
-    if type(content) is not dict:
-        raise ValueError(f"{path} must hold a dict, got {type(content).__name__}")
-    return content
-
-
-def _fold(dataset: str, key: Any, rows: Any) -> Fold:
-    if type(key) is not tuple or len(key) != 2 or not all(type(each) is str for each in key):
-        raise ValueError("must be named by a pair of strings (split, filter)")
-    split, text = key
-    if split not in _SPLITS[dataset]:
-        raise ValueError(f"split must be one of {sorted(_SPLITS[dataset])}, got {split!r}")
-    if type(rows) is not list or not all(type(row) is int for row in rows):
-        raise ValueError("rows must be a list of ints")
-    restriction = _filter(dataset, text)
-    label = _label(split, restriction)
-    return Fold(dataset, split, label, np.array(rows), split in ID_SPLITS[dataset], restriction)
-
-
-def _filter(dataset: str, text: str) -> dict[str, tuple[Any, ...]]:
-    """Parse ``"{'region': 'Europe', 'year': [2013]}"``; every value becomes a tuple."""
-    parsed = ast.literal_eval(text)
-    allowed = _FILTERS[dataset]
-    if type(parsed) is not dict or not parsed or not parsed.keys() <= allowed.keys():
-        raise ValueError(f"the filter must be a dict with keys among {list(allowed)}")
-    result = {}
-    for key, value in parsed.items():
-        values = tuple(value) if type(value) is list else (value,)
-        if not values or not all(type(each) is allowed[key] for each in values):
-            raise ValueError(f"the filter's {key} must be of type {allowed[key].__name__}")
-        result[key] = values
-    return result
 
 
 def _label(split: str, restriction: Mapping[str, tuple[Any, ...]]) -> str:

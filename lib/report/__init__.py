@@ -8,16 +8,18 @@
 >>> print(table.set_index("analysis").loc["selective", "reason"])
 missing: test_logits, test_labels
 
-The format is described in :mod:`lib.report.predictions`.  From the command line:
+What a file may hold: :data:`FORMAT`.  From the command line:
 ``python -m lib.report my.npz --out report/``.
 """
 
-from lib.report.analyses import ANALYSES, Analysis, Drawing, Settings, explain, run_analysis
+from lib.report.analyses import explain, run_analysis
+from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.example import EXAMPLES, example_predictions, example_source
+from lib.report.files import find_file, read_predictions
 from lib.report.page import show
-from lib.report.predictions import FORMAT, ModelPredictions, find_file, read_predictions
+from lib.report.predictions import FORMAT, ModelPredictions
 from lib.report.report import Report, run_report
-from lib.report.suitability import Predictions, SuitabilityReport, suitability_report
+from lib.report.suitability import SuitabilityReport, suitability_report
 
 __all__ = [
     "ANALYSES",
@@ -26,7 +28,6 @@ __all__ = [
     "Analysis",
     "Drawing",
     "ModelPredictions",
-    "Predictions",
     "Report",
     "Settings",
     "SuitabilityReport",

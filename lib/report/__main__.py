@@ -11,18 +11,7 @@ from lib.report import Settings, example_predictions, explain, read_predictions,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Of the command line; the process's own by default.
-
-    Returns
-    -------
-    int
-        0; 1 if the file allows no analysis; 2 on a file or an option that is not allowed.
-    """
+    """Run the command; 1 if the file allows no analysis, 2 if it or an option is not allowed."""
     default = Settings()
     parser = argparse.ArgumentParser(
         "python -m lib.report", description="Every analysis that a file of predictions allows."

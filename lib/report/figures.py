@@ -19,15 +19,7 @@ _MOST = 400  # points of a curve: more than a screen resolves
 
 
 def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure:
-    """Draw selective accuracy against coverage, with the bound that the accuracy allows.
-
-    Parameters
-    ----------
-    curves : mapping of str to AccuracyCoverage
-        By acceptance score; all of the same predictions.
-    target : float
-        Accuracy that is aimed at.
-    """
+    """Draw selective accuracy against coverage, with the bound that the accuracy allows."""
     figure, ax = new_figure(height=3.2)
     lowest = target
     for i, (name, curve) in enumerate(curves.items()):
@@ -54,13 +46,7 @@ def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure
 
 
 def plot_moved(moved: pd.DataFrame) -> Figure:
-    """Draw how far each suitability signal's mean has moved from test to user data.
-
-    Parameters
-    ----------
-    moved : pandas.DataFrame
-        Of :class:`lib.report.suitability.SuitabilityReport`; infinite differences are left out.
-    """
+    """Draw how far each suitability signal's mean has moved from test to user data."""
     rows = moved[np.isfinite(moved["difference"])].iloc[::-1]
     figure, ax = new_figure(height=3.6)
     colours = [COLOURS[1] if found else "0.75" for found in rows["moved"]]
@@ -75,17 +61,7 @@ def plot_moved(moved: pd.DataFrame) -> Figure:
 def plot_roc(
     counts: npt.NDArray[np.int64], point: tuple[float, float], claim: tuple[float, float] | None
 ) -> Figure:
-    """Draw an attack's ROC curve, the threshold that was chosen, and what a claim allows.
-
-    Parameters
-    ----------
-    counts : ndarray of int, shape (m, 4)
-        Of :func:`lib.audit.roc_counts`.
-    point : tuple of float
-        False and true positive rate on the trials that did not choose the threshold.
-    claim : tuple of float, optional
-        epsilon, which is finite, and delta.
-    """
+    """Draw an attack's ROC curve, the threshold that was chosen, and what a claim allows."""
     tp, fp, tn, fn = counts.T
     figure, ax = new_figure(height=3.4)
     if claim is not None:
@@ -109,13 +85,7 @@ def plot_roc(
 
 
 def plot_propensities(answered: npt.NDArray, abstained: npt.NDArray) -> Figure:
-    """Draw the probabilities of abstaining among rows that were answered and abstained on.
-
-    Parameters
-    ----------
-    answered, abstained : ndarray
-        Propensities, in [0, 1].
-    """
+    """Draw the probabilities of abstaining among rows that were answered and abstained on."""
     figure, ax = new_figure(height=2.8)
     edges = np.linspace(0, 1, 21)
     ax.hist(answered, edges, color=COLOURS[0], alpha=0.6, label="answered")
@@ -135,13 +105,7 @@ def _thinned(x: npt.NDArray, y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
 
 
 def plot_tipping_point(point: float) -> Figure:
-    """Draw a tipping point beside the errors that the estimator made on FMoW.
-
-    Parameters
-    ----------
-    point : float
-        Of :func:`tipping_point`.
-    """
+    """Draw a tipping point beside the errors that the estimator made on FMoW."""
     errors: npt.NDArray[np.float64] = np.array(FMOW_ERRORS)
     figure, ax = new_figure(height=2.8)
     edges = np.arange(-0.06, 0.2, 0.01)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from lib.report.analyses import ANALYSES
+from lib.report.analysis import ANALYSES
 from lib.report.report import Report
 
 __all__ = ["show"]

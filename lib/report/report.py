@@ -9,7 +9,8 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from lib.data.arrays import as_path
-from lib.report.analyses import ANALYSES, Analysis, Drawing, Settings, explain, run_analysis
+from lib.report.analyses import explain, run_analysis
+from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic, write_atomic_bytes
 

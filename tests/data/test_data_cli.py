@@ -74,9 +74,9 @@ def test_damage_is_found(tmp_path):
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert len(lines) == len(registry())
-    unpinned = [name for name, entry in registry().items() if entry.sha256 is None]
-    assert [line.split()[1] for line in lines if line.startswith("unpinned ")] == unpinned
-    assert [line for line in lines if not line.startswith(("absent ", "unpinned "))] == [
+    unknown = [name for name, entry in registry().items() if entry.sha256 is None]
+    assert [line.split()[1] for line in lines if line.startswith("unknown ")] == unknown
+    assert [line for line in lines if not line.startswith(("absent ", "unknown "))] == [
         line for line in lines if line.startswith(f"corrupted  {NAME} (mirror): {path}")
     ]
     done = run("fetch", NAME, COMPANION_DATA=tmp_path)
@@ -91,7 +91,7 @@ def test_list_shows_every_file():
     assert head.split() == ["name", "bytes", "where", "chapters"]
     assert [row.split()[0] for row in rows] == list(registry())
     assert [row.split()[1:3] for row in rows] == [
-        ["unknown", "unpinned"] if entry.sha256 is None else [f"{entry.size:,}", "absent"]
+        ["unknown", "unknown"] if entry.sha256 is None else [f"{entry.size:,}", "absent"]
         for entry in registry().values()
     ]
 

@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
-from lib.data.digits import SHIFTS, SIZE, corrupt, digits_splits, load_digits
+from lib.data.digits import SIZE, digits_splits, load_digits
+from lib.data.shifts import SHIFTS, corrupt
+
+NOISE = "gaussian_noise"
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +26,9 @@ def test_digits():
     assert set(digits.labels) == set(range(10))
 
 
-@pytest.mark.parametrize(("kind", "severity"), [("rotation", 30), ("noise", 0.3), ("blur", 0.8)])
+@pytest.mark.parametrize(
+    ("kind", "severity"), [("rotation", 30), ("gaussian_noise", 0.3), ("blur", 0.8)]
+)
 def test_shift_changes_a_copy_reproducibly(images, kind, severity):
     before = images.copy()
     shifted = corrupt(images, kind, severity, rng())
@@ -53,7 +58,7 @@ def test_rotation_by_a_right_angle_is_exact(images):
 
 def test_noise_has_the_stated_deviation():
     grey = np.full((500, 8, 8), 0.5)
-    noise = corrupt(grey, "noise", 0.05, rng()) - 0.5
+    noise = corrupt(grey, NOISE, 0.05, rng()) - 0.5
     assert noise.std() == pytest.approx(0.05, rel=0.02)
     assert noise.mean() == pytest.approx(0, abs=0.002)
 
@@ -77,19 +82,28 @@ def test_blur_draws_nothing(images):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"kind": "fog"}, ValueError, r"kind must be one of \('rotation', .*got 'fog'"),
-        ({"severity": -1}, ValueError, r"severity must be finite and in \[0, inf\] for noise"),
+        ({"kind": "fog"}, ValueError, r"kind must be one of gaussian_noise, .*got 'fog'"),
+        (
+            {"severity": -1},
+            ValueError,
+            r"severity must be finite and in \[0, inf\] for gaussian",
+        ),
         ({"severity": np.nan}, ValueError, "got nan"),
         ({"severity": np.inf}, ValueError, "got inf"),
-        ({"kind": "rotation", "severity": 181}, ValueError, r"\[0, 180\] for rotation, got 181"),
-        ({"rng": 0}, TypeError, "numpy.random.Generator, got int"),
+        ({"kind": "rotation", "severity": 181}, ValueError, r"\[0, 180\] for rotation .*got 181"),
+        ({"rng": None}, ValueError, "rng must be a Generator or an int of at least 0, got None"),
         ({"images": np.zeros((8, 8))}, ValueError, r"got shape \(8, 8\)"),
         ({"images": np.full((1, 8, 8), 16.0)}, ValueError, r"values in \[0, 1\]"),
         ({"images": np.full((1, 8, 8), np.nan)}, ValueError, r"values in \[0, 1\]"),
     ],
 )
 def test_corrupt_refuses(changes, error, message):
-    arguments = {"images": np.zeros((1, 8, 8)), "kind": "noise", "severity": 1, "rng": rng()}
+    arguments = {
+        "images": np.zeros((1, 8, 8)),
+        "kind": "gaussian_noise",
+        "severity": 1,
+        "rng": rng(),
+    }
     with pytest.raises(error, match=message):
         corrupt(**(arguments | changes))
 
@@ -114,7 +128,7 @@ def test_splits_ignore_and_leave_the_global_generator():
     np.random.seed(0)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     digits_splits(0, {"one": 9})
-    corrupt(np.zeros((3, 8, 8)), "noise", 1, rng())
+    corrupt(np.zeros((3, 8, 8)), NOISE, 1, rng())
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 

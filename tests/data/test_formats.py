@@ -18,7 +18,6 @@ from published import (
     jpeg_tar,
     mat,
     pixels,
-    records,
     tar,
     zipped,
 )
@@ -77,48 +76,6 @@ def test_fashion_mnist(put):
     assert (len(parsed[2]), parsed[2][0], parsed[2][9]) == (10, "T-shirt/top", "Ankle boot")
 
 
-PLAIN = gzip.decompress(idx(DIGITS))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "expected the IDX magic number 00000801 .*, found an empty file"),
-        (PLAIN, "expected a gzip-compressed IDX file, found damage: Not a gzipped file"),
-        (idx(DIGITS)[:-3], "found damage: Compressed file ended before"),
-        (idx(DIGITS)[:-8] + b"\0" * 8, "found damage: (CRC check failed|Incorrect length)"),
-        (idx(DIGITS) + b"junk", "found damage: Not a gzipped file"),
-        (idx(DIGITS[:, None]), "magic number 00000801 .* in 1 dimensions.*, found 00000802"),
-        (gzip.compress(b"\0\0\x0d" + PLAIN[3:], mtime=0), "found 00000d01"),
-        (gzip.compress(PLAIN[:6], mtime=0), "expected 1 IDX dimensions, found the file's end"),
-        (gzip.compress(PLAIN[:-1], mtime=0), "expected 10 bytes of data, found 9"),
-        (gzip.compress(PLAIN + b"\0", mtime=0), "expected 10 bytes of data, found more"),
-        (
-            gzip.compress(PLAIN[:4] + b"\xff" * 4, mtime=0),
-            "expected 4294967295 bytes of data, found 0",
-        ),
-        (
-            gzip.compress(PLAIN[:4] + b"\0" * 4, mtime=0),
-            r"at least one value, found .* shape \(0,\)",
-        ),
-    ],
-)
-def test_damaged_idx(put, content, message):
-    refused(read_idx, put(content), 1, match=message)
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (DIGITS[:9], "labels: expected 10 labels, found 9"),
-        (DIGITS + 1, "labels: expected labels from 0 to 9, found 10 in row 9"),
-    ],
-)
-def test_fashion_mnist_labels(put, labels, message):
-    images = put(idx(pixels(10, 4, 4)), "images")
-    refused(read_fashion_mnist, images, put(idx(labels), "labels"), match=message)
-
-
 # --- CIFAR --------------------------------------------------------------------------------------
 
 IMAGES = pixels(12, 32, 32, 3)
@@ -136,6 +93,12 @@ def test_cifar10(put):
 def test_batches_are_read_in_their_order_whatever_the_archive_s(put):
     path = put(tar(reversed(cifar10(IMAGES, LABELS).items())))
     check(read_cifar10(path, "train"), IMAGES[:10], LABELS[:10], CIFAR10_NAMES)
+
+
+def test_coarse_or_fine(put):
+    path = put(tar(cifar100(IMAGES, COARSE, FINE).items()))
+    with pytest.raises(ValueError, match=r"labels must be one of .*, got 'medium'"):
+        read_cifar100(path, "test", "medium")
 
 
 def test_cifar100(put):
@@ -161,50 +124,10 @@ def test_other_members_are_not_touched(put, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-BATCH = "cifar-10-batches-bin/test_batch.bin"
-META = "cifar-10-batches-bin/batches.meta.txt"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({BATCH: None}, f"expected the member {BATCH}, found none"),
-        ({META: None}, f"expected the member {META}, found none"),
-        ({BATCH: b""}, "test_batch.bin: expected records of 3073 bytes, found 0 bytes"),
-        ({BATCH: b"\0" * 6145}, "expected records of 3073 bytes, found 6145 bytes"),
-        ({BATCH: b"\0" * 6147}, "expected records of 3073 bytes, found 6147 bytes"),
-        ({BATCH: b"\x0a" * 3073}, "expected labels from 0 to 9, found 10 in row 0"),
-        ({META: b"one two"}, "batches.meta.txt: expected 10 different class names, found 2"),
-        ({META: b"a " * 10}, "expected 10 different class names"),
-        ({BATCH: (tarfile.SYMTYPE, "/etc/passwd")}, f"expected the member {BATCH}, found none"),
-    ],
-)
-def test_damaged_cifar10(put, changes, message):
-    members = cifar10(IMAGES, LABELS) | changes
-    path = put(tar([each for each in members.items() if each[1] is not None]))
-    refused(read_cifar10, path, "test", match=message)
-
-
-def test_cifar100_labels(put):
-    for column, message in ((0, "0 to 19, found 20"), (1, "0 to 99, found 100")):
-        labels = np.zeros((1, 2), dtype=np.uint8)
-        labels[0, column] = (20, 100)[column]
-        content = {"cifar-100-binary/test.bin": records(labels, IMAGES[:1])}
-        path = put(tar((cifar100(IMAGES, COARSE, FINE) | content).items()))
-        refused(read_cifar100, path, "test", match=f"expected labels from {message} in row 0")
-    with pytest.raises(ValueError, match=r"labels must be one of .*, got 'medium'"):
-        read_cifar100(path, "test", "medium")
-
-
 @pytest.mark.parametrize("read", [read_cifar10, read_cifar100, read_jpeg_tar])
 def test_unknown_split(read, tmp_path):
     with pytest.raises(ValueError, match=r"split must be one of \('train', 'test'\), got 'val'"):
         read(tmp_path / "never read", "val")
-
-
-def test_a_member_given_twice(put):
-    members = [*cifar10(IMAGES, LABELS).items()] * 2
-    refused(read_cifar10, put(tar(members)), "test", match=r"once, found it twice")
 
 
 # --- tar ----------------------------------------------------------------------------------------
@@ -281,27 +204,6 @@ def test_jpeg_tar(put):
         check(read_jpeg_tar(path, split), expected, [0, 0, 1, 1, 2, 2], names)
 
 
-JPEG = "test/cat/0000.jpg"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({JPEG: None}, "images of test/cat to be numbered from 0 without gap, found 1 of them"),
-        ({JPEG: b"no image"}, f"{JPEG}: expected an image .JPEG., found 8 bytes of something else"),
-        ({JPEG: encoded(pixels(32, 32, 3), "PNG")}, "bytes of something else"),
-        ({JPEG: encoded(pixels(32, 32, 3), "JPEG")[:-200]}, "found damage: image file is trunc"),
-        ({JPEG: encoded(pixels(31, 32, 3), "JPEG")}, "found 32 x 31 in mode RGB"),
-        ({JPEG: encoded(pixels(32, 32), "JPEG")}, "found 32 x 32 in mode L"),
-        (dict.fromkeys(jpeg_tar(2)), r"expected test/<class>/<number>.jpg .*, found classes \[\]"),
-    ],
-)
-def test_damaged_jpeg_tar(put, changes, message):
-    members = jpeg_tar(2) | changes
-    path = put(tar([each for each in members.items() if each[1] is not None]))
-    refused(read_jpeg_tar, path, "test", match=message)
-
-
 # --- SVHN ---------------------------------------------------------------------------------------
 
 DIGIT_LABELS = np.array([[1], [10], [9], [2]], dtype=np.uint8)
@@ -314,37 +216,9 @@ def test_svhn(put):
         check(read_svhn(path), images, [1, 0, 9, 2], "0123456789")
 
 
-SVHN = mat(X=pixels(32, 32, 3, 4), y=DIGIT_LABELS)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "expected a MATLAB 5 file, found"),
-        (b"no MAT file" * 20, "expected a MATLAB 5 file, found"),
-        (SVHN[:-40], "expected a MATLAB 5 file, found"),
-        (SVHN[:300], "expected a MATLAB 5 file, found"),
-        (SVHN + b"some trailing bytes", "expected a MATLAB 5 file, found"),
-        (SVHN + b"xyz", "expected a MATLAB 5 file, found"),
-        (mat(X=pixels(32, 32, 3, 4)), r"expected the variables X and y, found \['X'\]"),
-        (mat(X=pixels(32, 32, 3, 4), y=DIGIT_LABELS, z=1), r"found \['X', 'y', 'z'\]"),
-        (mat(X=pixels(4, 32, 32, 3), y=DIGIT_LABELS), r"found uint8 of shape \(4, 32, 32, 3\)"),
-        (mat(X=pixels(32, 32, 3), y=DIGIT_LABELS), r"found uint8 of shape \(32, 32, 3\)"),
-        (mat(X=np.ones((32, 32, 3, 4)), y=DIGIT_LABELS), "X to be uint8 .* found float64"),
-        (mat(X=pixels(32, 32, 3, 4), y=DIGIT_LABELS[:3]), r"shape \(4, 1\), found .* \(3, 1\)"),
-        (mat(X=pixels(32, 32, 3, 4), y=DIGIT_LABELS - 1), "from 1 to 10, found 0"),
-        (mat(X=pixels(32, 32, 3, 4), y=DIGIT_LABELS + 1), "from 1 to 10, found 11"),
-        (mat(X=pixels(32, 32, 3, 4), y=DIGIT_LABELS * 0.5), "from 1 to 10, found 0.5"),
-        (mat(X=pixels(32, 32, 3, 4), y=DIGIT_LABELS * np.nan), "from 1 to 10, found nan"),
-    ],
-)
-def test_damaged_svhn(put, content, message):
-    refused(read_svhn, put(content), match=message)
-
-
 def test_absent_files_stay_absent(tmp_path):
     path = tmp_path / "none"
-    for read in (read_svhn, read_gtsrb_training, content, lambda path: read_idx(path, 1)):
+    for read in (read_gtsrb_training, content, lambda path: read_idx(path, 1)):
         with pytest.raises(FileNotFoundError):
             read(path)
 
@@ -387,67 +261,11 @@ def test_gtsrb_test(put):
     assert len(parsed[2]) == 43
 
 
-PPM = "GTSRB/Training/00007/00000_00000.ppm"
-CSV = "GTSRB/Training/00007/GT-00007.csv"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({CSV: None}, f"expected the member {CSV}, found none of that name"),
-        ({PPM: None}, f"exactly the images that the CSV file lists .*, found {PPM} in one place"),
-        ({f"{PPM[:-5]}1.ppm": b""}, f"found {PPM[:-5]}1.ppm in one place only"),
-        ({PPM: encoded(SIGNS[7], "PPM")[:-9]}, f"{PPM}: expected an image .PPM., found damage"),
-        ({PPM: encoded(SIGNS[7], "PNG")}, f"{PPM}: expected .*, found .* of something else"),
-        ({PPM: b""}, f"{PPM}: expected .*, found 0 bytes of something else"),
-        ({CSV: b""}, r"expected the columns \['ClassId', 'Filename'\], found \[\]"),
-        ({CSV: b"Filename,ClassId\na.ppm,7\n"}, r"expected the columns"),
-        ({CSV: gtsrb_csv([])}, "expected different file names, found 0 lines"),
-        ({CSV: gtsrb_csv([("00000_00000.ppm", 7)] * 2)}, "different file names, found 2 lines"),
-        ({CSV: gtsrb_csv([("00000_00000.ppm", 8)])}, "expected class id 7 only, found 8"),
-        ({CSV: gtsrb_csv([("00000_00000.ppm", 43)])}, "line 2: expected a class id from 0 to 42"),
-        ({CSV: gtsrb_csv([("00000_00000.ppm", "")])}, "class id from 0 to 42, found ''"),
-        ({CSV: gtsrb_csv([("../00000.ppm", 7)])}, r"<digits>.ppm, found '../00000.ppm'"),
-        ({CSV: b"Filename;ClassId\n00000_00000.ppm"}, "class id from 0 to 42, found ''"),
-    ],
-)
-def test_damaged_gtsrb(put, changes, message):
-    members = gtsrb_training([each[:4, :4] for each in SIGNS]) | changes
-    path = put(zipped([each for each in members.items() if each[1] is not None]))
-    refused(read_gtsrb_training, path, match=message)
-
-
-ZIP = zipped(gtsrb_training([each[:4, :4] for each in SIGNS]).items())
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    [b"", b"no zip", ZIP[:-30], ZIP[len(ZIP) // 2 :], ZIP[:50] + b"\xff" * 30 + ZIP[80:]],
-    ids=["empty", "foreign", "truncated", "second half", "overwritten"],
-)
-def test_damaged_zip(put, damaged):
-    refused(read_gtsrb_training, put(damaged), match="expected .*, found damage")
-
-
 # --- any damage ---------------------------------------------------------------------------------
 
-READERS = {
-    "idx": (idx(pixels(4, 28, 28)), lambda path: read_idx(path, 3)),
-    "cifar": (
-        tar(cifar10(np.zeros_like(IMAGES), LABELS).items()),
-        lambda path: read_cifar10(path, "test"),
-    ),
-    "jpeg": (tar(jpeg_tar(1).items()), lambda path: read_jpeg_tar(path, "test")),
-    "tar": (ARCHIVE, content),
-    "mat": (SVHN, read_svhn),
-    "zip": (ZIP, read_gtsrb_training),
-}
 
-
-@pytest.mark.filterwarnings("default")  # Pillow's and SciPy's remarks on what they see
-@pytest.mark.parametrize("reader", READERS)
-def test_random_damage_gives_one_error_or_none(put, reader):
-    good, read = READERS[reader]
+@pytest.mark.parametrize("good", [ARCHIVE, gzip.compress(ARCHIVE)], ids=["plain", "gzip"])
+def test_random_damage_gives_one_error_or_none(put, good):
     random = np.random.default_rng(0)
     errors = []
     for _ in range(60):
@@ -456,7 +274,7 @@ def test_random_damage_gives_one_error_or_none(put, reader):
             bad[place] = random.integers(0, 256)
         path = put(bad)
         try:
-            read(path)
+            content(path)
         except ValueError as error:
             errors.append(str(error))
     assert len(errors) > 10

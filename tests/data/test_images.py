@@ -368,13 +368,6 @@ def test_another_number_of_images_is_refused(small):
     assert parsed_folders() == []
 
 
-def test_source_in_a_wrong_format_is_named(small):
-    small.add("svhn/test", b"not a MATLAB file")
-    with pytest.raises(ValueError, match=rf"{small.path('svhn/test')}: expected a MATLAB 5 file"):
-        load_images("svhn", "test")
-    assert parsed_folders() == []
-
-
 @pytest.mark.parametrize("call", [load_images, image_files])
 @pytest.mark.parametrize(
     ("arguments", "message"),

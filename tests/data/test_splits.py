@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.data.splits import public_private, split_rows, subsample_class
+from lib.data.splits import split_rows, subsample_class
 
 LABELS = np.repeat(np.arange(5), [400, 300, 200, 90, 10])
 
@@ -84,15 +84,6 @@ def test_rows_of_a_stratum_are_equally_likely():
         assert stats.chisquare(counts[labels == label]).pvalue > 1e-6
 
 
-def test_one_seed_gives_independent_streams():
-    common = [
-        len(np.intersect1d(split_rows(40, s, {"a": 20})["a"], public_private(40, 20, s)[0]))
-        for s in range(400)
-    ]
-    law = stats.hypergeom(40, 20, 20)
-    assert abs(np.mean(common) - law.mean()) < 5 * law.std() / 20
-
-
 def test_thinned_classes_are_nested():
     kept = [subsample_class(LABELS, 0, keep, 2) for keep in (0.5, 0.25, 0.1, 0.01)]
     for more, fewer in pairwise(kept):
@@ -112,12 +103,6 @@ def test_thinning_a_class():
     assert len(subsample_class(LABELS, 0, 0.0, 0)) == 600
 
 
-def test_public_rows_are_not_private():
-    public, private = public_private(100, 30, 0)
-    assert len(public) == 30
-    assert np.array_equal(np.sort(np.concatenate([public, private])), np.arange(100))
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -135,8 +120,6 @@ def test_public_rows_are_not_private():
         (lambda: subsample_class([[0, 1]], 0, 0.5, 0), r"labels must be .* got shape \(1, 2\)"),
         (lambda: subsample_class(LABELS, True, 0.5, 0), "class_index must be .*, got True"),
         (lambda: subsample_class(LABELS, 0, "a", 0), r"keep must be in \[0, 1\], got 'a'"),
-        (lambda: public_private(5, 0, 0), "public must be an int of at least 1, got 0"),
-        (lambda: public_private(5, 5, 0), "public must be less than n = 5, got 5"),
     ],
 )
 def test_bad_input(call, message):

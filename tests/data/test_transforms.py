@@ -5,46 +5,47 @@ import pytest
 import torch
 from scipy import stats
 
-from lib.data.transforms import IMAGE_SHIFTS, augment, corrupt_images
+from lib.data.shifts import SHIFTS, corrupt
+from lib.data.transforms import augment
 
 IMAGES = np.random.default_rng(0).random((12, 3, 16, 20), dtype=np.float32)
 SEVERITY = {"rotation": 30, "translation": 3, "blur": 1.0}
 
 
-@pytest.mark.parametrize("kind", IMAGE_SHIFTS)
+@pytest.mark.parametrize("kind", SHIFTS)
 def test_shifts_change_images_and_nothing_else(kind):
     before = IMAGES.copy()
     severity = SEVERITY.get(kind, 0.3)
-    shifted = corrupt_images(IMAGES, kind, severity, 1)
+    shifted = corrupt(IMAGES, kind, severity, 1)
     assert np.array_equal(IMAGES, before)
     assert shifted.shape == IMAGES.shape
     assert shifted.dtype == np.float32
     assert shifted.min() >= 0
     assert shifted.max() <= 1
     assert np.abs(shifted - IMAGES).mean() > 0.01
-    assert np.array_equal(shifted, corrupt_images(IMAGES, kind, severity, 1))
-    assert np.array_equal(corrupt_images(IMAGES, kind, 0, 1), IMAGES)
-    assert corrupt_images(IMAGES[:0], kind, severity, 1).shape == (0, 3, 16, 20)
-    stronger = corrupt_images(IMAGES, kind, min(2.2 * severity, 180), 1)
+    assert np.array_equal(shifted, corrupt(IMAGES, kind, severity, 1))
+    assert np.array_equal(corrupt(IMAGES, kind, 0, 1), IMAGES)
+    assert corrupt(IMAGES[:0], kind, severity, 1).shape == (0, 3, 16, 20)
+    stronger = corrupt(IMAGES, kind, min(2.2 * severity, 180), 1)
     assert np.abs(stronger - IMAGES).mean() > np.abs(shifted - IMAGES).mean()
 
 
 def test_shifts_by_hand():
     grey = np.full((2, 1, 8, 8), 0.5, np.float32)
-    assert np.allclose(corrupt_images(grey, "brightness", 0.25, 0), 0.75)
-    assert np.allclose(corrupt_images(grey, "contrast", 0.5, 0), 0.5)
+    assert np.allclose(corrupt(grey, "brightness", 0.25, 0), 0.75)
+    assert np.allclose(corrupt(grey, "contrast", 0.5, 0), 0.5)
     white = np.ones((1, 1, 8, 8), np.float32)
-    assert (corrupt_images(white, "occlusion", 0.5, 0) == 0.5).sum() == 16
-    noisy = corrupt_images(np.full((1, 1, 200, 200), 0.5), "gaussian_noise", 0.05, 0)
+    assert (corrupt(white, "occlusion", 0.5, 0) == 0.5).sum() == 16
+    noisy = corrupt(np.full((1, 1, 200, 200), 0.5), "gaussian_noise", 0.05, 0)
     assert noisy.std() == pytest.approx(0.05, rel=0.03)
-    counted = corrupt_images(np.full((1, 1, 200, 200), 0.5), "shot_noise", 0.01, 0)
+    counted = corrupt(np.full((1, 1, 200, 200), 0.5), "shot_noise", 0.01, 0)
     assert counted.std() == pytest.approx(np.sqrt(0.5 * 0.01), rel=0.03)
 
 
 def test_geometry_of_shifts():
-    turned = corrupt_images(IMAGES[..., :16], "rotation", 180, 0)
+    turned = corrupt(IMAGES[..., :16], "rotation", 180, 0)
     np.testing.assert_allclose(turned, IMAGES[:, :, ::-1, 15::-1], atol=1e-5)
-    quarter = corrupt_images(IMAGES[..., :16], "rotation", 90, 0)
+    quarter = corrupt(IMAGES[..., :16], "rotation", 90, 0)
     turns = [np.rot90(IMAGES[..., :16], k, axes=(2, 3)) for k in (1, -1)]
     ways = [np.abs(quarter - turn).max(axis=(1, 2, 3)) < 1e-5 for turn in turns]
     assert np.all(ways[0] ^ ways[1])
@@ -53,19 +54,19 @@ def test_geometry_of_shifts():
     # a point moves by the severity, whatever the direction
     point = np.zeros((50, 1, 21, 21), np.float32)
     point[:, :, 10, 10] = 1
-    moved = corrupt_images(point, "translation", 4, 0)[:, 0]
+    moved = corrupt(point, "translation", 4, 0)[:, 0]
     rows = (moved.sum(axis=2) * np.arange(21)).sum(axis=1) - 10
     columns = (moved.sum(axis=1) * np.arange(21)).sum(axis=1) - 10
     np.testing.assert_allclose(np.hypot(rows, columns), 4, atol=1e-4)
     assert min(rows.min(), columns.min()) < -3
     assert max(rows.max(), columns.max()) > 3
-    assert np.all(corrupt_images(point, "translation", 1e9, 0) == 0)
+    assert np.all(corrupt(point, "translation", 1e9, 0) == 0)
 
 
 def test_blur_spreads_each_channel_by_itself():
     point = np.zeros((2, 3, 25, 25), np.float32)
     point[0, 1, 12, 12] = 1
-    blurred = corrupt_images(point, "blur", 2, 0)
+    blurred = corrupt(point, "blur", 2, 0)
     assert np.all(blurred[1] == 0)
     assert np.all(blurred[0, ::2] == 0)
     weights, offsets = blurred[0, 1], np.arange(25) - 12
@@ -75,7 +76,7 @@ def test_blur_spreads_each_channel_by_itself():
 
 
 def test_pixelating_averages_blocks():
-    coarse = corrupt_images(IMAGES, "pixelate", 0.75, 0)
+    coarse = corrupt(IMAGES, "pixelate", 0.75, 0)
     blocks = IMAGES.reshape(12, 3, 4, 4, 5, 4).mean(axis=(3, 5))
     np.testing.assert_allclose(coarse, blocks.repeat(4, axis=2).repeat(4, axis=3), atol=1e-6)
 
@@ -83,7 +84,7 @@ def test_pixelating_averages_blocks():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((IMAGES[0], "blur", 1, 0), "images must be of shape"),
+        ((IMAGES[0, 0], "blur", 1, 0), "images must be of shape"),
         ((IMAGES * 2, "blur", 1, 0), r"values in \[0, 1\]"),
         ((IMAGES * np.nan, "blur", 1, 0), r"values in \[0, 1\]"),
         ((IMAGES, "fog", 1, 0), "kind must be one of gaussian_noise, .*got 'fog'"),
@@ -95,12 +96,12 @@ def test_pixelating_averages_blocks():
         ((IMAGES, "blur", 21, 0), "severity must be at most 20 for blur"),
         ((IMAGES, "shot_noise", 1e-20, 0), "severity must be 0 or at least 1e-12 for shot_noise"),
         ((IMAGES[:, :0], "blur", 1, 0), "no side of 0"),
-        ((IMAGES, "blur", 1, -1), "seed must be an int of at least 0, got -1"),
+        ((IMAGES, "blur", 1, -1), "rng must be .* an int of at least 0, got -1"),
     ],
 )
 def test_bad_shifts(arguments, message):
     with pytest.raises(ValueError, match=message):
-        corrupt_images(*arguments)
+        corrupt(*arguments)
 
 
 def generator(seed=0):

@@ -10,7 +10,7 @@ import pytest
 
 from lib import audit, selective
 from lib.audit import error_free_bound, most_provable, one_label_bound, trials_needed
-from lib.data.transforms import corrupt_images
+from lib.data.shifts import corrupt
 from lib.privacy import label_guarantee
 from lib.privacy.accounting import group_guarantee
 from lib.studies.audit.system import AuditContradiction
@@ -132,7 +132,7 @@ def test_the_pipeline_reads_what_the_training_data_read():
     rows = [5, 2]
     np.testing.assert_array_equal(
         pipeline.shifted("blur", 0.5, rows, 3),
-        corrupt_images(pipeline.images[rows], "blur", 0.5, 3).reshape(2, 64),
+        corrupt(pipeline.images[rows], "blur", 0.5, 3).reshape(2, 64),
     )
 
 

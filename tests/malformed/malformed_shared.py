@@ -489,13 +489,6 @@ add(
     labels=(Bad("short", [0], ("1",)), Bad("2d", np.zeros((10, 2), int), ("2",))),
 )
 add(
-    "data.public_private",
-    dict(n=5, public=2, seed=0),
-    n=("3", 2.5, 0),
-    public=(-1, 6, 2.5, "3"),
-    seed=SEED,
-)
-add(
     "data.subsample_class",
     dict(labels=np.arange(20) % 2, class_index=0, keep=0.5, seed=0),
     labels=but(labels(np.arange(20) % 2), "negative"),
@@ -590,6 +583,8 @@ FULL = dict(
     other_logits=tl,
     other_abstained=ty == 0,
     other_propensities=np.full(20, 0.5),
+    test_scores=np.full(20, 0.5),
+    other_scores=np.full(20, 0.5),
     member_scores=[0.1, 0.2],
     nonmember_scores=[0.3],
     epsilon=1.0,
@@ -607,6 +602,8 @@ for k in FULL:
         else (*vectors(np.full(20, 0.5)), Bad("above 1", np.full(20, 1.5), ("1.5",)))
         if k.endswith("propensities")
         else vectors([0.1, 0.2])
+        if k.endswith("member_scores")
+        else vectors(np.full(20, 0.5))
         if k.endswith("scores")
         else POSITIVE
         if k == "epsilon"

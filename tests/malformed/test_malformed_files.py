@@ -16,16 +16,12 @@ from PIL import Image
 from lib import data, report
 from lib.data.__main__ import main as data_command
 from lib.report.__main__ import main as report_command
-from lib.report.services import read_services
-from lib.report.suitability import read_predictions
 
 ROOT = Path(__file__).parents[2]
 READERS = {
     "report": report.read_predictions,
-    "suitability": read_predictions,
     "pickle": data.read_numpy_pickle,
     "folder": lambda path: data.load_folder(path, (8, 8)),
-    "services": read_services,
 }
 
 
@@ -94,19 +90,11 @@ def text(content):
 #: Reader, file name, how it is made, kind of error, what the message names.
 FILES = {
     "NPZ with a program": ("report", "own.npz", npz_of_objects, ValueError, "own.npz"),
-    "NPZ with a program, suitability": (
-        "suitability",
-        "own.npz",
-        npz_of_objects,
-        ValueError,
-        "own",
-    ),
     "NPZ that is a pickle": ("report", "own.npz", raw_pickle, ValueError, "own.npz"),
     "CSV that is a pickle": ("report", "own.csv", raw_pickle, ValueError, "own.csv"),
     "pickle with a program": ("pickle", "own.pkl", raw_pickle, data.UnsafePickle, "own.pkl"),
     "empty pickle": ("pickle", "own.pkl", text(b""), ValueError, "own.pkl"),
     "zip bomb": ("report", "own.npz", lying_npz, ValueError, "own.npz"),
-    "zip bomb, suitability": ("suitability", "own.npz", lying_npz, ValueError, "own.npz"),
     "NPZ of a huge shape": ("report", "own.npz", huge_shape, ValueError, "own.npz"),
     "empty NPZ": ("report", "own.npz", text(b""), ValueError, "own.npz"),
     "empty CSV": ("report", "own.csv", text(b""), ValueError, "own.csv"),
@@ -126,21 +114,7 @@ FILES = {
     ),
     "unknown suffix": ("report", "own.yml", text(b"a: 1"), ValueError, "own.yml"),
     "no archive": ("folder", "own.zip", text(b"no"), ValueError, "own.zip"),
-    "services that are a pickle": ("services", "own.csv", raw_pickle, ValueError, "own.csv"),
-    "services of one endless line": (
-        "services",
-        "own.csv",
-        text(b"a," * 10**6),
-        ValueError,
-        "own.csv",
-    ),
-    "services by YAML tag": (
-        "services",
-        "own.csv",
-        text(b"!!python/object/apply:os.system [x]"),
-        ValueError,
-        "own.csv",
-    ),
+    "one endless line": ("report", "own.csv", text(b"a," * 10**6), ValueError, "own.csv"),
     "names that climb": ("folder", "own.zip", zip_with("../../a.png"), ValueError, "own.zip"),
     "links": ("folder", "own.tar", tar_with_link, ValueError, "own.tar"),
 }

@@ -221,6 +221,8 @@ REPORT = {
     "Analysis": HOLDER,
     "Drawing": HOLDER,
     "ModelPredictions": HOLDER,
+    "SuitabilityReport": HOLDER,
+    "suitability_report": RUNS,
     "Report": HOLDER,
     "Settings": HOLDER,
     "example_predictions": FILES,

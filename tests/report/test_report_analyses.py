@@ -31,9 +31,11 @@ from lib.report import (
     run_report,
 )
 from lib.report import report as report_module
-from lib.report.analyses import _outcome, _with_outcome, acceptance_scores, halves
+from lib.report.abstention import _outcome, _with_outcome
+from lib.report.analysis import acceptance_scores
+from lib.report.audit import halves
 from lib.report.studies import drawn_abstention
-from lib.report.suitability import Predictions, printable, suitability_report
+from lib.report.suitability import printable, suitability_report
 
 NAN = math.nan
 SETTINGS = Settings(learner="linear", seed=3)
@@ -102,7 +104,7 @@ def test_selective(example, report):
 
 def test_suitability(example, report):
     known = {k: v for k, v in example.given.items() if re.match("(holdout|test|user)_l", k)}
-    direct = suitability_report(Predictions(**known), margin=0.05, alpha=0.05)
+    direct = suitability_report(ModelPredictions(**known), margin=0.05, alpha=0.05)
     for name, table in (
         ("suitability", direct.summary),
         ("suitability_moved", direct.moved),

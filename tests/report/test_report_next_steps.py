@@ -8,7 +8,7 @@ from scipy import stats
 
 from lib import audit
 from lib.report import ModelPredictions, example_predictions, read_predictions, run_report
-from lib.report.analyses import _comparison_steps
+from lib.report.abstention import _comparison_steps
 from lib.report.collect import (
     about,
     attack_ceiling,

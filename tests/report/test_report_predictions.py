@@ -1,5 +1,6 @@
 """The report's file: both formats, what is refused, and where it is looked for."""
 
+import io
 import math
 import os
 import re
@@ -9,8 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.report import FORMAT, ModelPredictions, example_predictions, find_file, read_predictions
-from lib.report import predictions as module
+from lib.report import (
+    FORMAT,
+    ModelPredictions,
+    example_predictions,
+    files,
+    find_file,
+    read_predictions,
+)
 
 NAN = math.nan
 NAMES = [name for name, *_ in FORMAT]
@@ -31,6 +38,9 @@ def everything():
     for who in ("test", "other"):
         arrays[f"{who}_abstained"] = np.arange(12) % 3 == 0
         arrays[f"{who}_propensities"] = np.full(12, 0.3)
+    for who in ("test", "other"):
+        drawn_scores = RNG.normal(size=12)
+        arrays[f"{who}_scores"] = np.where(arrays[f"{who}_abstained"], NAN, drawn_scores)
     arrays["member_scores"], arrays["nonmember_scores"] = RNG.normal(size=7), RNG.normal(size=5)
     return arrays | {"epsilon": np.float64(2.0), "delta": np.float64(1e-5)}
 
@@ -56,6 +66,7 @@ def frame(arrays=ALL):
             for who, before in (("test", ""), ("other", "other_")):
                 columns[f"{before}abstained"] = arrays[f"{who}_abstained"].astype(str)
                 columns[f"{before}propensity"] = arrays[f"{who}_propensities"]
+                columns[f"{before}score"] = arrays[f"{who}_scores"]
         parts.append(pd.DataFrame(columns))
     claim = {name: float(arrays[name]) for name in ("epsilon", "delta")}
     for part in ("member", "nonmember"):
@@ -79,11 +90,9 @@ def assert_same(found, arrays):
 
 
 def test_the_documented_names_are_the_attributes():
-    assert [f for f in ModelPredictions.__dataclass_fields__ if f != "source"] == NAMES
-    for name, *_ in FORMAT:
-        assert f"``{name}``" in module.__doc__
-    for kind in module._kinds():
-        assert f"``{kind}" in module.__doc__
+    assert [*ModelPredictions.__dataclass_fields__] == [*NAMES, "feature_names", "source"]
+    columns = {name.removesuffix("_0, ...") for _, name, *_ in FORMAT}
+    assert columns == {*files._MANY, *files._SINGLE}
 
 
 def test_both_formats_are_read_as_written(tmp_path):
@@ -119,6 +128,19 @@ def test_columns_without_cells_are_not_there(tmp_path):
     assert_same(found, {k: v for k, v in ALL.items() if k not in gone})
 
 
+def test_precision_and_compression_are_kept(tmp_path):
+    path = tmp_path / "own.NPZ"
+    narrow = ALL | {"user_logits": ALL["user_logits"].astype(">f4").T.copy().T}
+    with path.open("wb") as stream:
+        np.savez_compressed(stream, **narrow)
+    found = read_predictions(path)
+    assert found.user_logits.dtype == np.float32
+    assert found.user_logits.dtype.isnative
+    assert found.user_logits.flags.c_contiguous
+    np.testing.assert_array_equal(found.user_logits, narrow["user_logits"])
+    assert found.test_logits.dtype == np.float64
+
+
 def test_silence_and_unknown_labels_in_both_formats(tmp_path):
     silent = ALL["test_abstained"]
     logits = np.where(silent[:, None], NAN, ALL["test_logits"])
@@ -136,7 +158,7 @@ def test_silence_and_unknown_labels_in_both_formats(tmp_path):
 def test_example_is_the_same_in_both_formats(tmp_path, seed):
     paths = [example_predictions(tmp_path / f"e.{k}", k, seed=seed) for k in ("npz", "csv")]
     first, second = map(read_predictions, paths)
-    assert set(first.given) == set(NAMES)
+    assert set(NAMES) - set(first.given) == {"test_scores", "other_scores"}
     assert_same(second, first.given)
     again = example_predictions(tmp_path / "again.npz", seed=seed)
     assert again.read_bytes() == paths[0].read_bytes()
@@ -180,12 +202,16 @@ NPZ_ERRORS = [
     ({"test_labels": np.ones(11)}, "test_labels must have 12 rows, as many as test_logits, got 11"),
     ({"test_features": np.ones((11, 2))}, "test_features must have 12 rows, as many as test_log"),
     (spoilt("test_features", (2, 1), np.inf), "test_features must be finite, got inf in row 2"),
-    ({"test_abstained": np.ones(5, bool)}, "test_logits must have 5 rows, as many as test_abst"),
+    ({"test_abstained": np.ones(5, bool)}, "must have 5 rows, as many as test_abst"),
     ({"test_abstained": np.full(12, 2)}, "test_abstained must be true or false.*got 2 in row 0"),
     (spoilt("test_abstained", 3, NAN), "test_abstained must be true or false.*got nan in row 3"),
     (spoilt("test_propensities", 3, 1.5), r"test_propensities must be in \[0, 1\], got 1.5 in row"),
     (spoilt("test_propensities", 1, 1), "test_propensities must be below 1 where an answer was"),
     (spoilt("test_propensities", 3, 0), "test_propensities must be above 0 where there was an abs"),
+    (spoilt("test_scores", 1, NAN), "test_scores must be finite where an answer was given.* row 1"),
+    ({"other_scores": np.ones(5)}, "other_scores must have 12 rows, as many as other_abstained"),
+    ({"test_logits": np.ones((12, 3), complex)}, "'test_logits' must be real.*got complex128"),
+    ({"test_logits": np.zeros(12, "f8,f8,f8")}, "'test_logits' must be real numbers, got .*f0"),
     (spoilt("member_scores", 2, NAN), "member_scores must be numbers, not NaN, got nan in row 2"),
     ({"member_scores": np.ones((7, 1))}, "member_scores must be real numbers of shape"),
     ({"epsilon": -1.0}, "epsilon must be at least 0, got -1"),
@@ -229,10 +255,11 @@ CSV_ERRORS = [
     (put(3, "feature_0", 1), "'feature_0' must be empty in rows of the part 'holdout', got '1'"),
     (put(3, "membership_score", 1), "'membership_score' must be empty in rows of the part 'hold"),
     (put(31, "feature_0", NAN), "'feature_0' must be a finite number, as in the row's other.*33"),
-    (put(31, "abstained", "maybe"), "'abstained' must be true or false, or 1 or 0, got 'maybe'"),
+    (put(31, "abstained", "maybe"), "'abstained' must be true or false, yes.*got 'maybe'"),
     (put(31, "abstained", NAN), "'abstained' must be given in all rows of the part 'test'.*row 33"),
     (put(31, "propensity", "high"), "'propensity' must be a finite number, got 'high' in row 33"),
     (put(31, "propensity", 2), r"test_propensities must be in \[0, 1\], got 2"),
+    (put(31, "score", "inf"), "'score' must be a finite number, got 'inf' in row 33"),
     (put(50, "membership_score", NAN), "'membership_score' must be given in all rows.*'member'"),
     (put(50, "membership_score", "x"), "'membership_score' must be a number, got 'x' in row 52"),
     (put(50, "epsilon", 9), "'epsilon' must be the same in all rows, got 2 and 9"),
@@ -295,6 +322,113 @@ def test_no_archive_and_a_member_that_lies(tmp_path):
         read_predictions(path)
 
 
+def member(content, name="member_scores.npy", *, drop="member_scores", method=zipfile.ZIP_DEFLATED):
+    """An NPZ file, one member of which is made by hand."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **{key: value for key, value in ALL.items() if key != drop})
+    with zipfile.ZipFile(buffer, "a", method) as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def head(text, version=b"\x01\x00"):
+    return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text.encode()
+
+
+def described(shape, descr="'<i8'"):
+    return head(f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}\n")
+
+
+HOSTILE = [
+    (described((10**12,)) + bytes(56), "must have the .* bytes that its shape .*int64 takes"),
+    (described((7,)) + bytes(48), "must have the 1.. bytes"),
+    (described((7,)) + bytes(64), "must have the 1.. bytes"),
+    (described((-7,)) + bytes(56), r"must have rows and columns, got \(-7,\)"),
+    (described((10**40, 0)), "must have rows and columns"),
+    (described((10**30,), "'|S0'"), r"must be real numbers, got \|S0"),
+    (described((7,), "'|O'") + b"cos\nsystem\n", "got object, which would have to be unpickled"),
+    (described((7,), "[('a', '|O')]"), "got .*, which would have to be unpickled"),
+    (head("(" * 9000 + "\n"), "must be in NumPy's format"),
+    (head("__import__('os').abort()\n"), "must be in NumPy's format"),
+    (head("{}\n"), "must be in NumPy's format"),
+    (head("{}\n", b"\x09\x00"), "must be in NumPy's format"),
+    (b"", "must be in NumPy's format"),
+    (b"\x93NUMPY\x01\x00\xff\xff{", "must be in NumPy's format"),
+    (b"PK\x03\x04", "must be in NumPy's format"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), HOSTILE)
+def test_hostile_arrays(tmp_path, content, message):
+    path = tmp_path / "own.npz"
+    path.write_bytes(member(content))
+    with pytest.raises(ValueError, match=f"own.npz: array 'member_scores' .*{message}"):
+        read_predictions(path)
+
+
+def test_archives_that_numpy_does_not_write(tmp_path):
+    path = tmp_path / "own.npz"
+    array = described((7,)) + bytes(56)
+    for content, message in (
+        (member(array, "member_scores"), "arrays must be of .*got member_scores$"),
+        (member(array, "notes.txt"), "arrays must be of .*got notes.txt"),
+        (member(array, method=zipfile.ZIP_LZMA), "must be stored or deflated.*got compression 14"),
+        (b"no archive", "expected an NPZ file, found damage: File is not a zip file"),
+        (b"", "expected an NPZ file, found damage"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            read_predictions(path)
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path.write_bytes(member(array, drop=None))
+    with pytest.raises(ValueError, match="array 'member_scores' must be there once"):
+        read_predictions(path)
+
+
+def outcome(path):
+    try:
+        return read_predictions(path)
+    except ValueError as error:
+        return str(error)
+
+
+def test_damage_anywhere_is_a_clear_error(tmp_path):
+    """One byte changed, at many places: what was written, or an error that names the file."""
+    content = npz(tmp_path).read_bytes()
+    path = tmp_path / "damaged.npz"
+    clear = 0
+    for place in range(0, len(content), 41):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        found = outcome(path)
+        if isinstance(found, str):
+            assert found.startswith(str(path)), found
+            clear += 1
+        else:
+            assert_same(found, ALL)
+    assert clear > len(content) / 41 / 2
+    for length in range(0, len(content), 197):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=re.escape(str(path))):
+            read_predictions(path)
+
+
+def test_a_size_that_is_declared_too_small_does_not_help(tmp_path):
+    path = tmp_path / "own.npz"
+    array = described((7,)) + bytes(56)
+    content = member(array + bytes(1 << 20))
+    at = content.rindex(b"PK\x01\x02") + 24
+    path.write_bytes(content[:at] + len(array).to_bytes(4, "little") + content[at + 4 :])
+    with pytest.raises(ValueError, match=r"own.npz: expected an NPZ file, found damage: Bad CRC"):
+        read_predictions(path)
+
+
+def test_csv_that_is_not_utf8(tmp_path):
+    path = csv(tmp_path, frame())
+    path.write_bytes(path.read_bytes() + b"user,,1,2,\xff\n")
+    with pytest.raises(ValueError, match=r"own.csv: must be text in UTF-8, got byte 0xff after"):
+        read_predictions(path)
+
+
 def test_zip_bomb_is_refused_by_what_it_declares(tmp_path):
     path = npz(tmp_path)
     content = path.read_bytes()
@@ -306,11 +440,148 @@ def test_zip_bomb_is_refused_by_what_it_declares(tmp_path):
 
 def test_limit_of_a_csv_file(tmp_path, monkeypatch):
     path = csv(tmp_path, frame())
-    monkeypatch.setattr(module, "MOST_BYTES", path.stat().st_size)
+    monkeypatch.setattr(files, "MOST_BYTES", path.stat().st_size)
     read_predictions(path)
-    monkeypatch.setattr(module, "MOST_BYTES", path.stat().st_size - 1)
+    monkeypatch.setattr(files, "MOST_BYTES", path.stat().st_size - 1)
     with pytest.raises(ValueError, match=r"own.csv: it must have at most"):
         read_predictions(path)
+
+
+# --- trials of two services -----------------------------------------------------------------------
+
+TRIAL = "x,score_a,abstained_a,score_b,abstained_b"
+TRIAL_ROWS = 24
+TRIAL_LINES = [f"{i},0.5,0,,1" if i % 3 == 0 else f"{i},1,0,0.25,0" for i in range(TRIAL_ROWS)]
+
+
+def trial_file(tmp_path, lines, header=TRIAL):
+    path = tmp_path / "trial.csv"
+    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def other_line(number, line):
+    """The rows with another one at a line of the file."""
+    return [*TRIAL_LINES[: number - 2], line, *TRIAL_LINES[number - 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [("1", "0"), ("True", "FALSE"), ("yes", "No"), ("YES", "0")]
+)
+def test_words_and_order_and_space_and_poison(tmp_path, yes, no):
+    lines = [
+        f'{yes} , "oops, no", {i}, 0.1, {no}' if i % 2 else f"{no},2,{i},3,{no}"
+        for i in range(TRIAL_ROWS)
+    ]
+    lines.insert(3, ",,,,")  # spreadsheets leave such rows
+    lines.insert(5, "")
+    path = trial_file(tmp_path, lines, "abstained_a, score_a, some  x ,score_b,abstained_b")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    found = read_predictions(path)
+    assert found.feature_names == ("some x",)
+    np.testing.assert_array_equal(found.test_abstained, np.arange(TRIAL_ROWS) % 2 == 1)
+    expected = [NAN if i % 2 else 2 for i in range(TRIAL_ROWS)]
+    np.testing.assert_array_equal(found.test_scores, expected)
+    np.testing.assert_array_equal(found.test_features[:, 0], np.arange(TRIAL_ROWS))
+
+
+def test_text_becomes_one_feature_a_category(tmp_path):
+    kinds = ["red", "none", "7", '"dark, very"']
+    lines = [f"{kinds[i % 4]},{line}" for i, line in enumerate(TRIAL_LINES)]
+    found = read_predictions(trial_file(tmp_path, lines, f"kind,{TRIAL}"))
+    assert found.feature_names == ("kind=7", "kind=dark, very", "kind=none", "kind=red", "x")
+    np.testing.assert_array_equal(found.test_features[:, :4].sum(axis=1), 1)
+    for column, i in ((3, 0), (2, 1), (0, 2), (1, 3)):
+        is_kind = np.arange(TRIAL_ROWS) % 4 == i
+        np.testing.assert_array_equal(found.test_features[:, column], is_kind)
+
+
+def test_thirty_categories_are_not_too_many(tmp_path):
+    lines = [f"k{i % 30},{i},1,0,1,0" for i in range(60)]
+    found = read_predictions(trial_file(tmp_path, lines, f"kind,{TRIAL}"))
+    assert found.test_features.shape == (60, 31)
+
+
+TRIAL_HEADS = [
+    ("x,score_a,abstained_a,score_b", ["column 'abstained_b' must be there", "got 'x', 'score_a'"]),
+    (TRIAL.replace(",", ";"), ["column 'part' must be there", "commas, not semicolons"]),
+    (TRIAL.upper(), ["column 'part' must be there", "'SCORE_A'"]),
+    (f"{TRIAL},x", ["column 'x' must be there once", "2 times"]),
+    (f"{TRIAL}, score_a", ["column 'score_a' must be there once", "2 times"]),
+    (f",{TRIAL}", ["every column must have a name", "column 1 of 6", "index=False"]),
+]
+
+
+@pytest.mark.parametrize(("header", "parts"), TRIAL_HEADS)
+def test_bad_headers(tmp_path, header, parts):
+    path = trial_file(tmp_path, TRIAL_LINES, header)
+    with pytest.raises(ValueError) as caught:
+        read_predictions(path)
+    for part in (str(path), *parts):
+        assert part in str(caught.value)
+
+
+TRIAL_CELLS = [
+    ("7,,0,1,0", ["column 'score_a'", "a finite number where abstained_a is no", "got ''"]),
+    ("7,high,no,1,0", ["column 'score_a'", "a finite number", "got 'high'"]),
+    ("7,inf,0,1,0", ["column 'score_a'", "a finite number", "got 'inf'"]),
+    ("7,1,0,nan,0", ["column 'score_b'", "where abstained_b is no", "got 'nan'"]),
+    ("7,1_0,0,1,0", ["column 'score_a'", "got '1_0'"]),
+    (
+        "7,1,maybe,1,0",
+        ["column 'abstained_a'", "true or false, yes or no", "got 'maybe'"],
+    ),
+    ("7,1,0,1,", ["column 'abstained_b'", "true or false", "got ''"]),
+    (",1,0,1,0", ["column 'x'", "a number or text, and not missing", "got ''"]),
+    ("N/A,1,0,1,0", ["column 'x'", "not missing", "got 'N/A'"]),
+    ("-nan,1,0,1,0", ["column 'x'", "not missing", "got '-nan'"]),
+    ("1e999,1,0,1,0", ["column 'x'", "must be finite", "got '1e999'"]),
+    ("7,1,0,1", ["must have 5 cells", "got 4"]),
+    ("7,1,0,1,0,9", ["must have 5 cells", "got 6"]),
+    ('"7,1,0,1,0', ["must be CSV", "end of data"]),
+]
+
+
+@pytest.mark.parametrize(("line", "parts"), TRIAL_CELLS)
+def test_bad_cells_are_named_with_their_row(tmp_path, line, parts):
+    path = trial_file(tmp_path, other_line(9, line))
+    with pytest.raises(ValueError) as caught:
+        read_predictions(path)
+    for part in (str(path), "row 9", *parts):
+        assert part in str(caught.value)
+
+
+def test_rows_are_lines_of_the_file(tmp_path):
+    """Blank ones count, and so do those within quotes."""
+    lines = ["", '"1\n",1,0,1,0', *TRIAL_LINES, "3,bad,0,1,0", "4,,0,1,0"]
+    with pytest.raises(ValueError, match=rf"got 'bad' in row {TRIAL_ROWS + 5}"):
+        read_predictions(trial_file(tmp_path, lines))
+
+
+TRIAL_FILES = [
+    (f"{TRIAL}\n".encode(), ["must have rows, got a header only"]),
+    (f"{TRIAL}\nü".encode("latin-1"), ["text in UTF-8", "byte 0xfc"]),
+    (
+        "\n".join([TRIAL, *(f"{i if i != 33 else 'oops'},1,0,1,0" for i in range(40))]).encode(),
+        ["column 'x'", "at most 30 categories", "got 40", "'oops' in row 35"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "parts"), TRIAL_FILES)
+def test_bad_files(tmp_path, content, parts):
+    path = tmp_path / "trial.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        read_predictions(path)
+    for part in (str(path), *parts):
+        assert part in str(caught.value)
+
+
+def test_categories_that_look_like_a_column(tmp_path):
+    header = f"k,k=v,{TRIAL}"
+    with pytest.raises(ValueError, match=r"trial\.csv: feature_names must be different"):
+        read_predictions(trial_file(tmp_path, [f"v,1,{line}" for line in TRIAL_LINES], header))
 
 
 # --- where it is ----------------------------------------------------------------------------------
@@ -320,7 +591,7 @@ def test_files_are_found_from_anywhere(tmp_path, monkeypatch):
     root, elsewhere = tmp_path / "root", tmp_path / "book"
     for folder in (root, elsewhere):
         folder.mkdir()
-    monkeypatch.setattr(module, "_root", lambda: root)
+    monkeypatch.setattr(files, "_root", lambda: root)
     monkeypatch.chdir(elsewhere)
     (root / "my.npz").touch()
     assert find_file("my.npz") == root / "my.npz"

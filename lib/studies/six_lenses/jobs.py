@@ -37,7 +37,7 @@ class Classifiers:
     data : DataSpec
         Their data.
     shifts : tuple of (str, float)
-        Kinds and severities, as for :func:`lib.data.transforms.corrupt_images`.
+        Kinds and severities, as for :func:`lib.data.corrupt`.
     seed : int
         Of the shifts, and of who is shifted: half of the test points, the users; the other half is
         the reference.

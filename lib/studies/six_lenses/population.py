@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lib.check import require_int
 from lib.data import load_digits, load_images, split_rows
 from lib.data.features import PatchFilters, fit_patches, group_normalise, patch_features
-from lib.data.transforms import corrupt_images
+from lib.data.shifts import corrupt
 from lib.training import DataSpec
 
 Floats = npt.NDArray[np.float32]
@@ -57,7 +57,7 @@ class Pipeline:
 
     def shifted(self, kind: str, severity: float, rows: npt.ArrayLike, seed: int) -> Floats:
         """Inputs of some test images after a shift."""
-        return self.transform(corrupt_images(self.images[np.asarray(rows)], kind, severity, seed))
+        return self.transform(corrupt(self.images[np.asarray(rows)], kind, severity, seed))
 
     def record(self) -> Floats:
         """The audit's inserted record: the inputs of :func:`checkerboard`, shape (features,)."""

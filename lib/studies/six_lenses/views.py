@@ -12,7 +12,7 @@ from scipy import stats
 
 from lib import selective
 from lib.check import require_choice, require_finite, require_int
-from lib.data.transforms import IMAGE_SHIFTS
+from lib.data.shifts import SHIFTS
 from lib.runs import run_all
 from lib.studies.counterfactual import scenarios
 from lib.studies.six_lenses.evidence import ledger_of
@@ -77,7 +77,7 @@ def classify(
     for shift in shifts:
         if not isinstance(shift, tuple | list) or len(shift) != 2:
             raise ValueError(f"shifts must be pairs of kind and severity, got {shift!r}")
-        require_choice("shifts", shift[0], IMAGE_SHIFTS)
+        require_choice("shifts", shift[0], SHIFTS)
         require_finite("shifts", shift[1], at_least=0)
     shifts = tuple((str(kind), float(severity)) for kind, severity in shifts)
     configs = settings.config("private"), settings.config("plain")

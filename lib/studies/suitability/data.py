@@ -153,7 +153,7 @@ def digits_study(seed: int) -> Study:
     splits["unshifted"] = table(images, labels)
     for kind, severities in _SHIFTS.items():
         for severity in severities:
-            shifted = data.corrupt(images, kind, severity, rng)
+            shifted = data.corrupt(images, kind.replace("noise", "gaussian_noise"), severity, rng)
             splits[f"{kind} {severity:g}"] = table(shifted, labels)
     folds = {
         "ID": [("source", np.flatnonzero(source_labels == d), f"digit {d}") for d in range(10)],

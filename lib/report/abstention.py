@@ -1,0 +1,591 @@
+"""How good a model, or it against a competitor, would be if it had to answer always."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib import counterfactual
+from lib.counterfactual import overlap
+from lib.counterfactual.diagnostics import SURE
+from lib.counterfactual.learners import calibrated
+from lib.report import collect, figures
+from lib.report.analysis import (
+    ANALYSES,
+    FEWEST,
+    FINE,
+    POWER,
+    Analysis,
+    Drawing,
+    Settings,
+    acceptance_scores,
+    share,
+    silent,
+    table,
+)
+from lib.report.collect import about
+from lib.report.figures import plot_contamination
+from lib.report.predictions import ModelPredictions
+
+Array = npt.NDArray[Any]
+
+_FOLDS = 5
+_KNOWN_CLIP = 1e-12  # of propensities that need no clipping
+_HOPELESS = 100  # times the rows there are: beyond it, a number of rows is no advice
+
+
+def _no_estimate(who: str, logits: Array, abstained: Array, labels: Array) -> str:
+    answered = ~abstained
+    if (count := int(answered.sum())) < FEWEST:
+        return f"{who} must be false in at least {FEWEST} rows, got {count}: too few answers"
+    if count := int((answered & (labels < 0)).sum()):
+        return f"test_labels must be known wherever {who} is false, got {count} answers without one"
+    return ""
+
+
+def obstacle(given: ModelPredictions) -> str:
+    """Why there is no estimate: empty if there is."""
+    return _no_estimate(
+        "test_abstained", given.test_logits, given.test_abstained, given.test_labels
+    )
+
+
+def comparison_obstacle(given: ModelPredictions) -> str:
+    """Why there is no comparison: empty if there is."""
+    return obstacle(given) or _no_estimate(
+        "other_abstained", given.other_logits, given.other_abstained, given.test_labels
+    )
+
+
+def _scores_of(logits: Array, labels: Array, abstained: Array) -> Array:
+    """Whether answers are right, 0 or 1; NaN where there was none: that is not read."""
+    out = np.full(len(labels), math.nan)
+    answered = ~abstained
+    out[answered] = logits[answered].argmax(axis=1) == labels[answered]
+    return out
+
+
+def _truth(logits: Array, labels: Array) -> Array | None:
+    """Whether every prediction would be right, if all are known."""
+    if (labels < 0).any() or silent(logits).any():
+        return None
+    return logits.argmax(axis=1) == labels
+
+
+def _covariates(
+    given: ModelPredictions, known: list[Array | None], scores: list[dict[str, Array] | None]
+) -> Array:
+    """Features (or told propensities), and the scores that abstention may depend on."""
+    features = given.test_features
+    columns = [np.column_stack(known) if features is None else features]
+    for one in scores:
+        columns += [] if one is None else [values[:, None] for values in one.values()]
+    return np.hstack(columns)
+
+
+def _own_scores(logits: Array) -> dict[str, Array] | None:
+    """Acceptance scores that vary; None where abstained rows have no logits."""
+    if silent(logits).any():
+        return None
+    scores = acceptance_scores(logits)
+    return {
+        f"its {name}": values
+        for name, values in scores.items()
+        if np.ptp(values) > 1e-9 * max(1.0, float(np.abs(values).max()))
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """What is known of one classifier: an estimate in some rows, the least and the most in all."""
+
+    found: counterfactual.Estimate  # in `can`
+    can: Array  # rows that may be answered
+    lower: Array  # of each row: its influence value, its score, or the least and most possible
+    upper: Array
+    reasons: tuple[str, ...]  # for rows that may not
+    notes: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is an estimate for all rows."""
+        return bool(self.can.all())
+
+    @property
+    def propensity(self) -> Array:
+        """Of each row, 1 where there is never an answer."""
+        out = np.ones(len(self.can))
+        out[self.can] = self.found.nuisances[0].propensity.clip(0, 1)
+        return out
+
+
+def _never(
+    r: Array, told: Array | None, scores: dict[str, Array] | None, features: dict[str, Array]
+) -> tuple[Array, list[str]]:
+    """Rows that are never answered, and why."""
+    every = (scores or {}) | features
+    if told is not None:
+        certain = told >= 1 - _KNOWN_CLIP
+        never, reasons = overlap.without_overlap(r & ~certain, every, np.where(certain, 0, told))
+        if certain.any():
+            reasons.insert(
+                0,
+                f"told propensities are 1 in {int(certain.sum())} of {len(r)} rows "
+                f"({certain.mean():.1%}): there is never an answer, so that positivity fails",
+            )
+        return never | certain, reasons
+    if scores is None and r.any():
+        return r.copy(), [
+            "there are no logits where it abstained, so that nothing shows whether it did so by "
+            "its own confidence, where positivity would fail"
+        ]
+    return overlap.without_overlap(r, every)
+
+
+def _side(
+    x: Array,
+    given: ModelPredictions,
+    s: Array,
+    r: Array,
+    told: Array | None,
+    scores: dict[str, Array] | None,
+    settings: Settings,
+) -> _Side:
+    """Estimate where there is overlap, and say where there is none.
+
+    Positivity is looked at twice: by scores before anything is fitted, and by the propensity that
+    was fitted to what is left.  If that fails a second time, all abstentions are without overlap.
+    """
+    never, reasons = _never(r, told, scores, given.features)
+    for last in (False, True):
+        if (~r & ~never).sum() < FEWEST:  # too few to learn from: answers count, and that is all
+            never = r.copy()
+        found = _estimate(x, s, r, told, ~never, settings)
+        (diagnostics,) = found.diagnostics
+        if told is not None or not diagnostics.positivity:
+            break
+        reasons.extend(diagnostics.positivity)
+        sure = np.zeros(len(r), dtype=bool)
+        sure[~never] = found.nuisances[0].propensity >= SURE
+        never = r.copy() if last or not sure.any() else never | sure
+    else:
+        found = _estimate(x, s, r, told, ~never, settings)
+        (diagnostics,) = found.diagnostics
+    if told is None and settings.learner == "linear":
+        found = _calibrated(found, settings)
+        (diagnostics,) = found.diagnostics
+    lower, upper = np.where(r, 0.0, s), np.where(r, 1.0, s)
+    lower[~never] = upper[~never] = found.influence
+    return _Side(found, ~never, lower, upper, tuple(reasons), diagnostics.notes)
+
+
+def _calibrated(found: counterfactual.Estimate, settings: Settings) -> counterfactual.Estimate:
+    """The estimate with propensities that are right where a logistic regression's form is not."""
+    one = found.nuisances[0]
+    if not one.abstained.any():
+        return found
+    fold = counterfactual.fold_numbers(len(one.scores), _FOLDS, settings.seed)
+    better = calibrated(one.propensity, one.abstained, fold)
+    if better is one.propensity:
+        return found
+    return counterfactual.estimate_from_nuisances(
+        replace(one, propensity=better), level=settings.level, student=True
+    )
+
+
+def _estimate(
+    x: Array, s: Array, r: Array, told: Array | None, can: Array, settings: Settings
+) -> counterfactual.Estimate:
+    """The doubly robust estimate of a score in some rows."""
+    x, s, r = x[can], s[can], r[can]
+    rng = np.random.default_rng(settings.seed)
+    fold = counterfactual.fold_numbers(len(x), _FOLDS, rng)
+    if r.any():
+        one = counterfactual.fit_nuisances(x, s, r, fold, settings.learner, rng=rng)
+    else:
+        one = counterfactual.Nuisances(r, s, np.zeros(len(r)), s)
+    if told is not None:
+        one = replace(one, propensity=told[can])
+    return counterfactual.estimate_from_nuisances(
+        one, clip=None if told is None else _KNOWN_CLIP, level=settings.level
+    )
+
+
+def _row(item: str, found: Any) -> tuple:
+    return (item, found.value, found.stderr, *found.interval)
+
+
+def _bounds_rows(what: str, bounds: overlap.Bounds) -> list[tuple]:
+    return [
+        (f"{what} in all rows: bounds", math.nan, math.nan, bounds.low, bounds.high),
+        ("these bounds with the sampling error", math.nan, math.nan, *bounds.interval),
+    ]
+
+
+def _shown(values: Sequence[float], holds: Callable[..., bool], sign: str = "") -> list[str]:
+    """Numbers with three decimals, or as many as it takes for `holds` to be true as printed."""
+    for digits in range(3, 13):
+        texts = [f"{value:{sign}.{digits}f}" for value in values]
+        if holds(*map(float, texts)):
+            break
+    return texts
+
+
+def _with_outcome(values: Sequence[float]) -> list[str]:
+    """A difference whose last two numbers, the ends of an interval, say what it decides."""
+    outcome = _outcome(values[-2:])
+    return _shown(values, lambda *shown: _outcome(shown[-2:]) == outcome, "+")
+
+
+def _between(bounds: overlap.Bounds, difference: bool = False) -> str:
+    ends = (bounds.low, bounds.high, *bounds.interval)
+    low, high, *outer = _with_outcome(ends) if difference else [f"{value:.3f}" for value in ends]
+    return f"between {low} and {high} ({outer[0]} to {outer[1]} with the sampling error)"
+
+
+def _contamination(
+    found: counterfactual.Estimate, value: float, what: str
+) -> tuple[pd.DataFrame, Drawing, str]:
+    """Bounds if abstention depends on more than is seen, and the share of rows that turns it."""
+    table = counterfactual.contamination_bounds(found, _SHARES)
+    share = counterfactual.breakdown_share(found, value)
+    if share == 0:
+        text = f"the interval does not exclude {what} even if it depends on nothing else"
+    elif share == math.inf:
+        text = f"{what} is excluded whatever it depends on"
+    else:
+        text = f"from {share:.1%} of the rows on, {what} can no longer be excluded"
+    drawing = Drawing(
+        lambda: plot_contamination(table, label="estimate"),
+        "Bounds on the estimate that widen as the fraction of contaminated rows grows.",
+        "Bounds by the fraction of rows in which abstention depends on more than features and "
+        f"scores: {text}.",
+    )
+    return table, drawing, text
+
+
+_COLUMNS = ["item", "value", "stderr", "low", "high"]
+_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_INDEPENDENT = (
+    "the estimate assumes that abstention and correctness are independent given the features (or "
+    "propensities) and the model's own scores"
+)
+_TOLD = (
+    "the probabilities with which each answer was withheld (propensities), where abstention is "
+    "drawn by them: with those told, nothing about it has to be fitted",
+)
+_WHERE = {True: "", False: ", of rows that may be answered"}
+
+
+def _diagnostics(sides: Sequence[_Side], names: tuple[str, ...]) -> pd.DataFrame:
+    items = {
+        "least probability of an answer": "overlap",
+        "effective sample size of the answers": "effective_sample_size",
+        "largest weight": "largest_weight",
+        "share of propensities clipped": "clipped",
+        "variance of abstention explained": "explained",
+        "calibration slope of the propensity": "calibration_slope",
+        "calibration error of the propensity": "calibration_error",
+        "R2 of the outcome model": "outcome_r2",
+    }
+    columns = {
+        name: [float(getattr(side.found.diagnostics[0], key)) for key in items.values()]
+        for name, side in zip(names, sides, strict=True)
+    }
+    return pd.DataFrame({"item": list(items), **columns})
+
+
+@dataclass(eq=False)
+class _Page:
+    """What an analysis of abstention has found so far."""
+
+    name: str
+    rows: list[tuple]
+    values: dict[str, float]
+    verdict: str
+    interval: tuple[float, float]
+    doubts: list[str]
+    steps: tuple[str, ...]
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    captions: dict[str, str] = field(default_factory=dict)
+    drawings: dict[str, Drawing] = field(default_factory=dict)
+
+    def contaminate(self, found: counterfactual.Estimate, value: float, what: str) -> None:
+        """Say how much abstention would have to depend on what is not seen to turn the verdict."""
+        name = f"{self.name}_contamination"
+        self.tables[name], self.drawings[name], text = _contamination(found, value, what)
+        self.captions[name] = (
+            "Bounds by the fraction of rows in which abstention depends on more than is seen"
+        )
+        self.verdict += f" If abstention depends on more than features and scores: {text}."
+
+    def decide_by_labels(self, truth: float, what: str, sign: str = "") -> None:
+        """Begin with the truth, if it is known and not in the interval."""
+        low, high = self.interval
+        if not low - 1e-9 <= truth <= high + 1e-9:
+            told, first, last = _shown((truth, low, high), lambda t, a, b: not a <= t <= b, sign)
+            self.verdict = (
+                f"The interval below is wrong: by the labels of the abstained rows {what} is "
+                f"{told} on these rows, which is not from {first} to {last}. What it assumes does "
+                "not hold; the labels decide. "
+            ) + self.verdict
+
+    def analysis(self, caption: str) -> Analysis:
+        """Put together what was found."""
+        ends = dict(zip(("low", "high"), self.interval, strict=True))
+        kind = "difference" if self.name == "comparison" else "counterfactual"
+        return Analysis(
+            self.name,
+            ANALYSES[self.name],
+            {self.name: table(self.rows, _COLUMNS)} | self.tables,
+            {self.name: caption} | self.captions,
+            self.drawings,
+            self.verdict,
+            self.values | {f"{kind}_{end}": value for end, value in ends.items()},
+            tuple(self.doubts),
+            self.steps,
+        )
+
+
+def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
+    """The analysis of a report: counterfactual accuracy, or bounds on it."""
+    r, level = given.test_abstained, settings.level
+    s = _scores_of(given.test_logits, given.test_labels, r)
+    told, scores = given.test_propensities, _own_scores(given.test_logits)
+    x = _covariates(given, [told], [scores])
+    side = _side(x, given, s, r, told, scores, settings)
+    answers = counterfactual.selective_score(s, r, level=level)
+    lead = f"The model answers {1 - r.mean():.1%} of the test rows, {answers.value:.3f} of them"
+    page = (_point if side.whole else _only_bounds)(side, lead, settings)
+    page.rows[:0] = [
+        _row("coverage", counterfactual.coverage(r, level=level)),
+        _row("accuracy of the answers", answers),
+    ]
+    page.values = {"answered": float(1 - r.mean()), "answers_right": answers.value} | page.values
+    page.tables["counterfactual_diagnostics"] = _diagnostics([side], ("value",))
+    page.captions["counterfactual_diagnostics"] = (
+        f"Overlap and nuisance functions{_WHERE[side.whole]}"
+    )
+    propensity = side.propensity
+    page.drawings["counterfactual_propensities"] = Drawing(
+        lambda: figures.plot_propensities(propensity[~r], propensity[r]),
+        "Two histograms of the probability of abstaining, which should overlap.",
+        "Probability of abstaining, of rows that were answered and abstained on: where "
+        "there are no answers, nothing is known.",
+    )
+    if side.whole:
+        page.steps = _TOLD * (told is None) + page.steps
+        page.contaminate(side.found, answers.value, "the accuracy of the answers")
+    truth = _truth(given.test_logits, given.test_labels)
+    if truth is not None:
+        value, *ends = share(truth, level)
+        page.rows.append(("truth: accuracy of all predictions", value, math.nan, *ends))
+        page.values["truth"] = value
+        page.verdict += (
+            f" The labels of the abstained rows, which were not used, put it at {value:.3f} on "
+            "these rows."
+        )
+        page.decide_by_labels(value, "the accuracy of all predictions")
+    return page.analysis("How good the model would be if it had to answer always")
+
+
+def _point(side: _Side, lead: str, settings: Settings) -> _Page:
+    """Where there is overlap in all rows: an estimate."""
+    found = side.found
+    weighted = counterfactual.estimate_from_nuisances(
+        found.nuisances,
+        estimator="ipw",
+        clip=found.clip,
+        level=settings.level,
+        student=found.degrees < math.inf,
+    )
+    low, high = found.interval
+    n = len(found.influence)
+    needed = collect.rows_for_half_width(found.stderr, n, FINE, settings.level)
+    return _Page(
+        "counterfactual",
+        [
+            _row("counterfactual accuracy (doubly robust)", found),
+            _row("counterfactual accuracy (weighting alone)", weighted),
+        ],
+        {"counterfactual": found.value},
+        f"{lead} right; if it had to answer always, {found.value:.3f} ({low:.3f} to {high:.3f}) "
+        "would be.",
+        found.interval,
+        [*side.notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
+        (f"{about(needed)} rows would bring its interval to within {FINE:g} (there are {n:,})",)
+        * (needed > n),
+    )
+
+
+def _only_bounds(side: _Side, lead: str, settings: Settings) -> _Page:
+    """Where some rows are never answered: an interval, without a point in it."""
+    found, share, never = side.found, float(side.can.mean()), int((~side.can).sum())
+    bounds = overlap.mean_bounds(side.lower, side.upper, settings.level)
+    return _Page(
+        "counterfactual",
+        [
+            ("share of rows that may be answered", share),
+            _row("counterfactual accuracy there (doubly robust)", found),
+            *_bounds_rows("counterfactual accuracy", bounds),
+        ],
+        {
+            "answerable": share,
+            "counterfactual_answerable": found.value,
+            "counterfactual_least": bounds.low,
+            "counterfactual_most": bounds.high,
+        },
+        f"{lead} right. In {1 - share:.1%} of the rows it is certain to abstain, and nothing is "
+        f"known, by all that is seen: {side.reasons[0]}. If it had to answer always, of all rows "
+        f"{_between(bounds)} would be right, and no file says where between.",
+        bounds.interval,
+        _doubts([side]),
+        (
+            f"answers in some of the {never:,} rows where the model is certain to abstain, such as "
+            "a tenth of them drawn at random, with what it was drawn by as propensities: without "
+            f"them the bounds for all rows stay at least {bounds.high - bounds.low:.2f} apart",
+        ),
+    )
+
+
+def _doubts(sides: Sequence[_Side]) -> list[str]:
+    """What to know of bounds: why there is no estimate, and what the estimate in them assumes."""
+    doubts = [
+        f"{reason}. There is no estimate for all rows, only bounds"
+        for side in sides
+        for reason in side.reasons
+    ]
+    doubts += [text for side in sides for text in side.notes]
+    fitted = any(side.found.nuisances[0].abstained.any() for side in sides)
+    return list(dict.fromkeys(doubts)) + [_INDEPENDENT] * fitted
+
+
+def compare(given: ModelPredictions, settings: Settings) -> Analysis:
+    """The analysis of a report: the difference to a competitor, or bounds on it."""
+    level, labels = settings.level, given.test_labels
+    flags = given.test_abstained, given.other_abstained
+    logits = given.test_logits, given.other_logits
+    pairs = [(_scores_of(z, labels, r), r) for z, r in zip(logits, flags, strict=True)]
+    known = [given.test_propensities, given.other_propensities]
+    scores = [_own_scores(z) for z in logits]
+    x = _covariates(given, known, scores)
+    sides = [
+        _side(x, given, s, r, told, own, settings)
+        for (s, r), told, own in zip(pairs, known, scores, strict=True)
+    ]
+    whole = all(side.whole for side in sides)
+    page = (_difference if whole else _difference_bounds)(sides, known, level)
+    names = "model", "competitor"
+    answers = [counterfactual.selective_score(s, r, level=level) for s, r in pairs]
+    page.rows[:0] = [
+        *(_row(f"accuracy of the {n}'s answers", a) for n, a in zip(names, answers, strict=True)),
+        ("difference of these", answers[0].value - answers[1].value),
+        *(
+            _row(f"coverage of the {name}", counterfactual.coverage(r, level=level))
+            for name, r in zip(names, flags, strict=True)
+        ),
+    ]
+    page.tables["comparison_diagnostics"] = _diagnostics(sides, names)
+    page.captions["comparison_diagnostics"] = (
+        f"Overlap and nuisance functions of both{_WHERE[whole]}"
+    )
+    truths = [_truth(z, labels) for z in logits]
+    if all(t is not None for t in truths):
+        truth = float((truths[0].astype(float) - truths[1]).mean())
+        page.rows.append(("truth: difference of all predictions", truth))
+        page.decide_by_labels(truth, "the difference of all predictions", "+")
+    return page.analysis("The model against the competitor, if both had to answer always")
+
+
+_UNDECIDED = "which of the two would be better is not decided"
+
+
+def _outcome(interval: Sequence[float]) -> str:
+    """Which of the two is better, up to rounding, or that it is not decided."""
+    low, high = interval
+    if low <= 1e-12 and high >= -1e-12:
+        return _UNDECIDED
+    return f"{'the model' if low > 0 else 'the competitor'} would be better"
+
+
+def _difference(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
+    """Where there is overlap in all rows of both: an estimate."""
+    told = all(p is not None for p in known)
+    found = counterfactual.estimate_from_nuisances(
+        [side.found.nuisances[0] for side in sides],
+        clip=_KNOWN_CLIP if told else None,
+        level=level,
+        student=any(side.found.degrees < math.inf for side in sides),
+    )
+    value, low, high = _with_outcome((found.value, *found.interval))
+    decided = _outcome(found.interval) != _UNDECIDED
+    notes = list(dict.fromkeys(text for side in sides for text in side.notes))
+    page = _Page(
+        "comparison",
+        [_row("counterfactual difference (doubly robust)", found)],
+        {"difference": found.value},
+        "If both had to answer always, the model's accuracy minus the competitor's would be "
+        f"{value} ({low} to {high}): {_outcome(found.interval)}.",
+        found.interval,
+        [*notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
+        () if decided else _TOLD * (not told) + _comparison_steps(found, len(sides[0].can), level),
+    )
+    page.contaminate(found, 0.0, "no difference")
+    return page
+
+
+def _difference_bounds(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
+    """Where one of the two is never answered with: sharp bounds, each side's own."""
+    bounds = overlap.mean_bounds(
+        sides[0].lower - sides[1].upper, sides[0].upper - sides[1].lower, level, (-1.0, 1.0)
+    )
+    share = float((sides[0].can & sides[1].can).mean())
+    never = int((~(sides[0].can & sides[1].can)).sum())
+    rows: list[tuple] = [("share of rows that both may answer", share)]
+    for name, side in zip(("model", "competitor"), sides, strict=True):
+        alone = overlap.mean_bounds(side.lower, side.upper, level)
+        rows += _bounds_rows(f"counterfactual accuracy of the {name}", alone)
+    rows += _bounds_rows("counterfactual difference", bounds)
+    if _outcome((bounds.low, bounds.high)) == _UNDECIDED:
+        steps = (
+            f"answers in some of the {never:,} rows where one of the two is certain to abstain: "
+            "without them no number of rows decides, for the bounds are "
+            f"{bounds.low:+.2f} and {bounds.high:+.2f}",
+        )
+    else:
+        steps = (
+            f"more rows, or answers in some of the {never:,} where one of the two is certain to "
+            "abstain",
+        ) * (_outcome(bounds.interval) == _UNDECIDED)
+    return _Page(
+        "comparison",
+        rows,
+        {"difference_least": bounds.low, "difference_most": bounds.high},
+        "If both had to answer always, the model's accuracy minus the competitor's would be "
+        f"{_between(bounds, True)}: {_outcome(bounds.interval)}. One of the two is certain to "
+        f"abstain in {1 - share:.1%} of the rows, by all that is seen, and nothing is known of "
+        "what it would say there.",
+        bounds.interval,
+        _doubts(sides),
+        steps,
+    )
+
+
+def _comparison_steps(found: counterfactual.Estimate, n: int, level: float) -> tuple[str, ...]:
+    """What would decide which of the two is better."""
+    needed = collect.rows_for_power(found.stderr, n, found.value, level, POWER)
+    if needed is None or needed > _HOPELESS * n:
+        return (
+            f"far more rows than {_HOPELESS * n:,}, if the difference is as small as it is "
+            "estimated: the two are about equally good",
+        )
+    if needed <= n:
+        return ()
+    return (
+        f"{about(needed)} rows (there are {n:,}) would decide with a probability of {POWER:g}, if "
+        "the difference is as estimated, which few rows tell badly",
+    )

@@ -1,0 +1,221 @@
+"""What every analysis of a report is made of."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import special, stats
+
+from lib import counterfactual, selective
+from lib.report.predictions import ModelPredictions
+
+Array = npt.NDArray[Any]
+
+#: The analyses and their titles.
+ANALYSES = MappingProxyType(
+    {
+        "selective": "Selective classification",
+        "suitability": "Suitability for the user's data",
+        "audit": "Privacy audit",
+        "counterfactual": "Counterfactual accuracy",
+        "comparison": "Counterfactual comparison with a competitor",
+    }
+)
+
+#: What may be said of how the scores of an audit came about, and the condition of its bound.
+AUDIT_DESIGNS = MappingProxyType(
+    {
+        "one run": "a fair coin of its own decided for every point whether it was a member",
+        "independent": "which points were members was decided at random and trials are independent",
+    }
+)
+FEWEST = 30  # answered rows, below which nothing is learned of what an answer is worth
+FINE = 0.01  # half-width of an interval for an accuracy that leaves little to wish for
+POWER = 0.8  # with which a next step should decide
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that is drawn when it is wanted.
+
+    Attributes
+    ----------
+    draw : callable
+        Returns a new figure.
+    alt : str
+        What is to be seen, for those who cannot see it.
+    caption : str
+        What it means.
+    """
+
+    draw: Callable[[], Figure]
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What one analysis found.
+
+    Attributes
+    ----------
+    name, title : str
+        Of :data:`ANALYSES`.
+    tables : dict of str to pandas.DataFrame
+        By name.
+    captions : dict of str to str
+        What each table shows.
+    drawings : dict of str to Drawing
+        By name.
+    verdict : str
+        What follows, in a sentence or two.
+    values : dict of str to number
+        What to quote; none of them is NaN.
+    warnings : tuple of str
+        What to mind.
+    next_steps : tuple of str
+        What to collect to know more, with numbers; empty where nothing is open.
+    """
+
+    name: str
+    title: str
+    tables: dict[str, pd.DataFrame] = field(repr=False)
+    captions: dict[str, str] = field(repr=False)
+    drawings: dict[str, Drawing] = field(repr=False)
+    verdict: str
+    values: dict[str, float]
+    warnings: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a report is made.
+
+    Attributes
+    ----------
+    alpha : float
+        In (0, 0.5): intervals have the level 1 - alpha (those of the suitability report
+        1 - 2 alpha), tests the level alpha.
+    margin : float
+        In (-1, 1): the largest acceptable drop in accuracy on the user's data.
+    target : float
+        In (0, 1]: accuracy to reach by abstaining.
+    delta : float
+        In [0, 1): of the audit, if the file says none.
+    learner : {"forest", "linear", "super"}
+        Of the nuisance functions (:func:`lib.counterfactual.learner_pair`).  Propensities of
+        ``"linear"`` are calibrated by isotonic regression where that predicts abstention better;
+        then the interval allows for few answers with large weights.
+    seed : int
+        At least 0; of folds, learners, halves and the order of equal membership scores.
+    audit_design : {"one run", "independent"}
+        How the membership scores came about, which has to be known before they are looked at.
+        One run: all are of one training, and a fair coin of its own decided for every point
+        whether it was a member (:func:`lib.audit.one_run_epsilon`).  Independent: every score is
+        of a training of its own, whose member was decided at random; Clopper and Pearson's bound
+        at a threshold that one half chose.  The verdict uses this design's bound and no other.
+
+    Raises
+    ------
+    ValueError
+        On settings that are not as above.
+    """
+
+    alpha: float = 0.05
+    margin: float = 0.05
+    target: float = 0.95
+    delta: float = 1e-5
+    learner: str = "forest"
+    seed: int = 0
+    audit_design: str = "one run"
+
+    def __post_init__(self):
+        limits = {
+            "alpha": (0, 0.5, "(0, 0.5)"),
+            "margin": (-1, 1, "(-1, 1)"),
+            "target": (0, math.nextafter(1, 2), "(0, 1]"),
+            "delta": (math.nextafter(0, -1), 1, "[0, 1)"),
+        }
+        for name, (low, high, allowed) in limits.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise ValueError(f"{name} must be a number in {allowed}, got {value!r}")
+            if not low < value < high:
+                raise ValueError(f"{name} must be a number in {allowed}, got {value!r}")
+        if self.learner not in counterfactual.LEARNERS:
+            allowed = ", ".join(counterfactual.LEARNERS)
+            raise ValueError(f"learner must be one of {allowed}, got {self.learner!r}")
+        if self.audit_design not in AUDIT_DESIGNS:
+            allowed = ", ".join(AUDIT_DESIGNS)
+            raise ValueError(f"audit_design must be one of {allowed}, got {self.audit_design!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
+
+    @property
+    def level(self) -> float:
+        """Of intervals: 1 - alpha."""
+        return 1 - self.alpha
+
+
+def table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
+    """Items and numbers, NaN where a row is short."""
+    filled = [(*row, *(math.nan,) * (len(columns) - len(row))) for row in rows]
+    return pd.DataFrame(filled, columns=columns)
+
+
+def share(correct: Array, level: float) -> tuple[float, float, float]:
+    """A share with Clopper and Pearson's interval."""
+    found = stats.binomtest(int(correct.sum()), len(correct)).proportion_ci(level, "exact")
+    return float(correct.mean()), float(found.low), float(found.high)
+
+
+def acceptance_scores(logits: Array) -> dict[str, Array]:
+    """The acceptance scores of a report, larger is accepted earlier; logits are finite."""
+    probabilities = special.softmax(logits.astype(float), axis=1)
+    return {
+        "softmax response": selective.softmax_response(probabilities),
+        "entropy": selective.entropy(probabilities),
+        "margin": selective.margin(probabilities),
+        "energy": selective.energy(logits.astype(float)),
+    }
+
+
+def silent(logits: Array) -> Array:
+    """Rows without logits."""
+    return np.isnan(logits).any(axis=1)
+
+
+def not_at_random(given: ModelPredictions) -> bool:
+    """Whether labels are missing, but only where the model abstained."""
+    if given.test_labels is None or given.test_abstained is None:
+        return False
+    unknown = given.test_labels < 0
+    return bool(unknown.any() and not (unknown & ~given.test_abstained).any())
+
+
+def look_like_probabilities(given: ModelPredictions, names: Sequence[str]) -> list[str]:
+    """A warning if logits of some name are distributions, every row of them."""
+    names = [
+        name
+        for name in names
+        if (one := getattr(given, name)[~silent(getattr(given, name))]).min(initial=math.inf) >= 0
+        and np.allclose(one.sum(axis=1), 1, atol=1e-3)
+    ]
+    return [
+        f"{', '.join(names)}: no value is negative and each row sums to 1, so that these look "
+        "like probabilities; give logits, or the probabilities' logarithms"
+    ] * bool(names)
+
+
+def check(predictions: Any) -> ModelPredictions:
+    """A validated object, or a TypeError."""
+    if not isinstance(predictions, ModelPredictions):
+        raise TypeError(f"predictions must be ModelPredictions, got {type(predictions).__name__}")
+    return predictions

@@ -1,0 +1,214 @@
+"""What a membership attack shows of the training's privacy."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from lib import audit
+from lib.audit.one_run import best_one_run
+from lib.audit.selection import chosen_threshold
+from lib.report import collect, figures
+from lib.report.analysis import ANALYSES, AUDIT_DESIGNS, Analysis, Drawing, Settings, table
+from lib.report.collect import about
+from lib.report.predictions import ModelPredictions
+
+Array = npt.NDArray[Any]
+
+_METHODS = ("clopper-pearson", "jeffreys", "bayesian")
+_NO_COIN = 1e-3  # p-value of the numbers of members and others, below which coins were not fair
+
+
+def obstacle(given: ModelPredictions) -> str:
+    """Why there is no audit: empty if there is."""
+    few = [n for n in ("member_scores", "nonmember_scores") if len(getattr(given, n)) < 2]
+    return f"{' and '.join(few)} must have at least 2 entries, one for each half" if few else ""
+
+
+def halves(members: Array, seed: int) -> Array:
+    """Which trials choose a threshold: half of either kind, as in `held_out_lower_bound`."""
+    rng, choosing = np.random.default_rng(seed), np.zeros(len(members), dtype=bool)
+    for kind in (True, False):
+        rows = rng.permutation(np.flatnonzero(members == kind))
+        choosing[rows[: round(0.5 * len(rows))]] = True
+    return choosing
+
+
+def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
+    """The bound of one run as ``compare_one_run`` has it; ties in a random order."""
+    order = np.random.default_rng(settings.seed).permutation(len(scores))
+    return best_one_run(scores[order], members[order], delta, settings.level)
+
+
+def _audit_verdict(
+    lower: float, p_coins: float, claim: tuple[float, float] | None, delta: float, use: Settings
+) -> str:
+    """What the bound of the declared design says, its condition, and what that makes of a claim."""
+    condition = AUDIT_DESIGNS[use.audit_design]
+    if use.audit_design == "one run" and p_coins < _NO_COIN:
+        return (
+            f"No bound holds in the design 'one run': that needs that {condition}, and fair coins "
+            f"hardly give such numbers of members and non-members (p = {p_coins:.1g}). Nothing "
+            "follows for or against a claim."
+        )
+    verdict = (
+        f"At delta = {delta:g} the attack shows epsilon of at least {lower:.2f}, by the bound of "
+        f"the design '{use.audit_design}', which holds if {condition}"
+    )
+    if claim is None:
+        return f"{verdict}. No finite epsilon is claimed to compare it with."
+    if lower > claim[0]:
+        return (
+            f"{verdict}. That is more than the claimed {claim[0]:g}: on this condition the claim "
+            f"is refuted at the level {use.alpha:g}."
+        )
+    return (
+        f"{verdict}. That does not contradict the claimed {claim[0]:g}, and is no proof of it: "
+        "another attack may show more."
+    )
+
+
+def _bounds(
+    one_run: float, row: Array, every: Array, delta: float, level: float, holds: dict[str, str]
+) -> pd.DataFrame:
+    """Lower bounds: of one run, three held out, a union bound, three biased ones."""
+    rows = [
+        ("none: the surest points are guessed, corrected", "one run", holds["one run"], one_run)
+    ]
+    for method in _METHODS:
+        bound = float(audit.epsilon_lower_bounds([row], delta, level, method)[0])
+        ends = audit.epsilon_interval(audit.AttackCounts(*map(int, row)), delta, level, method)
+        condition = holds["independent"] if method == _METHODS[0] else "not always"
+        rows.append(("chosen on the other half", method, condition, bound, *ends))
+    _, union = audit.union_lower_bound(every, delta, level, _METHODS[0])
+    rows.append(("best of all, corrected for the choice", _METHODS[0], holds["independent"], union))
+    for method in _METHODS:
+        _, naive = audit.best_lower_bound(every, delta, level, method)
+        rows.append(("best of all (biased)", method, "no", naive))
+    return table(rows, ["threshold", "method", "holds", "lower bound", "low", "high"])
+
+
+def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
+    """The analysis of a report."""
+    level = settings.level
+    delta = settings.delta if given.delta is None else given.delta
+    scores = np.concatenate([given.member_scores, given.nonmember_scores])
+    members = np.arange(len(scores)) < len(given.member_scores)
+    p_coins = float(stats.binomtest(int(members.sum()), len(members)).pvalue)
+    choosing = halves(members, settings.seed)
+    threshold = chosen_threshold(scores[choosing], members[choosing], delta, level)
+    row = audit.counts_at(scores[~choosing], members[~choosing], threshold)
+    held = audit.AttackCounts(*map(int, row))
+    every = audit.roc_counts(scores, members)
+    one_run = _one_run(scores, members, delta, settings)
+    holds = {name: f"if {text}" for name, text in AUDIT_DESIGNS.items()}
+    if p_coins < _NO_COIN:
+        holds["one run"] = "no"
+    bounds = _bounds(one_run, row, every, delta, level, holds)
+    shown = bounds["lower bound"]
+    # The design was declared: no bound is chosen by what it says.
+    if settings.audit_design == "independent":
+        lower = float(shown[1])
+    else:
+        lower = 0.0 if p_coins < _NO_COIN else one_run
+    auc = stats.mannwhitneyu(given.member_scores, given.nonmember_scores).statistic / (
+        len(given.member_scores) * len(given.nonmember_scores)
+    )
+    summary = table(
+        [
+            ("members", int(members.sum())),
+            ("non-members", int((~members).sum())),
+            ("p-value of these numbers by fair coins", p_coins),
+            ("delta", delta),
+            ("claimed epsilon", math.nan if given.epsilon is None else given.epsilon),
+            ("ROC AUC of the attack", float(auc)),
+            ("chosen threshold", threshold),
+            ("true positive rate on the other half", 1 - held.fnr),
+            ("false positive rate on the other half", held.fpr),
+        ],
+        ["item", "value"],
+    )
+    values = {
+        "audit_lower": lower,
+        "audit_held_out": float(shown[1]),
+        "audit_union": float(shown[4]),
+        "audit_one_run": one_run,
+        "audit_biased": float(shown[5:].max()),
+    }
+    claim = None
+    if given.epsilon is not None and math.isfinite(given.epsilon):
+        claim = (given.epsilon, delta)
+        values["audit_claimed"] = given.epsilon
+    doubts = [
+        "members and non-members must be drawn alike, by coins or a random split, which no file "
+        "can show. Points that were trained on and points from elsewhere, as a training set and a "
+        "hold-out set that were not divided at random, differ without anything having been learnt",
+        f"the design '{settings.audit_design}' was declared and decides which bound is used; the "
+        "other rows hold under the conditions beside them, and a larger one must not be taken "
+        "afterwards",
+    ]
+    if given.delta is None:
+        doubts.insert(0, f"the file states no delta: {delta:g} is used")
+    return Analysis(
+        "audit",
+        ANALYSES["audit"],
+        {"audit": summary, "audit_bounds": bounds},
+        {
+            "audit": "The membership attack",
+            "audit_bounds": "Lower bounds on epsilon, by how the threshold was chosen, and the "
+            "condition on which each keeps its level ('holds'). 'low' and 'high' are the ends of a "
+            "two-sided interval of what this attack shows at this threshold: 'high' is no upper "
+            "bound on the model's epsilon, of which another attack may show more",
+        },
+        {
+            "audit_roc": Drawing(
+                lambda: figures.plot_roc(every, (held.fpr, 1 - held.fnr), claim),
+                "ROC curve of the attack beside the diagonal of chance, and the chosen threshold.",
+                "The attack at all thresholds (all trials), the threshold that one half chose as "
+                "the other half sees it, and, if there is a claim, the most that it allows.",
+            )
+        },
+        _audit_verdict(lower, p_coins, claim, delta, settings),
+        values,
+        tuple(doubts),
+        _audit_steps(lower, members, p_coins < _NO_COIN, claim, delta, settings),
+    )
+
+
+def _audit_steps(
+    lower: float,
+    members: Array,
+    no_coins: bool,
+    claim: tuple[float, float] | None,
+    delta: float,
+    use: Settings,
+) -> tuple[str, ...]:
+    """What so many trials could show at most, and how many it takes to refute a claim."""
+    if use.audit_design == "one run" and no_coins:
+        return ("membership decided anew, by a fair coin of its own for every point",)
+    if claim is not None and lower > claim[0]:
+        return ()
+    n, shown = len(members), int(members.sum())
+    ceiling = collect.attack_ceiling(shown, n - shown, delta, use.level, use.audit_design)
+    rule = ", which guesses the surest points," * (use.audit_design == "one run")
+    most = f"by this bound{rule} an attack that is never wrong shows {ceiling:.2f} in {n:,} trials"
+    if claim is None or ceiling > claim[0]:
+        if lower > ceiling - 1e-6:
+            return (f"{most}, and this one does: more trials can show more",)
+        return (
+            f"{most}: a stronger attack can show more with the trials there are, such as one that "
+            "knows what models with and without a point say of it",
+        )
+    enough = collect.trials_to_refute(claim[0], delta, use.level, use.audit_design)
+    if enough is None:
+        return (
+            f"{most}, and in no number of trials up to {collect.MOST_TRIALS:,} could it refute the "
+            f"claimed {claim[0]:g} at delta = {delta:g}",
+        )
+    return (
+        f"{most}, so that none could refute the claimed {claim[0]:g}: that takes {about(enough)} "
+        "trials at least, and more by an attack that errs",
+    )

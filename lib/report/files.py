@@ -1,0 +1,360 @@
+"""A user's file, NPZ or CSV, as :data:`lib.report.FORMAT` describes it."""
+
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import lib
+from lib.data.arrays import (
+    MOST_BYTES,
+    as_path,
+    csv_records,
+    number_in,
+    read_npz,
+    short,
+    table_file,
+    too_large,
+)
+from lib.report.predictions import NAMES, ModelPredictions
+
+__all__ = ["find_file", "read_predictions"]
+
+Array = npt.NDArray[Any]
+
+# CSV: parts, what may stand in their rows, and the arrays that become of it.
+_ARRAYS = {
+    "holdout": {"logit": "holdout_logits", "label": "holdout_labels"},
+    "test": {
+        "logit": "test_logits",
+        "label": "test_labels",
+        "feature": "test_features",
+        "abstained": "test_abstained",
+        "propensity": "test_propensities",
+        "score": "test_scores",
+        "other_score": "other_scores",
+        "other_logit": "other_logits",
+        "other_abstained": "other_abstained",
+        "other_propensity": "other_propensities",
+    },
+    "user": {"logit": "user_logits", "label": "user_labels"},
+    "member": {"membership_score": "member_scores", "epsilon": "epsilon", "delta": "delta"},
+    "nonmember": {"membership_score": "nonmember_scores", "epsilon": "epsilon", "delta": "delta"},
+}
+_MANY = ("logit", "feature", "other_logit")
+_SINGLE = tuple({k: None for kinds in _ARRAYS.values() for k in kinds if k not in _MANY})
+_MAY_LACK = (
+    "score",
+    "other_score",
+    "label",
+    "logit",
+    "other_logit",
+    "epsilon",
+    "delta",
+)  # rows without it are allowed
+_WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+_TRIAL = ("score_a", "abstained_a", "score_b", "abstained_b")  # columns of a file without parts
+_MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "null"}
+_MOST_CATEGORIES = 30
+
+
+def find_file(path: Any, name: str = "predictions") -> Path:
+    """Find a user's file, wherever the kernel happens to run.
+
+    Parameters
+    ----------
+    path : path-like
+        Absolute; or relative to the working directory or, failing that, to the repository's root.
+    name : str
+        What messages call the argument.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is in neither place; the message names both.
+    """
+    path = as_path(name, path)
+    places = [path] if path.is_absolute() else [Path.cwd() / path, _root() / path]
+    for place in places:
+        if place.exists():
+            return place
+    tried = " and no ".join(str(place) for place in dict.fromkeys(places))
+    raise FileNotFoundError(f"{name} must be a file, got {path}: there is no {tried}")
+
+
+def read_predictions(path: Any) -> ModelPredictions:
+    """Read what a model said from an NPZ or a CSV file, see :data:`lib.report.FORMAT`.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, which ends in ``.npz`` or ``.csv`` and has at most 2 GB, uncompressed.  Nothing
+        is unpickled.  CSV is in UTF-8 with commas; rows without any cell are skipped.
+
+    Returns
+    -------
+    ModelPredictions
+        Its source is the path.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError, TypeError
+        On a file that is not as the format says.  The message names the file, the array or column,
+        and the row where that applies: of an array from 0, of a CSV file its line, from 1.
+    """
+    path = table_file("path", path)
+    if path.suffix.lower() == ".npz":
+        arrays = read_npz(path, NAMES, (), MOST_BYTES)
+    else:
+        arrays = _read_csv(path)
+    try:
+        return ModelPredictions(**arrays, source=str(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _root() -> Path:
+    return Path(lib.__file__).parents[1]
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def _read_csv(path: Path) -> dict[str, Any]:
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise ValueError(f"{path}: {too_large('it', size, MOST_BYTES)}")
+    # Numbers, not text, are kept: a cell of text takes ten times as much memory.
+    cells_of = {part: array("d") for part in _ARRAYS}
+    lines_of = {part: array("q") for part in _ARRAYS}
+    with path.open(encoding="utf-8-sig", newline="") as stream:  # spreadsheets write a mark first
+        records = csv_records(path, stream)
+        _, header = next(records, (0, None))
+        if header is None:
+            raise ValueError(f"{path}: must have a header and rows, got an empty file")
+        if "part" not in header and set(_TRIAL) & set(header):
+            return _read_trial(path, header, records)
+        kinds = _check_header(path, header)
+        part_at = header.index("part")
+        for line, cells in records:
+            _same_cells(path, header, line, cells)
+            part = cells[part_at]
+            if part not in _ARRAYS:
+                raise _cell_error(path, "part", f"one of {', '.join(_ARRAYS)}", part, line)
+            for name, kind, cell in zip(header, kinds, cells, strict=True):
+                if kind != "part":
+                    cells_of[part].append(_value(path, part, name, kind, cell, line))
+            lines_of[part].append(line)
+    columns = [name for name in header if name != "part"]
+    if not any(lines_of.values()):
+        raise ValueError(f"{path}: must have rows, got a header only")
+    arrays: dict[str, Any] = {}
+    for part, lines in lines_of.items():
+        if lines:
+            table = np.array(cells_of[part]).reshape(len(lines), len(columns))
+            _add_part(path, part, columns, table, np.array(lines), arrays)
+    return arrays
+
+
+def _add_part(path, part, columns, table, lines, arrays) -> None:
+    """Turn a part's cells into arrays; a kind without any cell is not there."""
+    for kind, target in _ARRAYS[part].items():
+        names = sorted((c for c in columns if _kind(c) == kind), key=_index)
+        values = table[:, [columns.index(name) for name in names]]
+        empty = np.isnan(values)
+        if empty.all():  # also of no column
+            continue
+        if kind in _MANY and (empty.any(axis=1) & ~empty.all(axis=1)).any():
+            row, column = np.argwhere(empty & ~empty.all(axis=1, keepdims=True))[0]
+            raise _cell_error(
+                path, names[column], "a finite number, as in the row's other columns of the kind",
+                "", lines[row],
+            )  # fmt: skip
+        if kind not in _MAY_LACK and empty.any():
+            row, column = np.argwhere(empty)[0]
+            raise _cell_error(
+                path, names[column], f"given in all rows of the part {part!r} or in none", "",
+                lines[row],
+            )  # fmt: skip
+        if kind in ("epsilon", "delta"):
+            stated = values[~empty]
+            if target in arrays:
+                stated = np.r_[arrays[target], stated]
+            if (stated != stated[0]).any():
+                raise ValueError(
+                    f"{path}: column {kind!r} must be the same in all rows, got {stated.min():g} "
+                    f"and {stated.max():g}"
+                )
+            arrays[target] = float(stated[0])
+        elif kind in ("abstained", "other_abstained"):
+            arrays[target] = values[:, 0] == 1
+        else:
+            arrays[target] = values if kind in _MANY else values[:, 0]
+
+
+def _check_header(path: Path, header: list[str]) -> list[str]:
+    """The kind of each column."""
+    if "part" not in header:
+        semicolons = len(header) == 1 and ";" in header[0]
+        raise ValueError(
+            f"{path}: column 'part' must be there, or {', '.join(_TRIAL)}; got "
+            f"{short(', '.join(map(repr, header)))}"
+            + ("; separate cells by commas, not semicolons" if semicolons else "")
+        )
+    _once(path, header)
+    kinds = []
+    for name in header:
+        kind = "part" if name == "part" else _kind(name)
+        if kind is None:
+            allowed = ", ".join(
+                ["part", *(f"{k}_0" if k in _MANY else k for k in (*_MANY, *_SINGLE))]
+            )
+            index = " (an index that pandas wrote? index=False leaves it out)" if not name else ""
+            raise ValueError(f"{path}: columns must be {allowed}, got {short(repr(name))}{index}")
+        kinds.append(kind)
+    for kind in _MANY:
+        count = kinds.count(kind)
+        for j in range(count):
+            if f"{kind}_{j}" not in header:
+                raise ValueError(
+                    f"{path}: column '{kind}_{j}' must be there, as there are {count} such "
+                    f"columns, got {short(', '.join(map(repr, header)))}"
+                )
+    return kinds
+
+
+def _kind(name: str) -> str | None:
+    if name in _SINGLE:
+        return name
+    found = re.fullmatch("(logit|feature|other_logit)_(0|[1-9][0-9]{0,8})", name)
+    return found[1] if found else None
+
+
+def _index(name: str) -> int:
+    return int(name.rsplit("_", 1)[1]) if _kind(name) in _MANY else 0
+
+
+def _value(path: Path, part: str, name: str, kind: str, cell: str, line: int) -> float:
+    """What a cell says, NaN if it is empty."""
+    if not cell or cell.lower() == "nan":
+        return math.nan
+    if kind not in _ARRAYS[part]:
+        raise _cell_error(path, name, f"empty in rows of the part {part!r}", cell, line)
+    if kind in ("abstained", "other_abstained"):
+        return _flag(path, name, cell, line)
+    value = number_in(cell)
+    checks = {
+        "label": (value.is_integer() and -1 <= value < 1 << 31, "a class, or empty if unknown"),
+        "membership_score": (not math.isnan(value), "a number"),
+        "epsilon": (not math.isnan(value), "a number"),
+    }
+    good, allowed = checks.get(kind, (math.isfinite(value), "a finite number"))
+    if not good:
+        raise _cell_error(path, name, allowed, cell, line)
+    return math.nan if kind == "label" and value == -1 else value
+
+
+def _once(path: Path, header: list[str]) -> None:
+    for name, count in Counter(header).items():
+        if count > 1 and name:
+            raise ValueError(f"{path}: column {name!r} must be there once, got it {count} times")
+
+
+def _read_trial(path: Path, header: list[str], records: Iterator) -> dict[str, Any]:
+    """A trial of two services: scores, abstentions, and any other columns as features."""
+    header = [" ".join(name.split()) for name in header]
+    for name in _TRIAL:
+        if name not in header:
+            found = short(", ".join(map(repr, header)))
+            raise ValueError(f"{path}: column {name!r} must be there, got {found}")
+    if "" in header:
+        raise ValueError(
+            f"{path}: every column must have a name, got none for column {header.index('') + 1} of "
+            f"{len(header)} (an index that pandas wrote? index=False leaves it out)"
+        )
+    _once(path, header)
+    lines, rows = [], []
+    for line, cells in records:
+        _same_cells(path, header, line, cells)
+        lines.append(line)
+        rows.append([" ".join(cell.split()) for cell in cells])
+    if not rows:
+        raise ValueError(f"{path}: must have rows, got a header only")
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    arrays: dict[str, Any] = {}
+    for who, letter in (("test", "a"), ("other", "b")):
+        name = f"abstained_{letter}"
+        flags = [_flag(path, name, *one) for one in zip(columns[name], lines, strict=True)]
+        arrays[f"{who}_abstained"] = np.array(flags) == 1
+        name = f"score_{letter}"
+        scores = [number_in(cell) for cell in columns[name]]
+        for score, flag, cell, line in zip(scores, flags, columns[name], lines, strict=True):
+            if not flag and not math.isfinite(score):
+                allowed = f"a finite number where abstained_{letter} is no"
+                raise _cell_error(path, name, allowed, cell, line)
+        arrays[f"{who}_scores"] = np.array(scores)
+    features = [
+        pair
+        for name in header
+        if name not in _TRIAL
+        for pair in _read_feature(path, name, columns[name], lines)
+    ]
+    if features:
+        names, vectors = zip(*features, strict=True)
+        arrays |= {"feature_names": names, "test_features": np.column_stack(vectors)}
+    return arrays
+
+
+def _read_feature(
+    path: Path, column: str, cells: tuple[str, ...], lines: list[int]
+) -> list[tuple[str, Array]]:
+    """A column of numbers, or one of 0 and 1 for each category."""
+    for cell, line in zip(cells, lines, strict=True):
+        if cell.lower() in _MISSING:
+            raise _cell_error(path, column, "a number or text, and not missing", cell, line)
+    numbers = np.array([number_in(cell) for cell in cells])
+    words = np.flatnonzero(np.isnan(numbers))
+    if len(words) == 0:
+        if len(bad := np.flatnonzero(np.isinf(numbers))):
+            raise _cell_error(path, column, "finite", cells[bad[0]], lines[bad[0]])
+        return [(column, numbers)]
+    categories = sorted(set(cells))
+    if len(categories) > _MOST_CATEGORIES:
+        raise ValueError(
+            f"{path}: column {column!r} must hold numbers only, or text of at most "
+            f"{_MOST_CATEGORIES} categories, got {len(categories)} different cells, among them "
+            f"{short(repr(cells[words[0]]))} in row {lines[words[0]]}"
+        )
+    values = np.array(cells)
+    return [(f"{column}={category}", (values == category) * 1.0) for category in categories]
+
+
+def _flag(path: Path, column: str, cell: str, line: int) -> float:
+    value = _WORDS.get(cell.lower(), number_in(cell))
+    if value not in (0.0, 1.0):
+        raise _cell_error(path, column, "true or false, yes or no, or 1 or 0", cell, line)
+    return value
+
+
+def _same_cells(path: Path, header: list[str], line: int, cells: list[str]) -> None:
+    if len(cells) != len(header):
+        raise ValueError(
+            f"{path}: row {line} must have {len(header)} cells, as the header has, got {len(cells)}"
+        )
+
+
+def _cell_error(path: Path, column: str, allowed: str, cell: str, line: int) -> ValueError:
+    return ValueError(
+        f"{path}: column {column!r} must be {allowed}, got {short(repr(cell))} in row {line}"
+    )

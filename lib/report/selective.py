@@ -1,0 +1,198 @@
+"""What may be gained by abstaining: scores, areas, and a guaranteed threshold."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lib import selective
+from lib.report import collect, figures
+from lib.report.analysis import (
+    ANALYSES,
+    FINE,
+    Analysis,
+    Drawing,
+    Settings,
+    acceptance_scores,
+    look_like_probabilities,
+    not_at_random,
+    share,
+    silent,
+    table,
+)
+from lib.report.collect import about
+from lib.report.predictions import ModelPredictions
+from lib.ties import first_smallest
+
+_FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.selective.estimate
+
+
+def obstacle(given: ModelPredictions) -> str:
+    """Why there are no curves: empty if there are."""
+    if count := int(silent(given.test_logits).sum()):
+        return f"test_logits are unknown in {count} rows, where the model abstained"
+    if not_at_random(given):
+        return (
+            "test_labels are unknown only where the model abstained: the labelled rows are no "
+            "random sample, and their accuracy is not that of all rows"
+        )
+    if (labelled := int((given.test_labels >= 0).sum())) < 2:
+        return f"test_labels must be known in at least 2 rows, got {labelled}"
+    return ""
+
+
+def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
+    """The analysis of a report."""
+    labelled = given.test_labels >= 0
+    logits, labels = given.test_logits[labelled], given.test_labels[labelled]
+    correct = logits.argmax(axis=1) == labels
+    scores, doubts = acceptance_scores(logits), []
+    if np.ptp(scores["energy"]) <= 1e-6 * max(1.0, np.abs(logits).max()):
+        del scores["energy"]
+        doubts.append(
+            "the energy is the same in all rows, as of log probabilities, and says nothing: it is "
+            "left out; give logits as the model's last layer returns them to have it"
+        )
+    doubts += look_like_probabilities(given, ["test_logits"])
+    accuracy, low, high = share(correct, settings.level)
+    wrong = int((~correct).sum())
+    random_order, worst = selective.normalized_score_extremes(len(correct) - wrong, len(correct))
+    areas, curves = _areas(correct, scores, settings)
+    summary = table(
+        [
+            ("test rows", len(labelled)),
+            ("labelled test rows", len(correct)),
+            ("wrong predictions", wrong),
+            ("accuracy", accuracy, low, high),
+            ("target accuracy", settings.target),
+            ("normalized score of a random order", random_order),
+            ("normalized score of the worst order", worst),
+        ],
+        ["item", "value", "low", "high"],
+    )
+    if not labelled.all():
+        doubts.append(
+            f"only {len(correct)} of {len(labelled)} test rows have a label: these must be a "
+            "random sample"
+        )
+    if min(wrong, len(correct) - wrong) < _FEW_WRONG:
+        kind = "wrong" if wrong <= len(correct) - wrong else "right"
+        doubts.append(
+            f"only {min(wrong, len(correct) - wrong)} predictions are {kind}: areas are then "
+            "skewed, and their normal intervals hold too seldom"
+        )
+    best = areas.loc[areas["coverage at target"].idxmax()]
+    chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
+    return Analysis(
+        "selective",
+        ANALYSES["selective"],
+        {"selective": summary, "selective_scores": areas},
+        {
+            "selective": "Accuracy on the labelled test rows",
+            "selective_scores": "Acceptance scores: AURC, accuracy-normalized score, coverage "
+            "at target (plug-in: seen on these rows, promised for no others), and the largest "
+            "coverage at which the target is guaranteed, by answering above the score given",
+        },
+        {
+            "selective": Drawing(
+                lambda: figures.plot_curves(curves, settings.target),
+                "Selective accuracy falls with coverage by every score, below the bound.",
+                "Selective accuracy by acceptance score, the bound that the accuracy at full "
+                "coverage allows, and the target (dotted).",
+            )
+        },
+        f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f})"
+        + _reached(accuracy, low, best, chosen, settings),
+        {
+            "accuracy": accuracy,
+            "best_score": str(areas["score"].iloc[first_smallest(areas["AURC"])]),
+            "best_normalized": float(areas["normalized"].min()),
+            "best_coverage": float(best["coverage at target"]),
+            "guaranteed_coverage": float(chosen["guaranteed coverage"]),
+        },
+        tuple(doubts),
+        _steps(len(correct), wrong, settings),
+    )
+
+
+def _areas(
+    correct: Any, scores: dict[str, Any], settings: Settings
+) -> tuple[pd.DataFrame, dict[str, selective.AccuracyCoverage]]:
+    """Areas and coverages by acceptance score, and the curves."""
+    rows, curves = [], {}
+    for name, score in scores.items():
+        found = []
+        for metric in ("aurc", "normalized_score"):
+            one = selective.estimate(correct, score, metric, settings.level)
+            found += [one.value, one.standard_error, one.low, one.high]
+        plug_in = selective.coverage_at_accuracy(correct, score, settings.target)
+        # Each score has its part of the error, so that one may choose among them.
+        sure = selective.guaranteed_threshold(
+            correct, score, settings.target, 1 - settings.alpha / len(scores)
+        )
+        threshold = math.nan if sure.threshold is None else sure.threshold
+        rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))
+        curves[name] = selective.accuracy_coverage(correct, score)
+    areas = pd.DataFrame(
+        rows,
+        columns=[
+            "score",
+            *("AURC", "AURC stderr", "AURC low", "AURC high"),
+            *("normalized", "normalized stderr", "normalized low", "normalized high"),
+            *("coverage at target", "guaranteed coverage", "guaranteed above"),
+        ],
+    )
+    return areas, curves
+
+
+def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
+    """How many more labelled rows would tell the accuracy, and let intervals of areas hold."""
+    steps = []
+    # Laplace's estimate, so that no mistake seen is not taken for none to come.
+    guess = (n - wrong + 1) / (n + 2)
+    spread = math.sqrt(guess * (1 - guess) / n)
+    needed = collect.rows_for_half_width(spread, n, FINE, settings.level)
+    if needed > n:
+        steps.append(
+            f"{about(needed)} labelled test rows would tell the accuracy to within "
+            f"{FINE:g} (there are {n:,})"
+        )
+    rare, kind = min(wrong, n - wrong), "wrong" if wrong <= n - wrong else "right"
+    if 0 < rare < _FEW_WRONG:
+        steps.append(
+            f"{about(math.ceil(n * _FEW_WRONG / rare))} labelled test rows, at the rate "
+            f"seen, for {_FEW_WRONG} {kind} ones, with which intervals of areas come near their "
+            "level"
+        )
+    return tuple(steps)
+
+
+def _reached(
+    accuracy: float, low: float, best: pd.Series, chosen: pd.Series, settings: Settings
+) -> str:
+    """What abstention is sure to reach, and what the plug-in says beside it."""
+    target = f"{settings.target:g}"
+    if low >= settings.target:
+        return f", which is above the target of {target} already: no abstention is needed."
+    text = ""
+    if accuracy >= settings.target:
+        text = f", which is above the target of {target}, though the interval reaches below it"
+    promised, seen = chosen["guaranteed coverage"], best["coverage at target"]
+    if promised > 0:
+        text += (
+            f". Answering the surest {promised:.1%} (by {chosen['score']}, above "
+            f"{chosen['guaranteed above']:.6g}) makes it at least {target} with a confidence of "
+            f"{settings.level:g}"
+        )
+    else:
+        text += (
+            f". At no coverage can these rows promise {target} with a confidence of "
+            f"{settings.level:g}"
+        )
+    if seen == 0:
+        return text + f", and by no score is it {target} at any coverage on these very rows."
+    return text + (
+        f". (The plug-in, which promises nothing: on these very rows it is {target} for the surest "
+        f"{seen:.1%}, by {best['score']}.)"
+    )

@@ -1,0 +1,269 @@
+"""Files whose SHA-256 the registry does not know, before and after somebody accepts one."""
+
+import hashlib
+
+import pytest
+
+from lib.book import execute
+from lib.data import __main__ as cli
+from lib.data import store
+from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData
+from lib.data.registry import registry
+
+CONTENT = b"what the authors published"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+OTHER = hashlib.sha256(b"other").hexdigest()
+REAL = "suitability/civilcomments_ERM_0"
+
+
+@pytest.fixture
+def server(server):
+    server.content = CONTENT
+    return server
+
+
+def look(name, path):
+    """An examination that only makes sure that the content has come."""
+    if path.read_bytes() != CONTENT:
+        raise ValueError(f"{path.name} is strange")
+    return "looked at"
+
+
+def cached(name="a"):
+    return store._cache() / store.entry(name).mirror
+
+
+def kept():
+    """Whatever lies in the cache."""
+    return sorted(p for p in store._cache().rglob("*") if p.is_file())
+
+
+def note(name="a"):
+    return store._note_of(store.entry(name))
+
+
+@pytest.mark.parametrize("copy", ["none", "mirror", "cache"])
+def test_unknown_file_is_absent_wherever_copies_lie(mirror, server, copy):
+    mirror.add("a", CONTENT, known=False, present=copy == "mirror", url=server.url)
+    mirror.add("b", CONTENT)
+    if copy == "cache":
+        cached().parent.mkdir(parents=True)
+        cached().write_bytes(CONTENT)
+    assert not store.available("a")
+    assert not store.is_here("a")
+    assert store.fingerprints("one") == {"a": "absent", "b": SHA256}
+    with pytest.raises(DataUnavailable) as caught:
+        store.fetch("a")
+    for part in ("SHA-256", "registry", server.url, "fetch --unverified a"):
+        assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert server.requests == 0
+
+
+def test_a_build_learns_that_an_unknown_file_was_asked_for(mirror, monkeypatch, tmp_path):
+    mirror.add("a", CONTENT, known=False)
+    notes = tmp_path / "notes"
+    notes.touch()
+    monkeypatch.setenv(store.ASKED, str(notes))
+    assert not store.available("a")
+    assert notes.read_text() == "a\n"
+
+
+def test_from_the_network(mirror, server):
+    mirror.add("a", CONTENT, known=False, present=False, url=server.url)
+    assert store.fetch_unverified("a", look) == (cached(), "looked at")
+    assert note().read_text() == f"{SHA256}\n"
+    assert kept() == [cached(), note()]
+    assert store.fetch("a").read_bytes() == CONTENT
+    assert store.fingerprints("one") == {"a": SHA256}
+    assert server.requests == 1
+
+    cached().unlink()  # now like any other: it comes back, and only as it was
+    assert store.available("a")
+    assert server.requests == 2
+    cached().unlink()
+    server.content = b"other"
+    with pytest.raises(DataCorrupted, match=SHA256):
+        store.fetch("a")
+    with pytest.raises(DataCorrupted, match=SHA256):
+        store.fetch_unverified("a", look)
+    assert kept() == [note()]
+
+
+def test_from_the_mirror(mirror, server):
+    mirror.add("a", CONTENT, known=False, url=server.url)
+    assert store.fetch_unverified("a", look) == (mirror.path("a"), "looked at")
+    assert kept() == [note()]
+    assert store.fetch("a") == mirror.path("a")
+    assert server.requests == 0
+    mirror.path("a").write_bytes(b"other")
+    for attempt in (store.fetch, store.available, store.is_here):
+        with pytest.raises(DataCorrupted, match=rf"{SHA256}, found {OTHER}; .* delete .*sha256"):
+            attempt("a")
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_what_is_not_as_expected_is_not_kept(mirror, server, present):
+    server.content = b"other"
+    mirror.add("a", b"other", known=False, present=present, url=server.url)
+    with pytest.raises(DataCorrupted, match=r"content of 'a' is not what it should be: .* strange"):
+        store.fetch_unverified("a", look)
+    assert kept() == []
+    assert not store.available("a")
+
+
+def test_the_registry_wins(mirror):
+    mirror.add("a", CONTENT)
+    with pytest.raises(ValueError, match="SHA-256 of 'a' is known"):
+        store.fetch_unverified("a", look)
+    note().parent.mkdir(parents=True)
+    note().write_text(OTHER)
+    assert store.fingerprints("one") == {"a": SHA256}
+
+
+def test_without_network_or_address(mirror, monkeypatch):
+    mirror.add("a", CONTENT, known=False, present=False, url="http://127.0.0.1:9/never")
+    mirror.add("b", CONTENT, known=False, present=False)
+    with pytest.raises(DataUnavailable, match="COMPANION_OFFLINE forbids"):
+        store.fetch_unverified("a", look)
+    monkeypatch.setenv("COMPANION_OFFLINE", "0")
+    with pytest.raises(DataUnavailable, match="has no public address"):
+        store.fetch_unverified("b", look)
+    assert kept() == []
+
+
+def test_a_chapter_cannot_accept(mirror, monkeypatch):
+    mirror.add("a", CONTENT, known=False)
+    monkeypatch.setenv("COMPANION_CHAPTER", "one")
+    with pytest.raises(UndeclaredData, match="'one' accepts 'a': only a person can"):
+        store.fetch_unverified("a", look)
+
+
+@pytest.mark.parametrize("text", ["", "1", SHA256.upper(), "sha256:" + SHA256, "é"])
+def test_a_damaged_note_is_an_error_for_its_file(mirror, text):
+    mirror.add("a", CONTENT, known=False)
+    mirror.add("b", CONTENT)
+    note().parent.mkdir(parents=True)
+    note().write_text(text)
+    with pytest.raises(DataCorrupted, match=r"a\.sha256 is damaged"):
+        store.available("a")
+    assert store.available("b")
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(mirror, monkeypatch, capsys):
+    """Runs one; returns exit code, output and errors."""
+    monkeypatch.setattr(cli, "registry", lambda: mirror.entries)
+    monkeypatch.setattr(cli, "examine_signals", look)
+
+    def run(*arguments):
+        try:
+            code = cli.main(list(arguments))
+        except SystemExit as stop:
+            code = stop.code
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def test_the_command(mirror, command):
+    mirror.add("group/a", CONTENT, known=False)
+    mirror.add("group/b", CONTENT)
+    assert command("list")[1].split("\n")[1].split()[1:3] == ["unknown", "unknown"]
+    assert command("verify")[1].startswith("unknown    group/a\n")
+    assert command("fetch", "group/*") == (
+        0, f"{mirror.path('group/b')}\n",
+        "left out: group/a, which is unknown (see --unverified)\n",
+    )  # fmt: skip
+    code, out, _ = command("fetch", "--unverified", "group/a")
+    assert code == 0
+    assert out.splitlines() == [
+        str(mirror.path("group/a")),
+        "  looked at",
+        f"  SHA-256 (nobody compared it) {SHA256}",
+    ]
+    assert command("verify")[1].startswith("ok         group/a (mirror)\n")
+    assert command("fetch", "group/*")[2] == ""
+    mirror.path("group/a").write_bytes(b"other")
+    assert command("verify")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["fetch", "--unverified"], 2, "NAME"),
+        (["fetch", "--unverified", "c"], 2, "'c'"),
+        (["fetch", "--unverified", "b"], 2, "'b' is known"),
+        (["fetch", "--unverified", "gone"], 1, "COMPANION_OFFLINE"),
+        (["fetch", "a"], 1, "python -m lib.data fetch --unverified a"),
+        (["fetch", "gon*"], 1, "python -m lib.data fetch --unverified gone"),
+    ],
+)
+def test_refusals_are_one_line(mirror, command, arguments, code, message):
+    mirror.add("a", CONTENT, known=False)
+    mirror.add("b", CONTENT)
+    mirror.add("gone", CONTENT, known=False, present=False, url="http://127.0.0.1:9/never")
+    found, out, error = command(*arguments)
+    assert (found, out, error.count("\n")) == (code, "", 1)
+    assert message in error
+
+
+# --- the build's key ----------------------------------------------------------------------------
+
+CHAPTER = f"""# %%
+from lib import data
+print(data.available("{REAL}"))
+"""
+
+
+@pytest.fixture
+def chapter(monkeypatch, tmp_path):
+    """A chapter that asks for a file of the true registry, of which a mirror has a copy."""
+    path = tmp_path / "root" / "book" / "suitability.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(CHAPTER)
+    (path.parent / "claims.yml").write_text("[]\n")
+    copy = tmp_path / "copies" / registry()[REAL].mirror
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(CONTENT)
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "copies"))
+    # Somebody may be working on lib.
+    monkeypatch.setattr(execute, "code_fingerprint", lambda: "lib")
+    return path
+
+
+@pytest.mark.slow
+def test_acceptance_enters_the_key_by_its_hash(chapter):
+    def executed():
+        return execute.execute_chapter(chapter, "quick")
+
+    def printed(done):
+        return done.cells[-1]["outputs"][0]["text"].strip()
+
+    before = executed()
+    assert (before.cached, before.data, printed(before)) == (False, {REAL: "absent"}, "False")
+    store.fetch_unverified(REAL, look)
+    after = executed()
+    assert (after.cached, after.data, printed(after)) == (False, {REAL: SHA256}, "True")
+    assert after.key != before.key
+    assert executed().cached
+    note(REAL).unlink()
+    again = executed()
+    assert (again.cached, again.key) == (True, before.key)
+
+
+@pytest.mark.usefixtures("chapter")
+def test_acceptance_during_execution_is_not_trusted():
+    states = store.fingerprints("suitability")
+    assert states[REAL] == "absent"
+    assert execute._unchanged("suitability", {REAL}, states) == {REAL: "absent"}
+    store.fetch_unverified(REAL, look)
+    with pytest.raises(execute.BuildError, match=f"{REAL} came or went"):
+        execute._unchanged("suitability", {REAL}, states)
+    states = store.fingerprints("suitability")
+    assert execute._unchanged("suitability", {REAL}, states) == {REAL: SHA256}
+    with pytest.raises(execute.BuildError, match=f"{REAL} came or went"):
+        execute._unchanged("suitability", {REAL}, states | {REAL: OTHER})
