@@ -16,7 +16,6 @@ from malformed_kinds import (
     Bad,
     booleans,
     but,
-    labels,
     matrices,
     rows_of,
     tables,
@@ -477,19 +476,9 @@ P = dict.fromkeys(("holdout_logits", "test_logits", "user_logits"), LG[:100])
 P |= dict.fromkeys(("holdout_labels", "test_labels", "user_labels"), lab[:100])
 ROWS.extend(
     rows_of(
-        "report.Predictions",
-        report.Predictions,
-        P,
-        error=ValueError,
-        says=None,
-        **{k: matrices(P[k]) if "logits" in k else labels(P[k], 3) for k in P},
-    )
-)
-ROWS.extend(
-    rows_of(
         "report.suitability_report",
         report.suitability_report,
-        dict(predictions=report.Predictions(**P), margin=0.05),
+        dict(predictions=report.ModelPredictions(**P), margin=0.05),
         error=ValueError,
         says=None,
         margin=MARG,

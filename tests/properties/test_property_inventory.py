@@ -231,9 +231,6 @@ REPORT = {
     "read_predictions": FILES,
     "show": PLOT,
     "Predictions": HOLDER,
-    "SuitabilityReport": HOLDER,
-    "suitability_report": RUNS,
-}
 
 PRIVACY = {
     "PrivacyLedger": "bounds, order, monotone, evidence",
