@@ -230,7 +230,7 @@ REPORT = {
     "find_file": FILES,
     "read_predictions": FILES,
     "show": PLOT,
-    "Predictions": HOLDER,
+}
 
 PRIVACY = {
     "PrivacyLedger": "bounds, order, monotone, evidence",
