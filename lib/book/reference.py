@@ -71,6 +71,10 @@ def _complete(
     if what == "module":  # the page has said what it is about
         start = ".. rubric:: Examples"
         lines[:] = lines[lines.index(start) :] if start in lines else []
+        own = {known for _, known in ModuleAnalyzer.for_module(name).find_attr_docs()}
+        for known in value.__all__:  # autodoc finds no constant that another module has made
+            if known not in own and not callable(getattr(value, known)):
+                lines += ["", f".. autodata:: {name}.{known}", ""]
     elif what == "data":
         lines[:] = _comment(name)
     elif what == "property":  # napoleon would read a type before a colon
