@@ -1,4 +1,12 @@
-"""One plotting style for the whole book."""
+"""One plotting style for the whole book.
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.plot import *
+>>> from matplotlib import pyplot as plt
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +50,15 @@ _RC = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Apply the book's style within a ``with`` block; nothing global is changed."""
+    """Apply the book's style within a ``with`` block; nothing global is changed.
+
+    Examples
+    --------
+    >>> from matplotlib import pyplot as plt
+    >>> with style():
+    ...     print(plt.rcParams["font.size"])
+    11.0
+    """
     with sns.axes_style("ticks"), plt.rc_context(_RC):
         yield
 
@@ -65,6 +81,14 @@ def new_figure(
     -------
     figure : matplotlib.figure.Figure
     axes : matplotlib.axes.Axes or array of them
+
+    Examples
+    --------
+    >>> from matplotlib import pyplot as plt
+    >>> figure, axes = new_figure(rows=2, height=2.0)
+    >>> figure.get_size_inches().tolist(), len(axes)
+    ([4.0, 4.0], 2)
+    >>> plt.close(figure)
     """
     with style():
         figure, axes = plt.subplots(

@@ -92,7 +92,7 @@ def test_it_imports_whole_and_works_elsewhere(installed, tmp_path):
 
 @pytest.mark.slow
 def test_it_holds_the_package_data(installed):
-    for name in ("data/registry.yml", "book/static/companion.css", "book/examples/audit.txt"):
+    for name in ("data/registry.yml", "book/static/companion.css"):
         assert (installed / "lib" / name).is_file(), name
     checkout = {
         p.relative_to(ROOT / "lib")

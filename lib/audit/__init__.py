@@ -1,4 +1,25 @@
-"""Auditing differential privacy: from an attack's errors to intervals for epsilon (P3)."""
+"""Auditing differential privacy: from an attack's errors to intervals for epsilon (P3).
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.audit import *
+>>> import numpy as np
+>>> counts = AttackCounts(tp=65, fp=25, tn=75, fn=35)
+>>> rng = np.random.default_rng(0)
+>>> members = np.arange(400) % 2 == 0
+>>> scores = rng.normal(size=400) + 1.5 * members  # an attack on a Gaussian mechanism, mu = 1.5
+>>> shadow_members = rng.random((60, 20)) < 0.5
+>>> shadows = rng.normal(size=(60, 20)) + shadow_members * np.linspace(0, 3, 20)
+>>> own = np.random.default_rng(0)
+>>> labels = own.integers(10, size=1000)
+>>> drawn = insert_canaries(labels, 300, n_classes=10, seed=1)
+>>> logits = own.normal(size=(300, 10))
+>>> logits[np.arange(300), drawn.canary_labels] += 2.0  # a model that remembers a little
+>>> confidences = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+>>> data = (confidences, drawn.canary_labels, drawn.true_labels)
+"""
 
 from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
 from lib.audit.canaries import (

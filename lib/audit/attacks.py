@@ -177,6 +177,12 @@ def select_worst(
     -----
     With few models left out many points tie; among them those come first whose two normal
     distributions lie furthest apart.
+
+    Examples
+    --------
+    >>> places, weights = select_worst(shadows, shadow_members, count=3)
+    >>> places.shape, bool(weights[places].mean() > weights.mean())
+    ((3,), True)
     """
     values, inside = _real("shadows", shadows, 2), np.asarray(members)
     if inside.shape != values.shape or inside.dtype != bool:

@@ -229,6 +229,11 @@ def epsilon_of_rate(rate: float) -> float:
     References
     ----------
     P5, Theorem B.1.
+
+    Examples
+    --------
+    >>> round(epsilon_of_rate(0.75), 3), epsilon_of_rate(0.5)
+    (1.099, 0.0)
     """
     if not isinstance(rate, numbers.Real) or not 0 <= rate <= 1:
         raise ValueError(f"rate must be in [0, 1], got {rate!r}")
@@ -248,6 +253,11 @@ def rate_of_epsilon(epsilon: float) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> round(rate_of_epsilon(1.0), 3)
+    0.731
     """
     if not isinstance(epsilon, numbers.Real) or not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
@@ -319,6 +329,12 @@ def canary_epsilon(
     ----------
     P5, appendix B, and the authors' public program for what the text leaves open (the mirror, the
     rule for attacks that are never wrong, k).
+
+    Examples
+    --------
+    >>> found = canary_epsilon(*data)
+    >>> round(found.low, 2), round(found.high, 2), found.threshold
+    (4.3, inf, 0.6)
     """
     p, canary, true = _checked(confidences, canary_labels, true_labels)
     thresholds = _thresholds(thresholds)
@@ -374,6 +390,14 @@ def single_label_guesses(
     -------
     Guesses
         With two options.
+
+    Examples
+    --------
+    >>> guesses = single_label_guesses(*data, threshold=0.5, seed=0)
+    >>> guesses.options, guesses.n_correct <= guesses.n_made <= 300
+    (2, True)
+    >>> round(guesses.lower_bound(level=0.95), 2)
+    3.02
     """
     p, canary, true = _checked(confidences, canary_labels, true_labels)
     (threshold,) = _thresholds([threshold])
@@ -426,6 +450,11 @@ def one_label_bound(
     The error is divided by the number of thresholds (Bonferroni), and with several draws by two
     more: of bounds that each fail with probability a, the median fails with at most 2 a (Markov's
     inequality for the share of bounds that fail), however they depend on each other.
+
+    Examples
+    --------
+    >>> round(one_label_bound(*data, thresholds=(0.5,), draws=3, seed=0), 1)
+    3.3
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1 or draws % 2 == 0:
         raise ValueError(f"draws must be an odd number of at least 1, got {draws!r}")
@@ -464,6 +493,11 @@ def top_label_bound(
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> round(top_label_bound(*data, thresholds=(0.5,)), 2)
+    4.43
     """
     thresholds = _thresholds(thresholds)
     each = 1 - (1 - _level(level)) / len(thresholds)
@@ -494,6 +528,12 @@ def top_label_guesses(
     -------
     Guesses
         With C - 1 options.  Of equal confidences the smallest label is named.
+
+    Examples
+    --------
+    >>> guesses = top_label_guesses(*data, threshold=0.5)
+    >>> guesses.options, guesses.n_made, guesses.n_correct
+    (9, 103, 99)
     """
     p, canary, true = _checked(confidences, canary_labels, true_labels)
     (threshold,) = _thresholds([threshold])

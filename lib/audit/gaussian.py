@@ -31,6 +31,12 @@ class GaussianBound(NamedTuple):
         so well, whatever its curve.
     threshold : float
         Where it was found; "member" is guessed from this score on.
+
+    Examples
+    --------
+    >>> found = gaussian_lower_bound(scores[members], scores[~members], delta=1e-5, seed=0)
+    >>> 0 < found.epsilon < true_best_epsilon(mu=1.5, delta=1e-5), 0 < found.mu < 1.5
+    (True, True)
     """
 
     epsilon: float

@@ -95,6 +95,13 @@ def insert_canaries(
     References
     ----------
     P5, appendix B, Game 3; the function ``insert_canaries`` of the authors' public program.
+
+    Examples
+    --------
+    >>> drawn = insert_canaries([0, 1, 2, 0, 1, 2], 2, n_classes=3, seed=0)
+    >>> changed = drawn.apply([0, 1, 2, 0, 1, 2])
+    >>> bool((changed[drawn.positions] != drawn.true_labels).all())
+    True
     """
     labels = np.asarray(labels)
     if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 3:

@@ -113,6 +113,12 @@ def epsilon_lower_bounds(
     Returns
     -------
     ndarray of float64, shape (m,)
+
+    Examples
+    --------
+    >>> table = [[65, 25, 75, 35], [90, 10, 90, 10]]
+    >>> epsilon_lower_bounds(table, delta=1e-5, level=0.95).round(2).tolist()
+    [0.66, 1.91]
     """
     table, delta, level = _table(counts), check_delta(delta), check_level(level)
     _check_choice("method", method, METHODS)
@@ -160,6 +166,12 @@ def best_lower_bound(
     fail that by upper bounds of the mass, ever finer sums over steps of the FNR, others by one
     evaluation of the mass; only the rest need their own bound.  Rows that tell the same, with the
     error rates exchanged or every guess the other way round, are looked at once.
+
+    Examples
+    --------
+    >>> row, bound = best_lower_bound([[65, 25, 75, 35], [90, 10, 90, 10]], delta=1e-5)
+    >>> row, round(bound, 2)
+    (1, 2.0)
     """
     table, delta, level = _table(counts), check_delta(delta), check_level(level)
     _check_choice("method", method, METHODS)

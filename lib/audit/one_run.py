@@ -72,6 +72,11 @@ def one_run_p_value(
     ----------
     Steinke, Nasr and Jagielski (2023), Privacy auditing with one (1) training run, Theorem 5.2 and
     the program of appendix D.
+
+    Examples
+    --------
+    >>> round(one_run_p_value(correct=80, guesses=100, canaries=500, epsilon=1.0, delta=0.0), 4)
+    0.0716
     """
     _check(correct, guesses, canaries)
     delta = check_delta(delta)
@@ -231,6 +236,11 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
     -------
     correct, guesses : int
         Over all runs.
+
+    Examples
+    --------
+    >>> one_run_guesses([[3.0, 1.0, -1.0, -2.0]], [[True, False, True, False]], guesses=2)
+    (2, 2)
     """
     scores = np.atleast_2d(as_array("scores", scores))
     members = np.atleast_2d(as_array("members", members))

@@ -315,6 +315,13 @@ def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
     -------
     float
         See :func:`error_free_bound`: with other shares the same number of trials can prove more.
+
+    Examples
+    --------
+    >>> round(error_free_bound(120, 80, delta=1e-5), 2)
+    3.45
+    >>> round(most_provable(200, delta=1e-5), 2)
+    3.28
     """
     require_int("trials", trials, at_least=2)
     half = trials // 2
@@ -335,6 +342,11 @@ def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
     -------
     int
         Even. Fewer can do if one kind is rarer than the other.
+
+    Examples
+    --------
+    >>> trials_needed(1.0, delta=1e-5), trials_needed(8.0, delta=1e-5)
+    (24, 21998)
     """
     require_finite("epsilon", epsilon, at_least=0, at_most=30)
     low, high = 0, 1

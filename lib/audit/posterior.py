@@ -51,6 +51,12 @@ def epsilon_posterior(counts: AttackCounts, delta: float) -> "EpsilonPosterior":
     References
     ----------
     P3, Definition 3.1, Eq. 2, 3 and 6.
+
+    Examples
+    --------
+    >>> posterior = epsilon_posterior(counts, delta=0.05)
+    >>> round(float(posterior.sf(0.5)), 3), round(float(posterior.ppf(0.5)), 3)
+    (0.982, 0.872)
     """
     return EpsilonPosterior(counts, delta)
 

@@ -61,6 +61,12 @@ def privacy_region(epsilon: float, delta: float) -> PrivacyRegion:
     References
     ----------
     P3, Theorem 2.2 (Kairouz, Oh and Viswanath 2017) and Figure 2.
+
+    Examples
+    --------
+    >>> region = privacy_region(epsilon=1.0, delta=1e-5)
+    >>> bool(region.contains(fpr=0.25, fnr=0.35)), bool(region.contains(fpr=0.05, fnr=0.2))
+    (True, False)
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not epsilon >= 0:
         raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
@@ -91,6 +97,11 @@ def epsilon_point(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: float) -> npt.N
     References
     ----------
     P3, Eq. 1.
+
+    Examples
+    --------
+    >>> round(float(epsilon_point(fpr=0.05, fnr=0.2, delta=1e-5)), 3)
+    2.773
     """
     delta = check_delta(delta)
     y, x = np.broadcast_arrays(as_rates("fpr", fpr), as_rates("fnr", fnr))

@@ -39,6 +39,11 @@ def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.
         Columns tp, fp, tn, fn; a row for guessing "member" nowhere, and one for every distinct
         score from which on, downwards, it is guessed: n + 1 rows if all scores differ, 2 if all
         are equal.
+
+    Examples
+    --------
+    >>> roc_counts([3.0, 2.0, 1.0], [True, False, True]).tolist()
+    [[0, 0, 1, 2], [1, 0, 1, 1], [1, 1, 0, 1], [2, 1, 0, 0]]
     """
     scores, members = _attack(scores, members)
     order = np.argsort(-scores, kind="stable")
@@ -63,6 +68,11 @@ def roc_thresholds(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
     ndarray of float64, shape (m,)
         Infinite for "member nowhere", then the distinct scores from the largest; an infinite score
         is reached by the largest finite number.
+
+    Examples
+    --------
+    >>> roc_thresholds([3.0, 2.0, 1.0]).tolist()
+    [inf, 3.0, 2.0, 1.0]
     """
     distinct = np.unique(_scores(scores))[::-1]
     return np.r_[math.inf, np.minimum(distinct, np.finfo(np.float64).max)]
@@ -84,6 +94,11 @@ def counts_at(
     -------
     ndarray of int64, shape (4,)
         tp, fp, tn, fn.
+
+    Examples
+    --------
+    >>> counts_at([3.0, 2.0, 1.0], [True, False, True], threshold=2.0).tolist()
+    [1, 1, 0, 1]
     """
     scores = _scores(scores)
     members = _members(members, len(scores))
@@ -140,6 +155,12 @@ def union_lower_bound(
     quantile of.  That makes one event for each k < n0 (for k = n0 the limit is 1), whatever the
     ties, and as many as n1 for the FNR.  So a = (1 - level) / N, or (1 - level) / min(2 m, N) if
     `fixed`.
+
+    Examples
+    --------
+    >>> row, bound = union_lower_bound(roc_counts(scores, members), delta=1e-5)
+    >>> 0 < bound < true_best_epsilon(mu=1.5, delta=1e-5)
+    True
     """
     level = check_level(level)
     if not isinstance(fixed, bool | np.bool_):
@@ -236,6 +257,12 @@ def held_out_lower_bound(
         A trial is guessed to be a member from this score on; infinite for "never".
     bound : float
         On the trials that did not choose it.
+
+    Examples
+    --------
+    >>> threshold, bound = held_out_lower_bound(scores, members, delta=1e-5, seed=0)
+    >>> 0 < bound < true_best_epsilon(mu=1.5, delta=1e-5)
+    True
     """
     scores, members = _attack(scores, members)
     delta, level = check_delta(delta), check_level(level)
@@ -274,6 +301,11 @@ def gaussian_fnr(fpr: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
     References
     ----------
     Dong, Roth and Su (2022), Gaussian differential privacy, Eq. 6.
+
+    Examples
+    --------
+    >>> gaussian_fnr([0.05, 0.5], mu=1.0).round(3).tolist()
+    [0.74, 0.159]
     """
     _check_mu(mu)
     return stats.norm.cdf(stats.norm.isf(as_rates("fpr", fpr)) - mu)
@@ -295,6 +327,11 @@ def true_best_epsilon(mu: float, delta: float) -> float:
     -------
     float
         At least 0.
+
+    Examples
+    --------
+    >>> round(true_best_epsilon(mu=1.0, delta=1e-5), 2)
+    4.38
     """
     from scipy.optimize import brentq
 

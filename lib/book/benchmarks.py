@@ -24,9 +24,9 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from lib.book.records import git_says
+from lib.book.records import git_output
 from lib.book.render import table_html
-from lib.book.site import lighter_figures
+from lib.book.site import minify_svg
 from lib.runs import code_fingerprint, hardware, package_versions, python_version, write_atomic
 
 if TYPE_CHECKING:
@@ -149,8 +149,8 @@ def make_record(report: Mapping[str, Any], root: Path | None = None) -> dict[str
         "machine": hardware(),
         "python": python_version(),
         "packages": {name: versions.get(name, "absent") for name in _PACKAGES},
-        "commit": git_says(root, "rev-parse", "HEAD"),
-        "changed": bool(git_says(root, "status", "--porcelain", "--untracked-files=no")),
+        "commit": git_output(root, "rev-parse", "HEAD"),
+        "changed": bool(git_output(root, "status", "--porcelain", "--untracked-files=no")),
         "code": code_fingerprint(),
         "results": rows,
         "growth": _growth(rows),
@@ -586,7 +586,7 @@ def _figure_html(record: Mapping[str, Any]) -> str:
         " dotted: in proportion. A curve that stays below it has costs that do not depend on the"
         " size."
     )
-    return lighter_figures(
+    return minify_svg(
         "<figure class='companion-figure' id='figure-growth'>"
         f"<img src='{source}' alt='{html.escape(alt, quote=True)}'>"
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"

@@ -65,7 +65,7 @@ TABLE_MIME = "application/vnd.companion.table+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
 _FORMAT = 3  # of the cached files
 # Parameters, claims, records, data: each says itself what is wrong.
-_TOLD = (ValueError, data.DataUnavailable, NotADirectoryError)
+_USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
 
 class BuildError(RuntimeError):
@@ -176,7 +176,7 @@ def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str,
             else:
                 _tell(done)
         audit_verdicts(claims, {name: done.verdicts for name, done in executed.items()})
-    except _TOLD as error:
+    except _USER_ERRORS as error:
         raise BuildError(str(error)) from error
     return executed
 
@@ -216,7 +216,7 @@ def _fill(path: Path, profile: str) -> bool:
     """Have a chapter in the cache; whether it was executed for that."""
     try:
         done = execute_chapter(path, profile)
-    except _TOLD as error:  # some of these do not survive the journey
+    except _USER_ERRORS as error:  # some of these do not survive the journey
         raise BuildError(str(error)) from None
     if not done.cached:
         _tell(done)

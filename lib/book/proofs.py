@@ -28,7 +28,7 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from lib.book.records import git_says
+from lib.book.records import git_output
 from lib.book.render import duration_text, note_html, table_html
 from lib.runs import hardware, write_atomic
 
@@ -118,8 +118,8 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
         row["seconds"] = round(row["seconds"], 1)
     return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": git_says(root, "rev-parse", "HEAD"),
-        "changed": bool(git_says(root, "status", "--porcelain")),
+        "commit": git_output(root, "rev-parse", "HEAD"),
+        "changed": bool(git_output(root, "status", "--porcelain")),
         "machine": hardware(),
         "files": [files[name] for name in sorted(files)],
         "long": properties,

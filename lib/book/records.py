@@ -15,7 +15,7 @@ from lib.runs import write_atomic
 if TYPE_CHECKING:
     from lib.book.execute import Executed
 
-__all__ = ["git_says", "read_records", "write_record"]
+__all__ = ["git_output", "read_records", "write_record"]
 
 _FIELDS = {
     "chapter",
@@ -91,7 +91,7 @@ def write_record(book: Path, executed: "Executed") -> Path:
     return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
-def git_says(root: Path | None, *command: str) -> str:
+def git_output(root: Path | None, *command: str) -> str:
     """Return what git prints in a folder; nothing where it fails or there is no checkout.
 
     Parameters

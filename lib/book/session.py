@@ -182,7 +182,7 @@ class Chapter:
     # ------------------------------------------------------------------ values
 
     def values(self, volatile: bool = False, **values: float | int | str) -> None:
-        """Name values that prose on any page may quote as ``{value}`chapter.name:.3f` ``.
+        """Name values that prose on any page may quote: role ``value``, ``chapter.name:.3f``.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ __all__ = [
     "colab_cell",
     "focusable_tables",
     "footer_text",
-    "lighter_figures",
+    "minify_svg",
     "not_found_page",
     "plain_roles",
     "shorten",
@@ -183,7 +183,7 @@ _PLACE = re.compile(r'(?<=\s)([xy]=")(-?\d+\.\d+)(?=")')
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
-def lighter_figures(page: str) -> str:
+def minify_svg(page: str) -> str:
     """Shrink the SVG figures in a piece of HTML, with nothing to be seen of it.
 
     matplotlib writes coordinates to a millionth of a point. Here they are rounded to a hundredth,

@@ -32,13 +32,13 @@ from lib.book.execute import (
     execute_book,
 )
 from lib.book.proofs import ProofsDirective
-from lib.book.records import git_says, read_records
+from lib.book.records import git_output, read_records
 from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
 from lib.book.site import (
     colab_cell,
     focusable_tables,
     footer_text,
-    lighter_figures,
+    minify_svg,
     not_found_page,
     shorten,
     site_address,
@@ -102,7 +102,7 @@ def _code_cell(executed: dict[str, Any], cell_id: str, tags: list[str]) -> nbfor
         if "data" in output and not data:
             continue
         if "text/html" in data:
-            data["text/html"] = lighter_figures(data["text/html"])
+            data["text/html"] = minify_svg(data["text/html"])
         outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
     return nbformat.v4.new_code_cell(
         executed["source"],
@@ -435,7 +435,7 @@ def _description(doctree: Any) -> str:
 
 def _repository(root: Path) -> str:
     """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
-    address = git_says(root, "remote", "get-url", "origin")
+    address = git_output(root, "remote", "get-url", "origin")
     _, found, path = address.removesuffix(".git").partition("github.com")
     return path.lstrip("/:") if found else ""
 
@@ -445,7 +445,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
     root = Path(app.srcdir).parent
     app.companion_repository = _repository(root)
-    app.companion_commit = git_says(root, "rev-parse", "HEAD") if app.companion_repository else ""
+    app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
     app.add_directive("ledger", LedgerDirective)

@@ -10,6 +10,18 @@ Implements Choe, Gangrade and Ramdas, Counterfactually Comparing Abstaining Clas
 >>> found = counterfactual_difference(drawn.X, a, r, b, s, learner="forest", clip=0.2, rng=1)
 >>> found.interval[0] < drawn.oracle_difference < found.interval[1]
 True
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.counterfactual import *
+>>> import numpy as np
+>>> from lib.counterfactual import simulation
+>>> drawn = simulation.simulate(600, rng=0)
+>>> X, (a, b), (r, s) = drawn.X, drawn.scores, drawn.abstained
+>>> fit = {"learner": "linear", "clip": 0.2}
+>>> estimate = counterfactual_score(X, a, r, rng=1, **fit)
 """
 
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning

@@ -192,6 +192,12 @@ def counterfactual_score(
     ----------
     P4, section 3.  Chernozhukov et al., Double/debiased machine learning, 2018, Definition 3.3, for
     the median over splits.
+
+    Examples
+    --------
+    >>> estimate = counterfactual_score(X, a, r, learner="linear", clip=0.2, rng=1)
+    >>> estimate.estimator, estimate.interval[0] < estimate.value < estimate.interval[1]
+    ('dr', True)
     """
     return _estimate(
         X,
@@ -242,6 +248,12 @@ def counterfactual_difference(
     References
     ----------
     P4, section 3: influence values of the difference are differences of influence values.
+
+    Examples
+    --------
+    >>> found = counterfactual_difference(X, a, r, b, s, rng=1, **fit)
+    >>> round(found.value, 1), len(found.nuisances)
+    (0.0, 2)
     """
     return _estimate(
         X,
@@ -271,6 +283,11 @@ def default_clip(n: int) -> float:
     ----------
     Gruber, Phillips, Lee and van der Laan, Data-adaptive selection of the propensity score
     truncation level, American Journal of Epidemiology, 2022.
+
+    Examples
+    --------
+    >>> round(default_clip(10_000), 4)
+    0.0054
     """
     n = as_integer("n", n, 1)
     return min(0.2, 5.0 / (math.sqrt(n) * math.log(n))) if n > 1 else 0.2
@@ -283,6 +300,11 @@ def fold_numbers(n: int, folds: int, rng: np.random.Generator | int) -> npt.NDAr
     -------
     ndarray of int64, shape (n,)
         The fold of each point, from 0.
+
+    Examples
+    --------
+    >>> np.bincount(fold_numbers(7, 2, rng=0)).tolist()
+    [4, 3]
     """
     n, folds, rng = as_integer("n", n, 1), as_integer("folds", folds, 2), as_generator(rng, "rng")
     if folds > n:
@@ -329,6 +351,13 @@ def fit_nuisances(
     Where fewer than two points outside a fold are abstained on, or answered, the propensity there
     is their share.  Where only one point outside a fold is answered, or where a classifier is to
     learn scores that are all the same, the outcome is their mean.
+
+    Examples
+    --------
+    >>> fold = fold_numbers(600, 2, rng=0)
+    >>> nuisances = fit_nuisances(X, a, r, fold, "linear", rng=0)
+    >>> nuisances.propensity.shape, bool((nuisances.propensity > 0).all())
+    ((600,), True)
     """
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     r = as_flags(names[1], abstained, len(x))
@@ -394,6 +423,12 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     References
     ----------
     P4, section 3.3.
+
+    Examples
+    --------
+    >>> values = influence_values(estimate.nuisances[0], clip=0.2)
+    >>> values.shape, bool(abs(values.mean() - estimate.value) < 1e-12)
+    ((600,), True)
     """
     require_choice("estimator", estimator, ESTIMATORS)
     if clip != 0:
@@ -446,6 +481,17 @@ def estimate_from_nuisances(
     ------
     ValueError
         As :func:`influence_values`; if the two are not of the same points.
+
+    Examples
+    --------
+    >>> known = Nuisances(
+    ...     abstained=np.array([False, False, True, False]),
+    ...     scores=np.array([1.0, 0.0, 0.0, 1.0]),
+    ...     propensity=np.full(4, 0.25),
+    ...     outcome=np.full(4, 0.6),
+    ... )
+    >>> round(estimate_from_nuisances(known, clip=0.1).value, 3)
+    0.667
     """
     pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
     if not 1 <= len(pair) <= 2 or not all(isinstance(item, Nuisances) for item in pair):

@@ -100,6 +100,12 @@ class ForestRegressor(RegressorMixin, _Forest):
         Bootstrap draws that a leaf holds at least.
     random_state : int or numpy.random.Generator, optional
         Of bootstrap samples and features.
+
+    Examples
+    --------
+    >>> forest = ForestRegressor(n_estimators=20, random_state=0)
+    >>> forest.fit(X[~r], a[~r]).predict(X[:3]).shape
+    (3,)
     """
 
     def __init__(
@@ -151,6 +157,12 @@ class ForestClassifier(ClassifierMixin, _Forest):
     ----------
     classes_ : ndarray, shape (2,)
         The classes.
+
+    Examples
+    --------
+    >>> forest = ForestClassifier(n_estimators=20, random_state=0).fit(X, r)
+    >>> forest.predict_proba(X[:3]).shape
+    (3, 2)
     """
 
     def __init__(

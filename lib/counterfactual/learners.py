@@ -69,6 +69,13 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     ``"forest"`` a random forest of 100 trees; ``"super"`` stacks logistic (ridge) regression,
     5 nearest neighbours, a support vector machine with a Gaussian kernel and a random forest, with
     logistic (linear) regression on top.  Expected scores are regressed also where they are 0 or 1.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> propensity, outcome = learner_pair("forest", rng)
+    >>> type(propensity).__name__, type(outcome).__name__
+    ('ForestClassifier', 'ForestRegressor')
     """
     if isinstance(learner, str):
         if learner not in LEARNERS:
@@ -248,6 +255,12 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
     References
     ----------
     van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, section 4.
+
+    Examples
+    --------
+    >>> stack = SuperLearnerClassifier(n_estimators=10, random_state=0)
+    >>> stack.fit(X[:200], r[:200]).predict_proba(X[:3]).shape
+    (3, 2)
     """
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -327,6 +340,12 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
     References
     ----------
     van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, section 4.
+
+    Examples
+    --------
+    >>> stack = SuperLearnerRegressor(n_estimators=10, random_state=0)
+    >>> stack.fit(X[~r][:200], a[~r][:200]).predict(X[:3]).shape
+    (3,)
     """
 
     def fit(self, X: Any, y: Any) -> Self:

@@ -85,6 +85,12 @@ def selective_score(scores: Any, abstained: Any, *, level: float = 0.95) -> Metr
     References
     ----------
     P4, comparison with existing evaluation metrics.
+
+    Examples
+    --------
+    >>> metric = selective_score([1.0, 0.0, np.nan, 1.0], [False, False, True, False])
+    >>> round(metric.value, 3)
+    0.667
     """
     s, r = _read(scores, abstained)
     if r.all():
@@ -105,6 +111,11 @@ def coverage(abstained: Any, *, level: float = 0.95) -> Metric:
     Returns
     -------
     Metric
+
+    Examples
+    --------
+    >>> coverage([False, False, True, False]).value
+    0.75
     """
     return _mean((~_read_abstained(abstained)).astype(float), level)
 
@@ -133,6 +144,11 @@ def chow_score(scores: Any, abstained: Any, reward: float, *, level: float = 0.9
     References
     ----------
     Chow, On optimum recognition error and reject tradeoff, 1970.
+
+    Examples
+    --------
+    >>> chow_score([1.0, 0.0, 0.0, 1.0], [False, False, True, False], reward=0.5).value
+    0.625
     """
     reward = as_number("reward", reward, -math.inf, math.inf)
     s, r = _read(scores, abstained)
@@ -164,6 +180,11 @@ def classification_quality(scores: Any, abstained: Any, *, level: float = 0.95) 
     ----------
     Condessa, Bioucas-Dias and Kovacevic, Performance measures for classification systems with
     rejection, 2017.  P4, comparison with existing evaluation metrics.
+
+    Examples
+    --------
+    >>> classification_quality([1.0, 0.0, 0.2, 1.0], [False, False, True, False]).value
+    0.7
     """
     r = _read_abstained(abstained)
     s = as_vector("scores", scores, len(r))
@@ -207,6 +228,12 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     References
     ----------
     P4: "it can also be estimated given our tools, as theta + psi is an observable quantity".
+
+    Examples
+    --------
+    >>> quality = classification_quality_estimate(estimate)
+    >>> 0 < quality.value < 1
+    True
     """
     if not isinstance(estimate, Estimate):
         raise TypeError(f"estimate must be an Estimate, got {type(estimate).__name__}")

@@ -101,6 +101,11 @@ def confidence(probabilities: Any, measure: str = "softmax-response") -> Array:
     References
     ----------
     P4, details for the CIFAR-100 experiment.
+
+    Examples
+    --------
+    >>> confidence([[0.6, 0.4]], measure="gini").round(2).tolist()
+    [0.52]
     """
     require_choice("measure", measure, CONFIDENCE_MEASURES)
     p = _as_probabilities(probabilities)
@@ -149,6 +154,12 @@ def abstain(
     ----------
     P4, details for the CIFAR-100 experiment.  The authors' code clips the confidence before a
     threshold too, which is no different for thresholds within the bounds.
+
+    Examples
+    --------
+    >>> abstained, propensity = abstain([[0.6, 0.4], [0.9, 0.1]], threshold=0.7)
+    >>> abstained.tolist(), propensity.tolist()
+    ([True, False], [1.0, 0.0])
     """
     sure = confidence(probabilities, measure)
     if threshold is not None:

@@ -73,6 +73,12 @@ def clipping_sensitivity(estimate: Estimate, clips: Any) -> pd.DataFrame:
     -----
     All rows are of one split into folds: if `estimate` is a median over ``repeats``, their standard
     errors lack the spread over splits that its own contains.
+
+    Examples
+    --------
+    >>> table = clipping_sensitivity(estimate, [0.05, 0.2])
+    >>> table["clip"].tolist(), bool((table["low"] < table["high"]).all())
+    ([0.05, 0.2], True)
     """
     _check_estimate(estimate)
     levels = as_vector("clips", clips)
@@ -159,6 +165,13 @@ def contamination_bounds(
     Bonvini and Kennedy, Sensitivity analysis via the proportion of unmeasured confounding, Journal
     of the American Statistical Association, 2022: model X, with a score missing in place of two
     potential outcomes.  Manski, Nonparametric bounds on treatment effects, 1990.
+
+    Examples
+    --------
+    >>> table = contamination_bounds(estimate, [0.0, 0.1])
+    >>> widths = table["high"] - table["low"]
+    >>> bool(widths[0] < 1e-12), bool(widths[1] > 0)
+    (True, True)
     """
     low, high = _check(estimate, score_range)
     gamma = as_vector("shares", shares)
@@ -221,6 +234,11 @@ def breakdown_share(
     ----------
     Bonvini and Kennedy, 2022: their one-number summary, except that they estimate it and give it an
     interval of its own.
+
+    Examples
+    --------
+    >>> 0 < breakdown_share(estimate, value=0.5) <= 1
+    True
     """
     low, high = _check(estimate, score_range)
     value = as_number("value", value, -math.inf, math.inf)

@@ -241,6 +241,12 @@ def first_exclusion(sequence: ConfidenceSequence, value: float = 0.0) -> int | N
         If `sequence` is no ConfidenceSequence.
     ValueError
         If `value` is not a finite number.
+
+    Examples
+    --------
+    >>> values = np.random.default_rng(0).normal(0.3, 1.0, 500)
+    >>> first_exclusion(confidence_sequence(values), value=0.0)
+    68
     """
     if not isinstance(sequence, ConfidenceSequence):
         raise TypeError(f"sequence must be a ConfidenceSequence, got {type(sequence).__name__}")

@@ -8,6 +8,14 @@ What needs PyTorch is imported by its module: :mod:`lib.data.transforms` (augmen
 :mod:`lib.data.features` (fixed features).
 
 From the command line: ``python -m lib.data list | fetch NAME... | verify``.
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.data import *
+>>> import numpy as np
+>>> digits = load_digits()
 """
 
 from lib.data.canaries import (

@@ -31,7 +31,14 @@ class Digits:
 
 
 def load_digits() -> Digits:
-    """Load the digits from scikit-learn's own files."""
+    """Load the digits from scikit-learn's own files.
+
+    Examples
+    --------
+    >>> digits = load_digits()
+    >>> digits.images.shape, digits.labels[:3].tolist()
+    ((1797, 8, 8), [0, 1, 2])
+    """
     from sklearn.datasets import load_digits as load  # here, as importing it takes a second
 
     bunch = load()
@@ -53,6 +60,12 @@ def digits_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, npt.NDArray[
     -------
     dict of str to ndarray of int64
         Row numbers of :class:`Digits`, by the names in ``sizes``.
+
+    Examples
+    --------
+    >>> parts = digits_splits(0, {"train": 900, "user": 400})
+    >>> {name: len(rows) for name, rows in parts.items()}
+    {'train': 900, 'user': 400}
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed must be an int of at least 0, got {seed!r}")

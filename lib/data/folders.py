@@ -61,6 +61,18 @@ def load_folder(
         If an argument is out of its range; the archive is damaged; there are fewer than two
         classes; a class has no images; a file cannot be decoded, has more than 8 bits per channel,
         or lies deeper than the class folders.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("cat", "dog"):
+    ...         pathlib.Path(folder, name).mkdir()
+    ...         Image.new("RGB", (20, 10)).save(f"{folder}/{name}/1.png")
+    ...     found = load_folder(folder, size=(8, 8))
+    >>> found.names, found.images.shape
+    (('cat', 'dog'), (2, 8, 8, 3))
     """
     path = Path(path)
     if not (

@@ -277,6 +277,12 @@ def load_images(name: str, split: str) -> ImageSet:
         If the name or the split is unknown, or a file is not in its format.
     DataUnavailable, DataCorrupted, UndeclaredData
         As :func:`lib.data.fetch` for the files of :func:`image_files`.
+
+    Examples
+    --------
+    >>> images = load_images("digits", "all")
+    >>> images.images.shape, images.as_float([0]).shape
+    ((1797, 8, 8, 1), (1, 1, 8, 8))
     """
     _check(name, split)
     if name == "digits":

@@ -1,4 +1,11 @@
-"""What a mechanism costs in privacy: noisy gradients, noisy labels, votes of teachers (P1, P5)."""
+"""What a mechanism costs in privacy: noisy gradients, noisy labels, votes of teachers (P1, P5).
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.privacy import *
+"""
 
 from lib.privacy.accounting import (
     ACCOUNTANTS,

@@ -252,6 +252,11 @@ def effective_noise_multiplier(*multipliers: float) -> float:
     ------
     ValueError
         If there is no multiplier, or one is not positive.
+
+    Examples
+    --------
+    >>> round(effective_noise_multiplier(1.0, 1.0), 4)
+    0.7071
     """
     if not multipliers:
         raise ValueError("multipliers must hold at least one noise multiplier, got none")
@@ -301,6 +306,11 @@ def find_noise_multiplier(
     ------
     ValueError
         On an argument out of range, or if no noise multiplier up to 1e5 reaches the budget.
+
+    Examples
+    --------
+    >>> round(find_noise_multiplier(3.0, 1e-5, sample_rate=0.01, steps=1000), 2)
+    0.86
     """
     if not isinstance(epsilon, numbers.Real) or not epsilon > 0:
         raise ValueError(f"epsilon must be positive (infinity for no privacy), got {epsilon!r}")
@@ -520,6 +530,13 @@ def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp"
     References
     ----------
     Vadhan, The complexity of differential privacy, 2017, Lemma 2.2.
+
+    Examples
+    --------
+    >>> from lib.privacy import PrivacyLedger, SampledGaussian
+    >>> ledger = PrivacyLedger((SampledGaussian(0.01, 2.0, 100),))
+    >>> round(ledger.epsilon(1e-5), 2), round(label_guarantee(ledger, 1e-5), 2)
+    (0.26, 0.34)
     """
     require_finite("delta", delta, above=0, below=1)
 

@@ -83,7 +83,7 @@ class LaplaceLabels:
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Likelihood of each class given the noisy vectors, normalised over classes.
 
-        p(o | y = c) is proportional to exp(-(|o_c - 1| + sum over j != c of |o_j|) / lambda)
+        ``p(o | y = c)`` is proportional to ``exp(-(|o_c - 1| + sum_{j != c} |o_j|) / lambda)``
         (P5, Eq. 2).  What does not depend on c cancels and leaves
         softmax(2 min(max(o_c, 0), 1) / lambda).
 
@@ -429,6 +429,11 @@ def posterior(likelihood: npt.ArrayLike, prior: npt.ArrayLike) -> npt.NDArray[np
     ValueError
         If the shapes differ, an entry is negative or not finite, or an example has no class for
         which both are positive.
+
+    Examples
+    --------
+    >>> posterior([[0.8, 0.1, 0.1]], prior=[0.2, 0.4, 0.4]).round(3).tolist()
+    [[0.667, 0.167, 0.167]]
     """
     likelihood = _weights("likelihood", likelihood)
     prior = np.asarray(prior)
@@ -466,6 +471,11 @@ def project_to_simplex(observed: npt.ArrayLike) -> npt.NDArray[np.float64]:
     ------
     ValueError
         If `observed` is not a matrix of finite numbers with at least two columns.
+
+    Examples
+    --------
+    >>> project_to_simplex([[0.9, 0.4, -0.2]]).round(3).tolist()
+    [[0.75, 0.25, 0.0]]
     """
     observed = _matrix("observed", observed)
     # A shift of a row leaves its projection alone, and an entry that is 1 or more below the largest
@@ -529,6 +539,12 @@ def rr_with_prior(
     distribution of one output by at most e^epsilon, given the earlier ones, and the later ones are
     post-processing: by parallel composition the whole training is epsilon-private, however many
     stages it has.
+
+    Examples
+    --------
+    >>> noisy, k = rr_with_prior([0, 1], [[0.9, 0.05, 0.05], [1, 1, 1]], 1.0, seed=0)
+    >>> k.tolist()
+    [1, 3]
     """
     prior = _weights("prior", prior)
     n, n_classes = prior.shape
@@ -581,6 +597,11 @@ def multi_stage_parts(
     ------
     ValueError
         If an argument is out of range.
+
+    Examples
+    --------
+    >>> [len(part) for part in multi_stage_parts(10, stages=3, seed=0)]
+    [4, 3, 3]
     """
     require_int("n", n, at_least=1)
     require_int("stages", stages, at_least=1, at_most=n)

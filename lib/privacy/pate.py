@@ -126,6 +126,11 @@ def shards(n: int, n_teachers: int, seed: int) -> list[np.ndarray]:
     ------
     ValueError
         On an argument out of range.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in shards(5, n_teachers=2, seed=0)]
+    [[2, 3, 4], [0, 1]]
     """
     require_int("n", n, at_least=1)
     require_int("n_teachers", n_teachers, at_least=1, at_most=n)
@@ -153,6 +158,11 @@ def vote_histogram(predictions: npt.ArrayLike, n_classes: int) -> np.ndarray:
     ------
     ValueError
         On another shape, on values that are no classes, or without a teacher.
+
+    Examples
+    --------
+    >>> vote_histogram([[0, 1], [0, 2], [1, 2]], n_classes=3).tolist()
+    [[2, 1, 0], [0, 1, 2]]
     """
     require_int("n_classes", n_classes, at_least=1)
     predictions = np.asarray(predictions)
@@ -206,6 +216,12 @@ def confident_gnmax(
     ------
     ValueError
         On an argument out of range.
+
+    Examples
+    --------
+    >>> found = confident_gnmax([[9, 1], [5, 5]], 0.1, 0.1, threshold=8.0, seed=0)
+    >>> found.answered.tolist(), found.labels.tolist()
+    ([True, False], [0, -1])
     """
     votes = _check_votes(votes)
     require_finite("sigma1", sigma1, above=0)
@@ -527,6 +543,12 @@ def pate_epsilon(
     ------
     ValueError
         On an argument out of range, or if a query was answered that was not asked.
+
+    Examples
+    --------
+    >>> cost = pate_epsilon([[90, 10]] * 5, 40.0, 20.0, 60.0, 1e-5, answered=[True] * 5)
+    >>> cost.data_dependent <= cost.data_independent, round(cost.data_independent, 2)
+    (True, 0.66)
     """
     require_finite("delta", delta, above=0, below=1)
     votes = _check_votes(votes)

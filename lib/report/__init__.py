@@ -10,6 +10,16 @@ missing: test_logits, test_labels
 
 What a file may hold: :data:`FORMAT`.  From the command line:
 ``python -m lib.report my.npz --out report/``.
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.report import *
+>>> import tempfile
+>>> scores = ModelPredictions(
+...     member_scores=[0.9, 0.7, 0.6], nonmember_scores=[0.2, 0.1]
+... )
 """
 
 from lib.report.analyses import explain, run_analysis

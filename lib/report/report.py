@@ -130,6 +130,15 @@ def run_report(predictions: ModelPredictions, **settings: Any) -> Report:
     ------
     ValueError, TypeError
         On arguments that are not as above.
+
+    Examples
+    --------
+    >>> found = run_report(scores, alpha=0.1)
+    >>> list(found.analyses), found.skipped["selective"]
+    (['audit'], 'missing: test_logits, test_labels')
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print([path.name for path in found.export(folder)])
+    ['overview.csv', ...]
     """
     try:
         chosen = Settings(**settings)

@@ -3,6 +3,18 @@
 A job (:class:`Job`) is a frozen configuration that can be executed; :class:`RunStore` keeps what it
 gives, :func:`run_all` runs many, :func:`stored_table` keeps what a function returns.
 ``CLUSTERS.md`` beside this file tells how to use a cluster.
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.runs import *
+>>> import tempfile
+>>> from pathlib import Path
+>>> import numpy as np
+>>> from lib.training import DataSpec, ModelSpec, Training, TrainingConfig
+>>> config = TrainingConfig(ModelSpec("linear", (64,), 10), steps=5, batch_size=20)
+>>> job = Training(config, DataSpec("digits", train=100, test=50))
 """
 
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator

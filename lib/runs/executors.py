@@ -89,6 +89,14 @@ def run_all(
         what is missing.
     ValueError
         If `max_workers` or `on_failure` is none of what is allowed.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = RunStore(Path(folder, "runs"))
+    ...     run = run_all([job], store=store)[0]
+    ...     print(run.key == run_key(job), store.keys() == [run.key])
+    True True
     """
     if on_failure not in ("raise", "warn"):
         raise ValueError(f"on_failure must be 'raise' or 'warn', got {on_failure!r}")

@@ -38,6 +38,11 @@ def fingerprint(content: Any) -> str:
     -------
     str
         64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+    True
     """
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -63,6 +68,11 @@ def code_fingerprint(*parts: str) -> str:
     ------
     ValueError
         If ``lib`` has no such sub-package or module.
+
+    Examples
+    --------
+    >>> len(code_fingerprint("data"))
+    64
     """
     root = Path(lib.__file__).parent
     files = [path for part in parts for path in _files(root, part)]

@@ -1,6 +1,20 @@
 """Selective classification: accuracy against coverage, and what privacy does to it (P1).
 
 A *score* is an acceptance score everywhere: larger is accepted earlier.
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.selective import *
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> labels = rng.integers(4, size=400)
+>>> logits = 2.0 * np.eye(4)[labels] + rng.normal(size=(400, 4))
+>>> probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+>>> correct = logits.argmax(axis=1) == labels
+>>> score = probabilities.max(axis=1)
+>>> other = rng.normal(size=400)
 """
 
 from lib.selective.areas import (

@@ -55,6 +55,11 @@ def softmax_response(probabilities: npt.ArrayLike) -> npt.NDArray:
     References
     ----------
     P1, Eq. 7; Hendrycks and Gimpel (2017).
+
+    Examples
+    --------
+    >>> softmax_response([[0.7, 0.2, 0.1], [0.4, 0.3, 0.3]]).tolist()
+    [0.7, 0.4]
     """
     return as_probabilities("probabilities", probabilities).max(axis=1)
 
@@ -71,6 +76,11 @@ def entropy(probabilities: npt.ArrayLike) -> npt.NDArray:
     -------
     ndarray, shape (n,)
         In [-ln classes, 0]; equal where the probabilities are, in whatever order.
+
+    Examples
+    --------
+    >>> entropy([[0.5, 0.5], [1.0, 0.0]]).round(3).tolist()
+    [-0.693, -0.0]
     """
     p = np.sort(as_probabilities("probabilities", probabilities), axis=1)
     return -entr(p).sum(axis=1)
@@ -88,6 +98,11 @@ def margin(probabilities: npt.ArrayLike) -> npt.NDArray:
     -------
     ndarray, shape (n,)
         In [0, 1].
+
+    Examples
+    --------
+    >>> margin([[0.7, 0.2, 0.1]]).round(2).tolist()
+    [0.5]
     """
     p = as_probabilities("probabilities", probabilities)
     if p.shape[1] < 2:
@@ -112,6 +127,11 @@ def energy(logits: npt.ArrayLike) -> npt.NDArray:
     References
     ----------
     Liu et al. (2020), Energy-based out-of-distribution detection.
+
+    Examples
+    --------
+    >>> energy([[0.0, 0.0], [3.0, 0.0]]).round(3).tolist()
+    [0.693, 3.049]
     """
     return logsumexp(np.sort(as_predictions("logits", logits, ("n", "classes")), axis=1), axis=1)
 
@@ -134,6 +154,11 @@ def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.N
     -------
     ndarray, shape (n,)
         In [-classes, 0).
+
+    Examples
+    --------
+    >>> conformal_set_size([[0.9, 0.1, 0.0], [0.4, 0.4, 0.2]]).round(2).tolist()
+    [-1.0, -2.5]
     """
     if not isinstance(mass, numbers.Real) or not 0 < mass < 1:
         raise ValueError(f"mass must lie strictly between 0 and 1, got {mass!r}")
@@ -161,6 +186,11 @@ def mc_dropout(probabilities: npt.ArrayLike) -> npt.NDArray:
     References
     ----------
     P1, Eq. 15; Gal and Ghahramani (2016).
+
+    Examples
+    --------
+    >>> mc_dropout([[[0.8, 0.2]], [[0.6, 0.4]]]).round(2).tolist()
+    [0.7]
     """
     return _response_of_mean(probabilities, "passes")
 
@@ -180,6 +210,11 @@ def deep_ensemble(probabilities: npt.ArrayLike) -> npt.NDArray:
     References
     ----------
     P1, Eq. 14; Lakshminarayanan et al. (2017).
+
+    Examples
+    --------
+    >>> deep_ensemble([[[0.9, 0.1]], [[0.5, 0.5]]]).tolist()
+    [0.7]
     """
     return _response_of_mean(probabilities, "members")
 
@@ -221,6 +256,12 @@ def sctd(labels: npt.ArrayLike, k: float = 3.0, form: str = "equation") -> npt.N
     References
     ----------
     P1, Eq. 16 and Algorithm 1; Rabanser et al. (2022).
+
+    Examples
+    --------
+    >>> classes = [[1, 0], [1, 1], [1, 1]]  # three checkpoints, two points
+    >>> sctd(classes).round(3).tolist()
+    [0.0, -0.037]
     """
     labels = as_labels("labels", labels)
     if not isinstance(k, (int, float)) or not 0 <= k < np.inf:
@@ -263,6 +304,11 @@ def self_adaptive_training(probabilities: npt.ArrayLike) -> npt.NDArray:
     References
     ----------
     P1, Eq. 13; Huang et al. (2020).
+
+    Examples
+    --------
+    >>> self_adaptive_training([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]).tolist()
+    [-0.1, -0.4]
     """
     return -as_probabilities("probabilities", probabilities, ("n", "classes + 1"))[:, -1]
 
@@ -283,6 +329,11 @@ def deep_gamblers(probabilities: npt.ArrayLike) -> npt.NDArray:
     References
     ----------
     Liu et al. (2019), Deep gamblers: Learning to abstain with portfolio theory.
+
+    Examples
+    --------
+    >>> deep_gamblers([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]]).tolist()
+    [-0.1, -0.4]
     """
     return -as_probabilities("probabilities", probabilities, ("n", "classes + 1"))[:, -1]
 
@@ -306,6 +357,11 @@ def selective_net(selection: npt.ArrayLike) -> npt.NDArray:
     References
     ----------
     P1, Eq. 11; Geifman and El-Yaniv (2019).
+
+    Examples
+    --------
+    >>> selective_net([2.0, -1.0]).tolist()
+    [2.0, -1.0]
     """
     return as_scores("selection", selection)
 
@@ -322,6 +378,11 @@ def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[n
     -------
     ndarray of float64, shape (n,)
         Ranks, from 0; equal only where both are equal.
+
+    Examples
+    --------
+    >>> ties_broken_by([1, 0, 1], [0.2, 0.9, 0.3]).tolist()
+    [1.0, 0.0, 2.0]
     """
     first, second = as_scores("score", score), as_scores("second", second)
     if len(first) != len(second):

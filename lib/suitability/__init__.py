@@ -19,6 +19,20 @@ SUITABLE
 paper's filter: power and sample size, equivalence, adjusted margins and prediction-powered tests,
 sequential designs, an e-process and a :class:`Monitor`, peers, a filter that uses the labels of the
 test data, and a report on a user's own model.
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.suitability import *
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> labels = rng.integers(3, size=1500)
+>>> logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(1500, 3))
+>>> correct = logits.argmax(axis=1) == labels
+>>> table = signals(logits)
+>>> few = table[["conf_max", "conf_entropy"]]
+>>> test, user = rng.beta(8, 2, 500), rng.beta(8, 2, 400)  # estimated correctness
 """
 
 from lib.suitability.equivalence import (

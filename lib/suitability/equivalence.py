@@ -173,6 +173,13 @@ def equivalence_between_groups(
     ----------
     Pouget et al., Suitability Filter, ICML 2025, section 6 and appendix A.3.1. Berger,
     Multiparameter Hypothesis Testing and Acceptance Sampling, 1982. Holm 1979.
+
+    Examples
+    --------
+    >>> groups = np.repeat(["a", "b"], [500, 400])
+    >>> found = equivalence_between_groups(np.r_[test, user], groups, margin=0.05)
+    >>> found.equivalent, len(found.table)
+    (True, 1)
     """
     values = as_sample("estimates", estimates)
     margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 1)

@@ -55,6 +55,13 @@ class CorrectnessEstimator:
     ----------
     Pouget et al., Suitability Filter, ICML 2025, section 4.2. Platt, Probabilistic
     Outputs for Support Vector Machines, 1999.
+
+    Examples
+    --------
+    >>> estimator = CorrectnessEstimator().fit(table[:1000], correct[:1000])
+    >>> found = estimator.predict(table[1000:])
+    >>> found.shape, bool(abs(found.mean() - correct[1000:].mean()) < 0.03)
+    ((500,), True)
     """
 
     weights: Array

@@ -329,6 +329,12 @@ def fit_errors(
     ------
     ValueError
         On input that is not as above.
+
+    Examples
+    --------
+    >>> found = fit_errors([(100, 50, 50)], repetitions=5, rng=np.random.default_rng(0))
+    >>> bool(found["fitted"].iloc[0] <= found["high"].iloc[0])
+    True
     """
     margin, alpha = as_number("margin", margin, 0, 0.3), as_number("alpha", alpha, 0, 0.5)
     repetitions = as_integer("repetitions", repetitions)

@@ -198,6 +198,12 @@ def calibration_offset(estimated: Any, correct: Any) -> Offset:
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 11.
+
+    Examples
+    --------
+    >>> offset = calibration_offset([0.9, 0.8, 0.7, 0.6], [True, True, True, False])
+    >>> round(offset.value, 3), offset.n
+    (0.0, 4)
     """
     return _offset(*_labelled("", estimated, correct))
 
@@ -225,6 +231,11 @@ def corrected_margin(margin: Any, eps_source: Any, eps_target: Any) -> float | A
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Corollary 4.4.
+
+    Examples
+    --------
+    >>> round(corrected_margin(0.05, eps_source=0.01, eps_target=-0.02), 3)
+    0.02
     """
     margin, eps_source, eps_target = _settings(
         margin=margin, eps_source=eps_source, eps_target=eps_target
@@ -292,6 +303,12 @@ def adjusted_margin(
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 11-12.
+
+    Examples
+    --------
+    >>> found = adjusted_margin(0.05, test[:300], test[:300] > 0.7, user[:60], user[:60] > 0.7)
+    >>> found.bound < found.value, found.level
+    (True, 0.025)
     """
     margin, level = as_number("margin", margin, -1, 1), as_number("level", level, 0, 0.5)
     test = _offset(*_labelled("test_", test_estimated, test_correct))
@@ -376,6 +393,14 @@ def prediction_powered_test(
     Angelopoulos, Bates, Fannjiang, Jordan, Zrnic, Prediction-powered inference, Science 2023.
     Angelopoulos, Duchi, Zrnic, PPI++, 2023. Waudby-Smith and Ramdas, JRSS B 2024.
     Pouget et al., Suitability Filter, ICML 2025, Eq. 12, which leaves out the labels' variance.
+
+    Examples
+    --------
+    >>> found = prediction_powered_test(
+    ...     test > 0.7, user[100:], user[:100], user[:100] > 0.7, margin=0.05
+    ... )
+    >>> found.stderr > 0, 0 <= found.p_value <= 1
+    (True, True)
     """
     margin, sample = as_number("margin", margin, -1, 1), is_sample(reference)
     test = _correct("test_correct", test_correct)
@@ -480,6 +505,11 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     ------
     ValueError
         On input that is not as above.
+
+    Examples
+    --------
+    >>> labels_needed(sd_difference=0.3, half_width=0.05)
+    141
     """
     sd = _deviation("sd_difference", sd_difference)
     half_width, level = as_number("half_width", half_width, 0, 1), as_number("level", level, 0, 0.5)
@@ -565,6 +595,14 @@ def simulate_guarantee(
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, section 4.4.
+
+    Examples
+    --------
+    >>> found = simulate_guarantee(
+    ...     0.0, 0.0, accuracy_drop=0.0, repetitions=50, rng=np.random.default_rng(0)
+    ... )
+    >>> found["method"].tolist()[:2], bool((found["rate"] <= 1).all())
+    (['unadjusted', 'exact'], True)
     """
     pairs = np.broadcast_arrays(*_settings(eps_source=eps_source, eps_target=eps_target))
     margin = as_number("margin", margin, -1, 1)
@@ -644,6 +682,12 @@ def lemma_check(
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Lemma 4.3.
+
+    Examples
+    --------
+    >>> found = lemma_check([0.0, 0.1], n=20_000, rng=np.random.default_rng(0))
+    >>> found["difference"].round(1).tolist()
+    [0.0, 0.1]
     """
     (values,) = _settings(eps=eps)
     accuracy = as_number("accuracy", accuracy, 0, 1)
@@ -694,6 +738,12 @@ def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
+
+    Examples
+    --------
+    >>> found = impossibility_example(500, np.random.default_rng(0))
+    >>> bool(found.suitable_correct.mean() > found.unsuitable_correct.mean() + 0.3)
+    True
     """
     as_integer("n", n, 2)
     rng = as_generator(rng, "rng")

@@ -55,6 +55,11 @@ def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Table 7.
+
+    Examples
+    --------
+    >>> anova_table(few, correct)[["signal", "sign"]].values.tolist()
+    [['conf_max', 1], ['conf_entropy', 1]]
     """
     x, y = _both_kinds("signals", signals, correct)
     n = len(x)
@@ -116,6 +121,12 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
     ----------
     Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, 2017. Pouget et al.,
     Suitability Filter, ICML 2025, Figure 8.
+
+    Examples
+    --------
+    >>> values, base = shap_values(few[:500], correct[:500], few[500:600])
+    >>> values.shape, base > 0
+    ((100, 2), True)
     """
     x, y = _both_kinds("fit_signals", fit_signals, fit_correct)
     explained = as_table("signals", signals, list(x.columns))

@@ -534,6 +534,12 @@ def simulate_alarms(
     ------
     ValueError
         On input that is not as above.
+
+    Examples
+    --------
+    >>> found = simulate_alarms([0.5], repetitions=3, rng=np.random.default_rng(0))
+    >>> bool(found["delay"].iloc[0] < 50)
+    True
     """
     mean_test = as_number("mean_test", mean_test, 0, 1)
     concentration = as_number("concentration", concentration, 0, np.inf)
@@ -657,6 +663,14 @@ def simulate_monitoring(
     but for Welch's test being inexact far out in the tails of skewed estimates: with all batches
     unsuitable it has 0.06 to 0.10, but 0.05 to 0.06 with ``concentration=60`` and 0.04 to 0.05
     with batches of 1000.
+
+    Examples
+    --------
+    >>> found = simulate_monitoring(
+    ...     [1], batches=5, batch_size=50, n_test=100, repetitions=20, rng=np.random.default_rng(0)
+    ... )
+    >>> found["window"].tolist(), bool(found["fpr"].between(0, 1).all())
+    ([1], True)
     """
     listed = list(windows) if isinstance(windows, Iterable) else []
     if not listed:

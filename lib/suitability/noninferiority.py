@@ -72,6 +72,12 @@ def welch_non_inferiority(
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Welch 1947.
+
+    Examples
+    --------
+    >>> statistic, p_value, dof = welch_non_inferiority(0.8, 0.02, 500, 0.79, 0.02, 400, 0.05)
+    >>> round(float(statistic), 3), bool(p_value < 0.001)
+    (-4.216, True)
     """
     given = {
         "mean_test": mean_test,
@@ -135,6 +141,12 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
     ------
     ValueError
         On input that is not as above.
+
+    Examples
+    --------
+    >>> found = non_inferiority_test(test, user, margin=0.05)
+    >>> found.p_value < 0.05, round(found.dof) > 800
+    (True, True)
     """
     samples = []
     for name, values in (("test", test), ("user", user)):

@@ -83,6 +83,12 @@ def non_inferiority_power(
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Julious, Sample
     Sizes for Clinical Trials with Normal Data, Statistics in Medicine 2004.
+
+    Examples
+    --------
+    >>> power = non_inferiority_power(500, [50, 500], 0.0, 0.15, 0.15, margin=0.05)
+    >>> power.round(2).tolist()
+    [0.72, 1.0]
     """
     given = {"n_test": n_test, "n_user": n_user, "drop": drop, "sd_test": sd_test}
     given |= {"sd_user": sd_user, "margin": margin, "alpha": alpha}
@@ -156,6 +162,11 @@ def required_sample_size(
     ValueError
         On input that is not as above, and where no number of user samples is enough: the message
         says which power is the most that can be had, and how many test samples would do.
+
+    Examples
+    --------
+    >>> required_sample_size(0.15, 0.15, margin=0.05, n_test=500).n_user
+    64
     """
     for name, value in (("sd_test", sd_test), ("sd_user", sd_user)):
         if value != 0:
@@ -230,6 +241,12 @@ def sample_size_for(
     ------
     ValueError
         As :func:`required_sample_size`, or if a sample is not as above.
+
+    Examples
+    --------
+    >>> found = sample_size_for(test, user, margin=0.02, n_test=5000)
+    >>> found.n_test, found.power >= 0.8
+    (5000, True)
     """
     deviations = [as_sample(name, v).std(ddof=1) for name, v in (("test", test), ("user", user))]
     return required_sample_size(

@@ -53,7 +53,7 @@ class RefinedFilter:
 
     Notes
     -----
-    One logistic regression, penalty 0.5 |w|^2, on all labelled source data, those of the test
+    One logistic regression, penalty ``0.5 |w|^2``, on all labelled source data, those of the test
     included; its intercept makes the mean estimate right there without Platt's sigmoid. The
     variance of the difference between estimated and realised user accuracy has two parts:
     mean c(1 - c) / n_user for the user's labels, and g' H^-1 g for the coefficients, where g is the

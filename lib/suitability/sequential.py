@@ -104,6 +104,11 @@ def information_fractions(
     ------
     ValueError
         On input that is not as above.
+
+    Examples
+    --------
+    >>> information_fractions(n_test=1000, batch_size=200, looks=3).round(3).tolist()
+    [0.444, 0.762, 1.0]
     """
     n_test, size = as_integer("n_test", n_test, 2), as_integer("batch_size", batch_size)
     k = np.arange(1, as_integer("looks", looks) + 1)
@@ -149,6 +154,11 @@ def crossing_probabilities(
     ----------
     Armitage, McPherson and Rowe 1969; Jennison and Turnbull, Group Sequential Methods with
     Applications to Clinical Trials, 2000, chapter 19.
+
+    Examples
+    --------
+    >>> crossing_probabilities([1.96, 1.96], sides=2).round(4).tolist()
+    [0.05, 0.0331]
     """
     c = as_array("critical", critical)
     if c.ndim != 1 or not len(c) or c.dtype.kind not in "fiu" or np.isnan(c).any():
@@ -570,6 +580,11 @@ def test_upper_bound(test: Any, level: float) -> float:
     References
     ----------
     Waudby-Smith and Ramdas, JRSS B 2024, sections 3.2 and 4 (for the bets and their inversion).
+
+    Examples
+    --------
+    >>> bool(test.mean() < test_upper_bound(test, level=0.05) < test.mean() + 0.1)
+    True
     """
     x = as_estimates("test", test)
     return float(_upper_bounds(x[None], as_number("level", level, 0, 1))[0])
@@ -651,6 +666,14 @@ def sequential_errors(
     ------
     ValueError
         On input that is not as above.
+
+    Examples
+    --------
+    >>> found = sequential_errors(
+    ...     [0.0], looks=2, batch_size=50, n_test=100, repetitions=20, rng=np.random.default_rng(0)
+    ... )
+    >>> bool(found["rate"].between(0, 1).all()), bool((found["mean_n"] <= 100).all())
+    (True, True)
     """
     looks, size = as_integer("looks", looks), as_integer("batch_size", batch_size, 2)
     n_test = as_integer("n_test", n_test, 2)

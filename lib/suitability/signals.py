@@ -115,6 +115,11 @@ def registered_signals() -> tuple[str, ...]:
     Returns
     -------
     tuple of str
+
+    Examples
+    --------
+    >>> isinstance(registered_signals(), tuple)
+    True
     """
     return tuple(_REGISTERED)
 

@@ -3,6 +3,20 @@
 :class:`TrainingConfig` says what is trained, :func:`train` trains one model (DP-SGD by Opacus),
 :func:`train_many` many at once by the same mechanism, and every result carries a
 :class:`PrivacyLedger`.
+
+Examples
+--------
+Those on this page begin so:
+
+>>> from lib.training import *
+>>> import numpy as np
+>>> import torch
+>>> rng = np.random.default_rng(0)
+>>> labels = rng.integers(3, size=300)
+>>> inputs = (np.eye(3)[labels] + 0.5 * rng.normal(size=(300, 3))).astype(np.float32)
+>>> data = TrainingData(inputs[:200], labels[:200], classes=3)
+>>> model = ModelSpec("linear", (3,), 3)
+>>> config = TrainingConfig(model, epsilon=8.0, steps=20, batch_size=50, seed=1)
 """
 
 from lib.training.config import Augmentation, Plan, TrainingConfig, TrainingData, plan

@@ -311,6 +311,12 @@ def plan(config: TrainingConfig, n_train: int) -> Plan:
     ------
     ValueError
         If the batch is larger than the data, or no noise keeps the budget.
+
+    Examples
+    --------
+    >>> found = plan(config, n_train=200)
+    >>> found.sample_rate, found.delta, round(found.noise_multiplier, 2)
+    (0.25, 0.005, 0.81)
     """
     if config.sample_rate is None and config.batch_size > n_train:
         raise ValueError(

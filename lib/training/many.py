@@ -131,6 +131,13 @@ def train_many(
     -----
     Samples shared between models would be faster still, but make trials of an audit dependent;
     there is no such mode here.
+
+    Examples
+    --------
+    >>> configs = [TrainingConfig(model, steps=50, seed=seed) for seed in (1, 2, 3)]
+    >>> results = train_many(configs, data, inputs[200:], engine="vmap")
+    >>> [result.accuracy(labels[200:]) > 0.8 for result in results]
+    [True, True, True]
     """
     configs = list(configs)
     sets = [data] * len(configs) if isinstance(data, TrainingData) else list(data)

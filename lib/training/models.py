@@ -133,6 +133,12 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
     ------
     ValueError
         If ``spec`` is no :class:`ModelSpec`, or the seed is out of range.
+
+    Examples
+    --------
+    >>> network = build_model(model, seed=0)
+    >>> sum(p.numel() for p in network.parameters()) == parameter_count(model)
+    True
     """
     if not isinstance(spec, ModelSpec):
         raise ValueError(f"spec must be a ModelSpec, got {spec!r}")

@@ -30,6 +30,12 @@ def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.
     -------
     ndarray of float32, shape (n, outputs)
         In the order of :class:`lib.training.ModelSpec`'s `head`.
+
+    Examples
+    --------
+    >>> result = train(config, data, inputs[200:])
+    >>> bool(np.allclose(outputs_of(result, inputs[200:]), result.logits, atol=1e-5))
+    True
     """
     points = _points("points", points, result.config.model)
     network = module_of(result)

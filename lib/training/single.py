@@ -192,6 +192,12 @@ def train(
         On bad input, before any work.
     TrainingDiverged
         If parameters are not finite at a checkpoint.
+
+    Examples
+    --------
+    >>> result = train(config, data, inputs[200:])
+    >>> result.logits.shape, result.epsilon <= 8.0, result.accuracy(labels[200:]) > 0.5
+    ((100, 3), True, True)
     """
     require_int("save_every", save_every, at_least=1)
     evaluation = check_evaluation(evaluation, data)

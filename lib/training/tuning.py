@@ -76,6 +76,15 @@ def choose_learning_rate(
     ------
     ValueError
         On input that is not as above, before any work.
+
+    Examples
+    --------
+    >>> plain = TrainingConfig(model, steps=20)
+    >>> choice = choose_learning_rate(
+    ...     plain, data, inputs[200:], labels[200:], [0.001, 0.5], repetitions=1
+    ... )
+    >>> choice.best
+    0.5
     """
     rates = sorted(set(rates))
     if not rates:

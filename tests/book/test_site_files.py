@@ -328,7 +328,7 @@ def test_figures_become_lighter_and_stay_what_they_are():
     plt.close(figure)
     heavy = "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
     page = f"<p>1.23456</p><img src='{heavy}' alt='2.34567'>"
-    light = site.lighter_figures(page)
+    light = site.minify_svg(page)
     assert light.startswith("<p>1.23456</p><img src='data:image/svg+xml,")
     assert light.endswith("' alt='2.34567'>")
     assert len(light) < 0.65 * len(page)
@@ -354,7 +354,7 @@ def test_figures_become_lighter_and_stay_what_they_are():
 
 def test_other_pictures_are_left_alone():
     page = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
-    assert site.lighter_figures(page) == page
+    assert site.minify_svg(page) == page
 
 
 def test_tables_of_the_prose_get_names():
