@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 FORMULAS = ("selective", "suitability", "audit", "counterfactual", "privacy")
@@ -100,3 +101,20 @@ def test_modules_form_no_cycle():
 
     for name in below:
         visit(name, ())
+
+
+BUDGETS = yaml.safe_load((ROOT / "tests" / "budgets.yml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("package", BUDGETS)
+def test_packages_keep_to_their_budgets(package):
+    lines = 0
+    for path in (ROOT / "lib" / package).rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".png":
+            lines += len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= BUDGETS[package]["now"]
+
+
+def test_every_package_has_a_budget():
+    packages = {path.parent.name for path in (ROOT / "lib").glob("*/__init__.py")}
+    assert packages == set(BUDGETS)
