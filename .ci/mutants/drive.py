@@ -74,7 +74,8 @@ def generate() -> dict[str, dict]:
     found = {}
     for package, modules in CONFIG["modules"].items():
         for module in modules:
-            path = Path("lib", package, f"{module}.py")
+            dotted = f"lib.{package}.{module}".replace("lib.lib.", "lib.")
+            path = Path(*dotted.split(".")).with_suffix(".py")
             kept = OUT / "originals" / path
             if not kept.exists():
                 kept.parent.mkdir(parents=True, exist_ok=True)
@@ -92,11 +93,11 @@ def generate() -> dict[str, dict]:
                 function = base.removeprefix("x_").replace("xǁ", "", 1).replace("ǁ", ".")
                 function = function.replace("plain_", "")
                 old, new = change(text(f"{base}__mutmut_orig", "f"), text(name, "f"))
-                found[f"lib.{package}.{module}.{name}"] = {
+                found[f"{dotted}.{name}"] = {
                     "package": package,
-                    "module": f"lib.{package}.{module}",
+                    "module": dotted,
                     "function": function,
-                    "key": f"lib.{package}.{module}.{base}",
+                    "key": f"{dotted}.{base}",
                     "old": old,
                     "new": new,
                 }
