@@ -35,6 +35,8 @@ PACKAGES = {
     "plot": ("lib.plot",),
 }
 
+_LONGEST = 100  # characters of a value that a page shows
+
 
 def public_names(page: str) -> dict[str, Any]:
     """Full name, ``lib.audit.METHODS``, to the object: all that a page documents, in order."""
@@ -74,7 +76,8 @@ def _complete(
         own = {known for _, known in ModuleAnalyzer.for_module(name).find_attr_docs()}
         for known in value.__all__:  # autodoc finds no constant that another module has made
             if known not in own and not callable(getattr(value, known)):
-                lines += ["", f".. autodata:: {name}.{known}", ""]
+                long = len(repr(getattr(value, known))) > _LONGEST
+                lines += ["", f".. autodata:: {name}.{known}", *["   :no-value:"] * long, ""]
     elif what == "data":
         lines[:] = _comment(name)
     elif what == "property":  # napoleon would read a type before a colon
