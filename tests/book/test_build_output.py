@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from throwaway import Book, make_book
@@ -48,8 +49,15 @@ def test_a_green_build_prints_a_line_per_chapter_and_the_path(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sockets in files are there on POSIX systems only")
-def test_a_kernel_takes_no_port_that_another_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_kernel_takes_no_port_that_another_may_have(monkeypatch):
+    with tempfile.TemporaryDirectory(
+        prefix="c-"
+    ) as folder:  # pytest's own are too deep for sockets
+        _listens_in(Path(folder), monkeypatch)
+
+
+def _listens_in(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
     async def started() -> tuple[str, list[str], list[str]]:
         manager = ChapterKernelManager()
@@ -58,11 +66,11 @@ def test_a_kernel_takes_no_port_that_another_may_have(tmp_path, monkeypatch):
         client.start_channels()
         try:
             await client.wait_for_ready(timeout=60)
-            used = [path.name for path in tmp_path.glob("kernel-*/*")]
+            used = [path.name for path in folder.glob("kernel-*/*")]
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)
-        return manager.transport, used, [path.name for path in tmp_path.iterdir()]
+        return manager.transport, used, [path.name for path in folder.iterdir()]
 
     transport, used, left = asyncio.run(started())
     assert transport == "ipc"

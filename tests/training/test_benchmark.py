@@ -32,7 +32,7 @@ def test_speed_over_opacus():
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_models():
     code = (
-        "import json; from lib.training import benchmark as b;"
+        "import json; from lib.studies.training import benchmark as b;"
         " print(json.dumps([b._memory('mlp', n, 5) for n in (2, 512)]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
