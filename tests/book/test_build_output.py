@@ -50,9 +50,8 @@ def test_a_green_build_prints_a_line_per_chapter_and_the_path(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="sockets in files are there on POSIX systems only")
 def test_a_kernel_takes_no_port_that_another_may_have(monkeypatch):
-    with tempfile.TemporaryDirectory(
-        prefix="c-"
-    ) as folder:  # pytest's own are too deep for sockets
+    """In a short folder: those of pytest are too deep for sockets."""
+    with tempfile.TemporaryDirectory(prefix="c-") as folder:
         _listens_in(Path(folder), monkeypatch)
 
 
