@@ -69,7 +69,7 @@ def failures(design, n, repetitions, seed):
 @pytest.mark.parametrize("n", [100, 1000])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_promise_is_broken_in_at_most_one_of_twenty(design, n):
-    repetitions = 400
+    repetitions = 2000
     broken, plugged, given = failures(design, n, repetitions, 0)
     most = stats.binom.ppf(0.999, repetitions, 0.05)
     assert broken <= most
