@@ -109,26 +109,7 @@ _DRAWN = (
 
 
 def make_record(report: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
-    """Turn pytest-benchmark's report into a record.
-
-    Parameters
-    ----------
-    report : mapping
-        What ``--benchmark-json`` wrote; of its description of the machine nothing is taken over,
-        since it names the host.
-    root : pathlib.Path, optional
-        The checkout, for the commit.
-
-    Returns
-    -------
-    dict
-        Checked by :func:`check_record`.
-
-    Raises
-    ------
-    ValueError
-        If the report is not one of ``tests/benchmarks``.
-    """
+    """Turn pytest-benchmark's report into a record."""
     if "companion" not in report or not report.get("benchmarks"):
         raise ValueError("the report must be one of tests/benchmarks, with at least one benchmark")
     rows = [dict(each["extra_info"]) for each in report["benchmarks"]]
@@ -160,33 +141,14 @@ def make_record(report: Mapping[str, Any], root: Path | None = None) -> dict[str
 
 
 def write_benchmarks(book: Path, record: Mapping[str, Any]) -> Path:
-    """Store a record, whole or not at all.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    record : mapping
-        Of :func:`make_record`.
-    """
+    """Store a record, whole or not at all."""
     check_record(record, "the record")
     text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
     return write_atomic(book / "records" / "benchmarks.json", text)
 
 
 def read_benchmarks(book: Path) -> dict[str, Any] | None:
-    """Read the record, None if there is none.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-
-    Raises
-    ------
-    ValueError
-        When the file is damaged, incomplete or contradicts itself.
-    """
+    """Read the record, None if there is none."""
     path = book / "records" / "benchmarks.json"
     if not path.exists():
         return None
@@ -199,20 +161,7 @@ def read_benchmarks(book: Path) -> dict[str, Any] | None:
 
 
 def check_record(record: Any, name: str) -> None:
-    """Refuse a record that is incomplete or whose derived numbers do not follow from its times.
-
-    Parameters
-    ----------
-    record : dict
-        What is checked.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ValueError
-        Naming the first thing that is wrong.
-    """
+    """Refuse a record that is incomplete or whose derived numbers do not follow from its times."""
     _check_fields(name, record, _FIELDS)
     if not record["results"]:
         raise ValueError(f"{name}: results must have at least one row, got none")
@@ -322,21 +271,7 @@ def _close(a: Any, b: Any) -> bool:
 
 
 def benchmarks_html(record: Mapping[str, Any] | None, part: str) -> str:
-    """HTML of one part of the page.
-
-    Parameters
-    ----------
-    record : mapping or None
-        Of :func:`read_benchmarks`.
-    part : str
-        Of :data:`PARTS`: the machine, the ratios of an area, ``"growth"``, ``"floors"`` or
-        ``"slower"``.
-
-    Raises
-    ------
-    ValueError
-        On another part.
-    """
+    """HTML of one part of the page."""
     if part not in PARTS:
         raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
     if record is None:
@@ -505,17 +440,7 @@ def _mib_text(row: Mapping[str, Any], side: str) -> str:
 
 
 def plot_growth(record: Mapping[str, Any]) -> "Figure":
-    """Draw time against size, both relative to the smallest size, of both sides.
-
-    Parameters
-    ----------
-    record : mapping
-        Of :func:`read_benchmarks`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw time against size, both relative to the smallest size, of both sides."""
     # Here, because most builds draw nothing, and importing these takes seconds.
     from lib.plot import COLOURS, MARKERS, new_figure, style
 

@@ -21,13 +21,7 @@ _SUBTITLE = "A reproducible companion\nto five papers"
 
 
 def draw_card(path: Path) -> None:
-    """Draw the card as a PNG of 1200 by 630 pixels.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Where it goes; a file there is replaced.
-    """
+    """Draw the card as a PNG of 1200 by 630 pixels."""
     with plt.style.context("default", after_reset=True):  # whatever the session has set
         dpi = 100
         figure = plt.figure(figsize=(CARD[0] / dpi, CARD[1] / dpi), dpi=dpi, facecolor="#14202b")

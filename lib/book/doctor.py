@@ -124,18 +124,7 @@ def _writable(name: str, folder: Path, remedy: str) -> Finding:
 
 
 def examine(root: Path = ROOT) -> list[Finding]:
-    """Look at everything that building and testing the book takes.
-
-    Parameters
-    ----------
-    root : pathlib.Path
-        The checkout.
-
-    Returns
-    -------
-    list of Finding
-        In the order in which one would mend things.
-    """
+    """Look at everything that building and testing the book takes."""
     own = root / ".venv" / "bin" / "python"
     python = str(own) if own.exists() else sys.executable
     answer = _ask(python, _PROBE, root)
@@ -187,13 +176,7 @@ def _data(python: str, root: Path) -> Finding:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print a line for each finding; return 1 if something required is missing.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Of the command line.
-    """
+    """Print a line for each finding; return 1 if something required is missing."""
     parser = argparse.ArgumentParser(prog="doctor", description="Name what this machine lacks.")
     parser.add_argument("--json", action="store_true", help="for other programs")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)

@@ -142,17 +142,7 @@ class Widget:
     still_caption: str
 
     def html(self, page: str) -> str:
-        """The figure as HTML, for a page with the book's script and style.
-
-        Parameters
-        ----------
-        page : str
-            Name of the chapter: ids begin with it.  Letters, digits, ``-`` and ``_``.
-
-        Returns
-        -------
-        str
-        """
+        """The figure as HTML, for a page with the book's script and style."""
         if not re.fullmatch(r"[A-Za-z][\w-]*", page):
             raise ValueError(f"page must be letters, digits, - and _, got {page!r}")
         prefix = f"widget-{page}-{self.kind}"
@@ -181,15 +171,7 @@ class Widget:
 
 
 def show(chapter: Chapter | str, widget: Widget) -> None:
-    """Show an interactive figure as the output of a chapter's cell.
-
-    Parameters
-    ----------
-    chapter : Chapter or str
-        The running chapter, or its name.
-    widget : Widget
-        What to show.
-    """
+    """Show an interactive figure as the output of a chapter's cell."""
     name = chapter.name if isinstance(chapter, Chapter) else chapter
     _display(
         {
@@ -348,21 +330,7 @@ def _order(label: str, correct: Any, score: Any) -> dict[str, Any]:
 def epsilon_posterior(
     counts: audit.AttackCounts, delta: float = 1e-5, level: float = 0.95
 ) -> Widget:
-    """The posterior of epsilon and its interval as an attack's four counts move (P3).
-
-    Parameters
-    ----------
-    counts : lib.audit.AttackCounts
-        To begin with; at most 1000 each.
-    delta : float
-        In [0, 1).
-    level : float
-        Of the equal-tailed credible interval, in (0, 1).
-
-    Returns
-    -------
-    Widget
-    """
+    """The posterior of epsilon and its interval as an attack's four counts move (P3)."""
     low, high = audit.epsilon_interval(counts, delta, level)
     names = {
         "tp": "True positives: “in”, and it was",

@@ -69,26 +69,7 @@ _FIELDS = {
 
 
 def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
-    """Summarise pytest's reports of the tests of faults and malformed input.
-
-    Parameters
-    ----------
-    reports : sequence of pathlib.Path
-        What ``--junitxml`` wrote, oldest first: of a test that is in several the last one counts.
-    root : pathlib.Path
-        The checkout, for the commit.
-
-    Returns
-    -------
-    dict
-        ``files``: per file of tests how many passed, failed and were skipped, and the seconds that
-        they took; ``long``: each test that recorded properties, such as kills, with them.
-
-    Raises
-    ------
-    ValueError
-        If the file is no such report, or holds no test.
-    """
+    """Summarise pytest's reports of the tests of faults and malformed input."""
     cases: dict[tuple[str, str], ElementTree.Element] = {}
     for report in reports:
         try:
@@ -127,15 +108,7 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
 
 
 def write_proofs(book: Path, record: Mapping[str, Any]) -> Path:
-    """Write the record of faults.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    record : mapping
-        Of :func:`make_record`.
-    """
+    """Write the record of faults."""
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     return write_atomic(book / "records" / "faults.json", text)
 
@@ -144,20 +117,7 @@ def write_proofs(book: Path, record: Mapping[str, Any]) -> Path:
 
 
 def read_proofs(book: Path, name: str) -> dict[str, Any] | None:
-    """Read a record, None if there is none.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    name : str
-        ``faults``, ``coverage``, ``mutants`` or ``portable``.
-
-    Raises
-    ------
-    ValueError
-        When the file is damaged or incomplete.
-    """
+    """Read a record, None if there is none."""
     path = book / "records" / f"{name}.json"
     if not path.exists():
         return None
@@ -172,20 +132,7 @@ def read_proofs(book: Path, name: str) -> dict[str, Any] | None:
 
 
 def proofs_html(record: Mapping[str, Any] | None, part: str) -> str:
-    """HTML of one part of the page.
-
-    Parameters
-    ----------
-    record : mapping or None
-        Of :func:`read_proofs`.
-    part : str
-        Of :data:`PARTS`.
-
-    Raises
-    ------
-    ValueError
-        On another part.
-    """
+    """HTML of one part of the page."""
     if part not in PARTS:
         raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
     if record is None:

@@ -35,25 +35,7 @@ _FIELDS = {
 
 
 def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
-    """Recorded runs of a chapter.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    chapter : str
-        The chapter's name.
-
-    Returns
-    -------
-    dict
-        Profile to record.
-
-    Raises
-    ------
-    ValueError
-        When a file is damaged, incomplete or stands under another profile's name.
-    """
+    """Recorded runs of a chapter."""
     found = {}
     for path in sorted((book / "records").glob(f"*/{chapter}.json")):
         try:
@@ -72,35 +54,14 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
 
 
 def write_record(book: Path, executed: "Executed") -> Path:
-    """Store an execution as the recorded run of its chapter and profile.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    executed : Executed
-        The execution; from the cache it still knows the machine that computed it.
-
-    Returns
-    -------
-    pathlib.Path
-        The file written.
-    """
+    """Store an execution as the recorded run of its chapter and profile."""
     record = {name: getattr(executed, name) for name in sorted(_FIELDS)}
     path = book / "records" / executed.profile / f"{executed.chapter}.json"
     return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
 def git_output(root: Path | None, *command: str) -> str:
-    """Return what git prints in a folder; nothing where it fails or there is no checkout.
-
-    Parameters
-    ----------
-    root : pathlib.Path or None
-        The folder.
-    *command : str
-        ``"rev-parse", "HEAD"`` and the like.
-    """
+    """Return what git prints in a folder; nothing where it fails or there is no checkout."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *command], capture_output=True, text=True, check=True

@@ -58,18 +58,7 @@ _executed_by_text: dict[str, Executed] = {}
 
 
 def read_executed(text: str) -> nbformat.NotebookNode:
-    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader).
-
-    Parameters
-    ----------
-    text : str
-        The chapter's ``.py`` text.
-
-    Returns
-    -------
-    nbformat.NotebookNode
-        Without the outputs that only carry values and verdicts to the build.
-    """
+    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader)."""
     notebook = read_chapter(text)
     done = _executed_by_text.get(text)
     if done is None:
