@@ -7,7 +7,6 @@ sees the still figure.
 
 import base64
 import html
-import io
 import json
 import re
 import warnings
@@ -17,14 +16,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 from scipy import special
 
 from lib import audit, selective, suitability
 from lib.book.session import Chapter, _display
 from lib.counterfactual import PositivityWarning, counterfactual_difference, estimate_from_nuisances
-from lib.plot import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure, svg_bytes
 from lib.studies.counterfactual import simulation
 
 __all__ = [
@@ -292,7 +289,7 @@ def bound_and_score(
             "curve_area": "area under the curve",
         },
         data={"n": _POINTS, "orders": orders},
-        still=_svg(figure, "bound-and-score"),
+        still=svg_bytes(figure, "bound-and-score"),
         alt=(
             f"Selective accuracy against coverage at accuracy {full_accuracy:.2f}: the bound, "
             f"dashed, and below it the curves of {len(orders) - 1} orders."
@@ -368,7 +365,7 @@ def epsilon_posterior(
             "zero": "probability of epsilon = 0",
         },
         data={"delta": delta, "level": level, "most": _MOST_TRIALS},
-        still=_svg(figure, "epsilon-posterior"),
+        still=svg_bytes(figure, "epsilon-posterior"),
         alt=f"Density of epsilon for {listed}, shaded from {low:.2f} to {high:.2f}.",
         moving="Posterior density of epsilon with its interval shaded and drawn below.",
         caption=(
@@ -452,7 +449,7 @@ def suitability_decision(
             "drop": "estimated drop",
         },
         data={"folds": data, "span": span},
-        still=_svg(figure, "suitability-decision"),
+        still=svg_bytes(figure, "suitability-decision"),
         alt=(
             f"p-value of the non-inferiority test against the margin, falling, for {len(folds)} "
             "sets of user data; dotted lines mark alpha and the margin."
@@ -540,7 +537,7 @@ def positivity(
             "clipped": "A's propensities clipped",
         },
         data={"levels": data, "truth": truth},
-        still=_svg(figure, "positivity"),
+        still=svg_bytes(figure, "positivity"),
         alt=(
             f"Doubly robust and IPW intervals at {len(levels)} levels of positivity from "
             f"{levels[0]:g} to {levels[-1]:g}, and the truth as a dashed line."
@@ -589,15 +586,6 @@ def _width(level: Mapping[str, Any]) -> float:
 
 
 # ---------------------------------------------------------------------- shared
-
-
-def _svg(figure: Figure, name: str) -> bytes:
-    stream = io.BytesIO()
-    # As in a chapter's figures: a fixed salt and no date.
-    with plt.rc_context({"svg.hashsalt": name}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    return stream.getvalue()
 
 
 def _quoted(text: str) -> str:

@@ -13,33 +13,19 @@ Four records in ``book/records``, each made by a command and shown by the ``proo
     ``make portable`` (``.ci/portable``): the tests as other processors would run them.
 """
 
-import argparse
 import html
-import json
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from docutils import nodes
-from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective
 
-from lib.book.records import git_output
+from lib.book.records import origin, read_measured, record_command
 from lib.book.render import duration_text, note_html, table_html
-from lib.runs import hardware, write_atomic
 
-__all__ = [
-    "PARTS",
-    "ProofsDirective",
-    "make_record",
-    "proofs_html",
-    "read_proofs",
-    "write_proofs",
-]
+__all__ = ["PARTS", "make_record", "proofs_html", "proofs_page"]
 
 #: Parts of the page: the record that each shows.
 PARTS = {
@@ -98,37 +84,19 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
     for row in files.values():
         row["seconds"] = round(row["seconds"], 1)
     return {
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": git_output(root, "rev-parse", "HEAD"),
-        "changed": bool(git_output(root, "status", "--porcelain")),
-        "machine": hardware(),
+        **origin(root),
         "files": [files[name] for name in sorted(files)],
         "long": properties,
     }
 
 
-def write_proofs(book: Path, record: Mapping[str, Any]) -> Path:
-    """Write the record of faults."""
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    return write_atomic(book / "records" / "faults.json", text)
-
-
 # ------------------------------------------------------------------ the page
 
 
-def read_proofs(book: Path, name: str) -> dict[str, Any] | None:
-    """Read a record, None if there is none."""
-    path = book / "records" / f"{name}.json"
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"record {path} is no JSON: {error}") from None
-    missing = [field for field in _FIELDS[name] if field not in record]
-    if missing:
-        raise ValueError(f"record {path} lacks {', '.join(missing)}")
-    return record
+def proofs_page(book: Path, part: str) -> str:
+    """HTML of one part, from the record in the book's folder."""
+    name = PARTS.get(part, "")
+    return proofs_html(read_measured(book, name, _FIELDS[name]) if name else None, part)
 
 
 def proofs_html(record: Mapping[str, Any] | None, part: str) -> str:
@@ -318,43 +286,5 @@ def _portable_html(record: Mapping[str, Any]) -> str:
     )
 
 
-class ProofsDirective(SphinxDirective):
-    """The ``proofs`` directive: what tests are worth, see :data:`PARTS`."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
-        book, part = Path(self.env.app.srcdir), self.arguments[0]
-        try:
-            record = None
-            if part in PARTS:
-                self.env.note_dependency(str(book / "records" / f"{PARTS[part]}.json"))
-                record = read_proofs(book, PARTS[part])
-            page = proofs_html(record, part)
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: {error}") from None
-        return [nodes.raw("", page, format="html")]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lib.book.proofs", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "report", type=Path, nargs="+", help="what pytest --junitxml wrote, oldest first"
-    )
-    parser.add_argument("--book", type=Path, default=Path("book"))
-    options = parser.parse_args(arguments)
-    try:
-        path = write_proofs(options.book, make_record(options.report, options.book.parent))
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(path)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record_command("faults", make_record, None))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from lib.book.claims import (
     MISSED,
@@ -20,6 +21,7 @@ from lib.book.claims import (
     Claim,
     Verdict,
 )
+from lib.plot import svg_bytes
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "claim_mark_html",
     "csv_link",
     "duration_text",
+    "figure_html",
     "ledger_html",
     "note_html",
     "status_html",
@@ -121,6 +124,16 @@ def duration_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def figure_html(figure: Figure, salt: str, name: str, alt: str, caption: str) -> str:
+    """A figure as SVG with alternative text; it is closed."""
+    source = base64.b64encode(svg_bytes(figure, salt)).decode()
+    return (
+        f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
+        f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt, quote=True)}'>"
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
 
 
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:

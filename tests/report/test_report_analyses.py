@@ -674,7 +674,7 @@ def test_nothing_is_written_if_a_figure_fails(report, tmp_path, monkeypatch):
     def fails(*_):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(report_module, "_svg", fails)
+    monkeypatch.setattr(report_module, "svg_bytes", fails)
     with pytest.raises(RuntimeError, match="no ink"):
         report.export(tmp_path / "out")
     assert not (tmp_path / "out").exists()
