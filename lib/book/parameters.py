@@ -143,7 +143,7 @@ def _declaration(node: ast.stmt, comments: Mapping[int, str]) -> Parameter:
     match = _DECLARATION.fullmatch(comments.get(node.end_lineno or node.lineno, ""))
     if match is None:
         raise ParameterError(
-            f"{line} needs a comment that states its range and meaning: `# [0, 1] share of x`"
+            f"{line} needs a comment that states its range and meaning: `# [0, 1] fraction of x`"
         )
     allowed = match["allowed"]
     if allowed[0] in "[(":

@@ -209,23 +209,24 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
         left += f", {len(tests['failing']):,} as they do not pass on instrumented code"
     sample = any(row["run"] < row["mutants"] for row in record["modules"].values())
     drawn = (
-        " Not all were run: those that were are a random sample. The share when they were drawn, "
-        "with Clopper and Pearson's interval at 95%, is an estimate for all; the one now includes "
-        "tests that were written after their survivors had been seen."
+        " Not all were run: those that were are a random sample. The mutation score when they were "
+        "drawn, with Clopper and Pearson's interval at 95%, is an estimate for all; the one now "
+        "includes tests that were written after their survivors had been seen."
         if sample
         else " All were run."
     )
     if not sample and any(row["noticed when drawn"] != row["noticed now"] for row in rows):
         drawn += (
-            " The share now includes tests that were written for survivors, with which some of "
-            "these were run again."
+            " The mutation score now includes tests that were written for survivors, with which "
+            "some of these were run again."
         )
     table = pd.DataFrame(rows)
     if not sample:
         table = table.drop(columns="run")  # the same as the one before
     return (
         f"<p>{_origin(record)}, with {html.escape(record['tool'])}: {tests['used']:,} tests used, "
-        f"{left}.{drawn}</p>" + table_html(table, "Mutants, and the share that some test notices")
+        f"{left}.{drawn}</p>"
+        + table_html(table, "Mutants, and the mutation score: the fraction that some test notices")
     )
 
 

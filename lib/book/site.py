@@ -30,7 +30,7 @@ __all__ = [
 
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
-CARD_ALT = "Title of the book beside a curve of accuracy against the share of points answered"
+CARD_ALT = "Title of the book beside a curve of accuracy against the fraction of points answered"
 
 
 def site_address(configured: str, repository: str) -> str:

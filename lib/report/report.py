@@ -69,7 +69,7 @@ class Report:
             if name in self.analyses:
                 one = self.analyses[name]
                 lines += ["", f"{title}: done", f"  {one.verdict}"]
-                lines += [f"  Mind: {text}" for text in one.warnings]
+                lines += [f"  Note: {text}" for text in one.warnings]
                 lines += [f"  Next: {text}" for text in one.next_steps]
             else:
                 lines += ["", f"{title}: skipped", f"  {self.skipped[name]}"]

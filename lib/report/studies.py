@@ -21,7 +21,7 @@ def drawn_abstention(
 ) -> pd.DataFrame:
     """Simulate reports on a calibrated model of two classes that abstains at random.
 
-    Logits are N(1, 4), and two features without influence on the labels are told.  No labels or
+    Logits are N(1, 4), and two features without influence on the labels are given.  No labels or
     propensities of abstained rows are.
 
     Examples
