@@ -179,7 +179,7 @@ chapter.figure(
 # %% [markdown]
 # ### P3's Table 2, computed its way
 #
-# For each method the threshold with the largest lower end, on the trials it is computed from.
+# For each method the threshold with the largest lower bound, on the trials it is computed from.
 
 # %%
 swept = table_2(results, level=level)
@@ -215,7 +215,7 @@ chapter.values(volatile=True, swept_strict=lows.loc[strict, "low"])
 
 # %% [markdown]
 # How much of that is the sweep? Attacks that guess at random, with as many trials, get a swept
-# Bayesian lower end of {value}`audit_trainings.null_median:.2f` in the median and of
+# Bayesian lower bound of {value}`audit_trainings.null_median:.2f` in the median and of
 # {value}`audit_trainings.null_most:.2f` in the worst of {value}`audit_trainings.null_repetitions`.
 # Against this the {value}`audit_trainings.swept_strict:.2f` at $\epsilon = $
 # {value}`audit_trainings.strictest:g` (proven: {value}`audit_trainings.proven_strict:.2f`) has to

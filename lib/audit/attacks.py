@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from lib.check import as_array
 
-__all__ = ["Attack", "LiRA", "Threshold", "fit_models", "log_ratio", "select_worst"]
-
 _FLOOR = 1e-6  # variances are not believed below this
 
 
@@ -85,21 +83,7 @@ class LiRA:
 def fit_models(
     shadows: npt.ArrayLike, members: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Mean and variance of what shadow models show, of members and non-members apart.
-
-    Parameters
-    ----------
-    shadows : array_like of float, shape (s, n)
-        What shadow models show at n points.
-    members : array_like of bool, shape (s, n)
-        Whether the point was among the model's training points; both must occur at least twice at
-        every point.
-
-    Returns
-    -------
-    inside, outside : ndarray of float64, shape (2, n)
-        Mean and variance.
-    """
+    """Mean and variance of what shadow models show, of members and non-members apart."""
     values, inside = _real("shadows", shadows, 2), np.asarray(members)
     if inside.shape != values.shape or inside.dtype != bool:
         raise ValueError(
@@ -126,19 +110,7 @@ def log_ratio(
     inside: npt.NDArray[np.float64],
     outside: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """LiRA's score: the log-likelihood ratio of two normal distributions.
-
-    Parameters
-    ----------
-    observed : ndarray, shape (..., n)
-        What models show at n points.
-    inside, outside : ndarray of float64, shape (2, n)
-        Mean and variance, see :func:`fit_models`.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., n)
-    """
+    """LiRA's score: the log-likelihood ratio of two normal distributions."""
     (m1, v1), (m0, v0) = inside, outside
     ratio = (observed - m0) ** 2 / v0 - (observed - m1) ** 2 / v1 + np.log(v0 / v1)
     return ratio / 2

@@ -22,19 +22,6 @@ from lib.audit.intervals import epsilon_interval
 from lib.audit.one_run import one_run_epsilon
 from lib.check import as_generator
 
-__all__ = [
-    "THRESHOLDS",
-    "CanaryAudit",
-    "Guesses",
-    "canary_epsilon",
-    "epsilon_of_rate",
-    "one_label_bound",
-    "rate_of_epsilon",
-    "single_label_guesses",
-    "top_label_bound",
-    "top_label_guesses",
-]
-
 #: Thresholds that P5's authors try.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 

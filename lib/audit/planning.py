@@ -11,16 +11,6 @@ from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_p_value
 from lib.audit.selection import true_best_epsilon
 from lib.check import as_generator, check_delta, check_level, require_finite, require_int
 
-__all__ = [
-    "AUDITS",
-    "detection_limit",
-    "detection_rate",
-    "error_free_bound",
-    "gaussian_mu",
-    "most_provable",
-    "trials_needed",
-]
-
 #: Audits by how they bound epsilon.
 AUDITS = ("held-out", "union", "held-out, Gaussian", "one run")
 
@@ -29,18 +19,6 @@ _LARGEST = 12.0  # a mu at which scores with and without the canary do not overl
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The mu of the Gaussian mechanism that has exactly this epsilon at delta.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive.
-    delta : float
-        In (0, 1).
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
 
     Examples
     --------
@@ -71,34 +49,6 @@ def detection_rate(
     seed: int | np.random.Generator,
 ) -> npt.NDArray[np.float64]:
     """How often an audit's lower bound is above the claimed epsilon.
-
-    Parameters
-    ----------
-    audit : str
-        One of :data:`AUDITS`.
-    mus : array_like of float
-        What the attack sees: scores are N(mu, 1) with the canary, and N(0, 1) without.
-    models : int
-        Trainings, half with the canary (a multiple of 4, at least 8); for ``"one run"`` canaries of
-        one training, each in by its coin, that do not disturb each other.
-    epsilon, delta : float
-        The claim.
-    level : float
-        Of the lower bound.
-    repetitions : int
-        Simulated audits, the same random numbers for every mu.
-    seed : int or Generator
-        Of these.
-
-    Returns
-    -------
-    ndarray of float64
-        One rate a mu.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
 
     Examples
     --------
@@ -147,20 +97,6 @@ def detection_limit(
     audit: str, models: int, epsilon: float, delta: float = 1e-5, *, power: float = 0.9, **options
 ) -> float:
     """The smallest mu of an attack that an audit's bound detects with some probability.
-
-    Parameters
-    ----------
-    audit, models, epsilon, delta
-        As for :func:`detection_rate`.
-    power : float
-        That probability, in (0, 1).
-    **options
-        ``level``, ``repetitions`` and ``seed``, as there.
-
-    Returns
-    -------
-    float
-        By bisection, to 0.001; infinite if scores that do not overlap are not enough.
 
     Notes
     -----
