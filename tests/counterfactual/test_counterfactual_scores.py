@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.counterfactual import scores as module
 from lib.counterfactual.scores import (
     CONFIDENCE_MEASURES,
     SCORING_RULES,
@@ -224,7 +223,3 @@ def test_bounds(bounds, expected):
 def test_abstain_refuses(given, named):
     with pytest.raises(ValueError, match=f"^{named} must"):
         abstain([0.3, 0.9], **given)
-
-
-def test_public_names():
-    assert all(hasattr(module, name) for name in module.__all__)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from lib.counterfactual import metrics as module
 from lib.counterfactual.estimate import Nuisances, estimate_from_nuisances, influence_values
 from lib.counterfactual.metrics import (
     Metric,
@@ -250,7 +249,3 @@ def test_estimated_quality_refuses():
     nuisances = Nuisances(r, np.array([-1.0, 0, -2.0, -0.5]), np.full(4, 0.25), np.full(4, -1.0))
     with pytest.raises(ValueError, match=r"^scores of estimate must be in \[0, 1\]"):
         classification_quality_estimate(estimate_from_nuisances(nuisances))
-
-
-def test_public_names():
-    assert all(hasattr(module, name) for name in module.__all__)

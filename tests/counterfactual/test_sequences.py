@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from lib.counterfactual import sequences as module
 from lib.counterfactual.sequences import (
     ConfidenceSequence,
     confidence_sequence,
@@ -267,7 +266,3 @@ def test_refuses(call, named):
 def test_first_exclusion_refuses():
     with pytest.raises(TypeError, match=r"^sequence must"):
         first_exclusion((0.0, 1.0))
-
-
-def test_public_names():
-    assert all(hasattr(module, name) for name in module.__all__)

@@ -143,7 +143,7 @@ def test_replacing_one_example():
     assert ledger.epsilon(delta, "pld") < found < group_guarantee(ledger, delta, 2)
     with pytest.raises(ValueError, match="accountant must be 'pld' for neighbours='replace', got"):
         ledger.epsilon(delta, neighbours="replace")
-    with pytest.raises(ValueError, match="neighbours must be one of .* got 'x'"):
+    with pytest.raises(ValueError, match=r"neighbours must be one of .* got 'x'"):
         ledger.epsilon(delta, neighbours="x")
 
 
