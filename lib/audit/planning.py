@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from lib.audit.gaussian import mu_limits
 from lib.audit.intervals import epsilon_lower_bounds, rate_intervals
 from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_p_value
 from lib.audit.selection import true_best_epsilon
-from lib.check import as_generator, check_delta, check_level, require_finite, require_int
+from lib.check import as_generator, check_delta, require_choice, require_finite, require_int
 
 #: Audits by how they bound epsilon.
 AUDITS = ("held-out", "union", "held-out, Gaussian", "one run")
@@ -25,8 +26,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> round(gaussian_mu(4.377, 1e-5), 2)
     1.0
     """
-    from scipy.optimize import brentq
-
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
     if check_delta(delta) == 0:
@@ -55,13 +54,10 @@ def detection_rate(
     >>> detection_rate("union", [0.0, 12.0], 400, 1.0, repetitions=50, seed=0).tolist()
     [0.0, 1.0]
     """
-    if audit not in AUDITS:
-        raise ValueError(f"audit must be one of {', '.join(map(repr, AUDITS))}, got {audit!r}")
+    require_choice("audit", audit, AUDITS)
     if models < 8 or models % 4:
         raise ValueError(f"models must be a multiple of 4, at least 8, got {models!r}")
-    if repetitions < 1:
-        raise ValueError(f"repetitions must be at least 1, got {repetitions!r}")
-    level, rng = check_level(level), as_generator(seed)
+    rng = as_generator(seed)
     claimed = gaussian_mu(epsilon, delta)
     noise = rng.standard_normal((repetitions, models))
     rates = []
@@ -114,8 +110,6 @@ def detection_limit(
     >>> 4 < true_best_epsilon(limit, 1e-5) < 7
     True
     """
-    if not 0 < power < 1:
-        raise ValueError(f"power must be in (0, 1), got {power!r}")
     seed = int(as_generator(options.pop("seed")).integers(2**62))
 
     def found(mu: float) -> bool:

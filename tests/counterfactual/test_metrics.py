@@ -218,23 +218,10 @@ def test_spread_over_splits_is_kept():
     [
         (lambda: selective_score([NAN, NAN], [1, 1]), "abstained"),
         (lambda: selective_score([1.0, NAN], [0, 0]), "scores"),
-        (lambda: selective_score([1.0], [0, 0]), "scores"),
-        (lambda: selective_score([[1.0], [1.0, 2.0]], [0, 0]), "scores"),
-        (lambda: selective_score(["a", "b"], [0, 0]), "scores"),
-        (lambda: selective_score([1.0, 1.0], [0, 2]), "abstained"),
-        (lambda: selective_score([1.0, 1.0], [0, NAN]), "abstained"),
-        (lambda: selective_score([[1.0]], [[0]]), "abstained"),
-        (lambda: selective_score([], []), "abstained"),
-        (lambda: selective_score([1.0], 0), "abstained"),
-        (lambda: selective_score([1.0], [0], level=1), "level"),
-        (lambda: coverage([0, 1], level=0), "level"),
-        (lambda: coverage([[0], [0, 1]]), "abstained"),
         (lambda: chow_score([1.0], [0], math.inf), "reward"),
-        (lambda: chow_score([1.0], [0], None), "reward"),
         (lambda: classification_quality([1.0, NAN], [0, 1]), "scores"),
         (lambda: classification_quality([1.0, 1.5], [0, 1]), "scores"),
         (lambda: classification_quality([-0.1, 1.0], [0, 1]), "scores"),
-        (lambda: classification_quality([1.0, 1.0, 1.0], [0, 1]), "scores"),
     ],
 )
 def test_refuses(call, named):
