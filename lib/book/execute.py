@@ -39,6 +39,7 @@ from lib.book.chapters import (
 from lib.book.claims import audit_verdicts, read_claims
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records
+from lib.data.images import array_file
 from lib.runs import (
     MAIN_PACKAGES,
     code_fingerprint,
@@ -328,7 +329,8 @@ def _named_data(parameters: Mapping[str, Any]) -> list[str]:
     Not in the registry: declared data are asked for in every build, and these may be large.
     """
     sets = {v for v in parameters.values() if isinstance(v, str) and v in data.IMAGE_SETS}
-    return sorted({file for name in sets for file in data.image_files(name)})
+    files = {file for name in sets for file in (*data.image_files(name), array_file(name))}
+    return sorted(files - {None})
 
 
 def _read_entry(path: Path) -> dict[str, Any] | None:

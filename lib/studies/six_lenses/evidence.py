@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from lib import audit
-from lib.audit import THRESHOLDS, AttackCounts, one_label_bound
+from lib.audit import AttackCounts, one_label_bound
+from lib.audit.canaries import THRESHOLDS
 from lib.audit.planning import error_free_bound
 from lib.check import require_finite, require_int
 from lib.privacy import PrivacyLedger, SampledGaussian
