@@ -329,7 +329,7 @@ def test_diagnostics_table(compared):
         "overlap",
         "effective sample size",
         "largest weight",
-        "share clipped",
+        "fraction clipped",
         "abstention explained",
         "calibration slope",
         "calibration intercept",
