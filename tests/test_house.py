@@ -1,6 +1,6 @@
 """The rules of the house: arrows go one way, formulas are light, packages stay small."""
 
-import ast
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
+MAP = runpy.run_path(str(ROOT / ".ci" / "architecture"))
+files, imports = MAP["files"], MAP["imports"]
 FORMULAS = ("selective", "suitability", "audit", "counterfactual", "privacy")
 TOOLS = {"check", "plot", "ties"}
 BELOW = {
@@ -24,24 +26,6 @@ BELOW = {
     "canaries": {"audit"},  # the name that an issue asked for
 }
 HEAVY = {"torch", "opacus", "IPython", "matplotlib", "seaborn"}
-
-
-def imports(path: Path, top: bool = False) -> set[str]:
-    """Modules that a file imports, anywhere or at its top."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = set()
-    for node in tree.body if top else ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"lib.{a.name}" for a in node.names} if node.module == "lib" else set()
-            found |= {node.module} - {"lib"}
-    return found
-
-
-def files(package: str) -> list[Path]:
-    folder = ROOT / "lib" / package
-    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
 
 
 @pytest.mark.parametrize("package", BELOW)

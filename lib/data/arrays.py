@@ -21,6 +21,7 @@ __all__ = [
     "csv_records",
     "number_in",
     "read_npz",
+    "read_plain",
     "short",
     "table_file",
     "too_large",
@@ -82,6 +83,33 @@ def read_npz(
             }
     except (UnicodeDecodeError, struct.error, OverflowError) as error:
         raise ValueError(f"{path}: expected {what}, found damage: {error}") from None
+
+
+def read_plain(
+    path: Path, split: str, names: tuple[str, ...] = ()
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[str, ...], npt.NDArray[Any] | None]:
+    """Images, labels, class names and groups (if any) of one split of a set in an NPZ file."""
+    required = [f"{part}_{each}" for each in ("train", "test") for part in "xy"]
+    known = (*required, "train_groups", "test_groups", "train_track", "train_frame")
+    found = read_npz(path, known, required)
+    for name, array in found.items():
+        dimensions = (3, 4) if name.startswith("x") else (1,)
+        if array.ndim not in dimensions or array.dtype.kind not in "iu":
+            raise ValueError(
+                f"{path}: array {name!r} must be integers in {' or '.join(map(str, dimensions))} "
+                f"dimensions, got {array.dtype} of shape {array.shape}"
+            )
+    images, labels = found[f"x_{split}"], found[f"y_{split}"].astype(np.int64)
+    groups = found.get(f"{split}_groups")
+    if split == "train" and "train_track" in found:  # tracks are counted within a class
+        groups = labels * (int(found["train_track"].max()) + 1) + found["train_track"]
+    classes = 1 + max(int(found[f"y_{each}"].max()) for each in ("train", "test"))
+    return (
+        images if images.ndim == 4 else images[..., np.newaxis],
+        labels,
+        names or tuple(map(str, range(classes))),
+        None if groups is None else groups.astype(np.int64),
+    )
 
 
 def csv_records(path: Path, stream: Any) -> Iterator[tuple[int, list[str]]]:

@@ -28,7 +28,9 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 __all__ = [
+    "CIFAR10_NAMES",
     "FASHION_NAMES",
+    "GTSRB_NAMES",
     "GTSRB_SIZE",
     "SPLITS",
     "Parsed",
@@ -61,9 +63,21 @@ FASHION_NAMES = (
     "Bag",
     "Ankle boot",
 )
+CIFAR10_NAMES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 GTSRB_CLASSES = 43
 GTSRB_SIZE = (32, 32)
-_GTSRB_NAMES = tuple(f"{label:05d}" for label in range(GTSRB_CLASSES))
+GTSRB_NAMES = tuple(f"{label:05d}" for label in range(GTSRB_CLASSES))
 CHUNK = 1 << 20  # bytes
 
 
@@ -165,7 +179,7 @@ def read_gtsrb_training(path: Path) -> Parsed:
             rows = _gtsrb_rows(archive, f"{folder}GT-{label:05d}.csv")
             images += _gtsrb_images(path, archive, folder, rows)
             labels += [label] * len(rows)
-    return np.stack(images), np.array(labels, dtype=np.int64), _GTSRB_NAMES
+    return np.stack(images), np.array(labels, dtype=np.int64), GTSRB_NAMES
 
 
 def read_gtsrb_test(images: Path, labels: Path) -> Parsed:
@@ -174,7 +188,7 @@ def read_gtsrb_test(images: Path, labels: Path) -> Parsed:
         rows = _gtsrb_rows(archive, "GT-final_test.csv")
     with zipfile.ZipFile(images) as archive:
         pixels = _gtsrb_images(images, archive, "GTSRB/Final_Test/Images/", rows)
-    return np.stack(pixels), np.array([int(row["ClassId"]) for row in rows], np.int64), _GTSRB_NAMES
+    return np.stack(pixels), np.array([int(row["ClassId"]) for row in rows], np.int64), GTSRB_NAMES
 
 
 def _gtsrb_rows(archive: zipfile.ZipFile, member: str) -> list[dict[str, str]]:

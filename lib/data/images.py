@@ -22,7 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.data import store
+from lib.data.arrays import read_plain
 from lib.data.formats import (
+    CIFAR10_NAMES,
+    FASHION_NAMES,
+    GTSRB_NAMES,
     SPLITS,
     Parsed,
     read_cifar10,
@@ -34,7 +38,7 @@ from lib.data.formats import (
     read_svhn,
 )
 
-__all__ = ["IMAGE_SETS", "ImageSet", "image_files", "load_images"]
+__all__ = ["IMAGE_SETS", "ImageSet", "array_file", "image_files", "load_images"]
 
 PARSER_VERSION = 1  # to be raised whenever a reader in formats.py returns something else
 SUMS = "SHA256SUMS"
@@ -56,6 +60,9 @@ class ImageSet:
         Positions in ``names``.
     names : tuple of str
         The classes.
+    groups : ndarray of int64, shape (n,), optional
+        Images of one group are nearly alike, such as frames of one film: a split at random must not
+        part them.
 
     Raises
     ------
@@ -67,6 +74,7 @@ class ImageSet:
     images: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
     names: tuple[str, ...]
+    groups: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name:
@@ -94,7 +102,10 @@ class ImageSet:
                 f" {labels.min()} to {labels.max()}"
             )
         object.__setattr__(self, "names", names)
-        for attribute, array in (("images", images), ("labels", labels)):
+        groups = {} if self.groups is None else {"groups": np.asanyarray(self.groups)}
+        if any(g.dtype != np.int64 or g.shape != labels.shape for g in groups.values()):
+            raise ValueError(f"groups must be int64 of shape ({len(images)},), got {self.groups!r}")
+        for attribute, array in ({"images": images, "labels": labels} | groups).items():
             view = array.view()
             view.flags.writeable = False
             object.__setattr__(self, attribute, view)
@@ -155,6 +166,8 @@ class _Source:
     files: dict[str, tuple[str, ...]]
     shapes: dict[str, tuple[int, int, int, int]]
     parse: Callable[..., Parsed]  # split, *paths
+    arrays: str | None = None  # registered plain arrays, which are taken first
+    names: tuple[str, ...] = ()  # of their classes
 
 
 def _gtsrb(split: str, *paths: Path) -> Parsed:
@@ -174,11 +187,15 @@ _SOURCES = {
         {s: (f"fashion_mnist/{s}_images", f"fashion_mnist/{s}_labels") for s in SPLITS},
         _shapes(60_000, 10_000, 28, 28, 1),
         lambda split, *paths: read_fashion_mnist(*paths),
+        "arrays/fashion_mnist",
+        FASHION_NAMES,
     ),
     "cifar10": _Source(
         _both("cifar/cifar10_binary"),
         _shapes(50_000, 10_000, 32, 32, 3),
         lambda split, path: read_cifar10(path, split),
+        "arrays/cifar10",
+        CIFAR10_NAMES,
     ),
     "cifar100": _Source(
         _both("cifar/cifar100_binary"),
@@ -195,6 +212,13 @@ _SOURCES = {
         _shapes(26_640, 12_630, 32, 32, 3),
         _gtsrb,
     ),
+    "gtsrb32": _Source(
+        dict.fromkeys(SPLITS, ()),
+        {"train": (13_069, 32, 32, 3), "test": (12_630, 32, 32, 3)},
+        _gtsrb,
+        "arrays/gtsrb32",
+        GTSRB_NAMES,
+    ),
     "cifar10-jpeg": _Source(
         _both("cifar/cifar10_jpeg"),
         _shapes(50_000, 10_000, 32, 32, 3),
@@ -207,12 +231,12 @@ IMAGE_SETS = (*_SOURCES, "digits")
 
 
 def image_files(name: str, split: str | None = None) -> tuple[str, ...]:
-    """The registered data files that :func:`load_images` reads.
+    """The data files that :func:`load_images` reads: plain arrays where they are at hand.
 
     Parameters
     ----------
     name : str
-        One of :data:`IMAGE_SETS`.
+        One of :data:`IMAGE_SETS`, or of arrays of your own.
     split : {"train", "test"}, optional
         Both by default; for the digits, which need no file, ``"all"``.
 
@@ -227,15 +251,28 @@ def image_files(name: str, split: str | None = None) -> tuple[str, ...]:
     ValueError
         If the name or the split is unknown.
     """
-    if split is not None:
-        _check(name, split)
-    elif name not in IMAGE_SETS:
-        raise ValueError(f"name must be one of {IMAGE_SETS}, got {name!r}")
+    _check(name, split)
     if name == "digits":
         return ()
+    plain = array_file(name)
+    if plain is not None and (name not in _SOURCES or store.is_here(plain)):
+        return (plain,)
     files = _SOURCES[name].files
     wanted = SPLITS if split is None else (split,)
-    return tuple(dict.fromkeys(file for each in wanted for file in files[each]))
+    return tuple(dict.fromkeys(file for each in wanted for file in files[each])) or (plain,)
+
+
+def array_file(name: str) -> str | None:
+    """Return the data file of a set's plain arrays; None if none are registered for it.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`IMAGE_SETS`, or of arrays of your own.
+    """
+    if name in IMAGE_SETS:
+        return _SOURCES[name].arrays if name in _SOURCES else None
+    return f"{store.OWN}{name}"
 
 
 def load_images(name: str, split: str) -> ImageSet:
@@ -249,18 +286,29 @@ def load_images(name: str, split: str) -> ImageSet:
         ``"fashion-mnist"``
             60,000 and 10,000 images of 28 x 28 grey pixels, 10 classes.
         ``"cifar10"``, ``"cifar100"``
-            50,000 and 10,000 of 32 x 32 in colour, 10 classes or the 100 fine ones.
+            50,000 and 10,000 of 32 x 32 in colour, 10 classes or the 100 fine ones.  As plain
+            arrays the test images of ``"cifar10"`` are ordered by class: join nothing to them by
+            their position.
         ``"svhn"``
             73,257 and 26,032 of 32 x 32 in colour, 10 digits.
         ``"gtsrb"``
             26,640 (the 2011 competition's, as in torchvision) and 12,630 in colour, resized to
             32 x 32 by Pillow's bilinear filter, 43 classes.
+        ``"gtsrb32"``
+            The same signs as plain arrays: 13,069 frames, a third of the 39,209 for training,
+            with their tracks as groups, and all 12,630 for testing; resized whole to 32 x 32 by
+            OpenCV's bilinear filter.
         ``"cifar10-jpeg"``
             CIFAR-10 re-encoded as JPEG, which is lossy: results on it are not results on CIFAR-10.
         ``"digits"``
             The 1,797 of 8 x 8 that ship with scikit-learn, 10 classes.  Their 17 levels of ink are
             rounded to the nearest of 256, so that ``as_float`` is within 1/510 of
             :func:`lib.data.load_digits`.
+        the name of arrays of your own
+            ``<name>.npz`` in a folder of ``COMPANION_DATA``, with ``x_train`` and ``x_test``
+            (uint8, (n, height, width) or (n, height, width, 1 or 3)), ``y_train`` and ``y_test``
+            (integers from 0), and ``train_groups`` and ``test_groups`` (integers) if images of a
+            group must stay together.
 
     split : {"train", "test"}
         As published.  For ``"digits"``, which have no published split, only ``"all"``.
@@ -274,7 +322,7 @@ def load_images(name: str, split: str) -> ImageSet:
     Raises
     ------
     ValueError
-        If the name or the split is unknown, or a file is not in its format.
+        If the name or the split is unknown, or a file is not in its format.  Nothing is unpickled.
     DataUnavailable, DataCorrupted, UndeclaredData
         As :func:`lib.data.fetch` for the files of :func:`image_files`.
 
@@ -291,40 +339,47 @@ def load_images(name: str, split: str) -> ImageSet:
         digits = load_digits()
         grey = np.rint(digits.images * 255).astype(np.uint8)
         return ImageSet(name, grey[..., np.newaxis], digits.labels, digits.names)
-    source = _SOURCES[name]
-    paths = [store.fetch(file) for file in source.files[split]]
+    source, files = _SOURCES.get(name), image_files(name, split)
+    paths = [store.fetch(file) for file in files]
     identity = {
         "parser": PARSER_VERSION,
         "name": name,
         "split": split,
-        "sources": [store.entry(file).sha256 for file in source.files[split]],
+        "sources": [store.entry(file).sha256 for file in files],
     }
+    shape = source.shapes[split] if source else None
     folder = store._cache() / "parsed" / _hash(identity)
     if folder.exists():
         try:
-            return _read(folder, name, source.shapes[split])
+            return _read(folder, name, shape)
         except (OSError, ValueError, KeyError, TypeError) as error:
             warnings.warn(
                 f"the parsed copy of {name} ({split}) in {folder} is damaged and is made anew:"
                 f" {error}",
                 stacklevel=2,
             )
-    images, labels, names = source.parse(split, *paths)
-    if images.shape != source.shapes[split]:
+    groups = None
+    if files == (array_file(name),):
+        images, labels, names, groups = read_plain(*paths, split, source.names if source else ())
+    else:
+        images, labels, names = source.parse(split, *paths)
+    if shape not in (None, images.shape):
         raise ValueError(
-            f"{name} ({split}): expected images of shape {source.shapes[split]}, found"
+            f"{name} ({split}): expected images of shape {shape}, found"
             f" {images.shape} in {', '.join(map(str, paths))}"
         )
-    parsed = ImageSet(name, images, labels, names)
+    parsed = ImageSet(name, images, labels, names, groups)
     _write(folder, parsed, identity)
-    return _read(folder, name, source.shapes[split])
+    return _read(folder, name, shape)
 
 
-def _check(name: str, split: str) -> None:
-    if name not in IMAGE_SETS:
-        raise ValueError(f"name must be one of {IMAGE_SETS}, got {name!r}")
+def _check(name: str, split: str | None) -> None:
+    if name not in IMAGE_SETS and not (isinstance(name, str) and store.has_own(name)):
+        raise ValueError(
+            f"name must be one of {IMAGE_SETS}, or of <name>.npz in COMPANION_DATA, got {name!r}"
+        )
     allowed = ("all",) if name == "digits" else SPLITS
-    if split not in allowed:
+    if split is not None and split not in allowed:
         raise ValueError(f"split must be one of {allowed} for {name}, got {split!r}")
 
 
@@ -338,6 +393,8 @@ def _write(folder: Path, parsed: ImageSet, identity: dict[str, Any]) -> None:
     try:
         np.save(temporary / "images.npy", parsed.images, allow_pickle=False)
         np.save(temporary / "labels.npy", parsed.labels, allow_pickle=False)
+        if parsed.groups is not None:
+            np.save(temporary / "groups.npy", parsed.groups, allow_pickle=False)
         about = {"names": parsed.names, "fingerprint": parsed.fingerprint, "made_from": identity}
         (temporary / "about.json").write_text(json.dumps(about, indent=1), "utf-8")
         files = sorted(temporary.iterdir())
@@ -360,11 +417,11 @@ def _write(folder: Path, parsed: ImageSet, identity: dict[str, Any]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _read(folder: Path, name: str, shape: tuple[int, ...]) -> ImageSet:
+def _read(folder: Path, name: str, shape: tuple[int, ...] | None) -> ImageSet:
     """The set in a folder; any error means that the folder is damaged."""
     lines = (folder / SUMS).read_text("utf-8").splitlines()
     sums = {file: digest for digest, file in (line.split("  ") for line in lines)}
-    if set(sums) != {"images.npy", "labels.npy", "about.json"}:
+    if set(sums) - {"groups.npy"} != {"images.npy", "labels.npy", "about.json"}:
         raise ValueError(f"{SUMS} lists {sorted(sums)}")
     for file, digest in sums.items():
         status = (folder / file).stat()
@@ -375,12 +432,13 @@ def _read(folder: Path, name: str, shape: tuple[int, ...]) -> ImageSet:
             _checked.add(key)
     arrays = [
         np.load(folder / f"{each}.npy", mmap_mode="r", allow_pickle=False)
-        for each in ("images", "labels")
+        for each in ("images", "labels", "groups")[: len(sums) - 1]
     ]
-    if arrays[0].shape != shape:
+    if shape not in (None, arrays[0].shape):
         raise ValueError(f"images.npy is of shape {arrays[0].shape} instead of {shape}")
     about = json.loads((folder / "about.json").read_text("utf-8"))
-    found = ImageSet(name, *arrays, tuple(about["names"]))  # which checks types and labels
+    # This checks types and labels.
+    found = ImageSet(name, *arrays[:2], tuple(about["names"]), *arrays[2:])
     found.__dict__["fingerprint"] = about["fingerprint"]  # what cached_property would keep
     return found
 

@@ -1,8 +1,9 @@
 """The registry: which data files exist, where they are published, what they hash to."""
 
 import functools
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import PurePosixPath
@@ -12,14 +13,14 @@ import yaml
 
 from lib.data.errors import RegistryError
 
-__all__ = ["Entry", "is_sha256", "is_size", "parse_registry", "registry"]
+__all__ = ["Entry", "is_sha256", "is_size", "parse_registry", "registry", "sum_of_arrays"]
 
 HOST = "https://raw.githubusercontent.com/"
 # Plain http will do, as no file is used before its SHA-256 has been compared; not so where there
 # is none to compare with.
 ADDRESS = re.compile(r"https?://[a-z0-9][a-z0-9.-]*/")
-GROUP_KEYS = {"prefix", "licence", "citation", "files"}  # and one of url, mirror
-FILE_KEYS = {"name", "path", "title", "sha256", "size", "chapters"}
+GROUP_KEYS = {"prefix", "licence", "citation", "chapters", "files"}  # and one of url, mirror
+FILE_KEYS = {"name", "path", "title", "sha256", "size"}  # or arrays for sha256
 UNKNOWN = "unknown"  # for sha256: a file that is public but that we have never had
 
 
@@ -40,13 +41,16 @@ class Entry:
         without the host.
     sha256 : str or None
         SHA-256 of its content, 64 lower-case hexadecimal digits; None if the registry does not
-        know it and it was not accepted on this machine (``fetch --unverified``).
+        know it and it was not accepted on this machine (``fetch --unverified``).  Of plain arrays
+        the SHA-256 of their names and SHA-256 (:func:`sum_of_arrays`).
     size : int or None
         Its length in bytes; None if its SHA-256 is.
     licence, citation : str
         Under which terms it is published, and what to cite.
     chapters : tuple of str
         The chapters that may read it.
+    arrays : tuple of str
+        Names of the arrays of an NPZ file whose arrays, not whose bytes, are pinned; else empty.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Entry:
     licence: str
     citation: str
     chapters: tuple[str, ...]
+    arrays: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -88,6 +93,12 @@ def is_sha256(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
+def sum_of_arrays(sums: Mapping[str, str]) -> str:
+    """SHA-256 of a table of names and SHA-256, as ``sha256sum`` would print it, sorted by name."""
+    lines = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
 def is_size(value: Any) -> bool:
     """Whether a value is a positive number of bytes."""
     return type(value) is int and value > 0
@@ -101,15 +112,25 @@ def _group(group: Any, place: str) -> Iterator[Entry]:
     )
     if source == "url" and not ADDRESS.match(base):
         raise RegistryError(f"{place}.url: {base!r} does not start with https://<host>/")
+    chapters = tuple(
+        _text(chapter, f"{place}.chapters")
+        for chapter in _list(group["chapters"], f"{place}.chapters")
+    )
     for number, file in enumerate(_list(group["files"], f"{place}.files")):
         where = f"{place}.files[{number}]"
         unknown = isinstance(file, dict) and file.get("sha256") == UNKNOWN
-        _keys(file, FILE_KEYS - {"size"} if unknown else FILE_KEYS, where)
+        plain = isinstance(file, dict) and "arrays" in file
+        keys = FILE_KEYS - {"sha256"} | {"arrays"} if plain else FILE_KEYS
+        _keys(file, keys - {"size"} if unknown else keys, where)
         location = base + _text(file["path"], f"{where}.path")
         mirror = re.sub("^https?://", "", location.removeprefix(HOST))
         if mirror.startswith("/") or ".." in PurePosixPath(mirror).parts:
             raise RegistryError(f"{where}.path: {mirror!r} leaves the mirror")
-        sha256, size = _text(file["sha256"], f"{where}.sha256"), file.get("size")
+        sums = file["arrays"] if plain else {}
+        if plain and not (isinstance(sums, dict) and sums and all(map(is_sha256, sums.values()))):
+            raise RegistryError(f"{where}.arrays: {sums!r} is no mapping of names to SHA-256")
+        sha256 = sum_of_arrays(sums) if plain else _text(file["sha256"], f"{where}.sha256")
+        size = file.get("size")
         if unknown:
             if source == "url" and not base.startswith("https://"):
                 raise RegistryError(
@@ -122,7 +143,6 @@ def _group(group: Any, place: str) -> Iterator[Entry]:
             )
         elif not is_size(size):
             raise RegistryError(f"{where}.size: {size!r} is not a positive number of bytes")
-        chapters = _list(file["chapters"], f"{where}.chapters")
         yield Entry(
             name=prefix + _text(file["name"], f"{where}.name"),
             title=_text(file["title"], f"{where}.title"),
@@ -132,7 +152,8 @@ def _group(group: Any, place: str) -> Iterator[Entry]:
             size=size,
             licence=licence,
             citation=citation,
-            chapters=tuple(_text(chapter, f"{where}.chapters") for chapter in chapters),
+            chapters=chapters,
+            arrays=tuple(sums),
         )
 
 

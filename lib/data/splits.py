@@ -15,7 +15,11 @@ __all__ = ["split_rows", "subsample_class"]
 
 
 def split_rows(
-    n: int, seed: int, sizes: Mapping[str, int], labels: npt.ArrayLike | None = None
+    n: int,
+    seed: int,
+    sizes: Mapping[str, int],
+    labels: npt.ArrayLike | None = None,
+    groups: npt.ArrayLike | None = None,
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Draw disjoint sets of rows.
 
@@ -30,6 +34,9 @@ def split_rows(
     labels : array_like of int, shape (n,), optional
         Stratify by these classes: every set gets its share of each class, rounded up or down, up
         where the remainders are largest.
+    groups : array_like of int, shape (n,), optional
+        No two sets share a group.  The group in which a set is full is left out of the next, so
+        that up to a group a set is not used.  Not together with `labels`.
 
     Returns
     -------
@@ -54,6 +61,8 @@ def split_rows(
         raise ValueError(f"sizes must name sets of at most {n} rows together, got {dict(sizes)}")
     rng = np.random.default_rng([seed, 0x5B117])
     order = rng.permutation(n)
+    if groups is not None:
+        return _split_groups(rng, order, _classes(groups, "groups"), sizes)
     if labels is not None:
         labels = _classes(labels)
         if labels.shape != (n,):
@@ -66,6 +75,30 @@ def split_rows(
         return {name: rng.permutation(rows) for name, rows in zip(sizes, found, strict=False)}
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(order[:total], ends[:-1]), strict=True))
+
+
+def _split_groups(
+    rng: np.random.Generator,
+    order: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int64],
+    sizes: Mapping[str, int],
+) -> dict[str, npt.NDArray[np.int64]]:
+    if groups.shape != order.shape:
+        raise ValueError(f"groups must have shape ({len(order)},), got {groups.shape}")
+    _, number = np.unique(groups, return_inverse=True)
+    rank = rng.permutation(number.max() + 1)[number[order]]
+    order = order[np.argsort(rank, kind="stable")]
+    rank, found, start = np.sort(rank), {}, 0
+    for name, size in sizes.items():
+        end = start + size
+        if end > len(order):
+            raise ValueError(
+                f"sizes must leave out up to a group for each set, got {dict(sizes)} of"
+                f" {len(order)} rows in {rank[-1] + 1} groups"
+            )
+        found[name] = rng.permutation(order[start:end])
+        start = int(np.searchsorted(rank, rank[end - 1], side="right"))
+    return found
 
 
 def subsample_class(
@@ -127,11 +160,11 @@ def _counts(sizes: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> npt
     return down + np.rint(solved.x).astype(np.int64).reshape(down.shape)
 
 
-def _classes(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def _classes(labels: npt.ArrayLike, name: str = "labels") -> npt.NDArray[np.int64]:
     labels = np.asarray(labels)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(
-            f"labels must be integers in one dimension, got shape {labels.shape} of {labels.dtype}"
+            f"{name} must be integers in one dimension, got shape {labels.shape} of {labels.dtype}"
         )
     return labels
 

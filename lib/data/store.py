@@ -3,8 +3,9 @@
 Three environment variables steer it:
 
 ``COMPANION_DATA``
-    A directory with copies of the files, searched first.  Layout:
-    ``<owner>/<repository>/<commit>/<path>`` for files on GitHub, ``<host>/<path>`` for others.
+    Directories with copies of the files, searched first; several are separated as in ``PATH``.
+    Layout: ``<owner>/<repository>/<commit>/<path>`` for files on GitHub, ``<host>/<path>`` for
+    others, ``<name>.npz`` for plain arrays (:func:`lib.data.load_images`).
 ``COMPANION_CACHE``
     Where downloads are kept (same layout) instead of the user's cache directory.
 ``COMPANION_OFFLINE``
@@ -28,32 +29,39 @@ ends in ``.sha256``, against which it is then checked like any other.
 
 import difflib
 import errno
+import hashlib
 import logging
 import os
+import re
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 with warnings.catch_warnings():
     # pooch imports a progress bar that, in a notebook, warns about widgets nobody asked for.
     warnings.filterwarnings("ignore", "IProgress not found")
     import pooch
 
+from lib.data.arrays import read_npz
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
-from lib.data.registry import Entry, is_sha256, registry
+from lib.data.registry import Entry, is_sha256, registry, sum_of_arrays
 from lib.runs import write_atomic
 
 __all__ = [
     "ABSENT",
     "ALSO",
     "ASKED",
+    "OWN",
     "available",
     "check",
     "entry",
     "fetch",
     "fetch_unverified",
     "fingerprints",
+    "has_own",
     "is_here",
     "local_copies",
     "state",
@@ -63,6 +71,8 @@ ABSENT = "absent"
 ASKED = "COMPANION_ASKED"
 #: Environment variable: files that count as declared for the running chapter, parted by blanks.
 ALSO = "COMPANION_ALSO"
+#: Prefix of the names of a user's own arrays: ``own/<name>`` is ``<name>.npz`` in COMPANION_DATA.
+OWN = "own/"
 _OWN_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # no fault of the network
 TIMEOUTS = (5, 30)  # seconds to connect, and between two pieces of the answer
 
@@ -140,9 +150,8 @@ def fingerprints(chapter: str, also: Collection[str] = ()) -> dict[str, str]:
     DataCorrupted
         If a file is there but damaged.
     """
-    declared = [
-        entry(name) for name, each in registry().items() if chapter in each.chapters or name in also
-    ]
+    listed = [n for n, each in registry().items() if chapter in each.chapters or n in also]
+    declared = [entry(name) for name in (*listed, *(n for n in also if n.startswith(OWN)))]
     return {each.name: each.sha256 if _obtainable(each) else ABSENT for each in declared}
 
 
@@ -225,6 +234,8 @@ def entry(name: str) -> Entry:
             "name must be a text under which a data file is registered, got "
             f"{name!r} (python -m lib.data list shows all)"
         )
+    if name.startswith(OWN):
+        return _own(name)
     try:
         found = registry()[name]
     except KeyError:
@@ -247,8 +258,8 @@ def local_copies(wanted: Entry) -> list[tuple[str, Path]]:
     Every search for a file comes through here, so that it is noted for the build.
     """
     _note(wanted.name)
-    places = [("mirror", _mirror()), ("cache", _cache())]
-    found = [(place, folder / wanted.mirror) for place, folder in places if folder is not None]
+    places = [*(("mirror", folder) for folder in _mirrors()), ("cache", _cache())]
+    found = [(place, folder / wanted.mirror) for place, folder in places]
     return [(place, path) for place, path in found if path.is_file()]
 
 
@@ -257,19 +268,54 @@ def check(path: Path, wanted: Entry) -> Path:
 
     A file that has not changed since it was last read in this process is not read again.
     """
-    status = path.stat()
-    # The time of change too: that of modification can be set, as rsync and cp -p do.
-    key = (path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-    if key not in _hashes:
-        _hashes[key] = pooch.file_hash(str(path), alg="sha256")
-    if _hashes[key] != wanted.sha256:
+    try:
+        found = _digest(path, wanted.arrays)
+    except ValueError as error:  # plain arrays that cannot be read
+        raise DataCorrupted(str(error)) from error
+    if found != wanted.sha256:
         raise DataCorrupted(
             f"{path} is not {wanted.name!r}: expected SHA-256 {wanted.sha256}, found"
-            f" {_hashes[key]}; delete it or restore it"
+            f" {found}; delete it or restore it"
             + f", or delete {_note_of(wanted)} to accept another"
             * _note_of(wanted).is_file()
         )
     return path
+
+
+def _digest(path: Path, arrays: Collection[str] = ()) -> str:
+    """SHA-256 of a file, or of the plain arrays in it; remembered while the file stays as it is."""
+    status = path.stat()
+    # The time of change too: that of modification can be set, as rsync and cp -p do.
+    key = (path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    if key not in _hashes:
+        if arrays:
+            found = read_npz(path, arrays, arrays)
+            sums = {
+                n: hashlib.sha256(np.ascontiguousarray(a)).hexdigest() for n, a in found.items()
+            }
+            _hashes[key] = sum_of_arrays(sums)
+        else:
+            _hashes[key] = pooch.file_hash(str(path), alg="sha256")
+    return _hashes[key]
+
+
+def _own(name: str) -> Entry:
+    """A user's own arrays, pinned to what they are now; its chapters are those that name them."""
+    entry = Entry(
+        name, "your own arrays", None, f"{name.removeprefix(OWN)}.npz", None, None, "", "", ()
+    )
+    copies = local_copies(entry) if re.fullmatch(r"[\w-]+", name.removeprefix(OWN)) else []
+    if not copies:
+        raise UnknownData(f"no folder of COMPANION_DATA holds {entry.mirror!r}")
+    return replace(entry, sha256=_digest(copies[0][1]), size=copies[0][1].stat().st_size)
+
+
+def has_own(name: str) -> bool:
+    """Whether a folder of COMPANION_DATA holds ``<name>.npz``."""
+    try:
+        return bool(_own(f"{OWN}{name}"))
+    except UnknownData:
+        return False
 
 
 def _locate(wanted: Entry, retry: bool = True) -> Path:
@@ -350,7 +396,7 @@ def _note_of(wanted: Entry) -> Path:
 
 
 def _advice(wanted: Entry, reason: str) -> str:
-    looked = ", ".join(str(folder) for folder in (_mirror(), _cache()) if folder is not None)
+    looked = ", ".join(map(str, (*_mirrors(), _cache())))
     connect = (
         "" if wanted.url is None else "connect to the network (with COMPANION_OFFLINE unset), or "
     )
@@ -387,14 +433,13 @@ def _check_chapter(wanted: Entry) -> None:
         )
 
 
-def _mirror() -> Path | None:
-    value = os.environ.get("COMPANION_DATA")
-    if not value:
-        return None
-    folder = Path(value).expanduser()
-    if not folder.is_dir():
-        raise NotADirectoryError(f"COMPANION_DATA={value!r} is not a directory")
-    return folder
+def _mirrors() -> list[Path]:
+    value = os.environ.get("COMPANION_DATA", "")
+    folders = [Path(part).expanduser() for part in value.split(os.pathsep) if part]
+    for folder in folders:
+        if not folder.is_dir():
+            raise NotADirectoryError(f"COMPANION_DATA={value!r}: {folder} is not a directory")
+    return folders
 
 
 def _cache() -> Path:

@@ -175,7 +175,7 @@ class DataSpec:
 
     def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         source = load_images(self.name, split)
-        found = split_rows(len(source.labels), self.seed, sizes)
+        found = split_rows(len(source.labels), self.seed, sizes, groups=source.groups)
         return {
             name: (source.as_float(np.sort(rows)), np.asarray(source.labels[np.sort(rows)]))
             for name, rows in found.items()

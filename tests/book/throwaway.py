@@ -77,13 +77,13 @@ REGISTRY = """
     url: https://raw.githubusercontent.com/nobody/nothing/0/
     licence: none
     citation: none
+    chapters: [one, two]
     files:
       - name: numbers
         path: numbers.txt
         title: Numbers of the throw-away book
         sha256: {sha256}
         size: {size}
-        chapters: [one, two]
 """
 NUMBERS = b"1 2 3\n"
 

@@ -9,9 +9,9 @@ from lib.data.registry import parse_registry, registry
 from lib.data.suitability import DATASETS
 
 CHAPTERS = {
-    "audit",
+    "audit_trainings",
     "canaries",
-    "counterfactual",
+    "counterfactual_limits",
     "interplay",
     "normalized_score",
     "six_lenses",
@@ -27,13 +27,13 @@ def document(**changes):
         "title": "a file",
         "sha256": "0" * 64,
         "size": 3,
-        "chapters": ["one"],
     }
     group = {
         "prefix": "group/",
         "url": "https://raw.githubusercontent.com/owner/repo/commit/",
         "licence": "MIT",
         "citation": "somebody",
+        "chapters": ["one"],
         "files": [file],
     }
     for key, value in changes.items():
@@ -82,8 +82,8 @@ def test_unknown_content():
         ({"url": None}, r"groups\[0\]: url missing"),
         ({"mirror": "a/"}, r"groups\[0\]: unknown 'url'"),
         ({"size": None}, r"files\[0\]: size missing"),
-        ({"checksum": "1"}, r"groups\[0\]: unknown 'checksum'; allowed are citation,"),
-        ({"file_note": "1"}, r"files\[0\]: unknown 'file_note'; allowed are chapters,"),
+        ({"checksum": "1"}, r"groups\[0\]: unknown 'checksum'; allowed are chapters,"),
+        ({"file_note": "1"}, r"files\[0\]: unknown 'file_note'; allowed are name,"),
         ({"sha256": "0" * 63}, r"sha256: '0+' is not 64"),
         ({"sha256": "G" * 64}, r"sha256: 'G+' is not 64"),
         ({"sha256": 7}, r"sha256: 7 is not a non-empty string"),
@@ -138,12 +138,14 @@ def test_our_registry_names_each_place_once():
 
 
 def test_our_registry_pins_commits():
-    """Of all that is on GitHub; the image archives are elsewhere."""
+    """Of all that is on GitHub; the image archives and plain arrays are elsewhere."""
     pinned = "[^/]+/[^/]+/[0-9a-f]{40}/"
     elsewhere = {name for name, entry in registry().items() if not re.match(pinned, entry.mirror)}
     files = {file for name in IMAGE_SETS for file in image_files(name)}
-    assert elsewhere == files - {"cifar/cifar10_jpeg"}
-    assert not [name for name in elsewhere if "github" in registry()[name].url]
+    on_github = {"cifar/cifar10_jpeg"} | {f for f in files if f.startswith("fashion_mnist/")}
+    plain = {name for name, entry in registry().items() if entry.arrays}
+    assert elsewhere == files - on_github | plain
+    assert not [name for name in elsewhere - plain if "github" in registry()[name].url]
 
 
 def test_our_registry_declares_the_suitability_chapter():
@@ -161,7 +163,17 @@ def test_only_civilcomments_signals_are_unknown():
     assert unknown == [f"suitability/civilcomments_ERM_{seed}" for seed in range(3)]
 
 
-def test_only_the_repacked_images_lack_an_address():
+def test_only_repacked_images_and_plain_arrays_lack_an_address():
     without = [entry for entry in registry().values() if entry.url is None]
-    assert [entry.name for entry in without] == ["cifar/cifar10_jpeg"]
+    assert [entry.name for entry in without if not entry.arrays] == ["cifar/cifar10_jpeg"]
     assert "JPEG" in without[0].title
+
+
+@pytest.mark.parametrize("arrays", [{}, {"x_train": "0" * 63}, ["x_train"], "0" * 64])
+def test_arrays_are_names_with_sums(arrays):
+    with pytest.raises(RegistryError, match="is no mapping of names to SHA-256"):
+        parse_registry(
+            yaml.safe_dump(document(sha256=None, file_arrays=arrays)).replace(
+                "file_arrays", "arrays"
+            )
+        )

@@ -187,6 +187,8 @@ def small(mirror, monkeypatch):
     files, counts = published()
     for name, content in files.items():
         mirror.add(name, content)
+    for name in ("fashion_mnist", "cifar10", "gtsrb32"):
+        mirror.add(f"arrays/{name}", b"", present=False)
     for name, split_counts in counts.items():
         shapes = module._SOURCES[name].shapes
         for split, count in zip(("train", "test"), split_counts, strict=True):
@@ -372,7 +374,10 @@ def test_another_number_of_images_is_refused(small):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("cifar", "train"), r"name must be one of \('fashion-mnist', .*'digits'\), got 'cifar'"),
+        (
+            ("cifar", "train"),
+            r"name must be one of \('fashion-mnist', .*'digits'\), or .*, got 'cifar'",
+        ),
         (("cifar10", "val"), r"split must be one of \('train', 'test'\) for cifar10, got 'val'"),
         (("cifar10", "all"), "got 'all'"),
         (("digits", "train"), r"split must be one of \('all',\) for digits, got 'train'"),
@@ -415,8 +420,9 @@ def test_a_parsed_copy_does_not_open_a_file_to_another_chapter(small, monkeypatc
 def test_image_files_are_registered():
     names = [file for name in IMAGE_SETS for file in image_files(name)]
     assert set(names) <= set(registry())
-    assert len(set(names)) == len(names) == 12
+    assert len(set(names)) == len(names) == 13
     assert image_files("digits") == image_files("digits", "all") == ()
+    assert image_files("gtsrb32") == ("arrays/gtsrb32",)
     assert image_files("gtsrb", "train") == ("gtsrb/training",)
     assert image_files("gtsrb") == ("gtsrb/training", "gtsrb/test_images", "gtsrb/test_labels")
     assert image_files("cifar10-jpeg") == ("cifar/cifar10_jpeg",)

@@ -1,0 +1,172 @@
+"""Sets of images that come as plain arrays, <name>.npz: the book's and a user's own."""
+
+import hashlib
+import os
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lib.data import image_files, load_images, split_rows, store
+from lib.data.errors import DataCorrupted
+from lib.data.images import array_file
+from lib.training.jobs import DataSpec
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+# Of the binary version's training batches: published, and named by the issue that asked for this.
+BATCHES = (
+    "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+)
+
+
+def arrays(n=60, **changes):
+    rng = np.random.default_rng(0)
+    made = {}
+    for split, count in (("train", n), ("test", n // 2)):
+        made[f"x_{split}"] = rng.integers(0, 256, (count, 4, 5, 3), dtype=np.uint8)
+        made[f"y_{split}"] = np.arange(count, dtype=np.uint8) % 3
+    return {k: v for k, v in (made | changes).items() if v is not None}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The second of two folders of COMPANION_DATA."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    both = os.pathsep.join(str(tmp_path / each) for each in ("first", "second"))
+    monkeypatch.setenv("COMPANION_DATA", both)
+    return tmp_path / "second"
+
+
+def test_own_arrays_load_by_name_from_any_folder(folder):
+    given = arrays(train_groups=np.arange(60) // 6)
+    np.savez(folder / "mine.npz", **given)
+    train, test = (load_images("mine", split) for split in ("train", "test"))
+    np.testing.assert_array_equal(train.images, given["x_train"])
+    np.testing.assert_array_equal(test.labels, given["y_test"])
+    np.testing.assert_array_equal(train.groups, given["train_groups"])
+    assert (test.groups, train.names, train.labels.dtype) == (None, ("0", "1", "2"), np.int64)
+    assert image_files("mine") == (array_file("mine"),) == ("own/mine",)
+    # What a build keeps in its key changes with the arrays.
+    before = store.fingerprints("interplay", ["own/mine"])["own/mine"]
+    np.savez(folder / "mine.npz", **arrays(x_test=given["x_test"] // 2))
+    assert store.fingerprints("interplay", ["own/mine"])["own/mine"] != before
+    np.testing.assert_array_equal(load_images("mine", "test").images, given["x_test"] // 2)
+
+
+def test_grey_images_need_no_channel(folder):
+    grey = arrays()
+    grey = grey | {k: v[..., 0] for k, v in grey.items() if k.startswith("x")}
+    np.savez(folder / "grey.npz", **grey)
+    assert load_images("grey", "train").images.shape == (60, 4, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x_test": None}, "array 'x_test' must be there"),
+        ({"other": np.arange(3)}, "arrays must be of x_train, y_train"),
+        ({"x_train": arrays()["x_train"] / 255}, r"'x_train' must be integers .* got float64"),
+        ({"x_train": np.zeros((60, 4), np.uint8)}, r"in 3 or 4 dimensions, got uint8 .* \(60, 4\)"),
+        ({"x_train": np.zeros((60, 4, 5, 2), np.uint8)}, r"images must be uint8 of shape"),
+        ({"y_train": np.arange(59) % 3}, r"labels must be int64 of shape \(60,\)"),
+        ({"y_train": np.arange(60) - 1}, "labels must be from 0 to"),
+        ({"train_groups": np.arange(59)}, r"groups must be int64 of shape \(60,\)"),
+        ({"y_test": np.array([{}] * 30)}, "objects|unpickled"),
+    ],
+)
+def test_malformed_arrays_are_one_clear_error(folder, changes, message):
+    np.savez(folder / "bad.npz", **arrays(**changes))
+    with pytest.raises(ValueError, match=message):
+        load_images("bad", "train")
+
+
+@pytest.mark.parametrize("name", ["absent", "../mine", "", 3])
+def test_a_name_without_arrays_is_refused(folder, name):
+    with pytest.raises(ValueError, match=r"name must be one of .* or of <name>\.npz"):
+        load_images(name, "train")
+
+
+def test_a_folder_that_is_not_there_is_named(folder, monkeypatch):
+    monkeypatch.setenv("COMPANION_DATA", f"{folder}{os.pathsep}{folder}-2")
+    with pytest.raises(NotADirectoryError, match="second-2 is not a directory"):
+        load_images("mine", "train")
+
+
+def test_other_arrays_under_a_registered_name_are_refused(folder):
+    np.savez(folder / "cifar10.npz", **arrays())
+    with pytest.raises(DataCorrupted, match="is not 'arrays/cifar10': expected SHA-256"):
+        load_images("cifar10", "train")
+    np.savez(folder / "cifar10.npz", **arrays(y_test=None))
+    with pytest.raises(DataCorrupted, match="array 'y_test' must be there"):
+        load_images("cifar10", "train")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_two_sets_share_a_group(seed):
+    groups = np.random.default_rng(seed).integers(0, 40, 400)
+    found = split_rows(400, seed, {"a": 150, "b": 100, "c": 50}, groups=groups)
+    assert [len(rows) for rows in found.values()] == [150, 100, 50]
+    kinds = [set(groups[rows]) for rows in found.values()]
+    assert sum(map(len, kinds)) == len(set.union(*kinds))
+    assert len(np.unique(np.concatenate([*found.values()]))) == 300
+
+
+def test_groups_are_drawn_at_random_and_need_room():
+    groups = np.repeat(np.arange(100), 4)
+    drawn = [groups[split_rows(400, s, {"a": 40}, groups=groups)["a"]] for s in range(300)]
+    counts = np.bincount(np.concatenate(drawn), minlength=100)
+    # Each group is in with probability 0.1, all four rows of it.
+    assert np.all(counts % 4 == 0)
+    assert np.abs(counts / 4 - 30).max() < 4.5 * np.sqrt(300 * 0.1 * 0.9)
+    with pytest.raises(ValueError, match="sizes must leave out up to a group for each set"):
+        split_rows(400, 0, {"a": 201, "b": 199}, groups=groups)
+    with pytest.raises(ValueError, match=r"groups must have shape \(400,\)"):
+        split_rows(400, 0, {"a": 40}, groups=groups[1:])
+
+
+@pytest.fixture(scope="module")
+def restored(tmp_path_factory):
+    """CIFAR-10 and GTSRB as plain arrays, where the program that restores them is at hand."""
+    if not (SHARED / "restore.py").exists():
+        pytest.skip("the plain arrays of CIFAR-10 and GTSRB are not on this machine")
+    folder = tmp_path_factory.mktemp("plain")
+    restore = runpy.run_path(str(SHARED / "restore.py"))["restore"]
+    for name in ("cifar10", "gtsrb32"):
+        restore(name, folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_cifar10_from_arrays_is_the_official_training_set(restored, monkeypatch):
+    monkeypatch.setenv("COMPANION_DATA", str(restored))
+    train, test = (load_images("cifar10", split) for split in ("train", "test"))
+    records = np.hstack(
+        [
+            train.labels[:, None].astype(np.uint8),
+            train.images.transpose(0, 3, 1, 2).reshape(-1, 3072),
+        ]
+    )
+    found = [hashlib.sha256(part.tobytes()).hexdigest() for part in np.split(records, 5)]
+    assert tuple(found) == BATCHES
+    assert train.names[:2] == ("airplane", "automobile")
+    assert np.all(np.diff(test.labels) >= 0)  # ordered by class: nothing may join it by position
+
+
+@pytest.mark.slow
+def test_gtsrb_is_split_by_track(restored, monkeypatch):
+    monkeypatch.setenv("COMPANION_DATA", str(restored))
+    source = load_images("gtsrb32", "train")
+    assert (len(source), len(source.names), len(np.unique(source.groups))) == (13_069, 43, 1_307)
+    assert len(load_images("gtsrb32", "test")) == 12_630
+    spec = DataSpec("gtsrb32", "images", train=10_000, test=1000, validation=3000)
+    drawn = split_rows(13_069, 0, {"train": 10_000, "validation": 3000}, groups=source.groups)
+    tracks = [set(source.groups[rows]) for rows in drawn.values()]
+    assert not tracks[0] & tracks[1]
+    loaded = spec.load()
+    np.testing.assert_array_equal(loaded.training.targets, source.labels[np.sort(drawn["train"])])
