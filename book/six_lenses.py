@@ -200,14 +200,14 @@ training = trained(models)
 # %%
 chapter.values(
     epsilon=training.epsilon,
-    odds=float(np.exp(settings.epsilon)),
+    odds=float(np.exp(settings.training.epsilon)),
     odds_of_one=float(np.e),
     delta=training.delta,
     noise=training.noise_multiplier,
     rate=training.sample_rate,
-    clipping=settings.clipping_norm,
-    steps=settings.steps,
-    private_rate=settings.learning_rate,
+    clipping=settings.training.clipping_norm,
+    steps=settings.training.steps,
+    private_rate=settings.training.learning_rate,
     plain_steps=settings.plain_steps,
     plain_rate=settings.plain_learning_rate,
     level=level,

@@ -54,10 +54,10 @@ def test_refusals(call, message):
 def test_text_is_audited_on_sst2_with_roberta():
     settings = system.settings_for("sst2", "roberta", 3.0, 400, seed=2, stream=5)
     assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
-    assert settings.model.name == "roberta"
-    assert settings.model.classes == 2
+    assert settings.training.model.name == "roberta"
+    assert settings.training.model.classes == 2
     assert settings.seed == 205
-    assert settings.epsilon == 3.0
+    assert settings.training.epsilon == 3.0
 
 
 @pytest.mark.parametrize("method", ["bayesian", "jeffreys", "clopper-pearson"])
