@@ -3,6 +3,7 @@
 ``book/records/<profile>/<chapter>.json`` holds the values, tables and verdicts of one
 execution with everything that produced it: parameters, fingerprints of code and
 data, versions, hardware, date and duration. Pages show them beside the present build.
+``part_of`` names the chapter whose one run this page was a part of, before it had a page.
 """
 
 import json
@@ -60,7 +61,7 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
             record = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"recorded run {path} is no JSON: {error}") from None
-        if not isinstance(record, dict) or set(record) != _FIELDS:
+        if not isinstance(record, dict) or set(record) - {"part_of"} != _FIELDS:
             raise ValueError(f"recorded run {path} must hold exactly {', '.join(sorted(_FIELDS))}")
         if (record["profile"], record["chapter"]) != (path.parent.name, chapter):
             raise ValueError(

@@ -226,7 +226,8 @@ class Chapter:
         return (
             f"Recorded run ({profile}) of {run['finished'][:10]}, by {version} version of the "
             f"code, on {machine['cores']} cores of {machine['processor']}, "
-            f"in {duration_text(run['seconds'])}."
+            f"in {duration_text(run['seconds'])}"
+            + (f" for all pages of {run['part_of']} together." if "part_of" in run else ".")
         )
 
     # ------------------------------------------------------------------ showing

@@ -351,7 +351,7 @@ def test_intervals_of_records_follow_from_what_these_runs_kept(root):
     kept = runs_of["suitability"]["values"]
     ends = [kept["fmow_id_fpr_lowest"], kept["fmow_id_fpr_highest"]]
     assert found["P2-T1-fmow-id-fpr"]["interval"] == ends
-    draws = pd.read_csv(io.StringIO(runs_of["counterfactual"]["tables"]["draws"]))
+    draws = pd.read_csv(io.StringIO(runs_of["counterfactual_limits"]["tables"]["draws"]))
     row = draws.query("data == 'cifar10-jpeg' and learner == 'linear' and scenario == 'II'")
     exact = share(int(row["rejected"].iloc[0]), 100)
     assert found["P4-S-II"]["interval"] == pytest.approx([exact.low, exact.high])

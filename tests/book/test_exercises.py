@@ -22,11 +22,13 @@ WITH_EXERCISES = [
     "normalized_score",
     "suitability",
     "audit",
+    "audit_trainings",
     "canaries",
     "counterfactual",
+    "counterfactual_limits",
     "six_lenses",
 ]
-COMMAND = "papermill book/audit.py out.ipynb -f params/quick/audit.yml"
+COMMAND = "papermill book/audit_trainings.py out.ipynb -f params/quick/audit_trainings.yml"
 
 
 def prose(path: Path) -> str:
@@ -128,10 +130,10 @@ def test_valid_command():
         (f"{COMMAND} -p points 1.5", "parameter points = 1.5"),
         (f"{COMMAND} -p epsilons '[1.0]'", "parameter epsilons = "),  # -p knows no lists
         (f"{COMMAND} -y '{{epsilon: [1.0]}}'", "unknown parameter epsilon"),
-        (COMMAND.replace("quick/audit", "quick/training"), "is not for"),
-        (COMMAND.replace("quick/audit", "slow/audit"), "No such file"),
-        (COMMAND.replace("book/audit.py", "book/audits.py"), "is no chapter"),
-        (COMMAND.replace("book/audit.py", "audit.py"), "is not in book"),
+        (COMMAND.replace("quick/audit_trainings", "quick/training"), "is not for"),
+        (COMMAND.replace("quick/", "slow/"), "No such file"),
+        (COMMAND.replace("book/audit", "book/audits"), "is no chapter"),
+        (COMMAND.replace("book/audit", "audit"), "is not in book"),
         (COMMAND.replace("out.ipynb", "out.html"), "no output"),
         (f"{COMMAND} --parameter-file x", "No such option"),
         (f"{COMMAND} -p level", "requires 2 arguments"),

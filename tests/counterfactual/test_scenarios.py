@@ -581,7 +581,7 @@ def test_runs_and_tables(runs, monkeypatch):
         "warned",
     ]  # fmt: skip
     assert many.columns.tolist() == [
-        "data", "scenario", "A", "B", "learner", "points", "draws", "missed", "missed, told",
+        "data", "scenario", "A", "B", "learner", "points", "draws", "missed", "missed, known",
         "rejected", "warned", "mean error", "mean width",
     ]  # fmt: skip
     for i, (one, all_draws) in enumerate(
@@ -610,10 +610,10 @@ def test_runs_and_tables(runs, monkeypatch):
         errors = np.subtract(arrays["value"], arrays["oracle"])
         assert all_draws["mean error"] == pytest.approx(errors.mean())
         if i % 3 == 0:
-            assert math.isnan(all_draws["missed, told"])
+            assert math.isnan(all_draws["missed, known"])
         else:
             told = zip(arrays["known_low"], arrays["known_high"], arrays["oracle"], strict=True)
-            assert all_draws["missed, told"] == sum(not low <= o <= high for low, high, o in told)
+            assert all_draws["missed, known"] == sum(not low <= o <= high for low, high, o in told)
 
 
 def test_table_of_known_draws():
@@ -639,8 +639,8 @@ def test_table_of_known_draws():
     )
     table = draws_table([(job, run)])
     assert table["missed"].tolist() == [3, 0, 4]
-    assert table["missed, told"].tolist()[1:] == [1, 0]
-    assert math.isnan(table["missed, told"][0])
+    assert table["missed, known"].tolist()[1:] == [1, 0]
+    assert math.isnan(table["missed, known"][0])
     assert table["rejected"].tolist() == [0, 2, 4]
     assert table["warned"].tolist() == [2, 0, 0]
     assert table["mean error"].tolist() == [1.5] * 3

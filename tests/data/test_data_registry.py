@@ -9,9 +9,9 @@ from lib.data.registry import parse_registry, registry
 from lib.data.suitability import DATASETS
 
 CHAPTERS = {
-    "audit",
+    "audit_trainings",
     "canaries",
-    "counterfactual",
+    "counterfactual_limits",
     "interplay",
     "normalized_score",
     "six_lenses",

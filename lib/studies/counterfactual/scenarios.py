@@ -362,13 +362,13 @@ def draws_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
     for job, run in runs:
         arrays = run.arrays
         for k, scenario in enumerate(job.scenarios):
-            told = arrays["known_covers"][k]
+            known = arrays["known_covers"][k]
             rows.append(
                 _labels(job, run, scenario)
                 | {
                     "draws": job.draws,
                     "missed": int((arrays["covers"][k] == 0).sum()),
-                    "missed, told": np.nan if np.isnan(told).any() else float((told == 0).sum()),
+                    "missed, known": np.nan if np.isnan(known).any() else float((known == 0).sum()),
                     "rejected": int(arrays["rejects"][k].sum()),
                     "warned": int(arrays["warned"][k].sum()),
                     "mean error": float((arrays["value"][k] - arrays["oracle"][k]).mean()),

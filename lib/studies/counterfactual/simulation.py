@@ -34,6 +34,18 @@ from lib.runs import Checkpoint, Outcome, run_all
 NUISANCES = ("cross-fitted", "fresh halves", "fresh sample")
 
 
+def trial_arrays(drawn: Simulated) -> dict[str, Any]:
+    """What is seen of a data set after a free trial, as :class:`lib.report.ModelPredictions`."""
+    return {
+        "test_features": drawn.X,
+        "feature_names": ("x0", "x1"),
+        "test_scores": drawn.scores[0],
+        "test_abstained": drawn.abstained[0],
+        "other_scores": drawn.scores[1],
+        "other_abstained": drawn.abstained[1],
+    }
+
+
 @dataclass(frozen=True)
 class Repetitions:
     """Repetitions of a simulated experiment with one learner and all three estimators.
