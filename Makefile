@@ -99,7 +99,7 @@ report: $(READY)  ## every analysis that PREDICTIONS=my.npz allows: report.ipynb
 	$(BIN)/papermill book/your_model.py report.ipynb -r predictions "$(PREDICTIONS)" -r out report
 
 doctor:  ## name what this machine lacks
-	@$(PYTHON) lib/book/doctor.py
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) lib/book/doctor.py
 
 clean:  ## remove the site and the cache of executed chapters
 	rm -rf book/_build .cache

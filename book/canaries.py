@@ -31,7 +31,7 @@ n_models: int = 10  # [1, 1000] trainings of each kind, with their own canaries 
 alibi_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] ALIBI, descending
 agibi_epsilons: list[float] = [19.0, 7.7, 3.7]  # (0, 100] AGIBI, descending
 rr_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] randomised response, descending
-hidden: int = 64  # [1, 10000] hidden units of the perceptron
+hidden: int = 64  # [1, 10000] hidden units of the MLP
 steps: int = 1000  # [10, 1000000] updates of a training
 batch_size: int = 64  # [1, 100000] expected batch
 learning_rates: list[float] = [0.1]  # (0, 1000] one for all levels of noise, or one a level
@@ -102,7 +102,7 @@ else:
 # is more confident in, and abstains where both confidences are below $\tau$.
 #
 # P5 improves on one guess a canary: the label trained with is compared with *all* $C - 2$ other
-# wrong ones, the canary's rate of correct guesses $a_i$ is averaged with its share $w_i$ of all
+# wrong ones, the canary's rate of correct guesses $a_i$ is averaged with its fraction $w_i$ of all
 # guesses as weight, and a normal 95% interval for the mean $m$ becomes one for $\epsilon$ by Eq.
 # {eq}`eq-cgr`:
 #
@@ -114,7 +114,7 @@ else:
 # $$ (eq-canary-interval)
 #
 # with the quantile $z$ of the normal distribution and the number $k$ of canaries with a guess.
-# Seven thresholds $\tau$ from 0.5 to 0.99 are tried, and the one with the largest lower end is
+# Seven thresholds $\tau$ from 0.5 to 0.99 are tried, and the one with the largest lower bound is
 # reported.
 
 # %%
@@ -195,7 +195,7 @@ else:
 # text is silent:
 #
 # - An accuracy below one half is *mirrored*, as if the reversed attack had been chosen beforehand;
-#   and an attack that is never wrong gets a lower end of $1 - 3 / k$ for its rate, $k$ being the
+#   and an attack that is never wrong gets a lower bound of $1 - 3 / k$ for its rate, $k$ being the
 #   number of canaries with a guess.
 # - The standard error divides by $k$, too. But weights differ by a factor of $C - 2$: a canary
 #   whose own label is confident counts $C - 2$ guesses, one whose other label is confident counts
@@ -214,7 +214,7 @@ else:
 #
 # and otherwise replaces it by another one. Take a model that has memorized what was released, with
 # a confidence that is random: an attack on it is exactly as good as $\epsilon$ allows. How often is
-# the lower end above the true $\epsilon$?
+# the lower bound above the true $\epsilon$?
 
 # %%
 study_epsilons = [0.5, 1.0, 2.0, 4.0]
@@ -229,16 +229,20 @@ studies = {
     )
     for classes in (10, 100)
 }
+
+# %%
 level = 0.95
 chapter.figure(
     figures.plot_coverage(studies, level),
     "coverage",
     alt="With 100 classes the paper's curve starts high; the two label bounds stay at the dots.",
     caption=(
-        "Share of audits of randomized response, 1000 canaries each, whose lower end is above the "
-        "true epsilon; dotted: what a 95% interval may have, one-sided and two-sided."
+        "Fraction of audits of randomized response, 1000 canaries each, whose lower bound is above "
+        "the true epsilon; dotted: what a 95% interval may have, one-sided and two-sided."
     ),
 )
+
+# %%
 for classes, frame in studies.items():
     chapter.table(
         frame,
@@ -251,6 +255,8 @@ valid = both_classes[both_classes["interval"].isin(["one label, lower", "top lab
 ten_classes, hundred_classes = (
     studies[classes].set_index(["interval", "epsilon"]) for classes in (10, 100)
 )
+
+# %%
 chapter.values(
     study_repetitions=study_repetitions,
     study_least=study_epsilons[0],
@@ -280,12 +286,12 @@ chapter.table(
         list(simulation.READINGS)
     ].reset_index(),
     "parts",
-    "Share of lower ends above the truth (2.5% allowed), by what is mended",
+    "Fraction of lower bounds above the truth (2.5% allowed), by what is corrected",
     dict.fromkeys(simulation.READINGS, ".3f"),
 )
 
 # %% [markdown]
-# With 100 classes and a true $\epsilon$ of {value}`canaries.study_least`, the lower end of the
+# With 100 classes and a true $\epsilon$ of {value}`canaries.study_least`, the lower bound of the
 # paper's interval is above the truth in {value}`canaries.paper_exceeds:.0%` of the
 # {value}`canaries.study_repetitions` audits, and its median is {value}`canaries.paper_low:.2f`.
 # With 10 classes it is {value}`canaries.paper_exceeds_ten:.0%`; where $\epsilon$ is large the same
@@ -325,16 +331,16 @@ if real:
     chapter.figure(
         figures.plot_careful(careful),
         "careful",
-        alt="Three or four lower ends a training; valid ones smaller, most of all on CIFAR-100.",
+        alt="Three or four lower bounds per training; valid ones smaller, mostly on CIFAR-100.",
         caption=(
-            "Lower ends for epsilon from the same confidences: the paper's, with the thresholds "
+            "Lower bounds for epsilon from the same confidences: the paper's, with the thresholds "
             "paid for, and the two valid bounds (thresholds paid for, too)."
         ),
     )
     chapter.table(
         careful,
         "careful",
-        "Lower ends for epsilon at 95%; top label for claims of pure DP only",
+        "Lower bounds for epsilon at 95%; top label for claims of pure DP only",
         dict.fromkeys(["paper", "corrected", "one label", "top label", "bayesian"], ".2f"),
     )
     becomes = published.changes_in_words(careful, "ALIBI")
@@ -344,7 +350,7 @@ if real:
         f"ALIBI at high accuracy: on CIFAR-10 {becomes['cifar10', 'H']}, on CIFAR-100 "
         f"{becomes['cifar100', 'H']}. At medium accuracy on CIFAR-100 {becomes['cifar100', 'M']}, "
         f"and at low accuracy {becomes['cifar100', 'L']}. In {lost} of {len(different)} different "
-        "audits a lower end above 0.05 becomes 0. All ends have an error of 2.5% on this side; of "
+        "audits a lower bound above 0.05 becomes 0. All have an error of 2.5% on this side; of "
         "the single-label game eleven are played, and the median pays for that."
     )
 
@@ -434,6 +440,8 @@ settings = system.settings_for(
     n_ensembles=n_ensembles,
     delta=delta,
 )
+
+# %%
 results = system.run_mechanisms(settings)
 system.require_consistent(results)
 trained = system.mechanism_table(results)
@@ -446,6 +454,8 @@ chapter.figure(
         "(bottom; bars that reach the edge are unbounded)."
     ),
 )
+
+# %%
 chapter.table(
     trained,
     "trained",
@@ -465,6 +475,8 @@ agibi_rows = trained[trained["mechanism"] == "AGIBI"].set_index("level")
 # training against the alternative's accuracy.
 of_mechanism = {name: [r for r in results if r.name == name] for name in trained["mechanism"]}
 advantages = []
+
+# %%
 for other in of_mechanism["AGIBI"] + of_mechanism["ALIBI, projected"]:
     pair = [*of_mechanism["ALIBI"], other]
     frame = pd.DataFrame([{"mechanism": r.name, "claimed": r.claimed} for r in pair])
@@ -477,6 +489,8 @@ for other in of_mechanism["AGIBI"] + of_mechanism["ALIBI, projected"]:
                 for i in range(n_models)
             ]
         )
+
+# %%
 chapter.check("P5-own-dominates", evidence.least(evidence.runs, advantages))
 free = trained[trained["mechanism"] == "none"].iloc[0]
 projected = trained[trained["mechanism"] == "ALIBI, projected"]
@@ -489,6 +503,8 @@ chapter.values(
     own_canaries=int(free["canaries"]),
     pate_canaries=int(pate_rows["canaries"].iloc[0]),
 )
+
+# %%
 chapter.values(
     volatile=True,
     free_accuracy=free["accuracy"],

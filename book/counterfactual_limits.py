@@ -200,7 +200,7 @@ chapter.values(
 # differs: it has a variance where $\rho$ belongs, and nothing below.
 
 # %%
-truth = studies.told(drawn)
+truth = studies.oracle_nuisances(drawn)
 known = estimate_from_nuisances(truth, clip=0.2)
 sequence = confidence_sequence(known.influence, start=100)
 chapter.figure(

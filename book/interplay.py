@@ -24,7 +24,7 @@
 # A classifier $f$ with an {term}`acceptance score` $g$ answers where the score reaches a threshold:
 # larger means accepted earlier. (P1 accepts below a threshold in its text and ranks by the largest
 # probability in its equations; one convention had to go.) With the threshold $\tau_c$ that accepts
-# a share $c$ of the points, the {term}`coverage`, the {term}`selective accuracy` is
+# a fraction $c$ of the points, the {term}`coverage`, the {term}`selective accuracy` is
 #
 # $$
 # \begin{aligned}
@@ -47,8 +47,8 @@ clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient
 schedule: str = "constant"  # {constant, cosine} of the learning rate
 checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCTD watches
 rates: list[float] = [0.25, 0.5, 1.0, 2.0, 4.0]  # (0, 1000] learning rates to choose from
-hidden: int = 32  # [1, 10000] hidden units of the perceptron
-activation: str = "tanh"  # {tanh, relu} of the perceptron
+hidden: int = 32  # [1, 10000] hidden units of the MLP
+activation: str = "tanh"  # {tanh, relu} of the MLP
 keep: list[float] = [0.5, 0.25, 0.1, 0.01]  # (0, 1] sampling probabilities of class 0
 outlier_seeds: int = 400  # [20, 10000] repetitions of the outlier experiment
 device: str = "cpu"  # {cpu, cuda} where models are trained
@@ -93,6 +93,8 @@ chapter.table(
 )
 several = costs[costs["models"] > 1].iloc[0]
 single = costs[costs["models"] == 1].iloc[0]
+
+# %%
 chapter.values(
     strictest=min(epsilons),
     members=int(several["models"]),
@@ -143,6 +145,8 @@ chapter.figure(
         "means. Above the dotted line the outlier is misclassified."
     ),
 )
+
+# %%
 table = outlier.outlier_table(study)
 chapter.table(
     table,
@@ -155,7 +159,7 @@ chapter.table(
     },
 )
 
-# %% tags=["hide-input"]
+# %%
 private = table[np.isfinite(table["epsilon"])]
 aligned, overall = outlier.growth_of_wrong_confidence(study), outlier.overall_growth(study)
 wrong = dict(zip(study.epsilons, (study.wrong_confidence >= 0.5).sum(1), strict=True))
@@ -164,6 +168,8 @@ chapter.check(
     "P1-F1-misclassifies",
     evidence.least(evidence.share, [(n, outlier_seeds) for n in wrong.values()]),
 )
+
+# %%
 chapter.values(
     outlier_seeds=outlier_seeds,
     wrong_largest=private["wrong confidence"].iloc[0],
@@ -198,7 +204,7 @@ chapter.table(
     | {"z, aligned": ".1f", "z, all": ".1f"},
 )
 
-# %% tags=["hide-input"]
+# %%
 # A z is the least over the steps between budgets: each row stands for so many comparisons.
 runs_of = {"z, aligned": sweep["aligned"], "z, all": [max(20, outlier_seeds // 4)] * len(sweep)}
 for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "z, all")):
@@ -237,6 +243,8 @@ panels = {
     )
     for model in models
 }
+
+# %%
 panel = panels[models[0]]
 for model, each in panels.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
@@ -294,7 +302,7 @@ for model, found in summaries.items():
         f"Coverage for non-private accuracy on {dataset} ({model})",
     )
 
-# %% tags=["hide-input"]
+# %%
 families = list(panels.values())
 cells = by_seed.cells(
     chapter.reported("P1, Table 1"), dataset, families, studies.coverages_for_non_private
@@ -307,6 +315,8 @@ chapter.check_cells(
 first = summaries[models[0]]
 coverage = first.dropna(subset=["coverage"])
 moderate = coverage[coverage["epsilon"] > min(epsilons)]
+
+# %%
 chapter.values(
     coverage_moderate=moderate["coverage"].mean(),
     coverage_strict=coverage[coverage["epsilon"] == min(epsilons)]["coverage"].mean(),
@@ -317,6 +327,8 @@ covered = {
     for method in coverage["method"].unique()
     for epsilon in epsilons
 }
+
+# %%
 chapter.check(
     "P1-S4-recover",
     evidence.runs(
@@ -329,6 +341,8 @@ else:
     chapter.not_run(["P1-S4-cifar-coverage"], f"the data are {dataset}")
 leads = by_seed.leads(families, "coverage", by_budget=True)
 chapter.check("P1-T1-sctd-highest", evidence.least(evidence.runs, leads))
+
+# %%
 overall_leads = by_seed.leads(families, "score")
 chapter.check("P1-F2-sctd-best", evidence.least(evidence.runs, overall_leads))
 for name, method in (("de", "DE"), ("sn", "SN")):
@@ -340,6 +354,8 @@ strict = first[first["epsilon"] == min(epsilons)].set_index("method")
 free = first[np.isinf(first["epsilon"])].set_index("method")
 # Where means are nearly equal, another processor's rounding may name another.
 chapter.values(best_free=best[np.inf], best_strict=best[min(epsilons)], volatile=True)
+
+# %%
 chapter.values(
     sr_strict=strict.loc["SR", "score"],
     sctd_strict=strict.loc["SCTD", "score"],
@@ -418,7 +434,7 @@ chapter.table(
     {"whole": ".3f", "random": ".3f", "largest group": ".1%"},
 )
 
-# %% tags=["hide-input"]
+# %%
 chapter.values(
     table_1_whole=both["whole"].mean(),
     table_1_random=both["random"].mean(),
@@ -429,11 +445,15 @@ default = sensitivity[
     & (sensitivity["k"] == 3)
     & (sensitivity["spacing"] == checkpoint_every)
 ].set_index("epsilon")
+
+# %%
 algorithm = sensitivity[
     (sensitivity["form"] == "algorithm")
     & (sensitivity["k"] == 3)
     & (sensitivity["spacing"] == checkpoint_every)
 ].set_index("epsilon")
+
+# %%
 chapter.values(
     tied_free=default.loc[np.inf, "tied"],
     tied_strict=default.loc[min(epsilons), "tied"],
@@ -482,8 +502,8 @@ chapter.table(
 # %% [markdown]
 # ## A rare class
 #
-# Of class 0 only a share $p_0$ of the training examples is kept (P1, appendix B.2); the test set is
-# not thinned. Solid lines are the rare class alone, dashed ones all points.
+# Of class 0 only a fraction $p_0$ of the training examples is kept (P1, appendix B.2); the test set
+# is not thinned. Solid lines are the rare class alone, dashed ones all points.
 
 # %%
 rare = run_imbalance(panel, keep)
@@ -508,6 +528,8 @@ chapter.figure(
     ),
 )
 thin = studies.imbalance_table(rare)
+
+# %%
 chapter.table(
     thin,
     "imbalance",
@@ -515,7 +537,7 @@ chapter.table(
     dict.fromkeys(["accuracy", "rare accuracy", "position", "right first"], ".3f"),
 )
 
-# %% tags=["hide-input"]
+# %%
 facts = by_seed.rare_class(rare)
 for name, fact in (
     ("accepted-late", "position"),
@@ -528,6 +550,8 @@ if len(facts["right first, rarest"][0]):
     chapter.check("P1-B2-reversal", evidence.runs(facts["right first, rarest"][0]))
 else:
     chapter.not_run(["P1-B2-reversal"], "no test point of class 0 is classified correctly there")
+
+# %%
 rarest = thin[thin["p0"] == min(keep)].set_index("epsilon")
 chapter.values(
     p0_least=min(keep),
@@ -547,7 +571,7 @@ chapter.values(
 # ## The longer run
 #
 # The recorded run trains on CIFAR-10, re-encoded as JPEG, with two kinds of models, because the
-# answer may differ: a linear head, which is convex, and a perceptron, which is not. Both work on
+# answer may differ: a linear head, which is convex, and an MLP, which is not. Both work on
 # fixed features (responses to whitened patches of 2,000 images that are declared public), so that
 # on two cores accuracy is far from chance at every budget, and $\epsilon$ limits it, not
 # optimization. Sizes and steps were chosen by validation accuracy alone, before any score was
@@ -616,7 +640,7 @@ elif dataset == "digits":
 #    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
 #        -p checkpoint_every 1
 #    ```
-# 3. Another perceptron. Which of the rankings survive?
+# 3. Another MLP. Which of the rankings survive?
 #    ```sh
 #    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
 #        -p activation relu -p hidden 64

@@ -29,8 +29,8 @@ clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient
 schedule: str = "constant"  # {constant, cosine} of the learning rate
 checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCTD watches
 rates: list[float] = [0.25, 0.5, 1.0, 2.0, 4.0]  # (0, 1000] learning rates to choose from
-hidden: int = 32  # [1, 10000] hidden units of the perceptron
-activation: str = "tanh"  # {tanh, relu} of the perceptron
+hidden: int = 32  # [1, 10000] hidden units of the MLP
+activation: str = "tanh"  # {tanh, relu} of the MLP
 full_accuracies: list[float] = [0.5, 0.6, 0.7, 0.8, 0.9]  # (0, 1) of the bound experiment
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
@@ -58,9 +58,9 @@ chapter.note(
 # %% [markdown]
 # ## The bound
 #
-# Let $a$ be the accuracy at full coverage. Whoever accepts a share $c \le a$ of the points can at
-# best accept correct ones only; beyond $c = a$ all correct points are used up, and at best $a$ of
-# the $c$ are correct:
+# Let $a$ be the accuracy at full coverage. Whoever accepts a fraction $c \le a$ of the points can
+# at best accept correct ones only; beyond $c = a$ all correct points are used up, and at best $a$
+# of the $c$ are correct:
 #
 # $$
 # \overline{\mathrm{acc}}(a, c) = \begin{cases} 1 & c \le a \\ a / c & c > a. \end{cases}
@@ -125,7 +125,7 @@ chapter.table(
 # {value}`normalized_score.random_90:.3f` at $a = 0.9$, {value}`normalized_score.random_60:.3f` at
 # $a = 0.6$: a method that knows nothing looks worse on the less accurate model.
 
-# %% tags=["hide-input"]
+# %%
 chapter.values(
     random_90=float(selective.random_order_score(0.9)),
     random_60=float(selective.random_order_score(0.6)),
@@ -158,6 +158,8 @@ panels = {
     )
     for model in models
 }
+
+# %%
 panel = panels[models[0]]
 for model, each in panels.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
@@ -176,8 +178,10 @@ chapter.figure(
 # %% [markdown]
 # Move the accuracy: the bound moves with it, and the score with both.
 
-# %% tags=["hide-input"]
+# %%
 strictest = min(epsilons)
+
+# %%
 interactive.show(
     chapter,
     interactive.bound_and_score(
@@ -206,6 +210,8 @@ chapter.figure(
         f"deviations over {n_seeds} seeds."
     ),
 )
+
+# %%
 for model, found in summaries.items():
     chapter.table(
         studies.pivot(found, "score"),
@@ -213,7 +219,7 @@ for model, found in summaries.items():
         f"Accuracy-normalized score on {dataset} ({model}), smaller is better",
     )
 
-# %% tags=["hide-input"]
+# %%
 families = list(panels.values())
 cells = by_seed.cells(chapter.reported("P1, Table 2"), dataset, families, studies.normalized_scores)
 chapter.check_cells(
@@ -226,6 +232,8 @@ growing = min(studies.worsening_share(t) for t in summaries.values())
 against = {model: studies.sctd_against_best(each, min(epsilons)) for model, each in panels.items()}
 chapter.check("P1-S4-score-grows", evidence.least(evidence.runs, by_seed.worsening(families)))
 leads = by_seed.leads(families, "score", by_budget=True)
+
+# %%
 chapter.check("P1-S4-sctd-lowest", evidence.least(evidence.runs, leads))
 gaps = by_seed.gaps(families, min(epsilons))
 chapter.check(
@@ -237,6 +245,8 @@ best_other, gap = against[models[0]]
 low, high = gap.interval()
 best = studies.best_methods(found)
 sr = found[found["method"] == "SR"].set_index("epsilon")["score"]
+
+# %%
 chapter.values(
     growing_paper=studies.worsening_in_paper(chapter.reported("P1, Table 2")),
     gap=gap.value,
@@ -246,6 +256,8 @@ chapter.values(
     sr_free=sr[np.inf],
     sr_strict=sr[min(epsilons)],
 )
+
+# %%
 # Where means are nearly equal, another processor's rounding may decide otherwise.
 chapter.values(
     volatile=True,
@@ -284,6 +296,8 @@ chapter.figure(
         "one in the end."
     ),
 )
+
+# %%
 chapter.table(
     stopped,
     "early_stopping",
@@ -291,7 +305,7 @@ chapter.table(
     {"aligned accuracy": ".3f", "spent": ".3f", "share": ".0%"},
 )
 
-# %% tags=["hide-input"]
+# %%
 stops = [by_seed.spent_shares(each) for each in families]
 chapter.check("P1-S3-early-stopping", evidence.largest(evidence.runs, stops))
 chapter.values(
@@ -322,7 +336,7 @@ chapter.values(
 #
 # where $r_i$ and $r_i^*$ are the risks of the given and of the perfect order. P1's score, proposed
 # as new, *is* {term}`E-AURC` of 2019, which P1 does not cite. {term}`AUGRC`
-# {cite}`traub2024overcoming` integrates the share of *all* points that are accepted and wrong,
+# {cite}`traub2024overcoming` integrates the fraction of *all* points that are accepted and wrong,
 # which does not overweight the first few.
 
 # %%
@@ -334,6 +348,8 @@ chapter.table(
     dict.fromkeys(["normalized", "E-AURC", "AURC", "AUGRC"], ".4f"),
 )
 disagreements = studies.ranking_disagreements(metrics)
+
+# %%
 chapter.table(
     disagreements,
     "disagreements",
@@ -345,6 +361,8 @@ chapter.values(
 chapter.values(
     pairs=int(disagreements["pairs"].sum() // 2),
 )
+
+# %%
 # Ranks of nearly equal means, and what small differences call for: another processor's rounding
 # may move them.
 chapter.values(
@@ -377,6 +395,8 @@ chapter.values(
 sr_runs = panel.predictions["SR", min(epsilons)]
 by_formula = selective.estimate(sr_runs.correct[0], sr_runs.score[0])
 by_bootstrap = selective.bootstrap(sr_runs.correct[0], sr_runs.score[0], seed=seed)
+
+# %%
 chapter.table(
     pd.DataFrame(
         [
@@ -401,6 +421,8 @@ chapter.figure(
         "5% level, at the mean difference found; dotted: the points at hand."
     ),
 )
+
+# %%
 chapter.table(
     needed,
     "needed",
@@ -412,6 +434,8 @@ chapter.values(
     at_hand=len(panel.labels),
     comparisons=len(needed),
 )
+
+# %%
 chapter.values(
     volatile=True,
     not_enough=int((needed["points"] > len(panel.labels)).sum()),

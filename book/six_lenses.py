@@ -20,8 +20,8 @@ dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10} data; digits where th
 points: int = 900  # [40, 1000000] training points
 validation: int = 297  # [40, 100000] points for thresholds and for fitting the filter
 test: int = 600  # [40, 100000] points that all lenses look at
-hidden: int = 32  # [1, 10000] hidden units of the perceptron
-activation: str = "tanh"  # {tanh, relu} of the perceptron
+hidden: int = 32  # [1, 10000] hidden units of the MLP
+activation: str = "tanh"  # {tanh, relu} of the MLP
 epsilon: float = 8.0  # (0, 30] budget of the private model
 delta: float = 1e-5  # (0, 1) of all guarantees
 steps: int = 100  # [1, 1000000] updates of the private training
@@ -39,7 +39,7 @@ margin: float = 0.05  # [0, 1) largest acceptable drop in accuracy
 alpha: float = 0.05  # (0, 1) level of the suitability filter
 n_shadow: int = 100  # [20, 100000] models that the attacks are fitted to
 n_target: int = 300  # [4, 1000000] models that are attacked
-noise_factor: float = 0.05  # (0, 1) noise of the broken training, as a share of what it claims
+noise_factor: float = 0.05  # (0, 1) noise of the broken training, as a fraction of what it claims
 fault_shadow: int = 40  # [20, 100000] the same for the broken training
 fault_target: int = 120  # [4, 1000000] the same for the broken training
 canaries: int = 90  # [1, 100000] wrong labels in a training set
@@ -71,6 +71,7 @@ from lib.studies.six_lenses.views import (
     trained,
 )
 
+# %%
 settings = settings_for(
     dataset,
     points=points,
@@ -90,6 +91,8 @@ settings = settings_for(
     device=device,
     seed=seed,
 )
+
+# %%
 REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
 used = settings.data.name
 chapter.note(
@@ -169,14 +172,14 @@ if used != dataset:
 #   "do not rely on it there without labels".
 # - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
 #   supplier for five things: $\epsilon$, $\delta$ and what counts as one record; the accuracy on
-#   what it answers, with the share that it answers; outputs on labelled test data, so that you can
-#   run the filter on your own; an audit whose thresholds were not chosen on the trials that count;
-#   and how likely it was to answer each input, so that what it withheld can be estimated. With a
-#   file of them, [Your own model](your_model.py) computes all of this page.
+#   what it answers, with the fraction that it answers; outputs on labelled test data, so that you
+#   can run the filter on your own; an audit whose thresholds were not chosen on the trials that
+#   count; and how likely it was to answer each input, so that what it withheld can be estimated.
+#   With a file of them, [Your own model](your_model.py) computes all of this page.
 #
 # ## Training: what is promised, and what it costs
 #
-# A perceptron is trained by DP-SGD: in every step each example is in the sample with probability
+# An MLP is trained by DP-SGD: in every step each example is in the sample with probability
 # {value}`six_lenses.rate:.3f`, its gradient is clipped to norm {value}`six_lenses.clipping:g`, and
 # Gaussian noise of {value}`six_lenses.noise:.2f` times that norm is added to the sum. By the
 # accountant the result is ({value}`six_lenses.epsilon:.2f`, {value}`six_lenses.delta:.0e`)-private
@@ -193,16 +196,18 @@ for kind, severities in (("rotation", rotations), ("blur", blurs), ("gaussian_no
     shifts += [(kind, severity) for severity in severities]
 models = classify(settings, shifts)
 training = trained(models)
+
+# %%
 chapter.values(
     epsilon=training.epsilon,
-    odds=float(np.exp(settings.epsilon)),
+    odds=float(np.exp(settings.training.epsilon)),
     odds_of_one=float(np.e),
     delta=training.delta,
     noise=training.noise_multiplier,
     rate=training.sample_rate,
-    clipping=settings.clipping_norm,
-    steps=settings.steps,
-    private_rate=settings.learning_rate,
+    clipping=settings.training.clipping_norm,
+    steps=settings.training.steps,
+    private_rate=settings.training.learning_rate,
     plain_steps=settings.plain_steps,
     plain_rate=settings.plain_learning_rate,
     level=level,
@@ -242,10 +247,12 @@ chapter.figure(
     "abstention",
     alt="Selective accuracy falls with coverage; dotted lines above: the best order of the points.",
     caption=(
-        "Accuracy on the points answered, by their share. Dotted: what the best order of the same "
-        "answers would reach. Dashed: the target."
+        "Accuracy on the points answered, by their fraction. Dotted: what the best order of the "
+        "same answers would reach. Dashed: the target."
     ),
 )
+
+# %%
 chapter.values(
     threshold=float(np.minimum(abstaining.threshold, 1.0)),
     coverage=abstaining.coverage[0],
@@ -261,6 +268,8 @@ chapter.values(
     plain_score=abstaining.plain_score.value,
     plain_score_error=abstaining.plain_score.standard_error,
 )
+
+# %%
 # To more digits than another processor's rounding may leave alone.
 chapter.values(
     kept_words=(
@@ -300,6 +309,8 @@ chapter.figure(
         "the filter said. Grey strokes: the drop that it estimated. Dashed: the margin."
     ),
 )
+
+# %%
 chapter.table(
     populations,
     "populations",
@@ -312,7 +323,11 @@ chapter.table(
         ),
     },
 )
+
+# %%
 said, truth = populations["decision"] == "SUITABLE", populations["truth"]
+
+# %%
 chapter.values(
     margin=margin,
     populations=len(populations),
@@ -360,6 +375,8 @@ chapter.table(
 broken = audit_record(settings, fault_shadow, fault_target, level=level, noise_factor=noise_factor)
 low, high = record.bayesian()
 needed = trials_needed(training.epsilon, delta, level)
+
+# %%
 chapter.values(
     trainings=n_shadow + n_target,
     shadows=n_shadow,
@@ -382,8 +399,8 @@ chapter.values(
 # The audit shows $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f`, where
 # {value}`six_lenses.epsilon:.2f` is proven. That is a lower bound, by one attack on one record: a
 # better attack or another record may show more, and no number of trials turns it into a proof. The
-# Bayesian interval, columns low and high, is for what *this attack* shows: its lower end is above 0
-# whatever the guesses were, and its upper end bounds no other attack. Nor could this audit have
+# Bayesian interval, columns low and high, is for what *this attack* shows: its lower bound is above
+# 0 whatever the guesses were, and its upper bound limits no other attack. Nor could this audit have
 # found everything: had every guess been right, its coins, {value}`six_lenses.members` times in and
 # {value}`six_lenses.others` times out, would have shown {value}`six_lenses.ceiling:.2f`. With half
 # of the trials each, even an attack that is never wrong needs {value}`six_lenses.trials_needed:,`
@@ -407,6 +424,8 @@ chapter.values(
 # %%
 labels = label_canaries(settings, canaries, canary_models, level=level)
 labels.require_consistent()
+
+# %%
 chapter.table(
     labels.table(),
     "labels",
@@ -419,6 +438,8 @@ chapter.table(
         "claimed": ".2f",
     },
 )
+
+# %%
 chapter.figure(
     figures.plot_ladder(record, broken, labels),
     "ladder",
@@ -428,6 +449,8 @@ chapter.figure(
         "and what is proven."
     ),
 )
+
+# %%
 chapter.values(
     canaries=canaries,
     canary_models=canary_models,
@@ -464,9 +487,11 @@ chapter.figure(
     alt="Intervals for the difference of the accuracies, a pair per draw, around a dashed line.",
     caption=(
         "Private minus plain, accuracy on all points, for each draw of the abstentions: estimates "
-        "with told and with fitted propensities, the difference as seen, and the truth (dashed)."
+        "with known and with fitted propensities, the difference as seen, and the truth (dashed)."
     ),
 )
+
+# %%
 chapter.values(
     answering=answering,
     draws=draws,
@@ -478,6 +503,8 @@ chapter.values(
     told_holds=int(compared["known_covers"].sum()),
     told_width=float((compared["known_high"] - compared["known_low"]).median()),
 )
+
+# %%
 # Of fits on few points, which another processor's rounding moves.
 chapter.values(
     fitted_holds=int(compared["covers"].sum()),
@@ -488,7 +515,7 @@ chapter.values(
 # %% [markdown]
 # As seen, the difference is {value}`six_lenses.difference_seen:.3f`; the truth, known here because
 # all labels are, is {value}`six_lenses.difference_truth:.3f`; the estimate from the first draw
-# {value}`six_lenses.difference:.3f`. Over {value}`six_lenses.draws` draws the interval with told
+# {value}`six_lenses.difference:.3f`. Over {value}`six_lenses.draws` draws the interval with known
 # propensities holds the truth {value}`six_lenses.told_holds` times, with a median width of
 # {value}`six_lenses.told_width:.3f`; with fitted ones {value}`six_lenses.fitted_holds` times, with
 # {value}`six_lenses.fitted_width:.3f`. (The intervals allow for a draw of other points, too, but
@@ -560,7 +587,7 @@ elif dataset == "digits":
 #        -p target_accuracy 0.995
 #    ```
 # 3. Let the models abstain nearly always where they are unsure. What happens to the width of the
-#    intervals with told and with fitted propensities?
+#    intervals with known and with fitted propensities?
 #    ```sh
 #    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
 #        -p answering 0.02

@@ -46,7 +46,8 @@ from lib.studies.training import benchmark, figures
 from lib.studies.training import tables as studies
 from lib.studies.training.cost import p1_panel, sample_steps
 
-data = training.DataSpec("digits", train=1000, validation=200, test=597, seed=seed).load()
+spec = training.DataSpec("digits", train=1000, validation=200, test=597, seed=seed)
+data = spec.load()
 chapter.note(
     "Data: the 1,797 handwritten digits that ship with scikit-learn, divided at random: 1,000 to "
     "train on, 200 to choose learning rates on, 597 to test on. This page needs nothing else."
@@ -122,8 +123,10 @@ print(f"spent: epsilon = {result.epsilon:.3f} at delta = {result.plan.delta:g}")
 # library. All three bound the same mechanism under adding or removing one example.
 
 # %%
+noise = result.plan.noise_multiplier
+spending = stored_table(studies.spending, len(data.training), batch_size, steps, noise)
 chapter.figure(
-    figures.plot_spending(len(data.training), batch_size, steps, result.plan.noise_multiplier),
+    figures.plot_spending(spending),
     "spending",
     alt=(
         "Line chart: the epsilon spent grows with the number of steps; RDP lies above PRV and PLD, "
@@ -218,13 +221,12 @@ else:
 # an honest total would add what the trials spend. The papers do not account for it either.
 
 # %%
-choices = studies.tune(config, data, [np.inf, *epsilons], rates, repetitions=4)
-table = studies.chosen_rates(choices)
+choices = stored_table(studies.tune, config, spec, [np.inf, *epsilons], rates, repetitions=4)
 chapter.table(
-    table,
+    choices,
     "rates",
     "Mean validation accuracy by learning rate",
-    {f"{rate:g}": ".3f" for rate in rates},
+    {f"{rate:g}": ".3f" for rate in rates} | {"chosen": "g"},
 )
 
 # %% [markdown]
@@ -244,7 +246,11 @@ chapter.table(
 
 # %%
 agreement = stored_table(
-    studies.agreement, config, data, {e: choice.best for e, choice in choices.items()}, n_seeds
+    studies.agreement,
+    config,
+    data,
+    dict(zip(choices["epsilon"], choices["chosen"], strict=True)),
+    n_seeds,
 )
 chapter.table(
     agreement,

@@ -8,6 +8,7 @@ Those on this page begin so:
 >>> from matplotlib import pyplot as plt
 """
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -102,3 +103,15 @@ def new_figure(
 def _grid(ax: Axes) -> None:
     ax.grid(visible=True, axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
+
+
+def svg_bytes(figure: Figure, salt: str, title: str = "") -> bytes:
+    """SVG of a figure, which is closed; without date, with a fixed salt: always the same file."""
+    stream = io.BytesIO()
+    metadata = {"Date": None} | ({"Title": title} if title else {})
+    try:
+        with plt.rc_context({"svg.hashsalt": salt}):
+            figure.savefig(stream, format="svg", metadata=metadata)
+    finally:
+        plt.close(figure)
+    return stream.getvalue()

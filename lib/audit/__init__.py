@@ -23,7 +23,6 @@ Those on this page begin so:
 
 from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
 from lib.audit.canaries import (
-    THRESHOLDS,
     CanaryAudit,
     Guesses,
     canary_epsilon,
@@ -36,7 +35,7 @@ from lib.audit.canaries import (
 )
 from lib.audit.counts import AttackCounts
 from lib.audit.gaussian import GaussianBound, gaussian_lower_bound
-from lib.audit.insert import LEGACY_SEED, Canaries, insert_canaries
+from lib.audit.insert import Canaries, insert_canaries
 from lib.audit.intervals import (
     METHODS,
     best_lower_bound,
@@ -62,9 +61,7 @@ from lib.audit.selection import (
 )
 
 __all__ = [
-    "LEGACY_SEED",
     "METHODS",
-    "THRESHOLDS",
     "Attack",
     "AttackCounts",
     "Canaries",

@@ -7,9 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_array
-
-__all__ = ["Attack", "LiRA", "Threshold", "fit_models", "log_ratio", "select_worst"]
+from lib.check import as_predictions, as_real
 
 _FLOOR = 1e-6  # variances are not believed below this
 
@@ -77,7 +75,7 @@ class LiRA:
 
     def score(self, observed, shadows, members):
         """See :class:`Attack`."""
-        shadows = _real("shadows", shadows, 1)
+        shadows = _real(shadows, "s")
         inside, outside = fit_models(shadows[:, None], np.asarray(members)[:, None])
         return log_ratio(_observed(observed), inside, outside)
 
@@ -85,27 +83,8 @@ class LiRA:
 def fit_models(
     shadows: npt.ArrayLike, members: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Mean and variance of what shadow models show, of members and non-members apart.
-
-    Parameters
-    ----------
-    shadows : array_like of float, shape (s, n)
-        What shadow models show at n points.
-    members : array_like of bool, shape (s, n)
-        Whether the point was among the model's training points; both must occur at least twice at
-        every point.
-
-    Returns
-    -------
-    inside, outside : ndarray of float64, shape (2, n)
-        Mean and variance.
-    """
-    values, inside = _real("shadows", shadows, 2), np.asarray(members)
-    if inside.shape != values.shape or inside.dtype != bool:
-        raise ValueError(
-            "members must be booleans of the shape of shadows (s, n), got"
-            f" {inside.dtype} {inside.shape} for {values.shape}"
-        )
+    """Mean and variance of what shadow models show, of members and non-members apart."""
+    values, inside = _shadows(shadows, members)
     found = []
     for which in (inside, ~inside):
         count = which.sum(0)
@@ -126,19 +105,7 @@ def log_ratio(
     inside: npt.NDArray[np.float64],
     outside: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """LiRA's score: the log-likelihood ratio of two normal distributions.
-
-    Parameters
-    ----------
-    observed : ndarray, shape (..., n)
-        What models show at n points.
-    inside, outside : ndarray of float64, shape (2, n)
-        Mean and variance, see :func:`fit_models`.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., n)
-    """
+    """LiRA's score: the log-likelihood ratio of two normal distributions."""
     (m1, v1), (m0, v0) = inside, outside
     ratio = (observed - m0) ** 2 / v0 - (observed - m1) ** 2 / v1 + np.log(v0 / v1)
     return ratio / 2
@@ -184,12 +151,7 @@ def select_worst(
     >>> places.shape, bool(weights[places].mean() > weights.mean())
     ((3,), True)
     """
-    values, inside = _real("shadows", shadows, 2), np.asarray(members)
-    if inside.shape != values.shape or inside.dtype != bool:
-        raise ValueError(
-            "members must be booleans of the shape of shadows (s, n), got"
-            f" {inside.dtype} {inside.shape} for {values.shape}"
-        )
+    values, inside = _shadows(shadows, members)
     if not isinstance(fit_share, numbers.Real) or not 0 < fit_share < 1:
         raise ValueError(f"fit_share must be in (0, 1), got {fit_share!r}")
     if not isinstance(count, numbers.Integral) or not 1 <= count <= values.shape[1]:
@@ -206,26 +168,22 @@ def select_worst(
     return np.lexsort((-apart, -weights))[:count].astype(np.int64), weights
 
 
-def _real(name: str, values: Any, dimensions: int) -> npt.NDArray[np.float64]:
-    array = as_array(name, values)
-    if array.dtype.kind not in "biuf" or array.ndim != dimensions or 0 in array.shape:
+def _real(values: Any, *dimensions: str) -> npt.NDArray[np.float64]:
+    return as_predictions("shadows", values, dimensions).astype(np.float64)
+
+
+def _shadows(shadows: Any, members: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    values, inside = _real(shadows, "s", "n"), np.asarray(members)
+    if inside.shape != values.shape or inside.dtype != bool:
         raise ValueError(
-            f"{name} must be real numbers of shape {'(s, n)' if dimensions == 2 else '(s,)'}, all"
-            f" at least 1, got {array.dtype} of shape {array.shape}"
+            "members must be booleans of the shape of shadows (s, n), got"
+            f" {inside.dtype} {inside.shape} for {values.shape}"
         )
-    array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        kind = "NaN" if np.isnan(array).any() else "infinite"
-        count = int((np.isnan(array) if kind == "NaN" else np.isinf(array)).sum())
-        raise ValueError(f"{name} must not be {kind}, got {count} {kind}")
-    return array
+    return values, inside
 
 
 def _observed(values: Any) -> npt.NDArray[np.float64]:
-    array = as_array("observed", values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"observed must be real numbers, got {array.dtype}")
-    array = array.astype(np.float64)
+    array = as_real("observed", values).astype(np.float64)
     if np.isnan(array).any():
         raise ValueError(f"observed must not be NaN, got {int(np.isnan(array).sum())} NaN")
     return array

@@ -8,7 +8,6 @@ at most e^epsilon / (1 + e^epsilon).
 """
 
 import math
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,25 +19,18 @@ from scipy import stats
 from lib.audit.counts import AttackCounts
 from lib.audit.intervals import epsilon_interval
 from lib.audit.one_run import one_run_epsilon
-from lib.check import as_generator
-
-__all__ = [
-    "THRESHOLDS",
-    "CanaryAudit",
-    "Guesses",
-    "canary_epsilon",
-    "epsilon_of_rate",
-    "one_label_bound",
-    "rate_of_epsilon",
-    "single_label_guesses",
-    "top_label_bound",
-    "top_label_guesses",
-]
+from lib.check import (
+    as_generator,
+    as_probabilities,
+    check_delta,
+    check_level,
+    require_choice,
+    require_number,
+)
 
 #: Thresholds that P5's authors try.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
-_SUM_SLACK = 1e-3  # rows of single-precision confidences sum to 1 up to about 1e-6 per 100 classes
 _FEW = 50  # canaries with a guess, up to which an attack that is never wrong shows nothing
 
 
@@ -113,7 +105,7 @@ class Guesses:
         """
         if not self.n_made:
             return 0.0, math.inf
-        tail = (1 - _level(level)) / 2
+        tail = (1 - check_level(level)) / 2
         right, wrong = self.n_correct, self.n_made - self.n_correct
         rates = (
             stats.beta.ppf(tail, right, wrong + 1) if right else 0.0,
@@ -148,9 +140,8 @@ class Guesses:
         delta the number of guesses counts as chosen by the model, which it is where guesses are
         made from a confidence on: see :func:`lib.audit.one_run_p_value` with ``fixed=False``.
         """
-        level = _level(level)
-        if not isinstance(delta, numbers.Real) or not 0 <= delta < 1:
-            raise ValueError(f"delta must be in [0, 1), got {delta!r}")
+        level = check_level(level)
+        delta = check_delta(delta)
         if delta and self.options != 2:
             raise ValueError(f"delta must be 0 for {self.options} options, got {delta!r}")
         if not self.n_made:
@@ -235,8 +226,7 @@ def epsilon_of_rate(rate: float) -> float:
     >>> round(epsilon_of_rate(0.75), 3), epsilon_of_rate(0.5)
     (1.099, 0.0)
     """
-    if not isinstance(rate, numbers.Real) or not 0 <= rate <= 1:
-        raise ValueError(f"rate must be in [0, 1], got {rate!r}")
+    require_number("rate", rate, at_least=0, at_most=1)
     if rate == 1:
         return math.inf
     return max(0.0, math.log(rate / (1 - rate))) if rate > 0.5 else 0.0
@@ -259,8 +249,7 @@ def rate_of_epsilon(epsilon: float) -> float:
     >>> round(rate_of_epsilon(1.0), 3)
     0.731
     """
-    if not isinstance(epsilon, numbers.Real) or not epsilon >= 0:
-        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
+    require_number("epsilon", epsilon, at_least=0)
     return 1 / (1 + math.exp(-epsilon))
 
 
@@ -338,9 +327,8 @@ def canary_epsilon(
     """
     p, canary, true = _checked(confidences, canary_labels, true_labels)
     thresholds = _thresholds(thresholds)
-    level = _level(level)
-    if standard_error not in ("authors", "sandwich"):
-        raise ValueError(f"standard_error must be 'authors' or 'sandwich', got {standard_error!r}")
+    level = check_level(level)
+    require_choice("standard_error", standard_error, ("authors", "sandwich"))
     tail = (1 - level) / 2 / (len(thresholds) if corrected else 1)
     z = float(stats.norm.isf(tail))
     rows = np.arange(len(p))
@@ -460,7 +448,7 @@ def one_label_bound(
         raise ValueError(f"draws must be an odd number of at least 1, got {draws!r}")
     thresholds = _thresholds(thresholds)
     rng = as_generator(seed)
-    each = 1 - (1 - _level(level)) / len(thresholds) / (2 if draws > 1 else 1)
+    each = 1 - (1 - check_level(level)) / len(thresholds) / (2 if draws > 1 else 1)
     bounds = [
         [
             single_label_guesses(confidences, canary_labels, true_labels, t, seed=rng).lower_bound(
@@ -500,7 +488,7 @@ def top_label_bound(
     4.43
     """
     thresholds = _thresholds(thresholds)
-    each = 1 - (1 - _level(level)) / len(thresholds)
+    each = 1 - (1 - check_level(level)) / len(thresholds)
     return max(
         top_label_guesses(confidences, canary_labels, true_labels, t).lower_bound(each)
         for t in thresholds
@@ -574,26 +562,9 @@ def _interval(
 
 
 def _checked(confidences, canary_labels, true_labels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    p = np.asarray(confidences)
-    if p.dtype.kind not in "fiu" or p.ndim != 2 or not len(p) or p.shape[1] < 3:
-        raise ValueError(
-            "confidences must be real numbers of shape (n, C) with C of at least 3, got"
-            f" {p.dtype} of shape {p.shape}"
-        )
-    p = p.astype(np.float64)
-    bad = ~np.isfinite(p) | (p < 0) | (p > 1)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"confidences must lie between 0 and 1, got {p[row, column]} in row {row}, column"
-            f" {column} ({int(bad.sum())} such values)"
-        )
-    error = np.abs(p.sum(axis=1) - 1)
-    if error.max() > _SUM_SLACK:
-        raise ValueError(
-            f"confidences must sum to 1 in every row, got {p[int(error.argmax())].sum():.6g} in"
-            f" row {int(error.argmax())}"
-        )
+    p = as_probabilities("confidences", confidences, ("n", "C")).astype(np.float64)
+    if p.shape[1] < 3:
+        raise ValueError(f"confidences must have at least 3 classes, got shape {p.shape}")
     found = []
     for name, labels in (("canary_labels", canary_labels), ("true_labels", true_labels)):
         labels = np.asarray(labels)
@@ -623,9 +594,3 @@ def _thresholds(values: Sequence[float]) -> list[float]:
     if len(set(found)) != len(found):
         raise ValueError(f"thresholds must differ, got {values!r}")
     return sorted(found)
-
-
-def _level(level: float) -> float:
-    if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
-    return float(level)

@@ -5,11 +5,6 @@ from dataclasses import dataclass
 
 from scipy import special
 
-__all__ = [
-    "AttackCounts",
-    "rate_interval",
-]
-
 
 @dataclass(frozen=True)
 class AttackCounts:
@@ -64,20 +59,6 @@ class AttackCounts:
 
 def rate_interval(errors: int, trials: int, tail: float, method: str) -> tuple[float, float]:
     """Confidence interval of a binomial proportion.
-
-    Parameters
-    ----------
-    errors, trials : int
-        Successes and trials.
-    tail : float
-        Probability left out at each end, in (0, 1/2).
-    method : {"clopper-pearson", "jeffreys"}
-        Which interval.
-
-    Returns
-    -------
-    low, high : float
-        In [0, 1]; 0 and 1 where nothing was seen at that end.
 
     References
     ----------

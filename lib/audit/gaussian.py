@@ -16,8 +16,6 @@ from lib.audit.selection import (
 )
 from lib.check import as_array, as_generator, check_delta, check_level
 
-__all__ = ["GaussianBound", "gaussian_lower_bound"]
-
 
 class GaussianBound(NamedTuple):
     """A lower bound by :func:`gaussian_lower_bound`.

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from lib.check import as_generator
 
-__all__ = ["LEGACY_SEED", "Canaries", "insert_canaries"]
-
 #: The authors' seed of P5's published single runs.
 LEGACY_SEED = 11337
 

@@ -12,14 +12,6 @@ from lib.audit.regions import epsilon_point
 from lib.check import as_array, check_delta, check_level
 from lib.ties import ROUNDING, first_largest
 
-__all__ = [
-    "METHODS",
-    "SIDES",
-    "best_lower_bound",
-    "epsilon_interval",
-    "epsilon_lower_bounds",
-]
-
 METHODS = ("bayesian", "jeffreys", "clopper-pearson")
 SIDES = ("two-sided", "lower")
 

@@ -11,15 +11,6 @@ from scipy import special, stats
 from lib.audit.selection import true_best_epsilon
 from lib.check import as_array, check_delta, check_level
 
-__all__ = [
-    "FRACTIONS",
-    "best_one_run",
-    "one_run_epsilon",
-    "one_run_guesses",
-    "one_run_p_value",
-]
-
-
 #: Of the points, fixed beforehand: the surest of them are guessed.
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.3)
 
@@ -275,20 +266,7 @@ def best_one_run(
     fractions: Sequence[float] = FRACTIONS,
     **options: Any,
 ) -> float:
-    """The best one-run bound over several fractions of guesses, corrected for the choice.
-
-    Parameters
-    ----------
-    scores, members : array_like, shape (runs, m)
-        As for :func:`one_run_guesses`.
-    delta, level : float
-        Of the bound.
-    fractions : sequence of float
-        Of the points that are guessed, fixed beforehand; each bound is at a level that pays for
-        all (Bonferroni).
-    **options
-        ``family``, as for :func:`one_run_epsilon`.
-    """
+    """The best one-run bound over several fractions of guesses, corrected for the choice."""
     scores, members = np.atleast_2d(scores), np.atleast_2d(members)
     points = scores.shape[1]
     each = 1 - (1 - level) / len(fractions)

@@ -4,22 +4,13 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from lib.audit.gaussian import mu_limits
 from lib.audit.intervals import epsilon_lower_bounds, rate_intervals
 from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_p_value
 from lib.audit.selection import true_best_epsilon
-from lib.check import as_generator, check_delta, check_level, require_finite, require_int
-
-__all__ = [
-    "AUDITS",
-    "detection_limit",
-    "detection_rate",
-    "error_free_bound",
-    "gaussian_mu",
-    "most_provable",
-    "trials_needed",
-]
+from lib.check import as_generator, check_delta, require_choice, require_finite, require_int
 
 #: Audits by how they bound epsilon.
 AUDITS = ("held-out", "union", "held-out, Gaussian", "one run")
@@ -30,25 +21,11 @@ _LARGEST = 12.0  # a mu at which scores with and without the canary do not overl
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The mu of the Gaussian mechanism that has exactly this epsilon at delta.
 
-    Parameters
-    ----------
-    epsilon : float
-        Positive.
-    delta : float
-        In (0, 1).
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
-
     Examples
     --------
     >>> round(gaussian_mu(4.377, 1e-5), 2)
     1.0
     """
-    from scipy.optimize import brentq
-
     if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
     if check_delta(delta) == 0:
@@ -72,46 +49,15 @@ def detection_rate(
 ) -> npt.NDArray[np.float64]:
     """How often an audit's lower bound is above the claimed epsilon.
 
-    Parameters
-    ----------
-    audit : str
-        One of :data:`AUDITS`.
-    mus : array_like of float
-        What the attack sees: scores are N(mu, 1) with the canary, and N(0, 1) without.
-    models : int
-        Trainings, half with the canary (a multiple of 4, at least 8); for ``"one run"`` canaries of
-        one training, each in by its coin, that do not disturb each other.
-    epsilon, delta : float
-        The claim.
-    level : float
-        Of the lower bound.
-    repetitions : int
-        Simulated audits, the same random numbers for every mu.
-    seed : int or Generator
-        Of these.
-
-    Returns
-    -------
-    ndarray of float64
-        One rate a mu.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
-
     Examples
     --------
     >>> detection_rate("union", [0.0, 12.0], 400, 1.0, repetitions=50, seed=0).tolist()
     [0.0, 1.0]
     """
-    if audit not in AUDITS:
-        raise ValueError(f"audit must be one of {', '.join(map(repr, AUDITS))}, got {audit!r}")
+    require_choice("audit", audit, AUDITS)
     if models < 8 or models % 4:
         raise ValueError(f"models must be a multiple of 4, at least 8, got {models!r}")
-    if repetitions < 1:
-        raise ValueError(f"repetitions must be at least 1, got {repetitions!r}")
-    level, rng = check_level(level), as_generator(seed)
+    rng = as_generator(seed)
     claimed = gaussian_mu(epsilon, delta)
     noise = rng.standard_normal((repetitions, models))
     rates = []
@@ -148,20 +94,6 @@ def detection_limit(
 ) -> float:
     """The smallest mu of an attack that an audit's bound detects with some probability.
 
-    Parameters
-    ----------
-    audit, models, epsilon, delta
-        As for :func:`detection_rate`.
-    power : float
-        That probability, in (0, 1).
-    **options
-        ``level``, ``repetitions`` and ``seed``, as there.
-
-    Returns
-    -------
-    float
-        By bisection, to 0.001; infinite if scores that do not overlap are not enough.
-
     Notes
     -----
     A white-box attack on T steps without sub-sampling adds up the products of noisy updates and
@@ -178,8 +110,6 @@ def detection_limit(
     >>> 4 < true_best_epsilon(limit, 1e-5) < 7
     True
     """
-    if not 0 < power < 1:
-        raise ValueError(f"power must be in (0, 1), got {power!r}")
     seed = int(as_generator(options.pop("seed")).integers(2**62))
 
     def found(mu: float) -> bool:

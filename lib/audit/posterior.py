@@ -22,8 +22,6 @@ from scipy import special
 from lib.audit.counts import AttackCounts
 from lib.check import check_delta
 
-__all__ = ["EpsilonPosterior", "epsilon_posterior"]
-
 _NODES = 10
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(_NODES)
 # Probabilities whose quantiles end the pieces.
@@ -326,17 +324,6 @@ def most_below(ax, bx, ay, by, end, eps: float, steps: npt.NDArray) -> npt.NDArr
     """An upper bound of the mass below the privacy region, for arrays of parameters.
 
     The bound of the region falls with x: between two values of x it is at most that at the first.
-
-    Parameters
-    ----------
-    ax, bx, ay, by : array_like
-        Parameters of the distributions of x and y.
-    end : float
-        1 - delta.
-    eps : float
-        The epsilon of the region.
-    steps : ndarray
-        Values of x at which to split, increasing, in standard deviations from the mean.
     """
     ax, bx, ay, by = (np.asarray(v, dtype=float)[..., None] for v in (ax, bx, ay, by))
     mean = ax / (ax + bx)

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from lib.check import as_array, check_delta
 
-__all__ = ["PrivacyRegion", "as_rates", "epsilon_point", "privacy_region"]
-
 
 @dataclass(frozen=True)
 class PrivacyRegion:

@@ -11,17 +11,6 @@ from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
 from lib.audit.regions import as_rates
 from lib.check import as_array, as_generator, check_delta, check_level
 
-__all__ = [
-    "chosen_threshold",
-    "counts_at",
-    "gaussian_fnr",
-    "held_out_lower_bound",
-    "roc_counts",
-    "roc_thresholds",
-    "true_best_epsilon",
-    "union_lower_bound",
-]
-
 
 def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Counts of an attack at every threshold of its ROC curve.
@@ -197,20 +186,6 @@ def chosen_threshold(
     The one rule of all held-out audits.  Where every bound is cut off at 0, which the largest of
     them would make "member nowhere", Jeffreys' decide; where those are 0, too, the largest
     difference between true and false positive rate.
-
-    Parameters
-    ----------
-    scores, members : array_like, shape (n,)
-        As for :func:`roc_counts`.
-    delta, level, method
-        Of the bounds, as for :func:`lib.audit.epsilon_interval`.
-    trials : int, optional
-        Choose by the bounds that the same error rates would give with so many trials.
-
-    Returns
-    -------
-    float
-        Infinite only if no threshold tells members from others at all.
     """
     table = roc_counts(scores, members)
     thresholds = roc_thresholds(scores)

@@ -1,48 +1,30 @@
 """The recorded comparison with other software: from pytest-benchmark's report to the page.
 
 ``make bench`` measures (``tests/benchmarks``); ``python -m lib.book.benchmarks REPORT`` turns its
-report into ``book/records/benchmarks.json``; the ``benchmarks`` directive shows that file.  What is
-derived from the times (ratios, exponents) stands in the record as well, and a record whose derived
-numbers do not follow from its times is refused.
+report into ``book/records/benchmarks.json``; the ``benchmarks`` directive shows that file.  Ratios
+and exponents are computed from the times where they are shown.
 """
 
-import argparse
-import base64
 import html
-import io
 import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from docutils import nodes
-from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective
 
-from lib.book.records import git_output
-from lib.book.render import table_html
+from lib.book.records import origin, read_measured, record_command
+from lib.book.render import figure_html, table_html
 from lib.book.site import minify_svg
-from lib.runs import code_fingerprint, hardware, package_versions, python_version, write_atomic
+from lib.runs import code_fingerprint, package_versions, python_version
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "AREAS",
-    "PARTS",
-    "BenchmarksDirective",
-    "benchmarks_html",
-    "check_record",
-    "make_record",
-    "plot_growth",
-    "read_benchmarks",
-    "write_benchmarks",
-]
+__all__ = ["AREAS", "PARTS", "benchmarks_html", "benchmarks_page", "make_record", "plot_growth"]
 
 #: What is compared, in the order of the page.
 AREAS = ("audit", "training", "suitability", "counterfactual", "selective")
@@ -63,32 +45,12 @@ _PACKAGES = (
     "doubleml",
     "torch-uncertainty",
 )
-_FIELDS = {
-    "finished": str,
-    "seconds": (int, float),
-    "load": (int, float),
-    "machine": dict,
-    "python": str,
-    "packages": dict,
-    "commit": str,
-    "changed": bool,
-    "code": str,
-    "results": list,
-    "growth": list,
-}
-_ROW = {
-    "area": str,
-    "comparison": str,
-    "peer": str,
-    "size": int,
-    "unit": str,
-    "seconds": dict,
-    "floor": str,
-    "agreement": list,
-    "memory": dict,
-    "remark": str,
-    "reason": str,
-}
+_FIELDS = (
+    *("finished", "seconds", "load", "machine", "python", "packages", "commit", "changed", "code"),
+    "results",
+)
+_ROW = {"area", "comparison", "peer", "size", "unit", "seconds", "floor", "agreement", "memory"}
+_ROW |= {"remark", "reason"}
 _SIDES = ("ours", "peer")
 _FEWEST = 3  # sizes for an exponent
 _LEAST_MEMORY = 2**20  # below it the peak is a matter of pages and of the allocator's reserves
@@ -111,153 +73,56 @@ _DRAWN = (
 def make_record(report: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
     """Turn pytest-benchmark's report into a record.
 
-    Parameters
-    ----------
-    report : mapping
-        What ``--benchmark-json`` wrote; of its description of the machine nothing is taken over,
-        since it names the host.
-    root : pathlib.Path, optional
-        The checkout, for the commit.
-
-    Returns
-    -------
-    dict
-        Checked by :func:`check_record`.
-
-    Raises
-    ------
-    ValueError
-        If the report is not one of ``tests/benchmarks``.
+    Of its description of the machine nothing is taken over, since it names the host.
     """
     if "companion" not in report or not report.get("benchmarks"):
         raise ValueError("the report must be one of tests/benchmarks, with at least one benchmark")
     rows = [dict(each["extra_info"]) for each in report["benchmarks"]]
     for row in rows:
-        _check_fields("a result", row, _ROW)
-    order = {name: place for place, name in enumerate(AREAS)}
+        _check(row)
     seen = list(dict.fromkeys(row["comparison"] for row in rows))
-    rows.sort(
-        key=lambda r: (order.get(r["area"], len(order)), seen.index(r["comparison"]), r["size"])
-    )
-    for row in rows:
-        row |= _derived(row)
+    rows.sort(key=lambda r: (AREAS.index(r["area"]), seen.index(r["comparison"]), r["size"]))
     versions = package_versions()
-    record = {
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    return origin(root) | {
         "seconds": round(float(report["companion"]["seconds"]), 1),
         "load": round(float(report["companion"]["load"]), 2),
-        "machine": hardware(),
         "python": python_version(),
         "packages": {name: versions.get(name, "absent") for name in _PACKAGES},
-        "commit": git_output(root, "rev-parse", "HEAD"),
-        "changed": bool(git_output(root, "status", "--porcelain", "--untracked-files=no")),
         "code": code_fingerprint(),
         "results": rows,
-        "growth": _growth(rows),
     }
-    check_record(record, "the record")
-    return record
 
 
-def write_benchmarks(book: Path, record: Mapping[str, Any]) -> Path:
-    """Store a record, whole or not at all.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    record : mapping
-        Of :func:`make_record`.
-    """
-    check_record(record, "the record")
-    text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    return write_atomic(book / "records" / "benchmarks.json", text)
-
-
-def read_benchmarks(book: Path) -> dict[str, Any] | None:
-    """Read the record, None if there is none.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-
-    Raises
-    ------
-    ValueError
-        When the file is damaged, incomplete or contradicts itself.
-    """
-    path = book / "records" / "benchmarks.json"
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"recorded benchmarks {path} are no JSON: {error}") from None
-    check_record(record, f"recorded benchmarks {path}")
-    return record
-
-
-def check_record(record: Any, name: str) -> None:
-    """Refuse a record that is incomplete or whose derived numbers do not follow from its times.
-
-    Parameters
-    ----------
-    record : dict
-        What is checked.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ValueError
-        Naming the first thing that is wrong.
-    """
-    _check_fields(name, record, _FIELDS)
-    if not record["results"]:
-        raise ValueError(f"{name}: results must have at least one row, got none")
-    for place, row in enumerate(record["results"]):
-        where = f"{name}: result {place}"
-        _check_fields(where, row, _ROW | {"ratio": object, "over_floor": object})
-        if row["area"] not in AREAS:
-            raise ValueError(f"{where}: area must be of {', '.join(AREAS)}, got {row['area']!r}")
-        _check_times(where, row)
-        for each in row["agreement"]:
-            if not 0 <= each["difference"] <= each["tolerance"]:
-                raise ValueError(
-                    f"{where}: difference of {each['what']!r} must be at most"
-                    f" {each['tolerance']!r}, got {each['difference']!r}"
-                )
-        if "peer" in row["seconds"] and not row["agreement"]:
-            raise ValueError(f"{where}: agreement must not be empty where two sides are compared")
-        if "peer" not in row["seconds"] and not row["reason"]:
-            raise ValueError(f"{where}: reason must say why there is no comparison, got ''")
-        for field, value in _derived(row).items():
-            if not _close(row[field], value):
-                raise ValueError(
-                    f"{where}: {field} must follow from seconds, {value}, got {row[field]}"
-                )
-    if not _close(record["growth"], _growth(record["results"])):
-        raise ValueError(f"{name}: growth must follow from the results")
-
-
-def _check_fields(name: str, found: Any, fields: Mapping[str, Any]) -> None:
-    if not isinstance(found, dict) or set(found) != set(fields):
-        got = ", ".join(sorted(found)) if isinstance(found, dict) else type(found).__name__
-        raise ValueError(f"{name} must hold exactly {', '.join(sorted(fields))}, got {got}")
-    for field, kind in fields.items():
-        if not isinstance(found[field], kind):
-            raise ValueError(f"{name}: {field} has the wrong type, {type(found[field]).__name__}")
-
-
-def _check_times(where: str, row: Mapping[str, Any]) -> None:
+def _check(row: Mapping[str, Any]) -> None:
+    """Refuse a comparison that is incomplete, or of two sides that do not agree."""
+    if missing := _ROW - set(row):
+        raise ValueError(f"a result lacks {', '.join(sorted(missing))}")
+    name = f"result {row['comparison']!r} of size {row['size']}"
+    if row["area"] not in AREAS:
+        raise ValueError(f"{name}: area must be of {', '.join(AREAS)}, got {row['area']!r}")
     times = row["seconds"]
-    lengths = {len(values) for values in times.values()}
-    if "ours" not in times or len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"{where}: seconds must have as many rounds on each side, at least 1")
-    for values in times.values():
-        if not all(isinstance(v, (int, float)) and 0 < v < math.inf for v in values):
-            raise ValueError(f"{where}: seconds must be positive numbers, got {values}")
+    if "ours" not in times or len({len(values) for values in times.values()}) != 1:
+        raise ValueError(f"{name}: seconds must have as many rounds on each side")
+    if not times["ours"] or not all(0 < v < math.inf for values in times.values() for v in values):
+        raise ValueError(f"{name}: seconds must be positive numbers, at least one a side")
+    for each in row["agreement"]:
+        if not 0 <= each["difference"] <= each["tolerance"]:
+            raise ValueError(
+                f"{name}: difference of {each['what']!r} must be at most"
+                f" {each['tolerance']!r}, got {each['difference']!r}"
+            )
+    if "peer" in times and not row["agreement"]:
+        raise ValueError(f"{name}: agreement must not be empty where two sides are compared")
+    if "peer" not in times and not row["reason"]:
+        raise ValueError(f"{name}: reason must say why there is no comparison, got ''")
+
+
+def derived(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with what follows from its times: ratios of each round, and exponents."""
+    for row in record["results"]:
+        _check(row)
+    rows = [row | _derived(row) for row in record["results"]]
+    return dict(record) | {"results": rows, "growth": _growth(rows)}
 
 
 def _derived(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,37 +171,16 @@ def _growth(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _close(a: Any, b: Any) -> bool:
-    """Equal but for the rounding of floating-point numbers."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return set(a) == set(b) and all(_close(a[k], b[k]) for k in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_close, a, b))
-    if isinstance(a, float) or isinstance(b, float):
-        numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
-        return numbers and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
-    return a == b
-
-
 # ------------------------------------------------------------------ the page
 
 
+def benchmarks_page(book: Path, part: str) -> str:
+    """HTML of one part, from the record in the book's folder."""
+    return benchmarks_html(read_measured(book, "benchmarks", _FIELDS), part)
+
+
 def benchmarks_html(record: Mapping[str, Any] | None, part: str) -> str:
-    """HTML of one part of the page.
-
-    Parameters
-    ----------
-    record : mapping or None
-        Of :func:`read_benchmarks`.
-    part : str
-        Of :data:`PARTS`: the machine, the ratios of an area, ``"growth"``, ``"floors"`` or
-        ``"slower"``.
-
-    Raises
-    ------
-    ValueError
-        On another part.
-    """
+    """HTML of one part of the page."""
     if part not in PARTS:
         raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
     if record is None:
@@ -346,6 +190,7 @@ def benchmarks_html(record: Mapping[str, Any] | None, part: str) -> str:
             "<div class='companion-note' role='note'>No run has been recorded here, so that the"
             " tables below are empty: <code>make bench</code> records one.</div>"
         )
+    record = derived(record)
     if part in AREAS:
         return _area_html(record, part)
     return {
@@ -505,17 +350,7 @@ def _mib_text(row: Mapping[str, Any], side: str) -> str:
 
 
 def plot_growth(record: Mapping[str, Any]) -> "Figure":
-    """Draw time against size, both relative to the smallest size, of both sides.
-
-    Parameters
-    ----------
-    record : mapping
-        Of :func:`read_benchmarks`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw time against size, both relative to the smallest size, of both sides."""
     # Here, because most builds draw nothing, and importing these takes seconds.
     from lib.plot import COLOURS, MARKERS, new_figure, style
 
@@ -568,15 +403,6 @@ def _figure_html(record: Mapping[str, Any]) -> str:
         ]
         if parts:
             said.append(f"{key[1]}: {', '.join(parts)}")
-    figure = plot_growth(record)
-    stream = io.BytesIO()
-    # A fixed salt and no date: the same figure is the same file.
-    from matplotlib import pyplot as plt
-
-    with plt.rc_context({"svg.hashsalt": "benchmarks.growth"}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    source = "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
     alt = (
         "Two panels with logarithmic axes, this book's code above and the other software below:"
         f" time against size. Slopes: {'; '.join(said)}."
@@ -586,11 +412,8 @@ def _figure_html(record: Mapping[str, Any]) -> str:
         " dotted: in proportion. A curve that stays below it has costs that do not depend on the"
         " size."
     )
-    return minify_svg(
-        "<figure class='companion-figure' id='figure-growth'>"
-        f"<img src='{source}' alt='{html.escape(alt, quote=True)}'>"
-        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
-    )
+    figure = plot_growth(record)
+    return minify_svg(figure_html(figure, "benchmarks.growth", "growth", alt, caption))
 
 
 def _floors_html(record: Mapping[str, Any]) -> str:
@@ -658,37 +481,9 @@ def _slower_html(record: Mapping[str, Any]) -> str:
     return page
 
 
-class BenchmarksDirective(SphinxDirective):
-    """The ``benchmarks`` directive: a part of the recorded comparison, see :data:`PARTS`."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
-        book = Path(self.env.app.srcdir)
-        self.env.note_dependency(str(book / "records" / "benchmarks.json"))
-        try:
-            page = benchmarks_html(read_benchmarks(book), self.arguments[0])
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: {error}") from None
-        return [nodes.raw("", page, format="html")]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m lib.book.benchmarks", description=__doc__)
-    parser.add_argument("report", type=Path, help="what --benchmark-json wrote")
-    parser.add_argument("--book", type=Path, default=Path("book"))
-    options = parser.parse_args(arguments)
-    try:
-        report = json.loads(options.report.read_text(encoding="utf-8"))
-        path = write_benchmarks(options.book, make_record(report, options.book.parent))
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(path)
-    return 0
+def _from_reports(reports: Sequence[Path], root: Path) -> dict[str, Any]:
+    return make_record(json.loads(reports[-1].read_text(encoding="utf-8")), root)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record_command("benchmarks", _from_reports, None))

@@ -1,7 +1,7 @@
 """``python -m lib.book.card``: draw the social card, ``lib/book/static/card.png``.
 
 The curve is the best possible accuracy of a classifier that answers only part of the points, for
-three accuracies when it answers all: 1 up to that share, then accuracy divided by coverage.
+three accuracies when it answers all: 1 up to that fraction, then accuracy divided by coverage.
 """
 
 import argparse
@@ -21,13 +21,7 @@ _SUBTITLE = "A reproducible companion\nto five papers"
 
 
 def draw_card(path: Path) -> None:
-    """Draw the card as a PNG of 1200 by 630 pixels.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Where it goes; a file there is replaced.
-    """
+    """Draw the card as a PNG of 1200 by 630 pixels."""
     with plt.style.context("default", after_reset=True):  # whatever the session has set
         dpi = 100
         figure = plt.figure(figsize=(CARD[0] / dpi, CARD[1] / dpi), dpi=dpi, facecolor="#14202b")
@@ -39,7 +33,7 @@ def draw_card(path: Path) -> None:
             axes.plot(coverage, np.minimum(1, accuracy / coverage), color=colour, linewidth=5)
             axes.plot(1, accuracy, "o", color=colour, markersize=12, clip_on=False)
         axes.set(xlim=(0, 1), ylim=(0.5, 1.02), xticks=(0, 0.5, 1), yticks=(0.5, 0.75, 1))
-        axes.set_xlabel("share of points answered", color="#c9d6e2", size=18)
+        axes.set_xlabel("fraction of points answered", color="#c9d6e2", size=18)
         axes.set_ylabel("best accuracy", color="#c9d6e2", size=18)
         axes.tick_params(colors="#c9d6e2", labelsize=16)
         for name, spine in axes.spines.items():

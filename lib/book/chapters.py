@@ -23,17 +23,7 @@ PROFILES = ("quick", "standard", "gpu")
 
 
 def read_chapter(text: str) -> nbformat.NotebookNode:
-    """Turn a percent-format chapter into a notebook with stable cell ids.
-
-    Parameters
-    ----------
-    text : str
-        The ``.py`` file's text.
-
-    Returns
-    -------
-    nbformat.NotebookNode
-    """
+    """Turn a percent-format chapter into a notebook with stable cell ids."""
     notebook = jupytext.reads(text, fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # jupytext draws them anew at each reading
@@ -48,13 +38,7 @@ def read_chapter(text: str) -> nbformat.NotebookNode:
 
 
 def chapter_files(book: Path) -> dict[str, Path]:
-    """Name and file of every chapter that ``_toc.yml`` lists, in its order.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder with ``_toc.yml`` and the chapters.
-    """
+    """Name and file of every chapter that ``_toc.yml`` lists, in its order."""
     toc = yaml.safe_load((book / "_toc.yml").read_text(encoding="utf-8"))
     names = (name.removesuffix(".py") for name in _toc_files(toc))
     return {name: book / f"{name}.py" for name in names if (book / f"{name}.py").exists()}
@@ -90,22 +74,7 @@ def declared_parameters(notebook: nbformat.NotebookNode) -> tuple[Parameter, ...
 
 
 def profile_parameters(params: Path, profile: str, chapter: str) -> dict[str, Any]:
-    """Content of ``params/<profile>/<chapter>.yml``; empty where the file is absent.
-
-    Parameters
-    ----------
-    params : pathlib.Path
-        The folder ``params``.
-    profile : str
-        One of ``quick``, ``standard``, ``gpu``.
-    chapter : str
-        The chapter's name.
-
-    Raises
-    ------
-    ParameterError
-        On an unknown profile or a file that is no mapping.
-    """
+    """Content of ``params/<profile>/<chapter>.yml``; empty where the file is absent."""
     if profile not in PROFILES:
         raise ParameterError(
             f"profile = {profile!r} is not allowed: it must be one of {', '.join(PROFILES)}"

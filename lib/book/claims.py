@@ -195,22 +195,6 @@ class Verdict:
 def read_claims(path: Path) -> dict[str, Claim]:
     """Read and validate the ledger's data file.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        ``book/claims.yml``; a missing file is an empty ledger.
-
-    Returns
-    -------
-    dict
-        Claims by id, in the file's order.
-
-    Raises
-    ------
-    ClaimError
-        On an unknown or missing field, an unknown kind, a repeated id, or a claim
-        without exactly one kind of condition.
-
     Notes
     -----
     An entry with ``over``, a mapping of axes to lists of words, stands for one claim per
@@ -298,20 +282,8 @@ def judge(
 ) -> Verdict:
     """Compare what was found with a claim's pre-stated condition.
 
-    Parameters
-    ----------
-    claim : Claim
-        The claim.
-    found : float or Evidence
-        What this execution found. A bare number decides about exact claims alone.
-    parameters : mapping
-        The chapter's parameters in effect, which decide about the scale.
-    shown : float, optional
-        What stands beside the reported value, if not the value that decides.
-
-    Returns
-    -------
-    Verdict
+    A bare number decides about exact claims alone. `parameters`, those in effect, decide about the
+    scale; `shown` stands beside the reported value if it is not the value that decides.
     """
     evidence = found if isinstance(found, Evidence) else None
     value = float(found if evidence is None else evidence.value)
@@ -368,13 +340,8 @@ def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, st
 def judged_anew(claims: Mapping[str, Claim], run: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recorded run with its verdicts by the conditions as they stand now.
 
-    Parameters
-    ----------
-    claims : mapping
-        The ledger. What it no longer lists is left out.
-    run : mapping
-        A record. A value without interval, from before intervals were kept, leaves a random
-        quantity undecided.
+    What the ledger no longer lists is left out; a value from before intervals were kept leaves a
+    random quantity undecided.
     """
     verdicts = []
     for kept in run["verdicts"]:
@@ -397,21 +364,7 @@ def judged_anew(claims: Mapping[str, Claim], run: Mapping[str, Any]) -> dict[str
 def audit_verdicts(
     claims: Mapping[str, Claim], verdicts: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> None:
-    """Check that each executed chapter settled exactly the claims listed for it.
-
-    Parameters
-    ----------
-    claims : mapping
-        The ledger.
-    verdicts : mapping
-        Chapter to the verdicts found in its executed notebook.
-
-    Raises
-    ------
-    ClaimError
-        Naming every claim that is unknown, settled twice, settled by a chapter that
-        is not its own, or left unsettled.
-    """
+    """Check that each executed chapter settled exactly the claims listed for it."""
     problems = []
     for chapter, found in verdicts.items():
         ids = [verdict["id"] for verdict in found]

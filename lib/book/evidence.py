@@ -49,20 +49,10 @@ class Evidence:
 
 
 def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
-    """Student's interval for the mean of a few independent runs.
+    """Student's interval for the mean of a few independent runs, which it takes to be normal.
 
-    Parameters
-    ----------
-    values : array_like of float, shape (n,)
-        One a run; differences that are paired by run are taken before.
-    level : float
-        Of the interval.
-
-    Returns
-    -------
-    Evidence
-        Unbounded for one run, and for runs that all agree up to rounding: their spread is unknown
-        then, not 0. The interval supposes that runs spread normally.
+    Differences that are paired by run are taken before. Unbounded for one run, and for runs that
+    all agree up to rounding: their spread is unknown then, not 0.
 
     Examples
     --------
@@ -81,39 +71,13 @@ def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
 
 
 def of_mean(mean: Any, n: int, level: float = LEVEL) -> Evidence:
-    """The same for a mean whose standard error and degrees of freedom are known.
-
-    Parameters
-    ----------
-    mean : lib.selective.Mean
-        With ``value``, ``standard_error`` and ``interval(level)``.
-    n : int
-        Trainings.
-    level : float
-        Of the interval.
-
-    Returns
-    -------
-    Evidence
-        Unbounded where the standard error is 0.
-    """
+    """The same for a :class:`lib.selective.Mean`; unbounded where its standard error is 0."""
     low, high = mean.interval(level) if mean.standard_error else (-math.inf, math.inf)
     return Evidence(float(mean.value), low, high, n)
 
 
 def share(count: int, n: int, level: float = LEVEL) -> Evidence:
     """Clopper and Pearson's exact interval for a fraction of independent repetitions.
-
-    Parameters
-    ----------
-    count, n : int
-        `count` of `n`.
-    level : float
-        Of the interval.
-
-    Returns
-    -------
-    Evidence
 
     Examples
     --------
@@ -126,17 +90,7 @@ def share(count: int, n: int, level: float = LEVEL) -> Evidence:
 
 
 def standardized(z: float, n: int, level: float = LEVEL) -> Evidence:
-    """Student's interval for a mean of n runs that is given in its own standard errors.
-
-    Parameters
-    ----------
-    z : float
-        The mean over its standard error.
-    n : int
-        Runs, at least two for an interval.
-    level : float
-        Of the interval.
-    """
+    """Student's interval for a mean of n runs that is given in its own standard errors."""
     if n < 2 or not math.isfinite(z):
         return Evidence(float(z), n=int(n))
     half = float(stats.t.isf((1 - level) / 2, n - 1))
@@ -146,15 +100,7 @@ def standardized(z: float, n: int, level: float = LEVEL) -> Evidence:
 def range_of(values: npt.ArrayLike) -> Evidence:
     """The median and the range over shuffles or splits, for a printed value that is one more.
 
-    Parameters
-    ----------
-    values : array_like of float, shape (n,)
-        One a shuffle.
-
-    Returns
-    -------
-    Evidence
-        A further shuffle falls outside of the range of n with probability 2 / (n + 1).
+    A further shuffle falls outside of the range of n with probability 2 / (n + 1).
 
     Examples
     --------
@@ -166,15 +112,7 @@ def range_of(values: npt.ArrayLike) -> Evidence:
 
 
 def point(value: float, n: int) -> Evidence:
-    """Return a number whose own error a claim's condition allows for, and how many runs it is of.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-    n : int
-        Repetitions.
-    """
+    """A number whose own error a claim's condition allows for, and how many runs it is of."""
     return Evidence(float(value), n=int(n))
 
 
@@ -183,11 +121,8 @@ def counted(
 ) -> dict[str, tuple[Evidence, float] | str]:
     """Return cells for :meth:`lib.book.session.Chapter.check_cells` with their repetitions.
 
-    Parameters
-    ----------
-    found : mapping
-        Claim id to the number that decides, the one to show and the repetitions behind both, or to
-        the reason why it is not run.
+    `found` maps a claim's id to the number that decides, the one to show and the repetitions behind
+    both, or to the reason why it is not run.
     """
     return {
         name: one if isinstance(one, str) else (point(one[0], one[2]), one[1])
@@ -198,20 +133,10 @@ def counted(
 def least(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
     """The least of several quantities: for a claim that each of them must meet.
 
-    Parameters
-    ----------
-    of : callable
-        ``of(part, level=...)`` gives the evidence on one of them; a tuple stands for several
-        arguments.
-    parts : iterable
-        What `of` takes, one a quantity.
-
-    Returns
-    -------
-    Evidence
-        The lower end is the least lower end: a claim that all are above a bound errs no more often
-        than one of them does. Above, where any of them may refute it, the level is shared (by
-        Bonferroni).
+    ``of(part, level=...)`` gives the evidence on one of them; a tuple stands for several arguments.
+    The lower limit is the least lower limit: a claim that all are above a bound errs no more often
+    than one of them does. Above, where any of them may refute it, the level is shared (by
+    Bonferroni).
     """
     parts = list(parts)
     each = [_taken(of, part, LEVEL) for part in parts]
@@ -227,15 +152,7 @@ def least(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
 
 
 def largest(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
-    """Return the largest of several quantities; see :func:`least`.
-
-    Parameters
-    ----------
-    of : callable
-        As for :func:`least`.
-    parts : iterable
-        What `of` takes, one a quantity.
-    """
+    """Return the largest of several quantities; see :func:`least`."""
 
     def turned(*part: Any, level: float) -> Evidence:
         return _negative(of(*part, level=level))
@@ -250,15 +167,7 @@ def _taken(of: Callable[..., Evidence], part: Any, level: float) -> Evidence:
 def hull(families: Iterable[npt.ArrayLike]) -> Evidence:
     """The runs of the first model family, and the interval that holds those of all families.
 
-    Parameters
-    ----------
-    families : iterable of array_like, shape (n,)
-        One value a run.
-
-    Returns
-    -------
-    Evidence
-        Where the families disagree, its interval lies on no side.
+    Where the families disagree, it lies on no side of a bound.
     """
     each = [runs(values) for values in families]
     return Evidence(

@@ -139,30 +139,7 @@ class Executed:
 
 
 def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str, Executed]:
-    """Execute all chapters of a book, or take them from the cache, and audit the ledger.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder with ``_toc.yml``, the chapters and ``claims.yml``; ``params`` lies
-        beside it.
-    profile : str
-        ``quick``, ``standard`` or ``gpu``.
-    jobs : int, optional
-        How many chapters are executed at a time, each with its share of the cores. If not given,
-        what the variable ``COMPANION_JOBS`` says, or 1.
-
-    Returns
-    -------
-    dict
-        Executed chapters by name, in the order of the table of contents.
-
-    Raises
-    ------
-    BuildError
-        Naming chapter, cell and error: of several chapters that fail, the first in the table of
-        contents. What others have finished by then is in the cache. Or naming the number of jobs.
-    """
+    """Execute all chapters of a book, or take them from the cache, and audit the ledger."""
     jobs = _jobs(jobs)
     try:
         claims = read_claims(book / "claims.yml")
@@ -233,26 +210,7 @@ def _tell(done: Executed) -> None:
 def execute_chapter(
     path: Path, profile: str, overrides: Mapping[str, Any] | None = None
 ) -> Executed:
-    """Execute one chapter with a profile's parameters, unless the cache has the result.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        ``book/<chapter>.py``.
-    profile : str
-        ``quick``, ``standard`` or ``gpu``.
-    overrides : mapping, optional
-        Parameters that go before the profile's.
-
-    Returns
-    -------
-    Executed
-
-    Raises
-    ------
-    BuildError
-        When a cell fails or a parameter is not allowed.
-    """
+    """Execute one chapter with a profile's parameters, unless the cache has the result."""
     chapter, book = path.stem, path.parent
     notebook, parameters, inputs = _inputs(path, profile, overrides)
     base, store = fingerprint(inputs), _store(path)

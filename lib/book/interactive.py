@@ -7,7 +7,6 @@ sees the still figure.
 
 import base64
 import html
-import io
 import json
 import re
 import warnings
@@ -17,14 +16,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 from scipy import special
 
 from lib import audit, selective, suitability
 from lib.book.session import Chapter, _display
 from lib.counterfactual import PositivityWarning, counterfactual_difference, estimate_from_nuisances
-from lib.plot import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure, svg_bytes
 from lib.studies.counterfactual import simulation
 
 __all__ = [
@@ -142,17 +139,7 @@ class Widget:
     still_caption: str
 
     def html(self, page: str) -> str:
-        """The figure as HTML, for a page with the book's script and style.
-
-        Parameters
-        ----------
-        page : str
-            Name of the chapter: ids begin with it.  Letters, digits, ``-`` and ``_``.
-
-        Returns
-        -------
-        str
-        """
+        """The figure as HTML, for a page with the book's script and style."""
         if not re.fullmatch(r"[A-Za-z][\w-]*", page):
             raise ValueError(f"page must be letters, digits, - and _, got {page!r}")
         prefix = f"widget-{page}-{self.kind}"
@@ -181,15 +168,7 @@ class Widget:
 
 
 def show(chapter: Chapter | str, widget: Widget) -> None:
-    """Show an interactive figure as the output of a chapter's cell.
-
-    Parameters
-    ----------
-    chapter : Chapter or str
-        The running chapter, or its name.
-    widget : Widget
-        What to show.
-    """
+    """Show an interactive figure as the output of a chapter's cell."""
     name = chapter.name if isinstance(chapter, Chapter) else chapter
     _display(
         {
@@ -310,7 +289,7 @@ def bound_and_score(
             "curve_area": "area under the curve",
         },
         data={"n": _POINTS, "orders": orders},
-        still=_svg(figure, "bound-and-score"),
+        still=svg_bytes(figure, "bound-and-score"),
         alt=(
             f"Selective accuracy against coverage at accuracy {full_accuracy:.2f}: the bound, "
             f"dashed, and below it the curves of {len(orders) - 1} orders."
@@ -348,21 +327,7 @@ def _order(label: str, correct: Any, score: Any) -> dict[str, Any]:
 def epsilon_posterior(
     counts: audit.AttackCounts, delta: float = 1e-5, level: float = 0.95
 ) -> Widget:
-    """The posterior of epsilon and its interval as an attack's four counts move (P3).
-
-    Parameters
-    ----------
-    counts : lib.audit.AttackCounts
-        To begin with; at most 1000 each.
-    delta : float
-        In [0, 1).
-    level : float
-        Of the equal-tailed credible interval, in (0, 1).
-
-    Returns
-    -------
-    Widget
-    """
+    """The posterior of epsilon and its interval as an attack's four counts move (P3)."""
     low, high = audit.epsilon_interval(counts, delta, level)
     names = {
         "tp": "True positives: “in”, and it was",
@@ -400,7 +365,7 @@ def epsilon_posterior(
             "zero": "probability of epsilon = 0",
         },
         data={"delta": delta, "level": level, "most": _MOST_TRIALS},
-        still=_svg(figure, "epsilon-posterior"),
+        still=svg_bytes(figure, "epsilon-posterior"),
         alt=f"Density of epsilon for {listed}, shaded from {low:.2f} to {high:.2f}.",
         moving="Posterior density of epsilon with its interval shaded and drawn below.",
         caption=(
@@ -484,7 +449,7 @@ def suitability_decision(
             "drop": "estimated drop",
         },
         data={"folds": data, "span": span},
-        still=_svg(figure, "suitability-decision"),
+        still=svg_bytes(figure, "suitability-decision"),
         alt=(
             f"p-value of the non-inferiority test against the margin, falling, for {len(folds)} "
             "sets of user data; dotted lines mark alpha and the margin."
@@ -572,7 +537,7 @@ def positivity(
             "clipped": "A's propensities clipped",
         },
         data={"levels": data, "truth": truth},
-        still=_svg(figure, "positivity"),
+        still=svg_bytes(figure, "positivity"),
         alt=(
             f"Doubly robust and IPW intervals at {len(levels)} levels of positivity from "
             f"{levels[0]:g} to {levels[-1]:g}, and the truth as a dashed line."
@@ -621,15 +586,6 @@ def _width(level: Mapping[str, Any]) -> float:
 
 
 # ---------------------------------------------------------------------- shared
-
-
-def _svg(figure: Figure, name: str) -> bytes:
-    stream = io.BytesIO()
-    # As in a chapter's figures: a fixed salt and no date.
-    with plt.rc_context({"svg.hashsalt": name}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    return stream.getvalue()
 
 
 def _quoted(text: str) -> str:

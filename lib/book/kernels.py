@@ -29,9 +29,9 @@ class OwnSockets:
         if os.name == "posix" and len(os.fsencode(path)) <= _LONGEST:
             self.transport, self.ip = "ipc", path
 
-    def cleanup_ipc_files(self) -> None:
-        """Remove the folder, too."""
-        super().cleanup_ipc_files()
+    def cleanup_connection_file(self) -> None:
+        """Remove the folder, too; before a restart this is not called: the kernel listens again."""
+        super().cleanup_connection_file()
         self._remove()
 
 

@@ -62,13 +62,7 @@ class Parameter:
     meaning: str
 
     def check(self, value: Any) -> Any:
-        """Return ``value`` if it is allowed (an int where a float is asked becomes one).
-
-        Raises
-        ------
-        ParameterError
-            Naming the parameter, the value and what is allowed.
-        """
+        """Return ``value`` if it is allowed (an int where a float is asked becomes one)."""
         if not self.kind.startswith("list["):
             return self._check_one(value)
         if not isinstance(value, (list, tuple)) or not value:
@@ -119,24 +113,7 @@ def _ends(allowed: str) -> tuple[float, float]:
 
 
 def parse_parameters(source: str) -> tuple[Parameter, ...]:
-    """Read the declarations in a parameters cell.
-
-    Parameters
-    ----------
-    source : str
-        The cell's source: annotated assignments of literals, one a line, each with a
-        comment that states allowed values and meaning.
-
-    Returns
-    -------
-    tuple of Parameter
-
-    Raises
-    ------
-    ParameterError
-        When the cell holds anything else, a declaration is incomplete, or a default
-        is not allowed by its own declaration.
-    """
+    """Read the declarations in a parameters cell."""
     comments = {
         token.start[0]: token.string.lstrip("# ").strip()
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
@@ -166,7 +143,7 @@ def _declaration(node: ast.stmt, comments: Mapping[int, str]) -> Parameter:
     match = _DECLARATION.fullmatch(comments.get(node.end_lineno or node.lineno, ""))
     if match is None:
         raise ParameterError(
-            f"{line} needs a comment that states its range and meaning: `# [0, 1] share of x`"
+            f"{line} needs a comment that states its range and meaning: `# [0, 1] fraction of x`"
         )
     allowed = match["allowed"]
     if allowed[0] in "[(":
@@ -180,25 +157,7 @@ def _declaration(node: ast.stmt, comments: Mapping[int, str]) -> Parameter:
 def validate_parameters(
     declared: tuple[Parameter, ...], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All parameters in effect: the given ones checked, the others at their defaults.
-
-    Parameters
-    ----------
-    declared : tuple of Parameter
-        What the chapter declares.
-    given : mapping
-        Name to value, from a parameter file or a command line.
-
-    Returns
-    -------
-    dict
-        Every declared name, in order of declaration.
-
-    Raises
-    ------
-    ParameterError
-        On an unknown name, a wrong type or a value that is not allowed.
-    """
+    """All parameters in effect: the given ones checked, the others at their defaults."""
     names = [parameter.name for parameter in declared]
     for name in given:
         if name not in names:

@@ -13,33 +13,19 @@ Four records in ``book/records``, each made by a command and shown by the ``proo
     ``make portable`` (``.ci/portable``): the tests as other processors would run them.
 """
 
-import argparse
 import html
-import json
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from docutils import nodes
-from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective
 
-from lib.book.records import git_output
+from lib.book.records import origin, read_measured, record_command
 from lib.book.render import duration_text, note_html, table_html
-from lib.runs import hardware, write_atomic
 
-__all__ = [
-    "PARTS",
-    "ProofsDirective",
-    "make_record",
-    "proofs_html",
-    "read_proofs",
-    "write_proofs",
-]
+__all__ = ["PARTS", "make_record", "proofs_html", "proofs_page"]
 
 #: Parts of the page: the record that each shows.
 PARTS = {
@@ -69,26 +55,7 @@ _FIELDS = {
 
 
 def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
-    """Summarise pytest's reports of the tests of faults and malformed input.
-
-    Parameters
-    ----------
-    reports : sequence of pathlib.Path
-        What ``--junitxml`` wrote, oldest first: of a test that is in several the last one counts.
-    root : pathlib.Path
-        The checkout, for the commit.
-
-    Returns
-    -------
-    dict
-        ``files``: per file of tests how many passed, failed and were skipped, and the seconds that
-        they took; ``long``: each test that recorded properties, such as kills, with them.
-
-    Raises
-    ------
-    ValueError
-        If the file is no such report, or holds no test.
-    """
+    """Summarise pytest's reports of the tests of faults and malformed input."""
     cases: dict[tuple[str, str], ElementTree.Element] = {}
     for report in reports:
         try:
@@ -117,75 +84,23 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
     for row in files.values():
         row["seconds"] = round(row["seconds"], 1)
     return {
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": git_output(root, "rev-parse", "HEAD"),
-        "changed": bool(git_output(root, "status", "--porcelain")),
-        "machine": hardware(),
+        **origin(root),
         "files": [files[name] for name in sorted(files)],
         "long": properties,
     }
 
 
-def write_proofs(book: Path, record: Mapping[str, Any]) -> Path:
-    """Write the record of faults.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    record : mapping
-        Of :func:`make_record`.
-    """
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    return write_atomic(book / "records" / "faults.json", text)
-
-
 # ------------------------------------------------------------------ the page
 
 
-def read_proofs(book: Path, name: str) -> dict[str, Any] | None:
-    """Read a record, None if there is none.
-
-    Parameters
-    ----------
-    book : pathlib.Path
-        The folder that holds ``records``.
-    name : str
-        ``faults``, ``coverage``, ``mutants`` or ``portable``.
-
-    Raises
-    ------
-    ValueError
-        When the file is damaged or incomplete.
-    """
-    path = book / "records" / f"{name}.json"
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"record {path} is no JSON: {error}") from None
-    missing = [field for field in _FIELDS[name] if field not in record]
-    if missing:
-        raise ValueError(f"record {path} lacks {', '.join(missing)}")
-    return record
+def proofs_page(book: Path, part: str) -> str:
+    """HTML of one part, from the record in the book's folder."""
+    name = PARTS.get(part, "")
+    return proofs_html(read_measured(book, name, _FIELDS[name]) if name else None, part)
 
 
 def proofs_html(record: Mapping[str, Any] | None, part: str) -> str:
-    """HTML of one part of the page.
-
-    Parameters
-    ----------
-    record : mapping or None
-        Of :func:`read_proofs`.
-    part : str
-        Of :data:`PARTS`.
-
-    Raises
-    ------
-    ValueError
-        On another part.
-    """
+    """HTML of one part of the page."""
     if part not in PARTS:
         raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
     if record is None:
@@ -294,23 +209,24 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
         left += f", {len(tests['failing']):,} as they do not pass on instrumented code"
     sample = any(row["run"] < row["mutants"] for row in record["modules"].values())
     drawn = (
-        " Not all were run: those that were are a random sample. The share when they were drawn, "
-        "with Clopper and Pearson's interval at 95%, is an estimate for all; the one now includes "
-        "tests that were written after their survivors had been seen."
+        " Not all were run: those that were are a random sample. The mutation score when they were "
+        "drawn, with Clopper and Pearson's interval at 95%, is an estimate for all; the one now "
+        "includes tests that were written after their survivors had been seen."
         if sample
         else " All were run."
     )
     if not sample and any(row["noticed when drawn"] != row["noticed now"] for row in rows):
         drawn += (
-            " The share now includes tests that were written for survivors, with which some of "
-            "these were run again."
+            " The mutation score now includes tests that were written for survivors, with which "
+            "some of these were run again."
         )
     table = pd.DataFrame(rows)
     if not sample:
         table = table.drop(columns="run")  # the same as the one before
     return (
         f"<p>{_origin(record)}, with {html.escape(record['tool'])}: {tests['used']:,} tests used, "
-        f"{left}.{drawn}</p>" + table_html(table, "Mutants, and the share that some test notices")
+        f"{left}.{drawn}</p>"
+        + table_html(table, "Mutants, and the mutation score: the fraction that some test notices")
     )
 
 
@@ -371,43 +287,5 @@ def _portable_html(record: Mapping[str, Any]) -> str:
     )
 
 
-class ProofsDirective(SphinxDirective):
-    """The ``proofs`` directive: what tests are worth, see :data:`PARTS`."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
-        book, part = Path(self.env.app.srcdir), self.arguments[0]
-        try:
-            record = None
-            if part in PARTS:
-                self.env.note_dependency(str(book / "records" / f"{PARTS[part]}.json"))
-                record = read_proofs(book, PARTS[part])
-            page = proofs_html(record, part)
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: {error}") from None
-        return [nodes.raw("", page, format="html")]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lib.book.proofs", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "report", type=Path, nargs="+", help="what pytest --junitxml wrote, oldest first"
-    )
-    parser.add_argument("--book", type=Path, default=Path("book"))
-    options = parser.parse_args(arguments)
-    try:
-        path = write_proofs(options.book, make_record(options.report, options.book.parent))
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(path)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record_command("faults", make_record, None))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from lib.book.claims import (
     MISSED,
@@ -20,6 +21,7 @@ from lib.book.claims import (
     Claim,
     Verdict,
 )
+from lib.plot import svg_bytes
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "claim_mark_html",
     "csv_link",
     "duration_text",
+    "figure_html",
     "ledger_html",
     "note_html",
     "status_html",
@@ -57,17 +60,7 @@ _MARKS = {
 def table_html(
     frame: pd.DataFrame, caption: str = "", formats: Mapping[str, str] | None = None
 ) -> str:
-    """HTML of a data frame in a box that scrolls sideways by itself.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table; its index is not shown.
-    caption : str
-        Above the table; none if empty.
-    formats : mapping, optional
-        Column to Python format; floats are ``.4g`` otherwise.
-    """
+    """HTML of a data frame in a box that scrolls sideways by itself."""
     formats = formats or {}
     rows = [
         [_text(value, formats.get(str(name))) for name, value in zip(frame, row, strict=True)]
@@ -121,28 +114,26 @@ def _text(value: Any, spec: str | None) -> str:
 
 
 def note_html(text: str) -> str:
-    """Return a note in a box of its own; what stands between backticks is set as code.
-
-    Parameters
-    ----------
-    text : str
-        Plain text.
-    """
+    """Return a note in a box of its own; what stands between backticks is set as code."""
     inside = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
     return f"<div class='companion-note' role='note'>{inside}</div>"
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration in the unit that people would use: "12 s", "37 min", "2.3 h".
-
-    Parameters
-    ----------
-    seconds : float
-        The duration.
-    """
+    """Return a duration in the unit that people would use: "12 s", "37 min", "2.3 h"."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def figure_html(figure: Figure, salt: str, name: str, alt: str, caption: str) -> str:
+    """A figure as SVG with alternative text; it is closed."""
+    source = base64.b64encode(svg_bytes(figure, salt)).decode()
+    return (
+        f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
+        f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt, quote=True)}'>"
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
 
 
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
@@ -188,17 +179,7 @@ def _chip(verdict: str) -> str:
 def claim_html(
     claim: Claim, verdict: Verdict, recorded: Mapping[str, Mapping[str, Any] | None]
 ) -> str:
-    """Box that shows a verdict where it was decided.
-
-    Parameters
-    ----------
-    claim : Claim
-        The claim.
-    verdict : Verdict
-        What this execution found.
-    recorded : mapping
-        Profile to the verdict in its recorded run, None where that run lacks it.
-    """
+    """Box that shows a verdict where it was decided."""
     kind, _ = _MARKS[verdict.verdict]
     columns = [("paper", _number(claim.reported))]
     columns += [
@@ -252,19 +233,7 @@ def cells_html(
     recorded: Mapping[str, Mapping[str, Mapping[str, Any]]],
     caption: str,
 ) -> str:
-    """Table of the claims of a group, folded: reported value, recorded runs, this build.
-
-    Parameters
-    ----------
-    claims : sequence of Claim
-        The group's.
-    verdicts : sequence of Verdict
-        What this execution found about each.
-    recorded : mapping
-        Profile to the verdicts of its recorded run, by claim id.
-    caption : str
-        What the table shows.
-    """
+    """Table of the claims of a group, folded: reported value, recorded runs, this build."""
     found = {v.id: v.as_dict() for v in verdicts}
     rows = "".join(
         _cell_row(c, found[c.id], {p: of_run.get(c.id) for p, of_run in recorded.items()})
@@ -314,19 +283,7 @@ def ledger_html(
     records: Mapping[str, Mapping[str, Mapping[str, Any]]],
     addresses: Mapping[str, str],
 ) -> str:
-    """Tables of all claims and their verdicts, by paper.
-
-    Parameters
-    ----------
-    claims : mapping
-        The ledger.
-    verdicts : mapping
-        Claim id to the verdict of the current build.
-    records : mapping
-        Chapter to its recorded runs by profile.
-    addresses : mapping
-        Chapter to the address of its page.
-    """
+    """Tables of all claims and their verdicts, by paper."""
     if not claims:
         return "<p>The ledger is empty.</p>"
     parts = [_summary(claims, verdicts, records)]
@@ -367,19 +324,7 @@ def claim_mark_html(
     records: Mapping[str, Mapping[str, Any]],
     address: str,
 ) -> str:
-    """Mark of a claim within a sentence; it leads to the place that decided it.
-
-    Parameters
-    ----------
-    claim : Claim
-        The claim.
-    verdict : mapping
-        Of the current build.
-    records : mapping
-        The chapter's recorded runs by profile.
-    address : str
-        Of the chapter's page.
-    """
+    """Mark of a claim within a sentence; it leads to the place that decided it."""
     found, source = _longest(claim, verdict, records)
     kind, mark = _MARKS[found["verdict"]]
     said = f"{claim.paper}, {claim.place}: {found['verdict']} ({source}). {claim.claim}"
@@ -397,20 +342,7 @@ def tally_html(
     addresses: Mapping[str, str],
     paper: str,
 ) -> str:
-    """How many claims of a paper stand in the longest run there is, and which do not.
-
-    Parameters
-    ----------
-    claims, verdicts, records, addresses
-        As for :func:`ledger_html`.
-    paper : str
-        ``P1`` to ``P5``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such paper.
-    """
+    """How many claims of a paper stand in the longest run there is, and which do not."""
     if paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
     counts, missed, recorded, smaller = dict.fromkeys(_MARKS, 0), [], 0, 0
@@ -527,15 +459,7 @@ def _ledger_row(
 
 
 def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> str:
-    """Tables of the status page: chapters, versions, data used.
-
-    Parameters
-    ----------
-    executed : mapping
-        Chapter to its :class:`~lib.book.execute.Executed`.
-    addresses : mapping
-        Chapter to the address of its page.
-    """
+    """Tables of the status page: chapters, versions, data used."""
     chapters = "".join(
         f"<tr><td><a href='{addresses[name]}'>{name}</a></td><td>{done.profile}</td>"
         f"<td class='number'>{done.seconds:.1f} s</td>"

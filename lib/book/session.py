@@ -1,7 +1,6 @@
 """What a chapter's cells call to show things: notes, tables, figures, verdicts."""
 
 import ast
-import base64
 import difflib
 import html
 import io
@@ -14,7 +13,6 @@ from typing import Any
 import pandas as pd
 from IPython import get_ipython
 from IPython.display import display
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import lib
@@ -37,6 +35,7 @@ from lib.book.render import (
     claim_html,
     csv_link,
     duration_text,
+    figure_html,
     note_html,
     table_html,
 )
@@ -293,17 +292,7 @@ class Chapter:
         """
         if not alt.strip():
             raise ValueError(f"figure {name} needs alternative text, not {alt!r}")
-        stream = io.BytesIO()
-        # A fixed salt and no date: the same figure is the same file.
-        with plt.rc_context({"svg.hashsalt": f"{self.name}.{name}"}):
-            figure.savefig(stream, format="svg", metadata={"Date": None})
-        plt.close(figure)
-        source = "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
-        page = (
-            f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
-            f"<img src='{source}' alt='{html.escape(alt, quote=True)}'>"
-            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
-        )
+        page = figure_html(figure, f"{self.name}.{name}", name, alt, caption)
         _display({"text/html": page, "text/plain": f"[figure {name}: {alt}]"})
 
     # ------------------------------------------------------------------ claims

@@ -30,24 +30,11 @@ __all__ = [
 
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
-CARD_ALT = "Title of the book beside a curve of accuracy against the share of points answered"
+CARD_ALT = "Title of the book beside a curve of accuracy against the fraction of points answered"
 
 
 def site_address(configured: str, repository: str) -> str:
-    """Return the absolute address of the site, ending in a slash; empty if nobody knows it.
-
-    Parameters
-    ----------
-    configured : str
-        What the configuration or the publish workflow says; goes first. May be empty.
-    repository : str
-        ``owner/name`` on GitHub, whose Pages are meant; may be empty.
-
-    Raises
-    ------
-    ValueError
-        If ``configured`` is no absolute http(s) address.
-    """
+    """Return the absolute address of the site, ending in a slash; empty if nobody knows it."""
     if configured:
         parts = urlsplit(configured)
         if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -71,20 +58,7 @@ def shorten(text: str, length: int = 160) -> str:
 
 
 def social_tags(title: str, description: str, site: str, address: str, page: str) -> str:
-    """HTML of the description and of what social networks show of a page.
-
-    Parameters
-    ----------
-    title, description : str
-        Of the page, as plain text.
-    site : str
-        The book's title.
-    address : str
-        Absolute address of the site with a slash at its end. Where it is empty, the tags that
-        must hold an absolute address (the picture's and the page's own) are left out.
-    page : str
-        The page's address relative to the site's, such as ``audit.html``.
-    """
+    """HTML of the description and of what social networks show of a page."""
     named = {"description": description, "twitter:card": "summary"}
     graph = {
         "og:type": "website" if page == "index.html" else "article",
@@ -110,13 +84,6 @@ def footer_text(version: str, dates: list[str]) -> str:
     """Return the footer's line: the version, and when what the page shows was executed.
 
     Dates of execution and not of the build: building anew without a change changes no page.
-
-    Parameters
-    ----------
-    version : str
-        Of the package.
-    dates : list of str
-        ISO 8601 dates of the executions that the page rests on; may be empty.
     """
     days = sorted(date[:10] for date in dates)
     if not days:
@@ -163,13 +130,6 @@ def not_found_page(title: str, address: str) -> str:
 
     It therefore needs no other file, and its links begin at the host's root: with the path of
     ``address``, or with ``/`` where the address is not known.
-
-    Parameters
-    ----------
-    title : str
-        The book's title.
-    address : str
-        Absolute address of the site, ending in a slash, or empty.
     """
     root = urlsplit(address).path or "/"
     return _NOT_FOUND.substitute(title=html.escape(title), root=html.escape(quote(root)))
@@ -189,11 +149,6 @@ def minify_svg(page: str) -> str:
     matplotlib writes coordinates to a millionth of a point. Here they are rounded to a hundredth,
     line breaks go, and the data address holds text instead of base64, which takes a third more and
     hardly compresses.
-
-    Parameters
-    ----------
-    page : str
-        HTML with figures as ``data:image/svg+xml;base64,...``. Other text is left as it is.
     """
     return _FIGURE.sub(lambda found: _light_address(found[1]), page)
 
@@ -215,13 +170,7 @@ def _rounded(number: re.Match[str]) -> str:
 
 
 def focusable_tables(body: str) -> str:
-    """Make the boxes in which tables of the prose scroll reachable by keyboard, and name them.
-
-    Parameters
-    ----------
-    body : str
-        HTML of a page as the theme writes it.
-    """
+    """Make the boxes in which tables of the prose scroll reachable by keyboard, and name them."""
     count = iter(range(1, body.count("pst-scrollable-table-container") + 1))
     return re.sub(
         r'<div class="pst-scrollable-table-container">',
@@ -243,15 +192,7 @@ _VALUE = re.compile(r"\{value\}`([^`]+)`")
 def with_values(
     notebook: nbformat.NotebookNode, resolve: Callable[[str], str]
 ) -> nbformat.NotebookNode:
-    """Put the numbers into a notebook's prose, where only a book understands ``{value}``.
-
-    Parameters
-    ----------
-    notebook : nbformat.NotebookNode
-        Changed in place.
-    resolve : callable
-        From ``chapter.name:format`` to the number's text.
-    """
+    """Put the numbers into a notebook's prose, where only a book understands ``{value}``."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = plain_roles(_VALUE.sub(lambda found: resolve(found[1]), cell.source))
@@ -262,30 +203,12 @@ _ROLE = re.compile(r"(?<!`)\{(?:term|doc|ref|cite|cite:t|py:obj)\}`([^`<]+?)(?:\
 
 
 def plain_roles(text: str) -> str:
-    """Prose without the roles that only a book understands: their words stay.
-
-    Parameters
-    ----------
-    text : str
-        Markdown with roles such as ``{term}`a word <its entry>` ``.
-    """
+    """Prose without the roles that only a book understands: their words stay."""
     return _ROLE.sub(r"\1", text)
 
 
 def with_own_values(text: str) -> str:
-    """Put the numbers that an executed notebook holds itself into its prose.
-
-    Parameters
-    ----------
-    text : str
-        The notebook's JSON, possibly of an execution that has not ended.
-
-    Returns
-    -------
-    str
-        The same, without ``{value}`` where the number is known; numbers of other chapters stay as
-        they are written.  Text that is no such notebook comes back unchanged.
-    """
+    """Put the numbers that an executed notebook holds itself into its prose."""
     if _VALUE_MIME not in text:
         return text
     notebook = json.loads(text)
@@ -330,18 +253,6 @@ def colab_cell(repository: str, commit: str) -> nbformat.NotebookNode:
     """Return the first cell of a notebook for Colab: it installs the package from the repository.
 
     The whole repository is fetched, since a chapter also reads ``params`` and ``book/claims.yml``.
-
-    Parameters
-    ----------
-    repository : str
-        ``owner/name`` on GitHub.
-    commit : str
-        Hash of the commit that was built.
-
-    Raises
-    ------
-    ValueError
-        If one of them could be more than a name in a shell's command.
     """
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise ValueError(f"repository = {repository!r} must be owner/name")

@@ -9,7 +9,7 @@ import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import nbformat
 from docutils import nodes
@@ -20,7 +20,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
-from lib.book.benchmarks import BenchmarksDirective
+from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import (
@@ -31,7 +31,7 @@ from lib.book.execute import (
     Executed,
     execute_book,
 )
-from lib.book.proofs import ProofsDirective
+from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
 from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
 from lib.book.site import (
@@ -58,18 +58,7 @@ _executed_by_text: dict[str, Executed] = {}
 
 
 def read_executed(text: str) -> nbformat.NotebookNode:
-    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader).
-
-    Parameters
-    ----------
-    text : str
-        The chapter's ``.py`` text.
-
-    Returns
-    -------
-    nbformat.NotebookNode
-        Without the outputs that only carry values and verdicts to the build.
-    """
+    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader)."""
     notebook = read_chapter(text)
     done = _executed_by_text.get(text)
     if done is None:
@@ -205,6 +194,23 @@ class StatusDirective(SphinxDirective):
         """Return the tables as raw HTML."""
         app = self.env.app
         return _sections(status_html(app.companion_executed, _addresses(app, self.env.docname)))
+
+
+class RecordDirective(SphinxDirective):
+    """The directives ``benchmarks`` and ``proofs``: a part of what a command has measured."""
+
+    required_arguments = 1
+    pages: ClassVar = {"benchmarks": benchmarks_page, "proofs": proofs_page}
+
+    def run(self) -> list[nodes.Node]:
+        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
+        book, part = Path(self.env.app.srcdir), self.arguments[0]
+        name = PARTS.get(part, "benchmarks")
+        self.env.note_dependency(str(book / "records" / f"{name}.json"))
+        try:
+            return _sections(self.pages[self.name](book, part))
+        except ValueError as error:
+            raise ExtensionError(f"{self.get_location()}: {error}") from None
 
 
 class CloneDirective(SphinxDirective):
@@ -451,8 +457,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("ledger", LedgerDirective)
     app.add_directive("tally", TallyDirective)
     app.add_directive("build-status", StatusDirective)
-    app.add_directive("benchmarks", BenchmarksDirective)
-    app.add_directive("proofs", ProofsDirective)
+    app.add_directive("benchmarks", RecordDirective)
+    app.add_directive("proofs", RecordDirective)
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

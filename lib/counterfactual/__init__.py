@@ -4,7 +4,8 @@ Implements Choe, Gangrade and Ramdas, Counterfactually Comparing Abstaining Clas
 2023 (arXiv 2305.10564).
 
 >>> import numpy as np
->>> from lib.counterfactual import counterfactual_difference, simulation
+>>> from lib.counterfactual import counterfactual_difference
+>>> from lib.studies.counterfactual import simulation
 >>> drawn = simulation.simulate(800, rng=0)
 >>> (a, b), (r, s) = drawn.scores, drawn.abstained
 >>> found = counterfactual_difference(drawn.X, a, r, b, s, learner="forest", clip=0.2, rng=1)
@@ -17,7 +18,7 @@ Those on this page begin so:
 
 >>> from lib.counterfactual import *
 >>> import numpy as np
->>> from lib.counterfactual import simulation
+>>> from lib.studies.counterfactual import simulation
 >>> drawn = simulation.simulate(600, rng=0)
 >>> X, (a, b), (r, s) = drawn.X, drawn.scores, drawn.abstained
 >>> fit = {"learner": "linear", "clip": 0.2}

@@ -6,8 +6,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-__all__ = ["Diagnostics", "PositivityWarning", "diagnose"]
-
 Array = npt.NDArray[np.float64]
 _BINS = 20
 #: Where the propensity is at least SURE, a classifier that answers less than _SELDOM of the points
@@ -91,23 +89,7 @@ def diagnose(
     outcome: Array,
     clip: float,
 ) -> Diagnostics:
-    """Compute the diagnostics of one classifier.
-
-    Parameters
-    ----------
-    abstained : ndarray of bool, shape (n,)
-        R.
-    scores : ndarray, shape (n,)
-        S; read only where it answered.
-    propensity, outcome : ndarray, shape (n,)
-        Predictions of pi(X), not clipped, and of mu0(X).
-    clip : float
-        epsilon.
-
-    Returns
-    -------
-    Diagnostics
-    """
+    """Compute the diagnostics of one classifier."""
     n, answered = len(abstained), int((~abstained).sum())
     edges = np.linspace(0, 1, _BINS + 1)
     histogram = [

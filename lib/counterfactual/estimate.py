@@ -34,19 +34,6 @@ from lib.check import (
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning, diagnose
 from lib.counterfactual.learners import learner_pair, predict_mean
 
-__all__ = [
-    "ESTIMATORS",
-    "Estimate",
-    "Nuisances",
-    "counterfactual_difference",
-    "counterfactual_score",
-    "default_clip",
-    "estimate_from_nuisances",
-    "fit_nuisances",
-    "fold_numbers",
-    "influence_values",
-]
-
 ESTIMATORS = ("dr", "ipw", "plug-in")
 
 Array = npt.NDArray[np.float64]

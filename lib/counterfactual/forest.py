@@ -20,8 +20,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lib.check import as_integer
 
-__all__ = ["ForestClassifier", "ForestRegressor"]
-
 Array = npt.NDArray[np.float64]
 _SAME = 1e-7  # values of a feature closer than this are not told apart
 # A split's threshold (not larger goes left), its feature, and its left child, which the right one
@@ -228,18 +226,7 @@ def _next(state):
 
 @njit(cache=True, nogil=True)
 def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
-    """Nodes of all trees one after the other.
-
-    Returns
-    -------
-    nodes : ndarray of _NODE
-    value : ndarray of float64
-        Mean of each node's targets.
-    depth : ndarray of int64
-        Of each tree.
-    root : ndarray of int64
-        First node of each tree, and the number of nodes.
-    """
+    """Nodes of all trees one after the other."""
     n, d = x.shape
     n_trees = len(counts)
     nodes, value = np.empty(2 * n * n_trees, _NODE), np.empty(2 * n * n_trees)

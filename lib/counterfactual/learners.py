@@ -27,14 +27,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lib.counterfactual.forest import ForestClassifier, ForestRegressor
 
-__all__ = [
-    "LEARNERS",
-    "SuperLearnerClassifier",
-    "SuperLearnerRegressor",
-    "calibrated",
-    "learner_pair",
-]
-
 LEARNERS = ("linear", "forest", "super")
 
 Array = npt.NDArray[np.float64]
@@ -127,21 +119,6 @@ def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.ND
 
     A logistic regression is wrong where the propensity is no such curve, as a step in a score: too
     sure of abstention at one end, which gives weights that no answer deserves.
-
-    Parameters
-    ----------
-    propensity : ndarray, shape (n,)
-        Of models that were not fitted to the points themselves.
-    abstained : ndarray of bool, shape (n,)
-        R, of both kinds.
-    fold : ndarray of int, shape (n,)
-        In which the two are compared, by their log loss on points that were not used.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        `propensity` itself, unless the other is better by more than rounding.  Points above the
-        last answer, which have no weight, have its propensity.
 
     References
     ----------

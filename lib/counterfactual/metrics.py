@@ -25,15 +25,6 @@ from scipy import stats
 from lib.check import as_answers, as_flags, as_number, as_vector
 from lib.counterfactual.estimate import Estimate
 
-__all__ = [
-    "Metric",
-    "chow_score",
-    "classification_quality",
-    "classification_quality_estimate",
-    "coverage",
-    "selective_score",
-]
-
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-__all__ = ["Bounds", "mean_bounds", "without_overlap"]
-
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 #: AUROC of a score for abstention from which on it separates: propensities between 0.1 and 0.9 come
@@ -29,23 +27,6 @@ def without_overlap(
     abstained: Flags, scores: Mapping[str, Array], told: Array | None = None
 ) -> tuple[Flags, list[str]]:
     """Find rows in which a classifier seems never to answer, by scores that it may abstain by.
-
-    Parameters
-    ----------
-    abstained : ndarray of bool, shape (n,)
-        R.
-    scores : mapping of str to ndarray, shape (n,)
-        Anything that abstention may be a rule on, finite; either end may be that of abstention.
-    told : ndarray, shape (n,), optional
-        Probabilities of abstaining, where they are known.
-
-    Returns
-    -------
-    never : ndarray of bool, shape (n,)
-        All abstentions, if one score separates them from answers; else the rows in tails of scores
-        that are not answered.
-    reasons : list of str
-        Why, for people; empty if there are no such rows.
 
     Notes
     -----
@@ -101,21 +82,6 @@ def mean_bounds(
     lower: Array, upper: Array, level: float, score_range: tuple[float, float] = (0.0, 1.0)
 ) -> Bounds:
     """Bounds on a mean, from the least and the largest value that each row may have.
-
-    Parameters
-    ----------
-    lower, upper : ndarray, shape (n,)
-        Equal where a value is known (or is an influence value of an estimate).
-    level : float
-        Of the interval.
-    score_range : tuple of float
-        What the mean cannot leave.
-
-    Returns
-    -------
-    Bounds
-        Each end of the interval is that of a two-sided one for its mean: of Clopper and Pearson
-        where all its values are 0 or 1, normal otherwise.
 
     References
     ----------

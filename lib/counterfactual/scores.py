@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from lib.check import as_generator, as_matrix, as_number, as_vector, require_choice
 
-__all__ = ["CONFIDENCE_MEASURES", "SCORING_RULES", "abstain", "confidence", "score"]
-
 SCORING_RULES = ("zero-one", "brier", "log")
 CONFIDENCE_MEASURES = ("softmax-response", "gini")
 

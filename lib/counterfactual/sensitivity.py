@@ -39,8 +39,6 @@ import pandas as pd
 from lib.check import as_number, as_vector
 from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
 
-__all__ = ["breakdown_share", "clipping_sensitivity", "contamination_bounds"]
-
 Array = npt.NDArray[np.float64]
 _SAME = 1e-12  # within which shares are equal, and, times the range of scores, values of g
 
@@ -63,11 +61,6 @@ def clipping_sensitivity(estimate: Estimate, clips: Any) -> pd.DataFrame:
         error; ``clipped``: share of the points whose propensity is clipped, and
         ``effective_sample_size``: see :class:`lib.counterfactual.Diagnostics`; of two classifiers,
         the largest share and the smallest size.
-
-    Raises
-    ------
-    ValueError, TypeError
-        On input that is not as above.
 
     Notes
     -----
@@ -218,11 +211,6 @@ def breakdown_share(
     float
         In [0, 1]; 0 if it is not excluded without contamination; infinite if it is excluded even
         with all points contaminated.
-
-    Raises
-    ------
-    ValueError, TypeError
-        On input that is not as above.
 
     Notes
     -----

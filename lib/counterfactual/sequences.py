@@ -15,14 +15,6 @@ from scipy import special
 
 from lib.check import as_integer, as_number, as_vector
 
-__all__ = [
-    "ConfidenceSequence",
-    "confidence_sequence",
-    "first_exclusion",
-    "optimal_rho",
-    "running_moments",
-]
-
 Array = npt.NDArray[np.float64]
 
 
@@ -88,11 +80,6 @@ def confidence_sequence(
     -------
     ConfidenceSequence
         Of sample sizes from `start` to N.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
 
     Notes
     -----
@@ -166,12 +153,7 @@ def _with_ends(x: Array, score_range: Any) -> Array:
 
 
 def running_moments(x: Array) -> tuple[npt.NDArray[np.int64], Array, Array]:
-    """Number, mean and variance (divisor n) of the first n values, for each n.
-
-    Returns
-    -------
-    n, mean, variance : ndarray, shape (len(x),)
-    """
+    """Number, mean and variance (divisor n) of the first n values, for each n."""
     n = np.arange(1, len(x) + 1)
     # Against cancellation: sums of differences from the first value, and Welford's increments of
     # the sum of squares, which are never negative.

@@ -35,17 +35,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution
 
-from lib.check import require_finite, require_int, require_number
-
-__all__ = [
-    "ACCOUNTANTS",
-    "PrivacyLedger",
-    "SampledGaussian",
-    "budget_table",
-    "effective_noise_multiplier",
-    "find_noise_multiplier",
-    "group_guarantee",
-]
+from lib.check import check_delta, require_choice, require_finite, require_int, require_number
 
 ACCOUNTANTS = ("rdp", "prv", "pld")
 
@@ -124,11 +114,9 @@ class PrivacyLedger:
         float
             0 for an empty ledger, infinity where a step had no noise.
         """
-        _check_delta(delta)
-        if accountant not in ACCOUNTANTS:
-            raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}")
-        if neighbours not in ("add or remove", "replace"):
-            raise ValueError(f"neighbours must be 'add or remove' or 'replace', got {neighbours!r}")
+        check_delta(delta)
+        require_choice("accountant", accountant, ACCOUNTANTS)
+        require_choice("neighbours", neighbours, ("add or remove", "replace"))
         if neighbours == "replace" and accountant != "pld":
             raise ValueError(
                 f"accountant must be 'pld' for neighbours='replace', got {accountant!r}"
@@ -186,11 +174,6 @@ def group_guarantee(
     -------
     float
         At least k times the epsilon for a record; infinity where no delta is small enough.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
 
     Notes
     -----
@@ -314,13 +297,12 @@ def find_noise_multiplier(
     """
     if not isinstance(epsilon, numbers.Real) or not epsilon > 0:
         raise ValueError(f"epsilon must be positive (infinity for no privacy), got {epsilon!r}")
-    _check_delta(delta)
+    check_delta(delta)
     require_finite("sample_rate", sample_rate, above=0, at_most=1)
     require_int("steps", steps, at_least=1)
     require_int("releases", releases, at_least=1)
     require_finite("tolerance", tolerance, above=0, at_most=0.1)
-    if accountant not in ACCOUNTANTS:
-        raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}")
+    require_choice("accountant", accountant, ACCOUNTANTS)
     if math.isinf(epsilon):
         return 0.0
     if delta == 0:
@@ -463,14 +445,9 @@ def budget_table(
         (a single member's own epsilon at `delta`, by RDP), and the epsilon at `delta` that all
         models together really spend, by each accountant: ``rdp``, ``prv``, ``pld``.  A rule whose
         ``pld`` exceeds the budget does not keep its promise.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
     """
     require_int("members", members, at_least=1)
-    _check_delta(delta)
+    check_delta(delta)
     if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):
         raise ValueError(f"epsilons must be a sequence of numbers, got {epsilons!r}")
     rows = []
@@ -491,13 +468,6 @@ def budget_table(
             row.update({name: together.epsilon(delta, name) for name in ACCOUNTANTS})
             rows.append(row)
     return rows
-
-
-def _check_delta(delta: float) -> None:
-    if isinstance(delta, bool) or not isinstance(delta, int | float | np.number):
-        raise ValueError(f"delta must be a number in [0, 1), got {delta!r}")
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1), got {delta!r}")
 
 
 def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp") -> float:

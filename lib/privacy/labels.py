@@ -20,44 +20,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx, lambertw, log_ndtr
+from scipy.optimize import brentq
 
-from lib.check import require_choice, require_finite, require_int
+from lib.check import as_array, as_generator, require_choice, require_finite, require_int
+from lib.privacy.noise import gaussian_epsilon, gaussian_log_delta, laplace_gain, renyi_epsilon
 from lib.ties import ROUNDING
 
-__all__ = [
-    "GaussianLabels",
-    "LaplaceLabels",
-    "RandomizedResponse",
-    "multi_stage_parts",
-    "posterior",
-    "project_to_simplex",
-    "rr_with_prior",
-]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
-
-
-@dataclass(frozen=True)
-class LaplaceLabels:
-    """One-hot labels plus Laplace noise: the mechanism of ALIBI (P5, Section 5.2).
-
-    Attributes
-    ----------
-    scale : float
-        Scale lambda > 0 of the noise on every coordinate; its standard deviation is sqrt(2) lambda.
-    """
-
-    scale: float
-
-    def __post_init__(self):
-        require_finite("scale", self.scale, above=0)
+class _Mechanism:
+    """What the three mechanisms share: labels are checked, and released as vectors, once."""
 
     def observe(
         self, labels: npt.ArrayLike, n_classes: int, seed: int | np.random.Generator
     ) -> npt.NDArray[np.float64]:
-        """Draw the noisy one-hot vectors, to be kept for the whole training.
+        """Draw the released vectors, to be kept for the whole training.
 
         Parameters
         ----------
@@ -71,14 +47,29 @@ class LaplaceLabels:
         Returns
         -------
         ndarray of float64, shape (n, C)
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
+            Noisy one-hot vectors.
         """
+        return self._release(_labels(labels, n_classes), n_classes, as_generator(seed))
+
+
+@dataclass(frozen=True)
+class LaplaceLabels(_Mechanism):
+    """One-hot labels plus Laplace noise: the mechanism of ALIBI (P5, Section 5.2).
+
+    Attributes
+    ----------
+    scale : float
+        Scale lambda > 0 of the noise on every coordinate; its standard deviation is sqrt(2) lambda.
+    """
+
+    scale: float
+
+    def __post_init__(self):
+        require_finite("scale", self.scale, above=0)
+
+    def _release(self, labels, n_classes, rng):
         truth = _one_hot(labels, n_classes)
-        return truth + _generator(seed).laplace(0.0, self.scale, truth.shape)
+        return truth + rng.laplace(0.0, self.scale, truth.shape)
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Likelihood of each class given the noisy vectors, normalised over classes.
@@ -96,34 +87,22 @@ class LaplaceLabels:
         -------
         ndarray of float32, shape (n, C)
             Rows sum to 1: the posterior of a uniform prior, see :func:`posterior`.
-
-        Raises
-        ------
-        ValueError
-            If `observed` is not a matrix of finite numbers with at least two columns.
         """
         inside = np.clip(_matrix("observed", observed), 0.0, 1.0)
         return _softmax(inside, self.scale / 2)
 
-    def epsilon(self, delta: float = 0.0, accountant: str = "exact") -> float:
+    def epsilon(self, delta: float = 0.0) -> float:
         """The smallest epsilon at `delta` of releasing the noisy vectors.
 
         Parameters
         ----------
         delta : float
             In [0, 1).
-        accountant : {"exact"}
-            There is no other.
 
         Returns
         -------
         float
             2 / scale at delta = 0 (two coordinates change by 1 each: L1 sensitivity 2), less above.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
 
         Notes
         -----
@@ -137,8 +116,8 @@ class LaplaceLabels:
 
         which Lambert's W function solves for h.
         """
-        _check_budget(delta, accountant)
-        return max(0.0, 2 / float(self.scale) - _laplace_gain(delta))
+        require_finite("delta", delta, at_least=0, below=1)
+        return max(0.0, 2 / float(self.scale) - laplace_gain(delta))
 
     @classmethod
     def for_epsilon(cls, epsilon: float, delta: float = 0.0) -> "LaplaceLabels":
@@ -155,19 +134,14 @@ class LaplaceLabels:
         -------
         LaplaceLabels
             With scale 2 / epsilon at delta = 0.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
         """
-        _check_target(epsilon)
-        _check_budget(delta)
-        return cls(2 / (float(epsilon) + _laplace_gain(delta)))
+        require_finite("epsilon", epsilon, above=0)
+        require_finite("delta", delta, at_least=0, below=1)
+        return cls(2 / (float(epsilon) + laplace_gain(delta)))
 
 
 @dataclass(frozen=True)
-class GaussianLabels:
+class GaussianLabels(_Mechanism):
     """One-hot labels plus Gaussian noise: the mechanism of "AGIBI" (P5, appendix D.2).
 
     Attributes
@@ -181,22 +155,16 @@ class GaussianLabels:
     def __post_init__(self):
         require_finite("sigma", self.sigma, above=0)
 
-    def observe(
-        self, labels: npt.ArrayLike, n_classes: int, seed: int | np.random.Generator
-    ) -> npt.NDArray[np.float64]:
-        """Draw the noisy one-hot vectors, to be kept for the whole training.
-
-        Parameters, result and errors are those of :meth:`LaplaceLabels.observe`.
-        """
+    def _release(self, labels, n_classes, rng):
         truth = _one_hot(labels, n_classes)
-        return truth + _generator(seed).normal(0.0, self.sigma, truth.shape)
+        return truth + rng.normal(0.0, self.sigma, truth.shape)
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Likelihood of each class given the noisy vectors, normalised over classes.
 
         p(o | y = c) is that of P5, Eq. 4; normalised, softmax(o_c / sigma^2) (Eq. 5).
 
-        Parameters, result and errors are those of :meth:`LaplaceLabels.likelihood`.
+        Parameters and result are those of :meth:`LaplaceLabels.likelihood`.
         """
         return _softmax(_matrix("observed", observed), self.sigma, self.sigma)
 
@@ -222,16 +190,11 @@ class GaussianLabels:
         float
             For ``"exact"`` the smallest possible epsilon up to rounding, never more than for
             ``"rdp"``.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
         """
         require_finite("delta", delta, above=0, below=1)
         require_choice("accountant", accountant, ("exact", "rdp"))
         mu = math.sqrt(2) / float(self.sigma)
-        solve = _gaussian_epsilon if accountant == "exact" else _renyi_epsilon
+        solve = gaussian_epsilon if accountant == "exact" else renyi_epsilon
         return solve(mu, float(delta))
 
     @classmethod
@@ -249,20 +212,15 @@ class GaussianLabels:
         -------
         GaussianLabels
             Its exact epsilon at `delta` is `epsilon` up to rounding.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
         """
-        _check_target(epsilon)
+        require_finite("epsilon", epsilon, above=0)
         require_finite("delta", delta, above=0, below=1)
         epsilon, log_delta = float(epsilon), math.log(delta)
 
         def excess(mu: float) -> float:
-            return _gaussian_log_delta(epsilon, mu) - log_delta
+            return gaussian_log_delta(epsilon, mu) - log_delta
 
-        # The mu for which the tail bound of _gaussian_epsilon is epsilon: private, nearly tight.
+        # The mu for which the tail bound of gaussian_epsilon is epsilon: private, nearly tight.
         root = math.sqrt(-2 * log_delta)
         low = high = 2 * epsilon / (root + math.sqrt(root * root + 2 * epsilon))
         while excess(low) > 0:
@@ -274,7 +232,7 @@ class GaussianLabels:
 
 
 @dataclass(frozen=True)
-class RandomizedResponse:
+class RandomizedResponse(_Mechanism):
     """Randomised response: the true label, or now and then another one (Warner 1965).
 
     The true one of C classes is released with probability q = e^eps / (e^eps + C - 1), each other
@@ -291,15 +249,7 @@ class RandomizedResponse:
     def __post_init__(self):
         require_finite("pure_epsilon", self.pure_epsilon, above=0)
 
-    def observe(
-        self, labels: npt.ArrayLike, n_classes: int, seed: int | np.random.Generator
-    ) -> npt.NDArray[np.float64]:
-        """Draw the randomised labels, as one-hot vectors, to be kept for the whole training.
-
-        Parameters, result and errors are those of :meth:`LaplaceLabels.observe`.
-        """
-        labels = _labels(labels, n_classes)
-        rng = _generator(seed)
+    def _release(self, labels, n_classes, rng):
         _, other = self._probabilities(n_classes)
         changed = rng.random(len(labels)) < (n_classes - 1) * other
         offset = rng.integers(1, n_classes, len(labels))
@@ -317,11 +267,6 @@ class RandomizedResponse:
         -------
         ndarray of float32, shape (n, C)
             q for the class observed, (1 - q) / (C - 1) for the others; rows sum to 1.
-
-        Raises
-        ------
-        ValueError
-            If `observed` is not a matrix of one-hot rows with at least two columns.
         """
         observed = _matrix("observed", observed)
         wrong = ((observed != 0) & (observed != 1)).any(axis=1) | (observed.sum(axis=1) != 1)
@@ -331,17 +276,13 @@ class RandomizedResponse:
         same, other = self._probabilities(observed.shape[1])
         return np.where(observed == 1, same, other).astype(np.float32)
 
-    def epsilon(
-        self, delta: float = 0.0, accountant: str = "exact", *, n_classes: int = 2
-    ) -> float:
+    def epsilon(self, delta: float = 0.0, *, n_classes: int = 2) -> float:
         """The smallest epsilon at `delta` of releasing the randomised labels.
 
         Parameters
         ----------
         delta : float
             In [0, 1).
-        accountant : {"exact"}
-            There is no other.
         n_classes : int
             Number of classes C, at least 2.  With more than two classes the default gives an upper
             bound; at delta = 0 the number makes no difference.
@@ -350,18 +291,13 @@ class RandomizedResponse:
         -------
         float
 
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
-
         Notes
         -----
         The distributions of two labels y and y' have a ratio above 1 at the output y alone, where
         it is e^eps.  Hence delta(epsilon) = q - e^epsilon (1 - q) / (C - 1)
         = (e^eps - e^epsilon) / (e^eps + C - 1) for 0 <= epsilon <= eps.
         """
-        _check_budget(delta, accountant)
+        require_finite("delta", delta, at_least=0, below=1)
         require_int("n_classes", n_classes, at_least=2)
         pure = float(self.pure_epsilon)
         lost = delta * (1 + (n_classes - 1) * math.exp(-pure))
@@ -387,14 +323,9 @@ class RandomizedResponse:
         -------
         RandomizedResponse
             With pure_epsilon = epsilon at delta = 0.
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
         """
-        _check_target(epsilon)
-        _check_budget(delta)
+        require_finite("epsilon", epsilon, above=0)
+        require_finite("delta", delta, at_least=0, below=1)
         require_int("n_classes", n_classes, at_least=2)
         if delta == 0:
             return cls(float(epsilon))
@@ -467,11 +398,6 @@ def project_to_simplex(observed: npt.ArrayLike) -> npt.NDArray[np.float64]:
     ndarray of float64, shape (n, C)
         max(o_i - u, 0), with u such that rows sum to 1.
 
-    Raises
-    ------
-    ValueError
-        If `observed` is not a matrix of finite numbers with at least two columns.
-
     Examples
     --------
     >>> project_to_simplex([[0.9, 0.4, -0.2]]).round(3).tolist()
@@ -523,11 +449,6 @@ def rr_with_prior(
     k : ndarray of int64, shape (n,)
         How many classes were in play.  They depend on the prior only.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or the shapes disagree.
-
     Notes
     -----
     Among equal priors the lower class comes first, and among equally good k, up to rounding, the
@@ -550,13 +471,13 @@ def rr_with_prior(
     n, n_classes = prior.shape
     labels = _labels(labels, n_classes)
     _check_shape(prior, (len(labels), n_classes))
-    _check_target(epsilon)
+    require_finite("epsilon", epsilon, above=0)
     empty = ~(prior > 0).any(axis=1)
     if empty.any():
         raise ValueError(
             f"prior must have a positive entry in every row, got none in row {int(empty.argmax())}"
         )
-    rng = _generator(seed)
+    rng = as_generator(seed)
 
     order = np.argsort(-prior, axis=1, kind="stable")
     odds = math.exp(-epsilon)
@@ -593,11 +514,6 @@ def multi_stage_parts(
     list of ndarray of int64
         Disjoint ascending positions, together 0, ..., n - 1.  Sizes differ by at most 1.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> [len(part) for part in multi_stage_parts(10, stages=3, seed=0)]
@@ -605,71 +521,8 @@ def multi_stage_parts(
     """
     require_int("n", n, at_least=1)
     require_int("stages", stages, at_least=1, at_most=n)
-    order = _generator(seed).permutation(n).astype(np.int64)
+    order = as_generator(seed).permutation(n).astype(np.int64)
     return [np.sort(part) for part in np.array_split(order, stages)]
-
-
-def _laplace_gain(delta: float) -> float:
-    """The h >= 0 with (1 + h/4) exp(-h/2) = 1 - delta: by how much delta lowers epsilon."""
-    if delta == 0:
-        return 0.0
-    # With v = 1 + h/4 >= 1 the equation reads -2v exp(-2v) = -2 (1 - delta) exp(-2).
-    v = -float(lambertw(-2 * (1 - delta) * math.exp(-2), -1).real) / 2
-    return max(0.0, 4 * (v - 1))
-
-
-def _gaussian_log_delta(epsilon: float, mu: float) -> float:
-    """Logarithm of Balle and Wang's delta, without cancellation between its two terms.
-
-    With a, b = (epsilon/mu -+ mu/2) / sqrt(2) we have b^2 - a^2 = epsilon, so delta is
-    Phi(-sqrt(2) a) (1 - erfcx(b) / erfcx(a)), erfcx(x) being exp(x^2) erfc(x).
-    """
-    a = (epsilon / mu - mu / 2) / math.sqrt(2)
-    b = (epsilon / mu + mu / 2) / math.sqrt(2)
-    if mu > 0.01:
-        gap = 1 - float(erfcx(b) / erfcx(a))
-    else:  # the difference of almost equal numbers: integrate -erfcx' from a to b
-        x = a + (b - a) * (1 + _NODES) / 2
-        slope = 2 / math.sqrt(math.pi) - 2 * x * erfcx(x)
-        gap = float(_WEIGHTS @ slope) / 2 * mu / math.sqrt(2) / float(erfcx(a))
-    # Far out, where rounding leaves nothing, delta is below any that is asked for.
-    return float(log_ndtr(-math.sqrt(2) * a)) + math.log(max(gap, 1e-300))
-
-
-def _gaussian_epsilon(mu: float, delta: float) -> float:
-    log_delta = math.log(delta)
-
-    def excess(epsilon: float) -> float:
-        return _gaussian_log_delta(epsilon, mu) - log_delta
-
-    if excess(0.0) <= 0:
-        return 0.0
-    # Here Phi(mu/2 - epsilon/mu), the larger of the two terms of delta, is below delta already.
-    largest = mu * mu / 2 + mu * math.sqrt(-2 * log_delta)
-    if math.isinf(largest) or excess(largest) >= 0:  # so little noise that rounding decides
-        return largest
-    xtol = max(1e-15 * largest, 1e-300)
-    return float(brentq(excess, 0.0, largest, xtol=xtol, rtol=1e-15, maxiter=1000))
-
-
-def _renyi_epsilon(mu: float, delta: float) -> float:
-    if math.isinf(mu * mu):
-        return math.inf
-
-    def bound(log_excess: float) -> float:
-        excess = math.exp(log_excess)
-        order = 1 + excess
-        renyi = order * mu * mu / 2
-        return renyi - math.log1p(1 / excess) - math.log(delta * order) / excess
-
-    # Without its logarithms the bound is least at the centre; a grid around it finds the basin.
-    centre = math.log(math.sqrt(-2 * math.log(delta)) / mu)
-    grid = np.clip(centre + np.linspace(-12, 12, 241), -700, 700)
-    best = grid[int(np.argmin([bound(x) for x in grid]))]
-    found = minimize_scalar(
-        bound, bounds=(best - 0.1, best + 0.1), method="bounded", options={"xatol": 1e-10}
-    )
-    return max(0.0, float(min(found.fun, bound(best))))
 
 
 def _softmax(values: npt.NDArray[np.float64], *divisors: float) -> npt.NDArray[np.float32]:
@@ -680,16 +533,6 @@ def _softmax(values: npt.NDArray[np.float64], *divisors: float) -> npt.NDArray[n
             logits = logits / divisor
     weights = np.exp(logits)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-
-
-def _generator(seed: int | np.random.Generator) -> np.random.Generator:
-    if isinstance(seed, np.random.Generator):
-        return seed
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(
-            f"seed must be an integer at least 0 or a numpy.random.Generator, got {seed!r}"
-        )
-    return np.random.default_rng(seed)
 
 
 def _labels(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.int64]:
@@ -708,21 +551,15 @@ def _labels(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _one_hot(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.float64]:
-    labels = _labels(labels, n_classes)
-    one_hot = np.zeros((len(labels), n_classes))
-    one_hot[np.arange(len(labels)), labels] = 1.0
-    return one_hot
+def _one_hot(labels: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.float64]:
+    return np.eye(n_classes)[labels]
 
 
 def _matrix(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    try:
-        values = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+    values = as_array(name, values)
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(f"{name} must have shape (n, C) with C at least 2, got {values.shape}")
-    if not (np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)):
+    if values.dtype.kind not in "fiu":
         raise ValueError(f"{name} must be numbers, got dtype {values.dtype}")
     values = values.astype(np.float64)
     wrong = ~np.isfinite(values)
@@ -742,12 +579,3 @@ def _weights(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def _check_shape(prior: npt.NDArray[np.float64], expected: tuple[int, int]) -> None:
     if prior.shape != expected:
         raise ValueError(f"prior must have shape {expected}, got {prior.shape}")
-
-
-def _check_target(epsilon: float) -> None:
-    require_finite("epsilon", epsilon, above=0)
-
-
-def _check_budget(delta: float, accountant: str = "exact") -> None:
-    require_finite("delta", delta, at_least=0, below=1)
-    require_choice("accountant", accountant, ("exact",))

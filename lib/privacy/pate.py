@@ -41,21 +41,7 @@ from dp_accounting.rdp import compute_epsilon
 from scipy.special import log_ndtr
 
 from lib.check import require_finite, require_int
-
-__all__ = [
-    "Answers",
-    "PateCost",
-    "confident_gnmax",
-    "confident_gnmax_rdp",
-    "gnmax_log_q",
-    "gnmax_rdp",
-    "likely_outcome_rdp",
-    "pate_epsilon",
-    "shards",
-    "threshold_log_q",
-    "threshold_rdp",
-    "vote_histogram",
-]
+from lib.privacy.labels import multi_stage_parts
 
 # dp-accounting's conversion needs orders above 1.01; data-dependent optima lie far out.
 _ORDERS = 1 + np.geomspace(0.011, 1e4, 160)
@@ -122,11 +108,6 @@ def shards(n: int, n_teachers: int, seed: int) -> list[np.ndarray]:
     list of ndarray of int
         Ascending row numbers; sizes differ by at most 1.
 
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
-
     Examples
     --------
     >>> [part.tolist() for part in shards(5, n_teachers=2, seed=0)]
@@ -134,9 +115,7 @@ def shards(n: int, n_teachers: int, seed: int) -> list[np.ndarray]:
     """
     require_int("n", n, at_least=1)
     require_int("n_teachers", n_teachers, at_least=1, at_most=n)
-    require_int("seed", seed, at_least=0)
-    order = np.random.default_rng(seed).permutation(n)
-    return [np.sort(part) for part in np.array_split(order, n_teachers)]
+    return multi_stage_parts(n, n_teachers, seed)
 
 
 def vote_histogram(predictions: npt.ArrayLike, n_classes: int) -> np.ndarray:
@@ -212,21 +191,13 @@ def confident_gnmax(
     Answers
         An answer does not depend on `max_answers`, as long as it is given at all.
 
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
-
     Examples
     --------
     >>> found = confident_gnmax([[9, 1], [5, 5]], 0.1, 0.1, threshold=8.0, seed=0)
     >>> found.answered.tolist(), found.labels.tolist()
     ([True, False], [0, -1])
     """
-    votes = _check_votes(votes)
-    require_finite("sigma1", sigma1, above=0)
-    require_finite("sigma2", sigma2, above=0)
-    require_finite("threshold", threshold)
+    votes = _check_run(votes, sigma1, sigma2, threshold)
     require_int("seed", seed, at_least=0)
     if max_answers is not None:
         require_int("max_answers", max_answers, at_least=0)
@@ -247,26 +218,8 @@ def gnmax_log_q(votes: npt.ArrayLike, sigma2: float) -> np.ndarray:
     Papernot et al. 2018, Proposition 7: a union bound, the sum over the other classes i of
     erfc((n_max - n_i) / (2 sigma2)) / 2; and at most 1 - 1 / n_classes, since no class wins more
     often than a most voted one.
-
-    Parameters
-    ----------
-    votes : array_like of int, (n_queries, n_classes)
-        As for :func:`confident_gnmax`.
-    sigma2 : float
-        Standard deviation of each count's noise, above 0.
-
-    Returns
-    -------
-    ndarray, (n_queries,)
-        Minus infinity only if there is but one class.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
     """
-    votes = _check_votes(votes)
-    require_finite("sigma2", sigma2, above=0)
+    votes = np.asarray(votes)
     n_classes = votes.shape[1]
     if n_classes == 1:
         return np.full(len(votes), -np.inf)
@@ -279,27 +232,7 @@ def gnmax_log_q(votes: npt.ArrayLike, sigma2: float) -> np.ndarray:
 
 
 def threshold_log_q(votes: npt.ArrayLike, sigma1: float, threshold: float) -> np.ndarray:
-    """Log probability of the less likely outcome of each threshold check, which is exact.
-
-    Parameters
-    ----------
-    votes : array_like of int, (n_queries, n_classes)
-        As for :func:`confident_gnmax`.
-    sigma1 : float
-        Standard deviation of the check's noise, above 0.
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    ndarray, (n_queries,)
-        At most log(1/2).
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
-    """
+    """Log probability of the less likely outcome of each threshold check, which is exact."""
     return _keep_possible(log_ndtr(-np.abs(_margin(votes, sigma1, threshold))))
 
 
@@ -319,34 +252,8 @@ def likely_outcome_rdp(log_q: npt.ArrayLike, sigma: float, orders: npt.ArrayLike
     if q e^eps2 < 1, as A is no bound otherwise.  Where one of these fails, or where this is not
     smaller, the result is a / sigma^2.  These are the rules of the authors' implementation
     (tensorflow/privacy, research/pate_2018/core.py, ``rdp_gaussian``).
-
-    Parameters
-    ----------
-    log_q : array_like, (n,)
-        Natural logarithms of the bounds q, at most 0.  Minus infinity: a certain outcome, cost 0.
-    sigma : float
-        Above 0.  Of GNMax: its noise.  Of the threshold check: sqrt(2) times its noise.
-    orders : array_like, (n_orders,)
-        Renyi orders, all finite and above 1.
-
-    Returns
-    -------
-    ndarray, (n, n_orders)
-        In nats; of M(data) from M(neighbour), not the reverse.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
     """
-    log_q = np.asarray(log_q, dtype=float)
-    if log_q.ndim != 1:
-        raise ValueError(f"log_q must have one dimension, got shape {log_q.shape}")
-    if not np.all(log_q <= 0):
-        wrong = log_q[~(log_q <= 0)][0]
-        raise ValueError(f"log_q must be at most 0, got {float(wrong)!r}")
-    require_finite("sigma", sigma, above=0)
-    orders = _check_orders(orders)
+    log_q, orders = np.asarray(log_q, dtype=float), np.asarray(orders, dtype=float)
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         # Extreme sigmas give infinities or NaN, with which the conditions are false.
         variance = np.float64(sigma) ** 2
@@ -374,25 +281,6 @@ def gnmax_rdp(votes: npt.ArrayLike, sigma2: float, orders: npt.ArrayLike) -> np.
 
     Papernot et al. 2018, Theorem 6 with the q of Proposition 7; at most order / sigma2^2
     (Proposition 8).  See :func:`likely_outcome_rdp`.
-
-    Parameters
-    ----------
-    votes : array_like of int, (n_queries, n_classes)
-        As for :func:`confident_gnmax`.
-    sigma2 : float
-        Standard deviation of each count's noise, above 0.
-    orders : array_like, (n_orders,)
-        Finite and above 1.
-
-    Returns
-    -------
-    ndarray, (n_queries, n_orders)
-        In nats.  A function of the private votes.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
     """
     return likely_outcome_rdp(gnmax_log_q(votes, sigma2), sigma2, orders)
 
@@ -405,27 +293,6 @@ def threshold_rdp(
     One vote changes the largest count by at most 1, so the check is (mu, mu / (2 sigma1^2))-RDP at
     every order: Theorem 6 of Papernot et al. 2018 with sqrt(2) sigma1, and with the probability of
     the less likely outcome for q (``compute_rdp_threshold`` of the authors' implementation).
-
-    Parameters
-    ----------
-    votes : array_like of int, (n_queries, n_classes)
-        As for :func:`confident_gnmax`.
-    sigma1 : float
-        Standard deviation of the check's noise, above 0.
-    threshold : float
-        Finite.
-    orders : array_like, (n_orders,)
-        Finite and above 1.
-
-    Returns
-    -------
-    ndarray, (n_queries, n_orders)
-        In nats; at most order / (2 sigma1^2).  A function of the private votes.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range.
     """
     log_q = threshold_log_q(votes, sigma1, threshold)
     return likely_outcome_rdp(log_q, math.sqrt(2) * sigma1, orders)
@@ -458,39 +325,13 @@ def confident_gnmax_rdp(
         this is proven: a bound on the divergence of these votes' answers from any neighbour's.
 
     See the module's documentation for the reasons.
-
-    Parameters
-    ----------
-    votes, sigma1, sigma2, threshold
-        As for :func:`confident_gnmax`.
-    orders : array_like, (n_orders,)
-        Finite and above 1.
-    asked : array_like of bool, (n_queries,), optional
-        The queries that were processed; all by default.
-    answered : array_like of bool, (n_queries,), optional
-        The queries that were answered, all of them asked.
-    expected : bool
-        The convention where `answered` is not given; of no effect otherwise.
-
-    Returns
-    -------
-    ndarray, (n_orders,)
-        In nats, summed over the queries.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range, or if a query was answered that was not asked.
     """
-    votes = _check_votes(votes)
+    votes = _check_run(votes, sigma1, sigma2, threshold)
     asked, answered = _check_masks(len(votes), asked, answered)
-    margin = _margin(votes, sigma1, threshold)
-    if not isinstance(expected, bool | np.bool_):
-        raise ValueError(f"expected must be True or False, got {expected!r}")
     if answered is not None:
         weights = answered.astype(float)
     elif expected:
-        weights = asked * np.exp(log_ndtr(margin))
+        weights = asked * np.exp(log_ndtr(_margin(votes, sigma1, threshold)))
     else:
         weights = asked.astype(float)
     checks = threshold_rdp(votes[asked], sigma1, threshold, orders).sum(axis=0)
@@ -551,7 +392,7 @@ def pate_epsilon(
     (True, 0.66)
     """
     require_finite("delta", delta, above=0, below=1)
-    votes = _check_votes(votes)
+    votes = _check_run(votes, sigma1, sigma2, threshold)
     asked, answered = _check_masks(len(votes), asked, np.asarray(answered))
     checks = threshold_rdp(votes[asked], sigma1, threshold, _ORDERS).sum(axis=0)
     total = checks + _weighted(votes, sigma2, _ORDERS, answered.astype(float))
@@ -580,11 +421,8 @@ def _weighted(votes, sigma2, orders, weights) -> np.ndarray:
 
 def _margin(votes, sigma1, threshold) -> np.ndarray:
     """Largest count above the threshold, in standard deviations of the check's noise."""
-    votes = _check_votes(votes)
-    require_finite("sigma1", sigma1, above=0)
-    require_finite("threshold", threshold)
     with np.errstate(over="ignore"):
-        return (votes.max(axis=1) - threshold) / sigma1
+        return (np.asarray(votes).max(axis=1) - threshold) / sigma1
 
 
 def _keep_possible(log_q: np.ndarray) -> np.ndarray:
@@ -598,7 +436,12 @@ def _log1mexp(x: np.ndarray) -> np.ndarray:
     return np.where(near, np.log(-np.expm1(x)), np.log1p(-np.exp(np.where(near, -1, x))))
 
 
-def _check_votes(votes: npt.ArrayLike) -> np.ndarray:
+def _check_run(
+    votes: npt.ArrayLike, sigma1: float, sigma2: float, threshold: float
+) -> npt.NDArray[np.int64]:
+    require_finite("sigma1", sigma1, above=0)
+    require_finite("sigma2", sigma2, above=0)
+    require_finite("threshold", threshold)
     votes = np.asarray(votes)
     if votes.ndim != 2 or votes.shape[1] == 0:
         raise ValueError(
@@ -618,16 +461,6 @@ def _check_votes(votes: npt.ArrayLike) -> np.ndarray:
                 f" {sums.min()} to {sums.max()} votes"
             )
     return votes
-
-
-def _check_orders(orders: npt.ArrayLike) -> np.ndarray:
-    orders = np.asarray(orders, dtype=float)
-    if orders.ndim != 1 or len(orders) == 0:
-        raise ValueError(f"orders must be a list of at least one, got shape {orders.shape}")
-    wrong = orders[~((orders > 1) & np.isfinite(orders))]
-    if len(wrong):
-        raise ValueError(f"orders must all be finite and above 1, got {float(wrong[0])!r}")
-    return orders
 
 
 def _check_masks(

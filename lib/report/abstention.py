@@ -79,7 +79,7 @@ def _truth(logits: Array, labels: Array) -> Array | None:
 def _covariates(
     given: ModelPredictions, known: list[Array | None], scores: list[dict[str, Array] | None]
 ) -> Array:
-    """Features (or told propensities), and the scores that abstention may depend on."""
+    """Features (or known propensities), and the scores that abstention may depend on."""
     features = given.test_features
     columns = [np.column_stack(known) if features is None else features]
     for one in scores:
@@ -134,7 +134,7 @@ def _never(
         if certain.any():
             reasons.insert(
                 0,
-                f"told propensities are 1 in {int(certain.sum())} of {len(r)} rows "
+                f"known propensities are 1 in {int(certain.sum())} of {len(r)} rows "
                 f"({certain.mean():.1%}): there is never an answer, so that positivity fails",
             )
         return never | certain, reasons
@@ -250,7 +250,7 @@ def _between(bounds: overlap.Bounds, difference: bool = False) -> str:
 def _contamination(
     found: counterfactual.Estimate, value: float, what: str
 ) -> tuple[pd.DataFrame, Drawing, str]:
-    """Bounds if abstention depends on more than is seen, and the share of rows that turns it."""
+    """Bounds if abstention depends on more than is seen, and the fraction of rows that turns it."""
     table = counterfactual.contamination_bounds(found, _SHARES)
     share = counterfactual.breakdown_share(found, value)
     if share == 0:
@@ -276,7 +276,7 @@ _INDEPENDENT = (
 )
 _TOLD = (
     "the probabilities with which each answer was withheld (propensities), where abstention is "
-    "drawn by them: with those told, nothing about it has to be fitted",
+    "drawn by them: with those known, nothing about it has to be fitted",
 )
 _WHERE = {True: "", False: ", of rows that may be answered"}
 
@@ -286,7 +286,7 @@ def _diagnostics(sides: Sequence[_Side], names: tuple[str, ...]) -> pd.DataFrame
         "least probability of an answer": "overlap",
         "effective sample size of the answers": "effective_sample_size",
         "largest weight": "largest_weight",
-        "share of propensities clipped": "clipped",
+        "fraction of propensities clipped": "clipped",
         "variance of abstention explained": "explained",
         "calibration slope of the propensity": "calibration_slope",
         "calibration error of the propensity": "calibration_error",
@@ -429,7 +429,7 @@ def _only_bounds(side: _Side, lead: str, settings: Settings) -> _Page:
     return _Page(
         "counterfactual",
         [
-            ("share of rows that may be answered", share),
+            ("fraction of rows that may be answered", share),
             _row("counterfactual accuracy there (doubly robust)", found),
             *_bounds_rows("counterfactual accuracy", bounds),
         ],
@@ -545,7 +545,7 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
     )
     share = float((sides[0].can & sides[1].can).mean())
     never = int((~(sides[0].can & sides[1].can)).sum())
-    rows: list[tuple] = [("share of rows that both may answer", share)]
+    rows: list[tuple] = [("fraction of rows that both may answer", share)]
     for name, side in zip(("model", "competitor"), sides, strict=True):
         alone = overlap.mean_bounds(side.lower, side.upper, level)
         rows += _bounds_rows(f"counterfactual accuracy of the {name}", alone)

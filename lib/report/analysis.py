@@ -78,7 +78,7 @@ class Analysis:
     values : dict of str to number
         What to quote; none of them is NaN.
     warnings : tuple of str
-        What to mind.
+        What to note.
     next_steps : tuple of str
         What to collect to know more, with numbers; empty where nothing is open.
     """
@@ -171,7 +171,7 @@ def table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
 
 
 def share(correct: Array, level: float) -> tuple[float, float, float]:
-    """A share with Clopper and Pearson's interval."""
+    """A fraction with Clopper and Pearson's interval."""
     found = stats.binomtest(int(correct.sum()), len(correct)).proportion_ci(level, "exact")
     return float(correct.mean()), float(found.low), float(found.high)
 

@@ -124,7 +124,7 @@ def plot_tipping_point(point: float) -> Figure:
 def plot_contamination(
     table: pd.DataFrame, truth: float | None = None, *, label: str = "difference A - B"
 ) -> Figure:
-    """Bounds on the estimate by the share of points on which missing-at-random fails."""
+    """Bounds on the estimate by the fraction of points on which missing-at-random fails."""
     figure, ax = new_figure(height=2.8)
     ax.fill_between(
         table["share"], table["ci_low"], table["ci_high"], color=COLOURS[0], alpha=0.15, lw=0,
@@ -139,7 +139,7 @@ def plot_contamination(
         ax.axhline(truth, color="black", lw=1.2, label="truth")
     if table["ci_low"].min() < 0:
         ax.axhline(0, color="0.6", lw=1)
-    ax.set_xlabel("share of contaminated points")
+    ax.set_xlabel("fraction of contaminated points")
     ax.set_ylabel(label)
     figure.legend(loc="outside upper center", ncols=2)
     return figure

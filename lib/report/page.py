@@ -42,4 +42,4 @@ def show(chapter: Any, report: Report, name: str) -> None:
     for key, drawing in found.drawings.items():
         chapter.figure(drawing.draw(), key, alt=drawing.alt, caption=drawing.caption)
     for text in found.warnings:
-        chapter.note(f"Mind: {text}.")
+        chapter.note(f"Note: {text}.")

@@ -1,14 +1,13 @@
 """From a file to all that can be said of a model, as tables, figures and files."""
 
-import io
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib import pyplot as plt
 
 from lib.data.arrays import as_path
+from lib.plot import svg_bytes
 from lib.report.analyses import explain, run_analysis
 from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.predictions import ModelPredictions
@@ -70,7 +69,7 @@ class Report:
             if name in self.analyses:
                 one = self.analyses[name]
                 lines += ["", f"{title}: done", f"  {one.verdict}"]
-                lines += [f"  Mind: {text}" for text in one.warnings]
+                lines += [f"  Note: {text}" for text in one.warnings]
                 lines += [f"  Next: {text}" for text in one.next_steps]
             else:
                 lines += ["", f"{title}: skipped", f"  {self.skipped[name]}"]
@@ -104,7 +103,10 @@ class Report:
         texts = {"overview.csv": _csv(overview), "report.txt": f"{self}\n"}
         texts["next_steps.csv"] = _csv(self.next_steps)
         texts |= {f"{name}.csv": _csv(table) for name, table in self.tables.items()}
-        pictures = {f"{name}.svg": _svg(name, d) for name, d in self.drawings.items()}
+        pictures = {
+            f"{name}.svg": svg_bytes(drawing.draw(), f"report.{name}", drawing.alt)
+            for name, drawing in self.drawings.items()
+        }
         return (
             *(write_atomic(folder / name, text) for name, text in texts.items()),
             *(write_atomic_bytes(folder / name, content) for name, content in pictures.items()),
@@ -157,14 +159,3 @@ def _files(analysis: Analysis) -> list[str]:
 
 def _csv(table: pd.DataFrame) -> str:
     return table.to_csv(index=False, lineterminator="\n")
-
-
-def _svg(name: str, drawing: Drawing) -> bytes:
-    stream, figure = io.BytesIO(), drawing.draw()
-    try:
-        # A fixed salt and no date: the same figure is the same file.
-        with plt.rc_context({"svg.hashsalt": f"report.{name}"}):
-            figure.savefig(stream, format="svg", metadata={"Date": None, "Title": drawing.alt})
-    finally:
-        plt.close(figure)
-    return stream.getvalue()

@@ -200,7 +200,7 @@ def diagnostics_table(comparison: Comparison) -> pd.DataFrame:
         "overlap": "overlap",
         "effective sample size": "effective_sample_size",
         "largest weight": "largest_weight",
-        "share clipped": "clipped",
+        "fraction clipped": "clipped",
         "abstention explained": "explained",
         "calibration slope": "calibration_slope",
         "calibration intercept": "calibration_intercept",

@@ -21,26 +21,8 @@ def drawn_abstention(
 ) -> pd.DataFrame:
     """Simulate reports on a calibrated model of two classes that abstains at random.
 
-    Logits are N(1, 4), and two features without influence on the labels are told.  No labels or
+    Logits are N(1, 4), and two features without influence on the labels are given.  No labels or
     propensities of abstained rows are.
-
-    Parameters
-    ----------
-    learners : sequence of str
-        Of :class:`lib.report.Settings`.
-    n : int
-        Rows of each file.
-    repetitions : int
-        Files of each design.
-    seed : int
-        Of all of them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``learner``, ``propensity`` (one of :data:`DESIGNS`), ``points`` (rate of reports
-        with an estimate; the others state bounds), ``coverage`` of these estimates' 95% intervals,
-        ``low`` and ``high`` (its 95% interval of Clopper and Pearson), and ``width`` (mean).
 
     Examples
     --------

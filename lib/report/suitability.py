@@ -58,7 +58,7 @@ class SuitabilityReport:
     required : int or None
         User rows that raise this to the power asked for; None if no number does.
     adjusted : Decision or None
-        With a margin that allows for the estimator's errors: the lower end of the interval for
+        With a margin that allows for the estimator's errors: the lower limit of the interval for
         Eq. 12's m', tested at alpha / 2, which keeps alpha
         (:func:`lib.suitability.guarantees.adjusted_margin`). None unless test and user data have
         two labels each.
@@ -84,11 +84,11 @@ class SuitabilityReport:
         Columns ``item``, ``value``, ``stderr``, ``low``, ``high``: estimated against true
         accuracy on labelled rows, and what follows for the margin; empty without labels.
     warnings : tuple of str
-        What to mind.
+        What to note.
     level : float
         Of all intervals, 1 - 2 alpha: each end is a bound that fails with probability alpha. The
-        drop's upper end is at most the margin if and only if the decision is SUITABLE. Only that of
-        the adjusted margin is of level 1 - alpha.
+        drop's upper limit is at most the margin if and only if the decision is SUITABLE. Only that
+        of the adjusted margin is of level 1 - alpha.
     source : str
         Of the predictions.
     """
@@ -237,7 +237,10 @@ def suitability_report(
     summary += [
         ("power if equally accurate", chance),
         (f"user rows for a power of {power:g}", math.inf if required is None else required),
-        *((f"share of {p} rows beyond the holdout's range", outside[p]) for p in numbers.COMPARED),
+        *(
+            (f"fraction of {p} rows beyond the holdout's range", outside[p])
+            for p in numbers.COMPARED
+        ),
     ]
     return SuitabilityReport(
         decision=decision,

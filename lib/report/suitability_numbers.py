@@ -38,7 +38,7 @@ _FEW = 30  # rows, below which a t-test leans on a normal distribution that may 
 # Vittinghoff and McCulloch 2007: with fewer rows of the rarer kind a regressor than this the
 # errors of a logistic regression grow.
 _PER_SIGNAL = 5
-_OUTSIDE = 0.05  # share of user rows beyond the holdout's range that is worth a warning
+_OUTSIDE = 0.05  # fraction of user rows beyond the holdout's range that is worth a warning
 _DOUBTFUL = 2.58  # standard errors: 1% by chance
 _FEW_ERRORS = 10  # see calibration_offset
 
@@ -141,7 +141,7 @@ def moved(test: pd.DataFrame, user: pd.DataFrame, alpha: float) -> pd.DataFrame:
 
 
 def outside(holdout: pd.DataFrame, table: pd.DataFrame) -> float:
-    """Share of rows with a signal that is beyond its range in the holdout."""
+    """Fraction of rows with a signal that is beyond its range in the holdout."""
     beyond = (table < holdout.min()) | (table > holdout.max())
     return float(beyond.any(axis=1).mean())
 
@@ -170,7 +170,7 @@ def calibration(
     rows += [
         ("adjusted margin", found.value, found.stderr, *found.interval),
         ("p-value with the adjusted margin (does not keep alpha)", plug_in.p_value),
-        ("twice the p-value with its lower end", min(1.0, 2 * adjusted.p_value)),
+        ("twice the p-value with its lower limit", min(1.0, 2 * adjusted.p_value)),
     ]
     correct = [correct for _, correct in known]
     alone, powered = labels_test(*correct, margin), None

@@ -11,18 +11,6 @@ from scipy.special import entr
 from lib.check import as_scored, as_unit
 from lib.selective.curves import _expected_accuracy, _sorted_parts
 
-__all__ = [
-    "augrc",
-    "aurc",
-    "bound_area",
-    "e_aurc",
-    "normalized_score",
-    "normalized_score_extremes",
-    "random_order_score",
-    "selective_auc",
-    "worst_order_score",
-]
-
 
 def selective_auc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
     """Area under the accuracy-coverage curve.

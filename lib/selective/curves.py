@@ -13,13 +13,6 @@ from numba import njit
 
 from lib.check import as_scored, as_unit
 
-__all__ = [
-    "AccuracyCoverage",
-    "accuracy_bound",
-    "accuracy_coverage",
-    "coverage_at_accuracy",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class AccuracyCoverage:

@@ -9,8 +9,6 @@ from scipy import stats
 
 from lib.check import as_level, as_scored, as_unit
 
-__all__ = ["Threshold", "guaranteed_threshold"]
-
 _GRID = 40  # coverages that are tried, equally spaced
 _STARTS = 3  # from which the sequence of tests goes down
 
@@ -65,11 +63,6 @@ def guaranteed_threshold(
     Returns
     -------
     Threshold
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
 
     Notes
     -----

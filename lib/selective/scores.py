@@ -16,25 +16,6 @@ from scipy.special import entr, logsumexp
 
 from lib.check import as_labels, as_predictions, as_probabilities, as_scores
 
-__all__ = [
-    "COMPOSITION",
-    "METHODS",
-    "POST_PROCESSING",
-    "Method",
-    "conformal_set_size",
-    "deep_ensemble",
-    "deep_gamblers",
-    "energy",
-    "entropy",
-    "margin",
-    "mc_dropout",
-    "sctd",
-    "selective_net",
-    "self_adaptive_training",
-    "softmax_response",
-    "ties_broken_by",
-]
-
 POST_PROCESSING = "post-processing"
 COMPOSITION = "composition"
 

@@ -18,19 +18,6 @@ from scipy import stats
 from lib.check import as_array, as_integer, as_level, as_predictions, as_scored
 from lib.selective.areas import augrc, aurc, normalized_score, selective_auc
 
-__all__ = [
-    "METRICS",
-    "Estimate",
-    "Mean",
-    "bootstrap",
-    "compare",
-    "compare_over_seeds",
-    "estimate",
-    "influence",
-    "mean_over_seeds",
-    "points_needed",
-]
-
 #: The metrics of this module and the functions that compute them.
 METRICS: dict[str, Callable[[npt.ArrayLike, npt.ArrayLike], float]] = {
     "normalized_score": normalized_score,

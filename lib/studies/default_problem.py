@@ -1,8 +1,12 @@
 """Data and models that suit each other, for the studies of the book."""
 
 import math
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
 
 from lib.data.images import load_images
+from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
 from lib.training.models import ModelSpec
 
@@ -38,3 +42,13 @@ def default_problem(
     if not convolutional:
         shape = (math.prod(shape) if dataset == "digits" else _PATCH_FEATURES,)
     return data, ModelSpec(model, shape, classes, **options)
+
+
+def with_training(
+    kind: Callable[..., Any], data: DataSpec, model: ModelSpec, given: dict[str, Any]
+) -> Any:
+    """Settings that hold a training, from a chapter's flat parameters and a study's defaults."""
+    names = {field.name for field in fields(TrainingConfig)} - {"seed"}
+    training = {name: value for name, value in given.items() if name in names}
+    others = {name: value for name, value in given.items() if name not in names}
+    return kind(data, TrainingConfig(model, **training), **others)

@@ -21,7 +21,7 @@ from lib.privacy.pate import confident_gnmax, pate_epsilon, vote_histogram
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.fixmatch import FixMatch, Teachers, train_fixmatch
-from lib.training.jobs import DataSpec, _data_fingerprint
+from lib.training.jobs import DataSpec, _data_fingerprint, _privacy
 from lib.training.many import train_many
 from lib.training.objectives import CrossEntropy, PosteriorTargets
 
@@ -52,12 +52,12 @@ class LabelTrainings:
     Attributes
     ----------
     config : TrainingConfig
-        Of all models, without privacy of its own; model i has its seed plus i, and fresh noise on
-        the labels.
+        Of all models, without privacy of its own where there is a mechanism; model i has its seed
+        plus i, and fresh noise on the labels.
     data : DataSpec
         The points.
     mechanism : LaplaceLabels, GaussianLabels, RandomizedResponse or None
-        What randomises the labels; None is training without privacy.
+        What randomises the labels; None is training on the labels as they are.
     changes : tuple of LabelChange
         One a model: what happens to the labels before.
     reading : {"posterior", "projection", "labels"}
@@ -73,8 +73,8 @@ class LabelTrainings:
     Notes
     -----
     The arrays of the outcome: ``watched`` (models, t, w, classes), predicted probabilities at the
-    watched rows at all checkpoints; ``rows`` (models, w); ``accuracy`` (models,) on the test
-    points.
+    watched rows at all checkpoints; ``logits`` (models, w, classes) there in the end; ``rows``
+    (models, w); ``accuracy`` (models,) on the test points.
     """
 
     config: TrainingConfig
@@ -86,7 +86,7 @@ class LabelTrainings:
     seed: int = 0
 
     def __post_init__(self):
-        if self.config.private:
+        if self.config.private and self.mechanism is not None:
             raise ValueError("config must train without privacy of its own: the labels have theirs")
         if not self.changes:
             raise ValueError("changes must hold one entry per model, got none")
@@ -126,18 +126,23 @@ class LabelTrainings:
             results = self._train(sets, points)
         else:
             results = self._in_stages(data, labels, rngs, points)
-        watched, accuracy = [], []
+        watched, logits, accuracy = [], [], []
         for result, where in zip(results, rows, strict=True):
             watched.append(result.checkpoints[:, where])
+            logits.append(result.logits[where])
             accuracy.append(float((result.logits[n:].argmax(1) == loaded.labels).mean()))
         arrays = {
             "watched": np.stack(watched).astype(np.float32),
+            "logits": np.stack(logits),
             "rows": rows,
             "accuracy": np.array(accuracy),
         }
         seconds = sum(result.seconds for result in results)
         metrics = {"accuracy": float(np.mean(accuracy)), "training_seconds": seconds}
-        return Outcome(arrays, metrics, {"mechanism": repr(self.mechanism), "unit": "one label"})
+        privacy = {"mechanism": repr(self.mechanism), "unit": "one label"}
+        if self.config.private:
+            privacy = _privacy(results[0])
+        return Outcome(arrays, metrics, privacy)
 
     def _randomised(
         self, data: TrainingData, labels: np.ndarray, rng: np.random.Generator

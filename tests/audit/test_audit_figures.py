@@ -12,7 +12,7 @@ from lib.audit.intervals import METHODS
 from lib.studies.audit import figures
 from lib.studies.audit import tables as studies
 from lib.studies.audit.system import AuditResult, AuditSettings
-from lib.training import DataSpec, ModelSpec
+from lib.training import DataSpec, ModelSpec, TrainingConfig
 
 COUNTS = AttackCounts(65, 25, 75, 35)
 CERTAIN = AttackCounts(50, 0, 50, 0)
@@ -167,12 +167,10 @@ def result(epsilon, proven):
     """Six shadow models at three points, eight target models; what attacks see is chosen."""
     settings = AuditSettings(
         DataSpec(train=100, validation=10, test=10),
-        ModelSpec("linear", (64,), 10),
-        epsilon,
+        TrainingConfig(ModelSpec("linear", (64,), 10), epsilon=epsilon, delta=1e-5, batch_size=10),
         n_shadow=20,
         n_target=8,
         n_challenges=1,
-        batch_size=10,
     )
     inside = np.arange(20) % 2 == 0
     shadows = np.linspace(-1, 1, 20)[:, None] * [0.1, 0.1, 0.1] + inside[:, None] * [0.0, 9.0, 1.0]

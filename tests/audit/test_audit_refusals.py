@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from lib import audit
-from lib.audit import AttackCounts, epsilon_posterior
 from lib.audit.intervals import best_lower_bound
 from lib.studies.audit import system
 
@@ -38,14 +37,6 @@ INSIDE = np.random.default_rng(1).random((20, 3)) < 0.5
             "observed must not be NaN, got 1 NaN",
         ),
         (
-            lambda: audit.epsilon_point("a", 0.5, 1e-5),
-            "fpr must be numbers in [0, 1], got <U1",
-        ),
-        (
-            lambda: audit.epsilon_interval(AttackCounts(1, 1, 1, 1), 1e-5, 1.0),
-            "level must be in (0, 1), got 1.0",
-        ),
-        (
             lambda: system.settings_for("digits", "roberta", 1.0, 100),
             "model must be 'roberta' for 'sst2' alone, got 'roberta' for 'digits'",
         ),
@@ -60,18 +51,13 @@ def test_refusals(call, message):
         call()
 
 
-def test_a_posterior_is_of_counts():
-    with pytest.raises(TypeError, match="counts must be AttackCounts, got tuple"):
-        epsilon_posterior((1, 1, 1, 1), 1e-5)
-
-
 def test_text_is_audited_on_sst2_with_roberta():
     settings = system.settings_for("sst2", "roberta", 3.0, 400, seed=2, stream=5)
     assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
-    assert settings.model.name == "roberta"
-    assert settings.model.classes == 2
+    assert settings.training.model.name == "roberta"
+    assert settings.training.model.classes == 2
     assert settings.seed == 205
-    assert settings.epsilon == 3.0
+    assert settings.training.epsilon == 3.0
 
 
 @pytest.mark.parametrize("method", ["bayesian", "jeffreys", "clopper-pearson"])

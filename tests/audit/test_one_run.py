@@ -192,23 +192,14 @@ def test_guesses():
     ("call", "message"),
     [
         (lambda: one_run_p_value(3, 2, 5, 1.0, 0.0), r"must ascend, .* got 3, 2, 5"),
-        (lambda: one_run_p_value(-1, 2, 5, 1.0, 0.0), r"correct must be .* at least 0, got -1"),
-        (lambda: one_run_p_value(1, 2, 5, -1.0, 0.0), r"epsilon must be at least 0, got -1.0"),
-        (lambda: one_run_p_value(1, 2, 5, math.nan, 0.0), r"epsilon must be at least 0, got nan"),
-        (lambda: one_run_epsilon(1, 2, 5, 2.0), r"delta must be in \[0, 1\), got 2.0"),
         (lambda: one_run_epsilon(1, 2, 5, 0.1, family="normal"), "family must be None"),
         (
             lambda: one_run_epsilon(1, 2, 5, 0.0, family="gaussian"),
             r"delta must be in \(0, 1\) for",
         ),
-        (lambda: one_run_epsilon(1, 2, 5, 0.0, 1.0), r"level must be in \(0, 1\), got 1.0"),
         (
             lambda: one_run_guesses(np.zeros((1, 4)), np.zeros((1, 4), bool), 3),
             r"guesses must be even, from 2 to 4, got 3",
-        ),
-        (
-            lambda: one_run_guesses(np.full((1, 4), np.nan), np.zeros((1, 4), bool), 2),
-            r"scores must not be NaN, got 4 NaN",
         ),
         (
             lambda: one_run_guesses(np.zeros((1, 4)), np.zeros((1, 3), bool), 2),

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from comparing import peak_memory
 
-from lib.book import benchmarks
 from lib.book.benchmarks import (
     AREAS,
     PARTS,
+    _from_reports,
     benchmarks_html,
-    check_record,
+    benchmarks_page,
+    derived,
     make_record,
     plot_growth,
-    read_benchmarks,
-    write_benchmarks,
 )
+from lib.book.records import record_command
 from lib.book.reference import PACKAGES, public_names
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def record():
 
 
 def test_ratios_are_of_one_round(record):
-    rows = {(r["comparison"], r["size"]): r for r in record["results"]}
+    rows = {(r["comparison"], r["size"]): r for r in derived(record)["results"]}
     # n^2, 4 n^2 and 9 n^2 over n, 2 n and 3 n: the ratios are n, 2 n and 3 n.
     assert rows["interval", 10]["ratio"] == pytest.approx({"low": 15, "median": 20, "high": 25})
     assert rows["slow one", 7]["ratio"]["median"] == pytest.approx(0.5)
@@ -82,22 +82,23 @@ def test_ratios_are_of_one_round(record):
 
 
 def test_paired_ratios_are_not_ratios_of_medians():
-    (found,) = make_record(report(row(1, [1.0, 2.0, 4.0], [2.0, 10.0, 16.0])))["results"]
+    (found,) = derived(make_record(report(row(1, [1.0, 2.0, 4.0], [2.0, 10.0, 16.0]))))["results"]
     assert found["ratio"]["median"] == 4.0  # of 2, 5 and 4; of medians it is 5
 
 
 def test_exponents_by_hand(record):
-    found = {(g["side"], g["what"]): g for g in record["growth"]}
+    growth = derived(record)["growth"]
+    found = {(g["side"], g["what"]): g for g in growth}
     assert found["ours", "time"]["exponent"] == pytest.approx(1)
     assert found["peer", "time"]["exponent"] == pytest.approx(2)
     assert found["ours", "memory"]["exponent"] == pytest.approx(1)
     assert found["ours", "time"]["sizes"] == [10, 100, 1000]
-    assert {g["comparison"] for g in record["growth"]} == {"interval"}  # others have one size
+    assert {g["comparison"] for g in growth} == {"interval"}  # others have one size
 
 
 def test_memory_below_a_mebibyte_gives_no_exponent():
     rows = [row(n, [n], [n], memory={"ours": 4096 * n}) for n in (1, 2, 300)]
-    assert {g["what"] for g in make_record(report(*rows))["growth"]} == {"time"}
+    assert {g["what"] for g in derived(make_record(report(*rows)))["growth"]} == {"time"}
 
 
 def test_rows_are_in_the_order_of_the_page(record):
@@ -105,77 +106,59 @@ def test_rows_are_in_the_order_of_the_page(record):
     assert [r["size"] for r in record["results"][:3]] == [10, 100, 1000]
 
 
-def test_written_and_read_again(record, tmp_path):
-    assert read_benchmarks(tmp_path) is None
-    path = write_benchmarks(tmp_path, record)
-    assert path == tmp_path / "records" / "benchmarks.json"
-    assert read_benchmarks(tmp_path) == record
+def test_the_command_writes_what_the_page_shows(tmp_path, capsys):
+    source = tmp_path / "report.json"
+    source.write_text(json.dumps(report(row(1, [1.0], [2.0]))))
+    assert record_command("benchmarks", _from_reports, [str(source), "--book", str(tmp_path)]) == 0
+    path = tmp_path / "records" / "benchmarks.json"
+    assert capsys.readouterr().out.strip() == str(path)
+    assert [p.name for p in path.parent.iterdir()] == ["benchmarks.json"]
     text = path.read_text()
     for private in ("secret-host", "somebody", str(ROOT), str(Path.home())):
         assert private not in text or private == "/"
-    assert [p.name for p in path.parent.iterdir()] == ["benchmarks.json"]
+    record = json.loads(text)
     assert len(record["code"]) == 64
     assert record["packages"]["torch-uncertainty"] == "absent"
-
-
-def broken(record, change):
-    other = copy.deepcopy(record)
-    change(other)
-    return other
+    assert "interval, 1 trials|2|" in re.sub(r"(<[^>]+>)+", "|", benchmarks_page(tmp_path, "audit"))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r.pop("load"), "must hold exactly .*load"),
-        (lambda r: r.update(seconds="long"), "seconds has the wrong type, str"),
-        (lambda r: r.update(results=[]), "results must have at least one row"),
-        (lambda r: r["results"][0].pop("floor"), "result 0 must hold exactly"),
-        (lambda r: r["results"][0].update(area="games"), "area must be of audit.*got 'games'"),
-        (lambda r: r["results"][0]["ratio"].update(median=99.0), "ratio must follow from seconds"),
-        (lambda r: r["results"][0].update(over_floor=None), "over_floor must follow"),
-        (lambda r: r["results"][0].update(agreement=[]), "agreement must not be empty"),
+        (lambda r: r.pop("floor"), "a result lacks floor"),
+        (lambda r: r.update(area="games"), "area must be of audit.*got 'games'"),
+        (lambda r: r.update(agreement=[]), "agreement must not be empty"),
         (
-            lambda r: r["results"][0]["agreement"][0].update(difference=1.0),
+            lambda r: r["agreement"][0].update(difference=1.0),
             "difference of 'value' must be at most 1e-09, got 1.0",
         ),
-        (lambda r: r["results"][5].update(reason=""), "reason must say why"),
-        (lambda r: r["results"][0]["seconds"]["ours"].pop(), "as many rounds on each side"),
-        (lambda r: r["results"][0]["seconds"].pop("ours"), "as many rounds on each side"),
-        (lambda r: r["results"][5]["seconds"].update(ours=[0.0]), "must be positive numbers"),
-        (lambda r: r["growth"][0].update(exponent=0.1), "growth must follow from the results"),
+        (lambda r: r["seconds"].pop("peer"), "reason must say why"),
+        (lambda r: r["seconds"]["ours"].pop(), "as many rounds on each side"),
+        (lambda r: r["seconds"].pop("ours"), "as many rounds on each side"),
+        (lambda r: r["seconds"].update(ours=[0.0], peer=[1.0]), "must be positive numbers"),
     ],
 )
-def test_records_that_are_refused(record, tmp_path, change, message):
-    wrong = broken(record, change)
+def test_comparisons_that_are_refused(record, change, message):
+    wrong = copy.deepcopy(record)
+    wrong["results"][0]["seconds"].pop("floor")
+    change(wrong["results"][0])
     with pytest.raises(ValueError, match=message):
-        check_record(wrong, "it")
+        make_record(report(*wrong["results"]))
     with pytest.raises(ValueError, match=message):
-        write_benchmarks(tmp_path, wrong)
-    assert not (tmp_path / "records").exists()
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "benchmarks.json").write_text(json.dumps(wrong))
-    with pytest.raises(ValueError, match=message):
-        read_benchmarks(tmp_path)
+        benchmarks_html(wrong, "audit")
 
 
-def test_what_is_no_report_or_no_json(tmp_path, capsys):
+def test_what_is_no_report_or_no_record(tmp_path, capsys):
     with pytest.raises(ValueError, match="the report must be one of tests/benchmarks"):
         make_record({"benchmarks": []})
     (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "benchmarks.json").write_text("{")
-    with pytest.raises(ValueError, match="are no JSON"):
-        read_benchmarks(tmp_path)
-    assert benchmarks.main([str(tmp_path / "none.json"), "--book", str(tmp_path)]) == 1
+    for text, message in (("{", "is no JSON"), ("{}", "lacks finished")):
+        (tmp_path / "records" / "benchmarks.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            benchmarks_page(tmp_path, "audit")
+    missing = [str(tmp_path / "none.json"), "--book", str(tmp_path)]
+    assert record_command("benchmarks", _from_reports, missing) == 1
     assert "error: " in capsys.readouterr().err
-
-
-def test_command_writes_the_record(tmp_path, capsys):
-    source = tmp_path / "report.json"
-    source.write_text(json.dumps(report(row(1, [1.0], [2.0]))))
-    assert benchmarks.main([str(source), "--book", str(tmp_path / "book")]) == 0
-    assert capsys.readouterr().out.strip().endswith("benchmarks.json")
-    assert read_benchmarks(tmp_path / "book")["results"][0]["ratio"]["median"] == 2.0
 
 
 # ------------------------------------------------------------------ page
@@ -240,12 +223,11 @@ def test_figure_shows_the_times(record):
 
 
 def test_the_committed_record_is_whole():
-    found = read_benchmarks(ROOT / "book")
-    if found is None:
-        pytest.skip("no run is recorded in this checkout")
-    assert {r["area"] for r in found["results"]} == set(AREAS)
     for part in PARTS:
-        assert benchmarks_html(found, part)
+        page = benchmarks_page(ROOT / "book", part)
+        assert page
+        assert "No run has been recorded" not in page
+        assert "Not part of the recorded run" not in page
 
 
 # ------------------------------------------------------------------ memory

@@ -61,6 +61,7 @@ def _listens_in(folder: Path, monkeypatch) -> None:
     async def started() -> tuple[str, list[str], list[str]]:
         manager = ChapterKernelManager()
         await manager.start_kernel()
+        await manager.restart_kernel(now=True)  # finds its folder again
         client = manager.client()
         client.start_channels()
         try:

@@ -8,12 +8,12 @@ import pytest
 
 from lib import data
 from lib.audit import (
-    THRESHOLDS,
     canary_epsilon,
     one_label_bound,
     single_label_guesses,
     top_label_bound,
 )
+from lib.audit.canaries import THRESHOLDS
 from lib.studies.canaries import published, system
 from lib.studies.canaries.system import settings_for
 

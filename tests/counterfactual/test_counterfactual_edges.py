@@ -64,94 +64,6 @@ BLIND = Means(), Mean()
     ("call", "message"),
     [
         (
-            lambda: checks.as_matrix("X", [["a"]]),
-            "X must be real numbers of shape (n, columns), both at least 1,"
-            " got <U1 of shape (1, 1)",
-        ),
-        (
-            lambda: checks.as_matrix("X", [[None], [{}]]),
-            "X must be real numbers of shape (n, columns), both at least 1,"
-            " got object of shape (2, 1)",
-        ),
-        (
-            lambda: checks.as_matrix("X", [1.0, 2.0]),
-            "X must be real numbers of shape (n, columns), both at least 1,"
-            " got float64 of shape (2,)",
-        ),
-        (
-            lambda: checks.as_matrix("X", np.ones((2, 0))),
-            "X must be real numbers of shape (n, columns), both at least 1,"
-            " got float64 of shape (2, 0)",
-        ),
-        (
-            lambda: checks.as_matrix("X", [[1, 2], [NAN, INF]]),
-            "X must be finite, got nan in row 1, column 0 (2 such values)",
-        ),
-        (
-            lambda: checks.as_matrix("X", [[1, 2], [3, INF]]),
-            "X must be finite, got inf in row 1, column 1 (1 such values)",
-        ),
-        (lambda: checks.as_vector("f", ["a"]), "f must be numbers, got could not"),
-        (lambda: checks.as_vector("f", [{}]), "f must be numbers, got float() argument"),
-        (lambda: checks.as_vector("f", [[1.0]]), "f must be of shape (n,), got shape (1, 1)"),
-        (lambda: checks.as_vector("f", []), "f must be of shape (n,), got shape (0,)"),
-        (lambda: checks.as_vector("f", [1.0], 2), "f must be of shape (2,), got shape (1,)"),
-        (lambda: checks.as_vector("f", [[1.0]], 1), "f must be of shape (1,), got shape (1, 1)"),
-        (
-            lambda: checks.as_vector("f", [1.0, NAN, INF]),
-            "f must be finite, got nan in row 1 (2 such values)",
-        ),
-        (
-            lambda: checks.as_flags("r", [True], 2),
-            "r must be of shape (2,), one entry per row, got (1,)",
-        ),
-        (
-            lambda: checks.as_flags("r", [0, 2], 2),
-            "r must be booleans, or 0 and 1, got 2",
-        ),
-        (
-            lambda: checks.as_flags("r", [True, None], 2),
-            "r must be booleans, or 0 and 1, got object values",
-        ),
-        (
-            lambda: checks.as_answers("s", [1.0], R),
-            "s must be numbers of shape (3,), one entry a row of X, got shape (1,)",
-        ),
-        (
-            lambda: checks.as_answers("s", ["a", "b", "c"], R),
-            "s must be numbers of shape (3,), one entry a row of X, got could not convert",
-        ),
-        (
-            lambda: checks.as_answers("s", [NAN, 1.0, INF], R),
-            "s must be finite where the classifier answered, got inf in row 2 (1 such values)",
-        ),
-        (
-            lambda: checks.as_answers("s", [NAN, -INF, NAN], R),
-            "s must be finite where the classifier answered, got -inf in row 1 (2 such values)",
-        ),
-        (lambda: checks.as_number("m", 1, 0, 1), "m must be a number in (0, 1), got 1"),
-        (lambda: checks.as_number("m", 0, 0, 1), "m must be a number in (0, 1), got 0"),
-        (lambda: checks.as_number("m", True, 0, 2), "m must be a number in (0, 2), got True"),
-        (lambda: checks.as_number("m", "1", 0, 2.5), "m must be a number in (0, 2.5), got '1'"),
-        (lambda: checks.as_integer("n", 0, 1), "n must be an integer of at least 1, got 0"),
-        (lambda: checks.as_integer("n", 1.0, 1), "n must be an integer of at least 1, got 1.0"),
-        (lambda: checks.as_integer("n", True, 1), "n must be an integer of at least 1, got True"),
-        (lambda: checks.as_integer("n", 4, 1, 3), "n must be an integer from 1 to 3, got 4"),
-        (lambda: checks.as_integer("n", 0, 1, 3), "n must be an integer from 1 to 3, got 0"),
-        (
-            lambda: checks.require_choice("c", "a", ("b", "cd")),
-            "c must be one of 'b', 'cd', got 'a'",
-        ),
-        (lambda: checks.require_choice("c", ["b"], ("b",)), "c must be one of 'b', got ['b']"),
-        *[
-            (
-                lambda seed=seed: checks.as_generator(seed, "rng"),
-                "rng must be an integer of at least 0 (or several) or a Generator, got "
-                + repr(seed),
-            )
-            for seed in (-1, True, 1.0, None)
-        ],
-        (
             lambda: score("log-score", THREE, [0, 1]),
             "rule must be one of 'zero-one', 'brier', 'log', got 'log-score'",
         ),
@@ -737,22 +649,6 @@ def test_the_column_of_abstention_is_found_by_its_class():
         assert found.propensity[fold == number] == pytest.approx(share)
         mean = s[(fold != number) & ~r].mean()
         assert found.outcome[fold == number] == pytest.approx(mean)
-
-
-def test_messages_of_a_difference_call_things_by_their_names():
-    x, s, r = points(20, 4)
-    for name, given in (
-        ("scores_a", (x, s[:5], r, s, r)),
-        ("abstained_a", (x, s, r[:5], s, r)),
-        ("scores_b", (x, s, r, s[:5], r)),
-        ("abstained_b", (x, s, r, s, r[:5])),
-    ):
-        with pytest.raises(ValueError, match=rf"^{name} must be"):
-            counterfactual_difference(*given, rng=0)
-    with pytest.raises(ValueError, match=r"^scores must be"):
-        counterfactual_score(x, s[:5], r, rng=0)
-    with pytest.raises(ValueError, match=r"^abstained must be"):
-        counterfactual_score(x, s, r[:5], rng=0)
 
 
 # ------------------------------------------------------------------ diagnostics

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.counterfactual import scores as module
 from lib.counterfactual.scores import (
     CONFIDENCE_MEASURES,
     SCORING_RULES,
@@ -115,37 +114,6 @@ def test_log_score_of_the_impossible():
     assert np.isfinite(score("log", [1.0, 0.0], [1, 0])).all()  # not at the label: no harm
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (("accuracy", [0.5], [1]), "rule"),
-        ((["log"], [0.5], [1]), "rule"),
-        (("brier", [[0.5, 0.4]], [1]), "probabilities"),
-        (("brier", [[1.2, -0.2]], [1]), "probabilities"),
-        (("brier", [[0.5, np.nan]], [1]), "probabilities"),
-        (("brier", [np.nan], [1]), "probabilities"),
-        (("brier", [1.1], [1]), "probabilities"),
-        (("brier", [-0.1], [1]), "probabilities"),
-        (("brier", [[1.0]], [0]), "probabilities"),
-        (("brier", [[[0.5, 0.5]]], [0]), "probabilities"),
-        (("brier", 0.5, [0]), "probabilities"),
-        (("brier", [], []), "probabilities"),
-        (("brier", np.empty((0, 3)), []), "probabilities"),
-        (("brier", [[0.5, 0.5], [1.0]], [0, 0]), "probabilities"),
-        (("brier", ["half"], [0]), "probabilities"),
-        (("brier", [0.5], [2]), "labels"),
-        (("brier", [0.5], [-1]), "labels"),
-        (("brier", [0.5], [1.0]), "labels"),
-        (("brier", [0.5], [0, 1]), "labels"),
-        (("brier", [0.5, 0.5], [[0], [0, 1]]), "labels"),
-        (("brier", THREE, [0, 1, 2, 3]), "labels"),
-    ],
-)
-def test_score_refuses(arguments, named):
-    with pytest.raises(ValueError, match=f"^{named} must"):
-        score(*arguments)
-
-
 @pytest.mark.parametrize("floor", [0, 1, -0.1, math.nan, True, "small"])
 def test_floor_refuses(floor):
     with pytest.raises(ValueError, match=r"^floor must"):
@@ -202,29 +170,3 @@ def test_bounds(bounds, expected):
     assert np.allclose(propensity, expected)
     assert not abstained[propensity == 0].any()
     assert abstained[propensity == 1].all()
-
-
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({}, "rng"),
-        ({"rng": -1}, "rng"),
-        ({"rng": np.random.RandomState(0)}, "rng"),
-        ({"threshold": 1.5}, "threshold"),
-        ({"threshold": math.nan}, "threshold"),
-        ({"threshold": "0.5"}, "threshold"),
-        ({"bounds": (0.8, 0.2), "rng": 0}, "bounds"),
-        ({"bounds": (0.2, 1.2), "rng": 0}, r"bounds\[1\]"),
-        ({"bounds": (None, 1), "rng": 0}, r"bounds\[0\]"),
-        ({"bounds": 0.2, "rng": 0}, "bounds"),
-        ({"bounds": (0.2, 0.5, 0.8), "rng": 0}, "bounds"),
-        ({"measure": "max", "rng": 0}, "measure"),
-    ],
-)
-def test_abstain_refuses(given, named):
-    with pytest.raises(ValueError, match=f"^{named} must"):
-        abstain([0.3, 0.9], **given)
-
-
-def test_public_names():
-    assert all(hasattr(module, name) for name in module.__all__)

@@ -10,10 +10,10 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 from lib.counterfactual import ESTIMATORS, estimate
-from lib.counterfactual.simulation import simulate, true_difference
 from lib.runs import Outcome, RunsFailed, RunStore, run_all
 from lib.runs.jobs import code_of
 from lib.studies.counterfactual import simulation
+from lib.studies.counterfactual.classifiers import simulate, true_difference
 from lib.studies.counterfactual.simulation import (
     Repetitions,
     cells_of_experiment_1,
@@ -27,7 +27,7 @@ from lib.studies.counterfactual.simulation import (
 )
 
 POINTS = 200_000
-NUISANCES = simulation.NUISANCES
+NUISANCES = ("cross-fitted", "fresh halves", "fresh sample")
 FRESH = NUISANCES[1:]
 Z = 1.959963984540054
 DR, IPW, PLUG_IN = (ESTIMATORS.index(name) for name in ("dr", "ipw", "plug-in"))
@@ -670,96 +670,3 @@ def test_two_share_z_keeps_its_level():
     z = [two_share_z(a, 200, b, 1000) for a, b in zip(ours, theirs, strict=True)]
     far = int((np.array(z) > Z).sum())
     assert stats.binomtest(far, 3000, 0.05).pvalue > 1e-3
-
-
-# ------------------------------------------------------------------ bad input
-
-EXPERIMENT = "experiment must be one of 'curved', 'shifted', got "
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: simulate(0, rng=0), "n must be an integer of at least 1, got 0"),
-        (lambda: simulate(1.5, rng=0), "n must be an integer of at least 1, got 1.5"),
-        (lambda: simulate(True, rng=0), "n must be an integer of at least 1, got True"),
-        (lambda: simulate(9, "linear", rng=0), EXPERIMENT + "'linear'"),
-        (lambda: simulate(9, 1, rng=0), EXPERIMENT + "1"),
-        (lambda: simulate(9, epsilon=0, rng=0), "epsilon must be a number in (0, 0.5], got 0"),
-        (lambda: simulate(9, epsilon=0.51, rng=0), "epsilon must be a number in"),
-        (lambda: simulate(9, epsilon=math.nan, rng=0), "epsilon must be a number in"),
-        (lambda: simulate(9, epsilon="a", rng=0), "epsilon must be a number in"),
-        (lambda: simulate(9, epsilon=0.5 + 1e-13, rng=0), "epsilon must be a number in"),
-        (lambda: simulate(9, epsilon=None, rng=0), "epsilon must be a number in (0, 0.5], got N"),
-        (lambda: simulate(9, epsilon=True, rng=0), "epsilon must be a number in (0, 0.5], got T"),
-        (lambda: simulate(9, shift="a", rng=0), "shift must be a number in [0, 1], got 'a'"),
-        (lambda: simulate(9, shift=None, rng=0), "shift must be a number in [0, 1], got None"),
-        (lambda: true_difference("shifted", "a"), "shift must be a number in [0, 1], got 'a'"),
-        (lambda: simulate(9, shift=-0.1, rng=0), "shift must be a number in [0, 1], got -0.1"),
-        (lambda: simulate(9, shift=1.1, rng=0), "shift must be a number in [0, 1], got 1.1"),
-        (lambda: simulate(9, shift=math.nan, rng=0), "shift must be a number in [0, 1], got nan"),
-        (lambda: simulate(9, shift=True, rng=0), "shift must be a number in [0, 1], got True"),
-        (lambda: simulate(9, rng=-1), "rng must be"),
-        (lambda: simulate(9, rng=None), "rng must be"),
-        (lambda: true_difference("x"), EXPERIMENT + "'x'"),
-        (lambda: true_difference("shifted", 2), "shift must be a number in [0, 1], got 2"),
-        (lambda: repetitions(3, "linear", 1), "n must be an integer of at least 4, got 3"),
-        (lambda: repetitions(9, "linear", 0), "count must be an integer of at least 1, got 0"),
-        (lambda: repetitions(9, "linear", 1, chunk=0), "chunk must be an integer of at least 1"),
-        (lambda: repetitions(9, "tree", 1), "learner must be one of 'linear', 'forest', 'super'"),
-        (lambda: repetitions(9, "linear", 1, experiment="x"), EXPERIMENT + "'x'"),
-        (lambda: repetitions(9, "linear", 1, epsilon=0.7), "epsilon must be a number in"),
-        (lambda: repetitions(9, "linear", 1, shifts=[0.1, 3]), "shift must be a number in [0, 1]"),
-        (
-            lambda: repetitions(
-                9, "linear", 1, experiment="shifted", shifts=[0.0, 0.1], nuisances=FRESH[0]
-            ),
-            "nuisances must be 'cross-fitted' for several shifts, got 'fresh halves'",
-        ),
-        (
-            lambda: repetitions(9, "linear", 1, shifts=[0.1]),
-            "shifts must be (0.0,) for experiment 'curved', got (0.1,)",
-        ),
-        (lambda: repetitions(9, "linear", 1, shifts=[]), "shifts must be distinct, at least one"),
-        (
-            lambda: repetitions(9, "linear", 1, experiment="shifted", shifts=[0.2, 0.1, 0.2]),
-            "shifts must be distinct, at least one, got (0.2, 0.1, 0.2)",
-        ),
-        (lambda: cells_of_experiment_1({"tree": 1}), "learner must be one of"),
-        (lambda: cells_of_positivity([0.2, 0.9], "linear", 1), "epsilon must be a number in"),
-        (lambda: cells_of_experiment_2([0.0], [2], "linear", 1), "n must be an integer of at"),
-    ],
-)
-def test_refuses(call, message):
-    with pytest.raises(ValueError) as caught:
-        call()
-    assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"experiment": "x"}, EXPERIMENT + "'x'"),
-        ({"learner": "tree"}, "learner must be one of"),
-        ({"learner": None}, "learner must be one of"),
-        ({"epsilon": 0}, "epsilon must be a number in (0, 0.5], got 0"),
-        ({"epsilon": "0.2"}, "epsilon must be a number in (0, 0.5], got '0.2'"),
-        ({"shifts": ()}, "shifts must be distinct, at least one, got ()"),
-        ({"shifts": (0.0, 0.0)}, "shifts must be distinct, at least one, got (0.0, 0.0)"),
-        ({"shifts": (0.0, 1.5)}, "shift must be a number in [0, 1], got 1.5"),
-        ({"shifts": (None,)}, "shift must be a number in [0, 1], got None"),
-        ({"experiment": "curved", "shifts": (0.3,)}, "shifts must be (0.0,) for experiment"),
-        (
-            {"shifts": (0.0, 0.3), "nuisances": "fresh sample"},
-            "nuisances must be 'cross-fitted' for",
-        ),
-        ({"nuisances": "fresh"}, "nuisances must be one of 'cross-fitted', 'fresh halves', "),
-    ],
-)
-def test_jobs_check_themselves(change, message):
-    """However they are made: what repetitions() checks, a changed copy checks, too."""
-    job = Repetitions("shifted", 0.5, (0.0, 1.0), 100, "linear", 0, 1, 0)
-    with pytest.raises(ValueError) as caught:
-        replace(job, **change)
-    assert str(caught.value).startswith(message)
-    assert replace(job, shifts=(0.3,), nuisances="fresh sample").nuisances == "fresh sample"

@@ -18,20 +18,20 @@ from lib.counterfactual import (
     influence_values,
 )
 from lib.counterfactual.metrics import classification_quality
-from lib.counterfactual.simulation import simulate, true_difference
 from lib.plot import COLOURS, MARKERS
 from lib.report.figures import plot_contamination
 from lib.studies.counterfactual import figures
 from lib.studies.counterfactual import tables as studies
+from lib.studies.counterfactual.classifiers import simulate, true_difference
 from lib.studies.counterfactual.tables import (
     ESTIMATOR_TITLES,
     LEARNER_TITLES,
     claims_of_cells,
     coverage_table,
     metrics_comparison,
+    oracle_nuisances,
     pointwise_interval,
     sequence_study,
-    told,
 )
 
 Z = 1.959963984540054
@@ -67,7 +67,7 @@ def test_told_functions_are_the_true_ones(experiment, shift):
     """Mean scores and abstentions in 100 cells of the square, on either side of both boundaries."""
     drawn = simulate(200_000, experiment, 0.2, shift, rng=0)
     cell = np.floor(drawn.X * 10).astype(int) @ [10, 1]
-    for k, one in enumerate(told(drawn)):
+    for k, one in enumerate(oracle_nuisances(drawn)):
         s, r = drawn.scores[k], drawn.abstained[k]
         assert set(one.outcome) == ({0.85} if k == 0 else {0.15, 0.85})
         np.testing.assert_array_equal(one.propensity, drawn.propensities[k])
@@ -85,12 +85,12 @@ def test_told_functions_are_the_true_ones(experiment, shift):
 
 def test_told_estimates_are_unbiased_with_the_efficient_variance():
     drawn = simulate(200_000, rng=1)
-    found = estimate_from_nuisances(told(drawn), clip=0.2)
+    found = estimate_from_nuisances(oracle_nuisances(drawn), clip=0.2)
     truth = true_difference()
     assert abs(found.value - truth) <= 4 * found.stderr
     # Both outcomes vary by 0.7 over a region of area truth / 0.7; on top, 0.85 x 0.15 / P(R = 0)
     # for each: the two answer independently and each is asked about the same flip of the label.
-    pair, n = told(drawn), len(drawn.labels)
+    pair, n = oracle_nuisances(drawn), len(drawn.labels)
     by_hand = (pair[0].outcome - pair[1].outcome).var()
     answers = [1 - one.propensity for one in pair]
     agree = np.where(pair[0].outcome == pair[1].outcome, 1, -1)
@@ -160,7 +160,9 @@ def test_coverage_table():
 )
 def test_metrics_comparison_by_hand(estimator, level):
     drawn = simulate(400, epsilon=0.3, rng=2)
-    difference = estimate_from_nuisances(told(drawn), estimator=estimator, clip=0.25, level=level)
+    difference = estimate_from_nuisances(
+        oracle_nuisances(drawn), estimator=estimator, clip=0.25, level=level
+    )
     z = stats.norm.isf((1 - level) / 2)
     table = metrics_comparison(drawn, difference, 0.6).set_index("metric")
     columns = []
@@ -216,7 +218,7 @@ def test_pointwise_interval_by_a_loop(start, level):
 
 def test_pointwise_interval_at_the_end_is_the_estimates():
     drawn = simulate(300, rng=4)
-    known = estimate_from_nuisances(told(drawn), clip=0.2)
+    known = estimate_from_nuisances(oracle_nuisances(drawn), clip=0.2)
     low, high = pointwise_interval(list(known.influence), 2)
     assert (low[-1], high[-1]) == pytest.approx(known.interval, abs=1e-12)
     flat = pointwise_interval(np.full(10, 0.1), 1)  # not NaN by rounding
@@ -235,19 +237,13 @@ def test_pointwise_interval_of_a_large_mean(mean):
     np.testing.assert_allclose((high + low) / 2 - mean, [x[:k].mean() for k in n], atol=1e-6)
 
 
-@pytest.mark.parametrize("start", [0, -1, 11, 1.5, True, None])
-def test_pointwise_interval_refuses_a_start(start):
-    with pytest.raises(ValueError, match="start must be an integer from 1 to 10, got"):
-        pointwise_interval(np.arange(10.0), start)
-
-
 def test_sequence_study_by_hand():
     """The streams one after the other from one generator, and each interval looked at."""
     found = sequence_study(12, 160, 80, rng=5)
     rng, truth = np.random.default_rng(5), true_difference()
     counts = {"sequence": 0, "pointwise": 0, "slide": 0, "streams": 12}
     for _ in range(12):
-        a, b = told(simulate(160, rng=rng))
+        a, b = oracle_nuisances(simulate(160, rng=rng))
         x = influence_values(a) - influence_values(b)
         sequence = confidence_sequence(x, start=80)
         ever = {"sequence": False, "pointwise": False, "slide": False}
@@ -277,23 +273,6 @@ def test_sequences_hold_at_all_times_and_pointwise_intervals_do_not():
     once = sequence_study(streams, 400, 400, rng=1)
     assert abs(once["pointwise"] - 0.05 * streams) <= slack
     assert once["sequence"] <= once["pointwise"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "rng", "message"),
-    [
-        ((0, 200, 100), 0, "repetitions must be an integer of at least 1, got 0"),
-        ((1.0, 200, 100), 0, "repetitions must be an integer of at least 1, got 1.0"),
-        ((1, 200, 1), 0, "start must be an integer of at least 2, got 1"),
-        ((1, 99, 100), 0, "n must be an integer of at least 100, got 99"),
-        ((1, 200, 100), None, "rng must be"),
-        ((1, 200, 100), -1, "rng must be"),
-    ],
-)
-def test_bad_studies(arguments, rng, message):
-    with pytest.raises(ValueError) as caught:
-        sequence_study(*arguments, rng=rng)
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("n", [1, 7, 5000])
@@ -367,7 +346,7 @@ def test_plot_classifiers(points):
 
 def test_plot_propensities():
     drawn = simulate(300, rng=1)
-    diagnostics = estimate_from_nuisances(told(drawn), clip=0.2).diagnostics
+    diagnostics = estimate_from_nuisances(oracle_nuisances(drawn), clip=0.2).diagnostics
     figure = figures.plot_propensities(diagnostics)
     assert complete(figure, 2) == ["answered", "abstained"]
     for k, ax in enumerate(figure.axes):
@@ -486,7 +465,7 @@ def test_plot_scenarios():
 
 def test_plot_sequence():
     drawn = simulate(400, rng=2)
-    known = estimate_from_nuisances(told(drawn), clip=0.2)
+    known = estimate_from_nuisances(oracle_nuisances(drawn), clip=0.2)
     sequence = confidence_sequence(known.influence, start=100)
     fixed = pointwise_interval(known.influence, 100)
     figure = figures.plot_sequence(sequence, fixed, 0.08)
@@ -509,7 +488,7 @@ def test_plot_sequence():
 
 @pytest.mark.parametrize("truth", [None, 0.0, 0.07])
 def test_plot_contamination(truth):
-    known = estimate_from_nuisances(told(simulate(300, rng=3)), clip=0.2)
+    known = estimate_from_nuisances(oracle_nuisances(simulate(300, rng=3)), clip=0.2)
     table = contamination_bounds(known, [0, 0.1, 0.2, 0.5])
     figure = plot_contamination(table, truth)
     names = ["95% interval of the bounds", "bounds"]

@@ -219,28 +219,9 @@ def test_larger_images(is_pair, fits, monkeypatch):
         assert len(everything.X) == np.isin(made["test"].labels, (3, 5)).sum() < 250
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("mnist", False, 100, 100, 0),
-            "name must be one of 'digits', 'cifar10-jpeg', 'cifar10', 'cifar100', got 'mnist'",
-        ),
-        ((None, False, 100, 100, 0), "name must be one of"),
-        (("digits", False, 39, 100, 0), "train must be an integer of at least 40, got 39"),
-        (("digits", False, True, 100, 0), "train must be an integer of at least 40, got True"),
-        (("digits", True, 100, 19, 0), "n must be an integer of at least 20, got 19"),
-        (("digits", True, 100, 20.5, 0), "n must be an integer of at least 20, got 20.5"),
-        (("digits", False, 1000, 798, 0), "train + n must be at most 1797 for digits, got 1798"),
-        (("cifar10", False, 79, 100, 0), "train must be an integer of at least 80, got 79"),
-        (("cifar100", True, 79, 100, 0), "train must be an integer of at least 80, got 79"),
-        (("digits", True, 100, 20, 0), "n must be large enough for 20 images of the classes, got"),
-    ],
-)
-def test_bad_evaluations(arguments, message):
-    with pytest.raises(ValueError) as caught:
-        image_evaluation(*arguments)
-    assert str(caught.value).startswith(message)
+def test_too_few_images_of_the_classes():
+    with pytest.raises(ValueError, match="n must be large enough for 20 images of the classes"):
+        image_evaluation("digits", True, 100, 20, 0)
 
 
 @pytest.mark.parametrize(("is_pair", "missing"), [(False, (4, 7)), (True, (5,))])
@@ -512,7 +493,6 @@ def test_fingerprints_of_data():
     for name in ("cifar10-jpeg", "cifar10", "cifar100"):
         files = data.image_files(name)
         assert of(name) == fingerprint([data.registry()[file].sha256 for file in files])
-    assert len({of(name) for name in scenarios.IMAGE_DATA}) == len(scenarios.IMAGE_DATA) == 4
     with pytest.raises(ValueError, match="got 'mnist'"):
         of("mnist")
 

@@ -591,16 +591,7 @@ GOOD = of(Population(np.random.default_rng(0), 3))
             TypeError,
             "estimate must be an Estimate, got float",
         ),
-        (lambda: clipping_sensitivity(GOOD, []), ValueError, r"clips must be of shape \(n,\), got"),
-        (lambda: clipping_sensitivity(GOOD, 0.1), ValueError, r"clips must be of shape"),
         (lambda: clipping_sensitivity(GOOD, [0.1, 1.0]), ValueError, r"clips .* \(0, 1\), got 1"),
-        (lambda: clipping_sensitivity(GOOD, [0.0]), ValueError, r"clips .* \(0, 1\), got 0"),
-        (lambda: clipping_sensitivity(GOOD, ["x"]), ValueError, r"clips must be numbers"),
-        (
-            lambda: contamination_bounds("dr", [0.1]),
-            TypeError,
-            "estimate must be an Estimate, got str",
-        ),
         (
             lambda: contamination_bounds(replace(GOOD, estimator="ipw"), [0.1]),
             ValueError,
@@ -612,36 +603,14 @@ GOOD = of(Population(np.random.default_rng(0), 3))
             "estimate must be by the estimator 'dr', got 'plug-in'",
         ),
         (
-            lambda: contamination_bounds(GOOD, [0.2, -0.1]),
-            ValueError,
-            r"shares must be in \[0, 1\], got -0.1",
-        ),
-        (
             lambda: contamination_bounds(GOOD, [1.01]),
             ValueError,
             r"shares must be in \[0, 1\], got 1.01",
         ),
-        (lambda: contamination_bounds(GOOD, [math.nan]), ValueError, "shares must be finite"),
-        (lambda: contamination_bounds(GOOD, 0.5), ValueError, "shares must be of shape"),
         (
             lambda: contamination_bounds(GOOD, [0.5], (1.0, 0.0)),
             ValueError,
             r"score_range must be two finite numbers, .* got \(1.0, 0.0\)",
-        ),
-        (
-            lambda: contamination_bounds(GOOD, [0.5], (0.0, math.inf)),
-            ValueError,
-            "score_range must be two finite numbers",
-        ),
-        (
-            lambda: contamination_bounds(GOOD, [0.5], (0.0, 0.5, 1.0)),
-            ValueError,
-            "score_range must be two finite numbers",
-        ),
-        (
-            lambda: contamination_bounds(GOOD, [0.5], 1.0),
-            ValueError,
-            "score_range must be two finite numbers, .* got 1.0",
         ),
         (
             lambda: contamination_bounds(GOOD, [0.5], (0.0, 0.5)),
@@ -652,13 +621,6 @@ GOOD = of(Population(np.random.default_rng(0), 3))
             lambda: breakdown_share(GOOD, 0.5, (0.5, 1.0)),
             ValueError,
             r"score_range must hold all observed scores, got \(0.5, 1\) and a score of 0 in row",
-        ),
-        (lambda: breakdown_share(GOOD, math.nan), ValueError, "value must be a number"),
-        (lambda: breakdown_share(GOOD, "0"), ValueError, "value must be a number"),
-        (
-            lambda: breakdown_share(GOOD, interval="yes"),
-            ValueError,
-            "interval must be True or False, got 'yes'",
         ),
     ],
 )

@@ -11,7 +11,6 @@ from scipy import stats
 
 from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
-from lib.counterfactual.simulation import simulate
 from lib.report import ModelPredictions, Settings, explain, read_predictions, run_analysis
 from lib.report import services as module
 from lib.report.services import (
@@ -21,6 +20,7 @@ from lib.report.services import (
     decide,
     diagnostics_table,
 )
+from lib.studies.counterfactual.classifiers import simulate
 
 NAN = math.nan
 DECISIONS = "choose A", "choose B", "undecided"
@@ -329,7 +329,7 @@ def test_diagnostics_table(compared):
         "overlap",
         "effective sample size",
         "largest weight",
-        "share clipped",
+        "fraction clipped",
         "abstention explained",
         "calibration slope",
         "calibration intercept",

@@ -20,17 +20,15 @@ pytestmark = pytest.mark.long
 def settings():
     pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
     from lib.studies.interplay.panel import PanelSettings
-    from lib.training import DataSpec, ModelSpec
+    from lib.training import DataSpec, ModelSpec, TrainingConfig
 
     return PanelSettings(
         DataSpec(train=300, validation=100, test=200),
-        ModelSpec("mlp", (64,), 10, hidden=(8,)),
+        TrainingConfig(
+            ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=64, checkpoint_every=8
+        ),
         epsilons=(math.inf, 3.0),
         n_seeds=2,
-        steps=40,
-        batch_size=64,
-        clipping_norm=1.0,
-        checkpoint_every=8,
         rates=(0.01, 1.0),
         families=("plain", "SAT", "DE"),
         members=2,

@@ -101,8 +101,6 @@ AUDIT = {
     "CanaryAudit": HOLDER,
     "Canaries": HOLDER,
     "insert_canaries": RUNS,
-    "LEGACY_SEED": NAMES,
-    "THRESHOLDS": NAMES,
     "error_free_bound": "tested where it is defined",
     "most_provable": "tested where it is defined",
     "trials_needed": "tested where it is defined",

@@ -423,7 +423,7 @@ def test_told_propensities_of_one_leave_only_bounds():
     assert math.isnan(cell(table, "counterfactual accuracy in all rows: bounds"))
     assert found.values["counterfactual_low"] < found.values["counterfactual_least"]
     assert found.values["counterfactual_high"] > found.values["counterfactual_most"]
-    assert f"told propensities are 1 in {never.sum()} of 600 rows" in found.warnings[0]
+    assert f"known propensities are 1 in {never.sum()} of 600 rows" in found.warnings[0]
     assert "it is certain to abstain, and nothing is known" in found.verdict
     assert not any("no input is always abstained on" in text for text in found.warnings)
     assert found.drawings["counterfactual_propensities"].draw().axes
@@ -438,7 +438,7 @@ def test_one_told_propensity_of_one_is_warned_of(example):
     found = run_report(given, learner="linear", seed=3)
     for name, value in (("counterfactual", "counterfactual"), ("comparison", "difference")):
         one = found.analyses[name]
-        assert "told propensities are 1 in 1 of 450 rows (0.2%)" in one.warnings[0]
+        assert "known propensities are 1 in 1 of 450 rows (0.2%)" in one.warnings[0]
         assert value not in one.values
         # Of one classifier alone nothing is known there, so that the difference is as wide.
         wide = one.values[f"{value}_most"] - one.values[f"{value}_least"]
@@ -674,7 +674,7 @@ def test_nothing_is_written_if_a_figure_fails(report, tmp_path, monkeypatch):
     def fails(*_):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(report_module, "_svg", fails)
+    monkeypatch.setattr(report_module, "svg_bytes", fails)
     with pytest.raises(RuntimeError, match="no ink"):
         report.export(tmp_path / "out")
     assert not (tmp_path / "out").exists()

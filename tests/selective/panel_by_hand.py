@@ -7,7 +7,7 @@ import pandas as pd
 
 from lib.studies.interplay.outlier import OutlierStudy
 from lib.studies.interplay.panel import Imbalance, Panel, PanelSettings, Predictions
-from lib.training import DataSpec, ModelSpec
+from lib.training import DataSpec, ModelSpec, TrainingConfig
 
 EPSILONS = (math.inf, 3.0, 1.0)
 COVERAGES = (0.5, 1.0)
@@ -24,12 +24,11 @@ def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
     """SR is the more accurate and the better ranked the larger the budget, the others worse."""
     settings = PanelSettings(
         DataSpec(train=1000, validation=10, test=60),
-        ModelSpec("mlp", (64,), 10, hidden=(8,)),
+        TrainingConfig(
+            ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=50, checkpoint_every=20
+        ),
         epsilons=epsilons,
         n_seeds=seeds,
-        steps=40,
-        batch_size=50,
-        checkpoint_every=20,
         coverages=COVERAGES,
     )
     found = {}

@@ -166,58 +166,6 @@ def test_infinite_scores_have_a_rank():
     assert selective.accuracy_coverage([1, 0], [0.0, -0.0]).accuracy.tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize(
-    ("correct", "score", "message"),
-    [
-        ([], [], "correct must be of shape"),
-        ([[True]], [1.0], "correct must be of shape"),
-        ([True, False], [1.0], r"score must have one entry per entry of correct \(2\), got 1"),
-        ([True, False], [1.0, math.nan], "score must not be NaN, got 1 NaN, the first in row 1"),
-        ([0, 2], [1.0, 2.0], r"correct must be booleans, or 0 and 1, got 2"),
-        ([0.5, 1], [1.0, 2.0], "got 0.5"),
-        ([math.nan, 1], [1.0, 2.0], "got nan"),
-        (["a", "b"], [1.0, 2.0], "correct must be booleans"),
-        ([True], ["a"], "score must be real numbers"),
-        ([True], [[1.0]], "score must be real numbers"),
-        ([True], [1j], "score must be real numbers"),
-    ],
-)
-@pytest.mark.parametrize(
-    "function",
-    [
-        selective.accuracy_coverage,
-        selective.normalized_score,
-        selective.selective_auc,
-        selective.aurc,
-        selective.e_aurc,
-        selective.augrc,
-        selective.influence,
-        lambda c, s: selective.coverage_at_accuracy(c, s, 0.5),
-        lambda c, s: selective.bootstrap(c, s, seed=0),
-    ],
-)
-def test_bad_input(function, correct, score, message):
-    with pytest.raises(ValueError, match=message):
-        function(correct, score)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: selective.accuracy_bound(1.2, 0.5), r"full_accuracy must be in \[0, 1\], got 1.2"),
-        (lambda: selective.accuracy_bound(0.5, 0.0), r"coverage must be in \(0, 1\], got 0.0"),
-        (lambda: selective.accuracy_bound(math.nan, 0.5), "full_accuracy must be in"),
-        (lambda: selective.accuracy_bound("a", 0.5), "full_accuracy must be numbers"),
-        (lambda: selective.coverage_at_accuracy([1], [1], 2), "target must be in"),
-        (lambda: selective.normalized_score_extremes(3, 2), "n_correct must be from 0 to n"),
-        (lambda: selective.normalized_score_extremes(0, 0), "n at least 1"),
-    ],
-)
-def test_bad_numbers(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 @pytest.mark.speed
 def test_ten_million_points_in_less_than_three_seconds():
     rng = np.random.default_rng(0)

@@ -122,21 +122,6 @@ def test_fallback_passes_on_what_was_enough():
     assert _fallback(np.array([0.5, 0.03]), np.array([0.03, 0.02])) is None
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"target": 0.0}, r"target must be in \(0, 1\], got 0.0"),
-        ({"target": 1.1}, "target must be in"),
-        ({"level": 1.0}, "level must lie strictly between 0 and 1, got 1.0"),
-        ({"score": [1.0]}, "score must have one entry per entry of correct"),
-    ],
-)
-def test_bad_input(given, said):
-    good = {"correct": [True, False], "score": [2.0, 1.0], "target": 0.9}
-    with pytest.raises(ValueError, match=said):
-        selective.guaranteed_threshold(**(good | given))
-
-
 def test_whole_groups_or_random_parts_of_them():
     correct, score = [True, True, True, False], [2, 1, 1, 1]
     assert selective.coverage_at_accuracy(correct, score, 0.8) == 0.25

@@ -21,17 +21,15 @@ from lib.studies.interplay.panel import (
     run_panel,
     settings_for,
 )
-from lib.training import DataSpec, ModelSpec, train_many
+from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 
 SETTINGS = PanelSettings(
     DataSpec(train=300, validation=100, test=200),
-    ModelSpec("mlp", (64,), 10, hidden=(8,)),
+    TrainingConfig(
+        ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=64, checkpoint_every=8
+    ),
     epsilons=(math.inf, 3.0, 1.0),
     n_seeds=2,
-    steps=40,
-    batch_size=64,
-    clipping_norm=1.0,
-    checkpoint_every=8,
     rates=(0.01, 1.0),
     dropout_passes=3,
     members=3,
@@ -72,10 +70,14 @@ def test_models_of_one_method_keep_the_budget_together(panel):
             assert 0.98 * epsilon < row["spent"] <= epsilon
             # independently: as many steps of the same mechanism as all models take
             ledger = PrivacyLedger(
-                (SampledGaussian(64 / n, row["noise_multiplier"], SETTINGS.steps * models),)
+                (
+                    SampledGaussian(
+                        64 / n, row["noise_multiplier"], SETTINGS.training.steps * models
+                    ),
+                )
             )
             assert ledger.epsilon(1 / n) == pytest.approx(row["spent"])
-            alone = find_noise_multiplier(epsilon, 1 / n, 64 / n, SETTINGS.steps)
+            alone = find_noise_multiplier(epsilon, 1 / n, 64 / n, SETTINGS.training.steps)
             assert row["noise_multiplier"] >= alone * (1 - 1e-9)
     assert np.isinf(panel.privacy.query("family == 'plain'")["spent"].iloc[0])
 
@@ -284,14 +286,9 @@ def test_needed_points_and_metrics(panel):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"families": ("plain", "X")}, "families must be among .*, got 'X'"),
-        ({"families": ("DE",)}, "families must hold 'plain'"),
-        ({"model": ModelSpec("mlp", (64,), 10, dropout=0.1)}, "no dropout of its own"),
-        ({"epsilons": (1.0, 3.0)}, "epsilons must be descending"),
-        ({"coverages": (0.5, 0.9)}, "coverages must ascend to 1"),
-        ({"burn_in": 1.0}, "burn_in must be in"),
-        ({"n_seeds": 0}, "n_seeds must be from 1 to 99"),
-        ({"members": 0}, "members must be from 1 to 99"),
+        ({"n_seeds": 0}, "n_seeds must be"),
+        ({"members": 100}, "members must be"),
+        ({"epsilons": tuple(range(10, 0, -1))}, "epsilons must be at most 9, got 10"),
     ],
 )
 def test_bad_settings(change, message):
@@ -302,10 +299,10 @@ def test_bad_settings(change, message):
 def test_settings_for_the_digits():
     found = settings_for("digits", "linear", n_seeds=2)
     assert found.data == DataSpec(train=1000, validation=200, test=597)
-    assert found.model == ModelSpec("linear", (64,), 10)
+    assert found.training.model == ModelSpec("linear", (64,), 10)
     found = settings_for("digits", "small_cnn")
     assert found.data.features == "images"
-    assert found.model.inputs == (1, 8, 8)
+    assert found.training.model.inputs == (1, 8, 8)
     found = settings_for("digits", "mlp", hidden=7, activation="relu", seed=3)
-    assert found.model.hidden == (7,)
+    assert found.training.model.hidden == (7,)
     assert found.data.seed == 3

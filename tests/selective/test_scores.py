@@ -130,31 +130,3 @@ def test_every_method_names_its_privacy():
     assert {m for m in methods if methods[m].privacy == "composition"} == {"DE", "SN"}
     for method in methods.values():
         assert (method.releases > 1) == (method.privacy == "composition")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: selective.softmax_response([[0.5, 0.6]]), "must be probabilities that sum to 1"),
-        (lambda: selective.softmax_response([[1.5, -0.5]]), "must be probabilities"),
-        (lambda: selective.softmax_response([0.5, 0.5]), r"of shape \(n, classes\)"),
-        (lambda: selective.softmax_response([[math.nan, 1]]), r"must be finite, got nan at \(0, 0"),
-        (lambda: selective.softmax_response(np.zeros((0, 3))), "all at least 1"),
-        (lambda: selective.margin([[1.0], [1.0]]), "at least two classes"),
-        (lambda: selective.energy([[math.inf, 0]]), "logits must be finite"),
-        (lambda: selective.conformal_set_size([[0.5, 0.5]], 1.0), "mass must lie strictly"),
-        (lambda: selective.mc_dropout([[0.5, 0.5]]), r"shape \(passes, n, classes\)"),
-        (lambda: selective.deep_ensemble([[0.5, 0.5]]), r"shape \(members, n, classes\)"),
-        (lambda: selective.sctd([[0.5]]), "labels must be integers"),
-        (lambda: selective.sctd([0, 1]), r"of shape \(checkpoints, n\)"),
-        (lambda: selective.sctd([[1], [1]], k=-1), "k must be a finite number"),
-        (lambda: selective.sctd([[1], [1]], k=math.nan), "k must be a finite number"),
-        (lambda: selective.sctd([[1], [1]], form="x"), "form must be 'equation' or 'algorithm'"),
-        (lambda: selective.sctd([[1], [1]], 0, "algorithm"), "k must be above 0"),
-        (lambda: selective.selective_net([math.nan]), "selection must not be NaN"),
-        (lambda: selective.ties_broken_by([1], [1, 2]), "second must have one entry"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

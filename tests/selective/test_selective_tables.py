@@ -157,9 +157,13 @@ def test_rates_budgets_and_words():
     words = studies.describe(made.settings)
     assert words.startswith("perceptrons with 8 hidden units, 2 seeds, 1,000 training examples")
     assert words.endswith("batches of 50, 40 steps (2 epochs)")
-    linear = replace(made.settings, model=ModelSpec("linear", (64,), 10))
+
+    def with_model(model):
+        return replace(made.settings, training=replace(made.settings.training, model=model))
+
+    linear = with_model(ModelSpec("linear", (64,), 10))
     assert studies.describe(linear).startswith("linear models, 2 seeds")
-    cnn = replace(made.settings, model=ModelSpec("small_cnn", (1, 28, 28), 10))
+    cnn = with_model(ModelSpec("small_cnn", (1, 28, 28), 10))
     assert studies.describe(cnn).startswith("small_cnn, 2 seeds")
 
 
@@ -177,7 +181,7 @@ def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monk
 
     def default_problem(dataset, name, **options):
         asked.update(options, dataset=dataset, model=name)
-        return panel().settings.data, panel().settings.model
+        return panel().settings.data, panel().settings.training.model
 
     def images(dataset, part):
         return SimpleNamespace(labels=np.zeros(sizes[part]))

@@ -12,21 +12,24 @@ from lib.studies.training import benchmark
 @pytest.mark.slow
 @pytest.mark.speed
 def test_speed_over_opacus():
-    """The targets: 25 times (linear), 20 times (perceptron), no slower (CNN).
+    """The targets: 25 times (linear), 20 times (MLP), no slower (CNN).
 
-    Another process on the machine slows two busy threads more than one, so a measurement that
-    misses is repeated, twice at most.
+    Few models are a little slower each than the page's many.  Opacus has the fastest of its ways,
+    with one thread or all.  Another process on the machine slows two busy threads more than one, so
+    a measurement that misses is repeated, twice at most.
     """
-    targets = {"linear": 25.0, "mlp": 20.0, "small_cnn": 1.0}
-    work = {"linear": (512, 400), "mlp": (512, 400), "small_cnn": (4, 8)}
-    seen = []
-    for _ in range(3):
-        speeds = benchmark.compare_all(work, rounds=1)
-        seen.append({speed.model: speed.ratio for speed in speeds})
-        work = {name: work[name] for name in work if seen[-1][name] < targets[name]}
-        if not work:
-            return
-    pytest.fail(f"ratios to Opacus, one model after another: {seen}; targets: {targets}")
+    work = {"linear": (25.0, 64, 400), "mlp": (20.0, 64, 400), "small_cnn": (1.0, 4, 8)}
+    seen = {model: [] for model in work}
+    for model, (target, n_models, steps) in work.items():
+        benchmark.many_steps_per_second(model, 2, 1)  # compiles
+        while not seen[model] or (seen[model][-1] < target and len(seen[model]) < 3):
+            peer = max(
+                speed
+                for threads in (1, None)
+                for speed in benchmark.compare_modes(model, 0.2, threads).values()
+            )
+            seen[model].append(benchmark.many_steps_per_second(model, n_models, steps) / peer)
+    assert all(seen[model][-1] >= target for model, (target, *_) in work.items()), seen
 
 
 @pytest.mark.slow

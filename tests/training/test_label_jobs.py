@@ -162,7 +162,9 @@ def test_students_learn_from_answers_alone(monkeypatch):
     ("make", "message"),
     [
         (
-            lambda: LabelTrainings(TrainingConfig(LINEAR, epsilon=1.0), DATA, None, (Wrong(),)),
+            lambda: LabelTrainings(
+                TrainingConfig(LINEAR, epsilon=1.0), DATA, LaplaceLabels(1.0), (Wrong(),)
+            ),
             "config must train without privacy",
         ),
         (lambda: LabelTrainings(CONFIG, DATA, None, ()), "one entry per model, got none"),

@@ -542,11 +542,6 @@ GOOD = {"votes": VOTES, "sigma1": 1.0, "sigma2": 1.0, "threshold": 3.0}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sigma1": 0.0}, "sigma1 must be a number above 0, got 0.0"),
-        ({"sigma1": math.inf}, "sigma1 must be finite, got inf"),
-        ({"sigma2": -1.0}, "sigma2 must be a number above 0, got -1.0"),
-        ({"sigma2": math.nan}, "sigma2 must be a number above 0, got nan"),
-        ({"threshold": -math.inf}, "threshold must be finite, got -inf"),
         ({"votes": [3, 2]}, r"votes must have shape \(n_queries, n_classes\) .*got shape \(2,\)"),
         ({"votes": np.zeros((2, 0), int)}, r"at least one class, got shape \(2, 0\)"),
         ({"votes": [[1.5, 2.5]] * 2}, "votes must be integers, got dtype float64"),
@@ -568,19 +563,6 @@ def test_bad_input_everywhere(change, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: gnmax_rdp(VOTES, 1.0, [2.0, 0.5]), "orders must all be .*above 1, got 0.5"),
-        (lambda: gnmax_rdp(VOTES, 1.0, [1.0]), "orders must all be .*above 1, got 1.0"),
-        (lambda: gnmax_rdp(VOTES, 1.0, [math.inf]), "orders must all be .*above 1, got inf"),
-        (lambda: gnmax_rdp(VOTES, 1.0, [math.nan]), "orders must all be .*above 1, got nan"),
-        (lambda: gnmax_rdp(VOTES, 1.0, []), r"orders must be a list of .*got shape \(0,\)"),
-        (lambda: gnmax_rdp(VOTES, 1.0, 2.0), r"orders must be a list of .*got shape \(\)"),
-        (lambda: gnmax_rdp(VOTES, 0.0, [2.0]), "sigma2 must be a number above 0, got 0.0"),
-        (lambda: threshold_rdp(VOTES, 0.0, 3.0, [2.0]), "sigma1 must be .*above 0, got 0.0"),
-        (lambda: likely_outcome_rdp([0.1], 1.0, [2.0]), "log_q must be at most 0, got 0.1"),
-        (lambda: likely_outcome_rdp([math.nan], 1.0, [2.0]), "log_q must be at most 0, got nan"),
-        (lambda: likely_outcome_rdp(-1.0, 1.0, [2.0]), "log_q must have one dimension"),
-        (lambda: pate_epsilon(**GOOD, delta=0.0, answered=[True] * 2), "delta must be .*got 0.0"),
-        (lambda: pate_epsilon(**GOOD, delta=1.0, answered=[True] * 2), "delta must be .*got 1.0"),
         (lambda: pate_epsilon(**GOOD, delta=0.1, answered=None), "answered must hold a bool for"),
         (lambda: pate_epsilon(**GOOD, delta=0.1, answered=[1, 0]), "answered .*of dtype int64"),
         (lambda: pate_epsilon(**GOOD, delta=0.1, answered=[True]), r"answered .*got shape \(1,\)"),
@@ -588,22 +570,6 @@ def test_bad_input_everywhere(change, message):
             lambda: pate_epsilon(**GOOD, delta=0.1, answered=[False, True], asked=[True, False]),
             "answered must hold only queries that were asked, got query 1",
         ),
-        (
-            lambda: confident_gnmax_rdp(**GOOD, orders=[2.0], expected="no"),
-            "expected must be True or False, got 'no'",
-        ),
-        (lambda: confident_gnmax(**GOOD, seed=-1), "seed must be a number at least 0, got -1"),
-        (
-            lambda: confident_gnmax(**GOOD, seed=0, max_answers=-1),
-            "max_answers must be a number at least 0, got -1",
-        ),
-        (lambda: shards(5, 6, 0), "n_teachers must be a number at least 1 and at most 5, got 6"),
-        (lambda: shards(0, 1, 0), "n must be a number at least 1, got 0"),
-        (lambda: vote_histogram([[0, 3]], 3), "predictions must be classes from 0 to 2, got 3"),
-        (lambda: vote_histogram([[0, -1]], 3), "predictions must be classes from 0 to 2, got -1"),
-        (lambda: vote_histogram([[0.0]], 3), "predictions must be integers, got dtype float64"),
-        (lambda: vote_histogram([0, 1], 3), r"predictions must have shape .*got shape \(2,\)"),
-        (lambda: vote_histogram([[0]], 0), "n_classes must be a number at least 1, got 0"),
     ],
 )
 def test_bad_input(call, message):

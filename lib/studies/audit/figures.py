@@ -311,7 +311,7 @@ def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
             )
         if math.isfinite(result.proven):
             fpr = np.geomspace(1e-4, 1, 200)
-            region = privacy_region(result.proven, result.settings.delta)
+            region = privacy_region(result.proven, result.settings.training.delta)
             ax.plot(
                 fpr, 1 - region.lower(fpr), color="0.3", linestyle=":", marker="", label="proven"
             )
@@ -320,7 +320,7 @@ def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
         ax.set_yscale("log")
         ax.set_xlim(3e-3, 1)
         ax.set_ylim(3e-3, 1.05)
-        ax.set_title(_word(result.settings.epsilon), fontsize=10)
+        ax.set_title(_word(result.settings.training.epsilon), fontsize=10)
         ax.set_ylabel("TPR")
     np.atleast_1d(axes)[-1].set_xlabel("FPR")
     np.atleast_1d(axes)[0].legend(fontsize=9, loc="lower right")

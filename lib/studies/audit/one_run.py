@@ -18,7 +18,7 @@ def compare_one_run(
     shares: Sequence[float] = FRACTIONS,
 ) -> pd.DataFrame:
     """Lower bounds of both ways of auditing, by the number of models audited."""
-    settings, rows = result.settings, []
+    training, rows = result.settings.training, []
     fitted = round(FIT_SHARE * len(result.shadows))
     ins, outs = fit_models(result.shadows[:fitted], result.shadow_members[:fitted])
     scores = log_ratio(result.shadows[fitted:].astype(float), ins, outs)
@@ -30,9 +30,9 @@ def compare_one_run(
             low, truth = 0.0, result.members[:n]
             if truth.any() and not truth.all():
                 row = counts_at(targets[:n], truth, threshold)
-                low = epsilon_lower_bounds([row], settings.delta, level, "clopper-pearson")[0]
-            rows.append((settings.epsilon, "many runs", n, float(low)))
+                low = epsilon_lower_bounds([row], training.delta, level, "clopper-pearson")[0]
+            rows.append((training.epsilon, "many runs", n, float(low)))
         if n <= len(scores):
-            best = best_one_run(scores[:n], members[:n], settings.delta, level, shares)
-            rows.append((settings.epsilon, "one run each", n, best))
+            best = best_one_run(scores[:n], members[:n], training.delta, level, shares)
+            rows.append((training.epsilon, "one run each", n, best))
     return pd.DataFrame(rows, columns=["epsilon", "audit", "models", "lower bound"])

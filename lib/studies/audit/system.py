@@ -16,7 +16,7 @@ from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
 from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_lower_bound
 from lib.privacy import PrivacyLedger
 from lib.runs import StoredRun, run_all
-from lib.studies.default_problem import default_problem
+from lib.studies.default_problem import default_problem, with_training
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -31,6 +31,9 @@ _SMALL_GRADIENT = 1e-3
 
 #: P3 fits LiRA to 80% of the shadow models.
 FIT_SHARE = 0.8
+
+#: Parts of the shadow models that are scored in turn, as 80:20 has it.
+PARTS = 5
 
 #: Attack, and the number that it observes of a model at a point.
 ATTACKS: tuple[tuple[Attack, str], ...] = (
@@ -52,85 +55,35 @@ class AuditSettings:
     ----------
     data : DataSpec
         Its training points are the set D that challenge points and training sets come from.
-    model : ModelSpec
-        The architecture.
-    epsilon : float
-        Budget of the training; infinity is training without privacy.
-    delta : float
-        Of the budget and of the audit.
+    training : TrainingConfig
+        Of all models, with the delta of the audit; rate of the samples and seed are set for them.
     n_shadow, n_target : int
         Models; P3 has 512 and 1024.
     n_challenges : int
         Worst points to ask about.
     canaries : int
         Points of D that get a wrong label.
-    steps, batch_size, clipping_norm, learning_rate, schedule
-        Of the training; the batch size is the expected one.
-    accountant : {"prv", "rdp", "pld"}
-        P3 uses PRV.
     gradient : bool
         Whether the white-box attack is run; parameters are stored for it.
-    device : str
-        As PyTorch names it.
-    physical_batch : int, optional
-        Largest number of examples whose gradients are in memory at once.
     seed : int
         Of everything.
     """
 
     data: DataSpec
-    model: ModelSpec
-    epsilon: float
-    delta: float = 1e-5
+    training: TrainingConfig
     n_shadow: int = 256
     n_target: int = 512
     n_challenges: int = 8
     canaries: int = 0
-    steps: int = 400
-    batch_size: int = 128
-    clipping_norm: float = 1.0
-    learning_rate: float = 1.0
-    schedule: str = "constant"
-    accountant: str = "prv"
     gradient: bool = True
-    device: str = "cpu"
-    physical_batch: int | None = None
     seed: int = 0
-
-    def __post_init__(self):
-        for name, least in (("n_shadow", 20), ("n_target", 4), ("n_challenges", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-        if self.n_challenges > self.data.train:
-            raise ValueError(
-                f"n_challenges must be at most the {self.data.train} points of the data, got"
-                f" {self.n_challenges}"
-            )
-        if not 0 < self.batch_size <= self.data.train / 2:
-            raise ValueError(
-                f"batch_size must be from 1 to half of the {self.data.train} points, got"
-                f" {self.batch_size!r}"
-            )
 
     def config(self, targets: bool) -> TrainingConfig:
         """The training of the first shadow or target model; the others differ in the seed."""
-        return TrainingConfig(
-            model=self.model,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            clipping_norm=self.clipping_norm,
-            accountant=self.accountant,
-            batch_size=self.batch_size,
-            # Half of the points are in: the rate is the same whatever their number turns out to be.
-            sample_rate=2 * self.batch_size / self.data.train,
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            schedule=self.schedule,
-            seed=1_000_000 * (2 * self.seed + targets),
-            device=self.device,
-            physical_batch=self.physical_batch,
-        )
+        # Half of the points are in: the rate is the same whatever their number turns out to be.
+        rate = 2 * self.training.batch_size / self.data.train
+        seed = 1_000_000 * (2 * self.seed + targets)
+        return replace(self.training, sample_rate=rate, seed=seed)
 
     def shadows(self) -> SubsetTrainings:
         """The shadow models as a job."""
@@ -170,13 +123,15 @@ def settings_for(
     if dataset == "sst2":
         data = DataSpec(dataset, "tokens", train=points, validation=1000, test=872, seed=seed)
         spec = ModelSpec(model, (data.tokens,), 2)
-        return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
-    validation, test = (200, 597) if dataset == "digits" else (1000, 2000)
-    sizes = {"train": points, "validation": validation, "test": test}
-    data, spec = default_problem(
-        dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
-    )
-    return AuditSettings(data, spec, epsilon, seed=100 * seed + stream, **others)
+    else:
+        validation, test = (200, 597) if dataset == "digits" else (1000, 2000)
+        sizes = {"train": points, "validation": validation, "test": test}
+        data, spec = default_problem(
+            dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
+        )
+    given = {"delta": 1e-5, "learning_rate": 1.0, "accountant": "prv"} | others
+    given |= {"epsilon": epsilon, "seed": 100 * seed + stream}
+    return with_training(AuditSettings, data, spec, given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +143,7 @@ class AuditResult:
     settings : AuditSettings
         What was audited.
     proven : float
-        Epsilon that the accountant proves at `settings.delta`.
+        Epsilon that the accountant proves at `settings.training.delta`.
     noise_multiplier : float
         Of the training.
     accuracy : float
@@ -244,7 +199,7 @@ class AuditResult:
         """
         scores, members = self.held_out[attack]
         trials = trials or len(self.members)
-        return chosen_threshold(scores, members, self.settings.delta, level, trials=trials)
+        return chosen_threshold(scores, members, self.settings.training.delta, level, trials=trials)
 
     def held_out_counts(self, attack: str = "LiRA", level: float = 0.95) -> AttackCounts:
         """Counts of the target models at :meth:`held_out_threshold`."""
@@ -254,7 +209,7 @@ class AuditResult:
     def best_counts(self, attack: str, method: str, level: float = 0.95) -> AttackCounts:
         """Counts at the threshold whose lower bound is largest: P3's choice, uncorrected."""
         table = self.roc(attack)
-        index, _ = best_lower_bound(table, self.settings.delta, level, method)
+        index, _ = best_lower_bound(table, self.settings.training.delta, level, method)
         return AttackCounts(*map(int, table[index]))
 
 
@@ -275,9 +230,7 @@ def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
     shown = {"confidence": (sure[:, places], target_run.arrays["confidence"])}
     if settings.gradient:
         shown["alignment"] = _alignments(settings, places, shadow_run, target_run)
-    # Five parts in turn, as 80:20 has it: shadow models are scored by what was fitted to others.
-    fold = np.arange(len(sure)) % 5
-    fitted = fold != 4
+    fitted = np.arange(len(sure)) % PARTS != PARTS - 1
     scores, held_out = {}, {}
     for attack, observes in ATTACKS:
         if observes not in shown:
@@ -286,13 +239,8 @@ def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
         found = np.empty(len(members))
         left = []
         for j, z in enumerate(places):
-            known = (of_shadows[fitted, j], inside[fitted, z])
-            found[which == j] = attack.score(of_targets[which == j], *known)
-            own = np.empty(len(sure))
-            for part in range(5):
-                others = fold != part
-                known = (of_shadows[others, j], inside[others, z])
-                own[~others] = attack.score(of_shadows[~others, j], *known)
+            known = (of_shadows[:, j], inside[:, z])
+            found[which == j], own = attacked(attack, *known, of_targets[which == j], fitted)
             left.append(own)
         scores[attack.name] = found
         held_out[attack.name] = np.concatenate(left), inside[:, places].T.ravel()
@@ -300,7 +248,7 @@ def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
     ledger = PrivacyLedger.from_dict(privacy["ledger"])
     return AuditResult(
         settings=settings,
-        proven=ledger.epsilon(settings.delta, settings.accountant),
+        proven=ledger.epsilon(settings.training.delta, settings.training.accountant),
         noise_multiplier=ledger.entries[0].noise_multiplier,
         accuracy=float(target_run.metrics["accuracy"]),
         challenges=places,
@@ -314,17 +262,50 @@ def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
     )
 
 
+def attacked(
+    attack: Attack,
+    shadows: npt.NDArray,
+    inside: npt.NDArray[np.bool_],
+    targets: npt.NDArray,
+    fitted: npt.NDArray[np.bool_] | slice = slice(None),
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Scores of targets and of shadow models at one point, no model by what was fitted to it.
+
+    Targets by the `fitted` shadow models; of these, five parts in turn by the other four.
+    """
+    part = np.arange(len(shadows)) % PARTS
+    own = np.empty(len(shadows))
+    for k in range(PARTS):
+        others = part != k
+        own[~others] = attack.score(shadows[~others], shadows[others], inside[others])
+    return attack.score(targets, shadows[fitted], inside[fitted]), own
+
+
+def alignment(
+    spec: ModelSpec,
+    begin: npt.NDArray,
+    final: npt.NDArray,
+    point: npt.NDArray,
+    label: int,
+) -> npt.NDArray[np.float64]:
+    """How far each model went along a point's gradient from where it began.
+
+    An adversary who sees a model, its initial parameters and its training set can compute it.
+    """
+    gradient = example_gradients(spec, final, point, label)
+    length = np.linalg.norm(gradient, axis=1)
+    shown = np.einsum("ij,ij->i", begin - final, gradient)
+    # Of a vanishing gradient the direction says little: it counts for less.
+    return shown / np.maximum(length, _SMALL_GRADIENT)
+
+
 def _alignments(
     settings: AuditSettings,
     places: npt.NDArray[np.int64],
     shadow_run: StoredRun,
     target_run: StoredRun,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """How far models went along the challenge's gradient, seen from where they began.
-
-    Of every shadow model at all challenge points, and of the target models at their own.  An
-    adversary who sees the model, its initial parameters and its training set can compute it.
-    """
+    """Of every shadow model at all challenge points, and of the target models at their own."""
     loaded = settings.data.load().training
     data = relabel(loaded, settings.canaries, settings.seed)
 
@@ -332,11 +313,7 @@ def _alignments(
         final = run.arrays["parameters"][rows]
         first = settings.config(targets)
         begin = np.stack([initial_parameters(replace(first, seed=first.seed + i)) for i in rows])
-        gradient = example_gradients(settings.model, final, data.inputs[z], data.targets[z])
-        length = np.linalg.norm(gradient, axis=1)
-        shown = np.einsum("ij,ij->i", begin - final, gradient)
-        # Of a vanishing gradient the direction says little: it counts for less.
-        return shown / np.maximum(length, _SMALL_GRADIENT)
+        return alignment(first.model, begin, final, data.inputs[z], data.targets[z])
 
     shadows = np.arange(settings.n_shadow)
     of_shadows = np.stack([along(shadow_run, False, shadows, z) for z in places], axis=1)
@@ -354,8 +331,8 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "epsilon": r.settings.epsilon,
-                "learning rate": r.settings.learning_rate,
+                "epsilon": r.settings.training.epsilon,
+                "learning rate": r.settings.training.learning_rate,
                 "noise multiplier": r.noise_multiplier,
                 "proven epsilon": r.proven,
                 "accuracy": r.accuracy,
@@ -379,14 +356,14 @@ def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float =
         widths = {}
         for method in METHODS[::-1]:
             counts = result.best_counts(attack, method, 1 - (1 - level) / 2)
-            low, high = epsilon_interval(counts, result.settings.delta, level, method)
+            low, high = epsilon_interval(counts, result.settings.training.delta, level, method)
             widths[method] = high - low
             reference, change = widths["clopper-pearson"], math.nan
             if method != "clopper-pearson" and math.isfinite(widths[method]):
                 change = widths[method] / reference - 1  # -1 if the reference is infinite
             rows.append(
                 {
-                    "epsilon": result.settings.epsilon,
+                    "epsilon": result.settings.training.epsilon,
                     "method": method,
                     "low": low,
                     "high": high,
@@ -402,7 +379,7 @@ def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.Data
     """One-sided lower bounds by attack, and by how the threshold was chosen."""
     rows = []
     for result in results:
-        delta = result.settings.delta
+        delta = result.settings.training.delta
         for attack in result.scores:
             table = result.roc(attack)
             held = result.held_out_counts(attack, level)
@@ -412,7 +389,7 @@ def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.Data
 
             rows.append(
                 {
-                    "epsilon": result.settings.epsilon,
+                    "epsilon": result.settings.training.epsilon,
                     "attack": attack,
                     "AUC": result.auc(attack),
                     "best, Bayesian": best_lower_bound(table, delta, level)[1],
@@ -434,7 +411,7 @@ def require_consistent(results: Sequence[AuditResult], level: float = 0.999) -> 
         each = 1 - (1 - level) / (len(result.scores) * len(results))
         for attack in result.scores:
             counts = result.held_out_counts(attack)
-            delta = result.settings.delta
+            delta = result.settings.training.delta
             low = epsilon_interval(counts, delta, each, "clopper-pearson", "lower")[0]
             if low > result.proven:
                 raise AuditContradiction(

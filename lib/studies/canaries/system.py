@@ -338,7 +338,7 @@ def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[Me
     results = []
     for (name, level, claimed, delta, job), run in zip(plan, runs, strict=True):
         watched = np.asarray(run.arrays["watched"], dtype=np.float64)
-        labels, true = _labels(job.changes, truth)
+        labels, true = canary_labels(job.changes, truth)
         results.append(
             MechanismResult(
                 name=name,
@@ -389,7 +389,7 @@ def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list
         for i, each in enumerate(teachers)
     ]
     runs = run_all(jobs, executor)
-    labels, true = _labels(draws, truth)
+    labels, true = canary_labels(draws, truth)
     results = []
     for level in range(len(settings.pate)):
 
@@ -456,7 +456,8 @@ def memorisation_table(results: Sequence[MechanismResult], steps: Sequence[int])
     return pd.DataFrame(rows, columns=columns)
 
 
-def _labels(draws: Sequence[CanaryDraw], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def canary_labels(draws: Sequence[CanaryDraw], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Wrong and true labels of the canaries of all trainings, one after the other."""
     drawn = [draw.draw(truth) for draw in draws]
     return (
         np.concatenate([each.canary_labels for each in drawn]),

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from lib.counterfactual.diagnostics import Diagnostics
 from lib.counterfactual.sequences import ConfidenceSequence
-from lib.counterfactual.simulation import Simulated
 from lib.plot import COLOURS, MARKERS, new_figure
+from lib.studies.counterfactual.classifiers import Simulated
 from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
 

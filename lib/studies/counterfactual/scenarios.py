@@ -18,14 +18,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib import data
-from lib.check import as_integer, require_choice
 from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.scores import abstain, score
 from lib.data.features import fit_patches, patch_features
 from lib.runs import Checkpoint, Outcome, StoredRun, fingerprint, run_all
-
-IMAGE_DATA = ("digits", "cifar10-jpeg", "cifar10", "cifar100")
 
 Array = npt.NDArray[np.float64]
 _COMPONENTS = 64  # of the evaluator's and the classifiers' features, for larger images
@@ -106,15 +103,10 @@ class Evaluation:
 
 def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Evaluation:
     """Train classifiers on images, and let them predict others."""
-    require_choice("name", name, IMAGE_DATA)
-    train = as_integer("train", train, 40 if name == "digits" else 80)
-    n = as_integer("n", n, 20)
     rng = np.random.default_rng(seed)
     if name == "digits":
         digits = data.load_digits()
         order = rng.permutation(len(digits.labels))
-        if train + n > len(order):
-            raise ValueError(f"train + n must be at most {len(order)} for digits, got {train + n}")
         x = digits.images.reshape(len(order), -1)
         rows, asked = order[:train], order[train : train + n]
         labels = digits.labels

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from lib.check import as_integer, as_number, require_choice
 from lib.counterfactual.estimate import (
     ESTIMATORS,
     Nuisances,
@@ -26,12 +25,8 @@ from lib.counterfactual.estimate import (
     fit_nuisances,
     fold_numbers,
 )
-from lib.counterfactual.learners import LEARNERS
-from lib.counterfactual.simulation import EXPERIMENTS, Simulated, _check, simulate, true_difference
 from lib.runs import Checkpoint, Outcome, run_all
-
-#: Where nuisance functions are learned: see :class:`Repetitions`.
-NUISANCES = ("cross-fitted", "fresh halves", "fresh sample")
+from lib.studies.counterfactual.classifiers import Simulated, simulate, true_difference
 
 
 def trial_arrays(drawn: Simulated) -> dict[str, Any]:
@@ -85,25 +80,6 @@ class Repetitions:
     seed: int
     nuisances: str = "cross-fitted"
     level: float = 0.95
-
-    def __post_init__(self):
-        require_choice("experiment", self.experiment, EXPERIMENTS)
-        require_choice("learner", self.learner, LEARNERS)
-        require_choice("nuisances", self.nuisances, NUISANCES)
-        for name, least in (("n", 4), ("first", 0), ("count", 1), ("seed", 0)):
-            as_integer(name, getattr(self, name), least)
-        as_number("level", self.level, 0, 1)
-        shifts = self.shifts
-        if not shifts or len(set(shifts)) < len(shifts):
-            raise ValueError(f"shifts must be distinct, at least one, got {shifts}")
-        for shift in shifts:
-            _check(self.epsilon, shift)
-        if self.experiment == "curved" and shifts != (0.0,):
-            raise ValueError(f"shifts must be (0.0,) for experiment 'curved', got {shifts}")
-        if self.nuisances != NUISANCES[0] and len(shifts) > 1:
-            raise ValueError(
-                f"nuisances must be {NUISANCES[0]!r} for several shifts, got {self.nuisances!r}"
-            )
 
     def data_fingerprint(self) -> str:
         """No data are read."""
@@ -182,7 +158,6 @@ def repetitions(
     chunk: int = 25,
 ) -> list[Repetitions]:
     """The jobs of one cell of an experiment."""
-    as_integer("n", n, 4), as_integer("count", count, 1), as_integer("chunk", chunk, 1)
     kind, moved = (experiment, epsilon), tuple(shifts)
     return [
         Repetitions(*kind, moved, n, learner, first, part, seed, nuisances)

@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lib.check import as_generator, as_integer, as_vector
 from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import (
     Estimate,
@@ -30,7 +29,7 @@ from lib.counterfactual.metrics import (
 )
 from lib.counterfactual.overlap import mean_bounds, without_overlap
 from lib.counterfactual.sequences import confidence_sequence, running_moments
-from lib.counterfactual.simulation import FLIP, Simulated, simulate, true_difference
+from lib.studies.counterfactual.classifiers import FLIP, Simulated, simulate, true_difference
 from lib.studies.counterfactual.simulation import two_share_z
 
 #: What pages call estimators and learners.
@@ -39,7 +38,7 @@ LEARNER_TITLES = {"linear": "linear", "forest": "random forest", "super": "super
 _PAPER_REPETITIONS = 1000
 
 
-def told(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
+def oracle_nuisances(drawn: Simulated) -> tuple[Nuisances, Nuisances]:
     """Nuisance functions of experiment 1 as an oracle knows them."""
     side = drawn.X.sum(axis=1) >= 1
     return tuple(
@@ -126,9 +125,7 @@ def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) ->
 
 def pointwise_interval(influence: Any, start: int, level: float = 0.95):
     """Ends of the normal intervals for the mean of the first n influence values, n from `start`."""
-    values = as_vector("influence", influence)
-    start = as_integer("start", start, 1, len(values))
-    n, mean, variance = running_moments(values)
+    n, mean, variance = running_moments(influence)
     half = float(stats.norm.isf((1 - level) / 2)) * np.sqrt(variance / n)
     return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
 
@@ -145,13 +142,10 @@ def sequence_study(
     repetitions: int, n: int, start: int, *, rng: np.random.Generator | int
 ) -> dict[str, int]:
     """How often sequences ever miss the truth while points of experiment 1 arrive."""
-    as_integer("repetitions", repetitions, 1)
-    start = as_integer("start", start, 2)
-    n, rng = as_integer("n", n, start), as_generator(rng, "rng")
-    truth = true_difference("curved")
+    rng, truth = np.random.default_rng(rng), true_difference("curved")
     missed = {"sequence": 0, "pointwise": 0, "slide": 0}
     for _ in range(repetitions):
-        a, b = told(simulate(n, rng=rng))
+        a, b = oracle_nuisances(simulate(n, rng=rng))
         influence = influence_values(a) - influence_values(b)
         sequence = confidence_sequence(influence, start=start)
         ends = {
@@ -166,7 +160,7 @@ def sequence_study(
 
 def rules_table(quantiles: Sequence[float], *, rng: np.random.Generator | int) -> pd.DataFrame:
     """Classifiers that abstain below a threshold of their own confidence, with the truth beside."""
-    rng, rows = as_generator(rng, "rng"), []
+    rng, rows = np.random.default_rng(rng), []
     for name in ("digits", "breast_cancer", "wine"):
         x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         train, test = np.array_split(rng.permutation(len(y)), 2)

@@ -102,8 +102,14 @@ def spent_shares(panel: Panel) -> Values:
     """
     settings = panel.settings
     finite = [e for e in settings.epsilons if math.isfinite(e)]
-    steps = [*range(settings.checkpoint_every, settings.steps, settings.checkpoint_every)]
-    steps.append(settings.steps)
+    steps = [
+        *range(
+            settings.training.checkpoint_every,
+            settings.training.steps,
+            settings.training.checkpoint_every,
+        )
+    ]
+    steps.append(settings.training.steps)
     accuracy = (panel.checkpoints[max(finite)] == panel.labels).mean(2)
     reached = accuracy >= full_accuracies(panel, "SR", min(finite))[:, None]
     noise = panel.privacy.set_index(["family", "epsilon"]).loc[("plain", max(finite))]
@@ -111,7 +117,7 @@ def spent_shares(panel: Panel) -> Values:
     shares = []
     for seed in reached:
         stop = steps[int(np.argmax(seed)) if seed.any() else -1]
-        sampled = SampledGaussian(settings.batch_size / n, noise["noise_multiplier"], stop)
+        sampled = SampledGaussian(settings.training.batch_size / n, noise["noise_multiplier"], stop)
         shares.append(PrivacyLedger((sampled,)).epsilon(1 / n) / max(finite))
     return np.array(shares)
 

@@ -5,7 +5,6 @@ A *family* is a way of training; several methods score the same models.  Trainin
 """
 
 import math
-import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from lib.check import require_int
 from lib.data.images import load_images
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
-from lib.studies.default_problem import PUBLIC_IMAGES, default_problem
+from lib.studies.default_problem import PUBLIC_IMAGES, default_problem, with_training
 from lib.ties import first_largest
 from lib.training import (
     CrossEntropy,
     DataSpec,
     DeepGamblers,
     ManyTrainings,
-    ModelSpec,
     SelectiveNet,
     SelfAdaptiveTraining,
     TrainingConfig,
@@ -56,26 +55,19 @@ class PanelSettings:
     ----------
     data : DataSpec
         With validation points, to choose learning rates on.
-    model : ModelSpec
-        Without head and dropout; families add theirs.
+    training : TrainingConfig
+        Of all families, which add head, dropout and objective of their own; budgets, learning rates
+        and seeds are set here, and ``checkpoint_every`` counts where checkpoints are looked at.
     epsilons : tuple of float
-        Budgets, the largest first; infinity is training without privacy.
+        At most 9 budgets, the largest first; infinity is training without privacy.
     n_seeds : int
-        Repetitions.
-    steps, batch_size : int
-        Updates, and expected batch size.
-    clipping_norm : float
-        P1's 10.
-    schedule : {"constant", "cosine"}
-        Of the learning rate.
-    checkpoint_every : int
-        P1 takes a checkpoint every 50 batches.
+        Repetitions, at most 99.
     rates : tuple of float
         Learning rates to choose from, for each family and budget by itself.
     tuning_repetitions : int
         Trainings per rate.
     families : tuple of str
-        Keys of :data:`FAMILIES`.
+        Keys of :data:`FAMILIES`, "plain" among them.
     entropy : float
         Weight of the entropy regularisation; P1's 0.01.
     dropout : float
@@ -83,28 +75,19 @@ class PanelSettings:
     dropout_passes : int
         Sub-networks of MCDO.
     members : int
-        Of the deep ensemble; P1's 5.
+        Of the deep ensemble, at most 99; P1's 5.
     coverages : tuple of float
         Target coverages of SelectiveNet, ascending, 1 the last.
     burn_in : float
         Share of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT).
     reward : float
         Of deep gamblers.
-    device : str
-        As PyTorch names it.
-    physical_batch : int, optional
-        Largest number of examples whose gradients are in memory at once.
     """
 
     data: DataSpec
-    model: ModelSpec
+    training: TrainingConfig
     epsilons: tuple[float, ...] = (math.inf, 7.0, 3.0, 1.0)
     n_seeds: int = 5
-    steps: int = 400
-    batch_size: int = 256
-    clipping_norm: float = 10.0
-    schedule: str = "constant"
-    checkpoint_every: int = 20
     rates: tuple[float, ...] = (0.1,)
     tuning_repetitions: int = 1
     families: tuple[str, ...] = tuple(FAMILIES)
@@ -115,49 +98,20 @@ class PanelSettings:
     coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
     burn_in: float = 0.5
     reward: float = 4.0
-    device: str = "cpu"
-    physical_batch: int | None = None
 
     def __post_init__(self):
-        for family in self.families:
-            if family not in FAMILIES:
-                raise ValueError(f"families must be among {', '.join(FAMILIES)}, got {family!r}")
-        if "plain" not in self.families:
-            raise ValueError(f"families must hold 'plain', got {self.families!r}")
-        if self.model.head != "plain" or self.model.dropout:
-            raise ValueError(
-                f"model must have no head and no dropout of its own, got {self.model.head!r} and"
-                f" {self.model.dropout!r}"
-            )
-        if list(self.epsilons) != sorted(set(self.epsilons), reverse=True):
-            raise ValueError(f"epsilons must be descending, got {self.epsilons!r}")
-        if list(self.coverages) != sorted(set(self.coverages)) or self.coverages[-1:] != (1.0,):
-            raise ValueError(f"coverages must ascend to 1, got {self.coverages!r}")
-        if not isinstance(self.burn_in, numbers.Real) or not 0 <= self.burn_in < 1:
-            raise ValueError(f"burn_in must be in [0, 1), got {self.burn_in!r}")
-        if not _whole(self.n_seeds, 99) or len(self.epsilons) > 9:
-            raise ValueError(
-                f"n_seeds must be from 1 to 99 with at most 9 epsilons, got {self.n_seeds!r} and"
-                f" {len(self.epsilons)}"
-            )
-        if not _whole(self.members, 99):
-            raise ValueError(f"members must be from 1 to 99, got {self.members!r}")
+        # Seeds of more would meet, and their models share noise.
+        if len(self.epsilons) > 9:
+            raise ValueError(f"epsilons must be at most 9, got {len(self.epsilons)}")
+        require_int("n_seeds", self.n_seeds, at_least=1, at_most=99)
+        require_int("members", self.members, at_least=1, at_most=99)
 
     def configs(self, family: str, epsilon: float, rate: float) -> tuple[TrainingConfig, ...]:
         """Trainings of a family at a budget, seed by seed; several per seed for DE and SN."""
         models = self._models(family, epsilon)
-        base = TrainingConfig(
-            model=self.model,
-            epsilon=epsilon,
-            clipping_norm=self.clipping_norm,
-            batch_size=self.batch_size,
-            steps=self.steps,
-            learning_rate=rate,
-            schedule=self.schedule,
-            checkpoint_every=self.checkpoint_every if family in _WATCHED else None,
-            device=self.device,
-            physical_batch=self.physical_batch,
-        )
+        base = replace(self.training, epsilon=epsilon, learning_rate=rate)
+        if family not in _WATCHED:
+            base = replace(base, checkpoint_every=None)
         return tuple(
             replace(base, seed=self._seed(family, epsilon, k, m), **change)
             for k in range(self.n_seeds)
@@ -187,20 +141,24 @@ class PanelSettings:
 
     def _models(self, family: str, epsilon: float) -> list[dict[str, Any]]:
         plain = CrossEntropy(self.entropy)
-        abstaining = replace(self.model, head="abstain")
+        abstaining = replace(self.training.model, head="abstain")
         if family == "MCDO":
-            return [{"objective": plain, "model": replace(self.model, dropout=self.dropout)}]
+            return [
+                {"objective": plain, "model": replace(self.training.model, dropout=self.dropout)}
+            ]
         if family == "SAT":
-            burn_in = int(self.burn_in * self.steps)
+            burn_in = int(self.burn_in * self.training.steps)
             objective = SelfAdaptiveTraining(burn_in, entropy=self.entropy)
             return [{"objective": objective, "model": abstaining}]
         if family == "DG":
-            objective = DeepGamblers(self.reward, self.entropy, int(self.burn_in * self.steps))
+            objective = DeepGamblers(
+                self.reward, self.entropy, int(self.burn_in * self.training.steps)
+            )
             return [{"objective": objective, "model": abstaining}]
         if family == "DE":
             return [{"objective": plain, "releases": self.members}] * self.members
         if family == "SN":
-            selecting = replace(self.model, head="selective")
+            selecting = replace(self.training.model, head="selective")
             return [
                 {
                     "objective": SelectiveNet(
@@ -224,7 +182,11 @@ class PanelSettings:
             return 20.0
         n = self.data.train
         needed = find_noise_multiplier(
-            epsilon, 1 / n, self.batch_size / n, self.steps, releases=len(self.coverages)
+            epsilon,
+            1 / n,
+            self.training.batch_size / n,
+            self.training.steps,
+            releases=len(self.coverages),
         )
         return max(20.0, 2 * needed)
 
@@ -255,7 +217,9 @@ def settings_for(
     data, spec = default_problem(
         dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
     )
-    return PanelSettings(data, spec, **others)
+    # P1's clipping norm and spacing of checkpoints, on fewer batches.
+    given = {"batch_size": 256, "clipping_norm": 10.0, "checkpoint_every": 20} | others
+    return with_training(PanelSettings, data, spec, given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -507,7 +471,3 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 def _seconds(run: StoredRun) -> float:
     return sum(m["training_seconds"] for m in run.metrics["models"])
-
-
-def _whole(value: Any, most: int) -> bool:
-    return isinstance(value, numbers.Integral) and 1 <= value <= most

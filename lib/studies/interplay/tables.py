@@ -292,7 +292,7 @@ def checkpoint_sensitivity(
                             "epsilon": epsilon,
                             "form": form,
                             "k": k,
-                            "spacing": spacing * panel.settings.checkpoint_every,
+                            "spacing": spacing * panel.settings.training.checkpoint_every,
                             "checkpoints": chosen.shape[1],
                             "score": np.mean(plain),
                             "ties by SR": np.mean(broken),
@@ -403,8 +403,14 @@ def early_stopping(panel: Panel) -> pd.DataFrame:
     settings = panel.settings
     finite = [e for e in settings.epsilons if math.isfinite(e)]
     target = full_accuracies(panel, "SR", min(finite)).mean()
-    steps = [*range(settings.checkpoint_every, settings.steps, settings.checkpoint_every)]
-    steps.append(settings.steps)
+    steps = [
+        *range(
+            settings.training.checkpoint_every,
+            settings.training.steps,
+            settings.training.checkpoint_every,
+        )
+    ]
+    steps.append(settings.training.steps)
     n = settings.data.train
     rows = []
     for epsilon in finite:
@@ -414,7 +420,9 @@ def early_stopping(panel: Panel) -> pd.DataFrame:
         noise = panel.privacy.set_index(["family", "epsilon"]).loc[
             ("plain", epsilon), "noise_multiplier"
         ]
-        ledger = PrivacyLedger((SampledGaussian(settings.batch_size / n, noise, steps[place]),))
+        ledger = PrivacyLedger(
+            (SampledGaussian(settings.training.batch_size / n, noise, steps[place]),)
+        )
         spent = ledger.epsilon(1 / n)
         rows.append(
             {
@@ -572,16 +580,14 @@ def budget_cells(panel: Panel) -> pd.DataFrame:
 
 def describe(settings: PanelSettings) -> str:
     """One sentence on what the panel trained."""
-    model = settings.model
-    name = (
-        f"perceptrons with {model.hidden[0]} hidden units"
-        if model.name == "mlp"
-        else ("linear models" if model.name == "linear" else model.name)
-    )
-    epochs = settings.steps * settings.batch_size / settings.data.train
+    training, n = settings.training, settings.data.train
+    name = {"linear": "linear models"}.get(training.model.name, training.model.name)
+    if training.model.name == "mlp":
+        name = f"perceptrons with {training.model.hidden[0]} hidden units"
+    epochs = training.steps * training.batch_size / n
     return (
-        f"{name}, {settings.n_seeds} seeds, {settings.data.train:,} training examples, batches of"
-        f" {settings.batch_size:,}, {settings.steps:,} steps ({epochs:.0f} epochs)"
+        f"{name}, {settings.n_seeds} seeds, {n:,} training examples, batches of"
+        f" {training.batch_size:,}, {training.steps:,} steps ({epochs:.0f} epochs)"
     )
 
 

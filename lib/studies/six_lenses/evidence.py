@@ -9,24 +9,23 @@ import numpy.typing as npt
 import pandas as pd
 
 from lib import audit
-from lib.audit import THRESHOLDS, AttackCounts, one_label_bound
+from lib.audit import AttackCounts, one_label_bound
+from lib.audit.canaries import THRESHOLDS
 from lib.audit.planning import error_free_bound
-from lib.check import require_finite, require_int
 from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.privacy.accounting import label_guarantee
 from lib.runs import run_all
 from lib.studies.audit import system
-from lib.studies.audit.system import ATTACKS, AuditResult, AuditSettings
-from lib.studies.canaries.system import CanaryDraw, MechanismResult
+from lib.studies.audit.system import ATTACKS, AuditResult, AuditSettings, attacked
+from lib.studies.canaries.system import CanaryDraw, MechanismResult, canary_labels
 from lib.studies.canaries.system import require_consistent as require_consistent_labels
-from lib.studies.six_lenses.jobs import LabelCanaries, RecordTrainings
+from lib.studies.six_lenses.jobs import RecordTrainings
 from lib.studies.six_lenses.settings import LensSettings
-from lib.training import TrainingConfig, plan
+from lib.training import LabelTrainings, TrainingConfig, plan
 
 #: The attack whose bound is quoted: fixed before any model was attacked. It sees the parameters
 #: before and after training, which the guarantee covers.
 HEADLINE = "gradient alignment"
-_PARTS = 5
 _CHECK = 0.999  # how sure a contradiction must be
 _DRAWS_COST = 2  # by which lib.audit.one_label_bound divides the error for several draws
 
@@ -60,7 +59,7 @@ class RecordAudit:
         """The bound if every guess had been right: nothing larger can come out of these coins."""
         members = int(np.sum(self.result.members))
         others = self.trials - members
-        return error_free_bound(members, others, self.result.settings.delta, self.level)
+        return error_free_bound(members, others, self.result.settings.training.delta, self.level)
 
     def counts(self, attack: str = HEADLINE) -> AttackCounts:
         """Right and wrong guesses at the threshold that is best on the shadow models."""
@@ -68,13 +67,13 @@ class RecordAudit:
 
     def lower(self, attack: str = HEADLINE) -> float:
         """Clopper-Pearson's lower bound on epsilon at `level`, valid in finite samples."""
-        delta = self.result.settings.delta
+        delta = self.result.settings.training.delta
         counts = self.counts(attack)
         return audit.epsilon_interval(counts, delta, self.level, "clopper-pearson", "lower")[0]
 
     def bayesian(self, attack: str = HEADLINE) -> tuple[float, float]:
         """The Bayesian interval for the epsilon that this attack demonstrates, two-sided."""
-        delta = self.result.settings.delta
+        delta = self.result.settings.training.delta
         return audit.epsilon_interval(self.counts(attack), delta, self.level, "bayesian")
 
     def table(self) -> pd.DataFrame:
@@ -103,7 +102,6 @@ class RecordAudit:
 
 def faulty(settings: LensSettings, factor: float) -> TrainingConfig:
     """The private training with a fault: the noise is this factor times what was claimed."""
-    require_finite("factor", factor, above=0)
     config = settings.config("fault")
     noise = factor * plan(config, settings.data.train).noise_multiplier
     return replace(config, epsilon=math.inf, noise_multiplier=noise)
@@ -120,55 +118,32 @@ def audit_record(
     executor: Any = None,
 ) -> RecordAudit:
     """Train with and without one inserted record, many times, and guess which it was."""
-    require_int("n_shadow", n_shadow, at_least=20)
-    require_int("n_target", n_target, at_least=4)
-    require_finite("level", level, above=0, below=1)
     config = settings.config("audit") if noise_factor == 1 else faulty(settings, noise_factor)
     seed = 2 * settings.seed + (noise_factor != 1)
     job = RecordTrainings(config, settings.data, n_shadow + n_target, label, seed)
     (run,) = run_all([job], executor)
     members = np.asarray(run.arrays["members"])
-    shadow, target = np.split(np.arange(len(members)), [n_shadow])
-    # In turn, as lib.audit has it: shadow models are scored by what was fitted to others.
-    fold = np.arange(n_shadow) % _PARTS
+    inside, asked = np.split(members, [n_shadow])
     scores, held_out = {}, {}
     for attack, observes in ATTACKS:
-        seen = np.asarray(run.arrays[observes])
-        scores[attack.name] = attack.score(seen[target], seen[shadow], members[shadow])
-        own = np.empty(n_shadow)
-        for part in range(_PARTS):
-            mine, others = shadow[fold == part], shadow[fold != part]
-            own[mine] = attack.score(seen[mine], seen[others], members[others])
-        held_out[attack.name] = own, members[shadow]
-    ledger = ledger_of(settings)
+        shadows, targets = np.split(np.asarray(run.arrays[observes]), [n_shadow])
+        scores[attack.name], own = attacked(attack, shadows, inside, targets)
+        held_out[attack.name] = own, inside
+    ledger, training = ledger_of(settings), settings.training
     result = AuditResult(
         settings=AuditSettings(
-            settings.data,
-            settings.model,
-            settings.epsilon,
-            settings.delta,
-            n_shadow=n_shadow,
-            n_target=n_target,
-            n_challenges=1,
-            steps=settings.steps,
-            batch_size=settings.batch_size,
-            clipping_norm=settings.clipping_norm,
-            learning_rate=settings.learning_rate,
-            schedule=settings.schedule,
-            accountant=settings.accountant,
-            device=settings.device,
-            seed=settings.seed,
+            settings.data, training, n_shadow, n_target, n_challenges=1, seed=settings.seed
         ),
-        proven=ledger.epsilon(settings.delta, settings.accountant),
+        proven=ledger.epsilon(training.delta, training.accountant),
         noise_multiplier=ledger.entries[0].noise_multiplier,
         accuracy=float(run.metrics["accuracy"]),
         challenges=np.array([settings.data.train]),
-        weights=np.array([(held_out["LiRA"][0] > 0).astype(bool) == members[shadow]]).mean(axis=1),
-        members=members[target],
+        weights=np.array([(held_out["LiRA"][0] > 0) == inside]).mean(axis=1),
+        members=asked,
         scores=scores,
         held_out=held_out,
-        shadows=np.asarray(run.arrays["confidence"])[shadow, None],
-        shadow_members=members[shadow, None],
+        shadows=np.asarray(run.arrays["confidence"])[:n_shadow, None],
+        shadow_members=inside[:, None],
         seconds=float(run.metrics["training_seconds"]),
     )
     return RecordAudit(result, float(run.privacy["noise_multiplier"]), level)
@@ -176,12 +151,10 @@ def audit_record(
 
 def ledger_of(settings: LensSettings) -> PrivacyLedger:
     """What the private training spends, as the accountant sees it, without training."""
-    found = plan(settings.config("private"), settings.data.train)
-    step = SampledGaussian(found.sample_rate, found.effective_noise_multiplier, settings.steps)
+    config = settings.config("private")
+    found = plan(config, settings.data.train)
+    step = SampledGaussian(found.sample_rate, found.effective_noise_multiplier, config.steps)
     return PrivacyLedger((step,))
-
-
-# ---------------------------------------------------------------------- labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,37 +236,31 @@ def label_canaries(
     executor: Any = None,
 ) -> LabelEvidence:
     """Train both models with wrong labels among their points, and see what they remember."""
-    require_int("count", count, at_least=1, at_most=settings.data.train)
-    require_int("n_models", n_models, at_least=1)
-    require_finite("level", level, above=0, below=1)
-    classes = settings.model.classes
-    jobs = [
-        LabelCanaries(
-            settings.config(purpose),
-            settings.data,
-            tuple(
-                CanaryDraw(count, classes, _seed(settings.seed, number, i)) for i in range(n_models)
-            ),
-        )
-        for number, purpose in enumerate(("canaries", "plain canaries"))
-    ]
-    # One after the other: a few trainings are done before another process has started.
-    runs = [run_all([job], executor)[0] for job in jobs]
-    claim = label_guarantee(ledger_of(settings), settings.delta, settings.accountant)
+    classes, truth = settings.training.model.classes, settings.data.load().training.targets
+    kinds = []
+    for number, purpose in enumerate(("canaries", "plain canaries")):
+        draws = [
+            CanaryDraw(count, classes, _seed(settings.seed, number, i)) for i in range(n_models)
+        ]
+        job = LabelTrainings(settings.config(purpose), settings.data, None, tuple(draws))
+        # One after the other: a few trainings are done before another process has started.
+        kinds.append((run_all([job], executor)[0], canary_labels(draws, truth)))
+    training = settings.training
+    claim = label_guarantee(ledger_of(settings), training.delta, training.accountant)
     results = [
         MechanismResult(
             name=name,
             level=0,
             claimed=epsilon,
-            delta=settings.delta,
+            delta=training.delta,
             accuracy=np.asarray(run.arrays["accuracy"]),
-            confidences=_joined(run.arrays["probabilities"])[None],
-            canary_labels=_joined(run.arrays["trained"]),
-            true_labels=_joined(run.arrays["true"]),
+            confidences=_softmax(np.concatenate(list(run.arrays["logits"])))[None],
+            canary_labels=labels,
+            true_labels=true,
             notes={},
         )
-        for name, epsilon, run in zip(
-            ("DP-SGD", "no privacy"), (claim, math.inf), runs, strict=True
+        for name, epsilon, (run, (labels, true)) in zip(
+            ("DP-SGD", "no privacy"), (claim, math.inf), kinds, strict=True
         )
     ]
     return LabelEvidence(*results, level=level, seed=settings.seed)
@@ -303,6 +270,6 @@ def _seed(*parts: int) -> int:
     return int(np.random.SeedSequence([*parts, 73]).generate_state(1)[0])
 
 
-def _joined(array: npt.NDArray) -> npt.NDArray:
-    """Of all models, one after the other."""
-    return np.concatenate(list(np.asarray(array)))
+def _softmax(logits: npt.NDArray) -> npt.NDArray[np.float64]:
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)

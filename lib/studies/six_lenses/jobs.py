@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import require_int
 from lib.runs import Checkpoint, Outcome
-from lib.studies.canaries.system import CanaryDraw
+from lib.studies.audit.system import alignment
 from lib.studies.six_lenses.population import Pipeline
 from lib.training import (
     DataSpec,
@@ -18,12 +17,9 @@ from lib.training import (
     TrainingData,
     TrainingResult,
     confidence,
-    example_gradients,
     initial_parameters,
     train_many,
 )
-
-_SMALL_GRADIENT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -117,17 +113,6 @@ class RecordTrainings:
     seed: int = 0
     chunk: int = 100
 
-    def __post_init__(self):
-        require_int("n_models", self.n_models, at_least=1)
-        require_int("label", self.label, at_least=0, at_most=self.config.model.classes - 1)
-        require_int("seed", self.seed, at_least=0)
-        require_int("chunk", self.chunk, at_least=1)
-        if self.config.sample_rate is None or self.config.delta is None:
-            raise ValueError(
-                "config must give sample_rate and delta, which may not depend on the record, got"
-                f" {self.config.sample_rate!r} and {self.config.delta!r}"
-            )
-
     def data_fingerprint(self) -> str:
         """Fingerprint of what the trainings read."""
         return _fingerprint(self.data)
@@ -178,67 +163,7 @@ class RecordTrainings:
     def _alignment(self, results: list[TrainingResult], record: np.ndarray) -> np.ndarray:
         final = np.stack([r.parameters for r in results])
         begin = np.stack([initial_parameters(r.config) for r in results])
-        gradient = example_gradients(self.config.model, final, record, self.label)
-        length = np.linalg.norm(gradient, axis=1)
-        shown = np.einsum("ij,ij->i", begin - final, gradient)
-        # Of a vanishing gradient the direction says little: it counts for less.
-        return shown / np.maximum(length, _SMALL_GRADIENT)
-
-
-@dataclass(frozen=True)
-class LabelCanaries:
-    """Models of which each has wrong labels of its own among its training points.
-
-    Attributes
-    ----------
-    config : TrainingConfig
-        Of all, private or not; model i has its seed plus i.
-    data : DataSpec
-        The points.
-    draws : tuple of lib.studies.canaries.system.CanaryDraw
-        One a model.
-
-    The arrays of the outcome: ``probabilities`` (models, canaries, C) at the canaries, ``trained``
-    and ``true`` (models, canaries), their labels, and ``accuracy`` (models,) on the test points.
-    """
-
-    config: TrainingConfig
-    data: DataSpec
-    draws: tuple[CanaryDraw, ...]
-
-    def __post_init__(self):
-        if not self.draws or len({d.count for d in self.draws}) > 1:
-            raise ValueError(
-                f"draws must be one or more with the same number of canaries, got {self.draws!r}"
-            )
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _fingerprint(self.data)
-
-    def execute(self, checkpoint: Checkpoint) -> Outcome:
-        """Insert the canaries and train all models."""
-        loaded = self.data.load()
-        truth = np.asarray(loaded.training.targets)
-        drawn = [each.draw(truth) for each in self.draws]
-        inputs, n = loaded.training.inputs, len(truth)
-        results = train_many(
-            [replace(self.config, seed=self.config.seed + i) for i in range(len(drawn))],
-            [loaded.training.with_targets(each.apply(truth)) for each in drawn],
-            np.concatenate([inputs, loaded.evaluation]),
-        )
-        watched = np.stack([r.logits[d.positions] for r, d in zip(results, drawn, strict=True)])
-        shifted = np.exp(watched.astype(np.float64) - watched.max(axis=2, keepdims=True))
-        arrays = {
-            "probabilities": shifted / shifted.sum(axis=2, keepdims=True),
-            "trained": np.stack([d.canary_labels for d in drawn]),
-            "true": np.stack([d.true_labels for d in drawn]),
-            "accuracy": np.array(
-                [(r.logits[n:].argmax(axis=1) == loaded.labels).mean() for r in results]
-            ),
-        }
-        metrics = {"training_seconds": sum(r.seconds for r in results)}
-        return Outcome(arrays, metrics, _ledger(results[0]))
+        return alignment(self.config.model, begin, final, record, self.label)
 
 
 def _fingerprint(data: DataSpec) -> str:

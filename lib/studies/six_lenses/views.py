@@ -118,8 +118,8 @@ def trained(found: Classified) -> Trained:
     settings = found.settings
     private, plain = (found.correct("test", model) for model in MODELS)
     return Trained(
-        epsilon=ledger_of(settings).epsilon(settings.delta, settings.accountant),
-        delta=settings.delta,
+        epsilon=ledger_of(settings).epsilon(settings.training.delta, settings.training.accountant),
+        delta=settings.training.delta,
         noise_multiplier=float(found.privacy["noise_multiplier"]),
         sample_rate=float(found.privacy["sample_rate"]),
         accuracy=_share(private),

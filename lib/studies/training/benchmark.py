@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.models import ModelSpec, build_model
 
+#: Ways of Opacus to compute gradients per example.
+MODES = ("hooks", "ew", "functorch", "ghost")
 CLASSES = 10
 EXAMPLES = 1200
 SPECS = {
@@ -92,11 +94,7 @@ def compare_all(
             pool.starmap(_one_thread, [(model, batch_size, 0.05, best[model])] * 2, chunksize=1)
         for _ in range(rounds):
             for model, (n_models, steps) in work.items():
-                configs = _configs(SPECS[model], n_models, steps, batch_size)
-                data, points = _inputs(model)
-                started = time.perf_counter()
-                train_many(configs, data, points)
-                many = n_models * steps / (time.perf_counter() - started)
+                many = many_steps_per_second(model, n_models, steps, batch_size)
                 one_by_one = max(
                     opacus_steps_per_second(
                         model, batch_size, opacus_seconds / 2, mode=best[model], threads=threads
@@ -114,11 +112,20 @@ def compare_all(
     ]
 
 
-def compare_modes(
-    model: str, modes: Sequence[str] = ("hooks", "ew", "functorch", "ghost"), seconds: float = 2.0
-) -> dict[str, float]:
-    """Steps per second of Opacus by its ways to compute per-example gradients, all cores."""
-    return {mode: opacus_steps_per_second(model, 128, seconds, mode=mode) for mode in modes}
+def many_steps_per_second(model: str, n_models: int, steps: int, batch_size: int = 128) -> float:
+    """Model-steps per second of many models trained together, all cores."""
+    configs, inputs = _configs(SPECS[model], n_models, steps, batch_size), _inputs(model)
+    started = time.perf_counter()
+    train_many(configs, *inputs)
+    return n_models * steps / (time.perf_counter() - started)
+
+
+def compare_modes(model: str, seconds: float, threads: int | None = None) -> dict[str, float]:
+    """Steps per second of Opacus by its ways to compute per-example gradients."""
+    return {
+        mode: opacus_steps_per_second(model, 128, seconds, mode=mode, threads=threads)
+        for mode in MODES
+    }
 
 
 def opacus_steps_per_second(
@@ -134,7 +141,7 @@ def opacus_steps_per_second(
     from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-    require_choice("mode", mode, ("hooks", "ew", "functorch", "ghost"))
+    require_choice("mode", mode, MODES)
     before = torch.get_num_threads()
     if threads is not None:
         torch.set_num_threads(threads)

@@ -7,24 +7,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lib.plot import COLOURS, MARKERS, new_figure
-from lib.privacy.accounting import ACCOUNTANTS, PrivacyLedger, SampledGaussian
+from lib.privacy.accounting import ACCOUNTANTS
 from lib.studies.training.benchmark import Speed
 
 
-def plot_spending(
-    n: int, batch_size: int, steps: int, noise_multiplier: float, points: int = 8
-) -> Figure:
+def plot_spending(table: pd.DataFrame) -> Figure:
     """Draw epsilon over the steps of a training, by the three accountants."""
     figure, ax = new_figure()
-    at = np.unique(np.linspace(1, steps, points).round().astype(int))
     for name, colour, marker in zip(ACCOUNTANTS, COLOURS, MARKERS, strict=False):
-        spent = [
-            PrivacyLedger((SampledGaussian(batch_size / n, noise_multiplier, int(k)),)).epsilon(
-                1 / n, name
-            )
-            for k in at
-        ]
-        ax.plot(at, spent, color=colour, marker=marker, label=name.upper())
+        ax.plot(table["steps"], table[name], color=colour, marker=marker, label=name.upper())
     ax.set_xlabel("steps")
     ax.set_ylabel("epsilon spent")
     ax.set_ylim(bottom=0)

@@ -13,23 +13,24 @@ from lib.privacy.accounting import find_noise_multiplier as find
 from lib.studies.training import cost
 from lib.studies.training.benchmark import Speed
 from lib.training.config import TrainingConfig
-from lib.training.jobs import LoadedData
+from lib.training.jobs import DataSpec, LoadedData
 from lib.training.many import train_many
 from lib.training.models import ModelSpec, forward_flops, parameter_count
 from lib.training.single import train
-from lib.training.tuning import LearningRateChoice, choose_learning_rate
+from lib.training.tuning import choose_learning_rate
 
 
 def tune(
     config: TrainingConfig,
-    data: LoadedData,
+    spec: DataSpec,
     epsilons: Sequence[float],
     rates: Sequence[float],
     repetitions: int,
-) -> dict[float, LearningRateChoice]:
-    """Choose the learning rate of every budget on the validation points."""
-    return {
-        epsilon: choose_learning_rate(
+) -> pd.DataFrame:
+    """Mean validation accuracy by budget and learning rate, and the choice of every budget."""
+    data, rows = spec.load(), []
+    for number, epsilon in enumerate(epsilons):
+        choice = choose_learning_rate(
             replace(config, epsilon=epsilon),
             data.training,
             data.validation,
@@ -38,18 +39,20 @@ def tune(
             repetitions=repetitions,
             seed=10_000 * (number + 1),
         )
-        for number, epsilon in enumerate(epsilons)
-    }
-
-
-def chosen_rates(choices: dict[float, LearningRateChoice]) -> pd.DataFrame:
-    """Mean validation accuracy by budget and learning rate, and the choice."""
-    rows = []
-    for epsilon, choice in choices.items():
         row = {"epsilon": epsilon}
         row |= {f"{rate:g}": a for rate, a in zip(choice.rates, choice.accuracies, strict=True)}
-        rows.append(row | {"chosen": f"{choice.best:g}"})
+        rows.append(row | {"chosen": choice.best})
     return pd.DataFrame(rows)
+
+
+def spending(n: int, batch_size: int, steps: int, noise_multiplier: float, points: int = 8):
+    """Epsilon spent after some of the steps of a training, by accountant."""
+    at = np.unique(np.linspace(1, steps, points).round().astype(int))
+    ledgers = [
+        PrivacyLedger((SampledGaussian(batch_size / n, noise_multiplier, int(k)),)) for k in at
+    ]
+    spent = {name: [each.epsilon(1 / n, name) for each in ledgers] for name in ACCOUNTANTS}
+    return pd.DataFrame({"steps": at} | spent)
 
 
 def agreement(
