@@ -25,12 +25,7 @@ __all__ = [
     "set_aside",
 ]
 
-_GENERATORS = {
-    "PCG64": np.random.PCG64,
-    "PCG64DXSM": np.random.PCG64DXSM,
-    "Philox": np.random.Philox,
-    "SFC64": np.random.SFC64,
-}
+_GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 class Checkpoint:
@@ -50,11 +45,6 @@ class Checkpoint:
     def __init__(self, folder: Path | str | None = None, aside: Path | str | None = None):
         self.path = None if folder is None else Path(folder) / "checkpoint.npz"
         self._aside = folder if aside is None else aside
-
-    @classmethod
-    def none(cls) -> "Checkpoint":
-        """A checkpoint that keeps nothing."""
-        return cls()
 
     def save(self, arrays: Mapping[str, npt.NDArray], state: Mapping[str, Any]) -> None:
         """Replace the saved state.
@@ -146,32 +136,14 @@ def generator_state(rng: np.random.Generator) -> dict[str, Any]:
     name = type(rng.bit_generator).__name__
     if name not in _GENERATORS:
         raise ValueError(f"rng must use one of {', '.join(_GENERATORS)}, got {name}")
-    return _plain(rng.bit_generator.state)
+    return json.loads(json.dumps(rng.bit_generator.state, default=np.ndarray.tolist))
 
 
 def restore_generator(state: Mapping[str, Any]) -> np.random.Generator:
     """The generator whose state :func:`generator_state` gave."""
-    if not isinstance(state, Mapping):
-        raise ValueError(f"state must be one of generator_state, got {state!r}")
-    name = state.get("bit_generator")
+    name = state.get("bit_generator") if isinstance(state, Mapping) else state
     if name not in _GENERATORS:
         raise ValueError(f"state must be of one of {', '.join(_GENERATORS)}, got {name!r}")
-    bits = _GENERATORS[name]()
-    bits.state = _arrays_again(state)
+    bits = getattr(np.random, name)()
+    bits.state = dict(state)
     return np.random.Generator(bits)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return {"uint64": [int(item) for item in value]}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _arrays_again(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        if set(value) == {"uint64"}:
-            return np.array(value["uint64"], dtype=np.uint64)
-        return {key: _arrays_again(item) for key, item in value.items()}
-    return value

@@ -9,7 +9,6 @@ import queue
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +18,7 @@ import threadpoolctl
 
 from lib.runs.jobs import Job, label, run_key
 from lib.runs.progress import progress
+from lib.runs.provenance import usable_cores
 from lib.runs.store import RunStore, StoredRun
 
 __all__ = ["RunsFailed", "executor_for", "run_all"]
@@ -56,7 +56,6 @@ def run_all(
     *,
     store: RunStore | None = None,
     max_workers: int | None = None,
-    on_failure: str = "raise",
 ) -> list[StoredRun]:
     """Run all jobs that are not stored yet.
 
@@ -73,9 +72,6 @@ def run_all(
     max_workers : int, optional
         Local processes; the usable cores by default.  Each gets its share of them as threads.
         An executor that is handed in has its own number.
-    on_failure : {"raise", "warn"}
-        What to do at the end if jobs failed.  With ``"warn"`` there is one `RuntimeWarning`, and
-        None in the place of each failed run.
 
     Returns
     -------
@@ -88,7 +84,7 @@ def run_all(
         At the end, naming every job that failed.  Finished runs are kept; asking again runs only
         what is missing.
     ValueError
-        If `max_workers` or `on_failure` is none of what is allowed.
+        If `max_workers` is no integer of at least 1.
 
     Examples
     --------
@@ -98,11 +94,7 @@ def run_all(
     ...     print(run.key == run_key(job), store.keys() == [run.key])
     True True
     """
-    if on_failure not in ("raise", "warn"):
-        raise ValueError(f"on_failure must be 'raise' or 'warn', got {on_failure!r}")
-    if max_workers is not None and (
-        isinstance(max_workers, bool) or not isinstance(max_workers, int) or max_workers < 1
-    ):
+    if max_workers is not None and (type(max_workers) is not int or max_workers < 1):
         raise ValueError(f"max_workers must be an integer of at least 1, got {max_workers!r}")
     store = RunStore() if store is None else store
     keys = [run_key(job) for job in jobs]
@@ -132,11 +124,8 @@ def run_all(
             for key, job in missing.items()
             if key in failures
         }
-        failed = RunsFailed(named, len(wanted))
-        if on_failure == "raise":
-            raise failed from next(iter(named.values()))
-        warnings.warn(str(failed), RuntimeWarning, stacklevel=2)
-    return [found.get(key) for key in keys]
+        raise RunsFailed(named, len(wanted)) from next(iter(named.values()))
+    return [found[key] for key in keys]
 
 
 @contextlib.contextmanager
@@ -176,30 +165,19 @@ def executor_for(scheduler: str | None = None) -> Iterator[Any]:
         ) from error
     if count:
         before = dict(os.environ)  # Dask sets the numbers of threads in this process, too
-        with (
-            contextlib.ExitStack() as stack,
-            LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                silence_logs="ERROR",  # a replaced worker is no news for a page
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            stack.callback(_restore_threads, before)
-            yield client
+        options = {"threads_per_worker": 1, "dashboard_address": None}
+        options["silence_logs"] = "ERROR"  # a replaced worker is no news for a page
+        try:
+            with LocalCluster(n_workers=count, **options) as cluster, Client(cluster) as client:
+                yield client
+        finally:
+            for name in os.environ.keys() - before.keys():
+                if name.endswith("_NUM_THREADS"):
+                    del os.environ[name]
+            os.environ.update(before)
     else:
         with Client(scheduler) as client:
             yield client
-
-
-def _restore_threads(before: Mapping[str, str]) -> None:
-    for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
-        if name in before:
-            os.environ[name] = before[name]
-        else:
-            del os.environ[name]
 
 
 def _execute(job: Job, folder: str, key: str) -> None:
@@ -281,25 +259,16 @@ class _ThisProcess:
 
 
 class LocalProcesses:
-    """An executor of worker processes, each in a pool of its own.
+    """Worker processes, each with a share of the cores and in a pool of its own.
 
     In a common pool, a dying worker takes the jobs of all others with it, and it cannot be told
     which one was to blame.
-
-    Parameters
-    ----------
-    jobs : int
-        How many calls there will be.
-    max_workers : int, optional
-        At most so many processes; the usable cores if not given. Each has its share of the cores as
-        threads.
     """
 
     def __init__(self, jobs: int, max_workers: int | None):
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        self._workers = min(max_workers or cores or 1, jobs)
-        self._threads_each = max(1, (cores or 1) // self._workers)
-        self._waiting = ThreadPoolExecutor(self._workers)
+        workers = min(max_workers or usable_cores(), jobs)
+        self._threads_each = max(1, usable_cores() // workers)
+        self._waiting = ThreadPoolExecutor(workers)
         self._lock = threading.Lock()
         self._idle: list[ProcessPoolExecutor] = []
         self._busy: set[ProcessPoolExecutor] = set()
@@ -371,7 +340,11 @@ class LocalProcesses:
 
 def _begin_worker(threads: int, parent: int) -> None:
     threading.Thread(target=_follow, args=(parent,), daemon=True).start()
-    _limit_threads(threads)
+    os.environ["COMPANION_THREADS"] = str(threads)  # for threads of our own
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are not loaded yet
+    threadpoolctl.threadpool_limits(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
 
 
 def _follow(parent: int) -> None:
@@ -379,11 +352,3 @@ def _follow(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-def _limit_threads(threads: int) -> None:
-    os.environ["COMPANION_THREADS"] = str(threads)  # for threads of our own
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are not loaded yet
-    threadpoolctl.threadpool_limits(threads)
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)

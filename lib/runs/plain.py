@@ -12,20 +12,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")
 
 
 def encode(value: Any, name: str) -> Any:
-    """A value as JSON: NumPy's scalars as Python's, tuples as lists, infinity and NaN as text.
-
-    Parameters
-    ----------
-    value : object
-        A number, text, boolean or None, or a mapping or sequence of these.
-    name : str
-        What an error calls it.
-
-    Raises
-    ------
-    TypeError
-        On anything else; also on a mapping whose keys are not strings, which JSON would change.
-    """
+    """A value as JSON: NumPy's scalars as Python's, tuples as lists, infinity and NaN as text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -23,6 +23,7 @@ __all__ = [
     "hardware",
     "package_versions",
     "python_version",
+    "usable_cores",
 ]
 
 
@@ -88,23 +89,7 @@ def code_fingerprint(*parts: str) -> str:
 
 @cache
 def closure(*modules: str) -> tuple[str, ...]:
-    """Modules, and the modules of ``lib`` that they import, directly or not; packages count, too.
-
-    Parameters
-    ----------
-    *modules : str
-        Full names of modules that are loaded, of ``lib`` or others.
-
-    Returns
-    -------
-    tuple of str
-        Sorted. Of what is imported from outside of ``lib`` nothing is named.
-
-    Raises
-    ------
-    ValueError
-        If a module has no file, such as a notebook.
-    """
+    """Modules, and those of ``lib`` that they import, directly or not; packages count, too."""
     found: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -166,24 +151,14 @@ _LOADED = _parts()  # 2 ms
 
 
 def check_loaded(*parts: str) -> None:
-    """Make sure that files of ``lib`` are still those that this process has loaded.
+    """Refuse to go on if files of `parts` (sub-packages; all if none) are not those loaded.
 
     A notebook or a worker of a cluster lives long.  If files change meanwhile, it goes on with the
     old code, and what it makes would be stored under the fingerprint of the new.
-
-    Parameters
-    ----------
-    *parts : str
-        Sub-packages, or modules, of which the sub-package counts; all if none is named.
-
-    Raises
-    ------
-    RuntimeError
-        Naming the parts that have changed since ``lib.runs`` was imported.
     """
     now = _parts()
     names = {part.split(".")[1] if part.startswith("lib.") else part for part in parts}
-    names = names & _LOADED.keys() | {name for name in names if name in now}
+    names = names & (_LOADED.keys() | now.keys())
     changed = [n for n in sorted(names or _LOADED) if now.get(n) != _LOADED.get(n)]
     if changed:
         raise RuntimeError(
@@ -215,8 +190,8 @@ MAIN_PACKAGES = (
     "jupyter-book",
 )
 
-# pip and its relatives install packages but take no part in a computation.
-_INSTALLERS = {"pip", "setuptools", "wheel"}
+# Installers take no part in a computation.
+_SKIPPED = {"pip", "setuptools", "wheel", "abstention-privacy-companion"}
 
 
 @cache
@@ -233,8 +208,7 @@ def package_versions() -> dict[str, str]:
         for d in distributions()
         if d.metadata["Name"]
     }
-    skip = _INSTALLERS | {"abstention-privacy-companion"}
-    return {name: found[name] for name in sorted(found) if name not in skip}
+    return {name: found[name] for name in sorted(found) if name not in _SKIPPED}
 
 
 def hardware() -> dict[str, str | int]:
@@ -248,19 +222,21 @@ def hardware() -> dict[str, str | int]:
     """
     facts: dict[str, str | int] = {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1,
+        "cores": usable_cores(),
         "system": f"{platform.system()} {platform.machine()}",
     }
-    with_memory = "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {})
-    if with_memory:
+    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         facts["memory_gib"] = round(total / 2**30)
     torch = sys.modules.get("torch")  # never imported just to describe the machine
     if torch is not None and torch.cuda.is_available():
         facts["accelerator"] = torch.cuda.get_device_name()
     return facts
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:

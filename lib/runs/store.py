@@ -31,7 +31,7 @@ from lib.runs.provenance import (
     python_version,
 )
 
-__all__ = ["RunStore", "StoredRun", "default_folder"]
+__all__ = ["RunStore", "StoredRun"]
 
 FORMAT = 1
 _KEY = re.compile("[0-9a-f]{64}")
@@ -73,12 +73,6 @@ class StoredRun:
         return load_arrays(self.path / "arrays.npz")[0]
 
 
-def default_folder() -> Path:
-    """``COMPANION_RUNS``, or ``.cache/runs`` in the working tree."""
-    named = os.environ.get("COMPANION_RUNS")
-    return Path(named) if named else Path(lib.__file__).parent.parent / ".cache" / "runs"
-
-
 class RunStore:
     """A folder of finished runs.
 
@@ -88,11 +82,13 @@ class RunStore:
     Parameters
     ----------
     folder : path-like, optional
-        :func:`default_folder` if not given.
+        ``COMPANION_RUNS``, or ``.cache/runs`` in the working tree, if not given.
     """
 
     def __init__(self, folder: Path | str | None = None):
-        self.folder = default_folder() if folder is None else Path(folder)
+        usual = Path(lib.__file__).parents[1] / ".cache" / "runs"
+        named = os.environ.get("COMPANION_RUNS") if folder is None else folder
+        self.folder = Path(named or usual)
 
     def path(self, key: str) -> Path:
         """Where a run lies, or would lie."""
@@ -166,16 +162,14 @@ class RunStore:
         except Exception as error:  # whatever there is, it is no run
             if _passing(error):
                 raise
-            self._set_aside(self.path(key), f"{error or type(error).__name__}")
+            where = set_aside(self.path(key), self.folder / "set-aside")
+            warnings.warn(
+                f"the run {self.path(key)} is damaged ({error or type(error).__name__}); moved to"
+                f" {where}, to be computed anew",
+                RuntimeWarning,
+                stacklevel=3,
+            )
             return None
-
-    def _set_aside(self, path: Path, why: str) -> None:
-        where = set_aside(path, self.folder / "set-aside")
-        warnings.warn(
-            f"the run {path} is damaged ({why}); moved to {where}, to be computed anew",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
     def _write(self, key: str, parts: Mapping[str, Any], outcome: Outcome, seconds: float) -> None:
         arrays = dump_arrays(outcome.arrays)
@@ -234,12 +228,6 @@ def _read(path: Path, key: str) -> StoredRun | None:
     digest = hashlib.sha256((path / "arrays.npz").read_bytes()).hexdigest()
     if digest != record["arrays_sha256"]:
         raise ValueError("arrays.npz is not what was written")
-    return StoredRun(
-        key=key,
-        path=path,
-        config=record["config"],
-        metrics=decode(record["metrics"]),
-        privacy=decode(record["privacy"]),
-        seconds=record["seconds"],
-        provenance=record["provenance"],
-    )
+    numbers = {name: decode(record[name]) for name in ("metrics", "privacy")}
+    kept = {name: record[name] for name in ("config", "seconds", "provenance")}
+    return StoredRun(key, path, **numbers, **kept)

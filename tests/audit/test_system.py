@@ -141,7 +141,7 @@ def test_canaries_are_the_worst_points():
 def run_audit_without_store(settings):
     from lib.runs import Checkpoint
 
-    arrays = settings.shadows().execute(Checkpoint.none()).arrays
+    arrays = settings.shadows().execute(Checkpoint()).arrays
     return select_worst(arrays["confidence"], arrays["members"], 2)[0]
 
 
@@ -149,7 +149,7 @@ def test_subset_trainings_resume(tmp_path):
     from lib.runs import Checkpoint
 
     job = replace(small(1.0).shadows(), n_models=12, chunk=5)
-    whole = job.execute(Checkpoint.none())
+    whole = job.execute(Checkpoint())
     checkpoint = Checkpoint(tmp_path)
 
     class Stop(Exception):

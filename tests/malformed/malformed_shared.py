@@ -539,7 +539,7 @@ ROWS.extend(
         scheduler=("local-cluster:0", "local-cluster:x", 3),
     )
 )
-add("runs.run_all", dict(jobs=[]), max_workers=COUNT, on_failure=CHOICE)
+add("runs.run_all", dict(jobs=[]), max_workers=COUNT)
 add(
     "runs.restore_generator",
     {},

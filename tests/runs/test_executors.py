@@ -59,7 +59,6 @@ def test_no_process_starts_for_stored_runs_or_a_single_one(tmp_path, store, monk
         ({"max_workers": 0}, "max_workers must be an integer of at least 1, got 0"),
         ({"max_workers": True}, "max_workers must be .* got True"),
         ({"max_workers": 1.5}, "max_workers must be .* got 1.5"),
-        ({"on_failure": "ignore"}, "on_failure must be 'raise' or 'warn', got 'ignore'"),
     ],
 )
 def test_bad_options(tmp_path, store, options, message):
@@ -96,15 +95,6 @@ def test_failures_are_named_and_the_rest_is_kept(tmp_path, store):
     assert str(again) == text
     assert list(again.failures) == list(caught.value.failures)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-
-def test_failures_may_be_warnings(tmp_path, store):
-    with pytest.warns(RuntimeWarning, match=r"1 of 2 runs failed(.|\n)*Fails\(number=1\)"):
-        found = run_all(
-            [Fails(1), walk(tmp_path)], ThreadPoolExecutor(1), store=store, on_failure="warn"
-        )
-    assert found[0] is None
-    assert found[1].config["seed"] == 0
 
 
 def test_an_executor_that_takes_no_jobs(tmp_path, store):
@@ -336,10 +326,10 @@ def test_a_dask_cluster_loses_a_worker_and_finishes(tmp_path, store, cluster):
 
     with ThreadPoolExecutor(1) as killer:
         killed = killer.submit(kill_one)
-        with pytest.warns(RuntimeWarning, match=r"1 of 7 runs failed(.|\n)*Fails\(number=1\)"):
-            found = run_all([*jobs, Fails(1)], cluster, store=store, on_failure="warn")
+        with pytest.raises(RunsFailed, match=r"1 of 7 runs failed(.|\n)*Fails\(number=1\)"):
+            run_all([*jobs, Fails(1)], cluster, store=store)
         killed.result()
-    assert found.pop() is None
+    found = [store.get(job) for job in jobs]
     assert begun() == 6 + 1  # one ran again
     whole = RunStore(tmp_path / "other")
     for run, job in zip(found, jobs, strict=True):
