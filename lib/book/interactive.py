@@ -50,20 +50,9 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Control:
-    """What a reader can move.
+    """What a reader can move: a range, or a choice where there are `options`.
 
-    Attributes
-    ----------
-    name : str
-        By which the script knows it.
-    label : str
-        What readers call it.
-    low, high, step, value : float
-        Of a range.
-    options : tuple of str
-        Of a choice, which then is no range.
-    number : bool
-        Whether a number can be typed, too.
+    The script knows it by its `name`; `number` says whether a number can be typed, too.
     """
 
     name: str
@@ -103,28 +92,10 @@ class Control:
 class Widget:
     """An interactive figure.
 
-    Attributes
-    ----------
-    kind : str
-        Which part of the script draws it; also the end of its address on the page.
-    title : str
-        Name of the group of controls.
-    controls : tuple of Control
-        What can be moved.
-    numbers : mapping
-        Name in the script to what readers call it.
-    data : mapping
-        What the script needs, as JSON.
-    still : bytes
-        SVG of the still figure.
-    alt : str
-        What the still figure shows.
-    moving : str
-        What the moving figure shows.
-    caption : str
-        What both mean.
-    still_caption : str
-        What is to be added where nothing moves.
+    `kind` says which part of the script draws it, and is the end of its address on the page;
+    `numbers` maps names in the script to what readers call them; `data` is what the script needs,
+    as JSON; `still` the SVG of the still figure, `alt` what that shows and `moving` what the moving
+    one shows; `caption` is what both mean, `still_caption` what is to be added where nothing moves.
     """
 
     kind: str

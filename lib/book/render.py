@@ -75,10 +75,11 @@ def table_html(
         f"<th scope='col'{kind}>{html.escape(str(name))}</th>"
         for name, kind in zip(frame.columns, kinds, strict=True)
     )
+    whole = " class='whole'"
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind or _whole(text)}>{html.escape(text)}</td>"
+            f"<td{kind or whole * (len(text) <= _SHORT)}>{html.escape(text)}</td>"
             for text, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
@@ -102,10 +103,6 @@ def _heads(names: Iterable[str]) -> str:
 
 
 _SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
-
-
-def _whole(text: str) -> str:
-    return " class='whole'" if len(text) <= _SHORT else ""
 
 
 def _is_number(value: Any) -> bool:
