@@ -1,9 +1,11 @@
 """The rules of the house: arrows go one way, formulas are light, packages stay small."""
 
+import ast
 import runpy
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,36 @@ def test_formulas_load_nothing_heavy(package):
     assert done.stdout.split() == []
 
 
+def fresh(code: str) -> str:
+    """What a fresh interpreter prints."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize("package", FORMULAS)
+def test_formulas_load_about_as_fast_as_what_they_use(package):
+    """Processor time, so that other work on the machine counts less; best of up to five."""
+    loaded = fresh(f"import sys, lib.{package}; print(*sys.modules)").split()
+    own = {"lib", *fresh("import sys; print(*sys.modules)").split(), *sys.stdlib_module_names}
+    theirs = [
+        name
+        for name in loaded  # in the order of loading
+        if name.count(".") < 2 and "._" not in name and name[0] != "_"
+        if name.partition(".")[0] not in own
+    ]
+    assert "numpy" in theirs
+    clock = "import time; {}; print(time.process_time())"
+    ours, base = [], []
+    for _ in range(5):
+        ours.append(float(fresh(clock.format(f"import lib.{package}"))))
+        base.append(float(fresh(clock.format(f"import {', '.join(theirs)}"))))
+        if len(ours) > 1 and min(ours) <= 1.2 * min(base):
+            break
+    print(f"speed: {min(ours):.2f} s, {min(ours) / min(base):.2f} times {min(base):.2f} s")
+    assert min(ours) <= 1.3 * min(base)
+
+
 def test_modules_form_no_cycle():
     """Imports at the top of modules, followed from each module."""
     below = {}
@@ -88,6 +120,70 @@ def test_modules_form_no_cycle():
 
     for name in below:
         visit(name, ())
+
+
+LIMITS = {"exports": 40, "modules": 600, "functions": 60, "parameters": 8}
+ABOVE = yaml.safe_load((ROOT / "tests" / "limits.yml").read_text(encoding="utf-8"))
+
+
+def exports(tree: ast.Module, text: str) -> Iterator[tuple[str, int]]:
+    """The length of a package's ``__all__``."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            yield "", len(ast.literal_eval(node.value))
+
+
+def functions(tree: ast.Module, text: str) -> Iterator[tuple[str, int]]:
+    """Lines of code of functions: no docstring, comment or blank line."""
+    lines = text.splitlines()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = node.body[ast.get_docstring(node) is not None :]
+            body = lines[first[0].lineno - 1 : node.end_lineno] if first else []
+            head = lines[node.lineno - 1 : node.body[0].lineno - 1]
+            code = [line for line in head + body if line.strip() and line.strip()[0] != "#"]
+            yield f"::{node.name}", len(code)
+
+
+def parameters(tree: ast.Module, text: str) -> Iterator[tuple[str, int]]:
+    """Numbers of parameters of functions, without ``self``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            given = node.args
+            names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+            names += [a.arg for a in (given.vararg, given.kwarg) if a]
+            yield f"::{node.name}", len([name for name in names if name not in ("self", "cls")])
+
+
+def modules(tree: ast.Module, text: str) -> Iterator[tuple[str, int]]:
+    """Lines of a module."""
+    yield "", len(text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("kind", "measure", "pattern"),
+    [
+        ("exports", exports, "*/__init__.py"),
+        ("modules", modules, "**/*.py"),
+        ("functions", functions, "**/*.py"),
+        ("parameters", parameters, "**/*.py"),
+    ],
+)
+def test_nothing_exceeds_a_limit_but_what_is_named(kind, measure, pattern):
+    """An exception names what there was, as its own limit, and why."""
+    too_many, seen = [], set()
+    for path in sorted((ROOT / "lib").glob(pattern)):
+        text = path.read_text(encoding="utf-8")
+        for name, number in measure(ast.parse(text), text):
+            place = f"{path.relative_to(ROOT / 'lib').as_posix()}{name}"
+            seen.add(place)
+            if number > ABOVE[kind].get(place, {"now": LIMITS[kind]})["now"]:
+                too_many.append(f"{place}: {number}")
+    assert too_many == []
+    assert {*ABOVE[kind]} <= seen, "an exception for what is gone"
+    for exception in ABOVE[kind].values():
+        assert exception["now"] > LIMITS[kind]
+        assert exception["why"]
 
 
 BUDGETS = yaml.safe_load((ROOT / "tests" / "budgets.yml").read_text(encoding="utf-8"))

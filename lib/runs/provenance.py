@@ -131,13 +131,10 @@ def _imports(file: Path) -> Iterator[str]:
 def _files(root: Path, part: str) -> list[Path]:
     """The Python files of a sub-package, or that of a module."""
     if part.isidentifier() and (root / part / "__init__.py").is_file():
-        found = list((root / part).rglob("*.py"))
-    else:
-        file = _file(part)
-        found = [] if file is None else [file]
-    if not found:
+        return list((root / part).rglob("*.py"))
+    if (file := _file(part)) is None:
         raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
-    return found
+    return [file]
 
 
 def _parts() -> dict[str, str]:

@@ -70,8 +70,11 @@ def test_bad_options(tmp_path, store, options, message):
 @pytest.mark.slow
 def test_local_processes(tmp_path, store):
     jobs = [walk(tmp_path, seed=seed) for seed in range(3)]
-    found = run_all(jobs, store=store, max_workers=2)
+    with pytest.raises(RunsFailed, match="RuntimeError: Stubborn: 1 and more") as caught:
+        run_all([FailsStubbornly(1), *jobs], store=store, max_workers=2)  # it cannot travel
+    assert len(caught.value.failures) == 1
     here = RunStore(tmp_path / "here")
+    found = [store.get(job) for job in jobs]
     for run, job in zip(found, jobs, strict=True):
         assert same_result(run, here.run(job))
         assert run.metrics["pid"] != os.getpid()
@@ -111,28 +114,16 @@ def test_a_worker_with_other_code_does_not_begin(tmp_path, store):
 
 
 @pytest.mark.slow
-def test_an_error_that_cannot_travel_is_told_all_the_same(tmp_path, store):
-    with pytest.raises(RunsFailed, match="RuntimeError: Stubborn: 1 and more") as caught:
-        run_all([FailsStubbornly(1), walk(tmp_path)], store=store, max_workers=1)
-    assert len(caught.value.failures) == 1
-
-
-@pytest.mark.slow
-def test_a_killed_local_worker_is_replaced(tmp_path, store):
-    jobs = [walk(tmp_path, seed=0, kill_at=(12,)), walk(tmp_path, seed=1), walk(tmp_path, seed=2)]
-    found = run_all(jobs, store=store, max_workers=2)
-    assert same_result(found[0], RunStore(tmp_path / "other").run(walk(tmp_path)))
-    assert [executions(tmp_path, seed) for seed in range(3)] == [3, 1, 1]  # one of them `other`
-
-
-@pytest.mark.slow
-def test_a_job_that_always_kills_its_worker_harms_no_other(tmp_path, store):
-    jobs = [Deadly(1), *(walk(tmp_path, seed=seed, steps=5, pause=0.02) for seed in range(8))]
+def test_killed_workers_are_replaced_and_harm_no_other(tmp_path, store):
+    """One job always kills its worker; another does once, and goes on from its checkpoint."""
+    once = walk(tmp_path, seed=8, kill_at=(12,))
+    jobs = [Deadly(1), once, *(walk(tmp_path, seed=n, steps=5, pause=0.02) for n in range(8))]
     with pytest.raises(RunsFailed, match="its worker process died 3 times") as caught:
         run_all(jobs, store=store, max_workers=2)
     assert [name[:9] for name in caught.value.failures] == ["Deadly(nu"]
-    assert len(store.keys()) == 8
-    assert [executions(tmp_path, seed) for seed in range(8)] == [1] * 8
+    assert [executions(tmp_path, seed) for seed in range(9)] == [1] * 8 + [2]
+    whole = RunStore(tmp_path / "other").run(walk(tmp_path, seed=8))
+    assert same_result(store.get(once), whole)
 
 
 def gone(group):
@@ -298,7 +289,7 @@ def test_dask_is_optional(monkeypatch):
         assert executor is None
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
     """A Dask cluster of two worker processes."""
     pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")

@@ -54,15 +54,6 @@ class Holder:
         return Outcome(self.value)
 
 
-OBJECTS = {"objects": np.array([object()]), "texts": np.array(["text"])}
-
-
-@dataclass(frozen=True)
-class Gives(Holder):
-    def execute(self, checkpoint):
-        return Outcome({"a": OBJECTS[self.value]})
-
-
 @dataclass(frozen=True)
 class Other:
     value: Any
@@ -207,44 +198,14 @@ def test_a_run_is_made_once(tmp_path, store):
     assert len(store.keys()) == 2
 
 
-def damage_json(path):
-    (path / "run.json").write_text("{")
-
-
-def damage_value(path):
-    record = json.loads((path / "run.json").read_text())
-    record["metrics"]["end"] = 0.0
-    (path / "run.json").write_text(json.dumps(record))
-
-
-def damage_arrays(path):
-    content = bytearray((path / "arrays.npz").read_bytes())
-    content[len(content) // 2] ^= 1
-    (path / "arrays.npz").write_bytes(content)
-
-
-def truncate(path):
-    content = (path / "arrays.npz").read_bytes()
-    (path / "arrays.npz").write_bytes(content[:100])
-
-
-def lose_arrays(path):
-    (path / "arrays.npz").unlink()
+def emptied(path):
+    shutil.rmtree(path)
+    path.mkdir()
 
 
 def foreign(path):
-    shutil.rmtree(path)
-    path.mkdir()
+    emptied(path)
     (path / "run.json").write_text('["another program"]')
-
-
-def empty(path):
-    shutil.rmtree(path)
-    path.mkdir()
-
-
-def lose_record(path):
-    (path / "run.json").unlink()
 
 
 def foreign_file(path):
@@ -252,39 +213,40 @@ def foreign_file(path):
     path.write_text("not even a folder")
 
 
-def binary(path):
-    (path / "run.json").write_bytes(b"\xff\xfe\x00")
+def rewritten(name, change):
+    """Damage that rewrites the bytes of a file."""
 
+    def damage(path):
+        (path / name).write_bytes(change((path / name).read_bytes()))
 
-def deep(path):
-    (path / "run.json").write_text("[" * 100_000)  # a RecursionError
+    return damage
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        damage_json,
-        damage_value,
-        damage_arrays,
-        truncate,
-        lose_arrays,
-        lose_record,
+        rewritten("run.json", lambda _: b"{"),
+        rewritten("run.json", lambda record: record.replace(b'"epsilon": ', b'"epsilon": 1')),
+        rewritten("run.json", lambda _: b"\xff\xfe\x00"),
+        rewritten("run.json", lambda _: b"[" * 100_000),  # a RecursionError
+        rewritten("arrays.npz", lambda c: c[:200] + bytes([c[200] ^ 1]) + c[201:]),
+        rewritten("arrays.npz", lambda content: content[:100]),
+        lambda path: (path / "arrays.npz").unlink(),
+        lambda path: (path / "run.json").unlink(),
+        emptied,
         foreign,
         foreign_file,
-        empty,
-        binary,
-        deep,
     ],
 )
 def test_damage_is_found_set_aside_and_repaired(tmp_path, store, damage):
     job = walk(tmp_path)
     first = store.run(job)
-    arrays = first.arrays
+    assert first.arrays  # read now
     damage(first.path)
     with pytest.warns(RuntimeWarning, match="is damaged .*; moved to .*set-aside"):
         again = store.run(job)
     assert executions(tmp_path) == 2
-    assert np.array_equal(again.arrays["path"], arrays["path"])
+    assert same_result(again, first)
     assert len(list((store.folder / "set-aside").iterdir())) == 1
 
 
@@ -296,13 +258,6 @@ def test_a_run_under_another_key_is_not_believed(tmp_path, store):
     shutil.copytree(stored.path, target)
     with pytest.warns(RuntimeWarning, match=f"it is the run {stored.key}"):
         assert store.get(b) is None
-
-
-def test_objects_are_never_written(store):
-    for name in OBJECTS:
-        with pytest.raises(ValueError, match=r"arrays\['a'\] must hold numbers or booleans"):
-            store.run(Gives(name))
-    assert store.keys() == []
 
 
 @dataclass(frozen=True)
@@ -325,6 +280,8 @@ SAYINGS = {
     "integer keys": ({}, {"x": {10: 1, 9: 2}}),
     "an array": ({}, {"x": [np.zeros(2)]}),
     "complex": ({}, {"x": 1j}),
+    "objects": ({"a": np.array([object()])}, {}),
+    "texts": ({"a": np.array(["text"])}, {}),
 }
 
 
@@ -348,10 +305,12 @@ def test_all_numbers_come_back(store):
         ("integer keys", r"metrics\['x'\] must have strings as keys, got 10"),
         ("an array", r"metrics\['x'\]\[0\] must be a number, .* got ndarray"),
         ("complex", r"metrics\['x'\] must be a number, .* got complex"),
+        ("objects", r"arrays\['a'\] must hold numbers or booleans, got dtype object"),
+        ("texts", r"arrays\['a'\] must hold numbers or booleans, got dtype <U4"),
     ],
 )
 def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what, message):
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         store.run(Says(what))
     assert store.keys() == []
     partial = store.folder / "partial" / run_key(Says(what))
@@ -371,18 +330,6 @@ def test_what_a_killed_writer_left_is_removed_without_a_word(tmp_path, store):
     store.run(job)  # a warning would be an error here, and in a chapter's build
     assert store.keys() == [target.name]
     assert not leftover.exists()
-
-
-def test_what_may_not_be_read_is_not_taken_for_damage(tmp_path, store, monkeypatch):
-    stored = store.run(walk(tmp_path))
-
-    def refused(*_, **__):
-        raise PermissionError("not yours")
-
-    monkeypatch.setattr(Path, "read_text", refused)
-    with pytest.raises(PermissionError):
-        store.get_key(stored.key)
-    assert stored.path.exists()
 
 
 def test_two_processes_do_not_run_the_same_job(tmp_path, store):
@@ -497,7 +444,7 @@ def same_result(a, b):
 
 @pytest.mark.parametrize(
     ("kill_at", "bits"),
-    [((1,), "SFC64"), ((5,), "Philox"), ((12,), "PCG64"), ((39,), "SFC64"), ((7, 23), "Philox")],
+    [((1,), "SFC64"), ((39,), "PCG64"), ((7, 23), "Philox")],
 )
 def test_a_killed_run_goes_on_to_the_same_result(tmp_path, store, kill_at, bits):
     code = textwrap.dedent(
