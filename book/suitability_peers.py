@@ -572,7 +572,7 @@ chapter.figure(
     ),
 )
 for text in report.warnings:
-    chapter.note(f"Mind: {text}")
+    chapter.note(f"Note: {text}")
 
 # %% [markdown]
 # ## What is new here
