@@ -1,51 +1,14 @@
-"""A green build prints a line per chapter and the path, and nothing else; a red one says all."""
+"""How kernels of chapters listen, and how they are ended."""
 
 import asyncio
 import os
-import re
 import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-from throwaway import Book, make_book
 
 from lib.book.kernels import ChapterKernelManager
-
-
-def build(book: Book) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "lib.book", "build"],
-        cwd=book.root,
-        env=book.environment(COMPANION_JOBS="2"),
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.slow
-def test_a_green_build_prints_a_line_per_chapter_and_the_path(tmp_path):
-    book = make_book(tmp_path / "copy")
-    first, second = build(book), build(book)
-    path = re.escape(str(book.html / "index.html"))
-    for done, how in ((first, r"executed in \d+ s"), (second, "from the cache")):
-        assert done.returncode == 0
-        assert done.stderr == ""
-        *lines, last = done.stdout.splitlines()
-        assert sorted(re.sub(how, "HOW", line) for line in lines) == [
-            "chapter one (quick): HOW",
-            "chapter two (quick): HOW",
-        ]
-        assert re.fullmatch(path, last)
-    book.edit("book/two.py", "seven=7)", "seven=7)\nraise RuntimeError('no good')")
-    failed = build(book)
-    assert failed.returncode != 0
-    assert str(book.html) not in failed.stdout
-    assert "chapter two, cell 1" in failed.stderr
-    assert "RuntimeError: no good" in failed.stderr
-    assert "executing chapter two" in failed.stderr  # what was held back
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sockets in files are there on POSIX systems only")
