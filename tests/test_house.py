@@ -2,6 +2,7 @@
 
 import ast
 import runpy
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from lib.book.chapters import chapter_files, code_cells, read_chapter
 
 ROOT = Path(__file__).parents[1]
 MAP = runpy.run_path(str(ROOT / ".ci" / "architecture"))
@@ -198,3 +201,33 @@ def test_packages_keep_to_their_budgets(package):
 def test_every_package_has_a_budget():
     packages = {path.parent.name for path in (ROOT / "lib").glob("*/__init__.py")}
     assert packages == set(BUDGETS)
+
+
+CHAPTERS = chapter_files(ROOT / "book")
+# Lines of a chapter, of its longest code cell and of the median one; fraction of cells hidden.
+LIMITS = {"lines": 700, "longest": 40, "median": 12, "hidden": 0.25}
+# Chapters that exceed one, with their present number, which may only fall.
+LONGER = {
+    "training": {"median": 13, "hidden": 0.47},
+    "your_model": {"hidden": 1.0},  # a form to fill in
+}
+
+
+def test_exceptions_are_of_chapters():
+    assert set(LONGER) <= set(CHAPTERS)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapters_are_read_in_a_sitting(name):
+    text = CHAPTERS[name].read_text(encoding="utf-8")
+    cells = code_cells(read_chapter(text))
+    sizes = [len(cell["source"].splitlines()) for cell in cells]
+    hidden = [cell for cell in cells if {"hide-input", "hide-cell"} & set(cell["tags"])]
+    size = {
+        "lines": len(text.splitlines()),
+        "longest": max(sizes),
+        "median": statistics.median(sizes),
+        "hidden": len(hidden) / len(cells),
+    }
+    allowed = LIMITS | LONGER.get(name, {})
+    assert {key: n for key, n in size.items() if n > allowed[key]} == {}

@@ -50,20 +50,9 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Control:
-    """What a reader can move.
+    """What a reader can move: a range, or a choice where there are `options`.
 
-    Attributes
-    ----------
-    name : str
-        By which the script knows it.
-    label : str
-        What readers call it.
-    low, high, step, value : float
-        Of a range.
-    options : tuple of str
-        Of a choice, which then is no range.
-    number : bool
-        Whether a number can be typed, too.
+    The script knows it by its `name`; `number` says whether a number can be typed, too.
     """
 
     name: str
@@ -103,28 +92,10 @@ class Control:
 class Widget:
     """An interactive figure.
 
-    Attributes
-    ----------
-    kind : str
-        Which part of the script draws it; also the end of its address on the page.
-    title : str
-        Name of the group of controls.
-    controls : tuple of Control
-        What can be moved.
-    numbers : mapping
-        Name in the script to what readers call it.
-    data : mapping
-        What the script needs, as JSON.
-    still : bytes
-        SVG of the still figure.
-    alt : str
-        What the still figure shows.
-    moving : str
-        What the moving figure shows.
-    caption : str
-        What both mean.
-    still_caption : str
-        What is to be added where nothing moves.
+    `kind` says which part of the script draws it, and is the end of its address on the page;
+    `numbers` maps names in the script to what readers call them; `data` is what the script needs,
+    as JSON; `still` the SVG of the still figure, `alt` what that shows and `moving` what the moving
+    one shows; `caption` is what both mean, `still_caption` what is to be added where nothing moves.
     """
 
     kind: str
@@ -184,22 +155,12 @@ def show(chapter: Chapter | str, widget: Widget) -> None:
 def order_scores(
     right: npt.ArrayLike, wrong: npt.ArrayLike, n_correct: int, n: int
 ) -> tuple[npt.NDArray[np.bool_], Array]:
-    """Points of a given accuracy whose scores have given distributions.
+    """Points of a given accuracy whose scores have given distributions: right ones first.
 
-    Parameters
-    ----------
-    right, wrong : array_like, shape (m,)
-        Quantiles at (k + 1/2) / m, k = 0, ..., m - 1, of the scores of right and of wrong
-        predictions (of m predictions: their sorted scores), linear between them and constant
-        beyond.  At least two each.
-    n_correct, n : int
-        Right predictions, and all; 1 <= n_correct < n.
-
-    Returns
-    -------
-    correct : ndarray of bool, shape (n,)
-    score : ndarray, shape (n,)
-        At the quantiles (i + 1/2) / `n_correct` and (i + 1/2) / (`n` - `n_correct`).
+    `right` and `wrong` are at least two quantiles each, at (k + 1/2) / m, of the scores of right
+    and of wrong predictions (of m predictions: their sorted scores), linear between them and
+    constant beyond. Returned are the scores at (i + 1/2) / `n_correct` and at (i + 1/2) /
+    (`n` - `n_correct`).
 
     Examples
     --------
@@ -230,20 +191,8 @@ def bound_and_score(
     """The bound, the curve and the normalized score as accuracy moves and the order stays (P1).
 
     Right and wrong predictions keep the distributions of their scores; only their proportion
-    changes.
-
-    Parameters
-    ----------
-    models : mapping, optional
-        Name to whether each prediction is right, shape (n,), and acceptance scores, shape (n,);
-        right and wrong predictions must both occur.  Shown before simulated orders and the
-        extremes.
-    full_accuracy : float
-        To begin with, in [0.05, 0.99].
-
-    Returns
-    -------
-    Widget
+    changes. `models` maps a name to whether each prediction is right and its acceptance score; they
+    are shown before simulated orders and the extremes.
     """
     if not 0.05 <= full_accuracy <= 0.99:
         raise ValueError(f"full_accuracy must be in [0.05, 0.99], got {full_accuracy!r}")
@@ -384,20 +333,9 @@ def suitability_decision(
 ) -> Widget:
     """The suitability filter's decision as margin and significance level move (P2).
 
-    Parameters
-    ----------
-    folds : mapping
-        Name of a user fold to ``(test, user)``, the estimated correctness of each sample, shape
-        (n,), or to ``(test, user, true_drop)``, the latter being the true accuracy on test data
-        minus that on user data.
-    margin : float
-        To begin with, in [0, 0.1].
-    alpha : float
-        To begin with, in [0.001, 0.2].
-
-    Returns
-    -------
-    Widget
+    `folds` maps the name of a user fold to ``(test, user)``, the estimated correctness of each
+    sample, or to ``(test, user, true_drop)``, the latter being the true accuracy on test data minus
+    that on user data.
     """
     if not folds:
         raise ValueError("folds must be at least one")
@@ -478,25 +416,8 @@ def positivity(
 ) -> Widget:
     """Overlap and the doubly robust interval as positivity moves (P4, experiment 1).
 
-    Parameters
-    ----------
-    n : int
-        Points of a simulated data set; the inputs, labels and coins are the same at each level.
-    learner : {"forest", "linear", "super"}
-        Of both nuisance functions.
-    levels : sequence of float
-        Least probabilities of an answer, ascending, in (0, 0.5]; also where propensities are
-        clipped.
-    seed : int
-        Of data, folds and learners.
-
-    Returns
-    -------
-    Widget
-
-    Notes
-    -----
-    About 0.3 s a level with forests and 2000 points.
+    `levels` are the least probabilities of an answer, also where propensities are clipped; inputs,
+    labels and coins are the same at each. About 0.3 s a level with forests and 2000 points.
     """
     levels = [float(level) for level in levels]
     if len(levels) < 2 or levels != sorted(set(levels)):

@@ -75,29 +75,34 @@ def table_html(
         f"<th scope='col'{kind}>{html.escape(str(name))}</th>"
         for name, kind in zip(frame.columns, kinds, strict=True)
     )
+    whole = " class='whole'"
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind or _whole(text)}>{html.escape(text)}</td>"
+            f"<td{kind or whole * (len(text) <= _SHORT)}>{html.escape(text)}</td>"
             for text, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
         for row in rows
     )
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    label = html.escape(caption or "table", quote=True)
+    return _scrolling(caption or "table", head, body, title)
+
+
+def _scrolling(label: str, head: str, body: str, title: str = "", also: str = "") -> str:
+    """A table, given as HTML of its cells, in a box that scrolls sideways by itself."""
     return (
-        f"<div class='companion-scroll' role='region' tabindex='0' aria-label='{label}'>"
-        f"<table class='companion-table'>{title}<thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
+        "<div class='companion-scroll' role='region' tabindex='0' "
+        f"aria-label='{html.escape(label, quote=True)}'><table class='companion-table{also}'>"
+        f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
+def _heads(names: Iterable[str]) -> str:
+    return "".join(f"<th scope='col'>{name}</th>" for name in names)
+
+
 _SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
-
-
-def _whole(text: str) -> str:
-    return " class='whole'" if len(text) <= _SHORT else ""
 
 
 def _is_number(value: Any) -> bool:
@@ -240,7 +245,6 @@ def cells_html(
         for c in claims
     )
     head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
-    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
     first = claims[0]
     missed = [c for c in claims if found[c.id]["verdict"] in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
@@ -250,9 +254,7 @@ def cells_html(
         f"<p>Condition{_REVISED * first.revised}: {html.escape(first.criterion)}. "
         f"{html.escape(first.why)}</p>"
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
-        "<div class='companion-scroll' role='region' tabindex='0' "
-        f"aria-label='{html.escape(caption, quote=True)}'><table class='companion-table'>"
-        f"<thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></details>"
+        f"{_scrolling(caption, _heads(head), rows)}</details>"
     )
 
 
@@ -299,14 +301,8 @@ def ledger_html(
             for c in of_paper
             if c.group is None
         )
-        columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
-        parts.append(
-            f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>"
-            "<div class='companion-scroll' role='region' tabindex='0' "
-            f"aria-label='Claims of {paper}'>"
-            f"<table class='companion-table companion-ledger'><thead><tr>{columns}</tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>"
-        )
+        table = _scrolling(f"Claims of {paper}", _heads(head), rows, also=" companion-ledger")
+        parts.append(f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>{table}")
         for group in dict.fromkeys(c.group for c in of_paper if c.group):
             of_group = [c for c in of_paper if c.group == group]
             found = [Verdict(**verdicts[c.id]) for c in of_group]
@@ -482,14 +478,9 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
         ],
         columns=["chapter", "data", "state", "SHA-256 begins"],
     )
-    head = "".join(
-        f"<th scope='col'>{name}</th>"
-        for name in ("chapter", "profile", "run time", "executed", "data files asked for")
-    )
+    head = _heads(("chapter", "profile", "run time", "executed", "data files asked for"))
     return (
-        "<h2 id='chapters'>Chapters</h2><div class='companion-scroll' role='region' tabindex='0' "
-        f"aria-label='Chapters'><table class='companion-table'><thead><tr>{head}</tr></thead>"
-        f"<tbody>{chapters}</tbody></table></div>"
+        f"<h2 id='chapters'>Chapters</h2>{_scrolling('Chapters', head, chapters)}"
         f"<h2 id='machine'>Machine</h2>{table_html(machines)}"
         f"<h2 id='versions'>Versions</h2>{table_html(versions)}"
         "<h2 id='data'>Data</h2><p>The data files that the chapters asked for.</p>"

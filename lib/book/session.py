@@ -6,7 +6,7 @@ import html
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -382,6 +382,40 @@ class Chapter:
         for claim_id in claim_ids:
             claim = self._take(claim_id)
             self._show(claim, Verdict(claim.id, NOT_RUN, None, reason))
+
+    def settle(
+        self,
+        prefix: str,
+        values: Mapping[str, float | Evidence] | Callable[[], Mapping[str, float | Evidence]],
+        unless: str = "",
+    ) -> None:
+        """Settle all claims that begin with a prefix, by numbers or by a reason why not.
+
+        Parameters
+        ----------
+        prefix : str
+            What their ids begin with.
+        values : mapping or callable
+            The rest of each id to what :meth:`check` takes; or what computes it, which is not
+            called if there is a reason.
+        unless : str
+            Why this execution checks none of them; empty if it does.
+
+        Raises
+        ------
+        ClaimError
+            When the claims are not those that have a value.
+        """
+        ids = self.claims(prefix)
+        rests = {} if unless else values() if callable(values) else values
+        found = {prefix + rest: value for rest, value in rests.items()}
+        if not ids or (not unless and set(ids) != set(found)):
+            odd = sorted(set(ids) ^ set(found)) or [prefix]
+            raise ClaimError(f"the claims {prefix}* are not those found: {odd[0]!r}")
+        if unless:
+            self.not_run(ids, unless)
+        for claim_id, value in found.items():
+            self.check(claim_id, value)
 
     def claims(self, prefix: str = "") -> list[str]:
         """Ids of this chapter's claims that begin with ``prefix``."""

@@ -115,9 +115,9 @@ class Estimate:
 
 
 def counterfactual_score(
-    X: Any,
-    scores: Any,
-    abstained: Any,
+    X: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    abstained: npt.ArrayLike,
     *,
     estimator: str = "dr",
     learner: Any = "super",
@@ -189,22 +189,16 @@ def counterfactual_score(
     return _estimate(
         X,
         [("scores", scores, "abstained", abstained)],
-        estimator=estimator,
-        learner=learner,
-        folds=folds,
-        repeats=repeats,
-        clip=clip,
-        level=level,
-        rng=rng,
-    )
+        learner, (folds, repeats), estimator, clip, level, rng,
+    )  # fmt: skip
 
 
 def counterfactual_difference(
-    X: Any,
-    scores_a: Any,
-    abstained_a: Any,
-    scores_b: Any,
-    abstained_b: Any,
+    X: npt.ArrayLike,
+    scores_a: npt.ArrayLike,
+    abstained_a: npt.ArrayLike,
+    scores_b: npt.ArrayLike,
+    abstained_b: npt.ArrayLike,
     *,
     estimator: str = "dr",
     learner: Any = "super",
@@ -248,14 +242,8 @@ def counterfactual_difference(
             ("scores_a", scores_a, "abstained_a", abstained_a),
             ("scores_b", scores_b, "abstained_b", abstained_b),
         ],
-        estimator=estimator,
-        learner=learner,
-        folds=folds,
-        repeats=repeats,
-        clip=clip,
-        level=level,
-        rng=rng,
-    )
+        learner, (folds, repeats), estimator, clip, level, rng,
+    )  # fmt: skip
 
 
 def default_clip(n: int) -> float:
@@ -300,10 +288,10 @@ def fold_numbers(n: int, folds: int, rng: np.random.Generator | int) -> npt.NDAr
 
 
 def fit_nuisances(
-    X: Any,
-    scores: Any,
-    abstained: Any,
-    fold: Any,
+    X: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    abstained: npt.ArrayLike,
+    fold: npt.ArrayLike,
     learner: Any = "super",
     *,
     rng: np.random.Generator | int,
@@ -534,17 +522,16 @@ def _with_interval(
 
 
 def _estimate(
-    X: Any,
+    X: npt.ArrayLike,
     classifiers: list[tuple[str, Any, str, Any]],
-    *,
-    estimator: str,
     learner: Any,
-    folds: int,
-    repeats: int,
+    splits: tuple[int, int],
+    estimator: str,
     clip: float | None,
     level: float,
     rng: np.random.Generator | int,
 ) -> Estimate:
+    folds, repeats = splits
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
     require_choice("estimator", estimator, ESTIMATORS)

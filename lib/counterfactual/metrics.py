@@ -16,7 +16,6 @@ so that who estimates one estimates the other.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +49,9 @@ class Metric:
     interval: tuple[float, float]
 
 
-def selective_score(scores: Any, abstained: Any, *, level: float = 0.95) -> Metric:
+def selective_score(
+    scores: npt.ArrayLike, abstained: npt.ArrayLike, *, level: float = 0.95
+) -> Metric:
     """Mean score of the answers, E[S | R = 0]: observed.
 
     Parameters
@@ -89,7 +90,7 @@ def selective_score(scores: Any, abstained: Any, *, level: float = 0.95) -> Metr
     return _mean(s[~r], level)
 
 
-def coverage(abstained: Any, *, level: float = 0.95) -> Metric:
+def coverage(abstained: npt.ArrayLike, *, level: float = 0.95) -> Metric:
     """Share of the points that are answered, P(R = 0): observed.
 
     Parameters
@@ -108,10 +109,12 @@ def coverage(abstained: Any, *, level: float = 0.95) -> Metric:
     >>> coverage([False, False, True, False]).value
     0.75
     """
-    return _mean((~_read_abstained(abstained)).astype(float), level)
+    return _mean((~as_flags("abstained", abstained)).astype(float), level)
 
 
-def chow_score(scores: Any, abstained: Any, reward: float, *, level: float = 0.95) -> Metric:
+def chow_score(
+    scores: npt.ArrayLike, abstained: npt.ArrayLike, reward: float, *, level: float = 0.95
+) -> Metric:
     """Mean of S where the classifier answered and of `reward` where it abstained: observed.
 
     Parameters
@@ -146,7 +149,9 @@ def chow_score(scores: Any, abstained: Any, reward: float, *, level: float = 0.9
     return _mean(np.where(r, reward, s), level)
 
 
-def classification_quality(scores: Any, abstained: Any, *, level: float = 0.95) -> Metric:
+def classification_quality(
+    scores: npt.ArrayLike, abstained: npt.ArrayLike, *, level: float = 0.95
+) -> Metric:
     """How often a classifier answers where it is good and abstains where it is bad: an oracle's.
 
     theta = E[S | R = 0] P(R = 0) + E[1 - S | R = 1] P(R = 1).
@@ -177,7 +182,7 @@ def classification_quality(scores: Any, abstained: Any, *, level: float = 0.95) 
     >>> classification_quality([1.0, 0.0, 0.2, 1.0], [False, False, True, False]).value
     0.7
     """
-    r = _read_abstained(abstained)
+    r = as_flags("abstained", abstained)
     s = as_vector("scores", scores, len(r))
     _check_unit(s, np.full(len(r), True), "scores")
     return _mean(np.where(r, 1.0 - s, s), level)
@@ -248,27 +253,8 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     )
 
 
-def _read_abstained(abstained: Any) -> Flags:
-    name = "abstained"
-    try:
-        shape = np.shape(abstained)
-    except ValueError as error:
-        raise ValueError(f"{name} must be booleans of shape (n,), got {error}") from None
-    if len(shape) != 1 or shape[0] == 0:
-        raise ValueError(f"{name} must be of shape (n,), n at least 1, got shape {shape}")
-    return as_flags(name, abstained, shape[0])
-
-
-def _read(scores: Any, abstained: Any) -> tuple[Array, Flags]:
-    r = _read_abstained(abstained)
-    try:
-        shape = np.shape(scores)
-    except ValueError as error:
-        raise ValueError(f"scores must be numbers of shape ({len(r)},), got {error}") from None
-    if shape != r.shape:
-        raise ValueError(
-            f"scores must be of shape ({len(r)},), one for each entry of abstained, got {shape}"
-        )
+def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags]:
+    r = as_flags("abstained", abstained)
     return as_answers("scores", scores, r), r
 
 

@@ -17,7 +17,9 @@ Array = npt.NDArray[np.float64]
 _TOLERANCE = 1e-6  # of the sum of a row: that of a softmax in single precision
 
 
-def score(rule: str, probabilities: Any, labels: Any, *, floor: float | None = None) -> Array:
+def score(
+    rule: str, probabilities: npt.ArrayLike, labels: npt.ArrayLike, *, floor: float | None = None
+) -> Array:
     """Score probabilistic predictions; larger is better, whatever the rule.
 
     Parameters
@@ -81,7 +83,7 @@ def score(rule: str, probabilities: Any, labels: Any, *, floor: float | None = N
     return np.log(np.minimum(of_label, 1.0))
 
 
-def confidence(probabilities: Any, measure: str = "softmax-response") -> Array:
+def confidence(probabilities: npt.ArrayLike, measure: str = "softmax-response") -> Array:
     """How sure a classifier is of its prediction.
 
     Parameters
@@ -112,7 +114,7 @@ def confidence(probabilities: Any, measure: str = "softmax-response") -> Array:
 
 
 def abstain(
-    probabilities: Any,
+    probabilities: npt.ArrayLike,
     measure: str = "softmax-response",
     *,
     threshold: float | None = None,

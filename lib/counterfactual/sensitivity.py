@@ -43,7 +43,7 @@ Array = npt.NDArray[np.float64]
 _SAME = 1e-12  # within which shares are equal, and, times the range of scores, values of g
 
 
-def clipping_sensitivity(estimate: Estimate, clips: Any) -> pd.DataFrame:
+def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFrame:
     """Recompute an estimate at other clipping levels, from the nuisance functions that it has.
 
     Parameters
@@ -102,7 +102,7 @@ def clipping_sensitivity(estimate: Estimate, clips: Any) -> pd.DataFrame:
 
 
 def contamination_bounds(
-    estimate: Estimate, shares: Any, score_range: tuple[float, float] = (0.0, 1.0)
+    estimate: Estimate, shares: npt.ArrayLike, score_range: tuple[float, float] = (0.0, 1.0)
 ) -> pd.DataFrame:
     """Bounds on a score, or a difference, if a share of the points is not missing at random.
 

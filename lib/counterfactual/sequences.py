@@ -45,7 +45,7 @@ class ConfidenceSequence:
 
 
 def confidence_sequence(
-    influence: Any,
+    influence: npt.ArrayLike,
     level: float = 0.95,
     rho: float | None = None,
     start: int = 50,

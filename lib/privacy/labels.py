@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
+from scipy.special import softmax
 
 from lib.check import as_array, as_generator, require_choice, require_finite, require_int
 from lib.privacy.noise import gaussian_epsilon, gaussian_log_delta, laplace_gain, renyi_epsilon
@@ -531,8 +532,7 @@ def _softmax(values: npt.NDArray[np.float64], *divisors: float) -> npt.NDArray[n
         logits = values - values.max(axis=1, keepdims=True)
         for divisor in divisors:
             logits = logits / divisor
-    weights = np.exp(logits)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    return softmax(logits, axis=1).astype(np.float32)
 
 
 def _labels(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 from lib import counterfactual, selective
+from lib.check import as_integer, as_number, check_delta, require_choice, require_number
 from lib.report.predictions import ModelPredictions
 
 Array = npt.NDArray[Any]
@@ -137,26 +138,13 @@ class Settings:
     audit_design: str = "one run"
 
     def __post_init__(self):
-        limits = {
-            "alpha": (0, 0.5, "(0, 0.5)"),
-            "margin": (-1, 1, "(-1, 1)"),
-            "target": (0, math.nextafter(1, 2), "(0, 1]"),
-            "delta": (math.nextafter(0, -1), 1, "[0, 1)"),
-        }
-        for name, (low, high, allowed) in limits.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-                raise ValueError(f"{name} must be a number in {allowed}, got {value!r}")
-            if not low < value < high:
-                raise ValueError(f"{name} must be a number in {allowed}, got {value!r}")
-        if self.learner not in counterfactual.LEARNERS:
-            allowed = ", ".join(counterfactual.LEARNERS)
-            raise ValueError(f"learner must be one of {allowed}, got {self.learner!r}")
-        if self.audit_design not in AUDIT_DESIGNS:
-            allowed = ", ".join(AUDIT_DESIGNS)
-            raise ValueError(f"audit_design must be one of {allowed}, got {self.audit_design!r}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}")
+        as_number("alpha", self.alpha, 0, 0.5)
+        as_number("margin", self.margin, -1, 1)
+        require_number("target", self.target, above=0, at_most=1)
+        check_delta(self.delta)
+        require_choice("learner", self.learner, counterfactual.LEARNERS)
+        require_choice("audit_design", self.audit_design, tuple(AUDIT_DESIGNS))
+        as_integer("seed", self.seed, 0)
 
     @property
     def level(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from lib.check import require_choice, require_finite, require_int
 from lib.privacy.labels import (
@@ -270,8 +271,7 @@ class PateStudents:
                     [config], data.inputs, labels, [asked], np.arange(n), images
                 )[0]
                 logits, seconds = result.logits, seconds + result.seconds
-            shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-            p = shifted / shifted.sum(axis=1, keepdims=True)
+            p = special.softmax(logits, axis=1)
             right = labels[asked] == truth[asked]
             one = {
                 "watched": p[rows][None],

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 from opacus.grad_sample.utils import wrap_model
 from opacus.optimizers import DPOptimizer
+from scipy import special
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.check import as_real, require_int
@@ -84,7 +85,7 @@ class TrainingResult:
     @property
     def probabilities(self) -> npt.NDArray[np.float32]:
         """Softmax of the logits."""
-        return softmax(self.logits)
+        return special.softmax(self.logits, axis=-1)
 
     @property
     def epsilon(self) -> float:
@@ -532,16 +533,10 @@ def module_of(result: TrainingResult) -> torch.nn.Module:
     return network.eval()
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis, in the precision of the logits."""
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
-
-
 def summarise(logits: np.ndarray, keep: str) -> np.ndarray:
     """What is kept of an intermediate model's logits."""
     if keep == "probabilities":
-        return softmax(logits)
+        return special.softmax(logits, axis=-1)
     small = np.uint8 if logits.shape[-1] <= 256 else np.int32
     return logits.argmax(axis=-1).astype(small)
 

@@ -107,6 +107,7 @@ def test_delta_can_only_lower_the_one_run_bound():
     table = one_run_growth(8.0, DELTA, [1000, 100_000], seed=0)
     assert (table["delta"] <= table["delta = 0"]).all()
     assert (table["delta = 0"] < 8.0).all()
+    assert table["Gaussian curve"].between(table["delta"], 8.0).all()
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,17 @@ def test_claims_are_settled_once_and_known(chapter, capsys):
     assert capsys.readouterr().out == "T-2: not run in this profile (None)\n"
 
 
+def test_claims_of_a_prefix_are_settled_together_or_not_at_all(chapter, capsys):
+    with pytest.raises(ClaimError, match=r"claims T-\* are not those found: 'T-2'"):
+        chapter.settle("T-", {"1": 4.0})
+    with pytest.raises(ClaimError, match=r"claims X-\* are not those found: 'X-'"):
+        chapter.settle("X-", {}, unless="no time")
+    chapter.settle("T-1", lambda: {"": 4.0})
+    chapter.settle("T-2", lambda: 1 / 0, unless="no time")  # not computed
+    said = "T-1: reproduced (4.0)\nT-2: not run in this profile (None)\n"
+    assert capsys.readouterr().out == said
+
+
 def test_a_verdict_stands_beside_the_recorded_one(chapter, shown):
     chapter.check("T-1", 5.0)
     (bundle,) = shown

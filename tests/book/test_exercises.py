@@ -21,6 +21,8 @@ WITH_EXERCISES = [
     "interplay",
     "normalized_score",
     "suitability",
+    "suitability_guarantee",
+    "suitability_peers",
     "audit",
     "audit_trainings",
     "canaries",

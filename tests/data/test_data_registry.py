@@ -16,6 +16,8 @@ CHAPTERS = {
     "normalized_score",
     "six_lenses",
     "suitability",
+    "suitability_guarantee",
+    "suitability_peers",
 }
 
 

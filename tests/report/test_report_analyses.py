@@ -614,13 +614,16 @@ def test_log_probabilities_have_no_energy(example):
         ({"alpha": 0.5}, r"alpha must be a number in \(0, 0.5\), got 0.5"),
         ({"alpha": "x"}, "alpha must be a number"),
         ({"margin": 1}, r"margin must be a number in \(-1, 1\), got 1"),
-        ({"target": 0}, r"target must be a number in \(0, 1\], got 0"),
-        ({"delta": 1.0}, r"delta must be a number in \[0, 1\), got 1.0"),
-        ({"delta": NAN}, "delta must be a number"),
+        ({"target": 0}, "target must be a number above 0 and at most 1, got 0"),
+        ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1.0"),
+        ({"delta": NAN}, "delta must be in"),
         ({"learner": "magic"}, "learner must be one of .*, got 'magic'"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"seed": True}, "seed must be an integer"),
-        ({"audit_design": "many"}, "audit_design must be one of one run, independent, got 'many'"),
+        (
+            {"audit_design": "many"},
+            "audit_design must be one of 'one run', 'independent', got 'many'",
+        ),
     ],
 )
 def test_bad_settings(example, settings, message):

@@ -106,7 +106,7 @@ def test_bad_input():
         ModelSpec("roberta", (3, 8, 8), 2)
     with pytest.raises(ValueError, match=r"model must be 'roberta' for 'sst2' alone"):
         settings_for("sst2", "mlp", 1.0, 100)
-    assert settings_for("sst2", "roberta", 8.0, 1000).model.inputs == (64,)
+    assert settings_for("sst2", "roberta", 8.0, 1000).training.model.inputs == (64,)
 
 
 @pytest.mark.skipif(

@@ -71,7 +71,7 @@ class Scenario:
     rule_b: Rule
 
 
-#: P4's scenarios, and those of its negative example ("cats vs dogs"), told by "pair".
+#: P4's scenarios, and those of its negative example ("cats vs dogs"), named "pair".
 SCENARIOS = (
     Scenario("I", "linear", "linear", Rule(threshold=0.8), Rule(threshold=0.5)),
     Scenario("II", "linear", "linear", Rule(), Rule("gini")),
@@ -101,43 +101,48 @@ class Evaluation:
     probabilities: dict[str, Array] = field(repr=False)
 
 
+def _digits(train: int, n: int, rng: np.random.Generator):
+    """Features and labels to learn from and to predict."""
+    digits = data.load_digits()
+    order = rng.permutation(len(digits.labels))
+    x, labels = digits.images.reshape(len(order), -1), digits.labels
+    rows, asked = order[:train], order[train : train + n]
+    return x[rows], labels[rows], x[asked], labels[asked]
+
+
+def _images(name: str, only: Sequence[int], train: int, n: int, seed: int, rng):
+    """The same of larger images, of some classes only where these are given."""
+    parts = {split: data.load_images(name, split) for split in ("train", "test")}
+    chosen = {split: rng.permutation(len(part.labels)) for split, part in parts.items()}
+    if only:
+        chosen = {
+            split: rows[np.isin(parts[split].labels[rows], only)] for split, rows in chosen.items()
+        }
+    rows, asked = chosen["train"][:train], chosen["test"][:n]
+    train_images, test_images = (
+        np.moveaxis(parts[split].images[r], -1, 1).astype(np.float32) / 255
+        for split, r in (("train", rows), ("test", asked))
+    )
+    filters = fit_patches(train_images, np.arange(len(train_images)), n_filters=_FILTERS, seed=seed)
+    maps = [
+        patch_features(images, filters).reshape(len(images), -1).astype(float)
+        for images in (train_images, test_images)
+    ]
+    reduce = make_pipeline(StandardScaler(), PCA(_COMPONENTS, svd_solver="full", whiten=True))
+    reduce.fit(maps[0])
+    labels = parts["train"].labels[rows], parts["test"].labels[asked]
+    return reduce.transform(maps[0]), labels[0], reduce.transform(maps[1]), labels[1]
+
+
 def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Evaluation:
     """Train classifiers on images, and let them predict others."""
     rng = np.random.default_rng(seed)
+    classes = (11, 35) if name == "cifar100" else (3, 5)
     if name == "digits":
-        digits = data.load_digits()
-        order = rng.permutation(len(digits.labels))
-        x = digits.images.reshape(len(order), -1)
-        rows, asked = order[:train], order[train : train + n]
-        labels = digits.labels
-        x_train, y_train, x_test, y_test = x[rows], labels[rows], x[asked], labels[asked]
-        classes = (3, 5)
+        x_train, y_train, x_test, y_test = _digits(train, n, rng)
     else:
-        parts = {split: data.load_images(name, split) for split in ("train", "test")}
-        chosen = {split: rng.permutation(len(part.labels)) for split, part in parts.items()}
-        classes = (11, 35) if name == "cifar100" else (3, 5)
-        if pair:
-            chosen = {
-                split: rows[np.isin(parts[split].labels[rows], classes)]
-                for split, rows in chosen.items()
-            }
-        rows, asked = chosen["train"][:train], chosen["test"][:n]
-        train_images, test_images = (
-            np.moveaxis(parts[split].images[r], -1, 1).astype(np.float32) / 255
-            for split, r in (("train", rows), ("test", asked))
-        )
-        y_train, y_test = parts["train"].labels[rows], parts["test"].labels[asked]
-        filters = fit_patches(
-            train_images, np.arange(len(train_images)), n_filters=_FILTERS, seed=seed
-        )
-        maps = [
-            patch_features(images, filters).reshape(len(images), -1).astype(float)
-            for images in (train_images, test_images)
-        ]
-        reduce = make_pipeline(
-            StandardScaler(), PCA(_COMPONENTS, svd_solver="full", whiten=True)
-        ).fit(maps[0])
-        x_train, x_test = (reduce.transform(part) for part in maps)
+        only = classes if pair else ()
+        x_train, y_train, x_test, y_test = _images(name, only, train, n, seed, rng)
     if pair:
         keep, kept = np.isin(y_train, classes), np.isin(y_test, classes)
         x_train, y_train, x_test, y_test = x_train[keep], y_train[keep], x_test[kept], y_test[kept]
@@ -212,15 +217,15 @@ def run_scenario(
     low, high = found.interval
     known = {"value": np.nan, "low": np.nan, "high": np.nan, "covers": np.nan}
     if scenario.rule_a.threshold is None and scenario.rule_b.threshold is None:
-        told = estimate_from_nuisances(
+        exact = estimate_from_nuisances(
             [replace(n, propensity=p) for n, p in zip(found.nuisances, propensities, strict=True)],
             clip=epsilon,
         )
         known = {
-            "value": told.value,
-            "low": told.interval[0],
-            "high": told.interval[1],
-            "covers": told.interval[0] <= oracle <= told.interval[1],
+            "value": exact.value,
+            "low": exact.interval[0],
+            "high": exact.interval[1],
+            "covers": exact.interval[0] <= oracle <= exact.interval[1],
         }
     return {
         "selective": float(seen[0] - seen[1]),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special
 
 from lib.check import require_int
 from lib.data.images import load_images
@@ -314,7 +315,9 @@ def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
         arrays = run.arrays
         if family == "SN":
             count = len(settings.coverages)
-            p = _softmax(arrays["logits"]).reshape(settings.n_seeds, count, len(labels), -1)
+            p = special.softmax(arrays["logits"], axis=-1).reshape(
+                settings.n_seeds, count, len(labels), -1
+            )
             selective[epsilon] = Predictions(p.argmax(-1) == labels, p.max(-1))
         else:
             for method, found in _score(family, arrays, labels, settings).items():
@@ -382,7 +385,7 @@ def run_imbalance(
     runs = dict(zip(jobs, run_all(list(jobs.values()), executor), strict=True))
     predictions = {}
     for place, run in runs.items():
-        p = _softmax(run.arrays["logits"])
+        p = special.softmax(run.arrays["logits"], axis=-1)
         predictions[place] = Predictions(p.argmax(-1) == panel.labels, p.max(-1))
     left = {}
     for p0 in keep:
@@ -394,7 +397,7 @@ def run_imbalance(
 def _score(
     family: str, arrays: Mapping[str, np.ndarray], labels: np.ndarray, settings: PanelSettings
 ) -> dict[str, Predictions]:
-    p = _softmax(arrays["logits"])
+    p = special.softmax(arrays["logits"], axis=-1)
     if family == "DE":
         p = p.reshape(settings.n_seeds, settings.members, len(labels), -1)
         correct = p.mean(1).argmax(-1) == labels
@@ -411,7 +414,7 @@ def _score(
     response = each(scores.softmax_response, p)
     if family in ("SAT", "DG"):
         own = scores.self_adaptive_training if family == "SAT" else scores.deep_gamblers
-        outputs = _softmax(arrays["outputs"])
+        outputs = special.softmax(arrays["outputs"], axis=-1)
         return {family: response, f"{family}, own score": each(own, outputs)}
     dynamics = each(scores.sctd, arrays["checkpoints"])
     if family == "no entropy":
@@ -462,11 +465,6 @@ def _rates(
             for i, (r, a) in enumerate(zip(rates, accuracy.tolist(), strict=True))
         ]
     return pd.DataFrame(rows)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 def _seconds(run: StoredRun) -> float:

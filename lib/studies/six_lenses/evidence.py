@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
+from scipy import special
 
 from lib import audit
 from lib.audit import AttackCounts, one_label_bound
@@ -254,7 +254,9 @@ def label_canaries(
             claimed=epsilon,
             delta=training.delta,
             accuracy=np.asarray(run.arrays["accuracy"]),
-            confidences=_softmax(np.concatenate(list(run.arrays["logits"])))[None],
+            confidences=special.softmax(np.concatenate(run.arrays["logits"]).astype(float), axis=1)[
+                None
+            ],
             canary_labels=labels,
             true_labels=true,
             notes={},
@@ -268,8 +270,3 @@ def label_canaries(
 
 def _seed(*parts: int) -> int:
     return int(np.random.SeedSequence([*parts, 73]).generate_state(1)[0])
-
-
-def _softmax(logits: npt.NDArray) -> npt.NDArray[np.float64]:
-    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)

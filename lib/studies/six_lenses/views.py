@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
 from lib import selective
 from lib.check import require_choice, require_finite, require_int
@@ -54,9 +54,7 @@ class Classified:
 
     def probabilities(self, points: str = "test", model: str = "private") -> Array:
         """Softmax of the logits, in double precision."""
-        logits = self.logits(points, model)
-        shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return shifted / shifted.sum(axis=-1, keepdims=True)
+        return special.softmax(self.logits(points, model), axis=-1)
 
     def correct(self, points: str = "test", model: str = "private") -> npt.NDArray[np.bool_]:
         """Whether each answer is right; of shifted points shape (shifts, users)."""

@@ -141,7 +141,6 @@ def opacus_steps_per_second(
     from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-    require_choice("mode", mode, MODES)
     before = torch.get_num_threads()
     if threads is not None:
         torch.set_num_threads(threads)
