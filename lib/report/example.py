@@ -12,7 +12,7 @@ from scipy import special
 from lib import data
 from lib.data.arrays import as_path
 from lib.report.predictions import ModelPredictions
-from lib.runs import write_atomic, write_atomic_bytes
+from lib.runs import write_atomic
 from lib.training import LinearClassifier, train_linear
 
 __all__ = ["EXAMPLES", "example_predictions", "example_source"]
@@ -55,7 +55,7 @@ def example_predictions(path: Any, kind: str = "npz", *, seed: int) -> Path:
     if kind == "npz":
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
-        return write_atomic_bytes(path, buffer.getvalue())
+        return write_atomic(path, buffer.getvalue())
     return write_atomic(path, _as_csv(arrays))
 
 

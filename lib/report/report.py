@@ -11,7 +11,7 @@ from lib.plot import svg_bytes
 from lib.report.analyses import explain, run_analysis
 from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.predictions import ModelPredictions
-from lib.runs import write_atomic, write_atomic_bytes
+from lib.runs import write_atomic
 
 __all__ = ["Report", "run_report"]
 
@@ -107,10 +107,8 @@ class Report:
             f"{name}.svg": svg_bytes(drawing.draw(), f"report.{name}", drawing.alt)
             for name, drawing in self.drawings.items()
         }
-        return (
-            *(write_atomic(folder / name, text) for name, text in texts.items()),
-            *(write_atomic_bytes(folder / name, content) for name, content in pictures.items()),
-        )
+        whole = (texts | pictures).items()
+        return tuple(write_atomic(folder / name, content) for name, content in whole)
 
 
 def run_report(predictions: ModelPredictions, **settings: Any) -> Report:

@@ -19,7 +19,7 @@ Those on this page begin so:
 
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
 from lib.runs.executors import RunsFailed, executor_for, run_all
-from lib.runs.files import write_atomic, write_atomic_bytes
+from lib.runs.files import write_atomic
 from lib.runs.jobs import Job, Outcome, canonical, run_key
 from lib.runs.progress import progress
 from lib.runs.provenance import (
@@ -55,5 +55,4 @@ __all__ = [
     "run_key",
     "stored_table",
     "write_atomic",
-    "write_atomic_bytes",
 ]

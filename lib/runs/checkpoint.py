@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.runs.files import write_atomic_bytes
+from lib.runs.files import write_atomic
 from lib.runs.plain import decode, encode
 
 __all__ = [
@@ -63,7 +63,7 @@ class Checkpoint:
         """
         if self.path is not None:
             text = json.dumps(encode(state, "state"))
-            write_atomic_bytes(self.path, dump_arrays(arrays, text))
+            write_atomic(self.path, dump_arrays(arrays, text))
 
     def load(self) -> tuple[dict[str, npt.NDArray], dict[str, Any]] | None:
         """The saved arrays and state; None, with a warning, if the file is damaged."""

@@ -4,13 +4,13 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomic", "write_atomic_bytes"]
+__all__ = ["write_atomic"]
 
 
-def write_atomic(path: Path | str, text: str) -> Path:
-    """Write a text file that appears whole or not at all.
+def write_atomic(path: Path | str, content: str | bytes) -> Path:
+    """Write a file that appears whole or not at all.
 
-    The text goes to a temporary file in the same folder, is flushed to the disk
+    The content goes to a temporary file in the same folder, is flushed to the disk
     and then renamed, so that neither ``kill -9`` nor a second writer can leave a
     half-written file under ``path``.
 
@@ -18,26 +18,8 @@ def write_atomic(path: Path | str, text: str) -> Path:
     ----------
     path : path-like
         Where the file shall be; missing folders are made.
-    text : str
-        Its content, written as UTF-8.
-
-    Returns
-    -------
-    pathlib.Path
-        ``path``.
-    """
-    return write_atomic_bytes(path, text.encode("utf-8"))
-
-
-def write_atomic_bytes(path: Path | str, content: bytes) -> Path:
-    """Write bytes as :func:`write_atomic` writes text.
-
-    Parameters
-    ----------
-    path : path-like
-        Where the file shall be; missing folders are made.
-    content : bytes
-        Its content.
+    content : str or bytes
+        Its content; a text is written as UTF-8.
 
     Returns
     -------
@@ -49,7 +31,7 @@ def write_atomic_bytes(path: Path | str, content: bytes) -> Path:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)  # mkstemp's files are private

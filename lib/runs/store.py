@@ -20,7 +20,7 @@ from filelock import FileLock
 
 import lib
 from lib.runs.checkpoint import Checkpoint, dump_arrays, load_arrays, set_aside
-from lib.runs.files import write_atomic_bytes
+from lib.runs.files import write_atomic
 from lib.runs.jobs import Job, Outcome, code_of, identity, run_key
 from lib.runs.plain import decode, encode
 from lib.runs.provenance import (
@@ -195,8 +195,8 @@ class RunStore:
         target = self.path(key)
         temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{key}."))
         try:
-            write_atomic_bytes(temporary / "arrays.npz", arrays)
-            write_atomic_bytes(temporary / "run.json", text.encode())
+            write_atomic(temporary / "arrays.npz", arrays)
+            write_atomic(temporary / "run.json", text)
             os.chmod(temporary, 0o755)
             os.replace(temporary, target)  # appears whole
         except BaseException:

@@ -94,7 +94,7 @@ REASONS = {
         counterfactual.ForestClassifier counterfactual.ForestRegressor
         counterfactual.SuperLearnerClassifier counterfactual.SuperLearnerRegressor""",
     ELSEWHERE: """
-        runs.Checkpoint runs.RunStore runs.write_atomic runs.write_atomic_bytes
+        runs.Checkpoint runs.RunStore runs.write_atomic
         runs.generator_state runs.fingerprint runs.stored_table""",
     FILES: """
         report.read_predictions report.find_file data.load_folder data.read_numpy_pickle
