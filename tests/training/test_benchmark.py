@@ -40,10 +40,3 @@ def test_memory_does_not_grow_with_the_number_of_models():
     results = 512 * (2410 + 64) * 4 / 2**20  # parameters of all models are part of the result
     assert many["peak"] - many["before"] < 4 * results + 20
     assert few["peak"] - few["before"] < 20
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match=r"model must be one of .*got 'vgg'"):
-        benchmark.compare_all({"vgg": (1, 1)})
-    with pytest.raises(ValueError, match="mode must be one of"):
-        benchmark.opacus_steps_per_second("mlp", mode="fast")

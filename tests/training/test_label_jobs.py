@@ -14,10 +14,10 @@ from lib.training import (
     LabelTrainings,
     ModelSpec,
     PateStudents,
-    Teachers,
     TrainingConfig,
     label_jobs,
 )
+from lib.training.label_jobs import Teachers
 
 DATA = DataSpec("digits", "pixels", train=200, test=100)
 IMAGES = DataSpec("digits", "images", train=200, test=100)
