@@ -20,9 +20,9 @@ Those on this page begin so:
 """
 
 from lib.training.config import Augmentation, Plan, TrainingConfig, TrainingData, plan
-from lib.training.fixmatch import FixMatch, FixMatchResult, Teachers, train_fixmatch
+from lib.training.fixmatch import FixMatch, train_fixmatch
 from lib.training.jobs import DataSpec, LoadedData, ManyTrainings, Training
-from lib.training.label_jobs import LabelChange, LabelTrainings, PateStudents
+from lib.training.label_jobs import LabelChange, LabelTrainings, PateStudents, Teachers
 from lib.training.linear import LinearClassifier, train_linear
 from lib.training.many import engine_for, train_many
 from lib.training.models import ModelSpec, build_model, check_private, parameter_count
@@ -41,7 +41,7 @@ from lib.training.predict import (
 )
 from lib.training.single import TrainingDiverged, TrainingResult, module_of, train
 from lib.training.subsets import SubsetTrainings, confidence, relabel
-from lib.training.tuning import LearningRateChoice, choose_learning_rate
+from lib.training.tuning import choose_learning_rate
 
 __all__ = [
     "Augmentation",
@@ -49,10 +49,8 @@ __all__ = [
     "DataSpec",
     "DeepGamblers",
     "FixMatch",
-    "FixMatchResult",
     "LabelChange",
     "LabelTrainings",
-    "LearningRateChoice",
     "LinearClassifier",
     "LoadedData",
     "ManyTrainings",

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 __all__ = ["Augmentation", "Plan", "TrainingConfig", "TrainingData", "plan"]
 
 PRECISIONS = ("float32", "tf32", "bf16")
-GRAD_SAMPLE_MODES = ("hooks", "functorch", "ew", "taps")
+GRAD_SAMPLE_MODES = ("hooks", "taps")
 KEEP = ("labels", "probabilities", "weights")
 
 
@@ -105,8 +105,8 @@ class TrainingConfig:
     noise_source : {"host", "device"}
         Where the noise is drawn.  ``"host"`` gives every engine the same numbers; ``"device"`` is
         for large models on an accelerator.
-    grad_sample_mode : {"hooks", "functorch", "ew", "taps"}
-        How per-example gradients come about: Opacus' three ways, or :mod:`lib.training.taps`.
+    grad_sample_mode : {"hooks", "taps"}
+        How per-example gradients come about: by Opacus, or by :mod:`lib.training.taps`.
     physical_batch : int, optional
         Largest number of examples whose gradients are in memory at once.
     deterministic : bool
@@ -171,8 +171,6 @@ class TrainingConfig:
         require_choice("precision", self.precision, PRECISIONS)
         require_choice("noise_source", self.noise_source, ("host", "device"))
         require_choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)
-        if self.grad_sample_mode == "ew" and self.precision == "bf16":
-            raise ValueError("precision 'bf16' needs a grad_sample_mode other than 'ew'")
         if self.physical_batch is not None:
             require_int("physical_batch", self.physical_batch, at_least=1)
         if self.model.head != self.objective.model_head:
@@ -352,11 +350,6 @@ def plan(config: TrainingConfig, n_train: int) -> Plan:
             )
         gradient = (effective**-2 - statistic**-2) ** -0.5
     return Plan(delta, rate, gradient, effective)
-
-
-def with_seed(config: TrainingConfig, seed: int) -> TrainingConfig:
-    """The same training with another seed."""
-    return replace(config, seed=seed)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -10,37 +10,28 @@ streams of its own, so that its result does not depend on its company (up to rou
 """
 
 import math
-import os
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.nn import functional
 from torch.nn.utils import parameters_to_vector
 
 from lib.check import require_choice, require_finite, require_int
-from lib.privacy.pate import shards
-from lib.runs import Checkpoint, Outcome
-from lib.training.jobs import DataSpec, _data_fingerprint
+from lib.training.augmentation import _STRONG_NUMBERS, _WEAK_NUMBERS, POLICIES, _pad, _strong, _weak
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
-from lib.training.subsets import relabel
+from lib.training.torch_settings import threads_here
 
 __all__ = [
-    "POLICIES",
     "FixMatch",
     "FixMatchResult",
-    "Teachers",
-    "strong_augment",
     "train_fixmatch",
-    "weak_augment",
 ]
 
 _PURPOSE = 0xF1  # keeps these streams apart from those of lib.training.randomness
@@ -48,28 +39,6 @@ _STEPS_AT_ONCE = 16  # random numbers are drawn for so many steps
 _GROUP_BYTES = 3 << 20  # working set of the models that advance together: the cache of a core
 _EVALUATION_BATCH = 1024
 _LOCKSTEP = ("linear", "mlp")
-_WEAK_NUMBERS, _STRONG_NUMBERS = 3, 11
-
-
-@dataclass(frozen=True)
-class _Policy:
-    """How far augmentations go; all are symmetric about doing nothing."""
-
-    flip: bool
-    padding: str  # of grid_sample
-    rotation: float  # degrees
-    shear: float
-    scale: float
-    brightness: float
-    contrast: float
-    cutout: float  # largest side over the image's
-    fill: float
-
-
-POLICIES = {
-    "digits": _Policy(False, "zeros", 15.0, 0.15, 0.1, 0.1, 0.3, 0.25, 0.0),
-    "photo": _Policy(True, "reflection", 30.0, 0.3, 0.2, 0.3, 0.5, 0.5, 0.5),
-}
 
 
 @dataclass(frozen=True)
@@ -202,173 +171,6 @@ class FixMatchResult:
 # ----------------------------------------------------------------------------------- augmentation
 
 
-def weak_augment(images: torch.Tensor, policy: str, generator: torch.Generator) -> torch.Tensor:
-    """Shift each image at random, by up to an eighth of its sides (at least a pixel).
-
-    Parameters
-    ----------
-    images : Tensor of float32, shape (..., channels, height, width)
-        Values in [0, 1]; left as they are.
-    policy : {"digits", "photo"}
-        Digits are never mirrored and have black around them; photos are mirrored left to right with
-        probability 1/2 and continue as their own reflection.
-    generator : torch.Generator
-        The source of randomness, on the images' device.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape, every image with a shift of its own.
-    """
-    flat, draws = _prepared(images, policy, generator, _WEAK_NUMBERS)
-    rows = torch.arange(len(flat), device=flat.device)
-    return _weak(_pad(flat, POLICIES[policy]), flat.shape, rows, POLICIES[policy], draws).view_as(
-        images
-    )
-
-
-def strong_augment(images: torch.Tensor, policy: str, generator: torch.Generator) -> torch.Tensor:
-    """Shift (and mirror) as :func:`weak_augment` does, distort, change the light and cut out.
-
-    Parameters
-    ----------
-    images : Tensor of float32, shape (..., channels, height, width)
-        Values in [0, 1]; left as they are.
-    policy : {"digits", "photo"}
-        At most, for digits and photos: rotation by 15 and 30 degrees; shear 0.15 and 0.3; scale
-        1 +- 0.1 and 1 +- 0.2; brightness +- 0.1 and +- 0.3; contrast 1 +- 0.3 and 1 +- 0.5, about
-        the image's mean; and a square of up to 1/4 and 1/2 of the sides, black and grey, centred
-        anywhere in the image.
-    generator : torch.Generator
-        The source of randomness, on the images' device.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape, in [0, 1], every image with draws of its own.
-    """
-    flat, draws = _prepared(images, policy, generator, _STRONG_NUMBERS)
-    return _strong(flat, POLICIES[policy], draws).view_as(images)
-
-
-def _prepared(images, policy, generator, numbers: int) -> tuple[torch.Tensor, torch.Tensor]:
-    require_choice("policy", policy, tuple(POLICIES))
-    shape = tuple(getattr(images, "shape", ()))
-    if not isinstance(images, torch.Tensor) or images.dtype != torch.float32:
-        kind = getattr(images, "dtype", type(images).__name__)
-        raise ValueError(f"images must be a tensor of float32, got {kind}")
-    if len(shape) < 3 or min(shape[-2:]) < 2 or shape[-3] < 1:
-        raise ValueError(
-            f"images must be of shape (..., channels, height, width), at least 2 x 2, got {shape}"
-        )
-    if not isinstance(generator, torch.Generator):
-        raise ValueError(f"generator must be a torch.Generator, got {generator!r}")
-    flat = images.reshape(-1, *shape[-3:])
-    draws = torch.rand(len(flat), numbers, generator=generator, device=images.device)
-    return flat, draws
-
-
-def _reach(side: int) -> int:
-    return max(1, side // 8)
-
-
-def _offsets(draws: torch.Tensor, reach: int) -> torch.Tensor:
-    """Whole numbers from -reach to reach; the clamp is for rounding, draws are below 1."""
-    count = 2 * reach + 1
-    return (draws * count).floor_().clamp_(max=count - 1) - reach
-
-
-def _pad(images: torch.Tensor, policy: _Policy) -> torch.Tensor:
-    """Surround images by as many pixels as they can be shifted."""
-    y, x = map(_reach, images.shape[-2:])
-    mode = "constant" if policy.padding == "zeros" else "reflect"
-    return functional.pad(images, [x, x, y, y], mode=mode)
-
-
-def _weak(
-    padded: torch.Tensor,
-    shape: tuple[int, ...],
-    rows: torch.Tensor,
-    policy: _Policy,
-    draws: torch.Tensor,
-) -> torch.Tensor:
-    """Cut shifted images (rows of the padded ones) out in one gather, shape (n, c, h, w)."""
-    channels, height, width = shape[1:]
-    y, x = _reach(height), _reach(width)
-    wide = padded.shape[3]
-    device = padded.device
-    area = padded.shape[2] * wide
-    columns = torch.arange(width, device=device)
-    base = (
-        torch.arange(channels, device=device)[:, None, None] * area
-        + torch.arange(height, device=device)[:, None] * wide
-        + columns
-    )
-    offsets = (_offsets(draws[:, 0], y) + y) * wide + _offsets(draws[:, 1], x) + x
-    start = rows * (channels * area) + offsets.long()
-    index = start[:, None] + base.reshape(-1)
-    if policy.flip:
-        mirror = (width - 1 - 2 * columns).expand(channels, height, width).reshape(-1)
-        index += (draws[:, 2:3] < 0.5) * mirror
-    return padded.view(-1)[index].view(-1, channels, height, width)
-
-
-def _strong(images: torch.Tensor, policy: _Policy, draws: torch.Tensor) -> torch.Tensor:
-    """Shift, mirror and distort in one resampling, then light and cutout, shape (n, c, h, w)."""
-    height, width = images.shape[2:]
-    u = draws.T.contiguous()
-    mirrored = policy.flip * (u[2] < 0.5)
-    angle, shear, stretch, light, contrast = 2 * u[3:8] - 1  # in [-1, 1)
-    angle, shear = angle * math.radians(policy.rotation), shear * policy.shear
-    stretch = 1 / (1 + stretch * policy.scale)
-    cos, sin = angle.cos() * stretch, angle.sin() * stretch
-    # From a pixel of the new image to where it comes from in the old, in units of half a side.
-    sign = 1 - 2.0 * mirrored
-    ratio = (width - 1) / (height - 1)
-    theta = torch.stack(
-        [
-            sign * cos,
-            sign * (shear * cos - sin) / ratio,
-            _offsets(u[1], _reach(width)) * (2 / (width - 1)),
-            sin * ratio,
-            shear * sin + cos,
-            _offsets(u[0], _reach(height)) * (2 / (height - 1)),
-        ],
-        dim=1,
-    )
-    # affine_grid's many products of 3 x 3 are several times slower than this one product.
-    grid = (theta @ _grid_basis(height, width, images.device)).view(-1, height, width, 2)
-    changed = functional.grid_sample(
-        images, grid, mode="bilinear", padding_mode=policy.padding, align_corners=True
-    )
-    factor = 1 + contrast * policy.contrast
-    added = changed.mean(dim=(1, 2, 3)) * (1 - factor) + light * policy.brightness
-    changed = changed.mul_(factor[:, None, None, None]).add_(added[:, None, None, None])
-    changed.clamp_(0, 1)
-    half = 0.5 * policy.cutout * u[8]
-    inside_y = _inside(height, u[9], half)
-    inside_x = _inside(width, u[10], half)
-    hole = inside_y[:, :, None] & inside_x[:, None, :]
-    return changed.masked_fill_(hole[:, None], policy.fill)
-
-
-def _grid_basis(height: int, width: int, device: torch.device) -> torch.Tensor:
-    """What turns six affine coefficients into grid_sample's grid, shape (6, h * w * 2)."""
-    y = torch.linspace(-1, 1, height, device=device)[:, None].expand(height, width)
-    x = torch.linspace(-1, 1, width, device=device).expand(height, width)
-    points = torch.stack([x, y, torch.ones_like(x)])
-    basis = points.new_zeros(2, 3, height, width, 2)
-    basis[0, ..., 0] = points
-    basis[1, ..., 1] = points
-    return basis.view(6, -1)
-
-
-def _inside(side: int, centre: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
-    """Which rows (or columns) a hole covers, shape (n, side)."""
-    places = (torch.arange(side, device=centre.device) + 0.5) / side
-    return (places - centre[:, None]).abs() < half[:, None]
-
-
 # --------------------------------------------------------------------------------------- training
 
 
@@ -448,9 +250,7 @@ def train_fixmatch(
             raise ValueError(f"labels must be from 0 to {classes - 1} in rows, got {bad}")
         known[each] = labels[each]
     if threads is None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        allowed = os.environ.get("COMPANION_THREADS", "")  # a worker's share, see lib.runs
-        threads = min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
+        threads = threads_here()
     require_int("threads", threads, at_least=1)
 
     shared = _Shared(configs[0], images, known, unlabelled, evaluation)
@@ -565,23 +365,10 @@ class _Shared:
     def batch(
         self, config: FixMatch, rows: torch.Tensor, draws: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step's images and labels.
+        """One step's images (models, labelled + 2 unlabelled, c, h, w), labels of the first ones.
 
-        Parameters
-        ----------
-        config : FixMatch
-            The training.
-        rows : Tensor of int64, shape (models, labelled + unlabelled)
-            Rows of the batch.
-        draws : Tensor of float32, shape (models, numbers)
-            Uniform numbers for its augmentation.
-
-        Returns
-        -------
-        inputs : Tensor, shape (models, labelled + 2 unlabelled, c, h, w)
-            Labelled images, strongly augmented ones and, in the same order, weakly augmented ones.
-        labels : Tensor of int64, shape (models, labelled)
-            Of the first.
+        From rows (models, labelled + unlabelled) and uniform numbers (models, numbers): labelled
+        images, strongly augmented ones and, in the same order, weakly augmented ones.
         """
         models, total = rows.shape
         labelled = config.labelled_batch
@@ -822,129 +609,3 @@ class _Network:
 
 
 # -------------------------------------------------------------------------------------------- job
-
-
-@dataclass(frozen=True)
-class Teachers:
-    """PATE-FM's teachers as a job: FixMatch on disjoint labelled shards, with all images.
-
-    Attributes
-    ----------
-    config : FixMatch
-        Of all; teacher i has its seed plus i.
-    data : DataSpec
-        Images (``features="images"``, all classes kept).
-    n_teachers : int
-        How many; each has about the same number of labels.
-    canaries : int
-        Number of training points (the last ones) that get a wrong label, see
-        :func:`lib.training.relabel`.
-    canary_seed : int
-        Of these labels.
-    label_noise : object, optional
-        A frozen dataclass with a method ``apply(labels) -> labels``, which replaces the training
-        labels (canaries' included).
-    shard_seed : int
-        Of the shards, see :func:`lib.privacy.pate.shards`.
-    chunk : int
-        Teachers trained between two saves of the state.
-
-    Notes
-    -----
-    The arrays of the outcome: ``predictions`` (teachers, n_train) and ``test_predictions``
-    (teachers, n_test) of int16, the classes that each teacher votes for; ``accuracy`` (teachers,)
-    on the test points; ``pseudo_share`` (teachers,), see :class:`FixMatchResult`.
-    """
-
-    config: FixMatch
-    data: DataSpec
-    n_teachers: int
-    canaries: int = 0
-    canary_seed: int = 0
-    label_noise: object | None = None
-    shard_seed: int = 0
-    chunk: int = 50
-
-    def __post_init__(self):
-        if self.data.features != "images" or self.data.keep_class < 1:
-            raise ValueError(
-                "data must have features 'images' and keep_class 1, got"
-                f" {self.data.features!r} and {self.data.keep_class!r}"
-            )
-        require_int("n_teachers", self.n_teachers, at_least=1, at_most=self.data.train)
-        require_int("canaries", self.canaries, at_least=0, at_most=self.data.train)
-        require_int("canary_seed", self.canary_seed, at_least=0)
-        if self.label_noise is not None and not callable(getattr(self.label_noise, "apply", None)):
-            raise ValueError(
-                f"label_noise must be None or have a method apply, got {self.label_noise!r}"
-            )
-        require_int("shard_seed", self.shard_seed, at_least=0)
-        require_int("chunk", self.chunk, at_least=1)
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _data_fingerprint(self.data)
-
-    def labels(self, labels: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64]:
-        """The labels that teachers see: `label_noise` applied, and checked."""
-        if self.label_noise is None:
-            return labels
-        changed = np.asarray(self.label_noise.apply(labels.copy()))
-        if (
-            changed.shape != labels.shape
-            or changed.dtype.kind not in "iu"
-            or not (changed.min() >= 0 and changed.max() < classes)
-        ):
-            raise ValueError(
-                f"label_noise must return {len(labels)} classes from 0 to {classes - 1}, got shape"
-                f" {changed.shape} of {changed.dtype}"
-            )
-        return changed.astype(np.int64)
-
-    def execute(self, checkpoint: Checkpoint) -> Outcome:
-        """Train all teachers, going on after the last finished chunk if there is one."""
-        loaded = self.data.load()
-        training = relabel(loaded.training, self.canaries, self.canary_seed)
-        images, n = training.inputs, len(training.inputs)
-        labels = self.labels(training.targets, training.classes)
-        parts = shards(n, self.n_teachers, self.shard_seed)
-        everything = np.concatenate([images, loaded.evaluation])
-        kept: dict[str, list[Any]] = {}
-        seconds, done = 0.0, 0
-        found = checkpoint.load()
-        if found is not None:
-            arrays, state = found
-            kept = {name: list(array) for name, array in arrays.items()}
-            seconds, done = state["seconds"], state["done"]
-        while done < self.n_teachers:
-            numbers = range(done, min(done + self.chunk, self.n_teachers))
-            results = train_fixmatch(
-                [replace(self.config, seed=self.config.seed + i) for i in numbers],
-                images,
-                labels,
-                [parts[i] for i in numbers],
-                np.arange(n),
-                everything,
-            )
-            for result in results:
-                votes = result.logits.argmax(axis=1).astype(np.int16)
-                one = {
-                    "predictions": votes[:n],
-                    "test_predictions": votes[n:],
-                    "accuracy": np.mean(votes[n:] == loaded.labels),
-                    "pseudo_share": np.float64(result.pseudo_share),
-                }
-                for name, value in one.items():
-                    kept.setdefault(name, []).append(value)
-                seconds += result.seconds
-            done = numbers[-1] + 1
-            if done < self.n_teachers:
-                arrays = {name: np.stack(each) for name, each in kept.items()}
-                checkpoint.save(arrays, {"seconds": seconds, "done": done})
-        arrays = {name: np.stack(each) for name, each in kept.items()}
-        metrics = {
-            "accuracy": float(arrays["accuracy"].mean()),
-            "pseudo_share": float(arrays["pseudo_share"].mean()),
-            "training_seconds": seconds,
-        }
-        return Outcome(arrays, metrics)

@@ -1,6 +1,7 @@
 """Trainings as jobs for :mod:`lib.runs`: stored once, resumed, spread over workers."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -247,6 +248,32 @@ class Training:
         return Outcome(arrays, _metrics(result, data, data.labels), _privacy(result))
 
 
+#: Arrays of some models and what else is recorded of them, an entry a model.
+Chunk = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+def in_chunks(
+    checkpoint: Checkpoint, count: int, chunk: int, train_some: Callable[[range], Chunk]
+) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+    """Arrays and records of all models, going on after the last finished chunk if there is one."""
+    kept: dict[str, list[np.ndarray]] = {}
+    records: list[dict[str, Any]] = []
+    saved = checkpoint.load()
+    if saved is not None:
+        kept = {name: list(array) for name, array in saved[0].items()}
+        records = saved[1]["records"]
+    while len(records) < count:
+        rows, new = train_some(range(len(records), min(len(records) + chunk, count)))
+        for row in rows:
+            for name, value in row.items():
+                kept.setdefault(name, []).append(value)
+        records += new
+        if len(records) < count:
+            arrays = {name: np.stack(each) for name, each in kept.items()}
+            checkpoint.save(arrays, {"records": records, "done": len(records)})
+    return {name: np.stack(each) for name, each in kept.items()}, records
+
+
 @dataclass(frozen=True)
 class ManyTrainings:
     """Many models as one job.
@@ -294,26 +321,21 @@ class ManyTrainings:
         points, labels = data.evaluation, data.labels
         if self.points == "validation":
             points, labels = data.validation, data.validation_labels
-        kept: dict[str, list[np.ndarray]] = {}
-        metrics: list[dict[str, Any]] = []
-        privacy: list[dict[str, Any]] = []
-        found = checkpoint.load()
-        if found is not None:
-            arrays, state = found
-            kept = {name: list(array) for name, array in arrays.items()}
-            metrics, privacy = state["metrics"], state["privacy"]
-        while len(metrics) < len(self.configs):
-            part = self.configs[len(metrics) : len(metrics) + self.chunk]
-            for result in train_many(part, data.training, points):
-                for name, array in self._arrays(result, points).items():
-                    kept.setdefault(name, []).append(array)
-                metrics.append(_metrics(result, data, labels))
-                privacy.append(_privacy(result))
-            if len(metrics) < len(self.configs):
-                arrays = {name: np.stack(each) for name, each in kept.items()}
-                checkpoint.save(arrays, {"metrics": metrics, "privacy": privacy})
-        arrays = {name: np.stack(each) for name, each in kept.items()} | {"labels": labels}
-        return Outcome(arrays, {"models": metrics}, {"models": privacy})
+
+        def some(part: range) -> Chunk:
+            results = train_many(self.configs[part.start : part.stop], data.training, points)
+            records = [
+                {"metrics": _metrics(result, data, labels), "privacy": _privacy(result)}
+                for result in results
+            ]
+            return [self._arrays(result, points) for result in results], records
+
+        arrays, records = in_chunks(checkpoint, len(self.configs), self.chunk, some)
+        return Outcome(
+            arrays | {"labels": labels},
+            {"models": [each["metrics"] for each in records]},
+            {"models": [each["privacy"] for each in records]},
+        )
 
     def _arrays(self, result: TrainingResult, points: np.ndarray) -> dict[str, np.ndarray]:
         arrays = {"logits": result.logits, "checkpoints": result.checkpoints}

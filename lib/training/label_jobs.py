@@ -18,13 +18,14 @@ from lib.privacy.labels import (
     project_to_simplex,
     rr_with_prior,
 )
-from lib.privacy.pate import confident_gnmax, pate_epsilon, vote_histogram
+from lib.privacy.pate import confident_gnmax, pate_epsilon, shards, vote_histogram
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.training.config import TrainingConfig, TrainingData
-from lib.training.fixmatch import FixMatch, Teachers, train_fixmatch
-from lib.training.jobs import DataSpec, _data_fingerprint, _privacy
+from lib.training.fixmatch import FixMatch, train_fixmatch
+from lib.training.jobs import Chunk, DataSpec, _data_fingerprint, _privacy, in_chunks
 from lib.training.many import train_many
 from lib.training.objectives import CrossEntropy, PosteriorTargets
+from lib.training.subsets import relabel
 
 __all__ = ["LabelChange", "LabelTrainings", "PateStudents"]
 
@@ -186,6 +187,123 @@ class LabelTrainings:
             results = self._train(sets, points, stage)
             priors = [r.checkpoints[-1, : len(data.inputs)].astype(float) for r in results]
         return results
+
+
+@dataclass(frozen=True)
+class Teachers:
+    """PATE-FM's teachers as a job: FixMatch on disjoint labelled shards, with all images.
+
+    Attributes
+    ----------
+    config : FixMatch
+        Of all; teacher i has its seed plus i.
+    data : DataSpec
+        Images (``features="images"``, all classes kept).
+    n_teachers : int
+        How many; each has about the same number of labels.
+    canaries : int
+        Number of training points (the last ones) that get a wrong label, see
+        :func:`lib.training.relabel`.
+    canary_seed : int
+        Of these labels.
+    label_noise : object, optional
+        A frozen dataclass with a method ``apply(labels) -> labels``, which replaces the training
+        labels (canaries' included).
+    shard_seed : int
+        Of the shards, see :func:`lib.privacy.pate.shards`.
+    chunk : int
+        Teachers trained between two saves of the state.
+
+    Notes
+    -----
+    The arrays of the outcome: ``predictions`` (teachers, n_train) and ``test_predictions``
+    (teachers, n_test) of int16, the classes that each teacher votes for; ``accuracy`` (teachers,)
+    on the test points; ``pseudo_share`` (teachers,), see :class:`FixMatchResult`.
+    """
+
+    config: FixMatch
+    data: DataSpec
+    n_teachers: int
+    canaries: int = 0
+    canary_seed: int = 0
+    label_noise: object | None = None
+    shard_seed: int = 0
+    chunk: int = 50
+
+    def __post_init__(self):
+        if self.data.features != "images" or self.data.keep_class < 1:
+            raise ValueError(
+                "data must have features 'images' and keep_class 1, got"
+                f" {self.data.features!r} and {self.data.keep_class!r}"
+            )
+        require_int("n_teachers", self.n_teachers, at_least=1, at_most=self.data.train)
+        require_int("canaries", self.canaries, at_least=0, at_most=self.data.train)
+        require_int("canary_seed", self.canary_seed, at_least=0)
+        if self.label_noise is not None and not callable(getattr(self.label_noise, "apply", None)):
+            raise ValueError(
+                f"label_noise must be None or have a method apply, got {self.label_noise!r}"
+            )
+        require_int("shard_seed", self.shard_seed, at_least=0)
+        require_int("chunk", self.chunk, at_least=1)
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _data_fingerprint(self.data)
+
+    def labels(self, labels: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64]:
+        """The labels that teachers see: `label_noise` applied, and checked."""
+        if self.label_noise is None:
+            return labels
+        changed = np.asarray(self.label_noise.apply(labels.copy()))
+        if (
+            changed.shape != labels.shape
+            or changed.dtype.kind not in "iu"
+            or not (changed.min() >= 0 and changed.max() < classes)
+        ):
+            raise ValueError(
+                f"label_noise must return {len(labels)} classes from 0 to {classes - 1}, got shape"
+                f" {changed.shape} of {changed.dtype}"
+            )
+        return changed.astype(np.int64)
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        """Train all teachers, going on after the last finished chunk if there is one."""
+        loaded = self.data.load()
+        training = relabel(loaded.training, self.canaries, self.canary_seed)
+        images, n = training.inputs, len(training.inputs)
+        labels = self.labels(training.targets, training.classes)
+        parts = shards(n, self.n_teachers, self.shard_seed)
+        everything = np.concatenate([images, loaded.evaluation])
+
+        def some(numbers: range) -> Chunk:
+            results = train_fixmatch(
+                [replace(self.config, seed=self.config.seed + i) for i in numbers],
+                images,
+                labels,
+                [parts[i] for i in numbers],
+                np.arange(n),
+                everything,
+            )
+            rows = []
+            for result in results:
+                votes = result.logits.argmax(axis=1).astype(np.int16)
+                rows.append(
+                    {
+                        "predictions": votes[:n],
+                        "test_predictions": votes[n:],
+                        "accuracy": np.mean(votes[n:] == loaded.labels),
+                        "pseudo_share": np.float64(result.pseudo_share),
+                    }
+                )
+            return rows, [{"seconds": result.seconds} for result in results]
+
+        arrays, records = in_chunks(checkpoint, self.n_teachers, self.chunk, some)
+        metrics = {
+            "accuracy": float(arrays["accuracy"].mean()),
+            "pseudo_share": float(arrays["pseudo_share"].mean()),
+            "training_seconds": sum(each["seconds"] for each in records),
+        }
+        return Outcome(arrays, metrics)
 
 
 @dataclass(frozen=True)

@@ -325,18 +325,9 @@ class SelectiveNet:
     def noisy_constants(
         self, sums: torch.Tensor, batch_size: float, noise: float, normals: torch.Tensor
     ) -> torch.Tensor:
-        """The noisy c and r / c that :meth:`per_example` takes.
+        """The noisy c and r / c that :meth:`per_example` takes, from :meth:`statistics`.
 
-        Parameters
-        ----------
-        sums : Tensor, shape (2,)
-            From :meth:`statistics`.
-        batch_size : float
-            The expected one where training is private.
-        noise : float
-            Noise multiplier, 0 for none.
-        normals : Tensor, shape (2,)
-            Standard normal numbers.
+        `batch_size` is the expected one where training is private; `noise` is a multiplier or 0.
         """
         released = (sums + noise * math.sqrt(2) * normals) / batch_size
         c = released[0].clamp(self.smallest_coverage, 1)

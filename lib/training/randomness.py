@@ -26,17 +26,8 @@ _PURPOSES = {
 class Streams:
     """Independent generators for one seed.
 
-    Parameters
-    ----------
-    seed : int
-        Not negative.
-
-    Attributes
-    ----------
-    sampling, overflow, noise, statistics : numpy.random.Generator
-        For Poisson samples, the rare long ones, gradient noise and SelectiveNet's batch statistics.
-    model : int
-        Seed of the initial parameters.
+    For Poisson samples, the rare long ones (`overflow`), gradient noise and SelectiveNet's batch
+    statistics; `model` is the seed of the initial parameters.
     """
 
     names = ("sampling", "overflow", "noise", "statistics")
@@ -91,15 +82,7 @@ class PoissonSampler:
         self._count = min(n, math.ceil(n * rate + 6 * spread) + 8)
 
     def draw(self, steps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Draw the samples of the next steps.
-
-        Returns
-        -------
-        positions : ndarray of int64
-            Sampled positions, ascending within a step, one step after the other.
-        starts : ndarray of int64, shape (steps + 1,)
-            Step s has ``positions[starts[s]:starts[s + 1]]``; it may be empty.
-        """
+        """Positions sampled in the next steps, ascending in each, and where each step's begin."""
         gaps = self._streams.sampling.standard_exponential((steps, self._count))
         gaps *= self._scale
         np.floor(gaps, out=gaps)

@@ -5,11 +5,8 @@ come from :mod:`lib.training.randomness`, so that :func:`lib.training.train_many
 same and be compared step by step.
 """
 
-import contextlib
-import os
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,25 +19,25 @@ from opacus.optimizers import DPOptimizer
 from scipy import special
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from lib.check import as_real, require_int
+from lib.check import require_int
 from lib.data.transforms import augment
 from lib.privacy.accounting import PrivacyLedger, SampledGaussian
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
 from lib.training import taps
+from lib.training.checks import check_evaluation, check_labels, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
-from lib.training.models import build_model, check_private, forward_flops
+from lib.training.models import build_model, check_private
 from lib.training.objectives import (
     DeepGamblers,
-    PosteriorTargets,
     SelectiveNet,
     SelfAdaptiveTraining,
 )
 from lib.training.randomness import PoissonSampler, Streams
+from lib.training.torch_settings import _seeded, _threads, autocast, settings
 
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
 
 _EVALUATION_BATCH = 1024
-_SMALL_WORK = 5e7  # operations of a forward pass of the batch
 
 
 class TrainingDiverged(RuntimeError):
@@ -96,21 +93,6 @@ class TrainingResult:
         """Share of the evaluation points that the final model classifies correctly."""
         labels = check_labels(labels, *self.logits.shape)
         return float(np.mean(self.logits.argmax(1) == labels))
-
-
-def check_labels(labels: npt.ArrayLike, n: int, classes: int) -> npt.NDArray:
-    """Labels of `n` evaluation points, or one clear error."""
-    labels = as_real("labels", labels)
-    if labels.shape != (n,):
-        raise ValueError(
-            f"labels must have one entry per evaluation point ({n}), got shape {labels.shape}"
-        )
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(
-            f"labels must be integers from 0 to {classes - 1}, got {labels.dtype}, the first"
-            f" {labels[0]!r}, the last {labels[-1]!r}"
-        )
-    return labels
 
 
 class _GivenNoise(DPOptimizer):
@@ -541,98 +523,9 @@ def summarise(logits: np.ndarray, keep: str) -> np.ndarray:
     return logits.argmax(axis=-1).astype(small)
 
 
-def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:
-    """Evaluation points as float32, or one clear error."""
-    evaluation = np.ascontiguousarray(as_real("evaluation", evaluation), dtype=np.float32)
-    if evaluation.shape[1:] != data.inputs.shape[1:] or not len(evaluation):
-        raise ValueError(
-            f"evaluation must be of shape (n, {', '.join(map(str, data.inputs.shape[1:]))}) with n"
-            f" of at least 1, got {evaluation.shape}"
+def _check_finite(params: np.ndarray, config: TrainingConfig, step: int) -> None:
+    if not np.isfinite(params).all():
+        raise TrainingDiverged(
+            f"parameters are not finite after step {step} with learning_rate ="
+            f" {config.learning_rate!r} (seed {config.seed})"
         )
-    if not np.isfinite(evaluation).all():
-        raise ValueError("evaluation must be finite, got NaN or infinite values")
-    return evaluation if evaluation.flags.writeable else evaluation.copy()
-
-
-def check_match(config: TrainingConfig, data: TrainingData) -> None:
-    """Model and data fit together, or one clear error."""
-    spec = config.model
-    if tuple(spec.inputs) != data.inputs.shape[1:]:
-        raise ValueError(
-            f"model.inputs must be {data.inputs.shape[1:]}, the shape of one example, got"
-            f" {tuple(spec.inputs)}"
-        )
-    if spec.classes != data.classes:
-        raise ValueError(
-            f"model.classes must be {data.classes}, as in the data, got {spec.classes}"
-        )
-    if isinstance(config.objective, PosteriorTargets) and not data.soft:
-        raise ValueError(
-            "data must have likelihoods of shape (n, classes) as targets for PosteriorTargets, got"
-            " classes"
-        )
-    if isinstance(config.objective, SelfAdaptiveTraining | DeepGamblers) and data.soft:
-        raise ValueError(
-            f"data must have classes as targets for {type(config.objective).__name__}, got"
-            " distributions"
-        )
-    if config.augmentation is not None and data.inputs.ndim != 4:
-        raise ValueError(
-            f"augmentation needs images of shape (n, channels, height, width), got"
-            f" {data.inputs.shape}"
-        )
-
-
-def autocast(config: TrainingConfig, device: torch.device):
-    """The precision of forward and backward passes."""
-    if config.precision != "bf16":
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
-
-
-@contextlib.contextmanager
-def _seeded(seed: int, device: torch.device, config: TrainingConfig) -> Iterator[None]:
-    """PyTorch's global generator drives dropout; set it for a step and put it back."""
-    if config.model.dropout == 0:
-        yield
-        return
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
-        yield
-
-
-@contextlib.contextmanager
-def _threads(config: TrainingConfig) -> Iterator[None]:
-    """One thread for small networks: waiting for each other costs them more than it gives."""
-    before = torch.get_num_threads()
-    if forward_flops(config.model) * config.batch_size < _SMALL_WORK:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
-def settings(config: TrainingConfig) -> Iterator[None]:
-    """Process-wide switches of PyTorch, put back afterwards."""
-    before = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.get_float32_matmul_precision(),
-        torch.backends.cudnn.allow_tf32,
-    )
-    if config.deterministic and config.device.startswith("cuda"):
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # PyTorch asks for it
-    try:
-        torch.use_deterministic_algorithms(config.deterministic)
-        torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
-        torch.backends.cudnn.allow_tf32 = config.precision == "tf32"  # of convolutions
-        with warnings.catch_warnings():
-            # Opacus hooks the first layer, whose input needs no gradient: nothing is wrong.
-            warnings.filterwarnings("ignore", "Full backward hook is firing")
-            yield
-    finally:
-        torch.use_deterministic_algorithms(before[0])
-        torch.set_float32_matmul_precision(before[1])
-        torch.backends.cudnn.allow_tf32 = before[2]

@@ -1,7 +1,6 @@
 """Many models, each trained on its own part of one data set: shadow and target models."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +8,14 @@ import numpy.typing as npt
 from lib.check import as_real, require_int
 from lib.runs import Checkpoint, Outcome
 from lib.training.config import TrainingConfig, TrainingData
-from lib.training.jobs import DataSpec, LoadedData, _data_fingerprint, _privacy
+from lib.training.jobs import (
+    Chunk,
+    DataSpec,
+    LoadedData,
+    _data_fingerprint,
+    _privacy,
+    in_chunks,
+)
 from lib.training.many import train_many
 
 __all__ = ["SubsetTrainings", "confidence", "relabel"]
@@ -88,36 +94,27 @@ class SubsetTrainings:
         """Train all models, going on after the last finished chunk if there is one."""
         loaded = self.data.load()
         data = relabel(loaded.training, self.canaries, self.seed)
-        kept: dict[str, list[np.ndarray]] = {}
-        privacy: dict[str, Any] = {}
-        seconds, done = 0.0, 0
-        found = checkpoint.load()
-        if found is not None:
-            arrays, state = found
-            kept = {name: list(array) for name, array in arrays.items()}
-            privacy, seconds, done = state["privacy"], state["seconds"], state["done"]
         points, labels = self._points(data, loaded)
-        while done < self.n_models:
-            part = range(done, min(done + self.chunk, self.n_models))
+
+        def some(part: range) -> Chunk:
             draws = [self.drawn(i) for i in part]
             results = train_many(
                 [replace(self.config, seed=self.config.seed + i) for i in part],
                 [data.subset(np.flatnonzero(coins)) for coins, _ in draws],
                 points,
             )
-            for result, (coins, which) in zip(results, draws, strict=True):
-                for name, value in self._arrays(result, labels, coins, which).items():
-                    kept.setdefault(name, []).append(value)
-                seconds += result.seconds
-                privacy = privacy or _privacy(result)
-            done = part[-1] + 1
-            if done < self.n_models:
-                arrays = {name: np.stack(each) for name, each in kept.items()}
-                state = {"privacy": privacy, "seconds": seconds, "done": done}
-                checkpoint.save(arrays, state)
-        arrays = {name: np.stack(each) for name, each in kept.items()}
-        accuracy = float(arrays["correct"].mean())
-        return Outcome(arrays, {"accuracy": accuracy, "training_seconds": seconds}, privacy)
+            rows = [
+                self._arrays(result, labels, *drawn)
+                for result, drawn in zip(results, draws, strict=True)
+            ]
+            return rows, [{"seconds": r.seconds, "privacy": _privacy(r)} for r in results]
+
+        arrays, records = in_chunks(checkpoint, self.n_models, self.chunk, some)
+        metrics = {
+            "accuracy": float(arrays["correct"].mean()),
+            "training_seconds": sum(each["seconds"] for each in records),
+        }
+        return Outcome(arrays, metrics, records[0]["privacy"])
 
     def _points(self, data: TrainingData, loaded: LoadedData):
         """What models are evaluated on: the points that are asked about, then the test points."""

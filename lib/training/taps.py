@@ -42,27 +42,11 @@ def clipped_sum(
     clipping_norm: float,
     copies: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sum of per-example gradients, each clipped to an L2 norm.
+    """Flat sum (p,) of per-example gradients, each clipped to an L2 norm, and the outputs.
 
-    Parameters
-    ----------
-    network : torch.nn.Module
-        See :func:`supports`; each of its layers is used once.
-    inputs : Tensor, shape (b * copies, ...)
-        Examples, the copies of one following each other.
-    loss : callable
-        From the outputs to one loss a row; no row may depend on another.
-    clipping_norm : float
-        May be infinite.
-    copies : int
-        Augmented copies of an example, whose gradients are averaged before clipping.
-
-    Returns
-    -------
-    gradient : Tensor, shape (p,)
-        Flat, in the order of ``network.parameters()``.
-    outputs : Tensor, shape (b * copies, k)
-        Of the network.
+    Of a network that :func:`supports` knows and that uses each layer once.  `loss` gives one number
+    a row, and no row may depend on another; `copies` augmented copies of an example follow each
+    other, and their gradients are averaged before clipping.
     """
     taps: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
 

@@ -17,13 +17,7 @@ _PADDING = 1  # RoBERTa's
 
 
 class TextClassifier(nn.Module):
-    """A RoBERTa with a classification head, on token numbers stored as floats.
-
-    Parameters
-    ----------
-    network : torch.nn.Module
-        A ``RobertaForSequenceClassification``.
-    """
+    """A ``RobertaForSequenceClassification`` on token numbers stored as floats."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -53,25 +47,7 @@ def pretrained(classes: int, dropout: float) -> TextClassifier:
 
 
 def tokens_of(texts: Sequence[str], length: int) -> npt.NDArray[np.float32]:
-    """Token numbers of texts, cut or padded to one length.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        The texts.
-    length : int
-        Tokens of each, the marks of beginning and end included.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, length)
-        Exact: RoBERTa has 50,265 tokens.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        Where ``transformers`` is not installed.
-    """
+    """Token numbers (n, length) of texts, cut or padded; as floats exact, RoBERTa has 50,265."""
     _require()
     from transformers import AutoTokenizer
 

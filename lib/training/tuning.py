@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from lib.check import require_finite, require_int
 from lib.ties import first_largest
+from lib.training.checks import check_evaluation, check_labels
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
-from lib.training.single import TrainingDiverged, check_evaluation, check_labels
+from lib.training.single import TrainingDiverged
 
 __all__ = ["LearningRateChoice", "choose_learning_rate"]
 

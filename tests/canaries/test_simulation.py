@@ -55,24 +55,3 @@ def test_valid_bounds_keep_their_level_and_the_papers_does_not():
     assert low["top label, lower", 3.0] > low["one label, lower", 3.0]
     for row in table.itertuples():
         assert row.covers + row.exceeds <= 1
-
-
-@pytest.mark.parametrize(
-    ("labels", "classes", "epsilon", "message"),
-    [
-        ([0, 1], 5, -1.0, "epsilon must be at least 0, got -1.0"),
-        ([0, 1], 5, math.nan, "epsilon must be at least 0, got nan"),
-        ([0, 1], 2, 1.0, "n_classes of at least 3"),
-        ([0.5, 1.0], 5, 1.0, "canary_labels must be integers"),
-        ([0, 5], 5, 1.0, "canary_labels must lie between 0 and 4"),
-    ],
-)
-def test_bad_mechanisms(labels, classes, epsilon, message):
-    with pytest.raises(ValueError, match=message):
-        randomized_response_confidences(labels, classes, epsilon, seed=0)
-
-
-@pytest.mark.parametrize(("epsilons", "repetitions"), [([], 5), ([1.0], 0)])
-def test_bad_studies(epsilons, repetitions):
-    with pytest.raises(ValueError, match="repetitions must be at least 1"):
-        randomized_response_study(epsilons, 10, 100, repetitions, seed=0)

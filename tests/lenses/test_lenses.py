@@ -571,17 +571,6 @@ def test_bad_settings(call, message):
         call()
 
 
-def test_bad_questions(models):
-    with pytest.raises(ValueError, match="target must be"):
-        abstention(models, 0.0)
-    with pytest.raises(ValueError, match="margin must be"):
-        suitability(models, 1.5)
-    with pytest.raises(ValueError, match="draws must be"):
-        compare_answers(models, 0)
-    with pytest.raises(ValueError, match="epsilon must be"):
-        compare_answers(models, 1, epsilon=0.5)
-
-
 def test_digits_stand_in_where_data_are_not_there(monkeypatch):
     from lib.studies.six_lenses import settings as module
 

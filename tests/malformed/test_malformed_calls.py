@@ -74,7 +74,7 @@ REASONS = {
         counterfactual.Diagnostics counterfactual.Estimate counterfactual.Metric
         counterfactual.Nuisances report.Analysis report.Drawing report.Report data.CanaryRuns
         data.Digits data.Entry data.Fold data.ImageSet data.SignalTable data.SuitabilitySignals
-        data.TextSet privacy.Answers training.FixMatchResult training.LearningRateChoice
+        data.TextSet privacy.Answers
         training.LinearClassifier training.LoadedData privacy.PateCost training.Plan
         training.TrainingResult runs.Outcome runs.StoredRun""",
     NOTHING: """

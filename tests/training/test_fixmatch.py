@@ -11,14 +11,9 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from lib.privacy.pate import shards
 from lib.runs import Checkpoint, run_key
 from lib.training import DataSpec, ModelSpec, TrainingDiverged, build_model, fixmatch
-from lib.training.fixmatch import (
-    POLICIES,
-    FixMatch,
-    Teachers,
-    strong_augment,
-    train_fixmatch,
-    weak_augment,
-)
+from lib.training.augmentation import POLICIES, strong_augment, weak_augment
+from lib.training.fixmatch import FixMatch, train_fixmatch
+from lib.training.label_jobs import Teachers
 from lib.training.randomness import Streams
 
 LINEAR = ModelSpec("linear", (1, 8, 8), 10)

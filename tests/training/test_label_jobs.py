@@ -14,10 +14,10 @@ from lib.training import (
     LabelTrainings,
     ModelSpec,
     PateStudents,
-    Teachers,
     TrainingConfig,
     label_jobs,
 )
+from lib.training.label_jobs import Teachers
 
 DATA = DataSpec("digits", "pixels", train=200, test=100)
 IMAGES = DataSpec("digits", "images", train=200, test=100)
@@ -133,6 +133,7 @@ def test_students_learn_from_answers_alone(monkeypatch):
     teachers = Teachers(TEACHER, IMAGES, 5, label_noise=Wrong())
     noise = ((0.01, 0.01, 3.0, 200), (0.01, 0.01, 3.0, 7), (5.0, 5.0, 1000.0, 10))
     job = PateStudents(teachers, noise, TEACHER, queries=150, delta=1e-4)
+    votes = run_all([teachers])[0].arrays["predictions"]
     given = []
     original = label_jobs.train_fixmatch
 
@@ -142,7 +143,6 @@ def test_students_learn_from_answers_alone(monkeypatch):
 
     monkeypatch.setattr(label_jobs, "train_fixmatch", spy)
     outcome = job.execute(None)
-    votes = run_all([teachers])[0].arrays["predictions"]
     winner = np.array([np.bincount(votes[:, i], minlength=10).argmax() for i in range(200)])
     for labels, (rows,) in given:
         np.testing.assert_array_equal(labels[rows], winner[rows])  # hardly any noise

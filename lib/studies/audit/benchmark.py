@@ -25,29 +25,15 @@ TABLES: tuple[tuple[AttackCounts, float], ...] = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """One interval by both programs.
+    """One interval by both programs."""
 
-    Attributes
-    ----------
-    counts : AttackCounts
-        What the attack got right and wrong.
-    delta : float
-        Of the interval.
-    ours, theirs : tuple of float
-        Ends; NaN where the other program failed.
-    our_seconds, their_seconds : float
-        Time of one interval.
-    failed : str
-        The other program's error, empty if there was none.
-    """
-
-    counts: AttackCounts
-    delta: float
-    ours: tuple[float, float]
+    counts: AttackCounts  # What the attack got right and wrong
+    delta: float  # Of the interval
+    ours: tuple[float, float]  # Ends; NaN where the other program failed
     theirs: tuple[float, float]
-    our_seconds: float
+    our_seconds: float  # Time of one interval
     their_seconds: float
-    failed: str
+    failed: str  # The other program's error, empty if there was none
 
     @property
     def ratio(self) -> float:

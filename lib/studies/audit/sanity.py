@@ -35,28 +35,15 @@ _MAGNITUDE = 4.0
 
 @dataclass(frozen=True)
 class SanityCheck:
-    """A small training problem with a known guarantee.
+    """A small training problem with a known guarantee."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What the noise is meant for.
-    points : int
-        Ordinary points.
-    sample_rate : float
-        Of every point in every step.
-    steps : int
-        Updates.
-    clipping_norm : float
-        Of every example's gradient.  Initial weights are at most 0.45, so that the challenge's
-        gradient has at least 1.3 times the default.
-    """
-
-    epsilon: float = 1.0
+    epsilon: float = 1.0  # What the noise is meant for
     delta: float = 1e-5
-    points: int = 100
-    sample_rate: float = 0.1
-    steps: int = 60
+    points: int = 100  # Ordinary points
+    sample_rate: float = 0.1  # Of every point in every step
+    steps: int = 60  # Updates
+    # Of every example's gradient.  Initial weights are at most 0.45, so that the challenge's
+    # gradient has at least 1.3 times the default.
     clipping_norm: float = 0.05
 
     @property

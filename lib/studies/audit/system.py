@@ -49,34 +49,18 @@ class AuditContradiction(AssertionError):
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What is audited, and how.
+    """What is audited, and how."""
 
-    Attributes
-    ----------
-    data : DataSpec
-        Its training points are the set D that challenge points and training sets come from.
-    training : TrainingConfig
-        Of all models, with the delta of the audit; rate of the samples and seed are set for them.
-    n_shadow, n_target : int
-        Models; P3 has 512 and 1024.
-    n_challenges : int
-        Worst points to ask about.
-    canaries : int
-        Points of D that get a wrong label.
-    gradient : bool
-        Whether the white-box attack is run; parameters are stored for it.
-    seed : int
-        Of everything.
-    """
-
+    # Its training points are the set D that challenge points and training sets come from
     data: DataSpec
+    # Of all models, with the delta of the audit; rate of the samples and seed are set for them
     training: TrainingConfig
-    n_shadow: int = 256
+    n_shadow: int = 256  # Models; P3 has 512 and 1024
     n_target: int = 512
-    n_challenges: int = 8
-    canaries: int = 0
-    gradient: bool = True
-    seed: int = 0
+    n_challenges: int = 8  # Worst points to ask about
+    canaries: int = 0  # Points of D that get a wrong label
+    gradient: bool = True  # Whether the white-box attack is run; parameters are stored for it
+    seed: int = 0  # Of everything
 
     def config(self, targets: bool) -> TrainingConfig:
         """The training of the first shadow or target model; the others differ in the seed."""
@@ -136,47 +120,24 @@ def settings_for(
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """What an audit found.
+    """What an audit found."""
 
-    Attributes
-    ----------
-    settings : AuditSettings
-        What was audited.
-    proven : float
-        Epsilon that the accountant proves at `settings.training.delta`.
-    noise_multiplier : float
-        Of the training.
-    accuracy : float
-        Mean of the target models on the test points.
-    challenges : ndarray of int64, shape (k,)
-        The challenge points.
-    weights : ndarray of float64, shape (k,)
-        LiRA's accuracy there on the shadow models left out.
-    members : ndarray of bool, shape (n_target,)
-        The challenge bits.
-    scores : dict of str to ndarray
-        Of the target models, by attack.
-    held_out : dict of str to (ndarray, ndarray)
-        Scores and membership of the shadow models at the challenge points, by attack, each model
-        scored by what was fitted to others: what thresholds may be chosen on.
-    shadows, shadow_members : ndarray, shape (n_shadow, n)
-        Confidences of the shadow models at all points, and who was in.
-    seconds : float
-        Computing time of the trainings when they were made.
-    """
-
-    settings: AuditSettings
-    proven: float
-    noise_multiplier: float
-    accuracy: float
-    challenges: npt.NDArray[np.int64]
+    settings: AuditSettings  # What was audited
+    proven: float  # Epsilon that the accountant proves at `settings.training.delta`
+    noise_multiplier: float  # Of the training
+    accuracy: float  # Mean of the target models on the test points
+    challenges: npt.NDArray[np.int64]  # shape (k,): The challenge points
+    # shape (k,): LiRA's accuracy there on the shadow models left out
     weights: npt.NDArray[np.float64]
-    members: npt.NDArray[np.bool_]
-    scores: dict[str, npt.NDArray[np.float64]]
+    members: npt.NDArray[np.bool_]  # shape (n_target,): The challenge bits
+    scores: dict[str, npt.NDArray[np.float64]]  # Of the target models, by attack
+    # Scores and membership of the shadow models at the challenge points, by attack, each model
+    # scored by what was fitted to others: what thresholds may be chosen on
     held_out: dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]
+    # shape (n_shadow, n): Confidences of the shadow models at all points, and who was in
     shadows: npt.NDArray[np.float32]
     shadow_members: npt.NDArray[np.bool_]
-    seconds: float
+    seconds: float  # Computing time of the trainings when they were made
 
     def roc(self, attack: str = "LiRA") -> npt.NDArray[np.int64]:
         """Counts at all thresholds, see :func:`lib.audit.roc_counts`."""

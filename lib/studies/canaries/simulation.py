@@ -36,16 +36,7 @@ def randomized_response_confidences(
     Each label is kept with probability e^epsilon / (e^epsilon + C - 1) and otherwise replaced by
     one of the others: epsilon-DP, and the attack on its output is exactly as good as that allows.
     """
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     labels = np.asarray(canary_labels)
-    if n_classes < 3 or labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"canary_labels must be integers of shape (n,) with n_classes of at least 3, got"
-            f" {labels.dtype} of shape {labels.shape} and {n_classes!r}"
-        )
-    if len(labels) and (labels.min() < 0 or labels.max() >= n_classes):
-        raise ValueError(f"canary_labels must lie between 0 and {n_classes - 1}")
     rng = np.random.default_rng(seed)
     n = len(labels)
     keep = 1 / (1 + (n_classes - 1) * math.exp(-epsilon))
@@ -67,11 +58,6 @@ def randomized_response_study(
     seed: int,
 ) -> pd.DataFrame:
     """Audit randomized response again and again."""
-    if repetitions < 1 or not len(epsilons):
-        raise ValueError(
-            f"repetitions must be at least 1 and epsilons not empty, got {repetitions!r} and"
-            f" {epsilons!r}"
-        )
     rng = np.random.default_rng(seed)
     first = min(thresholds)
     rows = []

@@ -14,15 +14,8 @@ from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import run_all
 from lib.studies.default_problem import default_problem
-from lib.training import (
-    DataSpec,
-    FixMatch,
-    LabelTrainings,
-    ModelSpec,
-    PateStudents,
-    Teachers,
-    TrainingConfig,
-)
+from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
+from lib.training.label_jobs import Teachers
 
 #: What is trained, in the order of tables; the first is not private.
 MECHANISMS = ("none", "ALIBI", "ALIBI, projected", "AGIBI", "RR", "RR, two stages", "PATE")
@@ -30,21 +23,11 @@ MECHANISMS = ("none", "ALIBI", "ALIBI, projected", "AGIBI", "RR", "RR, two stage
 
 @dataclass(frozen=True)
 class CanaryDraw:
-    """Canaries of one training, by the rule that draws them (a :class:`lib.training.LabelChange`).
+    """Canaries of one training, drawn by a rule: a :class:`lib.training.LabelChange`."""
 
-    Attributes
-    ----------
-    count : int
-        How many.
-    n_classes : int
-        C.
-    seed : int
-        Of the draw.
-    """
-
-    count: int
-    n_classes: int
-    seed: int
+    count: int  # How many
+    n_classes: int  # C
+    seed: int  # Of the draw
 
     def draw(self, labels: npt.ArrayLike) -> Canaries:
         """The canaries among these labels."""
@@ -61,54 +44,26 @@ class CanaryDraw:
 
 @dataclass(frozen=True)
 class MechanismSettings:
-    """What is trained and attacked.
+    """What is trained and attacked."""
 
-    Attributes
-    ----------
-    data : DataSpec
-        The points; "images" are read for PATE whatever its features are.
-    model : ModelSpec
-        The network of every mechanism but PATE.
-    configs : tuple of TrainingConfig
-        Optimiser, steps, checkpoints at each accuracy level; model, seed and objective are set by
-        the mechanism.  Training without privacy is done under each of them.
-    alibi, agibi, response : tuple of float
-        Epsilon at each accuracy level, descending; AGIBI's at `delta`.
-    pate : tuple of (float, float, float, int)
-        sigma1, sigma2, threshold and number of answers at each level; empty for no PATE.
-    fixmatch : FixMatch
-        Of PATE's teachers and students.
-    n_teachers : int
-        Teachers of each ensemble.
-    queries : int
-        Images that the teachers are asked about.
-    canaries : int
-        Per training.
-    n_models : int
-        Trainings of each kind, each with its own canaries and noise.
-    n_ensembles : int
-        The same for PATE.
-    delta : float
-        Of AGIBI's and PATE's guarantees.
-    seed : int
-        Of everything.
-    """
-
-    data: DataSpec
-    model: ModelSpec
+    data: DataSpec  # The points; "images" are read for PATE whatever its features are
+    model: ModelSpec  # The network of every mechanism but PATE
+    # Optimiser, steps, checkpoints at each accuracy level; model, seed and objective are set by the
+    # mechanism.  Training without privacy is done under each of them.
     configs: tuple[TrainingConfig, ...]
-    alibi: tuple[float, ...]
+    alibi: tuple[float, ...]  # Epsilon at each accuracy level, descending; AGIBI's at `delta`
     agibi: tuple[float, ...]
     response: tuple[float, ...]
+    # sigma1, sigma2, threshold and number of answers at each level; empty for no PATE
     pate: tuple[tuple[float, float, float, int], ...] = ()
-    fixmatch: FixMatch | None = None
-    n_teachers: int = 50
-    queries: int = 1000
-    canaries: int = 100
-    n_models: int = 10
-    n_ensembles: int = 2
-    delta: float = 1e-5
-    seed: int = 0
+    fixmatch: FixMatch | None = None  # Of PATE's teachers and students
+    n_teachers: int = 50  # Teachers of each ensemble
+    queries: int = 1000  # Images that the teachers are asked about
+    canaries: int = 100  # Per training
+    n_models: int = 10  # Trainings of each kind, each with its own canaries and noise
+    n_ensembles: int = 2  # The same for PATE
+    delta: float = 1e-5  # Of AGIBI's and PATE's guarantees
+    seed: int = 0  # Of everything
 
     def __post_init__(self):
         for name in ("alibi", "agibi", "response"):
@@ -128,38 +83,20 @@ class MechanismSettings:
 
 @dataclass(frozen=True, eq=False)
 class MechanismResult:
-    """One mechanism at one accuracy level, attacked.
+    """One mechanism at one accuracy level, attacked."""
 
-    Attributes
-    ----------
-    name : str
-        A name of :data:`MECHANISMS`.
-    level : int
-        0 for the least noise.
-    claimed : float
-        Epsilon that is proven for the labels (for PATE from the votes, see
-        :class:`lib.privacy.PateCost`); infinite without privacy.
-    delta : float
-        Of the claim; 0 for pure DP.
-    accuracy : ndarray of float64, shape (trainings,)
-        On the test points.
-    confidences : ndarray of float64, shape (t, n, C)
-        On the canaries of all trainings, at all checkpoints.
-    canary_labels, true_labels : ndarray of int64, shape (n,)
-        Of these canaries.
-    notes : dict
-        What else is known: answers of PATE, its data-independent epsilon.
-    """
-
-    name: str
-    level: int
+    name: str  # A name of :data:`MECHANISMS`
+    level: int  # 0 for the least noise
+    # Epsilon that is proven for the labels (for PATE from the votes, see
+    # :class:`lib.privacy.PateCost`); infinite without privacy
     claimed: float
-    delta: float
-    accuracy: npt.NDArray[np.float64]
+    delta: float  # Of the claim; 0 for pure DP
+    accuracy: npt.NDArray[np.float64]  # shape (trainings,): On the test points
+    # shape (t, n, C): On the canaries of all trainings, at all checkpoints
     confidences: npt.NDArray[np.float64]
-    canary_labels: npt.NDArray[np.int64]
+    canary_labels: npt.NDArray[np.int64]  # shape (n,): Of these canaries
     true_labels: npt.NDArray[np.int64]
-    notes: dict[str, Any]
+    notes: dict[str, Any]  # What else is known: answers of PATE, its data-independent epsilon
 
     def audit(self, **options: Any) -> CanaryAudit:
         """P5's interval from the final models, see :func:`lib.audit.canary_epsilon`."""

@@ -11,7 +11,6 @@ from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.selective.uncertainty import Mean, compare_over_seeds, mean_over_seeds
 from lib.studies.interplay.panel import Imbalance, Panel
 from lib.studies.interplay.tables import (
-    _by_claim,
     _p1_methods,
     _right_first,
     acceptance_position,
@@ -23,18 +22,34 @@ from lib.studies.interplay.tables import (
 Values = npt.NDArray[np.float64]  # shape (seeds,)
 
 
+_DATA = {
+    "CIFAR10": ("cifar10", "cifar10-jpeg"),
+    "FashionMNIST": ("fashion-mnist",),
+    "SVHN": ("svhn",),
+    "GTSRB": ("gtsrb",),
+}
+
+
 def cells(
     reported: Mapping[str, tuple[float, float]],
     dataset: str,
     panels: Sequence[Panel],
     values: Callable[[Panel, str, float], Values],
 ) -> dict[str, list[Values] | str]:
-    """Our numbers for the cells of P1's Tables 1 and 2."""
-
-    def settle(panels: Sequence[Panel], here: Mapping[tuple[str, float], tuple[float, float]]):
-        return {place: [values(panel, *place) for panel in panels] for place in here}
-
-    return _by_claim(reported, dataset, panels, settle)
+    """Our numbers for the cells of P1's Tables 1 and 2, or why there are none."""
+    found: dict[str, list[Values] | str] = {}
+    places = {}
+    for claim_id in reported:
+        _, _, data, method, epsilon = claim_id.split("-")
+        if dataset in _DATA[data]:
+            places[claim_id] = method, float(epsilon)
+        else:
+            found[claim_id] = f"the data of this run are {dataset}"
+    if {e for _, e in places.values()} - set(panels[0].settings.epsilons):
+        return found | dict.fromkeys(places, "this run has other budgets")
+    return found | {
+        claim_id: [values(panel, *place) for panel in panels] for claim_id, place in places.items()
+    }
 
 
 def leads(

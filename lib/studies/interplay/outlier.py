@@ -16,30 +16,21 @@ MAJORITY, OUTLIER = 1, 0  # classes; P1's labels 1 and -1
 
 @dataclass(frozen=True, eq=False)
 class OutlierStudy:
-    """Logistic regressions on a majority around 0 and one point around (10, 0).
+    """Logistic regressions on a majority around 0 and one point around (10, 0)."""
 
-    Attributes
-    ----------
-    epsilons : tuple of float
-        Budgets.
-    wrong_confidence : ndarray, shape (epsilons, seeds)
-        Probability that the model gives to the majority's class at the training outlier.
-    test_wrong_confidence : ndarray, shape (epsilons, seeds)
-        The same at an outlier drawn anew.
-    test_accuracy : ndarray, shape (epsilons, seeds)
-        On a test set drawn anew: 1,000 points of the majority and one outlier.
-    points : ndarray, shape (n, 2)
-        Training points of the first seed, the outlier last.
-    weights : ndarray, shape (epsilons, 3)
-        (w1, w2, b) of the first seed: the outlier's class is predicted where
-        w1 x1 + w2 x2 + b > 0.
-    """
-
-    epsilons: tuple[float, ...]
+    epsilons: tuple[float, ...]  # Budgets
+    # shape (epsilons, seeds): Probability that the model gives to the majority's class at the
+    # training outlier
     wrong_confidence: npt.NDArray[np.float64]
+    # shape (epsilons, seeds): The same at an outlier drawn anew
     test_wrong_confidence: npt.NDArray[np.float64]
+    # shape (epsilons, seeds): On a test set drawn anew: 1,000 points of the majority and one
+    # outlier
     test_accuracy: npt.NDArray[np.float64]
+    # shape (n, 2): Training points of the first seed, the outlier last
     points: npt.NDArray[np.float64]
+    # shape (epsilons, 3): (w1, w2, b) of the first seed: the outlier's class is predicted where w1
+    # x1 + w2 x2 + b > 0
     weights: npt.NDArray[np.float64]
 
 
@@ -59,8 +50,6 @@ def run_outlier(
 
     P1, section 3.3 and Figure 1.
     """
-    if n_seeds < 1:
-        raise ValueError(f"n_seeds must be at least 1, got {n_seeds!r}")
     rng = np.random.default_rng([seed, 0x0071])
     spec = ModelSpec("linear", (2,), 2)
     labels = np.r_[np.full(n_majority, MAJORITY), OUTLIER]
@@ -110,15 +99,9 @@ def run_outlier(
 
 @dataclass(frozen=True)
 class OutlierRun:
-    """One call of :func:`run_outlier`, as a job of :mod:`lib.runs`.
+    """One call of :func:`run_outlier`, as a job of :mod:`lib.runs`."""
 
-    Attributes
-    ----------
-    epsilons, n_seeds, seed
-        Its arguments.
-    """
-
-    epsilons: tuple[float, ...]
+    epsilons: tuple[float, ...]  # Its arguments
     n_seeds: int
     seed: int
 

@@ -50,55 +50,28 @@ P1_METHODS = ("SR", "SAT", "MCDO", "DE", "SCTD", "SN")
 
 @dataclass(frozen=True)
 class PanelSettings:
-    """What the panel trains.
+    """What the panel trains."""
 
-    Attributes
-    ----------
-    data : DataSpec
-        With validation points, to choose learning rates on.
-    training : TrainingConfig
-        Of all families, which add head, dropout and objective of their own; budgets, learning rates
-        and seeds are set here, and ``checkpoint_every`` counts where checkpoints are looked at.
-    epsilons : tuple of float
-        At most 9 budgets, the largest first; infinity is training without privacy.
-    n_seeds : int
-        Repetitions, at most 99.
-    rates : tuple of float
-        Learning rates to choose from, for each family and budget by itself.
-    tuning_repetitions : int
-        Trainings per rate.
-    families : tuple of str
-        Keys of :data:`FAMILIES`, "plain" among them.
-    entropy : float
-        Weight of the entropy regularisation; P1's 0.01.
-    dropout : float
-        For MCDO; P1's 0.1.
-    dropout_passes : int
-        Sub-networks of MCDO.
-    members : int
-        Of the deep ensemble, at most 99; P1's 5.
-    coverages : tuple of float
-        Target coverages of SelectiveNet, ascending, 1 the last.
-    burn_in : float
-        Share of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT).
-    reward : float
-        Of deep gamblers.
-    """
-
-    data: DataSpec
+    data: DataSpec  # With validation points, to choose learning rates on
+    # Of all families, which add head, dropout and objective of their own; budgets, learning rates
+    # and seeds are set here, and ``checkpoint_every`` counts where checkpoints are looked at
     training: TrainingConfig
+    # At most 9 budgets, the largest first; infinity is training without privacy
     epsilons: tuple[float, ...] = (math.inf, 7.0, 3.0, 1.0)
-    n_seeds: int = 5
+    n_seeds: int = 5  # Repetitions, at most 99
+    # Learning rates to choose from, for each family and budget by itself
     rates: tuple[float, ...] = (0.1,)
-    tuning_repetitions: int = 1
-    families: tuple[str, ...] = tuple(FAMILIES)
-    entropy: float = 0.01
-    dropout: float = 0.1
-    dropout_passes: int = 20
-    members: int = 5
+    tuning_repetitions: int = 1  # Trainings per rate
+    families: tuple[str, ...] = tuple(FAMILIES)  # Keys of :data:`FAMILIES`, "plain" among them
+    entropy: float = 0.01  # Weight of the entropy regularisation; P1's 0.01
+    dropout: float = 0.1  # For MCDO; P1's 0.1
+    dropout_passes: int = 20  # Sub-networks of MCDO
+    members: int = 5  # Of the deep ensemble, at most 99; P1's 5
+    # Target coverages of SelectiveNet, ascending, 1 the last
     coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
+    # Share of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT)
     burn_in: float = 0.5
-    reward: float = 4.0
+    reward: float = 4.0  # Of deep gamblers
 
     def __post_init__(self):
         # Seeds of more would meet, and their models share noise.
@@ -225,52 +198,29 @@ def settings_for(
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What one method says about every evaluation point, for every seed.
+    """What one method says about every evaluation point, for every seed."""
 
-    Attributes
-    ----------
-    correct : ndarray of bool, shape (seeds, n)
-        Whether the prediction is right.
-    score : ndarray, shape (seeds, n)
-        Acceptance score.
-    """
-
-    correct: npt.NDArray[np.bool_]
-    score: npt.NDArray[np.floating]
+    correct: npt.NDArray[np.bool_]  # shape (seeds, n): Whether the prediction is right
+    score: npt.NDArray[np.floating]  # shape (seeds, n): Acceptance score
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The trained panel.
+    """The trained panel."""
 
-    Attributes
-    ----------
-    settings : PanelSettings
-        What was trained.
-    labels : ndarray of int64, shape (n,)
-        Of the evaluation points.
-    predictions : mapping of (method, epsilon) to Predictions
-        Of every method but SelectiveNet.
-    selective : mapping of epsilon to Predictions
-        SelectiveNet's: arrays of shape (seeds, coverages, n).
-    checkpoints : mapping of epsilon to ndarray, shape (seeds, t, n)
-        Predicted classes of the plain family's intermediate models, the final one last.
-    rates : DataFrame
-        ``family``, ``epsilon``, ``rate``, ``accuracy`` on the validation points, ``chosen``.
-    privacy : DataFrame
-        What every family spends: ``family``, ``epsilon``, ``models``, ``noise_multiplier``,
-        ``spent`` by all models of a seed together.
-    seconds : float
-        Computing time of all trainings, as measured when they were made.
-    """
-
-    settings: PanelSettings
-    labels: npt.NDArray[np.int64]
-    predictions: Mapping[tuple[str, float], Predictions]
-    selective: Mapping[float, Predictions]
+    settings: PanelSettings  # What was trained
+    labels: npt.NDArray[np.int64]  # shape (n,): Of the evaluation points
+    predictions: Mapping[tuple[str, float], Predictions]  # Of every method but SelectiveNet
+    selective: Mapping[float, Predictions]  # SelectiveNet's: arrays of shape (seeds, coverages, n)
+    # shape (seeds, t, n): Predicted classes of the plain family's intermediate models, the final
+    # one last
     checkpoints: Mapping[float, npt.NDArray[np.integer]]
+    # ``family``, ``epsilon``, ``rate``, ``accuracy`` on the validation points, ``chosen``
     rates: pd.DataFrame
+    # What every family spends: ``family``, ``epsilon``, ``models``, ``noise_multiplier``, ``spent``
+    # by all models of a seed together
     privacy: pd.DataFrame
+    # Computing time of all trainings, as measured when they were made
     seconds: float = field(default=0.0)
 
     @property
@@ -341,27 +291,13 @@ def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
 
 @dataclass(frozen=True, eq=False)
 class Imbalance:
-    """Models trained on data in which one class is rare (P1, appendix B.2).
+    """Models trained on data in which one class is rare (P1, appendix B.2)."""
 
-    Attributes
-    ----------
-    keep : tuple of float
-        Probabilities p0 with which training examples of class 0 were kept.
-    epsilons : tuple of float
-        Budgets.
-    labels : ndarray, shape (n,)
-        Of the evaluation points, which are not thinned.
-    predictions : mapping of (p0, epsilon) to Predictions
-        Softmax response.
-    rare_examples : mapping of float to int
-        Training examples of class 0 that were left, by p0.
-    """
-
-    keep: tuple[float, ...]
-    epsilons: tuple[float, ...]
-    labels: npt.NDArray[np.int64]
-    predictions: Mapping[tuple[float, float], Predictions]
-    rare_examples: Mapping[float, int]
+    keep: tuple[float, ...]  # Probabilities p0 with which training examples of class 0 were kept
+    epsilons: tuple[float, ...]  # Budgets
+    labels: npt.NDArray[np.int64]  # shape (n,): Of the evaluation points, which are not thinned
+    predictions: Mapping[tuple[float, float], Predictions]  # Softmax response
+    rare_examples: Mapping[float, int]  # Training examples of class 0 that were left, by p0
 
 
 def run_imbalance(

@@ -544,32 +544,6 @@ def best_methods(table: pd.DataFrame) -> dict[float, str]:
     }
 
 
-_DATA = {
-    "CIFAR10": ("cifar10", "cifar10-jpeg"),
-    "FashionMNIST": ("fashion-mnist",),
-    "SVHN": ("svhn",),
-    "GTSRB": ("gtsrb",),
-}
-
-
-def _by_claim(reported, dataset, panels, settle):
-    found: dict[str, tuple[float, float] | str] = {}
-    here: dict[tuple[str, float], tuple[float, float]] = {}
-    names = {}
-    for claim_id, numbers in reported.items():
-        _, _, data, method, epsilon = claim_id.split("-")
-        if dataset not in _DATA[data]:
-            found[claim_id] = f"the data of this run are {dataset}"
-            continue
-        here[method, float(epsilon)] = numbers
-        names[method, float(epsilon)] = claim_id
-    missing = {e for _, e in here} - set(panels[0].settings.epsilons) if here else set()
-    if missing:
-        return found | dict.fromkeys(names.values(), "this run has other budgets")
-    settled = settle(panels, here) if here else {}
-    return found | {names[place]: value for place, value in settled.items()}
-
-
 def budget_cells(panel: Panel) -> pd.DataFrame:
     """Noise and privacy spent, by family and budget; see ``Panel``."""
     finite = panel.privacy[np.isfinite(panel.privacy["epsilon"])]

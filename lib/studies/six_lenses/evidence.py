@@ -32,22 +32,13 @@ _DRAWS_COST = 2  # by which lib.audit.one_label_bound divides the error for seve
 
 @dataclass(frozen=True, eq=False)
 class RecordAudit:
-    """The audit of one inserted record.
+    """The audit of one inserted record."""
 
-    Attributes
-    ----------
-    result : lib.studies.audit.system.AuditResult
-        Scores and membership of the trials by attack, and of the shadow models that thresholds are
-        chosen on; its ``proven`` is what is claimed.
-    noise_multiplier : float
-        With which the models were really trained.
-    level : float
-        Of the intervals.
-    """
-
+    # Scores and membership of the trials by attack, and of the shadow models that thresholds are
+    # chosen on; its ``proven`` is what is claimed
     result: AuditResult
-    noise_multiplier: float
-    level: float
+    noise_multiplier: float  # With which the models were really trained
+    level: float  # Of the intervals
 
     @property
     def trials(self) -> int:
@@ -159,23 +150,14 @@ def ledger_of(settings: LensSettings) -> PrivacyLedger:
 
 @dataclass(frozen=True, eq=False)
 class LabelEvidence:
-    """What wrong labels in the training set show about label privacy.
+    """What wrong labels in the training set show about label privacy."""
 
-    Attributes
-    ----------
-    private, plain : lib.studies.canaries.system.MechanismResult
-        Of the private training, whose claim is that of :func:`label_guarantee`, and of the
-        competitor's, which claims nothing.
-    level : float
-        Of the bounds.
-    seed : int
-        Of the guesses' alternatives.
-    """
-
+    # Of the private training, whose claim is that of :func:`label_guarantee`, and of the
+    # competitor's, which claims nothing
     private: MechanismResult
     plain: MechanismResult
-    level: float
-    seed: int
+    level: float  # Of the bounds
+    seed: int  # Of the guesses' alternatives
 
     def lower(self, which: str = "private") -> float:
         """Lower bound on the epsilon of a label at the claim's delta, for any dependence."""

@@ -20,32 +20,23 @@ from lib.training import (
     initial_parameters,
     train_many,
 )
+from lib.training.jobs import Chunk, in_chunks
 
 
 @dataclass(frozen=True)
 class Classifiers:
     """Models on the same data, asked about validation, test and shifted points.
 
-    Attributes
-    ----------
-    configs : tuple of TrainingConfig
-        The models, in the order of the results.
-    data : DataSpec
-        Their data.
-    shifts : tuple of (str, float)
-        Kinds and severities, as for :func:`lib.data.corrupt`.
-    seed : int
-        Of the shifts, and of who is shifted: half of the test points, the users; the other half is
-        the reference.
-
     The arrays of the outcome: logits ``validation`` (models, n, C), ``test``, ``shifted`` (models,
     shifts, users, C); ``labels``, ``validation_labels``; rows of the test points ``reference`` and
     ``users``.
     """
 
-    configs: tuple[TrainingConfig, ...]
-    data: DataSpec
-    shifts: tuple[tuple[str, float], ...]
+    configs: tuple[TrainingConfig, ...]  # The models, in the order of the results
+    data: DataSpec  # Their data
+    shifts: tuple[tuple[str, float], ...]  # Kinds and severities, as for :func:`lib.data.corrupt`
+    # Of the shifts, and of who is shifted: half of the test points, the users; the other half is
+    # the reference
     seed: int = 0
 
     def data_fingerprint(self) -> str:
@@ -85,33 +76,20 @@ class Classifiers:
 class RecordTrainings:
     """Models that differ in one record: a fair coin decides whether it is in the training set.
 
-    Attributes
-    ----------
-    config : TrainingConfig
-        Of all; model i has its seed plus i. `sample_rate` and `delta` must be given.
-    data : DataSpec
-        All training points are in; the record comes on top.
-    n_models : int
-        How many.
-    label : int
-        Of the record, a checkerboard (:func:`lib.studies.six_lenses.population.checkerboard`).
-    seed : int
-        Of the coins.
-    chunk : int
-        Models trained between two saves of the state.
-
     The arrays of the outcome, each of shape (models,): ``members``; ``confidence`` at the record
     (:func:`lib.training.confidence`), which anyone with the model sees; ``alignment``, how far the
     model went along the record's gradient from where it began, which takes the parameters, also the
     initial ones; ``correct``, the share of right answers on the test points.
     """
 
+    # Of all; model i has its seed plus i. `sample_rate` and `delta` must be given.
     config: TrainingConfig
-    data: DataSpec
-    n_models: int
+    data: DataSpec  # All training points are in; the record comes on top
+    n_models: int  # How many
+    # Of the record, a checkerboard (:func:`lib.studies.six_lenses.population.checkerboard`)
     label: int = 0
-    seed: int = 0
-    chunk: int = 100
+    seed: int = 0  # Of the coins
+    chunk: int = 100  # Models trained between two saves of the state
 
     def data_fingerprint(self) -> str:
         """Fingerprint of what the trainings read."""
@@ -129,36 +107,29 @@ class RecordTrainings:
         everything = TrainingData(inputs, targets, loaded.training.classes)
         points = np.concatenate([record[None], loaded.evaluation])
         coins, n = self.coins(), len(inputs)
-        kept: dict[str, np.ndarray] = {}
-        privacy: dict[str, Any] = {}
-        seconds, done = 0.0, 0
-        found = checkpoint.load()
-        if found is not None:
-            kept, state = dict(found[0]), found[1]
-            privacy, seconds, done = state["privacy"], state["seconds"], state["done"]
-        while done < self.n_models:
-            part = range(done, min(done + self.chunk, self.n_models))
+
+        def some(part: range) -> Chunk:
             results = train_many(
                 [replace(self.config, seed=self.config.seed + i) for i in part],
                 [everything.subset(np.arange(n - 1 + coins[i])) for i in part],
                 points,
             )
             logits = np.stack([r.logits for r in results])
-            rows = {
+            columns = {
                 "members": coins[part.start : part.stop],
                 "confidence": confidence(logits[:, 0], np.full(len(part), self.label)),
                 "alignment": self._alignment(results, record),
                 "correct": (logits[:, 1:].argmax(axis=2) == loaded.labels).mean(axis=1),
             }
-            kept = {k: np.concatenate([kept[k], v]) if k in kept else v for k, v in rows.items()}
-            seconds += sum(r.seconds for r in results)
-            privacy = privacy or _ledger(results[0])
-            done = part.stop
-            if done < self.n_models:
-                state = {"privacy": privacy, "seconds": seconds, "done": done}
-                checkpoint.save(kept, state)
-        accuracy = float(kept["correct"].mean())
-        return Outcome(kept, {"accuracy": accuracy, "training_seconds": seconds}, privacy)
+            rows = [{name: column[k] for name, column in columns.items()} for k in range(len(part))]
+            return rows, [{"seconds": r.seconds, "privacy": _ledger(r)} for r in results]
+
+        arrays, records = in_chunks(checkpoint, self.n_models, self.chunk, some)
+        metrics = {
+            "accuracy": float(arrays["correct"].mean()),
+            "training_seconds": sum(each["seconds"] for each in records),
+        }
+        return Outcome(arrays, metrics, records[0]["privacy"])
 
     def _alignment(self, results: list[TrainingResult], record: np.ndarray) -> np.ndarray:
         final = np.stack([r.parameters for r in results])

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import require_int
 from lib.data import load_digits, load_images, split_rows
 from lib.data.features import PatchFilters, fit_patches, group_normalise, patch_features
 from lib.data.shifts import corrupt
@@ -18,18 +17,12 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
-    """From images to what a model of :class:`lib.training.DataSpec` reads.
+    """From images to what a model of :class:`lib.training.DataSpec` reads."""
 
-    Attributes
-    ----------
-    images : ndarray of float32, shape (n, channels, height, width)
-        The test images, in the order in which the data are loaded; values in [0, 1].
-    transform : callable
-        From images of that shape to inputs of the model.
-    """
-
+    # shape (n, channels, height, width): The test images, in the order in which the data are
+    # loaded; values in [0, 1]
     images: Floats
-    transform: Callable[[Floats], Floats]
+    transform: Callable[[Floats], Floats]  # From images of that shape to inputs of the model
 
     @classmethod
     def of(cls, data: DataSpec) -> "Pipeline":
@@ -71,10 +64,6 @@ def checkerboard(shape: tuple[int, int, int]) -> Floats:
     Differential privacy speaks of the worst record beside the worst data set; nothing says that it
     is this one, or that the data set at hand is the worst one.
     """
-    if not isinstance(shape, tuple | list) or len(shape) != 3:
-        raise ValueError(f"shape must be (channels, height, width), got {shape!r}")
-    for side in shape:
-        require_int("shape", side, at_least=1)
     board = (np.indices(shape[1:]).sum(axis=0) % 2).astype(np.float32)
     return np.broadcast_to(board, (1, *shape)).copy()
 

@@ -31,26 +31,15 @@ _STRIDE = 1_000_000
 
 @dataclass(frozen=True)
 class LensSettings:
-    """The classifier of the chapter, and its competitor.
+    """The classifier of the chapter, and its competitor."""
 
-    Attributes
-    ----------
-    data : DataSpec
-        Training, validation and test points; pixels or patch features.
-    training : TrainingConfig
-        The private training, with the delta for one record, added or removed.  Its samples' rate
-        is the batch size over the number of training points, also where an audit adds a record.
-    plain_steps, plain_learning_rate
-        Of the competitor, which is trained without clipping and noise.
-    seed : int
-        Of everything.
-    """
-
-    data: DataSpec
+    data: DataSpec  # Training, validation and test points; pixels or patch features
+    # The private training, with the delta for one record, added or removed.  Its samples' rate is
+    # the batch size over the number of training points, also where an audit adds a record.
     training: TrainingConfig
-    plain_steps: int = 400
+    plain_steps: int = 400  # Of the competitor, which is trained without clipping and noise
     plain_learning_rate: float = 1.0
-    seed: int = 0
+    seed: int = 0  # Of everything
 
     def config(self, purpose: str = "private") -> TrainingConfig:
         """The training for a purpose; those with the same purpose differ in the seed."""

@@ -11,8 +11,6 @@ import pandas as pd
 from scipy import special, stats
 
 from lib import selective
-from lib.check import require_choice, require_finite, require_int
-from lib.data.shifts import SHIFTS
 from lib.runs import run_all
 from lib.studies.counterfactual import scenarios
 from lib.studies.six_lenses.evidence import ledger_of
@@ -29,23 +27,13 @@ TRUTHS = ("suitable", "unsuitable", "undecided")
 
 @dataclass(frozen=True, eq=False)
 class Classified:
-    """Both models' answers.
+    """Both models' answers."""
 
-    Attributes
-    ----------
-    settings : LensSettings
-        What was trained.
-    shifts : tuple of (str, float)
-        Kinds and severities.
-    arrays : mapping of str to ndarray
-        Of :class:`lib.studies.six_lenses.jobs.Classifiers`; the private model comes first.
-    privacy : mapping
-        What the private training spent, as it was recorded when it was trained.
-    """
-
-    settings: LensSettings
-    shifts: tuple[tuple[str, float], ...]
+    settings: LensSettings  # What was trained
+    shifts: tuple[tuple[str, float], ...]  # Kinds and severities
+    # Of :class:`lib.studies.six_lenses.jobs.Classifiers`; the private model comes first
     arrays: Mapping[str, npt.NDArray]
+    # What the private training spent, as it was recorded when it was trained
     privacy: Mapping[str, Any]
 
     def logits(self, points: str = "test", model: str = "private") -> Array:
@@ -75,8 +63,6 @@ def classify(
     for shift in shifts:
         if not isinstance(shift, tuple | list) or len(shift) != 2:
             raise ValueError(f"shifts must be pairs of kind and severity, got {shift!r}")
-        require_choice("shifts", shift[0], SHIFTS)
-        require_finite("shifts", shift[1], at_least=0)
     shifts = tuple((str(kind), float(severity)) for kind, severity in shifts)
     configs = settings.config("private"), settings.config("plain")
     (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)], executor)
@@ -86,28 +72,18 @@ def classify(
 
 @dataclass(frozen=True)
 class Trained:
-    """The first lens: what privacy cost in accuracy.
+    """The first lens: what privacy cost in accuracy."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What the accountant proves for one record, added or removed.
-    noise_multiplier, sample_rate : float
-        Of the mechanism.
-    accuracy, plain_accuracy : tuple of float
-        On the test points: value, and Clopper-Pearson's interval of 95%.
-    lost : tuple of float
-        Accuracy of the competitor minus that of the private model, with a normal interval of 95%
-        for the same points. It is about test points and these two models: other trainings of the
-        same kinds are not in it.
-    """
-
-    epsilon: float
+    epsilon: float  # What the accountant proves for one record, added or removed
     delta: float
-    noise_multiplier: float
+    noise_multiplier: float  # Of the mechanism
     sample_rate: float
+    # On the test points: value, and Clopper-Pearson's interval of 95%
     accuracy: tuple[float, float, float]
     plain_accuracy: tuple[float, float, float]
+    # Accuracy of the competitor minus that of the private model, with a normal interval of 95% for
+    # the same points. It is about test points and these two models: other trainings of the same
+    # kinds are not in it.
     lost: tuple[float, float, float]
 
 
@@ -128,38 +104,24 @@ def trained(found: Classified) -> Trained:
 
 @dataclass(frozen=True, eq=False)
 class Abstention:
-    """The second lens: whether the model knows what it does not know.
+    """The second lens: whether the model knows what it does not know."""
 
-    Attributes
-    ----------
-    score : lib.selective.uncertainty.Estimate
-        Accuracy-normalized score of the softmax response on the test points; 0 is the best order.
-    plain_score : lib.selective.uncertainty.Estimate
-        The competitor's.
-    target : float
-        Accuracy asked for.
-    threshold : float
-        The confidence from which on the model answers, chosen on the validation points; infinite if
-        no threshold reaches the target there.
-    coverage, accuracy : tuple of float
-        With that threshold on the test points: share answered, and accuracy on it, each with
-        Clopper-Pearson's interval of 95%; an accuracy of 1 in [0, 1] where nothing is answered.
-    curves : dict of str to lib.selective.AccuracyCoverage
-        Of both models.
-    """
-
+    # Accuracy-normalized score of the softmax response on the test points; 0 is the best order
     score: selective.Estimate
-    plain_score: selective.Estimate
-    target: float
+    plain_score: selective.Estimate  # The competitor's
+    target: float  # Accuracy asked for
+    # The confidence from which on the model answers, chosen on the validation points; infinite if
+    # no threshold reaches the target there
     threshold: float
+    # With that threshold on the test points: share answered, and accuracy on it, each with Clopper-
+    # Pearson's interval of 95%; an accuracy of 1 in [0, 1] where nothing is answered
     coverage: tuple[float, float, float]
     accuracy: tuple[float, float, float]
-    curves: dict[str, selective.AccuracyCoverage]
+    curves: dict[str, selective.AccuracyCoverage]  # Of both models
 
 
 def abstention(found: Classified, target: float) -> Abstention:
     """Rank by the softmax response, and choose the threshold where the test points are not read."""
-    require_finite("target", target, above=0, at_most=1)
     sure = {m: found.probabilities("test", m).max(axis=1) for m in MODELS}
     right = {m: found.correct("test", m) for m in MODELS}
     known = found.probabilities("validation").max(axis=1)
@@ -219,8 +181,6 @@ def compare_answers(
     learner: Any = "linear",
 ) -> pd.DataFrame:
     """Compare both models when each abstains at random, the unsure more often."""
-    require_int("draws", draws, at_least=1)
-    require_finite("epsilon", epsilon, above=0, below=0.5)
     settings = found.settings
     x = settings.data.load().evaluation.astype(np.float64)
     if x.shape[1] > 64:

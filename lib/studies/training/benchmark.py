@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib.check import require_choice, require_int
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.models import ModelSpec, build_model
@@ -38,27 +37,13 @@ SPECS = {
 
 @dataclass(frozen=True)
 class Speed:
-    """Training steps per second of one model, by three ways of training many.
+    """Training steps per second of one model, by three ways of training many."""
 
-    Attributes
-    ----------
-    model : str
-        A name in `SPECS`.
-    many : float
-        :func:`lib.training.train_many`, all cores, in model-steps per second.
-    one_by_one : float
-        Opacus, one model after another.
-    two_processes : float
-        Opacus in two processes with one thread each, both together.
-    mode : str
-        Opacus' way to compute per-example gradients, the fastest for this model.
-    """
-
-    model: str
-    many: float
-    one_by_one: float
-    two_processes: float
-    mode: str = "hooks"
+    model: str  # A name in `SPECS`
+    many: float  # :func:`lib.training.train_many`, all cores, in model-steps per second
+    one_by_one: float  # Opacus, one model after another
+    two_processes: float  # Opacus in two processes with one thread each, both together
+    mode: str = "hooks"  # Opacus' way to compute per-example gradients, the fastest for this model
 
     @property
     def ratio(self) -> float:
@@ -79,11 +64,6 @@ def compare_all(
     opacus_seconds: float = 1.0,
 ) -> list[Speed]:
     """Measure architectures; medians over interleaved rounds."""
-    for model, (n_models, steps) in work.items():
-        require_choice("model", model, SPECS)
-        require_int("n_models", n_models, at_least=1)
-        require_int("steps", steps, at_least=1)
-    require_int("rounds", rounds, at_least=1)
     found: dict[str, list[tuple[float, float, float]]] = {model: [] for model in work}
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         best = {}
@@ -187,7 +167,6 @@ def opacus_steps_per_second(
 
 def peak_memory(model: str = "mlp", n_models: int = 512, steps: int = 20) -> dict[str, float]:
     """Peak memory of a fresh process that trains many models (Linux only)."""
-    require_choice("model", model, SPECS)
     code = (
         "import json; from lib.studies.training import benchmark as b;"
         f" print(json.dumps(b._memory({model!r}, {n_models}, {steps})))"

@@ -9,27 +9,15 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lib.check import require_finite, require_int
-
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A processor by its data sheet.
+    """A processor by its data sheet."""
 
-    Attributes
-    ----------
-    name : str
-        As sold.
-    tera_flops : float
-        Dense matrix throughput in 1e12 operations a second, in TF32 or, where the chip has none,
-        FP32.
-    bandwidth : float
-        Of the memory, in 1e9 bytes a second.
-    """
-
-    name: str
+    name: str  # As sold
+    # Dense matrix throughput in 1e12 operations a second, in TF32 or, where the chip has none, FP32
     tera_flops: float
-    bandwidth: float
+    bandwidth: float  # Of the memory, in 1e9 bytes a second
 
 
 # NVIDIA's data sheets; throughput without sparsity.
@@ -44,27 +32,13 @@ GPUS = (
 
 @dataclass(frozen=True)
 class PanelTraining:
-    """A kind of training in P1's panel.
+    """A kind of training in P1's panel."""
 
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set.
-    examples : int
-        Size of its training set.
-    epochs : int
-        Passes over it.
-    private : bool
-        Whether per-example gradients are needed.
-    count : int
-        How many trainings of this kind there are.
-    """
-
-    dataset: str
-    examples: int
-    epochs: int
-    private: bool
-    count: int
+    dataset: str  # Name of the data set
+    examples: int  # Size of its training set
+    epochs: int  # Passes over it
+    private: bool  # Whether per-example gradients are needed
+    count: int  # How many trainings of this kind there are
 
     @property
     def sample_steps(self) -> int:
@@ -80,9 +54,6 @@ def p1_panel(
     *, trainings: int = 14, private_budgets: int = 3, seeds: int = 5, epochs: int = 200
 ) -> list[PanelTraining]:
     """P1's panel: four data sets, three private budgets and one without privacy."""
-    for name, value in (("trainings", trainings), ("seeds", seeds), ("epochs", epochs)):
-        require_int(name, value, at_least=1)
-    require_int("private_budgets", private_budgets, at_least=0)
     panel = []
     for dataset, size in P1_PANEL.items():
         panel.append(PanelTraining(dataset, size, epochs, False, trainings * seeds))
@@ -108,11 +79,6 @@ def seconds_per_example(
     passes: float = 4.0,
 ) -> float:
     """Time for one example in one step."""
-    require_finite("forward_flops", forward_flops, above=0)
-    require_int("parameters", parameters, at_least=1)
-    require_finite("compute_share", compute_share, above=0, at_most=1)
-    require_finite("bandwidth_share", bandwidth_share, above=0, at_most=1)
-    require_finite("passes", passes, at_least=0)
     seconds = 3 * forward_flops / (gpu.tera_flops * 1e12 * compute_share)
     if private:
         seconds += passes * 4 * parameters / (gpu.bandwidth * 1e9 * bandwidth_share)
@@ -121,7 +87,6 @@ def seconds_per_example(
 
 def makespan(durations: Sequence[float], workers: int) -> float:
     """Wall time of independent trainings, the longest started first."""
-    require_int("workers", workers, at_least=1)
     ends = [0.0] * workers
     for duration in sorted(durations, reverse=True):
         heapq.heapreplace(ends, ends[0] + duration)

@@ -1,0 +1,69 @@
+"""Whether labels, points, data and model fit together: one clear error each."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.check import as_real
+from lib.training.config import TrainingConfig, TrainingData
+from lib.training.objectives import (
+    DeepGamblers,
+    PosteriorTargets,
+    SelfAdaptiveTraining,
+)
+
+
+def check_labels(labels: npt.ArrayLike, n: int, classes: int) -> npt.NDArray:
+    """Labels of `n` evaluation points, or one clear error."""
+    labels = as_real("labels", labels)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"labels must have one entry per evaluation point ({n}), got shape {labels.shape}"
+        )
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"labels must be integers from 0 to {classes - 1}, got {labels.dtype}, the first"
+            f" {labels[0]!r}, the last {labels[-1]!r}"
+        )
+    return labels
+
+
+def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:
+    """Evaluation points as float32, or one clear error."""
+    evaluation = np.ascontiguousarray(as_real("evaluation", evaluation), dtype=np.float32)
+    if evaluation.shape[1:] != data.inputs.shape[1:] or not len(evaluation):
+        raise ValueError(
+            f"evaluation must be of shape (n, {', '.join(map(str, data.inputs.shape[1:]))}) with n"
+            f" of at least 1, got {evaluation.shape}"
+        )
+    if not np.isfinite(evaluation).all():
+        raise ValueError("evaluation must be finite, got NaN or infinite values")
+    return evaluation if evaluation.flags.writeable else evaluation.copy()
+
+
+def check_match(config: TrainingConfig, data: TrainingData) -> None:
+    """Model and data fit together, or one clear error."""
+    spec = config.model
+    if tuple(spec.inputs) != data.inputs.shape[1:]:
+        raise ValueError(
+            f"model.inputs must be {data.inputs.shape[1:]}, the shape of one example, got"
+            f" {tuple(spec.inputs)}"
+        )
+    if spec.classes != data.classes:
+        raise ValueError(
+            f"model.classes must be {data.classes}, as in the data, got {spec.classes}"
+        )
+    if isinstance(config.objective, PosteriorTargets) and not data.soft:
+        raise ValueError(
+            "data must have likelihoods of shape (n, classes) as targets for PosteriorTargets, got"
+            " classes"
+        )
+    if isinstance(config.objective, SelfAdaptiveTraining | DeepGamblers) and data.soft:
+        raise ValueError(
+            f"data must have classes as targets for {type(config.objective).__name__}, got"
+            " distributions"
+        )
+    if config.augmentation is not None and data.inputs.ndim != 4:
+        raise ValueError(
+            f"augmentation needs images of shape (n, channels, height, width), got"
+            f" {data.inputs.shape}"
+        )

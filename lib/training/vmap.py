@@ -1,0 +1,183 @@
+"""Many models in lockstep by ``torch.func``: the engine for accelerators."""
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch.func import functional_call, grad, vmap
+
+from lib.training import taps
+from lib.training.config import TrainingConfig
+from lib.training.models import build_model, check_private
+from lib.training.predict import initial_parameters
+from lib.training.randomness import PoissonSampler, Streams
+from lib.training.single import (
+    TrainingResult,
+    _check_finite,
+    as_tensor,
+    device_noise,
+    spent,
+    summarise,
+)
+from lib.training.torch_settings import autocast, settings
+
+_GRADIENT_BYTES = 1 << 30  # bound on stored per-example gradients of the "vmap" engine
+
+
+def _by_vmap(work, rows, results, points) -> None:
+    groups: dict[tuple, list[int]] = {}
+    for i in rows:
+        config, data, _ = work[i]
+        same = replace(
+            config,
+            epsilon=math.inf,
+            delta=None,
+            noise_multiplier=None,
+            clipping_norm=1.0,
+            releases=1,
+            accountant="rdp",
+            batch_size=1,
+            learning_rate=1.0,
+            momentum=0.0,
+            weight_decay=0.0,
+            seed=0,
+        )
+        groups.setdefault((same, id(data.inputs), data.soft), []).append(i)
+    for members in groups.values():
+        with settings(work[members[0]][0]):
+            _train_by_vmap(work, members, results, points)
+
+
+def _train_by_vmap(work, members, results, points) -> None:
+    started = time.perf_counter()
+    config = work[members[0]][0]
+    configs = [work[i][0] for i in members]
+    sets = [work[i][1] for i in members]
+    plans = [work[i][2] for i in members]
+    device = torch.device(config.device)
+    network = build_model(config.model, 0).to(device)
+    if any(each.private for each in configs):
+        check_private(network)
+    network.eval()
+    shapes = {name: p.shape for name, p in network.named_parameters()}
+    params = torch.from_numpy(np.stack([initial_parameters(each) for each in configs])).to(device)
+    velocity = torch.zeros_like(params)
+    streams = [Streams(each.seed) for each in configs]
+    samplers = [
+        PoissonSampler(s, len(d), p.sample_rate)
+        for s, d, p in zip(streams, sets, plans, strict=True)
+    ]
+    inputs = as_tensor(sets[0].inputs).to(device)
+    targets = [as_tensor(d.targets).to(device) for d in sets]
+    evaluation = torch.from_numpy(points).to(device)
+
+    def column(values) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=device)[:, None]
+
+    private = column([float(each.private) for each in configs])
+    clip = column([each.clipping_norm if each.private else math.inf for each in configs])
+    scale = column(
+        [
+            p.noise_multiplier * each.clipping_norm if each.private else 0.0
+            for each, p in zip(configs, plans, strict=True)
+        ]
+    )
+    batch = column([each.batch_size for each in configs])
+    momentum = column([each.momentum for each in configs])
+    decay = column([each.weight_decay for each in configs])
+    rates = torch.from_numpy(
+        np.stack([each.learning_rates() for each in configs]).astype(np.float32)
+    ).to(device)
+
+    def unflatten(vector: torch.Tensor) -> dict[str, torch.Tensor]:
+        pieces = vector.split([shape.numel() for shape in shapes.values()])
+        return {
+            name: piece.view(shape)
+            for (name, shape), piece in zip(shapes.items(), pieces, strict=True)
+        }
+
+    def loss(vector, example, target):
+        with autocast(config, device):
+            output = functional_call(network, unflatten(vector), (example[None],))
+        return config.objective.per_example(output.float(), target[None], None)[0]
+
+    gradients = vmap(vmap(grad(loss), in_dims=(None, 0, 0)), in_dims=(0, 0, 0))
+    forward = vmap(
+        lambda vector, x: functional_call(network, unflatten(vector), (x,)), in_dims=(0, None)
+    )
+    per_gradient = 4 * params.shape[1]
+    kept, ends = [], frozenset(config.checkpoint_steps)
+    for step in range(config.steps):
+        positions = [sampler.draw(1)[0] for sampler in samplers]
+        longest = max(1, max(len(p) for p in positions))
+        rows = np.zeros((len(members), longest), np.int64)
+        inside = np.zeros((len(members), longest), np.float32)
+        for m, (p, d) in enumerate(zip(positions, sets, strict=True)):
+            rows[m, : len(p)] = d.rows[p]
+            inside[m, : len(p)] = 1
+        index = torch.from_numpy(rows).to(device)
+        mask = torch.from_numpy(inside).to(device)
+        total = torch.zeros_like(params)
+        models = max(1, min(len(members), _GRADIENT_BYTES // (per_gradient * longest)))
+        examples = max(1, min(longest, _GRADIENT_BYTES // (per_gradient * models)))
+        for m in range(0, len(members), models):
+            group = slice(m, m + models)
+            for e in range(0, longest, examples):
+                part = index[group, e : e + examples]
+                wanted = torch.stack([t[r] for t, r in zip(targets[group], part, strict=True)])
+                each = gradients(params[group], inputs[part], wanted)
+                norm = each.norm(dim=2)
+                if not bool((finite := norm.isfinite() | (private[group] == 0)).all()):
+                    # Nothing bounds these gradients: the examples are left out.
+                    each = torch.where(finite[:, :, None], each, torch.zeros_like(each))
+                    norm = torch.where(finite, norm, torch.zeros_like(norm))
+                factor = clip[group] / (norm + 1e-6)
+                factor = factor.clamp(max=1.0) * mask[group, e : e + examples]
+                with taps.exact(device):
+                    total[group] += torch.einsum("mb,mbp->mp", factor, each)
+        if bool(private.any()):
+            total += scale * torch.stack(
+                [
+                    _noise(each, s, step, params.shape[1], device)
+                    for each, s in zip(configs, streams, strict=True)
+                ]
+            )
+        update = total / batch + decay * params
+        velocity = momentum * velocity + update
+        params = params - rates[:, step : step + 1] * velocity
+        if step + 1 in ends:
+            with torch.no_grad():
+                logits = torch.cat(
+                    [forward(params[m : m + 1], evaluation) for m in range(len(members))]
+                )
+            logits = config.objective.logits(logits).float().cpu().numpy()
+            values = params.detach().cpu().numpy()
+            for vector, each in zip(values, configs, strict=True):
+                _check_finite(vector, each, step + 1)
+            kept.append(
+                values.copy() if config.keep == "weights" else summarise(logits, config.keep)
+            )
+    seconds = (time.perf_counter() - started) / len(members)
+    for m, i in enumerate(members):
+        results[i] = TrainingResult(
+            config=configs[m],
+            plan=plans[m],
+            ledger=spent(configs[m], plans[m], config.steps),
+            logits=logits[m],
+            checkpoints=np.stack([each[m] for each in kept]),
+            parameters=values[m].copy(),
+            seconds=seconds,
+            engine="vmap",
+        )
+
+
+def _noise(
+    config: TrainingConfig, streams: Streams, step: int, size: int, device: torch.device
+) -> torch.Tensor:
+    if not config.private:
+        return torch.zeros(size, device=device)
+    if config.noise_source == "device":
+        return device_noise(streams, step, size, device)
+    return torch.from_numpy(streams.noise.standard_normal(size, dtype=np.float32)).to(device)
