@@ -157,7 +157,7 @@ def as_answers(name: str, values: Any, abstained: npt.NDArray[np.bool_]) -> npt.
         answered = array[~abstained].astype(float)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be numbers of shape ({n},), one entry per row, got {error}"
+            f"{name} must be numbers of shape ({n},), one for each entry of abstained, got {error}"
         ) from None
     bad = ~np.isfinite(answered)
     if bad.any():

@@ -262,7 +262,7 @@ class RandomizedResponse(_Mechanism):
         Parameters
         ----------
         observed : array_like of float, shape (n, C)
-            One-hot vectors, from :meth:`observe`.
+            One-hot vectors, from ``observe``.
 
         Returns
         -------
