@@ -142,11 +142,11 @@ def test_the_ends_of_what_is_allowed_are_allowed():
         ),
         (
             lambda: as_answers("s", [1.0], R),
-            "s must be numbers of shape (3,), one entry per row, got shape (1,)",
+            "s must be numbers of shape (3,), one for each entry of abstained, got shape (1,)",
         ),
         (
             lambda: as_answers("s", ["a", "b", "c"], R),
-            "s must be numbers of shape (3,), one entry per row, got could not convert",
+            "s must be numbers of shape (3,), one for each entry of abstained, got could not convert",
         ),
         (
             lambda: as_answers("s", [NAN, 1.0, INF], R),
