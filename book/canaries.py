@@ -299,8 +299,8 @@ chapter.table(
 # {value}`canaries.corrected_exceeds:.0%`, the sandwich alone
 # {value}`canaries.sandwich_exceeds:.0%`, no mirror alone {value}`canaries.straight_exceeds:.0%`: at
 # large thresholds often no canary shows its own label, and an attack that is never right then
-# counts as one that is never wrong. All three mended leave {value}`canaries.mended_exceeds:.1%`: a
-# few canaries carry the mean, and a normal interval is not made for that.
+# counts as one that is never wrong. All three corrected leave {value}`canaries.mended_exceeds:.1%`:
+# a few canaries carry the mean, and a normal interval is not made for that.
 #
 # Two bounds need no standard error. Both rest on the observation of Steinke, Nasr and Jagielski
 # {cite}`steinke2023privacy`: given the model and all other canaries, a private training leaves the

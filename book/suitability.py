@@ -79,9 +79,9 @@ for text in notes:
 # \mathrm{acc}(D_u) \ge \mathrm{acc}(D_\mathrm{test}) - m ,
 # $$ (eq-suitable)
 #
-# where $\mathrm{acc}(D)$ is the share of $x \in D$ with $h(x) = y^*(x)$, the true label. Labels of
-# $D_u$ are unknown, so the estimator's means $\mu_\mathrm{test}$ and $\mu_u$ take the place of the
-# accuracies, in a test of {term}`non-inferiority`:
+# where $\mathrm{acc}(D)$ is the fraction of $x \in D$ with $h(x) = y^*(x)$, the true label. Labels
+# of $D_u$ are unknown, so the estimator's means $\mu_\mathrm{test}$ and $\mu_u$ take the place of
+# the accuracies, in a test of {term}`non-inferiority`:
 #
 # $$
 # \begin{aligned}
@@ -243,10 +243,10 @@ chapter.values(seconds=seconds, volatile=True)
 #
 # ## Table 1
 #
-# *Accuracy* is the share of right decisions (SUITABLE exactly where Eq. {eq}`eq-suitable` holds);
-# *FPR* the share of SUITABLE among user data that are not, at the significance level in effect; the
-# areas under the ROC and precision-recall curves vary the level, with $1 - p$ as the score. Mean
-# and standard deviation are over the models.
+# *Accuracy* is the fraction of right decisions (SUITABLE exactly where Eq. {eq}`eq-suitable`
+# holds); *FPR* the fraction of SUITABLE among user data that are not, at the significance level in
+# effect; the areas under the ROC and precision-recall curves vary the level, with $1 - p$ as the
+# score. Mean and standard deviation are over the models.
 
 # %%
 METRICS = ["accuracy", "fpr", "roc_auc", "pr_auc"]
@@ -333,8 +333,8 @@ chapter.settle(
 # %% [markdown]
 # ## Figure 4: where the decisions go wrong
 #
-# With an oracle for labels the share of SUITABLE would be a step at $-m$: nothing below, everything
-# above. A filter without labels has a softer step, and the risk is on its left.
+# With an oracle for labels the fraction of SUITABLE would be a step at $-m$: nothing below,
+# everything above. A filter without labels has a softer step, and the risk is on its left.
 
 # %%
 ood = results[(results["dataset"] == main) & (results["kind"] == "OOD")]
@@ -345,8 +345,8 @@ chapter.figure(
     figures.plot_share_suitable(steps, margin),
     "share-suitable",
     alt=(
-        f"Bar chart for {title}, OOD: the share of SUITABLE decisions by accuracy difference, in "
-        "one-percent buckets, beside the ideal step, which is drawn as a dashed line."
+        f"Bar chart for {title}, OOD: the fraction of SUITABLE decisions by accuracy difference, "
+        "in one-percent buckets, beside the ideal step, which is drawn as a dashed line."
     ),
     caption=(
         f"Share of SUITABLE decisions by true accuracy difference, {title} OOD, "
@@ -516,8 +516,8 @@ chapter.figure(
     figures.plot_per_fold(per_fold, margin),
     "per-fold",
     alt=(
-        f"Scatter plot for {title}, OOD: one point per user fold and model, the share of its pairs "
-        "that say SUITABLE against its mean accuracy difference."
+        f"Scatter plot for {title}, OOD: one point per user fold and model, the fraction of its "
+        "pairs that say SUITABLE against its mean accuracy difference."
     ),
     caption="Each point is one user fold under one model: how often its pairs say SUITABLE.",
 )
@@ -619,7 +619,7 @@ else:
 #        -p margin 0.01
 #    ```
 # 2. Fewer, larger folds: more data for the estimator and for the test set. What happens to the
-#    share of INCONCLUSIVE among suitable user data?
+#    fraction of INCONCLUSIVE among suitable user data?
 #    ```sh
 #    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
 #        -p n_folds 5

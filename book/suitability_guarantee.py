@@ -502,7 +502,7 @@ chapter.table(
 # %% [markdown]
 # ### Looking more than once
 #
-# Who looks at the growing data five times at 5% errs far more often. The boundaries of Pocock and
+# Testing accumulating data five times at 5% inflates the error rate. The boundaries of Pocock and
 # of O'Brien and Fleming keep the level (A.3.3). The paper's formulas for them are lost from our
 # text, so they are not checked; the boundaries here are computed by numerical integration and agree
 # with published tables, such as 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. An

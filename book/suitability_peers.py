@@ -509,7 +509,7 @@ else:
     chapter.not_run(["P2-B-follow-up"], "FMoW is not the main data set of this run")
 
 # %% [markdown]
-# On {value}`suitability.main`, out of distribution, on the first shuffle: ROC AUC and share of
+# On {value}`suitability.main`, out of distribution, on the first shuffle: ROC AUC and fraction of
 # right decisions are {value}`suitability_peers.paper_area:.4f` and
 # {value}`suitability_peers.paper_accuracy:.1%` for the paper's filter,
 # {value}`suitability_peers.known_area:.4f` and {value}`suitability_peers.known_accuracy:.1%` with

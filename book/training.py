@@ -26,7 +26,7 @@ n_seeds: int = 5  # [2, 100] trainings per budget and path
 steps: int = 400  # [1, 100000] updates of each training
 batch_size: int = 128  # [1, 1000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
-hidden: int = 32  # [1, 1024] units of the perceptron
+hidden: int = 32  # [1, 1024] hidden units of the MLP
 rates: list[float] = [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0]  # (0, 100] learning rates to choose from
 members: int = 5  # [1, 20] models that share a budget
 n_models: int = 512  # [2, 4096] models trained at once in the measurement of speed
@@ -297,7 +297,7 @@ else:
         f"seeds by at most {found['largest_z']:.1f} standard errors (by chance with probability "
         f"{found['chance']:.2f}). There, training many linear "
         f"models at once was {found['ratio_linear']:.0f} times as fast as Opacus one after another "
-        f"(perceptrons {found['ratio_mlp']:.0f}, small CNNs {found['ratio_cnn']:.1f} times)."
+        f"(MLPs {found['ratio_mlp']:.0f}, small CNNs {found['ratio_cnn']:.1f} times)."
     )
 
 # %% [markdown]
@@ -344,7 +344,7 @@ chapter.values(n_models=n_models)
 
 # %% [markdown]
 # {value}`training.n_models` models trained at once are {value}`training.ratio_linear:.0f` times
-# (linear) and {value}`training.ratio_mlp:.0f` times (perceptron) as fast as one after another with
+# (linear) and {value}`training.ratio_mlp:.0f` times (MLP) as fast as one after another with
 # Opacus, and take {value}`training.memory:.0f` MiB beyond what the libraries and the data need. For
 # convolutions the gain is {value}`training.ratio_cnn:.1f` times: on a CPU batching does not pay for
 # them.
@@ -437,7 +437,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # - Models that share a budget are composed exactly; the $\sqrt{M}$ rule is close, $\epsilon / M$
 #   far too strict.
 # - Opacus and the batched engine give the same model for the same seed; the latter trains
-#   perceptrons {value}`training.ratio_mlp:.0f` times as fast.
+#   MLPs {value}`training.ratio_mlp:.0f` times as fast.
 # - What is *not* accounted for: the choice of the learning rate.
 #
 # All numbers of this page that do not depend on the machine:

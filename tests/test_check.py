@@ -146,7 +146,7 @@ def test_the_ends_of_what_is_allowed_are_allowed():
         ),
         (
             lambda: as_answers("s", ["a", "b", "c"], R),
-            "s must be numbers of shape (3,), one for each entry of abstained, got could not convert",
+            "s must be numbers of shape (3,), one for each entry of abstained, got could not",
         ),
         (
             lambda: as_answers("s", [NAN, 1.0, INF], R),

@@ -43,7 +43,7 @@ class CanaryAudit:
     low, high : float
         Ends of the interval for epsilon at the chosen threshold.
     threshold : float
-        The one with the largest lower end; NaN if nothing was guessed at any.
+        The one with the largest lower limit; NaN if nothing was guessed at any.
     per_threshold : pandas.DataFrame
         Columns ``threshold``, ``canaries`` (with a guess), ``guesses``, ``accuracy`` (weighted mean
         of the canaries' rates of correct guesses), ``low``, ``high``.
@@ -180,7 +180,7 @@ class Guesses:
         given a guess delta counts as delta over the share of guesses.
 
         The coin makes two error rates out of one, and the posterior is about the larger of two
-        logarithms that are equal here: its lower end is above the truth more often than it says.
+        logarithms that are equal here: its lower limit is above the truth more often than it says.
         """
         if self.bits is None:
             raise ValueError(f"a Bayesian interval needs two options, got {self.options}")
@@ -284,7 +284,7 @@ def canary_epsilon(
         paper's own intervals are not corrected for the choice.
     mirror : bool
         Whether an accuracy below 1/2 counts as the reversed attack, as in the authors' program.
-        Without, it gives a lower end of 0.
+        Without, it gives a lower limit of 0.
     standard_error : {"authors", "sandwich"}
         The authors' sqrt(variance / k), see below, or sqrt(sum w_i^2 (a_i - m)^2), which takes the
         unequal weights into account.
@@ -305,13 +305,13 @@ def canary_epsilon(
     variance sum w_i (a_i - m)^2 / (1 - sum w_i^2) (reliability weights), and the normal interval
     with the number k of canaries that have a guess, m -+ z sqrt(variance / k), clipped to
     [1/2, 1].  A mean below 1/2 is mirrored: the reverse of the attack is an attack.  If the attack
-    is never wrong, the lower end is 1 - 3 / k (about Clopper-Pearson's) for k > 50 and 1/2
-    otherwise.  The reported threshold has the largest lower end and, among equal ones, is the
-    largest with a finite upper end.  A single canary with both right and wrong guesses has no
+    is never wrong, the lower limit is 1 - 3 / k (about Clopper-Pearson's) for k > 50 and 1/2
+    otherwise.  The reported threshold has the largest lower limit and, among equal ones, is the
+    largest with a finite upper limit.  A single canary with both right and wrong guesses has no
     variance: its interval is (0, infinity).  Equal confidences are a wrong guess: the adversary
     says "this label" only where it is the more confident one.
 
-    The authors' program has z = 1.96, and takes among equal lower ends the largest finite upper
+    The authors' program has z = 1.96, and takes among equal lower limits the largest finite upper
     one: on all their files that is the same threshold.
 
     References

@@ -43,7 +43,7 @@ def epsilon_interval(
         two: the least and the largest epsilon over the rectangle of the confidence intervals for
         both error rates, each at half the error probability (union bound).
     side : {"two-sided", "lower"}
-        With ``"lower"`` all the error probability is on the lower end, and the upper one is
+        With ``"lower"`` all the error probability is on the lower limit, and the upper one is
         infinite.
 
     Returns
@@ -59,7 +59,7 @@ def epsilon_interval(
     terms of Eq. 1; but no region of finite epsilon holds a point with FPR = 0 and FNR < 1 - delta.
 
     The Bayesian interval is the narrowest, and does not keep its level for every mechanism: where
-    both error rates are equal its lower end exceeds the truth more often than it says, and at
+    both error rates are equal its lower limit exceeds the truth more often than it says, and at
     epsilon = 0 always (the chapter on the audit counts how often).  A lower bound that holds is
     that of ``method="clopper-pearson"`` with ``side="lower"``.
 

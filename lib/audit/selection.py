@@ -140,7 +140,7 @@ def union_lower_bound(
     random, and may be small just where a limit fails.  But with n1 + n0 = N scores there are only
     N events for all thresholds together: those with k false positives lie above the (k + 1)-th
     largest of the n0 scores without the point, whose true FPR is stochastically at most
-    Beta(k + 1, n0 - k), which is the distribution that Clopper-Pearson's upper end at k is a
+    Beta(k + 1, n0 - k), which is the distribution that Clopper-Pearson's upper limit at k is a
     quantile of.  That makes one event for each k < n0 (for k = n0 the limit is 1), whatever the
     ties, and as many as n1 for the FNR.  So a = (1 - level) / N, or (1 - level) / min(2 m, N) if
     `fixed`.

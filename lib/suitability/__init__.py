@@ -15,10 +15,10 @@ to a decision:
 >>> print(str(decision).split(":")[0])
 SUITABLE
 
-``experiment`` runs the paper's evaluation on many folds at once. Beyond the
-paper's filter: power and sample size, equivalence, adjusted margins and prediction-powered tests,
-sequential designs, an e-process and a :class:`Monitor`, peers, a filter that uses the labels of the
-test data, and a report on a user's own model.
+Beyond the paper's filter: power and sample size, equivalence, adjusted margins, tests of labels
+and prediction-powered tests, sequential designs, an e-process, a :class:`Monitor`, and a filter
+that uses the labels of the test data. The paper's experiments and the peers are in
+``lib.studies.suitability``, the report on a user's own model in :mod:`lib.report`.
 
 Examples
 --------

@@ -92,7 +92,7 @@ def make_estimator(
       log-odds. The authors' ``SVC(probability=True)`` has Platt's method built in, so that
       theirs is never without.
 
-    Temperature scaling has a slope but no intercept: unlike the others it cannot mend
+    Temperature scaling has a slope but no intercept: unlike the others it cannot correct
     probabilities that are too large on average.
 
     Parameters

@@ -103,7 +103,7 @@ class AdjustedMargin:
 
     @property
     def bound(self) -> float:
-        """Lower end of the interval: use it as the margin, and alpha - level for alpha.
+        """Lower limit of the interval: use it as the margin, and alpha - level for alpha.
 
         May be below -1, where no user data can be found suitable.
         """

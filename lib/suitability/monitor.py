@@ -656,8 +656,8 @@ def simulate_monitoring(
     and 0.24 with windows of 5, 20 and all batches (0.79 without correction), with 90 % of them
     0.14, 0.10 and 0.09; with half of them it is 0.03, and 0.05 to 0.06 where suitable ones are
     hard to tell (``drop_suitable=0.03``).  Each batch is judged once, in a set of at most
-    ``window``, and those sets add up their errors; a longer window mends part of it, at the price
-    of power.  It is no online procedure such as LORD or SAFFRON.  That p-values share a test
+    ``window``, and those sets add up their errors; a longer window corrects part of it, at the
+    price of power.  It is no online procedure such as LORD or SAFFRON.  That p-values share a test
     sample does not matter much: with a fresh one for each batch the same numbers are 0.46, 0.27
     and 0.21, and 0.16, 0.11 and 0.10.  The last run alone keeps (share unsuitable) alpha,
     but for Welch's test being inexact far out in the tails of skewed estimates: with all batches

@@ -4,7 +4,7 @@ PATE-FM (P5) trains its teachers and its student so.  A model labels weakly augm
 itself; where it is confident, it must answer the same for a strongly augmented copy (Sohn et al.
 2020).  Nothing here is private: privacy comes from the noisy vote of the teachers.
 
-Linear models and perceptrons advance in lockstep, by batched matrix products in groups that fit the
+Linear models and MLPs advance in lockstep, by batched matrix products in groups that fit the
 processor's cache; other architectures are trained one model per thread.  Every model has random
 streams of its own, so that its result does not depend on its company (up to rounding).
 """
@@ -521,7 +521,7 @@ def _residual(
 
 
 class _Lockstep:
-    """Perceptrons (and linear models) that advance together by batched matrix products."""
+    """MLPs (and linear models) that advance together by batched matrix products."""
 
     def __init__(self, config: FixMatch, network: torch.nn.Module, parameters: torch.Tensor):
         self.config = config

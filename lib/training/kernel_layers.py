@@ -244,7 +244,7 @@ def _outputs(x, tile, w, at, sizes, activation, masks, units, z, scratch, work):
     for layer in range(n_layers):
         n_in, n_out = sizes[layer], sizes[layer + 1]
         a = units[layer]
-        # A perceptron drops hidden units, a linear model inputs.
+        # An MLP drops hidden units, a linear model inputs.
         if masks.shape[0] > 0 and (layer > 0 or n_layers == 1):
             for t in range(count):
                 for i in range(n_in):

@@ -6,7 +6,7 @@ Three engines do the work, by the mechanism and with the random numbers of
 :func:`lib.training.train`:
 
 ``"kernel"``
-    Linear models and perceptrons on a CPU, with any objective and with dropout: compiled code
+    Linear models and MLPs on a CPU, with any objective and with dropout: compiled code
     (:mod:`lib.training.kernels`) trains one model per thread from start to end, all its state in
     the processor's cache.
 ``"vmap"``

@@ -31,9 +31,10 @@ class ModelSpec:
     Attributes
     ----------
     name : str
-        ``"linear"``: softmax regression.  ``"mlp"``: a perceptron.  ``"small_cnn"``: the two-layer
-        tanh network that Papernot et al. (2021) and Tramèr and Boneh (2021) use on small grey
-        images, about 26 thousand parameters there.  ``"p3_cnn"``: three convolutions and a dense
+        ``"linear"``: softmax regression.  ``"mlp"``: a multilayer perceptron.
+        ``"small_cnn"``: the two-layer tanh network that Papernot et al. (2021) and Tramèr and Boneh
+        (2021) use on small grey images, about 26 thousand parameters there.
+        ``"p3_cnn"``: three convolutions and a dense
         layer with tanh, max and average pooling, as in the authors' public code
         (microsoft/responsible-ai-toolbox-privacy, experiments/models/cnn.py): 973,962 parameters
         on 3 x 32 x 32.  ``"resnet18"``: He et al. (2016) with a 3 x 3
@@ -47,11 +48,11 @@ class ModelSpec:
     classes : int
         At least 2.
     hidden : tuple of int
-        Units of the perceptron's hidden layers.
+        Units of the MLP's hidden layers.
     activation : {"tanh", "relu"}
-        Of perceptron and small networks; ResNets have ReLU.
+        Of the MLP and small networks; ResNets have ReLU.
     dropout : float
-        In [0, 1): after every hidden activation of the perceptron, before the last layer of the
+        In [0, 1): after every hidden activation of the MLP, before the last layer of the
         others.
     depth, width : int
         Of ``"wide_resnet"``; depth = 6 k + 4.

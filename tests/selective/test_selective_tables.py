@@ -155,7 +155,7 @@ def test_rates_budgets_and_words():
     # Families that train as many models spend the same; without privacy nothing is spent.
     assert spent[["models", "epsilon"]].to_numpy().tolist() == [[1, 3], [1, 1], [5, 3], [5, 1]]
     words = studies.describe(made.settings)
-    assert words.startswith("perceptrons with 8 hidden units, 2 seeds, 1,000 training examples")
+    assert words.startswith("MLPs with 8 hidden units, 2 seeds, 1,000 training examples")
     assert words.endswith("batches of 50, 40 steps (2 epochs)")
 
     def with_model(model):

@@ -288,7 +288,7 @@ def _alignments(
 
 
 def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
-    """What was trained: a row an audit."""
+    """What was trained: one row per audit."""
     return pd.DataFrame(
         [
             {
@@ -309,7 +309,7 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
 def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float = 0.9):
     """Two-sided intervals by the three methods, as P3's Table 2.
 
-    For every method the threshold with the largest lower end on the very trials that the interval
+    For every method the threshold with the largest lower limit on the very trials that the interval
     is computed from, as in the paper: uncorrected.
     """
     rows = []

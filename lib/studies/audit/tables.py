@@ -70,7 +70,7 @@ def expected_counts(fpr: float, fnr: float, trials: int) -> AttackCounts:
 
 
 def rate_ends(counts: AttackCounts, level: float, method: str) -> tuple[float, float]:
-    """Upper ends (FNR, FPR) of the two rates' intervals that give one for epsilon at `level`."""
+    """Upper limits (FNR, FPR) of the two rates' intervals that give one for epsilon at `level`."""
     tail = (1 - check_level(level)) / 4
     fnr = rate_interval(counts.fn, counts.positives, tail, method)
     fpr = rate_interval(counts.fp, counts.negatives, tail, method)
@@ -78,7 +78,7 @@ def rate_ends(counts: AttackCounts, level: float, method: str) -> tuple[float, f
 
 
 def footnote_term(counts: AttackCounts, delta: float, level: float) -> float:
-    """One of the two logarithms of P3's Eq. 1, at FPR = 0 and the upper end of the FNR.
+    """One of the two logarithms of P3's Eq. 1, at FPR = 0 and the upper limit of the FNR.
 
     What footnote 1 of P3 takes for the smallest epsilon over the Clopper-Pearson rectangle.
     """

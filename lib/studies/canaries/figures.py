@@ -44,7 +44,7 @@ def plot_published(table: pd.DataFrame) -> Figure:
 
 
 def plot_careful(table: pd.DataFrame) -> Figure:
-    """Draw the lower ends of :func:`lib.studies.canaries.published.careful_table`."""
+    """Draw the lower limits of :func:`lib.studies.canaries.published.careful_table`."""
     shown = {
         "paper": ("the paper's", COLOURS[6], "|"),
         "corrected": ("thresholds paid for", COLOURS[0], MARKERS[0]),
@@ -69,7 +69,7 @@ def plot_careful(table: pd.DataFrame) -> Figure:
             )
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.set_title(_DATA.get(name, name))
-    np.atleast_1d(axes)[-1].set_xlabel(r"lower end for $\epsilon$ (95%)")
+    np.atleast_1d(axes)[-1].set_xlabel(r"lower limit of $\epsilon$ (95%)")
     np.atleast_1d(axes)[-1].legend(
         fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2
     )
@@ -77,10 +77,10 @@ def plot_careful(table: pd.DataFrame) -> Figure:
 
 
 def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
-    """Draw how often lower ends exceed the truth, a panel a number of classes."""
+    """Draw how often lower limits exceed the truth, a panel a number of classes."""
     shown = {
         "paper": ("the paper's", COLOURS[6], "X"),
-        "all three": ("all three mended", COLOURS[0], MARKERS[0]),
+        "all three": ("all three corrected", COLOURS[0], MARKERS[0]),
         "one label": ("one label", COLOURS[1], MARKERS[1]),
         "top label, lower": ("top label (5% allowed)", COLOURS[2], MARKERS[2]),
         "bayesian": ("Bayesian", COLOURS[3], MARKERS[3]),

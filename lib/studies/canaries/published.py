@@ -74,7 +74,7 @@ def published_table(audits: dict[tuple[str, str, str, str], CanaryAudit]) -> pd.
 
 
 def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
-    """What stricter readings of the same confidences say: lower ends for epsilon."""
+    """What stricter readings of the same confidences say: lower limits for epsilon."""
     rows = []
     side = 1 - (1 - level) / 2
     for number, (key, given) in enumerate(published_inputs().items()):
@@ -105,7 +105,7 @@ def ends_in_words(rows: pd.DataFrame, levels: Sequence[str] = ("H", "M", "L")) -
 
 
 def changes_in_words(careful: pd.DataFrame, mechanism: str) -> dict[tuple[str, str], str]:
-    """What the valid bounds make of the paper's lower ends, by data set and accuracy level."""
+    """What the valid bounds make of the paper's lower limits, by data set and accuracy level."""
     rows = careful[(careful["mechanism"] == mechanism) & (careful["runs"] == "1 x 1000")]
     return {
         (row["data"], row["level"]): (

@@ -557,7 +557,7 @@ def describe(settings: PanelSettings) -> str:
     training, n = settings.training, settings.data.train
     name = {"linear": "linear models"}.get(training.model.name, training.model.name)
     if training.model.name == "mlp":
-        name = f"perceptrons with {training.model.hidden[0]} hidden units"
+        name = f"MLPs with {training.model.hidden[0]} hidden units"
     epochs = training.steps * training.batch_size / n
     return (
         f"{name}, {settings.n_seeds} seeds, {n:,} training examples, batches of"

@@ -68,7 +68,7 @@ class RecordAudit:
         return audit.epsilon_interval(self.counts(attack), delta, self.level, "bayesian")
 
     def table(self) -> pd.DataFrame:
-        """A row an attack."""
+        """One row per attack."""
         rows = []
         for attack in self.result.scores:
             counts, (low, high) = self.counts(attack), self.bayesian(attack)
