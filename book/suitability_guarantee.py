@@ -55,7 +55,7 @@ main, here, notes = find_data(datasets, model_seeds)
 title = TITLES[main]
 folds_used = n_folds if main != "digits" else digits_folds
 not_fmow = "" if main == "fmow" else "FMoW is not the main data set of this run"
-for text in notes:
+for text in notes[:1]:
     chapter.note(text)
 
 # %% [markdown]
@@ -74,8 +74,9 @@ first = loaded[model_seeds[0]]
 task = first.tasks("OOD", folds_used, partition_seed)[-1]
 source_signals, source_correct, user_signals, user_correct = first.data(task)
 sf, test = task.partition[:2]
-suitability_filter = suitability.SuitabilityFilter(margin=margin, alpha=alpha, test="paper")
-suitability_filter.fit(source_signals[sf], source_correct[sf])
+suitability_filter = suitability.SuitabilityFilter(margin=margin, alpha=alpha, test="paper").fit(
+    source_signals[sf], source_correct[sf]
+)
 
 # %% [markdown]
 # ## Estimated and true accuracy

@@ -67,7 +67,7 @@ main, here, notes = find_data(datasets, seeds_used, algorithms)
 title, real = TITLES[main], main != "digits"
 folds_used = n_folds if real else digits_folds
 not_fmow = "" if main == "fmow" else "FMoW is not the main data set of this run"
-for text in notes:
+for text in notes[:1]:
     chapter.note(text)
 
 # %% [markdown]

@@ -79,6 +79,14 @@ def test_no_page_is_too_heavy(address):
     assert shared > 1_000_000  # MathJax and the theme are there
 
 
+@pytest.mark.data
+def test_no_page_shows_where_an_object_lies_in_memory(address):
+    """What a cell's last expression prints if nobody looked; another number in each build."""
+    address_of = re.compile(r" at 0x[0-9a-f]{6}")
+    texts = {name: (HTML / name).read_text(encoding="utf-8") for name in page_names(HTML)}
+    assert not [name for name, text in texts.items() if address_of.search(text)]
+
+
 @pytest.mark.parametrize(
     ("term", "page"), [("Clopper-Pearson", "audit"), ("abstains", "counterfactual")]
 )
