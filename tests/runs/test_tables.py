@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.privacy import find_noise_multiplier
 from lib.runs import RunStore, fingerprint, stored_table, tables
 from lib.runs.provenance import closure
 from lib.studies.canaries import simulation
-from lib.studies.training.tables import budget_rules, tune
+from lib.studies.training.tables import budget_rules
 from lib.suitability import fit_errors
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec
@@ -90,10 +91,10 @@ def test_what_tells_arguments_apart():
             "members must be made of numbers, texts, arrays, tables and dataclasses, got object",
         ),
         (
-            tune,
-            (None, None, [], [], 1),
+            find_noise_multiplier,
+            (1.0, 1e-5, 0.1, 10),
             TypeError,
-            "lib.studies.training.tables.tune must return a table",
+            "lib.privacy.accounting.find_noise_multiplier must return a table",
         ),
     ],
 )

@@ -78,8 +78,3 @@ def test_rate_sweep():
     table = outlier.rate_sweep((math.inf, 1.0, 0.5), 4, rates=(0.1, 1.0))
     assert table["learning rate"].tolist() == [0.1, 1.0]
     assert {"epsilon = inf", "epsilon = 1", "aligned", "z, aligned", "z, all"} <= set(table)
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="n_seeds must be at least 1, got 0"):
-        outlier.run_outlier(n_seeds=0)

@@ -724,8 +724,3 @@ def test_growth_of_few_seeds_or_budgets():
     # Every seed grows by the same: as sure as can be.
     sure = outlier.overall_growth(made([[0.1, 0.1], [0.5, 0.75], [0.625, 0.875]]))
     assert 1e200 < sure < math.inf
-
-
-def test_the_outlier_study_says_what_is_wrong_with_its_size():
-    with pytest.raises(ValueError, match=r"^n_seeds must be at least 1, got -1$"):
-        outlier.run_outlier(n_seeds=-1)
