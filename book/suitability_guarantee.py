@@ -39,6 +39,7 @@ from lib.book import evidence
 from lib.report.suitability import printable
 from lib.runs import stored_table
 from lib.studies.suitability import figures
+from lib.studies.suitability.alarms import simulate_alarms, simulate_monitoring
 from lib.studies.suitability.calibration import (
     error_table,
     estimated_and_true,
@@ -46,8 +47,16 @@ from lib.studies.suitability.calibration import (
 )
 from lib.studies.suitability.data import run_study, stream, timeline
 from lib.studies.suitability.experiment import metrics_table
+from lib.studies.suitability.fits import fit_errors
+from lib.studies.suitability.label_rates import label_errors
 from lib.studies.suitability.opening import TITLES, find_data
 from lib.studies.suitability.panel import load_study
+from lib.studies.suitability.repeated import sequential_errors
+from lib.studies.suitability.simulations import (
+    impossibility_example,
+    lemma_check,
+    simulate_guarantee,
+)
 from lib.suitability.filter import p_text
 
 METRICS = ["accuracy", "fpr", "roc_auc", "pr_auc"]
@@ -200,18 +209,18 @@ chapter.settle("P2-A41-", lambda: {"no-large-error": errors["wrong"].iloc[-1]}, 
 # %%
 rng = np.random.default_rng(seed)
 chapter.table(
-    suitability.lemma_check([-0.1, 0.0, 0.1], rng=rng),
+    lemma_check([-0.1, 0.0, 0.1], rng=rng),
     "lemma",
     "Lemma 4.3 in a simulation: accuracy minus mean estimate is the calibration error",
     {"eps": "+.2f", "mean_estimate": ".4f", "accuracy": ".4f", "difference": "+.4f",
      "stderr": ".4f"},
 )  # fmt: skip
-guarantee = suitability.simulate_guarantee(
+guarantee = simulate_guarantee(
     0.0, [0.0, -0.05, 0.05], margin=0.05, n_labelled=100, repetitions=repetitions, rng=rng
 )
 
 # %%
-power_then = suitability.simulate_guarantee(
+power_then = simulate_guarantee(
     0.0, [0.0, -0.05, 0.05], margin=0.05, accuracy_drop=0.0, n_labelled=100,
     repetitions=repetitions, rng=rng,
 )  # fmt: skip
@@ -272,9 +281,7 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
 # quantiles: the largest over accuracies from 0.5 to 0.99.
 
 # %%
-by_enumeration = stored_table(
-    suitability.label_errors, (2, 5, 20, 50, 400), (0.0, 0.05, 0.1), n_test=100
-)
+by_enumeration = stored_table(label_errors, (2, 5, 20, 50, 400), (0.0, 0.05, 0.1), n_test=100)
 chapter.table(
     by_enumeration,
     "label_errors",
@@ -305,7 +312,7 @@ chapter.values(
 
 # %%
 fits = stored_table(
-    suitability.fit_errors,
+    fit_errors,
     ((300, 1000, 1000), (1000, 1000, 5000), (3000, 3000, 20_000)),
     repetitions=max(repetitions // 10, 20), rng=np.random.default_rng(seed),
 )  # fmt: skip
@@ -399,7 +406,7 @@ chapter.table(
 # says the same about both.
 
 # %%
-example = suitability.impossibility_example(4000, rng)
+example = impossibility_example(4000, rng)
 half = len(example.source_correct) // 2
 blind = suitability.SuitabilityFilter(margin, alpha, test="paper").fit(
     suitability.signals(example.source_logits[:half]), example.source_correct[:half]
@@ -525,7 +532,7 @@ chapter.check("P2-A33-pocock", designs["pocock"].critical[0])
 obf_last = chapter.check("P2-A33-obrien-fleming", designs["obrien-fleming"].critical[-1])
 
 # %%
-sequential = suitability.sequential_errors([0.05, 0.02], repetitions=repetitions, rng=rng)
+sequential = sequential_errors([0.05, 0.02], repetitions=repetitions, rng=rng)
 errors_of = sequential[sequential["drop"] == 0.05].set_index("procedure")
 power_of = sequential[sequential["drop"] == 0.02].set_index("procedure")
 chapter.table(
@@ -575,7 +582,7 @@ chapter.figure(
 )  # fmt: skip
 
 # %%
-windows = suitability.simulate_monitoring(
+windows = simulate_monitoring(
     (1, 8, 20, None), share_unsuitable=0.9, repetitions=max(repetitions // 5, 20), rng=rng
 )
 chapter.table(
@@ -607,7 +614,7 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 alarms = pd.concat(
     [
         stored_table(
-            suitability.simulate_alarms,
+            simulate_alarms,
             (0.0, 0.02, 0.05, 0.1, 0.6), margin=0.0, run_length=10_000, labels=watched,
             longest=50_000, repetitions=max(repetitions // 25, 5),
             rng=np.random.default_rng(seed),

@@ -48,6 +48,7 @@ from lib.report.suitability import printable
 from lib.runs import stored_table
 from lib.studies.suitability import figures
 from lib.studies.suitability.checkpoints import checkpoint_example
+from lib.studies.suitability.comparisons import compare_estimators, compare_signals, over_splits
 from lib.studies.suitability.data import run_study
 from lib.studies.suitability.experiment import at_margin, mean_and_sd, metrics_table
 from lib.studies.suitability.opening import TITLES, find_data
@@ -97,8 +98,8 @@ all_signals = pd.DataFrame(
 )
 all_correct = np.concatenate([y for _, y in source_tables])
 each_split, each_by_rows = (
-    suitability.over_splits(
-        suitability.compare_signals, all_signals, all_correct,
+    over_splits(
+        compare_signals, all_signals, all_correct,
         splits=calibration_splits, seed=seed, bins=10, by=by,
     )
     for by in ("bins", "rows")
@@ -195,8 +196,8 @@ chapter.figure(
 # %%
 rows_used = min(estimator_rows, len(all_signals) - len(all_signals) // 5)
 compared = stored_table(
-    suitability.over_splits,
-    suitability.compare_estimators, all_signals, all_correct, splits=1, seed=seed, rows=rows_used,
+    over_splits,
+    compare_estimators, all_signals, all_correct, splits=1, seed=seed, rows=rows_used,
     bins=10, by="rows",
 )  # fmt: skip
 
@@ -223,8 +224,8 @@ chapter.values(
 
 # %%
 if full_splits and main == "fmow":
-    each8 = suitability.over_splits(
-        suitability.compare_estimators, all_signals, all_correct, splits=full_splits, seed=seed,
+    each8 = over_splits(
+        compare_estimators, all_signals, all_correct, splits=full_splits, seed=seed,
         calibrations=["platt"], bins=10, by="bins",
     )  # fmt: skip
     full8 = each8.groupby("estimator", sort=False)[["accuracy", "ece", "mce", "rmsce"]].mean()

@@ -47,36 +47,22 @@ from lib.suitability.estimators import (
     ESTIMATORS,
     CalibrationErrors,
     calibration_errors,
-    compare_estimators,
-    compare_signals,
     make_estimator,
-    over_splits,
 )
-from lib.suitability.filter import Decision, SuitabilityFilter, fit_errors
+from lib.suitability.filter import Decision, SuitabilityFilter
 from lib.suitability.guarantees import (
     AdjustedMargin,
-    Impossibility,
     Offset,
     PredictionPowered,
     adjusted_margin,
     calibration_offset,
     corrected_margin,
-    impossibility_example,
     labels_needed,
-    lemma_check,
     prediction_powered_test,
-    simulate_guarantee,
 )
 from lib.suitability.importance import anova_table, shap_values
-from lib.suitability.labels import LabelsTest, label_errors, labels_for_power, labels_test
-from lib.suitability.monitor import (
-    AcceptanceDecision,
-    AcceptanceMonitor,
-    Monitor,
-    MonitorDecision,
-    simulate_alarms,
-    simulate_monitoring,
-)
+from lib.suitability.labels import LabelsTest, labels_for_power, labels_test
+from lib.suitability.monitor import AcceptanceDecision, AcceptanceMonitor, Monitor, MonitorDecision
 from lib.suitability.noninferiority import (
     NonInferiority,
     non_inferiority_test,
@@ -95,7 +81,6 @@ from lib.suitability.sequential import (
     SequentialDesign,
     crossing_probabilities,
     information_fractions,
-    sequential_errors,
     test_upper_bound,
 )
 from lib.suitability.signals import (
@@ -120,7 +105,6 @@ __all__ = [
     "EProcess",
     "Equivalence",
     "GroupEquivalence",
-    "Impossibility",
     "LabelsTest",
     "Monitor",
     "MonitorDecision",
@@ -136,35 +120,24 @@ __all__ = [
     "anova_table",
     "calibration_errors",
     "calibration_offset",
-    "compare_estimators",
-    "compare_signals",
     "corrected_margin",
     "crossing_probabilities",
     "equivalence_between_groups",
     "equivalence_test",
-    "fit_errors",
-    "impossibility_example",
     "information_fractions",
-    "label_errors",
     "labels_for_power",
     "labels_needed",
     "labels_test",
-    "lemma_check",
     "make_estimator",
     "non_inferiority_power",
     "non_inferiority_test",
-    "over_splits",
     "prediction_powered_test",
     "register_signal",
     "registered_signals",
     "required_sample_size",
     "sample_size_for",
-    "sequential_errors",
     "shap_values",
     "signals",
-    "simulate_alarms",
-    "simulate_guarantee",
-    "simulate_monitoring",
     "test_upper_bound",
     "tipping_point",
     "unregister_signal",

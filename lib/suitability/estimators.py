@@ -1,7 +1,6 @@
 """Other correctness estimators, their calibration, and what each signal is worth by itself."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lib.check import as_array, as_flags, as_integer, as_matrix, as_names
+from lib.check import as_array, as_flags, as_integer, as_matrix
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import ROUNDING
@@ -30,10 +29,7 @@ __all__ = [
     "CalibrationErrors",
     "as_table",
     "calibration_errors",
-    "compare_estimators",
-    "compare_signals",
     "make_estimator",
-    "over_splits",
 ]
 
 #: Names of the estimators and what readers call them, in the order of the paper's Table 8.
@@ -254,180 +250,6 @@ def calibration_errors(
         mce=float(gap.max()),
         rmsce=float(np.sqrt((share * gap**2).sum())),
     )
-
-
-def compare_estimators(
-    train_signals: Any,
-    train_correct: Any,
-    test_signals: Any,
-    test_correct: Any,
-    names: Sequence[str] = tuple(ESTIMATORS),
-    calibrations: Sequence[str] = CALIBRATIONS,
-    *,
-    seed: int = 0,
-    bins: int = 15,
-    by: str = "rows",
-) -> pd.DataFrame:
-    """Fit several estimators to the same data and assess them on others: the paper's Table 8.
-
-    Parameters
-    ----------
-    train_signals, test_signals : array_like, shape (n, n_signals)
-        Signals, at least one test row.
-    train_correct, test_correct : array_like of bool, shape (n,)
-        Correctness; for training, at least five correct and five wrong predictions.
-    names, calibrations : sequence of str
-        Which of :data:`ESTIMATORS` and :data:`CALIBRATIONS`.
-    seed : int
-        See :func:`make_estimator`.
-    bins, by
-        See :func:`calibration_errors`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per estimator and calibration: ``estimator``, ``calibration``, the fields of
-        :class:`CalibrationErrors`, ``brier`` (mean squared error of the probabilities),
-        ``estimated_accuracy`` and ``true_accuracy`` of the test data, and ``seconds`` for
-        fitting and predicting.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    Examples
-    --------
-    >>> found = compare_estimators(
-    ...     few[:500], correct[:500], few[500:], correct[500:], ["logistic"], ["none", "platt"]
-    ... )
-    >>> found[["estimator", "calibration"]].values.tolist(), bool((found["brier"] < 0.2).all())
-    ([['logistic', 'none'], ['logistic', 'platt']], True)
-    """
-    x, y, test, test_y = _checked(train_signals, train_correct, test_signals, test_correct)
-    names = as_names("names", names, ESTIMATORS)
-    calibrations = as_names("calibrations", calibrations, CALIBRATIONS)
-    # Made at once, so that a wrong name is refused before minutes have passed.
-    models = {(n, c): make_estimator(n, c, seed=seed) for n in names for c in calibrations}
-    rows = []
-    for (name, calibration), model in models.items():
-        start = time.perf_counter()
-        p = model.fit(x.to_numpy(), y).predict_proba(test.to_numpy())[:, 1]
-        seconds = time.perf_counter() - start
-        row = {"estimator": name, "calibration": calibration, **_assess(p, test_y, bins, by)}
-        rows.append(row | {"seconds": seconds})
-    return pd.DataFrame(rows)
-
-
-def compare_signals(
-    train_signals: Any,
-    train_correct: Any,
-    test_signals: Any,
-    test_correct: Any,
-    *,
-    bins: int = 15,
-    by: str = "rows",
-) -> pd.DataFrame:
-    """Assess the paper's estimator on all signals and on each alone: the paper's Table 6.
-
-    Parameters
-    ----------
-    train_signals, test_signals : DataFrame or array_like, shape (n, n_signals)
-        See :func:`as_table` for the names of the signals.
-    train_correct, test_correct : array_like of bool, shape (n,)
-        Correctness; for training, at least five correct and five wrong predictions.
-    bins, by
-        See :func:`calibration_errors`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``signals``, which is ``"all"`` in the first row and one name in each of the others,
-        and the columns of :func:`compare_estimators` but those that tell estimators apart.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    Examples
-    --------
-    >>> found = compare_signals(few[:500], correct[:500], few[500:], correct[500:])
-    >>> found["signals"].tolist()
-    ['all', 'conf_max', 'conf_entropy']
-    """
-    x, y, test, test_y = _checked(train_signals, train_correct, test_signals, test_correct)
-    rows = []
-    for label, columns in [("all", list(x.columns)), *((c, [c]) for c in x.columns)]:
-        p = CorrectnessEstimator().fit(x[columns], y).predict(test[columns])
-        rows.append({"signals": label, **_assess(p, test_y, bins, by)})
-    return pd.DataFrame(rows)
-
-
-def over_splits(
-    compare: Callable[..., pd.DataFrame],
-    signals: Any,
-    correct: Any,
-    *,
-    splits: int,
-    seed: int,
-    rows: int | None = None,
-    **options: Any,
-) -> pd.DataFrame:
-    """Repeat a comparison over random splits, four fifths against one, as the authors do.
-
-    Parameters
-    ----------
-    compare : callable
-        :func:`compare_estimators` or :func:`compare_signals`.
-    signals, correct
-        Of all data to be split.
-    splits : int
-        How many.
-    seed : int
-        Of the splits.
-    rows : int, optional
-        Rows that are used for fitting, at most four fifths; all of these if not given.
-    **options
-        For `compare`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The rows of all comparisons, with ``split`` in front.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    References
-    ----------
-    The authors' notebook tables_plots.ipynb: three splits of FMoW's ID data, first model.
-
-    Examples
-    --------
-    >>> found = over_splits(
-    ...     compare_signals, few, correct, splits=2, seed=0, rows=300
-    ... )
-    >>> found["split"].unique().tolist(), len(found)
-    ([0, 1], 6)
-    """
-    x = as_table("signals", signals)
-    y = as_flags("correct", correct, len(x))
-    most = len(x) - len(x) // 5
-    if rows is not None and not (isinstance(rows, int | np.integer) and 10 <= rows <= most):
-        raise ValueError(f"rows must be from 10 to {most}, got {rows!r}")
-    as_integer("splits", splits)
-    as_integer("seed", seed, 0)
-    rng = np.random.default_rng(seed)
-    tables = []
-    for split in range(splits):
-        order = rng.permutation(len(x))
-        fit, test = order[len(x) // 5 :][:rows], order[: len(x) // 5]
-        table = compare(x.iloc[fit], y[fit], x.iloc[test], y[test], **options)
-        tables.append(table.assign(split=split))
-    return pd.concat(tables, ignore_index=True)
 
 
 def as_table(name: str, signals: Any, columns: Sequence[str] | None = None) -> pd.DataFrame:

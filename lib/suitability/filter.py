@@ -1,20 +1,17 @@
 """The suitability filter: fit on labelled source data, decide about unlabelled user data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import optimize, special, stats
+from scipy import special
 from sklearn.base import clone
 
 from lib.check import (
     as_array,
     as_flags,
-    as_generator,
-    as_integer,
     as_matrix,
     as_number,
 )
@@ -26,7 +23,7 @@ from lib.suitability.estimator import (
 )
 from lib.suitability.noninferiority import non_inferiority_test
 
-__all__ = ["TESTS", "Decision", "SuitabilityFilter", "fit_errors", "p_text"]
+__all__ = ["TESTS", "Decision", "SuitabilityFilter", "p_text"]
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -294,81 +291,6 @@ class SuitabilityFilter:
         if len(shape) == 2 and shape[1] != expected:
             raise ValueError(f"{name} must have {expected} columns, as at fit, got {shape[1]}")
         return signals
-
-
-def fit_errors(
-    sizes: Sequence[tuple[int, int, int]],
-    *,
-    margin: float = 0.05,
-    alpha: float = 0.05,
-    repetitions: int = 200,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """Simulate P(SUITABLE) at a drop of the margin, with calibration on both populations.
-
-    Four normal signals, of which one is lower by a constant on user data; correctness follows one
-    logistic model of them everywhere.
-
-    Parameters
-    ----------
-    sizes : sequence of tuple of int
-        Rows of holdout, test and user data: at least 50, 2 and 2.
-    margin, alpha : float
-        m in (0, 0.3); level in (0, 0.5).
-    repetitions : int
-        At least 1.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per size: ``holdout``, ``test``, ``user``, the rates of SUITABLE by the test ``paper``
-        and ``fitted``, and the latter's 95% Clopper-Pearson interval ``low``, ``high``.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    Examples
-    --------
-    >>> found = fit_errors([(100, 50, 50)], repetitions=5, rng=np.random.default_rng(0))
-    >>> bool(found["fitted"].iloc[0] <= found["high"].iloc[0])
-    True
-    """
-    margin, alpha = as_number("margin", margin, 0, 0.3), as_number("alpha", alpha, 0, 0.5)
-    repetitions = as_integer("repetitions", repetitions)
-    rng = as_generator(rng, "rng")
-    slopes, bias = np.array([1.0, 0.7, -0.5, 0.3]), 1.8
-    # The linear predictor is normal: its mean by quadrature.
-    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    spread, weights = np.sqrt((slopes**2).sum()) * nodes, weights / weights.sum()
-
-    def drop(shift: float) -> float:
-        means = [weights @ special.expit(bias + s + spread) for s in (0.0, shift)]
-        return float(means[0] - means[1] - margin)
-
-    shift = np.array([optimize.brentq(drop, -20.0, 0.0), 0.0, 0.0, 0.0])
-    rows = []
-    for size in sizes:
-        holdout, test, user = (
-            as_integer("sizes", n, low) for n, low in zip(size, (50, 2, 2), strict=True)
-        )
-        suitable = dict.fromkeys(("paper", "fitted"), 0)
-        for _ in range(repetitions):
-            x = rng.normal(size=(holdout, 4))
-            correct = rng.random(holdout) < special.expit(x @ slopes + bias)
-            pair = rng.normal(size=(test, 4)), rng.normal(size=(user, 4)) + shift
-            for name in suitable:
-                fitted = SuitabilityFilter(margin, alpha, test=name).fit(x, correct)
-                suitable[name] += fitted.decide(*pair).suitable
-        interval = stats.binomtest(suitable["fitted"], repetitions).proportion_ci()
-        rates = {name: count / repetitions for name, count in suitable.items()}
-        rows.append(
-            {"holdout": holdout, "test": test, "user": user, **rates}
-            | {"low": interval.low, "high": interval.high}
-        )
-    return pd.DataFrame(rows)
 
 
 def _normal(excess: float, error: float) -> tuple[float, float]:

@@ -22,35 +22,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from scipy import special, stats
+from scipy import special
 
-from lib.check import as_array, as_flags, as_generator, as_integer, as_number
-from lib.suitability.labels import critical_counts, is_sample, labels_test
-from lib.suitability.noninferiority import welch_non_inferiority
+from lib.check import as_array, as_flags, as_integer, as_number
+from lib.suitability.labels import is_sample, labels_test
 from lib.suitability.power import as_sample, satterthwaite, smallest_size
 from lib.suitability.sequential import EProcess
 
 __all__ = [
-    "METHODS",
     "AdjustedMargin",
-    "Impossibility",
     "Offset",
     "PredictionPowered",
     "adjusted_margin",
     "calibration_offset",
     "corrected_margin",
-    "impossibility_example",
     "labels_needed",
-    "lemma_check",
     "prediction_powered_test",
-    "simulate_guarantee",
 ]
 
-#: What :func:`simulate_guarantee` compares.
-METHODS = ("unadjusted", "exact", "plug-in", "bound", "prediction-powered", "labels alone")
-# Numbers drawn at once in a simulation.
-_BLOCK = 2**21
 
 Array = npt.NDArray[np.float64]
 
@@ -148,29 +137,6 @@ class PredictionPowered:
     labels_p_value: float
     labels_against: float
     labels_stderr: float
-
-
-@dataclass(frozen=True, eq=False)
-class Impossibility:
-    """Two user populations that no filter without their labels can tell apart.
-
-    Attributes
-    ----------
-    source_logits : ndarray, shape (n, 3)
-        Of labelled source data.
-    source_correct : ndarray of bool, shape (n,)
-        Whether their predictions are correct.
-    user_logits : ndarray, shape (n, 3)
-        Of both populations' sample.
-    suitable_correct, unsuitable_correct : ndarrays of bool, shape (n,)
-        Whether the predictions are correct in the one and in the other.
-    """
-
-    source_logits: Array
-    source_correct: npt.NDArray[np.bool_]
-    user_logits: Array
-    suitable_correct: npt.NDArray[np.bool_]
-    unsuitable_correct: npt.NDArray[np.bool_]
 
 
 def calibration_offset(estimated: Any, correct: Any) -> Offset:
@@ -522,246 +488,6 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     return n
 
 
-def simulate_guarantee(
-    eps_source: Any,
-    eps_target: Any,
-    *,
-    margin: float = 0.05,
-    accuracy_drop: float | None = None,
-    test_accuracy: float = 0.8,
-    n_test: int = 500,
-    n_user: int = 500,
-    n_labelled: int = 100,
-    concentration: float = 10.0,
-    alpha: float = 0.05,
-    reference: str = "distribution",
-    repetitions: int = 2000,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """Simulate the rate of SUITABLE end to end, with a known miscalibration.
-
-    Estimates C follow a Beta distribution scaled to where both C and C + eps are probabilities;
-    a prediction is correct with probability C + eps (Definition 4.1). Their means are such that the
-    accuracies are as given. Compared are
-
-    ==================  =========================================================================
-    unadjusted          the filter with the margin m
-    exact               with the margin of :func:`corrected_margin`; for ``reference="sample"``
-                        with m + Delta_test + eps_target, Delta_test being known
-    plug-in             with ``value`` of :func:`adjusted_margin` from the test data's labels and
-                        ``n_labelled`` user labels
-    bound               with its ``bound`` at level alpha / 2, tested at alpha / 2
-    prediction-powered  :func:`prediction_powered_test`'s t-test with those labels
-    labels alone        :func:`labels_test` of the test data and those labels, which is exact
-    ==================  =========================================================================
-
-    Parameters
-    ----------
-    eps_source, eps_target : array_like
-        Calibration errors, accuracy minus mean estimate; a setting for each pair, broadcast.
-    margin : float
-        m in (-1, 1).
-    accuracy_drop : float, optional
-        True drop in accuracy, by default the margin, the boundary of the null hypothesis. From the
-        margin on, rates are false positive rates; below, they are power.
-    test_accuracy : float
-        Of the source distribution, in (0, 1).
-    n_test, n_user, n_labelled : int
-        Sizes, at least 2, of independent samples.
-    concentration : float
-        Sum of the Beta distribution's two parameters, positive: the larger, the more alike are the
-        estimates.
-    alpha : float
-        Significance level in (0, 1).
-    reference : {"distribution", "sample"}
-        From what ``accuracy_drop`` counts, see above: from ``test_accuracy``, or in each repetition
-        from the accuracy that its test data happen to have.
-    repetitions : int
-        At least 1.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per setting and method: ``eps_source``, ``eps_target``, ``accuracy_drop``,
-        ``method``, ``suitable`` (count), ``repetitions``, ``rate`` and its Clopper-Pearson interval
-        ``low``, ``high`` at 95%.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above, or if no estimates fit an accuracy and its eps.
-
-    References
-    ----------
-    Pouget et al., Suitability Filter, ICML 2025, section 4.4.
-
-    Examples
-    --------
-    >>> found = simulate_guarantee(
-    ...     0.0, 0.0, accuracy_drop=0.0, repetitions=50, rng=np.random.default_rng(0)
-    ... )
-    >>> found["method"].tolist()[:2], bool((found["rate"] <= 1).all())
-    (['unadjusted', 'exact'], True)
-    """
-    pairs = np.broadcast_arrays(*_settings(eps_source=eps_source, eps_target=eps_target))
-    margin = as_number("margin", margin, -1, 1)
-    drop = margin if accuracy_drop is None else as_number("accuracy_drop", accuracy_drop, -1, 1)
-    accuracy = as_number("test_accuracy", test_accuracy, 0, 1)
-    alpha = as_number("alpha", alpha, 0, 1)
-    as_number("concentration", concentration, 0, np.inf)
-    for name, value in (("n_test", n_test), ("n_user", n_user), ("n_labelled", n_labelled)):
-        as_integer(name, value, 2)
-    as_integer("repetitions", repetitions)
-    rng = as_generator(rng, "rng")
-    sample = is_sample(reference)
-    block = max(1, _BLOCK // max(n_test, n_user, n_labelled))
-    rows = []
-    for source, target in zip(*(pair.ravel() for pair in pairs), strict=True):
-        suitable = np.zeros(len(METHODS), int)
-        for start in range(0, repetitions, block):
-            size = min(block, repetitions - start)
-            test = _draw(accuracy, source, concentration, (size, n_test), rng)
-            level = test[1].mean(axis=1, keepdims=True) if sample else accuracy
-            user = _estimates(level - drop, target, concentration, (size, n_user), rng)
-            labelled = _draw(level - drop, target, concentration, (size, n_labelled), rng)
-            p_values = _all_methods(test, user, labelled, source, target, margin, alpha, sample)
-            alone = _labels_alone(test[1], labelled[1], margin, alpha, sample)
-            suitable += [*((p <= alpha).sum() for p in p_values), alone.sum()]
-        for method, count in zip(METHODS, suitable.tolist(), strict=True):
-            low, high = stats.binomtest(count, repetitions).proportion_ci(0.95, "exact")
-            rows.append(
-                {
-                    "eps_source": float(source),
-                    "eps_target": float(target),
-                    "accuracy_drop": drop,
-                    "method": method,
-                    "suitable": count,
-                    "repetitions": repetitions,
-                    "rate": count / repetitions,
-                    "low": low,
-                    "high": high,
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def lemma_check(
-    eps: Any,
-    *,
-    accuracy: float = 0.8,
-    concentration: float = 10.0,
-    n: int = 100_000,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """Simulate E[correct] = E[estimate] + eps.
-
-    The identity needs no constant eps: with an error eps(C) that depends on the estimate it holds
-    for its mean.
-
-    Parameters
-    ----------
-    eps : array_like
-        Calibration errors.
-    accuracy, concentration, rng
-        As in :func:`simulate_guarantee`.
-    n : int
-        Samples per calibration error, at least 2.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per ``eps``: ``mean_estimate``, ``accuracy`` (both of the sample), ``difference``
-        (accuracy minus estimate) and its ``stderr``.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    References
-    ----------
-    Pouget et al., Suitability Filter, ICML 2025, Lemma 4.3.
-
-    Examples
-    --------
-    >>> found = lemma_check([0.0, 0.1], n=20_000, rng=np.random.default_rng(0))
-    >>> found["difference"].round(1).tolist()
-    [0.0, 0.1]
-    """
-    (values,) = _settings(eps=eps)
-    accuracy = as_number("accuracy", accuracy, 0, 1)
-    as_number("concentration", concentration, 0, np.inf)
-    as_integer("n", n, 2)
-    rng = as_generator(rng, "rng")
-    rows = []
-    for value in values.ravel():
-        estimated, correct = _draw(accuracy, value, concentration, (n,), rng)
-        offset = _offset(estimated, correct)
-        rows.append(
-            {
-                "eps": float(value),
-                "mean_estimate": estimated.mean(),
-                "accuracy": correct.mean(),
-                "difference": -offset.value,
-                "stderr": offset.stderr,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
-    """Make two user populations with the same signals, one suitable and one not.
-
-    Labels of the source and of the suitable population follow the softmax of the logits, so that
-    an estimator can be calibrated on both; the user's logits are larger, and the accuracy with
-    them. Those of the unsuitable population are uniform on the three classes whatever the logits.
-    As the logits have one distribution, so has all that a filter computes without labels of the
-    user: it finds both populations suitable with one and the same probability. If that is at most
-    alpha for the unsuitable population, it has no more power than that for the suitable one.
-
-    Parameters
-    ----------
-    n : int
-        Samples of source and user data each, at least 2.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Impossibility
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    References
-    ----------
-    Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
-
-    Examples
-    --------
-    >>> found = impossibility_example(500, np.random.default_rng(0))
-    >>> bool(found.suitable_correct.mean() > found.unsuitable_correct.mean() + 0.3)
-    True
-    """
-    as_integer("n", n, 2)
-    rng = as_generator(rng, "rng")
-
-    def correct(logits: Array) -> npt.NDArray[np.bool_]:
-        # Gumbel's trick: the largest of logits and noise is a draw from the softmax.
-        return (logits + rng.gumbel(size=logits.shape)).argmax(axis=1) == logits.argmax(axis=1)
-
-    source, user = 1.5 * rng.normal(size=(n, 3)), 2.5 * rng.normal(size=(n, 3))
-    return Impossibility(
-        source_logits=source,
-        source_correct=correct(source),
-        user_logits=user,
-        suitable_correct=correct(user),
-        unsuitable_correct=rng.integers(3, size=n) == user.argmax(axis=1),
-    )
-
-
 def _adjust(
     margin: Any,
     offset_test: Any,
@@ -810,83 +536,6 @@ def _powered_test(
 def _combine(variances: list[Any], dofs: list[Any]) -> tuple[Array, Array]:
     """Sum variances of means of numbers in [-1, 1], without those that are but rounding."""
     return satterthwaite([np.where(np.asarray(v) <= 1e-24, 0.0, v) for v in variances], dofs)
-
-
-def _all_methods(
-    test: tuple[Array, Array],
-    user: Array,
-    labelled: tuple[Array, Array],
-    eps_source: float,
-    eps_target: float,
-    margin: float,
-    alpha: float,
-    sample: bool,
-) -> list[Array]:
-    """P-values of :data:`METHODS` but the last, one per row of the samples; the bound's doubled."""
-
-    def moments(values: Array) -> tuple[Array, Array, int]:
-        return values.mean(axis=1), values.var(axis=1, ddof=1), values.shape[1]
-
-    def offset(estimated: Array, correct: Array) -> tuple[Array, Array, int]:
-        mean, variance, n = moments(estimated - correct)
-        return mean, variance / n, n
-
-    of_test, of_user = moments(test[0]), moments(user)
-    delta_test, square_test, n_test = offset(*test)
-    accuracy, variance, _ = moments(test[1])
-    if sample:
-        square_test = np.zeros_like(square_test)
-        variance = np.zeros_like(variance)
-        exact = margin + delta_test + eps_target
-    else:
-        exact = corrected_margin(margin, eps_source, eps_target)
-    delta_user = offset(*labelled)
-    value, _, _, reach = _adjust(margin, delta_test, square_test, n_test, *delta_user, alpha / 2)
-    filters = [
-        welch_non_inferiority(*of_test, *of_user, m)[1]
-        for m in (margin, exact, value, value - reach)
-    ]
-    filters[-1] = 2 * filters[-1]
-    share = _tuning(*labelled, user.shape[1])
-    tuned = offset(share[:, None] * labelled[0], labelled[1])
-    scaled = share * of_user[0], share**2 * of_user[1], of_user[2]
-    powered = _powered_test(accuracy, variance, n_test, *scaled, *tuned, margin)[1]
-    return [*filters, powered]
-
-
-def _labels_alone(
-    test: Array, labelled: Array, margin: float, alpha: float, sample: bool
-) -> npt.NDArray[np.bool_]:
-    """Whether the exact test of the labels shows SUITABLE, for each row of the samples."""
-    right = [values.sum(axis=1).astype(int) for values in (test, labelled)]
-    n_test, n = test.shape[1], labelled.shape[1]
-    if sample:
-        least = np.clip(right[0] / n_test - margin, 0.0, 1.0)
-        return stats.binom.sf(right[1] - 1, n, least) <= alpha
-    return right[1] >= critical_counts(right[0], n_test, n, margin, alpha)
-
-
-def _estimates(
-    accuracy: Any, eps: float, concentration: float, shape: tuple[int, ...], rng: Any
-) -> Array:
-    """Draw scaled Beta estimates whose mean plus eps is the accuracy, all in [0, 1] with eps."""
-    low, high = max(0.0, -eps), min(1.0, 1.0 - eps)
-    mean = np.asarray(accuracy - eps)
-    if not ((mean > low) & (mean < high)).all():
-        raise ValueError(
-            "eps must leave room for estimates strictly between 0 and 1 before and after it is "
-            f"added, got {eps:g} for an accuracy of {np.asarray(accuracy).min():.4g}"
-        )
-    share = (mean - low) / (high - low)
-    return low + (high - low) * rng.beta(concentration * share, concentration * (1 - share), shape)
-
-
-def _draw(
-    accuracy: Any, eps: float, concentration: float, shape: tuple[int, ...], rng: Any
-) -> tuple[Array, Array]:
-    """Draw estimates and, as 0 and 1, correctness."""
-    estimated = _estimates(accuracy, eps, concentration, shape, rng)
-    return estimated, (rng.random(shape) < estimated + eps).astype(float)
 
 
 def _offset(estimated: Array, correct: Array) -> Offset:

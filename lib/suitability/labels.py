@@ -6,25 +6,21 @@ score only orders the outcomes, and the p-value is the largest exact probability
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import special, stats
 
 from lib.check import as_array, as_flags, as_integer, as_number
-from lib.suitability.noninferiority import welch_non_inferiority
 
 __all__ = [
     "REFERENCES",
     "LabelsTest",
     "critical_counts",
     "is_sample",
-    "label_errors",
     "labels_for_power",
     "labels_test",
     "rejection_rate",
@@ -400,78 +396,6 @@ def labels_for_power(
         middle = (low + n) // 2
         low, n = (low, middle) if reached(middle) >= power else (middle, n)
     return n
-
-
-def label_errors(
-    labels: Sequence[int],
-    margins: Sequence[float],
-    *,
-    n_test: int = 100,
-    accuracies: Sequence[float] = (0.5, 0.7, 0.9, 0.95, 0.99),
-    alpha: float = 0.05,
-) -> pd.DataFrame:
-    """Compare tests of labels alone by their exact rates of error at a drop of the margin.
-
-    Parameters
-    ----------
-    labels : sequence of int
-        Numbers of user labels, at least 2.
-    margins : sequence of float
-        In (-1, 1).
-    n_test : int
-        Test labels, at least 2.
-    accuracies : sequence of float
-        True test accuracies in (0, 1), of which the worst counts.
-    alpha : float
-        Level, above 0.0001.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per number of labels and margin: ``labels``, ``margin``, and the largest rate of
-        ``exact``, :func:`labels_test`'s SUITABLE, ``exact, against``, its UNSUITABLE, ``welch``,
-        Welch's test of zeros and ones, and ``score``, Farrington and Manning's with a normal
-        quantile.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    Examples
-    --------
-    >>> table = label_errors([3], [0.05], n_test=30)
-    >>> bool(table["exact"].max() <= 0.05 < table["welch"].max())
-    True
-    """
-    n_test, alpha = as_integer("n_test", n_test, 2), as_number("alpha", alpha, _MISSED, 1)
-    labels = [as_integer("labels", n, 2) for n in labels]
-    margins = [as_number("margins", m, -1, 1) for m in margins]
-    accuracies = [as_number("accuracies", p, 0, 1) for p in accuracies]
-    rows = []
-    for n in labels:
-        x, y = np.meshgrid(np.arange(n_test + 1), np.arange(n + 1), indexing="ij")
-        moments = [f(v, k) for v, k in ((x, n_test), (y, n)) for f in (_mean, _variance, _size)]
-        for margin in margins:
-            rejected = {
-                "welch": welch_non_inferiority(*moments, margin)[1] <= alpha,
-                "score": _score(x, n_test, y, n, margin) <= stats.norm.ppf(alpha) + _TIE,
-            }
-            rates: dict[str, list[float]] = {"exact": [], "exact, against": []}
-            for p in accuracies:
-                q = p - margin
-                if not 0 <= q <= 1:
-                    continue
-                pair = p, n_test, q, n
-                rates["exact"].append(rejection_rate(*pair, margin, alpha))
-                against = rejection_rate(*pair[2:], *pair[:2], -margin, alpha)
-                rates["exact, against"].append(against)
-                weight = stats.binom.pmf(x, n_test, p) * stats.binom.pmf(y, n, q)
-                for name, where in rejected.items():
-                    rates.setdefault(name, []).append(float(weight[where].sum()))
-            worst = {name: max(found, default=math.nan) for name, found in rates.items()}
-            rows.append({"labels": n, "margin": margin, **worst})
-    return pd.DataFrame(rows)
 
 
 def _mean(x: Counts, n: int) -> Floats:

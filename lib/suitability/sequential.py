@@ -6,22 +6,18 @@ SUITABLE for data that are not below alpha, which looking again and again at one
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import optimize, stats
 from scipy.special import ndtr
 
 from lib.check import as_array, as_generator, as_integer, as_number
-from lib.suitability.noninferiority import welch_non_inferiority
 
 __all__ = [
-    "PROCEDURES",
     "EProcess",
     "SequentialDecision",
     "SequentialDesign",
@@ -29,22 +25,9 @@ __all__ = [
     "crossing_probabilities",
     "draw_estimates",
     "information_fractions",
-    "sequential_errors",
     "test_upper_bound",
 ]
 
-#: What :func:`sequential_errors` compares.
-PROCEDURES = (
-    "one look",
-    "uncorrected",
-    "Bonferroni",
-    "Pocock",
-    "O'Brien-Fleming",
-    "e-process, known mean",
-    "e-process, test mean",
-    "e-process, bound",
-    "e-process, pairs",
-)
 
 Floats = npt.NDArray[np.float64]
 
@@ -602,138 +585,3 @@ def draw_estimates(
     """Draw correctness estimates: Beta(mean concentration, (1 - mean) concentration)."""
     rng = as_generator(rng, "rng")
     return rng.beta(np.multiply(mean, concentration), np.subtract(1, mean) * concentration, size)
-
-
-def _first(hits: npt.NDArray[np.bool_], unit: int) -> tuple[npt.NDArray[np.bool_], Any]:
-    """Whether any column is true, and the observations used until the first (else all)."""
-    found = hits.any(axis=1)
-    return found, unit * np.where(found, hits.argmax(axis=1) + 1, hits.shape[1])
-
-
-def sequential_errors(
-    drops: Sequence[float],
-    *,
-    looks: int = 5,
-    batch_size: int = 200,
-    n_test: int = 1000,
-    margin: float = 0.05,
-    alpha: float = 0.05,
-    mean_test: float = 0.8,
-    concentration: float = 4.0,
-    repetitions: int = 2000,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """Simulate how often each procedure says SUITABLE, and from how many user data.
-
-    A test sample is drawn once per repetition; user data arrive in batches, and after each the
-    one-sided Welch test compares all of them so far with the test sample.  Estimates are
-    Beta-distributed.  Procedures (:data:`PROCEDURES`): one look at the end at level alpha; alpha
-    at every look; alpha / looks at every look; Pocock's and O'Brien and Fleming's designs with
-    :func:`information_fractions` for equal variances; and e-processes, which look after every
-    user observation: with the threshold from the mean of the test population, as if known (the
-    conditional test's own null hypothesis, with that number for the test sample's mean); from the
-    mean of the test sample (whose error against the *population* nothing controls); from its
-    upper bound at level alpha / 2, with alpha / 2 for the rest; and by pairs, which end when the
-    test sample does.
-
-    Parameters
-    ----------
-    drops : sequence of float
-        True drops, mean of test minus mean of user population.  At ``margin`` the share of
-        rejections is the type-I error, below it the power.
-    looks, batch_size, n_test : int
-        User batches, observations in each (at least 2), observations in the test sample.
-    margin, alpha : float
-        m in (-1, 1); level in (0, 0.5).
-    mean_test : float
-        In (0, 1); ``mean_test - drop`` and ``mean_test - margin`` must be, too.
-    concentration : float
-        Of the Beta distributions: variance mean (1 - mean) / (concentration + 1).
-    repetitions : int
-        Simulated sequences per drop.
-    rng : numpy.random.Generator
-        Randomness.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per drop and procedure: ``drop``, ``procedure``, ``rate`` of rejections with its
-        95 % Clopper-Pearson interval ``low``, ``high``; ``mean_n``, user observations used on
-        average (all that were planned where nothing was rejected), and ``se_n``, its standard
-        error.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
-    Examples
-    --------
-    >>> found = sequential_errors(
-    ...     [0.0], looks=2, batch_size=50, n_test=100, repetitions=20, rng=np.random.default_rng(0)
-    ... )
-    >>> bool(found["rate"].between(0, 1).all()), bool((found["mean_n"] <= 100).all())
-    (True, True)
-    """
-    looks, size = as_integer("looks", looks), as_integer("batch_size", batch_size, 2)
-    n_test = as_integer("n_test", n_test, 2)
-    repetitions = as_integer("repetitions", repetitions, 2)
-    margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 0.5)
-    mean_test = as_number("mean_test", mean_test, max(0.0, margin), min(1.0, 1 + margin))
-    concentration = as_number("concentration", concentration, 0, np.inf)
-    drops = [as_number("drops", d, mean_test - 1, mean_test) for d in drops]
-    rng = as_generator(rng, "rng")
-    fractions = information_fractions(n_test, size, looks)
-    levels = {
-        # No p-value is below 0.
-        "one look": np.append(np.full(looks - 1, -1.0), alpha),
-        "uncorrected": np.full(looks, alpha),
-        "Bonferroni": np.full(looks, alpha / looks),
-        "Pocock": SequentialDesign(looks, alpha, "pocock", 1, fractions).levels,
-        "O'Brien-Fleming": SequentialDesign(looks, alpha, "obrien-fleming", 1, fractions).levels,
-    }
-    counts = size * np.arange(1, looks + 1)
-    pairs = min(n_test, looks * size)
-    chunk = max(1, 1_000_000 // (looks * size + n_test))  # some ten arrays of 8 MB at a time
-    rows = []
-    for drop in drops:
-        found: dict[str, list[Any]] = {name: [] for name in PROCEDURES}
-        for first in range(0, repetitions, chunk):
-            n = min(chunk, repetitions - first)
-            test = draw_estimates(rng, mean_test, concentration, (n, n_test))
-            user = draw_estimates(rng, mean_test - drop, concentration, (n, looks * size))
-            mean = user.reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
-            square = (user**2).reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
-            variance = np.maximum(square - mean**2, 0) * counts / (counts - 1)
-            test_mean = test.mean(axis=1, keepdims=True)
-            test_variance = test.var(axis=1, ddof=1, keepdims=True)
-            _, p, _ = welch_non_inferiority(
-                test_mean, test_variance, n_test, mean, variance, counts, margin
-            )
-            for name, level in levels.items():
-                found[name].append(_first(p <= level, size))
-            bound = _upper_bounds(test, alpha / 2)[:, None]
-            for name, x, threshold, rest in (
-                ("known mean", user, mean_test - margin, alpha),
-                ("test mean", user, test_mean - margin, alpha),
-                ("bound", user, bound - margin, alpha / 2),
-                ("pairs", (user[:, :pairs] - test[:, :pairs] + 1) / 2, (1 - margin) / 2, alpha),
-            ):
-                # A test sample may lie so low that its threshold is not positive.
-                capital, _ = _log_capital(x, np.maximum(threshold, 1e-9), _START)
-                found[f"e-process, {name}"].append(_first(capital >= -math.log(rest), 1))
-        for name in PROCEDURES:
-            rejected, used = (np.concatenate(part) for part in zip(*found[name], strict=True))
-            interval = stats.binomtest(int(rejected.sum()), repetitions).proportion_ci()
-            rows.append(
-                {
-                    "drop": drop,
-                    "procedure": name,
-                    "rate": rejected.mean(),
-                    "low": interval.low,
-                    "high": interval.high,
-                    "mean_n": used.mean(),
-                    "se_n": used.std(ddof=1) / math.sqrt(repetitions),
-                }
-            )
-    return pd.DataFrame(rows)

@@ -10,9 +10,7 @@ from malformed_kinds import (
     NUMBER,
     OPEN_UNIT,
     POSITIVE,
-    RNG,
     SEED,
-    UNIT,
     Bad,
     booleans,
     but,
@@ -170,36 +168,6 @@ add(
 )
 Q = dict(train_signals=T, train_correct=CO, test_signals=T, test_correct=CO)
 add(
-    "compare_estimators",
-    {**Q, "names": ["logistic"], "calibrations": ["none"]},
-    train_signals=MX,
-    train_correct=B,
-    test_signals=MX,
-    test_correct=B,
-    names=([], ["x"], 3),
-    calibrations=([], ["x"], 3),
-    seed=SEED,
-    bins=COUNT,
-    by=CHOICE,
-)
-add(
-    "compare_signals",
-    Q,
-    train_signals=MX,
-    train_correct=B,
-    test_signals=MX,
-    test_correct=B,
-    bins=COUNT,
-    by=CHOICE,
-)
-add(
-    "over_splits",
-    dict(compare=S.compare_signals, signals=T, correct=CO, splits=2, seed=0),
-    signals=MX,
-    correct=B,
-    rows=(0, 1, 301, 2.5, "3"),
-)
-add(
     "anova_table",
     dict(signals=T, correct=CO),
     signals=MX,
@@ -276,29 +244,6 @@ add(
     reference=CHOICE,
 )
 add(
-    "label_errors",
-    dict(labels=[3], margins=[0.05], n_test=20),
-    n_test=COUNT,
-    alpha=OPEN_UNIT,
-)
-add(
-    "fit_errors",
-    dict(sizes=[(60, 20, 20)], repetitions=1, rng=np.random.default_rng(0)),
-    margin=MARG,
-    alpha=OPEN_UNIT,
-    repetitions=COUNT,
-    rng=RNG,
-)
-add(
-    "simulate_alarms",
-    dict(drops=[0.5], repetitions=2, rng=np.random.default_rng(0)),
-    margin=MARG,
-    mean_test=OPEN_UNIT,
-    repetitions=COUNT,
-    before=COUNT,
-    rng=RNG,
-)
-add(
     "labels_for_power",
     dict(test_accuracy=0.9, n_test=500, margin=0.15),
     test_accuracy=(0.0 - 0.1, 1.5, NAN),
@@ -308,61 +253,6 @@ add(
     power=OPEN_UNIT,
 )
 g = np.random.default_rng(0)
-add("impossibility_example", dict(n=50, rng=g), n=COUNT, rng=RNG)
-add(
-    "lemma_check",
-    dict(eps=[0.0], n=100, rng=g),
-    eps=but(([], [NAN], ["a"], [2.0]), "[]"),
-    accuracy=OPEN_UNIT,
-    concentration=POSITIVE,
-    n=COUNT,
-    rng=RNG,
-)
-add(
-    "simulate_guarantee",
-    dict(eps_source=0.0, eps_target=0.0, accuracy_drop=0.0, repetitions=3, rng=g),
-    eps_source=but((2.0, *NUMBER), "2.0"),
-    eps_target=but((2.0, *NUMBER), "2.0"),
-    margin=MARG,
-    test_accuracy=OPEN_UNIT,
-    n_test=(1, 2.5, "3"),
-    n_user=(1, 2.5),
-    n_labelled=(1, 2.5),
-    concentration=POSITIVE,
-    alpha=OPEN_UNIT,
-    reference=CHOICE,
-    repetitions=COUNT,
-    rng=RNG,
-)
-add(
-    "simulate_monitoring",
-    dict(windows=[1], batches=2, batch_size=10, n_test=20, repetitions=2, rng=g),
-    windows=([], [0], ["a"], 3),
-    batches=COUNT,
-    batch_size=(0, 1, 2.5),
-    n_test=(1, 2.5),
-    margin=MARG,
-    alpha=OPEN_UNIT,
-    mean_test=OPEN_UNIT,
-    concentration=POSITIVE,
-    repetitions=COUNT,
-    share_unsuitable=UNIT,
-    rng=RNG,
-)
-add(
-    "sequential_errors",
-    dict(drops=[0.0], looks=2, batch_size=10, n_test=20, repetitions=2, rng=g),
-    drops=but(([], [NAN], ["a"], [2.0]), "[]"),
-    looks=COUNT,
-    batch_size=COUNT,
-    n_test=(1, 2.5),
-    margin=MARG,
-    alpha=OPEN_UNIT,
-    mean_test=OPEN_UNIT,
-    concentration=POSITIVE,
-    repetitions=COUNT,
-    rng=RNG,
-)
 add("EProcess", dict(threshold=0.5), threshold=but(OPEN_UNIT, "1.0"))
 ROWS.extend(
     rows_of(

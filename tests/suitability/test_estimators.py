@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+from lib.studies.suitability.comparisons import compare_estimators, compare_signals
 from lib.suitability import CorrectnessEstimator, SuitabilityFilter
 from lib.suitability.estimators import (
     CALIBRATIONS,
@@ -18,8 +19,6 @@ from lib.suitability.estimators import (
     SIGNAL_NAMES,
     as_table,
     calibration_errors,
-    compare_estimators,
-    compare_signals,
     make_estimator,
 )
 

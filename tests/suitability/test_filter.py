@@ -4,7 +4,8 @@ import pytest
 from scipy import stats
 from sklearn.ensemble import GradientBoostingClassifier
 
-from lib.suitability import CorrectnessEstimator, SuitabilityFilter, fit_errors, signals
+from lib.studies.suitability.fits import fit_errors
+from lib.suitability import CorrectnessEstimator, SuitabilityFilter, signals
 from lib.suitability.filter import p_text
 
 

@@ -2,18 +2,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lib.studies.suitability.simulations import (
+    METHODS,
+    impossibility_example,
+    lemma_check,
+    simulate_guarantee,
+)
 from lib.suitability import guarantees
 from lib.suitability.filter import SuitabilityFilter
 from lib.suitability.guarantees import (
-    METHODS,
     adjusted_margin,
     calibration_offset,
     corrected_margin,
-    impossibility_example,
     labels_needed,
-    lemma_check,
     prediction_powered_test,
-    simulate_guarantee,
 )
 from lib.suitability.labels import labels_test
 from lib.suitability.noninferiority import non_inferiority_test

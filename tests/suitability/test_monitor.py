@@ -2,16 +2,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lib.studies.suitability.alarms import simulate_alarms, simulate_monitoring
 from lib.suitability import monitor as monitor_module
 from lib.suitability import non_inferiority_test
-from lib.suitability.monitor import (
-    METHODS,
-    AcceptanceDecision,
-    AcceptanceMonitor,
-    Monitor,
-    simulate_alarms,
-    simulate_monitoring,
-)
+from lib.suitability.monitor import METHODS, AcceptanceDecision, AcceptanceMonitor, Monitor
 from lib.suitability.sequential import (
     EProcess,
     SequentialDesign,

@@ -5,14 +5,10 @@ import pandas as pd
 import pytest
 
 from lib import suitability
+from lib.studies.suitability.comparisons import compare_estimators, over_splits
 from lib.studies.suitability.experiment import Task
 from lib.studies.suitability.refined import evaluate_more_data
-from lib.suitability import (
-    CorrectnessEstimator,
-    compare_estimators,
-    non_inferiority_test,
-    over_splits,
-)
+from lib.suitability import CorrectnessEstimator, non_inferiority_test
 
 
 def source(n=300, seed=0, shift=0.0):

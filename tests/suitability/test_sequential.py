@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
+from lib.studies.suitability.repeated import PROCEDURES, sequential_errors
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.sequential import (
-    PROCEDURES,
     EProcess,
     SequentialDesign,
     crossing_probabilities,
     draw_estimates,
     information_fractions,
-    sequential_errors,
     test_upper_bound,
 )
 

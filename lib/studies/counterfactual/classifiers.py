@@ -60,8 +60,6 @@ def simulate(
 ) -> Simulated:
     """Draw a data set of P4's simulated experiments.
 
-    References
-    ----------
     P4, section 4.1 and appendix D; the authors' notebook sets the width of B's region.
     """
     rng = np.random.default_rng(rng)

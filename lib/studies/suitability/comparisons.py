@@ -1,0 +1,89 @@
+"""Estimators of correctness and signals compared: the paper's Tables 6 and 8."""
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lib.check import as_flags
+from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.estimators import (
+    CALIBRATIONS,
+    ESTIMATORS,
+    _assess,
+    _checked,
+    as_table,
+    make_estimator,
+)
+
+
+def compare_estimators(
+    train_signals: Any,
+    train_correct: Any,
+    test_signals: Any,
+    test_correct: Any,
+    names: Sequence[str] = tuple(ESTIMATORS),
+    calibrations: Sequence[str] = CALIBRATIONS,
+    *,
+    seed: int = 0,
+    bins: int = 15,
+    by: str = "rows",
+) -> pd.DataFrame:
+    """Fit several estimators to the same data and assess them on others: the paper's Table 8."""
+    x, y, test, test_y = _checked(train_signals, train_correct, test_signals, test_correct)
+    rows = []
+    for name, calibration in itertools.product(names, calibrations):
+        model = make_estimator(name, calibration, seed=seed)
+        start = time.perf_counter()
+        p = model.fit(x.to_numpy(), y).predict_proba(test.to_numpy())[:, 1]
+        seconds = time.perf_counter() - start
+        row = {"estimator": name, "calibration": calibration, **_assess(p, test_y, bins, by)}
+        rows.append(row | {"seconds": seconds})
+    return pd.DataFrame(rows)
+
+
+def compare_signals(
+    train_signals: Any,
+    train_correct: Any,
+    test_signals: Any,
+    test_correct: Any,
+    *,
+    bins: int = 15,
+    by: str = "rows",
+) -> pd.DataFrame:
+    """Assess the paper's estimator on all signals and on each alone: the paper's Table 6."""
+    x, y, test, test_y = _checked(train_signals, train_correct, test_signals, test_correct)
+    rows = []
+    for label, columns in [("all", list(x.columns)), *((c, [c]) for c in x.columns)]:
+        p = CorrectnessEstimator().fit(x[columns], y).predict(test[columns])
+        rows.append({"signals": label, **_assess(p, test_y, bins, by)})
+    return pd.DataFrame(rows)
+
+
+def over_splits(
+    compare: Callable[..., pd.DataFrame],
+    signals: Any,
+    correct: Any,
+    *,
+    splits: int,
+    seed: int,
+    rows: int | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Repeat a comparison over random splits, four fifths against one, as the authors do.
+
+    The authors' notebook tables_plots.ipynb: three splits of FMoW's ID data, first model.
+    """
+    x = as_table("signals", signals)
+    y = as_flags("correct", correct, len(x))
+    rng = np.random.default_rng(seed)
+    tables = []
+    for split in range(splits):
+        order = rng.permutation(len(x))
+        fit, test = order[len(x) // 5 :][:rows], order[: len(x) // 5]
+        table = compare(x.iloc[fit], y[fit], x.iloc[test], y[test], **options)
+        tables.append(table.assign(split=split))
+    return pd.concat(tables, ignore_index=True)
