@@ -337,17 +337,3 @@ def test_comparisons_refuse_bad_input(function, changes, message):
         arguments[i] = value
     with pytest.raises(ValueError, match=message):
         function(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"names": "svm"}, "names must be a sequence"),
-        ({"names": []}, "names must be a sequence"),
-        ({"calibrations": ()}, "calibrations must be a sequence"),
-        ({"names": ["logistic", "tree"]}, r"names must be a sequence of at least 1 of .*tree"),
-    ],
-)
-def test_compare_estimators_refuses_unknown_names(options, message):
-    with pytest.raises(ValueError, match=message):
-        compare_estimators(GOOD, HALF, GOOD, HALF, **options)

@@ -311,26 +311,6 @@ def test_sharing_the_reference_correlates_the_decisions():
     assert shared["fdr"] < fresh["fdr"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"windows": (0,)}, "windows must be an integer of at least 1, got 0"),
-        ({"batches": 0}, "batches must be"),
-        ({"batch_size": 1}, "batch_size must be"),
-        ({"repetitions": 1}, "repetitions must be"),
-        ({"share_unsuitable": 1.1}, r"share_unsuitable must be in \[0, 1\], got 1.1"),
-        ({"drop_suitable": 0.06}, "drop_suitable must be at most margin = 0.05.*got 0.06"),
-        ({"drop_unsuitable": 0.04}, "drop_unsuitable at least that, got 0 and 0.04"),
-        ({"drop_unsuitable": 0.9}, "drop_unsuitable must be a number in"),
-        ({"mean_test": 1.0}, "mean_test must be"),
-        ({"concentration": 0.0}, "concentration must be"),
-    ],
-)
-def test_bad_simulation(options, message):
-    with pytest.raises(ValueError, match=message):
-        simulate_monitoring(rng=np.random.default_rng(0), **options)
-
-
 # --- alarms ---------------------------------------------------------------------------------------
 
 
@@ -465,16 +445,3 @@ def test_malformed_batches_leave_the_monitor_as_it_was():
             monitor.update(*arguments)
     assert monitor.history == []
     assert monitor.update([0.9]).evidence == watch().update([0.9]).evidence
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"drops": [0.9]}, "drops must be a number"),
-        ({"repetitions": 1}, "repetitions must be an integer"),
-        ({"rng": -3}, "rng must be an integer of at least 0"),
-    ],
-)
-def test_malformed_simulations_of_alarms(options, message):
-    with pytest.raises(ValueError, match=message):
-        simulate_alarms(**{"rng": np.random.default_rng(0)} | options)

@@ -58,13 +58,6 @@ def test_a_comparison_over_splits_is_that_of_each():
         assert found == expected | {"split": split}
 
 
-@pytest.mark.parametrize("rows", [9, 241])
-def test_rows_must_fit_into_four_fifths(rows):
-    x, y = source()
-    with pytest.raises(ValueError, match=f"rows must be from 10 to 240, got {rows}"):
-        over_splits(compare_estimators, x, y, splits=1, seed=0, rows=rows)
-
-
 def test_more_data_fits_on_all_folds_but_one():
     splits = {"id": source(300), "user": source(120, 1, -1.0)}
     folds = tuple(np.array_split(np.random.default_rng(0).permutation(300), 3))

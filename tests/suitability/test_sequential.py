@@ -309,10 +309,6 @@ RNG = np.random.default_rng(0)
         (lambda: EProcess(0.5).update(["a"]), "values must be real numbers"),
         (lambda: test_upper_bound([], 0.1), "test must be real numbers"),
         (lambda: test_upper_bound([0.5], 0.0), "level must be"),
-        (lambda: sequential_errors([0.05], batch_size=1, rng=RNG), "batch_size must be.*least 2"),
-        (lambda: sequential_errors([0.9], rng=RNG), "drops must be a number in.*got 0.9"),
-        (lambda: sequential_errors([0.0], mean_test=0.04, rng=RNG), "mean_test must be"),
-        (lambda: sequential_errors([0.0], alpha=0.6, rng=RNG), "alpha must be"),
     ],
 )
 def test_bad_input(call, message):

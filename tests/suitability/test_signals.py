@@ -122,8 +122,3 @@ def test_shift_and_order_of_classes():
 def test_bad_input(bad):
     with pytest.raises(ValueError, match="logits must"):
         signals(bad)
-
-
-def test_the_names_are_those_of_the_published_files():
-    """Written twice: data may not import suitability."""
-    assert SIGNAL_NAMES == data.SIGNAL_NAMES
