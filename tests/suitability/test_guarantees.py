@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lib.studies.suitability import simulations
 from lib.studies.suitability.simulations import (
     METHODS,
     impossibility_example,
     lemma_check,
     simulate_guarantee,
 )
-from lib.suitability import guarantees
 from lib.suitability.filter import SuitabilityFilter
 from lib.suitability.guarantees import (
     adjusted_margin,
@@ -23,7 +23,7 @@ from lib.suitability.signals import signals
 
 
 def draw(rng, accuracy, eps, n, concentration=5.0):
-    estimated, correct = guarantees._draw(accuracy, eps, concentration, (n,), rng)
+    estimated, correct = simulations._draw(accuracy, eps, concentration, (n,), rng)
     return estimated, correct.astype(bool)
 
 
@@ -240,11 +240,11 @@ def test_simulation_runs_what_is_public(sample):
     rng = np.random.default_rng(8)
     shape = 5, 120
     test, labelled = (
-        guarantees._draw(0.8, eps, 5.0, (5, n), rng) for eps, n in ((0.02, 120), (-0.05, 40))
+        simulations._draw(0.8, eps, 5.0, (5, n), rng) for eps, n in ((0.02, 120), (-0.05, 40))
     )
-    user = guarantees._estimates(0.75, -0.05, 5.0, shape, rng)
-    found = guarantees._all_methods(test, user, labelled, 0.02, -0.05, 0.05, 0.1, sample)
-    alone = guarantees._labels_alone(test[1], labelled[1], 0.05, 0.1, sample)
+    user = simulations._estimates(0.75, -0.05, 5.0, shape, rng)
+    found = simulations._all_methods(test, user, labelled, 0.02, -0.05, 0.05, 0.1, sample)
+    alone = simulations._labels_alone(test[1], labelled[1], 0.05, 0.1, sample)
     assert len(found) == len(METHODS) - 1
     reference = "sample" if sample else "distribution"
     for i in range(5):
@@ -327,7 +327,7 @@ def test_rate_falls_with_the_drop_and_table_is_complete():
 
 def test_simulation_does_not_depend_on_its_blocks(monkeypatch):
     whole, n = rates(0.0, -0.02, repetitions=1500, n_labelled=300)
-    monkeypatch.setattr(guarantees, "_BLOCK", 50_000)
+    monkeypatch.setattr(simulations, "_BLOCK", 50_000)
     parts, _ = rates(0.0, -0.02, repetitions=1500, n_labelled=300)
     for method in METHODS:  # other draws, the same rates
         assert abs(whole[method] - parts[method]) < 5.5 * np.sqrt(0.5 * n)
