@@ -67,7 +67,7 @@ REASONS = {
         selective.Threshold suitability.AdjustedMargin audit.GaussianBound
         suitability.AcceptanceDecision suitability.LabelsTest suitability.CalibrationErrors
         suitability.Decision suitability.Equivalence suitability.GroupEquivalence
-        suitability.Impossibility suitability.MonitorDecision suitability.NonInferiority
+        suitability.MonitorDecision suitability.NonInferiority
         suitability.Offset suitability.PredictionPowered suitability.SampleSize
         suitability.SequentialDecision audit.EpsilonPosterior audit.PrivacyRegion audit.Canaries
         audit.CanaryAudit audit.Guesses counterfactual.ConfidenceSequence

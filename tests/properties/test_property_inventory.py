@@ -188,7 +188,6 @@ SUITABILITY = {
     "Decision": HOLDER,
     "Equivalence": HOLDER,
     "GroupEquivalence": HOLDER,
-    "Impossibility": HOLDER,
     "LabelsTest": HOLDER,
     "MonitorDecision": HOLDER,
     "NonInferiority": HOLDER,
