@@ -93,8 +93,8 @@ class AcceptanceMonitor:
       own, with its own Welch test against the reference; after each batch the procedure is run at
       level ``alpha`` on the last ``window`` p-values, and ``suitable`` is about the newest.  One
       run controls the false discovery rate among the decisions of that run.  The decisions that
-      are made as batches arrive come from different runs, and for them nothing is controlled:
-      :func:`simulate_monitoring` measures it, and says how much it is.
+      are made as batches arrive come from different runs, and for them nothing is controlled: how
+      much is lost is measured in ``lib.studies.suitability.alarms``.
     * ``"e-process"``: all data are one hypothesis, that each observation has mean below the
       reference mean less the margin given those before.  Valid at any time, for any sizes.  A
       rejection says that not all data were unsuitable; data that become unsuitable after it do
