@@ -27,7 +27,7 @@ from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
-from lib.training.predict import dropout_probabilities, outputs_of
+from lib.training.predict import averages, dropout_probabilities, outputs_of
 from lib.training.single import TrainingResult, train
 from lib.training.text import tokens_of
 
@@ -290,12 +290,16 @@ class ManyTrainings:
         What the models are evaluated on.
     dropout_passes : int
         Random sub-networks of Monte-Carlo dropout, 0 for none.
+    averages : tuple of float
+        Parts of the checkpoints to average, see :func:`lib.training.predict.averages`; the
+        configurations then keep ``"weights"``, of which predicted classes are stored.
 
     Notes
     -----
     The arrays of the outcome: ``logits`` (models, n, classes), ``checkpoints`` (models, t, ...),
     ``labels`` (n,); ``outputs`` (models, n, outputs) where the models have a head of their own;
-    ``dropout`` (models, n, classes), the mean probabilities of the sub-networks.
+    ``dropout`` (models, n, classes), the mean probabilities of the sub-networks;
+    ``of_parameters`` and ``of_probabilities`` (models, averages, n, classes).
     """
 
     configs: tuple[TrainingConfig, ...]
@@ -303,6 +307,7 @@ class ManyTrainings:
     chunk: int = 64
     points: str = "test"
     dropout_passes: int = 0
+    averages: tuple[float, ...] = ()
 
     def __post_init__(self):
         require_int("chunk", self.chunk, at_least=1)
@@ -344,6 +349,8 @@ class ManyTrainings:
         if self.dropout_passes:
             seed = result.config.seed
             arrays["dropout"] = dropout_probabilities(result, points, self.dropout_passes, seed)
+        if self.averages:
+            arrays |= averages(result, points, self.averages)
         return arrays
 
 

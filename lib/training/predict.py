@@ -1,17 +1,26 @@
 """What a trained model says beyond its class logits."""
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from lib.check import require_int
+from lib.check import require_choice, require_finite, require_int
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
-from lib.training.single import TrainingResult, module_of
+from lib.training.single import TrainingResult, evaluate, module_of, summarise
 
-__all__ = ["dropout_probabilities", "example_gradients", "initial_parameters", "outputs_of"]
+__all__ = [
+    "averages",
+    "dropout_probabilities",
+    "example_gradients",
+    "initial_parameters",
+    "outputs_of",
+]
 
 _BATCH = 1024
 
@@ -41,6 +50,65 @@ def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.
     network = module_of(result)
     with torch.no_grad():
         return torch.cat([network(part) for part in points.split(_BATCH)]).numpy()
+
+
+def averages(
+    result: TrainingResult, points: npt.ArrayLike, parts: Sequence[float]
+) -> dict[str, npt.NDArray]:
+    """What the intermediate models of a training say, and averages of the last of them.
+
+    All of it is post-processing: the guarantee of DP-SGD covers every intermediate model
+    (De et al. 2022 average parameters; P1's SCTD compares predicted classes).
+
+    Parameters
+    ----------
+    result : TrainingResult
+        A finished training that kept its ``"weights"``.
+    points : array_like of float, shape (n, ...)
+        Where to evaluate.
+    parts : sequence of float
+        In (0, 1]: which part of the checkpoints, the last ones, is averaged; at least one is.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``checkpoints``, shape (t, n): predicted classes; ``of_parameters``, shape (parts, n,
+        classes): logits of the model with the mean parameters; ``of_probabilities``, of the same
+        shape: mean class probabilities.
+
+    Raises
+    ------
+    ValueError
+        If the result kept something else, or a part is out of range.
+    """
+    require_choice("keep of result", result.config.keep, ("weights",))
+    points = _points("points", points, result.config.model)
+    for part in parts:
+        require_finite("parts", part, above=0, at_most=1)
+    weights = result.checkpoints
+    counts = [math.ceil(part * len(weights) - 1e-9) for part in parts]
+    network = build_model(result.config.model, 0)
+    labels = []
+    totals = np.zeros((len(parts), *result.logits.shape))
+    for place, row in enumerate(weights):
+        logits = _logits(network, row, points, result.config)
+        labels.append(summarise(logits, "labels"))
+        totals[[len(weights) - place <= count for count in counts]] += summarise(
+            logits, "probabilities"
+        )
+    means = [weights[-count:].mean(0, dtype=np.float64).astype(np.float32) for count in counts]
+    return {
+        "checkpoints": np.stack(labels),
+        "of_parameters": np.stack([_logits(network, m, points, result.config) for m in means]),
+        "of_probabilities": (totals / np.array(counts)[:, None, None]).astype(np.float32),
+    }
+
+
+def _logits(
+    network: torch.nn.Module, parameters: np.ndarray, points: torch.Tensor, config: TrainingConfig
+) -> npt.NDArray[np.float32]:
+    vector_to_parameters(torch.from_numpy(parameters.copy()), network.parameters())
+    return evaluate(network, config, points)
 
 
 def dropout_probabilities(
