@@ -32,6 +32,7 @@ from lib.training.objectives import (
     SelectiveNet,
     SelfAdaptiveTraining,
 )
+from lib.training.pooling import compiled_pooling
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.torch_settings import _seeded, _threads, autocast, settings
 
@@ -499,7 +500,7 @@ def evaluate(
 ) -> npt.NDArray[np.float32]:
     """Logits of the underlying classifier, dropout off."""
     network.eval()
-    with torch.no_grad(), autocast(config, points.device):
+    with torch.no_grad(), autocast(config, points.device), compiled_pooling():
         parts = [
             config.objective.logits(network(part).float())
             for part in points.split(_EVALUATION_BATCH)

@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from lib.training.pooling import compiled_pooling
+
 __all__ = ["clipped_sum", "supports"]
 
 _LAYERS = (nn.Linear, nn.Conv2d, nn.GroupNorm)
@@ -63,7 +65,8 @@ def clipped_sum(
         for p in weights:
             p.requires_grad_(False)
         with torch.enable_grad():
-            outputs = network(inputs)
+            with compiled_pooling():
+                outputs = network(inputs)
             total = loss(outputs.float()).sum()
         used = [layer for layer in layers if layer in taps]
         if len(used) < len(layers):
@@ -149,6 +152,17 @@ def _outer_products(layer: nn.Linear, x: torch.Tensor, error: torch.Tensor):
         yield layer.bias, size, lambda factor: factor @ error
 
 
+def _patches(layer: nn.Conv2d, x: torch.Tensor) -> torch.Tensor:
+    """What each output of a convolution sees, (n, height, width, channels, *kernel): a view."""
+    high, wide = layer.padding
+    if high or wide:
+        x = functional.pad(x, (wide, wide, high, high))
+    for dim in (0, 1):
+        spread = layer.dilation[dim] * (layer.kernel_size[dim] - 1) + 1
+        x = x.unfold(2 + dim, spread, layer.stride[dim])[..., :: layer.dilation[dim]]
+    return x.permute(0, 2, 3, 1, 4, 5)
+
+
 def _per_example(layer: nn.Module, x: torch.Tensor, error: torch.Tensor):
     """Pairs of a parameter and its gradients, one an example."""
     if isinstance(layer, nn.Linear):
@@ -163,12 +177,11 @@ def _per_example(layer: nn.Module, x: torch.Tensor, error: torch.Tensor):
             yield layer.bias, error
     elif isinstance(layer, nn.Conv2d):
         error = error.flatten(2)
-        pieces = []
-        for part, e in zip(x.split(_CONV_CHUNK), error.split(_CONV_CHUNK), strict=True):
-            patches = functional.unfold(
-                part, layer.kernel_size, layer.dilation, layer.padding, layer.stride
-            )
-            pieces.append(torch.bmm(e, patches.transpose(1, 2)))
+        patches = _patches(layer, x)
+        pieces = [
+            torch.bmm(e, part.reshape(len(e), e.shape[2], -1))  # copied here, a chunk at a time
+            for part, e in zip(patches.split(_CONV_CHUNK), error.split(_CONV_CHUNK), strict=True)
+        ]
         yield layer.weight, torch.cat(pieces)
         if layer.bias is not None:
             yield layer.bias, error.sum(dim=2)
