@@ -1,7 +1,7 @@
 """Where does SCTD win? P1's ranking over the noise that training adds to the parameters."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from lib.data.images import load_images
 from lib.privacy import PrivacyLedger
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
+from lib.selective.uncertainty import compare, compare_over_seeds
 from lib.studies.default_problem import default_problem
 from lib.training import CrossEntropy, DataSpec, ManyTrainings, ModelSpec, TrainingConfig
 from lib.training.models import parameter_count
@@ -22,7 +23,11 @@ from lib.training.models import parameter_count
 #: Parts of the checkpoints, the last ones, over which models are averaged.
 PARTS = (0.1, 0.25, 0.5)
 
-_FORMS = {"equation": "SCTD", "algorithm": "SCTD (Algorithm 1)"}
+#: Names of SCTD's two formulas.
+FORMS = {"equation": "SCTD", "algorithm": "SCTD (Algorithm 1)"}
+
+#: Weightings k, and every how many-th checkpoint is watched: P1's k with all of them first.
+VARIANTS = ((3.0, 1), (1.0, 1), (9.0, 1), (3.0, 2), (3.0, 4))
 
 
 @dataclass(frozen=True)
@@ -142,74 +147,128 @@ def settings_for(
     return MapSettings(data, spec, tuple(regimes), **options)
 
 
-def run_map(settings: MapSettings, executor: Any = None) -> pd.DataFrame:
-    """Train what is not stored yet, and score everything.
+@dataclass(frozen=True, eq=False)
+class NoiseMap:
+    """What the map shows.
 
-    Returns
-    -------
-    DataFrame
+    Attributes
+    ----------
+    models : DataFrame
         A row for each model and way to score it: ``batch``, ``clipping norm``, ``momentum``,
-        ``epochs``, ``steps``, ``epsilon``, ``rate``, ``seed``; ``move`` as set, and ``noise``,
-        the expected norm of what one step's noise moves the parameters by in the end; ``method``,
-        ``accuracy`` at full coverage, ``score`` (normalized, smaller is better), and ``area``
-        under the accuracy-coverage curve.  Of SCTD also ``k``, ``checkpoints`` and ``tied``, the
-        fraction of points in the largest group of equal scores.
+        ``epochs``, ``epsilon``, ``rate``, ``noise multiplier``; ``noise``, the expected norm of
+        what one step's noise moves the parameters by in the end; ``seed``, ``method``, ``accuracy``
+        at full coverage, ``score`` (normalized, smaller is better) and ``area`` under the
+        accuracy-coverage curve. Of SCTD also ``k``, ``checkpoints`` and ``tied``, the fraction of
+        points in the largest group of equal scores.
+    cells : DataFrame
+        A row for each setting and method but softmax response: ``difference`` of its normalized
+        score from that of softmax response (negative: it abstains better), mean over the seeds,
+        with the interval from ``low`` to ``high`` at 95%, over trainings and points, of points
+        alone where there is one training.
     """
+
+    models: pd.DataFrame
+    cells: pd.DataFrame
+
+
+def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
+    """Train what is not stored yet, and score everything."""
     jobs = settings.jobs()
-    runs = run_all(list(jobs.values()), executor)
-    rows: list[dict[str, Any]] = []
-    for ((regime, epsilon, seed), job), run in zip(jobs.items(), runs, strict=True):
-        for i, move in enumerate(settings.moves):
-            config = job.configs[i]
-            entry = PrivacyLedger.from_dict(run.privacy["models"][i]["ledger"]).entries[0]
-            where = {
-                "batch": regime.batch_size,
-                "clipping norm": regime.clipping_norm,
-                "momentum": regime.momentum,
-                "epochs": regime.epochs,
-                "steps": config.steps,
-                "epsilon": epsilon,
-                "rate": config.learning_rate,
-                "seed": seed,
-                "move": move,
-                "noise": move * entry.noise_multiplier * math.sqrt(parameter_count(settings.model)),
-            }
-            rows += [where | found for found in _scored(run, i)]
-    return pd.DataFrame(rows)
+    runs = dict(zip(jobs, run_all(list(jobs.values()), executor), strict=True))
+    models: list[dict[str, Any]] = []
+    cells: list[dict[str, Any]] = []
+    root = math.sqrt(parameter_count(settings.model))
+    for regime in settings.regimes:
+        for epsilon in settings.epsilons:
+            mine = [runs[regime, epsilon, seed] for seed in range(regime.seeds)]
+            for i, move in enumerate(settings.moves):
+                found = [dict(_ranked(run, i)) for run in mine]
+                entry = PrivacyLedger.from_dict(mine[0].privacy["models"][i]["ledger"]).entries[0]
+                where = {
+                    "batch": regime.batch_size,
+                    "clipping norm": regime.clipping_norm,
+                    "momentum": regime.momentum,
+                    "epochs": regime.epochs,
+                    "epsilon": epsilon,
+                    "rate": jobs[regime, epsilon, 0].configs[i].learning_rate,
+                    "noise multiplier": entry.noise_multiplier,
+                    "noise": move * entry.noise_multiplier * root,
+                }
+                models += [
+                    where | {"seed": seed} | _areas(method, *each)
+                    for seed, one in enumerate(found)
+                    for method, each in one.items()
+                ]
+                cells += [where | row for row in _against_response(found)]
+    return NoiseMap(pd.DataFrame(models), pd.DataFrame(cells))
 
 
-def _scored(run: StoredRun, model: int) -> Iterator[dict[str, Any]]:
-    """All ways to score one model."""
+#: A way to score a model, and for SCTD k and the number of checkpoints.
+Method = tuple[str, float | None, int | None]
+Ranking = tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]
+_RESPONSE: Method = ("SR", None, None)
+
+
+def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
+    """What is right and how it is ranked, for all ways to score one model."""
     arrays = run.arrays
     labels, history = arrays["labels"], arrays["checkpoints"][model]
     p = special.softmax(arrays["logits"][model], axis=-1)
-    yield _row("SR", p, labels)
-    response = scores.softmax_response(p)
-    for form, name in _FORMS.items():
-        for k in (1.0, 3.0, 9.0):
-            for spacing in (1, 2, 4):
-                watched = history[::-1][::spacing][::-1]  # the final model stays the last
-                extra = {"k": k, "checkpoints": len(watched)}
-                score = scores.sctd(watched, k, form)
-                extra["tied"] = np.unique(score, return_counts=True)[1].max() / len(score)
-                yield _row(name, p, labels, score) | extra
-                broken = scores.ties_broken_by(score, response)
-                yield _row(f"{name}, ties by SR", p, labels, broken) | extra
+    correct, response = p.argmax(-1) == labels, scores.softmax_response(p)
+    yield _RESPONSE, (correct, response)
+    for form, name in FORMS.items():
+        for k, spacing in VARIANTS:
+            watched = history[::-1][::spacing][::-1]  # the final model stays the last
+            score = scores.sctd(watched, k, form)
+            yield (name, k, len(watched)), (correct, score)
+            broken = scores.ties_broken_by(score, response)
+            yield (f"{name}, ties by SR", k, len(watched)), (correct, broken)
     for place, part in enumerate(PARTS):
-        logits = arrays["of_parameters"][model, place]
-        yield _row(f"SR, parameters of the last {part:.0%}", special.softmax(logits, -1), labels)
-        mean = arrays["of_probabilities"][model, place]
-        yield _row(f"SR, probabilities of the last {part:.0%}", mean, labels)
+        of_parameters = special.softmax(arrays["of_parameters"][model, place], axis=-1)
+        for what, mean in (
+            ("parameters", of_parameters),
+            ("probabilities", arrays["of_probabilities"][model, place]),
+        ):
+            ranked = mean.argmax(-1) == labels, scores.softmax_response(mean)
+            yield (f"SR, {what} of the last {part:.0%}", None, None), ranked
 
 
-def _row(
-    method: str, p: npt.NDArray, labels: npt.NDArray, score: npt.NDArray | None = None
-) -> dict[str, Any]:
-    correct = p.argmax(-1) == labels
-    score = scores.softmax_response(p) if score is None else score
+def _areas(method: Method, correct: npt.NDArray, score: npt.NDArray) -> dict[str, Any]:
+    name, k, checkpoints = method
+    tied = np.unique(score, return_counts=True)[1].max() / len(score)
     return {
-        "method": method,
+        "method": name,
+        "k": k,
+        "checkpoints": checkpoints,
+        "tied": tied if k else None,
         "accuracy": correct.mean(),
         "score": areas.normalized_score(correct, score),
         "area": areas.selective_auc(correct, score),
     }
+
+
+def _against_response(found: Sequence[Mapping[Method, Ranking]]) -> Iterator[dict[str, Any]]:
+    """Differences from softmax response, for P1's k and all checkpoints."""
+    most = max(method[2] or 0 for method in found[0])
+    for method in found[0]:
+        name, k, checkpoints = method
+        if method == _RESPONSE or (k, checkpoints) not in ((None, None), (3.0, most)):
+            continue
+        first, second = ([one[m] for one in found] for m in (method, _RESPONSE))
+        if len(found) > 1:
+            stacks = [
+                np.stack(part) for pairs in (first, second) for part in zip(*pairs, strict=True)
+            ]
+            mean = compare_over_seeds(*stacks)
+            value, (low, high) = mean.value, mean.interval()
+        else:
+            one = compare(*first[0], *second[0])
+            value, low, high = one.value, one.low, one.high
+        yield {
+            "method": name,
+            "seeds": len(found),
+            "accuracy": np.mean([correct.mean() for correct, _ in first]),
+            "difference": value,
+            "low": low,
+            "high": high,
+        }
