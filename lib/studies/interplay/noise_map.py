@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy import special
 
 from lib.check import require_finite, require_int
 from lib.data.images import load_images
-from lib.privacy import PrivacyLedger
+from lib.plot import COLOURS, MARKERS, new_figure
+from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
 from lib.selective.uncertainty import compare, compare_over_seeds
@@ -53,6 +55,23 @@ class Regime:
     def __post_init__(self):
         require_int("epochs", self.epochs, at_least=1)
         require_int("seeds", self.seeds, at_least=1, at_most=99)
+
+
+def regimes(
+    batch_sizes: Sequence[int],
+    clipping_norms: Sequence[float],
+    momenta: Sequence[float],
+    epochs: Sequence[int],
+    seeds: Sequence[int],
+) -> tuple[Regime, ...]:
+    """Regimes from lists of the same length."""
+    columns = (batch_sizes, clipping_norms, momenta, epochs, seeds)
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError(
+            "batch_sizes, clipping_norms, momenta, epochs and seeds must have one entry for each "
+            f"regime, got {[len(column) for column in columns]} of them"
+        )
+    return tuple(Regime(*values) for values in zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -155,11 +174,11 @@ class NoiseMap:
     ----------
     models : DataFrame
         A row for each model and way to score it: ``batch``, ``clipping norm``, ``momentum``,
-        ``epochs``, ``epsilon``, ``rate``, ``noise multiplier``; ``noise``, the expected norm of
-        what one step's noise moves the parameters by in the end; ``seed``, ``method``, ``accuracy``
-        at full coverage, ``score`` (normalized, smaller is better) and ``area`` under the
-        accuracy-coverage curve. Of SCTD also ``k``, ``checkpoints`` and ``tied``, the fraction of
-        points in the largest group of equal scores.
+        ``epochs``, ``epsilon``, ``rate``, ``noise multiplier``; ``noise``, how far one step's noise
+        moves the parameters in the end (root of the mean square), and ``all noise``, how far the
+        noise of all steps does; ``seed``, ``method``, ``accuracy`` at full coverage and ``score``
+        (normalized, smaller is better). Of SCTD also ``k``, ``spacing`` of the checkpoints watched
+        and ``tied``, the fraction of points in the largest group of equal scores.
     cells : DataFrame
         A row for each setting and method but softmax response: ``difference`` of its normalized
         score from that of softmax response (negative: it abstains better), mean over the seeds,
@@ -193,6 +212,7 @@ def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
                     "rate": jobs[regime, epsilon, 0].configs[i].learning_rate,
                     "noise multiplier": entry.noise_multiplier,
                     "noise": move * entry.noise_multiplier * root,
+                    "all noise": move * entry.noise_multiplier * root * math.sqrt(entry.steps),
                 }
                 models += [
                     where | {"seed": seed} | _areas(method, *each)
@@ -203,7 +223,7 @@ def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
     return NoiseMap(pd.DataFrame(models), pd.DataFrame(cells))
 
 
-#: A way to score a model, and for SCTD k and the number of checkpoints.
+#: A way to score a model, and for SCTD k and every how many-th checkpoint is watched.
 Method = tuple[str, float | None, int | None]
 Ranking = tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]
 _RESPONSE: Method = ("SR", None, None)
@@ -220,9 +240,9 @@ def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
         for k, spacing in VARIANTS:
             watched = history[::-1][::spacing][::-1]  # the final model stays the last
             score = scores.sctd(watched, k, form)
-            yield (name, k, len(watched)), (correct, score)
+            yield (name, k, spacing), (correct, score)
             broken = scores.ties_broken_by(score, response)
-            yield (f"{name}, ties by SR", k, len(watched)), (correct, broken)
+            yield (f"{name}, ties by SR", k, spacing), (correct, broken)
     for place, part in enumerate(PARTS):
         of_parameters = special.softmax(arrays["of_parameters"][model, place], axis=-1)
         for what, mean in (
@@ -234,25 +254,22 @@ def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
 
 
 def _areas(method: Method, correct: npt.NDArray, score: npt.NDArray) -> dict[str, Any]:
-    name, k, checkpoints = method
+    name, k, spacing = method
     tied = np.unique(score, return_counts=True)[1].max() / len(score)
     return {
         "method": name,
         "k": k,
-        "checkpoints": checkpoints,
+        "spacing": spacing,
         "tied": tied if k else None,
         "accuracy": correct.mean(),
         "score": areas.normalized_score(correct, score),
-        "area": areas.selective_auc(correct, score),
     }
 
 
 def _against_response(found: Sequence[Mapping[Method, Ranking]]) -> Iterator[dict[str, Any]]:
     """Differences from softmax response, for P1's k and all checkpoints."""
-    most = max(method[2] or 0 for method in found[0])
     for method in found[0]:
-        name, k, checkpoints = method
-        if method == _RESPONSE or (k, checkpoints) not in ((None, None), (3.0, most)):
+        if method == _RESPONSE or method[1:] not in ((None, None), VARIANTS[0]):
             continue
         first, second = ([one[m] for one in found] for m in (method, _RESPONSE))
         if len(found) > 1:
@@ -265,10 +282,240 @@ def _against_response(found: Sequence[Mapping[Method, Ranking]]) -> Iterator[dic
             one = compare(*first[0], *second[0])
             value, low, high = one.value, one.low, one.high
         yield {
-            "method": name,
+            "method": method[0],
             "seeds": len(found),
             "accuracy": np.mean([correct.mean() for correct, _ in first]),
             "difference": value,
             "low": low,
             "high": high,
         }
+
+
+# ---------------------------------------------------------------------------------------- tables
+
+#: What tells settings apart.
+SETTING = ["batch", "clipping norm", "momentum", "epochs", "epsilon", "rate"]
+
+#: Ways to score that the tables of the page show: their column, and their name in `cells`.
+SHOWN = {
+    "SCTD": "SCTD",
+    "SCTD, ties by SR": "SCTD, ties by SR",
+    "mean probabilities": "SR, probabilities of the last 25%",
+    "mean parameters": "SR, parameters of the last 25%",
+}
+
+
+def overview(found: NoiseMap) -> pd.DataFrame:
+    """A row for each setting: accuracy and score of softmax response, and what others change.
+
+    For each of :data:`SHOWN` the difference of scores, its interval (``low``, ``high``), and the
+    accuracy (that of averages is their own).
+    """
+    models = found.models[found.models["method"] == "SR"]
+    keys = [*SETTING, "noise", "all noise"]
+    table = models.groupby(keys, sort=False)[["accuracy", "score"]].mean()
+    table = table.rename(columns={"score": "SR"})
+    for short, name in SHOWN.items():
+        of = found.cells[found.cells["method"] == name].set_index(keys)
+        table[short] = of["difference"]
+        table[f"{short} low"], table[f"{short} high"] = of["low"], of["high"]
+        table[f"{short} accuracy"] = of["accuracy"]
+    return table.reset_index()
+
+
+def ahead(table: pd.DataFrame, method: str = "SCTD") -> pd.Series:
+    """Who has the lower score in each setting, by the 95% interval: the method, SR or nobody."""
+    found = np.where(table[f"{method} high"] < 0, method, "undecided")
+    return pd.Series(np.where(table[f"{method} low"] > 0, "SR", found), table.index)
+
+
+def at_best_rate(table: pd.DataFrame) -> pd.DataFrame:
+    """Of each regime and budget the setting of the highest accuracy."""
+    groups = table.groupby([name for name in SETTING if name != "rate"], sort=False)
+    return table.loc[groups["accuracy"].idxmax()].reset_index(drop=True)
+
+
+def ordered_pairs(table: pd.DataFrame, noise: str) -> float:
+    """Of all pairs of a setting that SCTD wins and one that SR wins: how many have more noise."""
+    winner = ahead(table)
+    more, less = (table.loc[winner == who, noise].to_numpy() for who in ("SCTD", "SR"))
+    if not (more.size and less.size):
+        return math.nan
+    return float(np.mean(more[:, None] > less))
+
+
+def best_pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """Where SR is ahead and where SCTD is: highest accuracy, and lowest score, of any method.
+
+    Chosen on the points on which they are reported, which flatters them.
+    """
+    rows = []
+    for epsilon, of_budget in table.groupby("epsilon", sort=False):
+        for who, region in of_budget.groupby(ahead(of_budget)):
+            methods = ["SR", *SHOWN]
+            scored = np.column_stack(
+                [region["SR"], *(region["SR"] + region[short] for short in SHOWN)]
+            )
+            accurate = np.column_stack(
+                [region["accuracy"], *(region[f"{short} accuracy"] for short in SHOWN)]
+            )
+            top = region["accuracy"].argmax()
+            where, method = np.unravel_index(scored.argmin(), scored.shape)
+            rows.append(
+                {
+                    "epsilon": epsilon,
+                    "ahead": who,
+                    "settings": len(region),
+                    "highest accuracy": accurate[top, 0],
+                    "SR there": scored[top, 0],
+                    "SCTD there": scored[top, methods.index("SCTD, ties by SR")],
+                    "lowest score": scored[where, method],
+                    "by": methods[method],
+                    "its accuracy": accurate[where, method],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def variants(found: NoiseMap) -> pd.DataFrame:
+    """SCTD's two formulas, k and number of checkpoints: in how many settings each beats SR."""
+    models = found.models
+    keys = [*SETTING, "seed"]
+    response = models[models["method"] == "SR"].set_index(keys)["score"]
+    tried = models[models["k"].notna()]
+    rows = []
+    for (name, k, spacing), of in tried.groupby(["method", "k", "spacing"], sort=False):
+        scored = of.set_index(keys)
+        gain = (scored["score"] - response).groupby(SETTING, sort=False).mean()
+        rows.append(
+            {
+                "formula": name.split(",")[0],
+                "ties": "by SR" if "ties by SR" in name else "averaged",
+                "k": k,
+                "every": int(spacing),
+                "score": scored["score"].mean(),
+                "largest tie": scored["tied"].mean(),
+                "better than SR": int((gain < 0).sum()),
+                "settings": len(gain),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def accuracy_lost(pairs: pd.DataFrame) -> float:
+    """How much less accurate the best model with SCTD ahead is than the best, the worst budget."""
+    best = pairs.groupby("epsilon")["highest accuracy"].max()
+    with_sctd = pairs[pairs["ahead"] == "SCTD"].set_index("epsilon")["highest accuracy"]
+    return float((best - with_sctd).max()) if len(with_sctd) else 0.0
+
+
+def mean_or_zero(values: pd.Series) -> float:
+    """The mean, 0 of nothing: a page without such settings is still a page."""
+    return float(values.mean()) if len(values) else 0.0
+
+
+def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
+    """Learning rates at which P1's printed settings would have the noise of the map's border.
+
+    P1, section 4.1: batches of 128, 200 epochs, clipping norm 10; no rate is printed. The border
+    lies between the least noise with which SCTD is ahead and the most with which SR is.
+    """
+    batch, norm, n = 128, 10.0, settings.data.train
+    steps, winner = round(200 * n / batch), ahead(table)
+    borders = (
+        table.loc[winner == "SCTD", "all noise"].min(),
+        table.loc[winner == "SR", "all noise"].max(),
+    )
+    rows = []
+    for epsilon in settings.epsilons:
+        sigma = find_noise_multiplier(epsilon, 1 / n, batch / n, steps)
+        per_rate = norm / batch * sigma * math.sqrt(parameter_count(settings.model) * steps)
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "steps": steps,
+                "noise multiplier": sigma,
+                "SR up to rate": min(borders) / per_rate,
+                "SCTD from rate": max(borders) / per_rate,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# --------------------------------------------------------------------------------------- figures
+
+
+def _regimes(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    names = ["batch", "clipping norm", "momentum", "epochs"]
+    return [
+        (f"batch {b:g}, clipping norm {c:g}, momentum {m:g}, {e:g} epochs", rows)
+        for (b, c, m, e), rows in table.groupby(names, sort=False)
+    ]
+
+
+def line_words(table: pd.DataFrame) -> list[tuple[str, str]]:
+    """How the regimes are drawn, and what they are."""
+    names = [name for name, _ in _regimes(table)]
+    return list(zip(("solid", "dashed", "dotted"), names, strict=False))
+
+
+def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequence[str]) -> Figure:
+    """Draw the methods' difference from SR over the noise of all steps, a panel a method."""
+    figure, axes = new_figure(rows=len(methods), height=2.7, sharex=True)
+    epsilons = list(dict.fromkeys(table["epsilon"]))
+    for ax, method, title in zip(np.atleast_1d(axes), methods, titles, strict=True):
+        for line, (_, of_regime) in zip(("-", "--", ":"), _regimes(table), strict=False):
+            for epsilon, rows in of_regime.groupby("epsilon", sort=False):
+                i = epsilons.index(epsilon)
+                low, high = rows[f"{method} low"], rows[f"{method} high"]
+                ax.errorbar(
+                    rows["all noise"],
+                    rows[method],
+                    yerr=[rows[method] - low, high - rows[method]],
+                    color=COLOURS[i],
+                    marker=MARKERS[i],
+                    linestyle=line,
+                    label=rf"$\epsilon = {epsilon:g}$" if line == "-" else "_",
+                )
+        ax.axhline(0, color="0.4", linestyle=":", marker="")
+        ax.set_xscale("log")
+        ax.set_title(title)
+        ax.set_ylabel("score minus SR's")
+    last = np.atleast_1d(axes)[-1]
+    last.set_xlabel("how far the noise of all steps moves the parameters")
+    last.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=9)
+    return figure
+
+
+def plot_pairs(table: pd.DataFrame) -> Figure:
+    """Draw each setting's accuracy and score: an arrow from SR to SCTD, a panel a regime."""
+    regimes = _regimes(table)
+    figure, axes = new_figure(rows=len(regimes), height=2.7, sharex=True, sharey=True)
+    epsilons = list(dict.fromkeys(table["epsilon"]))
+    for ax, (title, of_regime) in zip(np.atleast_1d(axes), regimes, strict=True):
+        for epsilon, rows in of_regime.groupby("epsilon", sort=False):
+            i = epsilons.index(epsilon)
+            ax.plot(
+                rows["accuracy"],
+                rows["SR"],
+                color=COLOURS[i],
+                marker=MARKERS[i],
+                linestyle="",
+                label=rf"$\epsilon = {epsilon:g}$",
+            )
+            for _, row in rows.iterrows():
+                ends = [(row["accuracy"], row["SR"] + change) for change in (row["SCTD"], 0)]
+                ax.annotate(
+                    "", *ends, arrowprops={"arrowstyle": "->", "color": COLOURS[i], "shrinkA": 0}
+                )
+        ax.set_yscale("log")
+        ax.set_title(title, fontsize=9)
+        ax.set_ylabel("normalized score")
+        ends = pd.concat([of_regime["SR"], of_regime["SR"] + of_regime["SCTD"]])
+        ax.set_ylim(
+            min(ax.get_ylim()[0], 0.8 * ends.min()), max(ax.get_ylim()[1], 1.25 * ends.max())
+        )
+    last = np.atleast_1d(axes)[-1]
+    last.set_xlabel("accuracy at full coverage")
+    last.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=9)
+    return figure
