@@ -9,7 +9,7 @@ The cell is papermill's own form, so that ``papermill --help-notebook`` prints i
 
 Every line states name, type, default, allowed values and meaning. Allowed values
 are an interval (round brackets exclude the end), a set, or the word ``any``; for a
-list they hold for each element.
+list they hold for each element, and no element comes twice, unless the meaning says "one for each".
 """
 
 import ast
@@ -68,7 +68,7 @@ class Parameter:
         if not isinstance(value, (list, tuple)) or not value:
             raise self._error(value)
         checked = [self._check_one(item, whole=value) for item in value]
-        if len(set(checked)) < len(checked):
+        if len(set(checked)) < len(checked) and "one for each" not in self.meaning:
             raise self._error(value, "without repetition")
         return checked
 

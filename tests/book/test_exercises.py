@@ -20,6 +20,7 @@ WITH_EXERCISES = [
     "training",
     "interplay",
     "normalized_score",
+    "sctd_map",
     "suitability",
     "suitability_guarantee",
     "suitability_peers",

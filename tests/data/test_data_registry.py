@@ -14,6 +14,7 @@ CHAPTERS = {
     "counterfactual_limits",
     "interplay",
     "normalized_score",
+    "sctd_map",
     "six_lenses",
     "suitability",
     "suitability_guarantee",

@@ -307,3 +307,34 @@ def test_chance_of_the_largest_difference():
         expected = np.mean(largest >= z)
         found = chance_of_largest(pd.DataFrame({"z": [0.1, -z, 0.0, 0.2]}), 20)
         assert abs(found - expected) < 6 * np.sqrt(expected / 20_000)
+
+
+def test_averages_of_intermediate_models():
+    job = ManyTrainings(
+        tuple(replace(CONFIG, keep="weights", seed=s) for s in range(2)), DATA, averages=(0.1, 0.5)
+    )
+    arrays = job.execute(Checkpoint()).arrays
+    points, last = DATA.load().evaluation, replace(CONFIG, keep="probabilities")
+    for i in range(2):
+        kept = train(replace(last, seed=i), DATA.load().training, points).checkpoints
+        weights = train(job.configs[i], DATA.load().training, points).checkpoints
+        assert len(kept) == 9
+        assert np.array_equal(arrays["checkpoints"][i], kept.argmax(-1))
+        for place, count in enumerate((1, 5)):
+            means = kept[-count:].mean(0)
+            assert np.allclose(arrays["of_probabilities"][i, place], means, atol=1e-6)
+            hidden, bias, head, shift = np.split(
+                weights[-count:].astype(float).mean(0), np.cumsum([64 * 8, 8, 8 * 10])
+            )
+            units = np.tanh(points @ hidden.reshape(8, 64).T + bias)
+            logits = units @ head.reshape(10, 8).T + shift
+            assert np.allclose(arrays["of_parameters"][i, place], logits, atol=1e-4)
+
+
+def test_averages_need_weights_and_parts():
+    with pytest.raises(ValueError, match=r"keep of result must be .*weights"):
+        ManyTrainings((CONFIG,), DATA, averages=(0.5,)).execute(Checkpoint())
+    with pytest.raises(ValueError, match=r"parts must be .*at most 1, got 1.5"):
+        ManyTrainings((replace(CONFIG, keep="weights"),), DATA, averages=(1.5,)).execute(
+            Checkpoint()
+        )

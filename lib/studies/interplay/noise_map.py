@@ -92,7 +92,7 @@ class MapSettings:
     epsilons : tuple of float
         Budgets, at most 9.
     checkpoints : int
-        Intermediate models that are looked at, evenly spaced, the last one included.
+        Intermediate models that are looked at, at most: evenly spaced, the last one included.
     entropy : float
         Weight of the entropy regularization; P1's 0.01.
     device : str
@@ -319,7 +319,8 @@ def overview(found: NoiseMap) -> pd.DataFrame:
         of = found.cells[found.cells["method"] == name].set_index(keys)
         table[short] = of["difference"]
         table[f"{short} low"], table[f"{short} high"] = of["low"], of["high"]
-        table[f"{short} accuracy"] = of["accuracy"]
+        if short.startswith("mean"):
+            table[f"{short} accuracy"] = of["accuracy"]
     return table.reset_index()
 
 
@@ -335,13 +336,12 @@ def at_best_rate(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[groups["accuracy"].idxmax()].reset_index(drop=True)
 
 
-def ordered_pairs(table: pd.DataFrame, noise: str) -> float:
-    """Of all pairs of a setting that SCTD wins and one that SR wins: how many have more noise."""
+def ordered_pairs(table: pd.DataFrame, noise: str) -> tuple[int, int]:
+    """Pairs of a setting that SCTD wins and one that SR wins: where it has more noise, and all."""
     winner = ahead(table)
     more, less = (table.loc[winner == who, noise].to_numpy() for who in ("SCTD", "SR"))
-    if not (more.size and less.size):
-        return math.nan
-    return float(np.mean(more[:, None] > less))
+    right = more[:, None] > less
+    return int(right.sum()), right.size
 
 
 def best_pairs(table: pd.DataFrame) -> pd.DataFrame:
@@ -357,7 +357,10 @@ def best_pairs(table: pd.DataFrame) -> pd.DataFrame:
                 [region["SR"], *(region["SR"] + region[short] for short in SHOWN)]
             )
             accurate = np.column_stack(
-                [region["accuracy"], *(region[f"{short} accuracy"] for short in SHOWN)]
+                [
+                    region["accuracy"],
+                    *(region.get(f"{short} accuracy", region["accuracy"]) for short in SHOWN),
+                ]
             )
             top = region["accuracy"].argmax()
             where, method = np.unravel_index(scored.argmin(), scored.shape)
@@ -445,6 +448,10 @@ def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
 # --------------------------------------------------------------------------------------- figures
 
 
+#: Where the axis of differences is linear: these are differences that still matter.
+LINEAR = 0.01
+
+
 def _regimes(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     names = ["batch", "clipping norm", "momentum", "epochs"]
     return [
@@ -479,6 +486,7 @@ def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequen
                 )
         ax.axhline(0, color="0.4", linestyle=":", marker="")
         ax.set_xscale("log")
+        ax.set_yscale("symlog", linthresh=LINEAR)
         ax.set_title(title)
         ax.set_ylabel("score minus SR's")
     last = np.atleast_1d(axes)[-1]

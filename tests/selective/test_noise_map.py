@@ -1,0 +1,213 @@
+"""The map of SCTD against SR: what is trained, what noise means, and how its tables decide."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+
+from lib.runs import RunStore
+from lib.selective import areas, scores
+from lib.studies.interplay import noise_map as studies
+from lib.studies.interplay.noise_map import MapSettings, Regime
+from lib.training import DataSpec, ManyTrainings, ModelSpec
+
+REGIMES = (Regime(32, 10.0, 0.0, 2, 2), Regime(64, 0.5, 0.9, 3, 1))
+SETTINGS = MapSettings(
+    DataSpec(train=200, test=150),
+    ModelSpec("mlp", (64,), 10, hidden=(8,)),
+    REGIMES,
+    moves=(0.01, 0.3),
+    epsilons=(8.0, 1.0),
+    checkpoints=5,
+)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
+        with ThreadPoolExecutor(1) as one:  # in this process
+            table = studies.run_map(SETTINGS, one)
+        runs = {place: RunStore().run(job) for place, job in SETTINGS.jobs().items()}
+    return table, runs
+
+
+def test_every_model_has_its_own_randomness_and_the_step_that_was_asked_for():
+    configs = [c for job in SETTINGS.jobs().values() for c in job.configs]
+    assert len(configs) == (2 + 1) * 2 * 2
+    assert len({c.seed for c in configs}) == len(configs)
+    moves = [c.learning_rate * c.clipping_norm / c.batch_size / (1 - c.momentum) for c in configs]
+    assert np.allclose(np.reshape(moves, (-1, 2)), SETTINGS.moves)
+    assert {c.steps for c in configs} == {round(2 * 200 / 32), round(3 * 200 / 64)}
+
+
+def test_noise_is_how_far_noise_alone_moves_the_parameters(found):
+    """Gradient descent with momentum, fed with nothing but DP-SGD's noise."""
+    rng = np.random.default_rng(0)
+    models = found[0].models
+    assert len(models.groupby(studies.SETTING)) == 8
+    for _, row in models.drop_duplicates(studies.SETTING).iterrows():
+        # Momentum reaches its full effect after some 10 steps: many steps, then scaled back.
+        d, steps = 500, 2000
+        position, velocity = np.zeros(d), np.zeros(d)
+        for _ in range(steps):
+            noise = rng.normal(size=d) * row["noise multiplier"] * row["clipping norm"]
+            velocity = row["momentum"] * velocity + noise / row["batch"]
+            position -= row["rate"] * velocity
+        each = np.linalg.norm(position) / math.sqrt(steps * d)
+        parameters = 64 * 8 + 8 + 8 * 10 + 10
+        assert row["noise"] == pytest.approx(each * math.sqrt(parameters), rel=0.15)
+        trained = round(row["epochs"] * 200 / row["batch"])
+        assert row["all noise"] == pytest.approx(row["noise"] * math.sqrt(trained))
+
+
+def test_scores_are_those_of_the_stored_models(found):
+    table, runs = found
+    regime = REGIMES[0]
+    for seed in range(2):
+        arrays = runs[regime, 8.0, seed].arrays
+        assert arrays["checkpoints"].shape[1] == 4  # every third of twelve steps
+        p = special.softmax(arrays["logits"][1], -1)
+        correct, response = p.argmax(-1) == arrays["labels"], p.max(-1)
+        row = {"batch": 32, "epsilon": 8.0, "seed": seed}
+        rows = table.models[
+            np.logical_and.reduce([table.models[k] == v for k, v in row.items()])
+            & np.isclose(table.models["rate"], 0.3 * 32 / 10)
+        ]
+        every_second = arrays["checkpoints"][1][::-1][::2][::-1]
+        assert np.array_equal(every_second[-1], arrays["checkpoints"][1][-1])
+        watched = scores.sctd(every_second, 3.0, "equation")
+        for method, spacing, score in (
+            ("SR", None, response),
+            ("SCTD", 2, watched),
+            ("SCTD, ties by SR", 2, scores.ties_broken_by(watched, response)),
+        ):
+            at = rows[rows["method"] == method]
+            at = at[(at["spacing"] == spacing) & (at["k"] == 3.0)] if spacing else at
+            (value,) = at["score"]
+            assert value == pytest.approx(areas.normalized_score(correct, score), abs=1e-12)
+        (value,) = rows[rows["method"] == "SR, probabilities of the last 25%"]["accuracy"]
+        mean = arrays["of_probabilities"][1, studies.PARTS.index(0.25)]
+        assert value == (mean.argmax(-1) == arrays["labels"]).mean()
+
+
+def test_a_cell_is_the_mean_over_seeds_with_an_interval(found):
+    models, cells = found[0].models, found[0].cells
+    keys = [*studies.SETTING, "method"]
+    wide = models[models["spacing"].isna() | ((models["spacing"] == 1) & (models["k"] == 3))]
+    mean = wide.groupby(keys)["score"].mean()
+    for row in cells.itertuples():
+        place = cells.loc[row.Index, keys]
+        response = mean[(*place[:-1], "SR")]
+        assert row.difference == pytest.approx(mean[tuple(place)] - response, abs=1e-12)
+        assert row.low <= row.difference <= row.high
+        assert row.seeds == (2 if place["batch"] == 32 else 1)
+    overview = studies.overview(found[0])
+    assert len(overview) == 8
+    assert overview[["SCTD low", "mean parameters accuracy"]].notna().all(axis=None)
+
+
+def by_hand(rows) -> pd.DataFrame:
+    """Settings from (epsilon, rate, noise, accuracy, SR, difference, half the interval)."""
+    table = []
+    for epsilon, rate, noise, accuracy, response, difference, half in rows:
+        row = dict(zip(studies.SETTING, (128, 10.0, 0.0, 15, epsilon, rate), strict=True))
+        row |= {"noise": noise / 9, "all noise": noise, "accuracy": accuracy, "SR": response}
+        for method in studies.SHOWN:
+            row |= {method: difference, f"{method} low": difference - half}
+            row[f"{method} high"] = difference + half
+        row |= {"mean probabilities": -0.02, "mean probabilities accuracy": accuracy + 0.01}
+        table.append(row | {"mean parameters accuracy": accuracy})
+    return pd.DataFrame(table)
+
+
+TABLE = by_hand(
+    [
+        (3.0, 0.01, 10, 0.80, 0.03, +0.05, 0.01),
+        (3.0, 0.05, 50, 0.83, 0.03, +0.01, 0.02),
+        (3.0, 0.20, 200, 0.70, 0.09, -0.04, 0.01),
+        (1.0, 0.01, 30, 0.81, 0.04, +0.02, 0.01),
+        (1.0, 0.05, 20, 0.78, 0.05, -0.01, 0.005),
+    ]
+)
+
+
+def test_who_is_ahead_is_decided_by_the_interval():
+    assert studies.ahead(TABLE).tolist() == ["SR", "undecided", "SCTD", "SR", "SCTD"]
+    assert studies.at_best_rate(TABLE)["rate"].tolist() == [0.05, 0.01]
+    # Of the pairs of (200, 20) with (10, 30) all but (20, 30) are in order.
+    assert studies.ordered_pairs(TABLE, "all noise") == (3, 4)
+    assert studies.ordered_pairs(TABLE[:2], "all noise") == (0, 0)
+
+
+def test_best_pairs_by_region():
+    pairs = studies.best_pairs(TABLE).set_index(["epsilon", "ahead"])
+    row = pairs.loc[3.0, "SCTD"]
+    assert (row["highest accuracy"], row["SR there"]) == (0.70, 0.09)
+    assert row["SCTD there"] == row["lowest score"] == pytest.approx(0.05)
+    row = pairs.loc[1.0, "SR"]
+    assert (row["by"], row["its accuracy"]) == ("mean probabilities", pytest.approx(0.82))
+    assert row["lowest score"] == pytest.approx(0.02)
+    assert studies.accuracy_lost(pairs.reset_index()) == pytest.approx(0.13)
+    assert studies.accuracy_lost(studies.best_pairs(TABLE[:2])) == 0
+
+
+def test_printed_rates_have_the_noise_of_the_border():
+    rates = studies.printed_rates(SETTINGS, TABLE)
+    assert rates["epsilon"].tolist() == [8.0, 1.0]
+    steps = round(200 * 200 / 128)
+    for row in rates.to_dict("records"):
+        scale = row["noise multiplier"] * 10 / 128 * math.sqrt(610 * steps)
+        assert row["SR up to rate"] * scale == pytest.approx(20)
+        assert row["SCTD from rate"] * scale == pytest.approx(30)
+
+
+def test_variants_count_settings(found):
+    rows = studies.variants(found[0])
+    assert len(rows) == 2 * 2 * len(studies.VARIANTS)
+    assert (rows["settings"] == 8).all()
+    assert rows["better than SR"].between(0, 8).all()
+
+
+def test_figures_show_every_setting():
+    figure = studies.plot_differences(TABLE, ["SCTD", "mean parameters"], ["one", "two"])
+    first = figure.axes[0]
+    drawn = np.concatenate([c.lines[0].get_ydata() for c in first.containers])
+    assert sorted(drawn) == sorted(TABLE["SCTD"])
+    figure = studies.plot_pairs(TABLE)
+    arrows = [a for a in figure.axes[0].texts if a.arrow_patch is not None]
+    assert len(arrows) == len(TABLE)
+    assert {a.xy for a in arrows} == set(
+        zip(TABLE["accuracy"], TABLE["SR"] + TABLE["SCTD"], strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: studies.regimes([64], [1.0, 2.0], [0.0], [1], [1]),
+            r"must have one entry for each regime, got \[1, 2, 1, 1, 1\] of them",
+        ),
+        (lambda: Regime(64, 1.0, 0.0, 0, 1), "epochs must be .*at least 1, got 0"),
+        (lambda: Regime(64, 1.0, 0.0, 1, 100), "seeds must be .*99, got 100"),
+        (
+            lambda: MapSettings(SETTINGS.data, SETTINGS.model, (), (0.1,)),
+            "regimes must be 1 to 9, got 0 of them",
+        ),
+        (
+            lambda: MapSettings(SETTINGS.data, SETTINGS.model, REGIMES, (0.0,)),
+            "moves must be .*above 0, got 0",
+        ),
+    ],
+)
+def test_what_is_not_allowed(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_jobs_are_the_stored_kind():
+    assert all(isinstance(job, ManyTrainings) for job in SETTINGS.jobs().values())
