@@ -19,7 +19,7 @@
 # them, and looks beside at the plainest way of using many models: their mean.
 
 # %% tags=["parameters", "hide-input"]
-dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10, fashion-mnist, svhn, gtsrb} data
+dataset: str = "digits"  # {digits, cifar10, fashion-mnist, svhn, gtsrb} data
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
 batch_sizes: list[int] = [64, 256]  # [1, 100000] expected size of a batch, one for each regime
 clipping_norms: list[float] = [10.0, 0.1]  # (0, 1000] of a gradient, one for each regime

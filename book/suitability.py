@@ -54,7 +54,7 @@ from lib.runs import progress
 from lib.studies.suitability import experiment, figures
 from lib.studies.suitability.calibration import margins_table
 from lib.studies.suitability.data import run_study
-from lib.studies.suitability.experiment import at_margin, metrics_table, share_suitable
+from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table, share_suitable
 from lib.studies.suitability.opening import TITLES, find_data
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
 
@@ -249,7 +249,6 @@ chapter.values(seconds=seconds, volatile=True)
 # score. Mean and standard deviation are over the models.
 
 # %%
-METRICS = ["accuracy", "fpr", "roc_auc", "pr_auc"]
 by_model = metrics_table(results, ["dataset", "kind", "seed"], alpha)
 grouped = by_model.groupby(["dataset", "kind"], sort=False)[METRICS]
 mean, sd = grouped.mean(), grouped.std()

@@ -46,7 +46,7 @@ from lib.studies.suitability.calibration import (
     evaluate_with_labels,
 )
 from lib.studies.suitability.data import run_study, stream, timeline
-from lib.studies.suitability.experiment import metrics_table
+from lib.studies.suitability.experiment import METRICS, metrics_table
 from lib.studies.suitability.fits import fit_errors
 from lib.studies.suitability.label_rates import label_errors
 from lib.studies.suitability.opening import TITLES, find_data
@@ -59,7 +59,6 @@ from lib.studies.suitability.simulations import (
 )
 from lib.suitability.filter import p_text
 
-METRICS = ["accuracy", "fpr", "roc_auc", "pr_auc"]
 main, here, notes = find_data(datasets, model_seeds)
 title = TITLES[main]
 folds_used = n_folds if main != "digits" else digits_folds

@@ -50,7 +50,7 @@ from lib.studies.suitability import figures
 from lib.studies.suitability.checkpoints import checkpoint_example
 from lib.studies.suitability.comparisons import compare_estimators, compare_signals, over_splits
 from lib.studies.suitability.data import run_study
-from lib.studies.suitability.experiment import at_margin, mean_and_sd, metrics_table
+from lib.studies.suitability.experiment import METRICS, at_margin, mean_and_sd, metrics_table
 from lib.studies.suitability.opening import TITLES, find_data
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies
 from lib.studies.suitability.peers import PEERS, evaluate_peers, filter_as_peer, peer_table
@@ -62,7 +62,6 @@ from lib.studies.suitability.refined import (
     known_reference,
 )
 
-METRICS = ["accuracy", "fpr", "roc_auc", "pr_auc"]
 seeds_used = sorted({*model_seeds, *signal_seeds, *([0] if algorithms else [])})
 main, here, notes = find_data(datasets, seeds_used, algorithms)
 title, real = TITLES[main], main != "digits"

@@ -166,3 +166,8 @@ def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypa
         "svhn/test",
         "svhn/train",
     ]
+
+
+def test_parallel_lists_may_repeat_a_value():
+    (given,) = parse_parameters("sizes: list[int] = [3, 3]  # [1, 9] batch, one for each regime\n")
+    assert given.check([2, 2, 1]) == [2, 2, 1]

@@ -14,7 +14,6 @@ CHAPTERS = {
     "counterfactual_limits",
     "interplay",
     "normalized_score",
-    "sctd_map",
     "six_lenses",
     "suitability",
     "suitability_guarantee",

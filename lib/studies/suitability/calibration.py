@@ -19,6 +19,7 @@ from lib.check import (
     check_columns,
 )
 from lib.studies.suitability.experiment import (
+    METRICS,
     Splits,
     Task,
     as_rows,
@@ -151,7 +152,7 @@ def margins_table(
         for alpha in alphas:
             by_model = metrics_table(moved, ["dataset", "kind", "seed"], alpha)
             tables.append(by_model.assign(margin=margin, alpha=alpha))
-    keys, values = ["dataset", "kind", "margin", "alpha"], ["accuracy", "fpr", "roc_auc", "pr_auc"]
+    keys, values = ["dataset", "kind", "margin", "alpha"], METRICS
     return pd.concat(tables).groupby(keys, sort=False)[values].mean().reset_index()
 
 

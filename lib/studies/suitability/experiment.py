@@ -29,6 +29,7 @@ from lib.suitability.noninferiority import welch_non_inferiority
 
 #: What readers call the fields of :class:`DecisionMetrics`.
 METRIC_TITLES = {"accuracy": "accuracy", "fpr": "FPR", "roc_auc": "ROC AUC", "pr_auc": "PR AUC"}
+METRICS = list(METRIC_TITLES)
 
 #: Columns of :func:`evaluate_pairs` from which a decision is made: of the test, of the user data.
 MOMENTS = tuple(

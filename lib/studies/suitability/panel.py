@@ -11,7 +11,7 @@ from lib import data
 from lib.check import check_columns
 from lib.runs import Checkpoint, Outcome, fingerprint, run_all
 from lib.studies.suitability.data import Study, digits_study, run_study, wilds_files, wilds_study
-from lib.studies.suitability.experiment import metrics_table
+from lib.studies.suitability.experiment import METRICS, metrics_table
 from lib.suitability.signals import SIGNAL_NAMES
 
 # Columns that are words, kept as numbers in a list of words.
@@ -107,9 +107,7 @@ def signals_table(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     by = ["dataset", "kind", "signals", "seed"]
     check_columns("results", results, ["p_value"], [*by, "truth"])
     by_model = metrics_table(results, by, alpha)
-    mean = by_model.groupby(["dataset", "kind", "signals"], sort=False)[
-        ["accuracy", "fpr", "roc_auc", "pr_auc"]
-    ].mean()
+    mean = by_model.groupby(["dataset", "kind", "signals"], sort=False)[METRICS].mean()
     table = mean.reset_index().assign(first=lambda t: t["signals"] == "all")
     order = ["dataset", "kind", "first", "accuracy"]
     return table.sort_values(order, ascending=[True, True, False, False], ignore_index=True).drop(
