@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test portable bench lint format record report long proofs coverage mutants doctor \
+.PHONY: help book test portable bench lint format record records report long proofs coverage mutants doctor \
 	clean
 
 help:  ## list the targets
@@ -94,6 +94,9 @@ format: $(READY)  ## format the code
 
 record: $(READY)  ## execute CHAPTER under PROFILE and keep the result in book/records
 	$(BIN)/python -m lib.book record $(CHAPTER) --profile $(PROFILE)
+
+records: $(READY)  ## the same for all chapters, one after the other; resumes where it was stopped
+	$(BIN)/python -m lib.book record --profile $(PROFILE)
 
 report: $(READY)  ## every analysis that PREDICTIONS=my.npz allows: report.ipynb, report/
 	$(BIN)/papermill book/your_model.py report.ipynb -r predictions "$(PREDICTIONS)" -r out report

@@ -64,7 +64,7 @@ __all__ = [
 VALUE_MIME = "application/vnd.companion.value+json"
 TABLE_MIME = "application/vnd.companion.table+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
-_FORMAT = 3  # of the cached files
+_FORMAT = 4  # of the cached files
 # Parameters, claims, records, data: each says itself what is wrong.
 _USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
@@ -88,8 +88,8 @@ class Executed:
         The parameters in effect.
     data : dict
         Fingerprints of the data that were asked for, ``"absent"`` for what could not be had.
-    code, python : str
-        Fingerprint of ``lib`` and the interpreter that executed it.
+    source, code, python : str
+        Fingerprints of the chapter's code cells and of ``lib``, and the interpreter.
     packages : dict
         Versions of the main packages.
     hardware : dict
@@ -108,6 +108,7 @@ class Executed:
     cells: list[dict[str, Any]]
     parameters: dict[str, Any]
     data: dict[str, str]
+    source: str
     code: str
     python: str
     packages: dict[str, str]
@@ -236,6 +237,7 @@ def execute_chapter(
             "cells": cells,
             "parameters": parameters,
             "data": read_data,
+            "source": fingerprint(inputs["cells"]),
             "code": inputs["lib"],
             "python": inputs["python"],
             "packages": {name: package_versions().get(name, "absent") for name in MAIN_PACKAGES},
@@ -245,6 +247,14 @@ def execute_chapter(
         }
         write_atomic(store / f"{key}.json", json.dumps({"sha256": fingerprint(entry)} | entry))
     return Executed(**entry)
+
+
+def is_recorded(path: Path, profile: str) -> bool:
+    """Whether a record was made by this chapter and this ``lib`` with these parameters."""
+    record = read_records(path.parent, path.stem).get(profile, {})
+    _, parameters, inputs = _inputs(path, profile, None)
+    now = {"parameters": parameters, "source": fingerprint(inputs["cells"]), "code": inputs["lib"]}
+    return now.items() <= record.items()
 
 
 def _inputs(

@@ -44,7 +44,9 @@ _FIELDS = {
     "hardware",
     "finished",
     "seconds",
+    "source",
 }
+_OPTIONAL = {"part_of", "source"}
 
 
 def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
@@ -55,8 +57,9 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
             record = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"recorded run {path} is no JSON: {error}") from None
-        if not isinstance(record, dict) or set(record) - {"part_of"} != _FIELDS:
-            raise ValueError(f"recorded run {path} must hold exactly {', '.join(sorted(_FIELDS))}")
+        needed = _FIELDS - _OPTIONAL
+        if not isinstance(record, dict) or set(record) - _OPTIONAL != needed:
+            raise ValueError(f"recorded run {path} must hold exactly {', '.join(sorted(needed))}")
         if (record["profile"], record["chapter"]) != (path.parent.name, chapter):
             raise ValueError(
                 f"recorded run {path} is of chapter {record['chapter']} under the profile "

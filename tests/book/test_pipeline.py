@@ -221,10 +221,14 @@ def test_claim_edit_moves_the_ledger(built):
 
 
 def test_recorded_run_stands_beside_the_build_and_is_marked(built):
-    command = [sys.executable, "-m", "lib.book", "record", "one", "--profile", "standard"]
-    subprocess.run(
-        command, cwd=built.root, env=built.environment(), check=True, capture_output=True
-    )
+    command = [sys.executable, "-m", "lib.book", "record", "--profile", "standard"]
+    said = [
+        subprocess.run(
+            command, cwd=built.root, env=built.environment(), check=True, capture_output=True
+        ).stdout
+        for _ in range(2)
+    ]
+    assert [b"executing chapter one (standard)" in text for text in said] == [True, False]
     record = json.loads((built.root / "book/records/standard/one.json").read_text())
     assert record["parameters"]["base"] == 20.0
     assert record["values"]["double"] == 40.0
