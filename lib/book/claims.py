@@ -8,14 +8,14 @@ quantity, by comparing its interval.
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from lib.book.evidence import Evidence
+from lib.book.evidence import Evidence, ranges_beyond
 
 __all__ = [
     "MISSED",
@@ -43,6 +43,9 @@ NOT_RUN = "not run in this profile"
 
 #: A miss, at whatever scale.
 MISSED = (NOT_REPRODUCED, MISSED_REDUCED)
+
+#: Probability that chance refutes any of the claims that are judged by their range.
+_REFUTED = 0.05
 
 _KINDS = ("exact", "statistical", "trend")
 
@@ -90,8 +93,11 @@ class Claim:
         runs a hit is undecided.
     in_range : bool
         Whether the reported value must lie within the range over `fewest` shuffles, up to the
-        tolerance, which is the rounding. A value within the range of fewer is reproduced, too;
-        outside of it undecided.
+        tolerance, which is the rounding. A value within the range of fewer is reproduced, too. One
+        outside is not reproduced where it is so far out that of all cells judged so not one would
+        be by chance (:func:`lib.book.evidence.ranges_beyond`), else undecided.
+    cells : int
+        How many claims of the ledger are judged by their range: counted, not given.
     sd : float, optional
         Standard deviation that the paper prints beside the reported value.
     group : str, optional
@@ -121,6 +127,7 @@ class Claim:
     slack: float = 0.0
     fewest: int | None = None
     in_range: bool = False
+    cells: int = 1
     sd: float | None = None
     group: str | None = None
     full_scale: Mapping[str, Any] = field(default_factory=dict)
@@ -205,7 +212,7 @@ def read_claims(path: Path) -> dict[str, Claim]:
     if not path.exists():
         return {}
     entries = yaml.safe_load(path.read_text(encoding="utf-8")) or []
-    known = {f.name for f in fields(Claim)}
+    known = {f.name for f in fields(Claim)} - {"cells"}
     needed = {"id", "paper", "chapter", "place", "claim", "kind", "why"}
     claims: dict[str, Claim] = {}
     for entry in (one for each in entries for one in _expanded(each, path)):
@@ -229,7 +236,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
         if claim.id in claims:
             raise ClaimError(f"{name} is listed twice")
         claims[claim.id] = claim
-    return claims
+    cells = sum(claim.in_range for claim in claims.values())
+    return {i: replace(c, cells=cells) if c.in_range else c for i, c in claims.items()}
 
 
 def _check_chance(claim: Claim, name: str) -> None:
@@ -322,7 +330,12 @@ def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, st
     if claim.in_range:
         if evidence.low <= high and evidence.high >= low:
             return True, ""
-        return (None, lacking) if few else (False, "")
+        if few:
+            return None, lacking
+        rest = ranges_beyond(evidence.n, _REFUTED / claim.cells) * (evidence.high - evidence.low)
+        if evidence.low - rest <= high and evidence.high + rest >= low:
+            return None, f"outside of the range, as 2 in {evidence.n + 1} are by chance"
+        return False, ""
     if claim.fewest is not None:
         if not claim.holds(evidence.value):
             return False, ""

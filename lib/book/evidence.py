@@ -1,5 +1,6 @@
 """What a chapter hands over for a random quantity: a number and its interval."""
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import optimize, stats
 
 __all__ = [
     "LEVEL",
@@ -19,6 +20,7 @@ __all__ = [
     "of_mean",
     "point",
     "range_of",
+    "ranges_beyond",
     "runs",
     "share",
     "standardized",
@@ -109,6 +111,30 @@ def range_of(values: npt.ArrayLike) -> Evidence:
     """
     values = np.asarray(values, dtype=float)
     return Evidence(float(np.median(values)), float(values.min()), float(values.max()), len(values))
+
+
+@functools.cache
+def ranges_beyond(n: int, probability: float) -> float:
+    """How far a further value lies outside of the range of n, in ranges, with that probability.
+
+    For independent normal values, at either end; 0 where it is at least 2 / (n + 1).
+
+    Examples
+    --------
+    >>> round(ranges_beyond(20, 2 / 21), 6), round(ranges_beyond(20, 0.01), 2)
+    (0.0, 0.27)
+    """
+    points, weights = np.polynomial.legendre.leggauss(300)
+    least, most = 9 * points[:, None], 9 * points
+    inner = np.clip(stats.norm.cdf(most) - stats.norm.cdf(least), 0, None) ** (n - 2)
+    density = n * (n - 1) * stats.norm.pdf(least) * stats.norm.pdf(most) * inner
+    density *= 81 * weights[:, None] * weights * (most > least)
+
+    def excess(ranges: float) -> float:
+        beyond = 2 * stats.norm.sf(most + ranges * (most - least))
+        return float((density * beyond).sum()) - probability
+
+    return optimize.brentq(excess, 0, 1e3) if excess(0) > 1e-9 else 0.0
 
 
 def point(value: float, n: int) -> Evidence:

@@ -1,6 +1,7 @@
 """Intervals decide: how often the verdicts err, and what a bare number is worth."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from lib.book.claims import (
     Claim,
     judge,
     judged_anew,
+    read_claims,
 )
 from lib.book.evidence import Evidence
 
@@ -98,14 +100,39 @@ def test_fractions_err_no_more_often(n, p):
     assert chance[NOT_REPRODUCED] <= 0.025
 
 
-def test_the_range_of_twenty_shuffles_holds_one_more_in_nineteen_of_21():
+@pytest.mark.parametrize("cells", [1, 10])
+def test_the_range_of_twenty_shuffles_holds_one_more_in_nineteen_of_21(cells):
     rng = np.random.default_rng(5)
     values = rng.standard_normal((REPETITIONS, 21))
-    outside = 0
+    found = {REPRODUCED: 0, UNDECIDED: 0, NOT_REPRODUCED: 0}
+    ranged = {"kind": "statistical", "tolerance": 0.0, "fewest": 20, "in_range": True}
     for row in values:
-        claim = make(kind="statistical", reported=row[0], tolerance=0.0, fewest=20, in_range=True)
-        outside += judge(claim, evidence.range_of(row[1:]), {}).verdict == NOT_REPRODUCED
-    assert stats.binom.ppf(1e-4, REPETITIONS, 2 / 21) <= outside <= most(2 / 21)
+        claim = make(reported=row[0], cells=cells, **ranged)
+        found[judge(claim, evidence.range_of(row[1:]), {}).verdict] += 1
+    inside = REPETITIONS - found[REPRODUCED]
+    assert stats.binom.ppf(1e-4, REPETITIONS, 2 / 21) <= inside <= most(2 / 21)
+    refuted = 0.05 / cells
+    assert stats.binom.ppf(1e-4, REPETITIONS, refuted) <= found[NOT_REPRODUCED] <= most(refuted)
+
+
+@pytest.mark.parametrize("n", [3, 20, 50])
+def test_how_far_a_further_value_lies_beyond_the_range(n):
+    assert evidence.ranges_beyond(n, 2 / (n + 1)) == pytest.approx(0, abs=1e-6)
+    rng = np.random.default_rng(n)
+    values = np.sort(rng.standard_normal((100_000, n)))
+    low, high, one = values[:, 0], values[:, -1], rng.standard_normal(100_000)
+    for probability in (0.02, 0.001):
+        rest = evidence.ranges_beyond(n, probability) * (high - low)
+        count = ((one < low - rest) | (one > high + rest)).sum()
+        assert stats.binom.ppf(1e-4, 100_000, probability) <= count
+        assert count <= stats.binom.isf(1e-4, 100_000, probability)
+
+
+def test_the_ledger_counts_the_cells_that_are_judged_by_their_range():
+    claims = read_claims(Path(__file__).parents[2] / "book" / "claims.yml")
+    cells = {claim.cells for claim in claims.values() if claim.in_range}
+    assert cells == {sum(claim.in_range for claim in claims.values())}
+    assert {claim.cells for claim in claims.values() if not claim.in_range} == {1}
 
 
 def test_ends_by_tables():
@@ -178,6 +205,11 @@ def test_few_shuffles_reproduce_but_do_not_refute():
     assert judge(claim, evidence.range_of(inside), {}).verdict == REPRODUCED
     assert judge(claim, evidence.range_of(inside[:15]), {}).verdict == REPRODUCED
     assert judge(claim, evidence.range_of(outside), {}).verdict == NOT_REPRODUCED
+    near = judge(claim, evidence.range_of(np.linspace(0.503, 0.603, 20)), {})
+    assert (near.verdict, near.reason) == (
+        UNDECIDED,
+        "outside of the range, as 2 in 21 are by chance",
+    )
     few = judge(claim, evidence.range_of(outside[:19]), {})
     assert (few.verdict, few.reason) == (UNDECIDED, "19 of 20 trainings")
     assert judge(claim, evidence.range_of([0.5004]), {}).verdict == REPRODUCED  # rounding
