@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import pydoc
 import re
 import sys
 from pathlib import Path
@@ -92,3 +93,23 @@ def test_questions_lead_to_public_functions():
     named = re.findall(r"\{py:obj\}`([\w.]+)`", text)
     assert len(named) >= 40
     assert not set(named) - public
+
+
+@pytest.mark.parametrize("page", PACKAGES)
+def test_every_name_in_a_docstring_exists(page):
+    """What Sphinx would look up: public objects, their members; experiments are no part of it."""
+    public = {each: public_names(each) for each in PACKAGES}[page]  # all are imported
+    names = [n for n in sys.modules if n.startswith("lib.") and not n.startswith("lib.studies.")]
+    modules = [sys.modules[name] for name in names]
+    unknown = []
+    for name, value in public.items():
+        members = vars(value).values() if inspect.isclass(value) else []
+        texts = [inspect.getdoc(value) or "", *(inspect.getdoc(m) or "" for m in members)]
+        for target in re.findall(r":\w+:`~?([\w.]+)`", "\n".join(texts)):
+            head, _, rest = target.partition(".")
+            places = [value, *modules] if head != "lib" else []
+            known = any(hasattr(place, head) for place in places if not rest)
+            known |= any(hasattr(getattr(place, head, None), rest) for place in places if rest)
+            if not known and pydoc.locate(target) is None:
+                unknown.append(f"{name}: {target}")
+    assert unknown == []
