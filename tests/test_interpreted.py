@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import lib
 from lib import selective
@@ -26,10 +27,11 @@ from lib.training import (
     TrainingData,
     kernel_layers,
     kernels,
+    pooling,
     train_many,
 )
 
-INTERPRETED = (kernels, kernel_layers, forest, curves, uncertainty)
+INTERPRETED = (kernels, kernel_layers, pooling, forest, curves, uncertainty)
 
 
 def compiled_functions(module):
@@ -68,7 +70,7 @@ def as_python(monkeypatch):
                 if vars(module).get(name) is function:
                     monkeypatch.setattr(module, name, run)
         for module in modules:
-            monkeypatch.setattr(module, "np", Records())
+            monkeypatch.setattr(module, "np", Records(), raising=False)
         return called
 
     return replace_all
@@ -244,3 +246,21 @@ def test_curves_and_their_uncertainty(metric, ties, as_python):
     assert "_resampled" in called[0]
     assert called[1] == {"_expected_accuracy"}
     np.testing.assert_allclose(source, compiled, rtol=0, atol=1e-12)
+
+
+def test_pooling(as_python):
+    x = torch.randn((2, 3, 5, 6), generator=torch.Generator().manual_seed(0)).round(decimals=1)
+    x[0, 0, 1, 1] = math.nan
+
+    def pooled():
+        mine = x.clone().requires_grad_()
+        with pooling.compiled_pooling():
+            out = pooling.MaxPool(2, 1)(mine)
+        out.nan_to_num().sum().backward()
+        return out.detach().numpy(), mine.grad.numpy()
+
+    compiled = pooled()
+    called = as_python(pooling)
+    for one, other in zip(compiled, pooled(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert called == {"_pool", "_spread"}
