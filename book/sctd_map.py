@@ -37,6 +37,7 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("sctd_map", globals())
 
+from lib.book.render import duration_text
 from lib.studies.interplay import noise_map as studies
 
 settings = studies.settings_for(
@@ -74,6 +75,7 @@ chapter.note(
 # %%
 found = studies.run_map(settings)
 mine = studies.overview(found)
+chapter.values(volatile=True, trained_seconds=found.seconds)
 
 # %% [markdown]
 # ## Noise decides
@@ -85,13 +87,18 @@ mine = studies.overview(found)
 if kept is None:
     table, variants = mine, studies.variants(found)
     printed = studies.printed_rates(settings, mine)
-    source = f"{dataset} ({model}), this build"
+    source, shown = f"{dataset} ({model}), this build", ""
 else:
     table, variants, printed = (
         chapter.recorded_table("standard", name) for name in ("map", "variants", "printed")
     )
     source = f"{kept['parameters']['dataset']} ({kept['parameters']['model']}), recorded run"
-    chapter.note(chapter.describe_record("standard"))
+    shown = "recorded_"
+    took = duration_text(kept["values"]["trained_seconds"])
+    chapter.note(
+        f"{chapter.describe_record('standard')} That read the trainings from the store; one after "
+        f"another they took {took}."
+    )
 
 # %%
 chapter.figure(
@@ -137,7 +144,7 @@ chapter.values(
 # %% tags=["hide-output"]
 chapter.table(
     table,
-    "map",
+    f"{shown}map",
     f"All settings on {source}: accuracy, SR's score, and what each other score differs from it",
     dict.fromkeys(table.columns[len(studies.SETTING) :], ".4f"),
 )
@@ -166,7 +173,7 @@ tuned["ahead"] = tuned_winner
 columns = [*studies.SETTING, "accuracy", "SR", "SCTD", "SCTD low", "SCTD high", "ahead"]
 chapter.table(
     tuned[columns],
-    "tuned",
+    f"{shown}tuned",
     f"The most accurate learning rate of each regime and budget on {source}",
     dict.fromkeys(columns[len(studies.SETTING) : -1], ".4f"),
 )
@@ -175,7 +182,7 @@ chapter.table(
 pairs = studies.best_pairs(table)
 chapter.table(
     pairs,
-    "best_pairs",
+    f"{shown}best_pairs",
     f"Highest accuracy and lowest score where SR is ahead and where SCTD is, on {source}",
     dict.fromkeys(
         ("highest accuracy", "SR there", "SCTD there", "lowest score", "its accuracy"), ".4f"
@@ -236,7 +243,7 @@ chapter.values(
 # %%
 chapter.table(
     variants,
-    "variants",
+    f"{shown}variants",
     f"SCTD's variants on {source}: mean score, ties, and settings in which the mean score beats SR",
     {"k": "g", "score": ".4f", "largest tie": ".3f"},
 )
@@ -257,7 +264,7 @@ chapter.values(volatile=True, fewest_wins=int(wins.min()), most_wins=int(wins.ma
 # %%
 chapter.table(
     printed,
-    "printed",
+    f"{shown}printed",
     f"P1's printed settings with the network and the border of {source}",
     dict.fromkeys(printed.columns[1:], ".3g"),
 )
@@ -286,6 +293,12 @@ else:
         "differences_here",
         alt="The first figure of this page, for the small models that this build has trained.",
         caption=f"SCTD's score minus SR's on {dataset} ({model}), this build.",
+    )
+    chapter.table(
+        mine,
+        "map_here",
+        f"All settings of this build, {dataset} ({model})",
+        dict.fromkeys(mine.columns[len(studies.SETTING) :], ".4f"),
     )
 own = studies.ahead(mine)
 chapter.values(

@@ -184,10 +184,13 @@ class NoiseMap:
         score from that of softmax response (negative: it abstains better), mean over the seeds,
         with the interval from ``low`` to ``high`` at 95%, over trainings and points, of points
         alone where there is one training.
+    seconds : float
+        What the trainings took, one after another.
     """
 
     models: pd.DataFrame
     cells: pd.DataFrame
+    seconds: float
 
 
 def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
@@ -220,7 +223,8 @@ def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
                     for method, each in one.items()
                 ]
                 cells += [where | row for row in _against_response(found)]
-    return NoiseMap(pd.DataFrame(models), pd.DataFrame(cells))
+    seconds = sum(run.seconds for run in runs.values())
+    return NoiseMap(pd.DataFrame(models), pd.DataFrame(cells), seconds)
 
 
 #: A way to score a model, and for SCTD k and every how many-th checkpoint is watched.
