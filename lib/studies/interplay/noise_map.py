@@ -340,10 +340,10 @@ def at_best_rate(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[groups["accuracy"].idxmax()].reset_index(drop=True)
 
 
-def ordered_pairs(table: pd.DataFrame, noise: str) -> tuple[int, int]:
+def ordered_pairs(table: pd.DataFrame, noise: str, method: str = "SCTD") -> tuple[int, int]:
     """Pairs of a setting that SCTD wins and one that SR wins: where it has more noise, and all."""
-    winner = ahead(table)
-    more, less = (table.loc[winner == who, noise].to_numpy() for who in ("SCTD", "SR"))
+    winner = ahead(table, method)
+    more, less = (table.loc[winner == who, noise].to_numpy() for who in (method, "SR"))
     right = more[:, None] > less
     return int(right.sum()), right.size
 
