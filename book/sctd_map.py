@@ -213,9 +213,9 @@ chapter.values(
 # At the most accurate of the learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
 # {value}`sctd_map.tuned` regimes and budgets, SCTD in {value}`sctd_map.tuned_sctd`; with ties
 # broken by SR, SR in {value}`sctd_map.tuned_broken_sr`, SCTD in {value}`sctd_map.tuned_broken`. The
-# most accurate model with SCTD ahead is up to {value}`sctd_map.accuracy_lost:.3f` less accurate than the
-# best one at the same budget. Rates were chosen on the points on which they are reported, which
-# flatters all of them, and choosing one privately would cost budget.
+# most accurate model with SCTD ahead is up to {value}`sctd_map.accuracy_lost:.3f` less accurate
+# than the best one at the same budget. Rates were chosen on the points on which they are reported,
+# which flatters all of them, and choosing one privately would cost budget.
 #
 # ## An average instead
 #
