@@ -459,7 +459,7 @@ LINEAR = 0.01
 def _regimes(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     names = ["batch", "clipping norm", "momentum", "epochs"]
     return [
-        (f"batch {b:g}, clipping norm {c:g}, momentum {m:g}, {e:g} epochs", rows)
+        (f"B = {b:g}, C = {c:g}, \N{GREEK SMALL LETTER MU} = {m:g}, {e:g} epochs", rows)
         for (b, c, m, e), rows in table.groupby(names, sort=False)
     ]
 
@@ -494,7 +494,7 @@ def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequen
         ax.set_title(title)
         ax.set_ylabel("score minus SR's")
     last = np.atleast_1d(axes)[-1]
-    last.set_xlabel("how far the noise of all steps moves the parameters")
+    last.set_xlabel(r"$\nu$, the noise of all steps")
     last.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=9)
     return figure
 
