@@ -79,7 +79,9 @@ def malformed(parameter):
         return ALWAYS | bad | {"list": [parameter.default]}
     good = parameter.default[0]
     within = {f"{name} within": [good, value] for name, value in bad.items()}
-    return ALWAYS | within | {"repetition": [good, good], "no list": good}
+    if "one for each" not in parameter.meaning:  # parallel lists may repeat a value
+        within["repetition"] = [good, good]
+    return ALWAYS | within | {"no list": good}
 
 
 CASES = [
