@@ -289,12 +289,14 @@ chapter.table(
     printed,
     f"{shown}printed",
     f"P1's printed settings with the network and the border of {source}",
-    dict.fromkeys(printed.columns[1:], ".3g"),
+    dict.fromkeys(printed.columns[2:], ".3g"),
 )
+chapter.values(volatile=True, longest=int(table["epochs"].max()))
 
 # %% [markdown]
 # So the printed settings lie on either side, depending on the number that is missing. That is an
-# extrapolation: few trainings here are as long, and P1's ResNet-18 has far more parameters.
+# extrapolation: the longest training of this map has {value}`sctd_map.longest` epochs, and P1's
+# ResNet-18 has far more parameters than this network.
 #
 # ## What to do
 #
