@@ -496,10 +496,6 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 # probability. The best bound over all {value}`audit.sweep_thresholds:,` thresholds of a ROC curve
 # takes {value}`audit.sweep_seconds:.2f` s.
 
-# %%
-if chapter.recorded("standard") is not None:
-    chapter.note(chapter.describe_record("standard"))
-
 # %% [markdown]
 # ## What is new here
 #

@@ -15,17 +15,17 @@
 # hundreds.
 
 # %% tags=["parameters", "hide-input"]
-dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10, sst2} data
+dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own, sst2} data
 model: str = "mlp"  # {linear, mlp, small_cnn, p3_cnn, roberta} what is audited
 epsilons: list[float] = [8.0, 1.0]  # (0, 100] budgets, descending; training without joins them
-learning_rates: list[float] = [1.0, 0.5, 0.1]  # (0, 1000] without privacy, then for each budget
+learning_rates: list[float] = [0.5, 0.25, 0.05]  # (0, 1000] without privacy, then for each budget
 points: int = 1000  # [40, 1000000] points; half of them are in the training set of a model
 n_shadow: int = 256  # [20, 100000] shadow models for each training
 n_target: int = 512  # [4, 100000] target models for each training
 n_challenges: int = 8  # [1, 10000] worst points to ask about
 canaries: int = 0  # [0, 100000] points with a wrong label
 steps: int = 400  # [10, 1000000] updates of a training
-batch_size: int = 128  # [1, 100000] expected size of a Poisson sample
+batch_size: int = 64  # [1, 100000] expected size of a Poisson sample
 clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient
 schedule: str = "constant"  # {constant, cosine} of the learning rate
 hidden: int = 32  # [1, 10000] hidden units of the MLP
@@ -64,11 +64,13 @@ from lib.studies.audit.system import (
     summary_table,
     table_2,
 )
+from lib.studies.default_problem import at_hand, data_note
 
-REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
+used = at_hand(dataset)
+chapter.uses(dataset=used)
 chapter.note(
-    f"Data: simulated trials, and models trained on "
-    f"{REAL.get(dataset, dataset)}. P3 trains a CNN on CIFAR-10 and fine-tunes RoBERTa on SST-2."
+    data_note(dataset, used, ", and simulated trials")
+    + " P3 trains a CNN on CIFAR-10 and fine-tunes RoBERTa on SST-2."
 )
 
 # %% [markdown]
@@ -134,7 +136,7 @@ shared = {
 # %%
 results = [
     run_audit(
-        settings_for(dataset, model, epsilon, points, learning_rate=rate, stream=stream, **shared)
+        settings_for(used, model, epsilon, points, learning_rate=rate, stream=stream, **shared)
     )
     for stream, (epsilon, rate) in enumerate(zip(budgets, learning_rates, strict=True))
 ]
@@ -143,7 +145,7 @@ results = [
 chapter.table(
     summary_table(results),
     "trainings",
-    f"The audited trainings on {dataset} ({model})",
+    f"The audited trainings on {used} ({model})",
     {
         "noise multiplier": ".3f",
         "proven epsilon": ".3f",
@@ -489,25 +491,6 @@ chapter.values(
 # a Gaussian one, as it is here by construction. It gets
 # {value}`audit_trainings.growth_gaussian:.2f` of {value}`audit_trainings.loosest:g`. Where the
 # hypothesis is not proven it stands beside the other columns, never in their place.
-
-# %% tags=["hide-input"]
-run = chapter.recorded("standard")
-if run is None:
-    chapter.note("There is no recorded run yet.")
-elif dataset == "digits":
-    chapter.note(chapter.describe_record("standard"))
-    audited = f"{run['parameters']['dataset']} ({run['parameters']['model']})"
-    for name, caption in (
-        ("trainings", "the audited trainings"),
-        ("table_2", "swept intervals, uncorrected"),
-        ("bounds", "lower bounds"),
-        ("one_run", "one run each against many runs"),
-    ):
-        chapter.table(
-            chapter.recorded_table("standard", name),
-            f"recorded_{name}",
-            f"Recorded run on {audited}: {caption}",
-        )
 
 # %% [markdown]
 # ## What is new here

@@ -23,9 +23,9 @@
 # $\epsilon$ are right, and then trains the mechanisms and attacks them.
 
 # %% tags=["parameters", "hide-input"]
-dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10} data of our own trainings
+dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, own} data of our trainings
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18, wide_resnet} what is trained
-points: int = 1000  # [100, 50000] training points
+points: int = 4000  # [100, 50000] training points
 canaries: int = 100  # [10, 10000] points with a wrong label in each training
 n_models: int = 10  # [1, 1000] trainings of each kind, with their own canaries and noise
 alibi_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] ALIBI, descending
@@ -64,11 +64,13 @@ from lib import data
 from lib.book import evidence
 from lib.runs import stored_table
 from lib.studies.canaries import figures, published, simulation, system
+from lib.studies.default_problem import at_hand, title
 
 absent = [name for name in data.canary_files() if not data.available(name)]
 real = not absent
-OWN = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
-own = OWN.get(dataset, dataset)
+used = at_hand(dataset)
+chapter.uses(dataset=used)
+own = title(used)
 if real:
     chapter.note(
         "Data: the confidences on canaries that the authors publish for CIFAR-10 and CIFAR-100, "
@@ -414,7 +416,7 @@ chapter.table(
 
 # %%
 settings = system.settings_for(
-    dataset,
+    used,
     model,
     points,
     hidden=hidden,
@@ -459,7 +461,7 @@ chapter.figure(
 chapter.table(
     trained,
     "trained",
-    f"Our own trainings, {canaries} canaries in {points:,} labels each, pooled",
+    f"Our own trainings, {canaries} canaries in {settings.data.train:,} labels each, pooled",
     {
         "accuracy": ".3f",
         "claimed": ".2f",
@@ -571,18 +573,6 @@ chapter.figure(
 # The true labels, which nobody told it, the model learns first, from everybody else's; the
 # exceptions come slowly. All three were trained with the same steps and rates: what differs is the
 # noise on the labels.
-
-# %% tags=["hide-input"]
-run = chapter.recorded("standard")
-if run is None:
-    chapter.note("There is no recorded run yet.")
-elif dataset == "digits":
-    chapter.note(chapter.describe_record("standard"))
-    chapter.table(
-        chapter.recorded_table("standard", "trained"),
-        "recorded_trained",
-        f"Recorded run on {run['parameters']['dataset']} ({run['parameters']['model']})",
-    )
 
 # %% [markdown]
 # ## What is new here

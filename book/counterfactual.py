@@ -454,36 +454,6 @@ chapter.values(
 # $\epsilon = $ {value}`counterfactual.most_epsilon`. (The clipping level is the true $\epsilon$,
 # which nobody tells an evaluator.)
 
-# %% tags=["hide-input"]
-run = chapter.recorded("standard")
-if run is not None:
-    chapter.note(chapter.describe_record("standard"))
-    kept = {one["id"] for one in run["verdicts"] if one["verdict"].startswith("reproduced")}
-    ways = {
-        "cross-fitting": "",
-        "fresh halves": ", fresh samples",
-        "one fresh sample": ", one fresh sample",
-    }
-    rates = {way: chapter.reported(f"P4, experiment 1{name}") for way, name in ways.items()}
-    chapter.note(
-        "In it, of the nine rates of experiment 1, agree with P4's: "
-        + ", ".join(f"{len(kept & set(cells))} with {way}" for way, cells in rates.items())
-        + "."
-    )
-    for name, what in (
-        ("experiment_1", "of experiment 1"),
-        ("independent", "with nuisance functions from fresh halves"),
-        ("fresh_sample", "with nuisance functions from one fresh sample"),
-    ):
-        kept_table = chapter.recorded_table("standard", name)
-        if kept_table is not None:
-            chapter.table(kept_table, f"recorded_{name}", f"Recorded run {what}")
-    chapter.table(
-        chapter.recorded_table("standard", "power"),
-        "recorded_power",
-        "Recorded run of experiment 2",
-    )
-
 # %% [markdown]
 # ## What is new here
 #

@@ -18,7 +18,7 @@
 # %% tags=["parameters", "hide-input"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
 streams: int = 500  # [1, 1000000] streams that confidence sequences watch
-images: str = "cifar10-jpeg"  # {cifar10-jpeg, cifar10, cifar100} real images beside the digits
+images: str = "cifar10"  # {cifar10, cifar100} real images beside the digits
 image_train: int = 5000  # [100, 50000] images that classifiers learn from
 image_points: int = 5000  # [100, 10000] images that they are compared on
 linear_draws: int = 50  # [1, 100000] draws of abstentions, linear learners
@@ -48,24 +48,20 @@ from lib.report.figures import plot_contamination
 from lib.runs import stored_table
 from lib.studies.counterfactual import figures, scenarios, simulation
 from lib.studies.counterfactual import tables as studies
+from lib.studies.default_problem import title
 
 files = data.image_files(images)
 with_images = all(data.available(name) for name in files)
-LABELS = {
-    "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-}
 if with_images:
     chapter.note(
         "Data: simulations, scikit-learn's digits (8 x 8), and "
-        f"{LABELS[images]}, checked against its SHA-256. P4's VGG-16 features are not here: what "
+        f"{title(images)}, checked against its SHA-256. P4's VGG-16 features are not here: what "
         "is compared on images is an analogue."
     )
 else:
     chapter.note(
         "Data: simulations and scikit-learn's digits (8 x 8). Larger images "
-        f"({LABELS[images]}) cannot be had on this machine: claims that need them are not checked "
+        f"({title(images)}) cannot be had on this machine: claims that need them are not checked "
         "in this build. The README says how to get the data."
     )
 
@@ -313,7 +309,7 @@ if with_images:
     chapter.check("P4-S-III", evidence.share(rightly, linear_draws))
     chapter.check("P4-S-negative", evidence.share(linear["missed"]["I, pair"], linear_draws))
     chapter.note(
-        f"On {LABELS[images]}, with linear learners: the interval of scenario III misses the truth "
+        f"On {title(images)}, with linear learners: the interval of scenario III misses the truth "
         f"in {missed['III']:.0%} of the draws (mean error {linear.loc['III', 'mean error']:+.3f}) "
         f"and that of II, where the truth is 0, in {missed['II']:.0%}, although abstention is "
         "stochastic and missing at random. With the true propensities they miss in "

@@ -19,17 +19,28 @@
 # what the order of acceptance could still gain.
 
 # %% tags=["parameters", "hide-input"]
-dataset: str = "digits"  # {digits, cifar10-jpeg, cifar10, fashion-mnist, svhn, gtsrb} data
+dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, resnet18} model families, the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
-n_seeds: int = 5  # [2, 50] trainings per method and budget
-steps: int = 400  # [10, 1000000] updates of a training
+n_seeds: int = 3  # [2, 50] trainings per method and budget
+steps: int = 260  # [10, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected size of a Poisson sample
 clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient
+momentum: float = 0.9  # [0, 1) of the optimizer
 schedule: str = "constant"  # {constant, cosine} of the learning rate
 checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCTD watches
-rates: list[float] = [0.25, 0.5, 1.0, 2.0, 4.0]  # (0, 1000] learning rates to choose from
-hidden: int = 32  # [1, 10000] hidden units of the MLP
+rates: list[float] = [0.05, 0.15, 0.45]  # (0, 1000] learning rates to choose from
+free_rates: list[float] = [0.01, 0.03, 0.1]  # (0, 1000] learning rates without privacy
+families: list[str] = [
+    "plain",
+    "MCDO",
+    "SAT",
+    "DG",
+    "DE",
+    "SN",
+    "no entropy",
+]  # {plain, MCDO, SAT, DG, DE, SN, no entropy} ways of training, plain among them
+hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
 full_accuracies: list[float] = [0.5, 0.6, 0.7, 0.8, 0.9]  # (0, 1) of the bound experiment
 device: str = "cpu"  # {cpu, cuda} where models are trained
@@ -45,14 +56,17 @@ import pandas as pd
 
 from lib import selective
 from lib.book import evidence, interactive
+from lib.studies.default_problem import at_hand, data_note
 from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
 from lib.studies.interplay.panel import run_panel, settings_for
 
-REAL = {"digits": "scikit-learn's digits, 8 x 8", "cifar10-jpeg": "CIFAR-10 re-encoded as JPEG"}
+used = at_hand(dataset)
+chapter.uses(dataset=used)
 chapter.note(
-    f"Data: simulated scores, and {REAL.get(dataset, dataset)}: the same trained models as in the "
-    "chapter on the interplay of privacy and abstention, with the same parameters."
+    data_note(dataset, used, ", and simulated scores")
+    + " The trained models are those of the chapter on the interplay of privacy and abstention, "
+    "with the same parameters."
 )
 
 # %% [markdown]
@@ -140,7 +154,7 @@ chapter.values(
 panels = {
     model: run_panel(
         settings_for(
-            dataset,
+            used,
             model,
             hidden=hidden,
             activation=activation,
@@ -150,9 +164,12 @@ panels = {
             steps=steps,
             batch_size=batch_size,
             clipping_norm=clipping_norm,
+            momentum=momentum,
             schedule=schedule,
             checkpoint_every=checkpoint_every,
             rates=tuple(rates),
+            free_rates=tuple(free_rates),
+            families=tuple(families),
             device=device,
         )
     )
@@ -170,7 +187,7 @@ chapter.figure(
     "to_bound",
     alt="Four curves of selective accuracy, one a budget, each with its dashed bound above it.",
     caption=(
-        f"Figure 3 of P1 on {dataset} ({models[0]}): SCTD (solid), its bound (dashed), and the "
+        f"Figure 3 of P1 on {used} ({models[0]}): SCTD (solid), its bound (dashed), and the "
         "area between, which is the score; means over seeds."
     ),
 )
@@ -206,7 +223,7 @@ chapter.figure(
     "scores",
     alt="Line chart, logarithmic: normalized score of each method by budget, with error bars.",
     caption=(
-        f"Accuracy-normalized score by budget on {dataset} ({models[0]}); bars are standard "
+        f"Accuracy-normalized score by budget on {used} ({models[0]}); bars are standard "
         f"deviations over {n_seeds} seeds."
     ),
 )
@@ -216,12 +233,12 @@ for model, found in summaries.items():
     chapter.table(
         studies.pivot(found, "score"),
         f"scores_{model}",
-        f"Accuracy-normalized score on {dataset} ({model}), smaller is better",
+        f"Accuracy-normalized score on {used} ({model}), smaller is better",
     )
 
 # %%
-families = list(panels.values())
-cells = by_seed.cells(chapter.reported("P1, Table 2"), dataset, families, studies.normalized_scores)
+studied = list(panels.values())
+cells = by_seed.cells(chapter.reported("P1, Table 2"), used, studied, studies.normalized_scores)
 chapter.check_cells(
     "P1, Table 2",
     {name: v if isinstance(v, str) else evidence.hull(v) for name, v in cells.items()},
@@ -230,16 +247,16 @@ chapter.check_cells(
 found = summaries[models[0]]
 growing = min(studies.worsening_share(t) for t in summaries.values())
 against = {model: studies.sctd_against_best(each, min(epsilons)) for model, each in panels.items()}
-chapter.check("P1-S4-score-grows", evidence.least(evidence.runs, by_seed.worsening(families)))
-leads = by_seed.leads(families, "score", by_budget=True)
+chapter.check("P1-S4-score-grows", evidence.least(evidence.runs, by_seed.worsening(studied)))
+leads = by_seed.leads(studied, "score", by_budget=True)
 
 # %%
 chapter.check("P1-S4-sctd-lowest", evidence.least(evidence.runs, leads))
-gaps = by_seed.gaps(families, min(epsilons))
+gaps = by_seed.gaps(studied, min(epsilons))
 chapter.check(
     "P1-S4-sctd-strict", evidence.least(evidence.of_mean, [(mean, n_seeds) for mean in gaps])
 )
-growths = [(studies.area_growth(each, "SCTD"), n_seeds) for each in families]
+growths = [(studies.area_growth(each, "SCTD"), n_seeds) for each in studied]
 chapter.check("P1-F3-area-grows", evidence.least(evidence.of_mean, growths))
 best_other, gap = against[models[0]]
 low, high = gap.interval()
@@ -306,7 +323,7 @@ chapter.table(
 )
 
 # %%
-stops = [by_seed.spent_shares(each) for each in families]
+stops = [by_seed.spent_shares(each) for each in studied]
 chapter.check("P1-S3-early-stopping", evidence.largest(evidence.runs, stops))
 chapter.values(
     widest=float(stopped.iloc[0]["epsilon"]),
@@ -448,22 +465,6 @@ chapter.values(
 # ensemble from the softmax response takes {value}`normalized_score.typical_points:,.0f` points in
 # the median. More trainings on the same points cannot replace them.
 
-# %% tags=["hide-input"]
-run = chapter.recorded("standard")
-if run is None:
-    chapter.note("There is no recorded run yet.")
-elif dataset == "digits":
-    chapter.note(
-        chapter.describe_record("standard")
-        + " It read the trainings of the chapter before from the store."
-    )
-    for model in run["parameters"]["models"]:
-        chapter.table(
-            chapter.recorded_table("standard", f"scores_{model}"),
-            f"recorded_scores_{model}",
-            f"Recorded run on {run['parameters']['dataset']} ({model}): normalized score",
-        )
-
 # %% [markdown]
 # ## What is new here
 #
@@ -509,7 +510,7 @@ elif dataset == "digits":
 # 3. One low learning rate for all. Does privacy still make the score worse?
 #    ```sh
 #    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
-#        -y '{"rates": [0.1]}'
+#        -y '{"rates": [0.1], "free_rates": [0.1]}'
 #    ```
 # 4. Divide the score by that of a random order (`selective.random_order_score`). Does privacy still
 #    make abstention worse?

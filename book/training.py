@@ -285,21 +285,6 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # from {value}`training.accuracy_without:.3f` to {value}`training.accuracy_strongest:.3f` at
 # $\epsilon = $ {value}`training.strongest_epsilon:g`.
 
-# %% tags=["hide-input"]
-run = chapter.recorded("standard")
-if run is None:
-    chapter.note("There is no recorded run with more seeds yet.")
-else:
-    found = run["values"]
-    chapter.note(
-        f"{chapter.describe_record('standard')} Over {found['n_seeds']} seeds per budget and path "
-        f"twins differed by at most {found['largest_difference']:.0e}, and means over different "
-        f"seeds by at most {found['largest_z']:.1f} standard errors (by chance with probability "
-        f"{found['chance']:.2f}). There, training many linear "
-        f"models at once was {found['ratio_linear']:.0f} times as fast as Opacus one after another "
-        f"(MLPs {found['ratio_mlp']:.0f}, small CNNs {found['ratio_cnn']:.1f} times)."
-    )
-
 # %% [markdown]
 # ## How fast
 #

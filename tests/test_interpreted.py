@@ -28,10 +28,11 @@ from lib.training import (
     kernel_layers,
     kernels,
     pooling,
+    taps,
     train_many,
 )
 
-INTERPRETED = (kernels, kernel_layers, pooling, forest, curves, uncertainty)
+INTERPRETED = (kernels, kernel_layers, pooling, taps, forest, curves, uncertainty)
 
 
 def compiled_functions(module):
@@ -248,14 +249,15 @@ def test_curves_and_their_uncertainty(metric, ties, as_python):
     np.testing.assert_allclose(source, compiled, rtol=0, atol=1e-12)
 
 
-def test_pooling(as_python):
+@pytest.mark.parametrize(("stride", "pool"), [(1, "_pool_densely"), (2, "_pool")])
+def test_pooling(stride, pool, as_python):
     x = torch.randn((2, 3, 5, 6), generator=torch.Generator().manual_seed(0)).round(decimals=1)
     x[0, 0, 1, 1] = math.nan
 
     def pooled():
         mine = x.clone().requires_grad_()
         with pooling.compiled_pooling():
-            out = pooling.MaxPool(2, 1)(mine)
+            out = pooling.MaxPool(2, stride)(mine)
         out.nan_to_num().sum().backward()
         return out.detach().numpy(), mine.grad.numpy()
 
@@ -263,4 +265,12 @@ def test_pooling(as_python):
     called = as_python(pooling)
     for one, other in zip(compiled, pooled(), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert called == {"_pool", "_spread"}
+    assert called == {pool, "_spread"}
+
+
+def test_unfolding(as_python):
+    x = torch.randn((2, 3, 7, 6), generator=torch.Generator().manual_seed(0))
+    compiled = taps._unfolded(x, (3, 2), (2, 1), (1, 0), (1, 2))
+    called = as_python(taps)
+    assert torch.equal(compiled, taps._unfolded(x, (3, 2), (2, 1), (1, 0), (1, 2)))
+    assert called == {"_unfold"}

@@ -1,6 +1,7 @@
 """``python -m lib.book build``: the site, with a line per chapter.
 
-``python -m lib.book record [CHAPTER ...] --profile standard``: keep long runs' results.
+``python -m lib.book record [CHAPTER ...] --profile standard``: keep long runs' results, also of a
+chapter's other parameter files, as ``interplay.gtsrb``.
 """
 
 import argparse
@@ -10,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lib.book.chapters import PROFILES, chapter_files
+from lib.book.chapters import PROFILES, chapter_files, profile_parameters
 from lib.book.execute import BuildError, execute_chapter, is_recorded
-from lib.book.records import read_records, write_record
+from lib.book.records import read_records, run_name, write_record
 from lib.book.render import duration_text
 
 _PROGRESS = re.compile(r"chapter \w+ \(\w+\): ")
@@ -33,26 +34,39 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command == "build":
         return _build(options.book, options.profile)
 
-    chapters = chapter_files(options.book)
+    order = list(chapter_files(options.book))
+    folder = options.book.parent / "params" / options.profile
+    stems = [path.stem for path in sorted(folder.glob("*.yml"))]
+    given = sorted((s for s in stems if _of(s) in order), key=lambda s: (order.index(_of(s)), s))
     for name in options.chapters:
-        if name not in chapters:
-            parser.error(f"no chapter {name!r}; there are {', '.join(chapters)}")
-    given = options.book.parent / "params" / options.profile
-    named = options.chapters or [name for name in chapters if (given / f"{name}.yml").exists()]
-    return _record(options.book, [chapters[name] for name in named], options.profile)
+        if name not in (*order, *given):
+            known = dict.fromkeys([*order, *given])
+            parser.error(f"no chapter {name!r}; there are {', '.join(known)}")
+    return _record(options.book, options.chapters or given, options.profile)
 
 
-def _record(book: Path, paths: list[Path], profile: str) -> int:
+def _of(name: str) -> str:
+    """The chapter of a parameter file."""
+    return name.partition(".")[0]
+
+
+def _record(book: Path, names: list[str], profile: str) -> int:
     """One after the other, but what this code has recorded; an error stops only its own."""
-    seconds = [read_records(book, path.stem).get(profile, {}).get("seconds", 0) for path in paths]
+    paths = chapter_files(book)
+    seconds = [
+        read_records(book, _of(name)).get(run_name(profile, name), {}).get("seconds", 0)
+        for name in names
+    ]
     status = 0
-    for i, path in enumerate(paths):
-        if len(paths) > 1:
+    for i, name in enumerate(names):
+        if len(names) > 1:
             known = duration_text(sum(seconds[i:]))
-            print(f"{i + 1} of {len(paths)}: {path.stem}; by the last records {known} are left")
+            print(f"{i + 1} of {len(names)}: {name}; by the last records {known} are left")
+        path = paths[_of(name)]
         try:
-            if not is_recorded(path, profile):
-                print(write_record(book, execute_chapter(path, profile)), flush=True)
+            given = profile_parameters(book.parent / "params", profile, name)
+            if not is_recorded(path, profile, name, given):
+                print(write_record(book, execute_chapter(path, profile, given), name), flush=True)
         except (BuildError, ValueError) as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
             status = 1

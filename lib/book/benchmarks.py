@@ -19,6 +19,7 @@ import pandas as pd
 from lib.book.records import origin, read_measured, record_command
 from lib.book.render import figure_html, table_html
 from lib.book.site import minify_svg
+from lib.plot import svg_bytes
 from lib.runs import code_fingerprint, package_versions, python_version
 
 if TYPE_CHECKING:
@@ -254,10 +255,7 @@ def _area_html(record: Mapping[str, Any], area: str) -> str:
     for peer in dict.fromkeys(r["peer"] for r in rows):
         frame = pd.DataFrame(
             [
-                {
-                    "what": _named(r),
-                    "times as fast": _ratio_text(r["ratio"]),
-                }
+                {"what": _named(r), "times as fast": _ratio_text(r["ratio"])}
                 for r in rows
                 if r["peer"] == peer
             ]
@@ -413,7 +411,8 @@ def _figure_html(record: Mapping[str, Any]) -> str:
         " size."
     )
     figure = plot_growth(record)
-    return minify_svg(figure_html(figure, "benchmarks.growth", "growth", alt, caption))
+    svg = svg_bytes(figure, "benchmarks.growth")
+    return minify_svg(figure_html(svg, "growth", alt, caption))
 
 
 def _floors_html(record: Mapping[str, Any]) -> str:
@@ -427,10 +426,7 @@ def _floors_html(record: Mapping[str, Any]) -> str:
             largest[key] = row
     frame = pd.DataFrame(
         [
-            {
-                "what": _named(r),
-                "times the floor": _ratio_text(r["over_floor"]),
-            }
+            {"what": _named(r), "times the floor": _ratio_text(r["over_floor"])}
             for r in largest.values()
         ]
     )

@@ -283,10 +283,7 @@ def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
 
 
 def judge(
-    claim: Claim,
-    found: float | Evidence,
-    parameters: Mapping[str, Any],
-    shown: float | None = None,
+    claim: Claim, found: float | Evidence, parameters: Mapping[str, Any], shown: float | None = None
 ) -> Verdict:
     """Compare what was found with a claim's pre-stated condition.
 

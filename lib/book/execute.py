@@ -1,8 +1,8 @@
 """Execution of chapters: papermill, and a cache keyed by content.
 
 A chapter is executed again when anything that can change a number has changed: its code cells, its
-parameters and the files that they name, any file of ``lib``, the data it asked for, the claims and
-records it shows, Python or an installed package. Prose is no part of the key.
+parameters and the files that they name, any file of ``lib``, the data it asked for, the claims it
+settles, Python or an installed package. Prose and recorded runs are no part of the key.
 
 Which data a chapter asks for, of those it declares, is known only once it has been executed:
 they depend on its parameters. So an entry of the cache lies under two hashes,
@@ -38,8 +38,10 @@ from lib.book.chapters import (
 )
 from lib.book.claims import audit_verdicts, read_claims
 from lib.book.parameters import ParameterError, validate_parameters
-from lib.book.records import read_records
+from lib.book.records import read_records, run_name
+from lib.book.site import svg_of
 from lib.data.images import array_file
+from lib.data.store import has_own
 from lib.runs import (
     MAIN_PACKAGES,
     code_fingerprint,
@@ -52,6 +54,9 @@ from lib.runs import (
 from lib.runs.executors import LocalProcesses
 
 __all__ = [
+    "CELLS_MIME",
+    "FIGURE_MIME",
+    "OWN_MIMES",
     "TABLE_MIME",
     "VALUE_MIME",
     "VERDICT_MIME",
@@ -63,8 +68,11 @@ __all__ = [
 
 VALUE_MIME = "application/vnd.companion.value+json"
 TABLE_MIME = "application/vnd.companion.table+json"
+FIGURE_MIME = "application/vnd.companion.figure+json"
+CELLS_MIME = "application/vnd.companion.cells+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
-_FORMAT = 4  # of the cached files
+OWN_MIMES = (CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME)
+_FORMAT = 5  # of the cached files
 # Parameters, claims, records, data: each says itself what is wrong.
 _USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
@@ -117,11 +125,14 @@ class Executed:
     finished: str
     cached: bool = False
 
-    def _payloads(self, mime: str) -> Iterator[dict[str, Any]]:
+    def _outputs(self, mime: str) -> Iterator[dict[str, Any]]:
         for cell in self.cells:
             for output in cell["outputs"]:
                 if mime in output.get("data", {}):
-                    yield output["data"][mime]
+                    yield output["data"]
+
+    def _payloads(self, mime: str) -> Iterator[dict[str, Any]]:
+        return (output[mime] for output in self._outputs(mime))
 
     @property
     def values(self) -> dict[str, Any]:
@@ -134,9 +145,22 @@ class Executed:
         return list(self._payloads(VERDICT_MIME))
 
     @property
-    def tables(self) -> dict[str, str]:
-        """The tables shown, by name, as CSV."""
-        return {item["name"]: item["csv"] for item in self._payloads(TABLE_MIME)}
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """The tables shown, by name: ``csv``, ``caption`` and ``formats``."""
+        return {
+            item["name"]: {name: item[name] for name in ("csv", "caption", "formats")}
+            for item in self._payloads(TABLE_MIME)
+        }
+
+    @property
+    def figures(self) -> dict[str, dict[str, str]]:
+        """The figures shown, by name: ``svg``, ``alt`` and ``caption``."""
+        found = {}
+        for output in self._outputs(FIGURE_MIME):
+            about = output[FIGURE_MIME]
+            svg = svg_of(output["text/html"])
+            found[about["name"]] = {"svg": svg, "alt": about["alt"], "caption": about["caption"]}
+        return found
 
 
 def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str, Executed]:
@@ -249,10 +273,12 @@ def execute_chapter(
     return Executed(**entry)
 
 
-def is_recorded(path: Path, profile: str) -> bool:
+def is_recorded(
+    path: Path, profile: str, name: str, overrides: Mapping[str, Any] | None = None
+) -> bool:
     """Whether a record was made by this chapter and this ``lib`` with these parameters."""
-    record = read_records(path.parent, path.stem).get(profile, {})
-    _, parameters, inputs = _inputs(path, profile, None)
+    record = read_records(path.parent, path.stem).get(run_name(profile, name), {})
+    _, parameters, inputs = _inputs(path, profile, overrides)
     now = {"parameters": parameters, "source": fingerprint(inputs["cells"]), "code": inputs["lib"]}
     return now.items() <= record.items()
 
@@ -278,7 +304,6 @@ def _inputs(
         "files": _named_files(parameters, root),
         "lib": code_fingerprint(),
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
-        "records": read_records(book, chapter),
         "python": python_version(),
         "packages": package_versions(),
     }
@@ -338,7 +363,8 @@ def _named_data(parameters: Mapping[str, Any]) -> list[str]:
 
     Not in the registry: declared data are asked for in every build, and these may be large.
     """
-    sets = {v for v in parameters.values() if isinstance(v, str) and v in data.IMAGE_SETS}
+    given = {v for v in parameters.values() if isinstance(v, str)}
+    sets = {v for v in given if v in data.IMAGE_SETS or has_own(v)}
     files = {file for name in sets for file in (*data.image_files(name), array_file(name))}
     return sorted(files - {None})
 

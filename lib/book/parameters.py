@@ -10,6 +10,7 @@ The cell is papermill's own form, so that ``papermill --help-notebook`` prints i
 Every line states name, type, default, allowed values and meaning. Allowed values
 are an interval (round brackets exclude the end), a set, or the word ``any``; for a
 list they hold for each element, and no element comes twice, unless the meaning says "one for each".
+``own`` in a set stands for the name of any ``<name>.npz`` in ``COMPANION_DATA``.
 """
 
 import ast
@@ -22,8 +23,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lib.data.store import has_own
+
 __all__ = ["Parameter", "ParameterError", "parse_parameters", "validate_parameters"]
 
+OWN = "own"
 _TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 _KINDS = (*_TYPES, "list[int]", "list[float]", "list[str]")
 _DECLARATION = re.compile(r"(?P<allowed>[\[(][^\])]*[\])]|\{[^}]*\}|any)\s+(?P<meaning>\S.*)")
@@ -86,7 +90,8 @@ class Parameter:
         if self.allowed == "any":
             return not (isinstance(value, float) and math.isnan(value))
         if self.allowed.startswith("{"):
-            return str(value) in _members(self.allowed)
+            members = _members(self.allowed)
+            return str(value) in members or (OWN in members and has_own(str(value)))
         low, high = _ends(self.allowed)
         above = value >= low if self.allowed[0] == "[" else value > low
         below = value <= high if self.allowed[-1] == "]" else value < high

@@ -83,11 +83,7 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
             properties.append({"test": test, "passed": not failed and not skipped, **kept})
     for row in files.values():
         row["seconds"] = round(row["seconds"], 1)
-    return {
-        **origin(root),
-        "files": [files[name] for name in sorted(files)],
-        "long": properties,
-    }
+    return {**origin(root), "files": [files[name] for name in sorted(files)], "long": properties}
 
 
 # ------------------------------------------------------------------ the page

@@ -1,31 +1,41 @@
 """Recorded runs: results too long for a build, kept in the repository as text.
 
-``book/records/<profile>/<chapter>.json`` holds the values, tables and verdicts of one
+``book/records/<profile>/<chapter>.json`` holds the values, tables, figures and verdicts of one
 execution with everything that produced it: parameters, fingerprints of code and
-data, versions, hardware, date and duration. Pages show them beside the present build.
+data, versions, hardware, date and duration. Pages show those of the largest run first.
+A chapter's other parameter files, ``params/<profile>/<chapter>.<variant>.yml``, have records beside
+it, ``<chapter>.<variant>.json``; the run is then named ``<profile>.<variant>``.
 ``part_of`` names the chapter whose one run this page was a part of, before it had a page.
+Figures are SVG, compressed; older records have none, and no captions of their tables.
 """
 
 import argparse
+import base64
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib.book.site import light_svg
 from lib.runs import hardware, write_atomic
 
 if TYPE_CHECKING:
     from lib.book.execute import Executed
 
 __all__ = [
+    "LARGEST_FIRST",
+    "by_size",
+    "figure_of",
     "git_output",
     "origin",
     "read_measured",
     "read_records",
     "record_command",
+    "run_name",
     "write_measured",
     "write_record",
 ]
@@ -45,14 +55,32 @@ _FIELDS = {
     "finished",
     "seconds",
     "source",
+    "figures",
+    "commit",
 }
-_OPTIONAL = {"part_of", "source"}
+_OPTIONAL = {"part_of", "source", "figures", "commit"}
+
+#: Profiles whose runs may be recorded, the larger first.
+LARGEST_FIRST = ("gpu", "standard")
+
+
+def run_name(profile: str, name: str) -> str:
+    """How the run of a parameter file, ``<chapter>`` or ``<chapter>.<variant>``, is called."""
+    _, dot, variant = name.partition(".")
+    return f"{profile}{dot}{variant}"
+
+
+def by_size(names: Iterable[str]) -> list[str]:
+    """Names of runs, the largest profile first and its main run before others."""
+    return sorted(names, key=lambda name: (LARGEST_FIRST.index(name.partition(".")[0]), name))
 
 
 def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
-    """Recorded runs of a chapter."""
+    """Recorded runs of a chapter by name, the largest first."""
     found = {}
-    for path in sorted((book / "records").glob(f"*/{chapter}.json")):
+    folders = [book / "records" / profile for profile in LARGEST_FIRST]
+    paths = [path for folder in folders for path in sorted(folder.glob(f"{chapter}.*"))]
+    for path in (path for path in paths if path.suffix == ".json"):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
@@ -65,15 +93,39 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
                 f"recorded run {path} is of chapter {record['chapter']} under the profile "
                 f"{record['profile']}"
             )
-        found[path.parent.name] = record
-    return found
+        record["tables"] = {
+            name: {"csv": kept, "caption": None, "formats": {}} if isinstance(kept, str) else kept
+            for name, kept in record["tables"].items()
+        }
+        found[run_name(path.parent.name, path.stem)] = {"figures": {}} | record
+    return {name: found[name] for name in by_size(found)}
 
 
-def write_record(book: Path, executed: "Executed") -> Path:
-    """Store an execution as the recorded run of its chapter and profile."""
-    record = {name: getattr(executed, name) for name in sorted(_FIELDS)}
-    path = book / "records" / executed.profile / f"{executed.chapter}.json"
+def figure_of(record: Mapping[str, Any], name: str) -> dict[str, str] | None:
+    """A recorded figure with its ``svg``, ``alt`` and ``caption``, None if there is none."""
+    kept = record["figures"].get(name)
+    if kept is None:
+        return None
+    return kept | {"svg": zlib.decompress(base64.b85decode(kept["svg"])).decode()}
+
+
+def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
+    """Store an execution as the recorded run of its chapter and profile.
+
+    `name` is that of its parameter file, if that is not the chapter's.
+    """
+    record = {name: getattr(executed, name) for name in _FIELDS - {"figures", "commit"}}
+    record["commit"] = git_output(book.parent, "rev-parse", "HEAD")
+    record["figures"] = {
+        name: kept | {"svg": _packed(light_svg(kept["svg"]))}
+        for name, kept in executed.figures.items()
+    }
+    path = book / "records" / executed.profile / f"{name or executed.chapter}.json"
     return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+def _packed(text: str) -> str:
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def read_measured(book: Path, name: str, needed: Collection[str]) -> dict[str, Any] | None:

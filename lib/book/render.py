@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from lib.book.claims import (
     MISSED,
@@ -19,9 +18,8 @@ from lib.book.claims import (
     REPRODUCED,
     UNDECIDED,
     Claim,
-    Verdict,
 )
-from lib.plot import svg_bytes
+from lib.book.records import by_size
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 __all__ = [
@@ -33,6 +31,7 @@ __all__ = [
     "figure_html",
     "ledger_html",
     "note_html",
+    "of_claim",
     "status_html",
     "table_html",
     "tally_html",
@@ -131,9 +130,9 @@ def duration_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def figure_html(figure: Figure, salt: str, name: str, alt: str, caption: str) -> str:
-    """A figure as SVG with alternative text; it is closed."""
-    source = base64.b64encode(svg_bytes(figure, salt)).decode()
+def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
+    """A figure with alternative text."""
+    source = base64.b64encode(svg).decode()
     return (
         f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
         f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt, quote=True)}'>"
@@ -156,7 +155,7 @@ def _number(value: float | None) -> str:
 
 
 def _recorded(found: Mapping[str, Any] | None) -> str:
-    """Value and verdict of a recorded run, which may differ from the build's."""
+    """Value, interval and mark of what one run found; runs may differ."""
     if not found:
         return "–"
     kind, mark = _MARKS[found["verdict"]]
@@ -182,21 +181,22 @@ def _chip(verdict: str) -> str:
 
 
 def claim_html(
-    claim: Claim, verdict: Verdict, recorded: Mapping[str, Mapping[str, Any] | None]
+    claim: Claim, verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
 ) -> str:
-    """Box that shows a verdict where it was decided."""
-    kind, _ = _MARKS[verdict.verdict]
+    """Box that shows the verdict of the largest run where it was decided."""
+    found, _ = _largest(verdict, recorded)
+    kind, _ = _MARKS[found["verdict"]]
     columns = [("paper", _number(claim.reported))]
     columns += [
-        (f"recorded run ({profile})", _recorded(found)) for profile, found in recorded.items()
+        (f"recorded run ({profile})", _recorded(of_run)) for profile, of_run in recorded.items()
     ]
-    columns.append(("this build", _number(verdict.value) + _interval(verdict.as_dict())))
+    columns.append(("this build", _recorded(verdict)))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
-    remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, verdict, recorded.values()))
+    remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, verdict, recorded))
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
     return (
         f"<div class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
-        f"<p class='claim-head'>{_chip(verdict.verdict)} <span>{claim.paper}, "
+        f"<p class='claim-head'>{_chip(found['verdict'])} <span>{claim.paper}, "
         f"{html.escape(claim.place)}</span></p><p>{html.escape(claim.claim)}</p>{remarks}"
         f"<dl>{facts}</dl><details class='claim-why'><summary>Condition{_REVISED * claim.revised}: "
         f"{html.escape(claim.criterion)}</summary>{html.escape(claim.why)}{source} "
@@ -208,67 +208,88 @@ _REVISED = " (changed after its first evaluation)"
 
 
 def _remarks(
-    claim: Claim, verdict: Verdict, recorded: Iterable[Mapping[str, Any] | None]
+    claim: Claim, verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
 ) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
-    said = [f"{html.escape(verdict.reason)}."] if verdict.reason else []
-    if verdict.verdict in MISSED and claim.if_not:
+    found, source = _largest(verdict, recorded)
+    said = [f"{html.escape(found['reason'])}."] if found["reason"] else []
+    if found["verdict"] in MISSED and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
     if _contradicted(verdict, recorded):
-        said.append("<strong>The recorded run, which is longer, says otherwise.</strong>")
+        smaller = "This build, which is smaller," if source != _THIS_BUILD else "A recorded run"
+        said.append(f"<strong>{smaller} says otherwise.</strong>")
     return said
 
 
-def _contradicted(verdict: Verdict, recorded: Iterable[Mapping[str, Any] | None]) -> bool:
+def _contradicted(
+    verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
+) -> bool:
     """Whether this build and a recorded run disagree about the condition, both having decided."""
     neither = (NOT_RUN, UNDECIDED)
-    if verdict.verdict in neither:
+    if verdict["verdict"] in neither:
         return False
-    here = verdict.verdict in MISSED
+    here = verdict["verdict"] in MISSED
     return any(
         here != (run["verdict"] in MISSED)
-        for run in recorded
+        for run in recorded.values()
         if run is not None and run["verdict"] not in neither
     )
 
 
+def _largest(
+    verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
+) -> tuple[Mapping[str, Any], str]:
+    """Verdict of the largest run that covers a claim, and which run that is.
+
+    A record that decides nothing, since it kept no interval, gives way to a build that does.
+    """
+    decided = verdict["verdict"] not in (NOT_RUN, UNDECIDED)
+    for name in by_size(recorded):
+        found = recorded[name]
+        if found is None or found["verdict"] == NOT_RUN:
+            continue
+        if found["verdict"] == UNDECIDED and not found.get("interval") and decided:
+            continue
+        return found, f"recorded run ({name})"
+    return verdict, _THIS_BUILD
+
+
 def cells_html(
     claims: Sequence[Claim],
-    verdicts: Sequence[Verdict],
+    verdicts: Mapping[str, Mapping[str, Any]],
     recorded: Mapping[str, Mapping[str, Mapping[str, Any]]],
     caption: str,
 ) -> str:
     """Table of the claims of a group, folded: reported value, recorded runs, this build."""
-    found = {v.id: v.as_dict() for v in verdicts}
-    rows = "".join(
-        _cell_row(c, found[c.id], {p: of_run.get(c.id) for p, of_run in recorded.items()})
-        for c in claims
-    )
+    runs = {c.id: {p: of_run.get(c.id) for p, of_run in recorded.items()} for c in claims}
+    first = {c.id: _largest(verdicts[c.id], runs[c.id])[0] for c in claims}
+    rows = "".join(_cell_row(c, verdicts[c.id], runs[c.id], first[c.id]) for c in claims)
     head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
-    first = claims[0]
-    missed = [c for c in claims if found[c.id]["verdict"] in MISSED]
+    missed = [c for c in claims if first[c.id]["verdict"] in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
     return (
         f"<details class='companion-cells'><summary>{html.escape(caption)}: "
-        f"{_counts(found.values())}</summary>"
-        f"<p>Condition{_REVISED * first.revised}: {html.escape(first.criterion)}. "
-        f"{html.escape(first.why)}</p>"
+        f"{_counts(first.values())}</summary>"
+        f"<p>Condition{_REVISED * claims[0].revised}: {html.escape(claims[0].criterion)}. "
+        f"{html.escape(claims[0].why)}</p>"
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
         f"{_scrolling(caption, _heads(head), rows)}</details>"
     )
 
 
 def _cell_row(
-    claim: Claim, verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
+    claim: Claim,
+    verdict: Mapping[str, Any],
+    recorded: Mapping[str, Mapping[str, Any] | None],
+    first: Mapping[str, Any],
 ) -> str:
     runs = "".join(f"<td class='number'>{_recorded(found)}</td>" for found in recorded.values())
-    shown = verdict["value"] if verdict.get("shown") is None else verdict["shown"]
-    reason = f" {html.escape(verdict['reason'])}" if verdict["reason"] else ""
+    reason = f" {html.escape(first['reason'])}" if first["reason"] else ""
     return (
         f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"
         f"<td class='number'>{_number(claim.reported)}</td>{runs}"
-        f"<td class='number'>{_number(shown)}{_interval(verdict)}</td>"
-        f"<td>{_chip(verdict['verdict'])}{reason}</td></tr>"
+        f"<td class='number'>{_recorded(verdict)}</td>"
+        f"<td>{_chip(first['verdict'])}{reason}</td></tr>"
     )
 
 
@@ -293,7 +314,7 @@ def ledger_html(
         of_paper = [c for c in claims.values() if c.paper == paper]
         if not of_paper:
             continue
-        profiles = sorted({p for c in of_paper for p in records.get(c.chapter, {})})
+        profiles = by_size({p for c in of_paper for p in records.get(c.chapter, {})})
         head = ["Verdict", "Claim", "Paper", *(f"Recorded run ({p})" for p in profiles)]
         head.append("This build")
         rows = "".join(
@@ -305,23 +326,19 @@ def ledger_html(
         parts.append(f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>{table}")
         for group in dict.fromkeys(c.group for c in of_paper if c.group):
             of_group = [c for c in of_paper if c.group == group]
-            found = [Verdict(**verdicts[c.id]) for c in of_group]
             runs = {
                 profile: {v["id"]: v for v in run["verdicts"]}
                 for profile, run in records.get(of_group[0].chapter, {}).items()
             }
-            parts.append(cells_html(of_group, found, runs, group))
+            parts.append(cells_html(of_group, verdicts, runs, group))
     return "".join(parts)
 
 
 def claim_mark_html(
-    claim: Claim,
-    verdict: Mapping[str, Any],
-    records: Mapping[str, Mapping[str, Any]],
-    address: str,
+    claim: Claim, verdict: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]], address: str
 ) -> str:
     """Mark of a claim within a sentence; it leads to the place that decided it."""
-    found, source = _longest(claim, verdict, records)
+    found, source = _largest(verdict, of_claim(records, claim.id))
     kind, mark = _MARKS[found["verdict"]]
     said = f"{claim.paper}, {claim.place}: {found['verdict']} ({source}). {claim.claim}"
     said = html.escape(said, quote=True)
@@ -338,13 +355,13 @@ def tally_html(
     addresses: Mapping[str, str],
     paper: str,
 ) -> str:
-    """How many claims of a paper stand in the longest run there is, and which do not."""
+    """How many claims of a paper stand in the largest run there is, and which do not."""
     if paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
     counts, missed, recorded, smaller = dict.fromkeys(_MARKS, 0), [], 0, 0
     for claim in (c for c in claims.values() if c.paper == paper):
-        runs = records.get(claim.chapter, {})
-        found, source = _longest(claim, verdicts[claim.id], runs)
+        runs = of_claim(records.get(claim.chapter, {}), claim.id)
+        found, source = _largest(verdicts[claim.id], runs)
         counts[found["verdict"]] += 1
         recorded += source != _THIS_BUILD
         if found["verdict"] in MISSED:
@@ -383,21 +400,14 @@ def _missed_row(claim: Claim, found: Mapping[str, Any], address: str) -> str:
     )
 
 
-def _longest(
-    claim: Claim, verdict: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
-) -> tuple[Mapping[str, Any], str]:
-    """Verdict of the longest run that covers the claim, and which run that is.
-
-    A record that decides nothing, since it kept no interval, gives way to a build that does.
-    """
-    decided = verdict["verdict"] not in (NOT_RUN, UNDECIDED)
-    for profile in ("gpu", "standard"):
-        for found in records.get(profile, {}).get("verdicts", []):
-            bare = found["verdict"] == UNDECIDED and not found.get("interval")
-            if found["id"] != claim.id or found["verdict"] == NOT_RUN or (bare and decided):
-                continue
-            return found, f"recorded run ({profile})"
-    return verdict, _THIS_BUILD
+def of_claim(
+    records: Mapping[str, Mapping[str, Any]], claim_id: str
+) -> dict[str, Mapping[str, Any] | None]:
+    """What each recorded run of a chapter says of a claim, by profile."""
+    return {
+        profile: next((v for v in run["verdicts"] if v["id"] == claim_id), None)
+        for profile, run in records.items()
+    }
 
 
 def _summary(
@@ -406,22 +416,23 @@ def _summary(
     records: Mapping[str, Mapping[str, Mapping[str, Any]]],
 ) -> str:
     counts = dict.fromkeys(_MARKS, 0)
-    for claim_id in claims:
-        counts[verdicts[claim_id]["verdict"]] += 1
+    differ = recorded = 0
+    for claim in claims.values():
+        runs = of_claim(records.get(claim.chapter, {}), claim.id)
+        found, source = _largest(verdicts[claim.id], runs)
+        counts[found["verdict"]] += 1
+        recorded += source != _THIS_BUILD
+        differ += _contradicted(verdicts[claim.id], runs)
     run = len(claims) - counts[NOT_RUN]
     items = "".join(
         f"<li>{_chip(v)}: {n}{f' of the {run} that were run' if v != NOT_RUN else ''}</li>"
         for v, n in counts.items()
     )
-    of_run: dict[str, list] = {claim_id: [] for claim_id in claims}
-    for run_of in (one for kept in records.values() for one in kept.values()):
-        for found in run_of["verdicts"]:
-            of_run.get(found["id"], []).append(found)
-    differ = sum(_contradicted(Verdict(**verdicts[c]), of_run[c]) for c in claims)
     revised = sum(c.revised for c in claims.values())
     return (
-        f"<ul class='companion-counts'>{items}</ul><p>In {differ} of them a longer recorded run "
-        f"comes to another verdict; {revised} conditions were changed after they had first been "
+        f"<ul class='companion-counts'>{items}</ul><p>Of the largest run that covers each: for "
+        f"{recorded} conditions a recorded one. In {differ} this build, which is smaller, comes "
+        f"to another verdict; {revised} conditions were changed after they had first been "
         "evaluated, and are marked with an asterisk.</p>"
     )
 
@@ -433,24 +444,22 @@ def _ledger_row(
     profiles: list[str],
     addresses: Mapping[str, str],
 ) -> str:
-    recorded, others = "", []
-    for profile in profiles:
-        of_run = records.get(profile, {}).get("verdicts", [])
-        found = next((v for v in of_run if v["id"] == claim.id), None)
-        others.append(found)
-        name = f"Recorded run ({profile})"
-        recorded += f"<td class='number' data-name='{name}'>{_recorded(found)}</td>"
+    runs = of_claim(records, claim.id)
+    recorded = "".join(
+        f"<td class='number' data-name='Recorded run ({profile})'>"
+        f"{_recorded(runs.get(profile))}</td>"
+        for profile in profiles
+    )
     address = f"{addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
     remarks = [f"Condition{'*' * claim.revised}: {html.escape(claim.criterion)}."]
-    remarks += _remarks(claim, Verdict(**verdict), others)
+    remarks += _remarks(claim, verdict, runs)
     place = claim.place[:1].upper() + claim.place[1:]
     return (
-        f"<tr><td><a href='{address}'>{_chip(verdict['verdict'])}</a></td>"
+        f"<tr><td><a href='{address}'>{_chip(_largest(verdict, runs)[0]['verdict'])}</a></td>"
         f"<td><strong>{html.escape(place)}</strong><br>{html.escape(claim.claim)} "
         f"<span class='claim-why'>{' '.join(remarks)}</span></td>"
         f"<td class='number' data-name='Paper'>{_number(claim.reported)}</td>{recorded}"
-        f"<td class='number' data-name='This build'>{_number(verdict['value'])}"
-        f"{_interval(verdict)}</td></tr>"
+        f"<td class='number' data-name='This build'>{_recorded(verdict)}</td></tr>"
     )
 
 

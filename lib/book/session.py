@@ -3,7 +3,6 @@
 import ast
 import difflib
 import html
-import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -17,29 +16,12 @@ from matplotlib.figure import Figure
 
 import lib
 from lib.book.chapters import PROFILES, profile_parameters
-from lib.book.claims import (
-    NOT_RUN,
-    Claim,
-    ClaimError,
-    Verdict,
-    judge,
-    judged_anew,
-    read_claims,
-)
+from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
 from lib.book.evidence import Evidence
-from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
+from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
-from lib.book.records import read_records
-from lib.book.render import (
-    cells_html,
-    claim_html,
-    csv_link,
-    duration_text,
-    figure_html,
-    note_html,
-    table_html,
-)
-from lib.runs import code_fingerprint
+from lib.book.render import cells_html, claim_html, csv_link, figure_html, note_html, table_html
+from lib.plot import svg_bytes
 
 __all__ = ["Chapter", "open_chapter"]
 
@@ -129,15 +111,12 @@ class Chapter:
     ) -> None:
         self.name = name
         self.parameters = parameters
+        self._used: dict[str, Any] = {}
         self._declared = declared
         book = _book_folder()
         self._params_folder = book.parent / "params"
         claims = read_claims(book / "claims.yml")
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}
-        self._records = {
-            profile: judged_anew(self._claims, run)
-            for profile, run in read_records(book, name).items()
-        }
         self._settled: set[str] = set()
         self._numbers: dict[str, Any] = {}
 
@@ -154,6 +133,18 @@ class Chapter:
                 if validate_parameters(self._declared, given) == self.parameters:
                     return f"{start} -f params/{profile}/{self.name}.yml"
         return f"{start} -y '{json.dumps(self.parameters)}'"
+
+    def uses(self, **values: Any) -> None:
+        """Say what stands in for parameters: it decides about the scale of claims.
+
+        Parameters
+        ----------
+        **values
+            Names of parameters and what is used instead, such as the data that are at hand.
+        """
+        if self._declared and not values.keys() <= self.parameters.keys():  # nbval has none
+            raise ValueError(f"values must be parameters of the chapter, got {sorted(values)}")
+        self._used |= values
 
     def show_parameters(self) -> None:
         """Show the parameters in effect and the command that reproduces the page."""
@@ -213,29 +204,11 @@ class Chapter:
         )
         return "\n".join(lines)
 
-    def recorded(self, profile: str) -> dict[str, Any] | None:
-        """Return the recorded run of this chapter under a profile, None if there is none."""
-        return self._records.get(profile)
-
-    def describe_record(self, profile: str) -> str:
-        """Return a sentence on when, where and by which code a recorded run was made."""
-        run = self._records[profile]
-        machine = run["hardware"]
-        version = "this" if run["code"] == code_fingerprint() else "an earlier"
-        return (
-            f"Recorded run ({profile}) of {run['finished'][:10]}, by {version} version of the "
-            f"code, on {machine['cores']} cores of {machine['processor']}, "
-            f"in {duration_text(run['seconds'])}"
-            + (f" for all pages of {run['part_of']} together." if "part_of" in run else ".")
-        )
-
     # ------------------------------------------------------------------ showing
 
     def note(self, text: str) -> None:
         """Show a visible note, for example on the data that this page used."""
-        _display(
-            {"text/html": note_html(text), "text/plain": text},
-        )
+        _display({"text/html": note_html(text), "text/plain": text})
 
     def table(
         self,
@@ -267,14 +240,14 @@ class Chapter:
             {
                 "text/html": page,
                 "text/plain": flat.to_string(index=False),
-                TABLE_MIME: {"name": name, "csv": flat.to_csv(index=False)},
+                TABLE_MIME: {
+                    "name": name,
+                    "csv": flat.to_csv(index=False),
+                    "caption": caption,
+                    "formats": dict(formats or {}),
+                },
             }
         )
-
-    def recorded_table(self, profile: str, name: str) -> pd.DataFrame | None:
-        """Return a table that a recorded run showed, None if there is none."""
-        text = self._records.get(profile, {}).get("tables", {}).get(name)
-        return None if text is None else pd.read_csv(io.StringIO(text))
 
     def figure(self, figure: Figure, name: str, alt: str, caption: str) -> None:
         """Show a figure as SVG with alternative text, and close it.
@@ -292,8 +265,14 @@ class Chapter:
         """
         if not alt.strip():
             raise ValueError(f"figure {name} needs alternative text, not {alt!r}")
-        page = figure_html(figure, f"{self.name}.{name}", name, alt, caption)
-        _display({"text/html": page, "text/plain": f"[figure {name}: {alt}]"})
+        svg = svg_bytes(figure, f"{self.name}.{name}")
+        _display(
+            {
+                "text/html": figure_html(svg, name, alt, caption),
+                "text/plain": f"[figure {name}: {alt}]",
+                FIGURE_MIME: {"name": name, "alt": alt, "caption": caption},
+            }
+        )
 
     # ------------------------------------------------------------------ claims
 
@@ -318,7 +297,7 @@ class Chapter:
             On an unknown claim or one settled already.
         """
         claim = self._take(claim_id)
-        verdict = judge(claim, value, self.parameters)
+        verdict = judge(claim, value, self.parameters | self._used)
         self._show(claim, verdict)
         return verdict
 
@@ -356,13 +335,14 @@ class Chapter:
                 verdicts.append(Verdict(claim.id, NOT_RUN, None, value))
                 continue
             decides, shown = value if isinstance(value, tuple) else (value, value.value)
-            verdicts.append(judge(claim, decides, self.parameters, float(shown)))
+            verdicts.append(judge(claim, decides, self.parameters | self._used, float(shown)))
         claims = [self._claims[claim_id] for claim_id in ids]
-        recorded = {p: {v["id"]: v for v in r["verdicts"]} for p, r in self._records.items()}
+        page = cells_html(claims, {v.id: v.as_dict() for v in verdicts}, {}, caption)
         _display(
             {
-                "text/html": cells_html(claims, verdicts, recorded, caption),
+                "text/html": page,
                 "text/plain": "\n".join(f"{v.id}: {v.verdict} ({v.value})" for v in verdicts),
+                CELLS_MIME: {"ids": ids, "caption": caption},
             }
         )
         for verdict in verdicts:
@@ -438,13 +418,9 @@ class Chapter:
         return self._claims[claim_id]
 
     def _show(self, claim: Claim, verdict: Verdict) -> None:
-        recorded = {
-            profile: next((v for v in r["verdicts"] if v["id"] == claim.id), None)
-            for profile, r in self._records.items()
-        }
         _display(
             {
-                "text/html": claim_html(claim, verdict, recorded),
+                "text/html": claim_html(claim, verdict.as_dict(), {}),
                 "text/plain": f"{claim.id}: {verdict.verdict} ({verdict.value})",
                 VERDICT_MIME: verdict.as_dict(),
             }

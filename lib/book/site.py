@@ -8,6 +8,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from string import Template
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -18,12 +19,15 @@ __all__ = [
     "colab_cell",
     "focusable_tables",
     "footer_text",
+    "light_svg",
     "minify_svg",
     "not_found_page",
     "plain_roles",
+    "quoted_values",
     "shorten",
     "site_address",
     "social_tags",
+    "svg_of",
     "with_own_values",
     "with_values",
 ]
@@ -154,14 +158,23 @@ def minify_svg(page: str) -> str:
 
 
 def _light_address(encoded: str) -> str:
-    svg = base64.b64decode(encoded).decode("utf-8")
+    svg = light_svg(base64.b64decode(encoded).decode("utf-8"))
+    # Kept as they are: what neither an address nor an attribute in quotation marks minds.
+    return "data:image/svg+xml," + quote(svg, safe=" !$()*+,-./:;=?@[]^_`{|}~")
+
+
+def svg_of(page: str) -> str:
+    """The first figure in a piece of HTML, as :func:`lib.book.render.figure_html` put it there."""
+    return base64.b64decode(_FIGURE.search(page)[1]).decode("utf-8")
+
+
+def light_svg(svg: str) -> str:
+    """An SVG with coordinates to a hundredth of a point, without comments and line breaks."""
     svg = _PATH.sub(lambda path: _NUMBER.sub(_rounded, path[0]), svg)
     svg = _PLACE.sub(lambda place: place[1] + _NUMBER.sub(_rounded, place[2]), svg)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r"\s*\n\s*", " ", svg)
-    svg = re.sub(r">\s+<", "><", svg)
-    # Kept as they are: what neither an address nor an attribute in quotation marks minds.
-    return "data:image/svg+xml," + quote(svg, safe=" !$()*+,-./:;=?@[]^_`{|}~")
+    return re.sub(r">\s+<", "><", svg).strip()
 
 
 def _rounded(number: re.Match[str]) -> str:
@@ -187,6 +200,16 @@ def focusable_tables(body: str) -> str:
 # As lib.book.execute names it, which imports more than papermill should wait for.
 _VALUE_MIME = "application/vnd.companion.value+json"
 _VALUE = re.compile(r"\{value\}`([^`]+)`")
+
+
+def quoted_values(book: Path) -> dict[str, set[str]]:
+    """Names of the values that the book's prose quotes of the largest run, by chapter."""
+    found: dict[str, set[str]] = {}
+    for path in (*book.glob("*.md"), *book.glob("*.py")):
+        for quoted in _VALUE.findall(path.read_text(encoding="utf-8")):
+            chapter, _, name = quoted.partition(":")[0].rpartition(".")
+            found.setdefault(chapter, set()).add(name)
+    return found
 
 
 def with_values(

@@ -7,6 +7,8 @@ read or written: a failing cell therefore leaves the previous site as it was.
 import hashlib
 import os
 import shutil
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,14 +25,8 @@ import lib
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
-from lib.book.execute import (
-    TABLE_MIME,
-    VALUE_MIME,
-    VERDICT_MIME,
-    BuildError,
-    Executed,
-    execute_book,
-)
+from lib.book.execute import OWN_MIMES, BuildError, execute_book
+from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
 from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
@@ -40,6 +36,7 @@ from lib.book.site import (
     footer_text,
     minify_svg,
     not_found_page,
+    quoted_values,
     shorten,
     site_address,
     social_tags,
@@ -53,16 +50,22 @@ logger = logging.getLogger(__name__)
 
 _STATIC = Path(lib.__file__).parent / "book" / "static"
 
-# The reader is handed a chapter's text and nothing else, so executions are found by it.
-_executed_by_text: dict[str, Executed] = {}
+# The reader is handed a chapter's text and nothing else, so pages are found by it.
+_pages_by_text: dict[str, Page] = {}
 
 
-def read_executed(text: str) -> nbformat.NotebookNode:
-    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader)."""
+def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
+    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader).
+
+    Those of the largest recorded run stand first, unless `own` asks for this build's alone.
+    """
     notebook = read_chapter(text)
-    done = _executed_by_text.get(text)
-    if done is None:
+    if text not in _pages_by_text:
         raise ExtensionError("a .py file in the book that _toc.yml does not list as a chapter")
+    page = _pages_by_text[text]
+    done = page.done
+    if own:
+        page = replace(page, records={})
     merged, pending = [], list(done.cells)
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -75,37 +78,35 @@ def read_executed(text: str) -> nbformat.NotebookNode:
         executed = pending.pop(0)
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
-        merged.append(_code_cell(executed, cell["id"], executed["tags"]))
+        merged.append(_code_cell(executed, cell["id"], page))
     notebook.cells = merged
     return notebook
 
 
-def _code_cell(executed: dict[str, Any], cell_id: str, tags: list[str]) -> nbformat.NotebookNode:
+def _code_cell(executed: dict[str, Any], cell_id: str, page: Page) -> nbformat.NotebookNode:
     outputs = []
     for output in executed["outputs"]:
-        data = {
-            k: v
-            for k, v in output.get("data", {}).items()
-            if k not in (TABLE_MIME, VALUE_MIME, VERDICT_MIME)
-        }
+        data = {k: v for k, v in output.get("data", {}).items() if k not in OWN_MIMES}
         if "data" in output and not data:
             continue
         if "text/html" in data:
-            data["text/html"] = minify_svg(data["text/html"])
+            data["text/html"] = minify_svg(page.outputs(output["data"]))
         outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
     return nbformat.v4.new_code_cell(
         executed["source"],
         id=cell_id,
         outputs=outputs,
         execution_count=executed["execution_count"],
-        metadata={"tags": tags},
+        metadata={"tags": executed["tags"]},
     )
 
 
 class ValueRole(SphinxRole):
-    """``{value}`chapter.name:.3f` ``: a number that a chapter computed in this build.
+    """``{value}`chapter.name:.3f` ``: a number of a chapter's largest run.
 
-    ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that profile.
+    That is a recorded one, if there is one and it has all numbers that are quoted, else this build.
+    ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that profile,
+    ``{value}`chapter@build.name:.3f` `` this build's.
     """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
@@ -118,21 +119,30 @@ class ValueRole(SphinxRole):
 
 
 def _value(app: Sphinx, quoted: str) -> str:
-    """The text of ``chapter.name:format`` or ``chapter@profile.name:format``."""
+    """The text of ``chapter.name:format`` or ``chapter@run.name:format``.
+
+    The run is a recorded one, such as ``standard``, or this ``build``.
+    """
     where, _, spec = quoted.partition(":")
-    source, _, name = where.partition(".")
-    chapter, at, profile = source.partition("@")
-    executed: dict[str, Executed] = app.companion_executed
-    values = executed[chapter].values if chapter in executed else None
-    if values is not None and at:
-        values = read_records(Path(app.srcdir), chapter).get(profile, {}).get("values", {})
+    source, _, name = where.rpartition(".")
+    chapter, at, run = source.partition("@")
+    page: Page | None = app.companion_pages.get(chapter)
+    values = page and page.values
+    if page is not None and at:
+        values = page.done.values if run == "build" else page.records.get(run, {}).get("values", {})
     try:
         return format((values or {})[name], spec)
     except KeyError:
-        known = sorted(executed) if values is None else sorted(values)
+        known = sorted(app.companion_pages) if values is None else sorted(values)
         raise KeyError(f"no value {where!r}; known are {', '.join(known)}") from None
     except ValueError as error:
         raise ValueError(f"value {quoted!r}: {error}") from None
+
+
+def _own_value(app: Sphinx, quoted: str) -> str:
+    """The text of ``chapter.name:format`` in this build."""
+    source, dot, rest = quoted.partition(".")
+    return _value(app, quoted if "@" in source else f"{source}@build{dot}{rest}")
 
 
 class LedgerDirective(SphinxDirective):
@@ -174,17 +184,10 @@ class ClaimRole(SphinxRole):
 
 def _evidence(app: Sphinx, docname: str) -> tuple[dict[str, Any], ...]:
     """Claims, their verdicts in this build, recorded runs, and addresses of pages."""
-    if app.companion_evidence is None:  # read once a build
-        book = Path(app.srcdir)
-        executed: dict[str, Executed] = app.companion_executed
-        verdicts = {v["id"]: v for done in executed.values() for v in done.verdicts}
-        claims = read_claims(book / "claims.yml")
-        records = {
-            name: {p: judged_anew(claims, run) for p, run in read_records(book, name).items()}
-            for name in executed
-        }
-        app.companion_evidence = claims, verdicts, records
-    return *app.companion_evidence, _addresses(app, docname)
+    pages: dict[str, Page] = app.companion_pages
+    verdicts = {v["id"]: v for page in pages.values() for v in page.done.verdicts}
+    records = {name: page.records for name, page in pages.items()}
+    return app.companion_claims, verdicts, records, _addresses(app, docname)
 
 
 class StatusDirective(SphinxDirective):
@@ -193,7 +196,8 @@ class StatusDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the tables as raw HTML."""
         app = self.env.app
-        return _sections(status_html(app.companion_executed, _addresses(app, self.env.docname)))
+        executed = {name: page.done for name, page in app.companion_pages.items()}
+        return _sections(status_html(executed, _addresses(app, self.env.docname)))
 
 
 class RecordDirective(SphinxDirective):
@@ -231,7 +235,7 @@ def _sections(page: str) -> list[nodes.Node]:
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
     """Of the chapters, and of the ledger's page."""
-    pages = [*app.companion_executed, "reproduces"]
+    pages = [*app.companion_pages, "reproduces"]
     return {name: app.builder.get_relative_uri(docname, name) for name in pages}
 
 
@@ -258,20 +262,26 @@ def _lock(app: Sphinx, config: Any) -> None:
 
 def _execute(app: Sphinx) -> None:
     """Execute what has changed, before Sphinx reads a single page."""
-    app.companion_executed, app.companion_evidence = {}, None
+    app.companion_pages, app.companion_claims = {}, {}
     if app.builder.format != "html":
         return
     book = Path(app.srcdir)
     profile = app.config.companion_profile
     try:
-        app.companion_executed = execute_book(book, profile)
-    except BuildError as error:
+        executed = execute_book(book, profile)
+        app.companion_claims = claims = read_claims(book / "claims.yml")
+        quoted = quoted_values(book)
+        for name, done in executed.items():
+            larger = larger_runs(read_records(book, name), done.profile)
+            runs = {each: judged_anew(claims, run) for each, run in larger.items()}
+            app.companion_pages[name] = Page(done, runs, claims, quoted.get(name, ()))
+    except (BuildError, ValueError) as error:
         raise ExtensionError(str(error)) from error
-    _executed_by_text.clear()
+    _pages_by_text.clear()
     for name, path in chapter_files(book).items():
-        _executed_by_text[path.read_text(encoding="utf-8")] = app.companion_executed[name]
-    reused = sum(done.cached for done in app.companion_executed.values())
-    logger.info("chapters: %d executed, %d unchanged", len(app.companion_executed) - reused, reused)
+        _pages_by_text[path.read_text(encoding="utf-8")] = app.companion_pages[name]
+    reused = sum(done.cached for done in executed.values())
+    logger.info("chapters: %d executed, %d unchanged", len(executed) - reused, reused)
 
 
 def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
@@ -280,12 +290,16 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
     Pages quote each other's values, so no page can be told apart as untouched; the
     same holds after a build that was interrupted while it wrote pages.
     """
-    book = Path(app.srcdir)
     state = fingerprint(
         {
-            "keys": {name: [e.key, e.finished] for name, e in app.companion_executed.items()},
-            "claims": [repr(claim) for claim in read_claims(book / "claims.yml").values()],
-            "records": {name: read_records(book, name) for name in app.companion_executed},
+            "keys": {
+                name: [page.done.key, page.done.finished]
+                for name, page in app.companion_pages.items()
+            },
+            "claims": [repr(claim) for claim in app.companion_claims.values()],
+            "records": {
+                name: [page.records, page.complete] for name, page in app.companion_pages.items()
+            },
             "repository": app.companion_repository,
             "site": [app.config.html_baseurl, lib.__version__],
         }
@@ -328,8 +342,8 @@ def _write_notebooks(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     commit = app.companion_commit
     for name, path in chapter_files(book).items():
-        notebook = read_executed(path.read_text(encoding="utf-8"))
-        with_values(notebook, lambda quoted: _value(app, quoted))
+        notebook = read_executed(path.read_text(encoding="utf-8"), own=True)
+        with_values(notebook, partial(_own_value, app))
         if commit:
             notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
         nbformat.validate(notebook)
@@ -351,7 +365,7 @@ def _buttons(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Download and launch buttons of a chapter."""
-    if pagename not in app.companion_executed:
+    if pagename not in app.companion_pages:
         return
     links = [("Notebook (.ipynb)", f"{context['pathto']('notebooks', 1)}/{pagename}.ipynb")]
     if repository := app.companion_repository:
@@ -422,9 +436,9 @@ def _describe(
         app.config.html_baseurl,
         f"{pagename}.html",
     )
-    executed: dict[str, Executed] = app.companion_executed
-    shown = [executed[pagename]] if pagename in executed else executed.values()
-    footer = footer_text(lib.__version__, [done.finished for done in shown])
+    pages: dict[str, Page] = app.companion_pages
+    shown = [pages[pagename]] if pagename in pages else pages.values()
+    footer = footer_text(lib.__version__, [page.done.finished for page in shown])
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
         context["body"] = focusable_tables(context["body"])

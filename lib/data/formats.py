@@ -1,4 +1,4 @@
-"""Published image files, read in their own formats: IDX, CIFAR, SVHN, GTSRB, JPEGs in a tar.
+"""Published image files, read in their own formats: IDX, CIFAR, SVHN, GTSRB.
 
 Every reader of a data set returns ``(images, labels, names)``: uint8 of shape (n, height, width,
 channels), int64 of shape (n,) and the classes' names.  These files are the ones whose SHA-256 the
@@ -12,7 +12,6 @@ import csv
 import errno
 import gzip
 import io
-import re
 import struct
 import tarfile
 import zipfile
@@ -42,7 +41,6 @@ __all__ = [
     "read_gtsrb_test",
     "read_gtsrb_training",
     "read_idx",
-    "read_jpeg_tar",
     "read_svhn",
     "reading",
     "walk_tar",
@@ -130,25 +128,6 @@ def _records(
     rows = np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(-1, labels + 3072)
     planes = rows[:, labels:].reshape(-1, 3, 32, 32)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, :labels].astype(np.int64)
-
-
-def read_jpeg_tar(path: Path, split: str) -> Parsed:
-    """One split of CIFAR-10 that was re-encoded as JPEG: ``<split>/<class>/<number>.jpg``.
-
-    JPEG is lossy: the pixels are near those of CIFAR-10 but not the same, and results on them are
-    not results on CIFAR-10.  Hence the name ``cifar10-jpeg``, which must go wherever they go.
-    Ordered by class name, then number; labels count the class names in that order.
-    """
-    pattern = re.compile(rf"{_split(split)}/([a-z]+)/([0-9]{{4}})\.jpg")
-    files = {
-        (match[1], match[2]): read()
-        for member, read in walk_tar(path)
-        if (match := pattern.fullmatch(member.name)) and is_plain_file(member)
-    }
-    keys = sorted(files)
-    names = tuple(sorted({name for name, _ in keys}))
-    images = np.stack([decode_image(files[k], f"{path}: {'/'.join(k)}", ("JPEG",)) for k in keys])
-    return images, np.array([names.index(name) for name, _ in keys], dtype=np.int64), names
 
 
 def read_svhn(path: Path) -> Parsed:

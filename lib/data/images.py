@@ -34,7 +34,6 @@ from lib.data.formats import (
     read_fashion_mnist,
     read_gtsrb_test,
     read_gtsrb_training,
-    read_jpeg_tar,
     read_svhn,
 )
 
@@ -53,7 +52,7 @@ class ImageSet:
     Attributes
     ----------
     name : str
-        The label to show wherever results on these images appear, e.g. ``"cifar10-jpeg"``.
+        The label to show wherever results on these images appear, e.g. ``"cifar10"``.
     images : ndarray of uint8, shape (n, height, width, channels)
         One channel (grey) or three (red, green, blue), from 0 to 255; it may be memory-mapped.
     labels : ndarray of int64, shape (n,)
@@ -219,11 +218,6 @@ _SOURCES = {
         "arrays/gtsrb32",
         GTSRB_NAMES,
     ),
-    "cifar10-jpeg": _Source(
-        _both("cifar/cifar10_jpeg"),
-        _shapes(50_000, 10_000, 32, 32, 3),
-        lambda split, path: read_jpeg_tar(path, split),
-    ),
 }
 
 IMAGE_SETS = (*_SOURCES, "digits")
@@ -298,8 +292,6 @@ def load_images(name: str, split: str) -> ImageSet:
             The same signs as plain arrays: 13,069 frames, a third of the 39,209 for training,
             with their tracks as groups, and all 12,630 for testing; resized whole to 32 x 32 by
             OpenCV's bilinear filter.
-        ``"cifar10-jpeg"``
-            CIFAR-10 re-encoded as JPEG, which is lossy: results on it are not results on CIFAR-10.
         ``"digits"``
             The 1,797 of 8 x 8 that ship with scikit-learn, 10 classes.  Their 17 levels of ink are
             rounded to the nearest of 256, so that ``as_float`` is within 1/510 of

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from lib.data.images import load_images
+from lib import data
+from lib.data.images import image_files, load_images
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
 from lib.training.models import ModelSpec
@@ -13,6 +14,37 @@ from lib.training.models import ModelSpec
 #: Images declared public for models on features, to which the features are fitted.
 PUBLIC_IMAGES = 2000
 _PATCH_FEATURES = 2048
+_TITLES = {
+    "digits": "scikit-learn's digits, 8 x 8",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+    "gtsrb": "GTSRB",
+    "gtsrb32": "GTSRB (a third of the training frames)",
+    "sst2": "SST-2",
+}
+
+
+def title(dataset: str) -> str:
+    """What pages call the data."""
+    return _TITLES.get(dataset, dataset)
+
+
+def at_hand(dataset: str) -> str:
+    """The set of images itself where its files can be had, the digits otherwise."""
+    here = dataset == "sst2" or all(data.available(file) for file in image_files(dataset))
+    return dataset if here else "digits"
+
+
+def data_note(dataset: str, used: str, more: str = "") -> str:
+    """What a page says of the data of its trainings, and of those that are not here."""
+    if used == dataset:
+        return f"Data: {title(used)}{more}."
+    return (
+        f"Data: {title(used)}{more}. {title(dataset)} cannot be had on this machine, so the "
+        "digits stand in, with the same parameters. The README says how to get the data."
+    )
 
 
 def default_problem(
@@ -30,18 +62,17 @@ def default_problem(
     convolutional = model not in ("linear", "mlp")
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
-    if dataset == "digits":
-        features, shape, classes = "images" if convolutional else "pixels", (1, 8, 8), 10
-        data = DataSpec(dataset, features, **sizes)
-    else:
-        source = load_images(dataset, "train")
-        height, width, channels = source.images.shape[1:]
-        shape, classes = (channels, height, width), len(source.names)
-        features = "images" if convolutional else "patches"
-        data = DataSpec(dataset, features, public=0 if convolutional else PUBLIC_IMAGES, **sizes)
+    source = load_images(dataset, "all" if dataset == "digits" else "train")
+    height, width, channels = source.images.shape[1:]
+    shape, features = (channels, height, width), "images"
     if not convolutional:
-        shape = (math.prod(shape) if dataset == "digits" else _PATCH_FEATURES,)
-    return data, ModelSpec(model, shape, classes, **options)
+        features = "pixels" if channels == 1 else "patches"
+        shape = (math.prod(shape) if channels == 1 else _PATCH_FEATURES,)
+    public = PUBLIC_IMAGES if features == "patches" else 0
+    return (
+        DataSpec(dataset, features, public=public, **sizes),
+        ModelSpec(model, shape, len(source.names), **options),
+    )
 
 
 def with_training(

@@ -1,5 +1,6 @@
 """Trainings as jobs for :mod:`lib.runs`: stored once, resumed, spread over workers."""
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from lib.data.features import (
     patch_features,
     scattering,
 )
-from lib.data.images import IMAGE_SETS, load_images
+from lib.data.images import image_files, load_images
 from lib.data.splits import split_rows, subsample_class
 from lib.data.text import load_sst2
 from lib.runs import fingerprint
@@ -35,7 +36,6 @@ __all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
 
 FEATURES = ("pixels", "images", "scattering", "patches", "tokens")
 TEXT = "sst2"
-_TEXT_SPLITS = ("train", "validation")
 POINTS = ("test", "validation")
 
 
@@ -54,7 +54,7 @@ class LoadedData:
     validation, validation_labels : ndarray
         The same of the validation points, to choose hyper-parameters on; possibly none.
     name : str
-        What pages must call the data, e.g. ``"cifar10-jpeg"``.
+        What pages must call the data.
     """
 
     training: TrainingData
@@ -72,7 +72,7 @@ class DataSpec:
     Attributes
     ----------
     name : str
-        A name of :data:`lib.data.images.IMAGE_SETS`, or ``"sst2"``.
+        A name that :func:`lib.data.load_images` knows, or ``"sst2"``.
     features : {"pixels", "images", "scattering", "patches", "tokens"}
         Flat pixels; images of shape (channels, height, width); the scattering transform
         (normalised per example; nothing is fitted to data); or responses to 256 whitened patches
@@ -103,7 +103,8 @@ class DataSpec:
     tokens: int = 64
 
     def __post_init__(self):
-        require_choice("name", self.name, (*IMAGE_SETS, TEXT))
+        if self.name != TEXT:
+            image_files(self.name)  # raises for a name that is none
         require_choice("features", self.features, FEATURES)
         if (self.name == TEXT) != (self.features == "tokens"):
             raise ValueError(
@@ -356,8 +357,6 @@ class ManyTrainings:
 
 def fingerprint_of(array: np.ndarray) -> str:
     """SHA-256 of an array's shape, type and bytes."""
-    import hashlib
-
     array = np.ascontiguousarray(array)
     digest = hashlib.sha256(f"{array.shape}{array.dtype}".encode())
     digest.update(array.data)
@@ -370,7 +369,8 @@ def _data_fingerprint(spec: DataSpec) -> str:
         digits = load_digits()
         return fingerprint([fingerprint_of(digits.images), fingerprint_of(digits.labels)])
     if spec.name == TEXT:
-        return fingerprint([[s.texts, s.labels.tolist()] for s in map(load_sst2, _TEXT_SPLITS)])
+        splits = map(load_sst2, ("train", "validation"))
+        return fingerprint([[s.texts, s.labels.tolist()] for s in splits])
     return fingerprint([load_images(spec.name, split).fingerprint for split in ("train", "test")])
 
 

@@ -7,6 +7,7 @@ same and be compared step by step.
 
 import time
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -308,7 +309,8 @@ class Trainer:
                     )
                 total += gradient
             else:
-                with autocast(config, self.device):
+                pooling = nullcontext() if self.engine == "opacus" else compiled_pooling()
+                with autocast(config, self.device), pooling:
                     outputs = self.model(inputs).float()
                 losses = config.objective.per_example(outputs, targets, state)
             if self.engine == "opacus":
@@ -337,6 +339,8 @@ class Trainer:
 
     def _chunks(self, positions: np.ndarray) -> list[torch.Tensor]:
         largest = self.config.physical_batch or max(1, len(positions))
+        if self.engine == "autograd" and self.device.type == "cpu":
+            largest = min(largest, taps.ROWS)
         pieces = [positions[i : i + largest] for i in range(0, len(positions), largest)]
         return [torch.from_numpy(piece).to(self.device) for piece in pieces]
 

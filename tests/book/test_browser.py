@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import nbformat
 import pytest
+from notebooks import quick_parameters
 from site_checks import page_names, page_weights, search, too_heavy, visit
 from site_tools import CHROMIUM, HTML, LAUNCH, build_site, serve
 
@@ -50,7 +51,12 @@ def visited(browser, address):
 def shows_data(name: str) -> bool:
     """Whether a page is another one without data: a chapter that reads some, or the ledger."""
     chapter = name.removesuffix(".html")
-    return chapter == "reproduces" or any(chapter in e.chapters for e in data.registry().values())
+    named = [v for v in quick_parameters(chapter).values() if str(v) in data.IMAGE_SETS]
+    return (
+        chapter == "reproduces"
+        or any(data.image_files(v) for v in named)
+        or any(chapter in e.chapters for e in data.registry().values())
+    )
 
 
 @pytest.mark.parametrize("of_data", [pytest.param(True, marks=pytest.mark.data), False])

@@ -22,7 +22,6 @@ from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import ParameterError
 from lib.book.records import read_records
 from lib.book.session import open_chapter
-from lib.runs import code_fingerprint
 
 TEXT = """# %% tags=["parameters"]
 base: float = 2.0  # [0, 100] what is doubled
@@ -176,7 +175,12 @@ def test_tables_have_a_download_with_all_digits(chapter, shown, capsys):
     assert "1.23<" in bundle["text/html"]
     assert "Caption &lt;1&gt;" in bundle["text/html"]
     assert "download='one_numbers.csv'" in bundle["text/html"]
-    assert bundle[TABLE_MIME] == {"name": "numbers", "csv": "row,a\nx,1.23456789\n"}
+    assert bundle[TABLE_MIME] == {
+        "name": "numbers",
+        "csv": "row,a\nx,1.23456789\n",
+        "caption": "Caption <1>",
+        "formats": {"a": ".2f"},
+    }
     digest = pd.DataFrame({"b": [1]})
     chapter.table(digest, "digest", "", csv=frame.reset_index())
     assert shown[1][TABLE_MIME]["csv"] == "b\n1\n"
@@ -239,12 +243,18 @@ def test_claims_of_a_prefix_are_settled_together_or_not_at_all(chapter, capsys):
     assert capsys.readouterr().out == said
 
 
-def test_a_verdict_stands_beside_the_recorded_one(chapter, shown):
-    chapter.check("T-1", 5.0)
-    (bundle,) = shown
-    assert bundle[VERDICT_MIME]["verdict"] == "not reproduced"
-    assert "recorded run (standard)" in bundle["text/html"]
-    assert "says otherwise" in bundle["text/html"]
+def test_what_stands_in_for_a_parameter_decides_about_the_scale(book, capsys):
+    (book / "claims.yml").write_text(yaml.safe_dump([CLAIMS[0] | {"full_scale": {"base": 2.0}}]))
+    chapter = open_chapter("one", {"__file__": str(book / "one.py")})
+    with pytest.raises(
+        ValueError, match=r"values must be parameters of the chapter, got \['bass'\]"
+    ):
+        chapter.uses(bass=1.0)
+    chapter.uses(base=1.0)
+    assert chapter.parameters["base"] == 2.0
+    verdict = chapter.check("T-1", 4.0)
+    assert verdict.verdict == "reproduced at reduced scale"
+    assert verdict.reason == "base = 1.0 instead of 2.0"
 
 
 def test_cells_of_a_group(chapter, shown):
@@ -269,21 +279,6 @@ def test_cells_show_what_decides_unless_told_otherwise(chapter):
 
 
 # ------------------------------------------------------------------ recorded runs
-
-
-def test_recorded_runs_and_their_tables(chapter, book):
-    assert chapter.recorded("standard")["values"] == {"double": 6.0}
-    assert chapter.recorded("gpu") is None
-    assert chapter.recorded_table("standard", "numbers").to_dict("list") == {"a": [1], "b": [0.5]}
-    assert chapter.recorded_table("standard", "none") is None
-    assert chapter.recorded_table("gpu", "numbers") is None
-    words = "Recorded run (standard) of 2026-01-02, by an earlier version of the code, on 2 cores"
-    assert chapter.describe_record("standard") == f"{words} of a chip, in 90 s."
-    path = book / "records" / "standard" / "one.json"
-    path.write_text(json.dumps(record(code=code_fingerprint(), seconds=9000)))
-    again = open_chapter("one", {"__file__": str(book / "one.py")}).describe_record("standard")
-    assert "by this version of the code" in again
-    assert again.endswith("in 2.5 h.")
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,9 @@ from lib.book.claims import (
     read_claims,
 )
 from lib.book.evidence import Evidence, runs, share
+from lib.book.largest import Page
 from lib.book.render import cells_html, claim_html, claim_mark_html, ledger_html, tally_html
-from lib.book.sphinx_ext import _value
+from lib.book.sphinx_ext import _own_value, _value
 
 BASE = {
     "id": "A",
@@ -127,7 +128,7 @@ def test_axes_make_one_claim_per_combination(tmp_path):
     verdict = judge(found, 0.01, {}, shown=0.4)  # the bound decides, not the reported value
     assert (verdict.verdict, verdict.value, verdict.shown) == (REPRODUCED, 0.01, 0.4)
     assert judge(found, 0.3, {}, shown=0.3).verdict == NOT_REPRODUCED
-    page = cells_html([found], [verdict], {"standard": {}}, "Table <1>")
+    page = cells_html([found], {found.id: verdict.as_dict()}, {"standard": {}}, "Table <1>")
     assert "0.4" in page
     assert "1 reproduced" in page
     assert "<1>" not in page
@@ -176,13 +177,14 @@ def test_audit_names_everything_that_is_wrong():
 def test_pages_escape_what_claims_say():
     claim = make(reported=0.5, tolerance=0.1)
     verdict = judge(claim, 0.55, {})
-    box = claim_html(
-        claim, verdict, {"gpu": {"value": 0.52, "verdict": NOT_REPRODUCED}, "standard": None}
-    )
+    missed = {"value": 0.52, "verdict": NOT_REPRODUCED, "reason": ""}
+    box = claim_html(claim, verdict.as_dict(), {"gpu": missed, "standard": None})
     assert "It is &lt;so&gt;." in box
     assert "recorded run (gpu)" in box
+    assert "verdict-no'>✗ not reproduced" in box  # the larger run's
     assert "title='not reproduced'>✗" in box
-    for number in ("0.5<", "0.52 <", "0.55<"):
+    assert "title='reproduced'>✓" in box
+    for number in ("0.5<", "0.52 <", "0.55 <"):
         assert number in box
     page = ledger_html({"A": claim}, {"A": verdict.as_dict()}, {}, {"one": "one.html"})
     assert "one.html#claim-A" in page
@@ -199,18 +201,18 @@ def test_a_longer_run_that_says_otherwise_is_named():
     yes, no = judge(claim, 0.55, {}), judge(claim, 0.7, {})
     said = "says otherwise"
     for verdict, other in ((yes, NOT_REPRODUCED), (no, REPRODUCED), (no, REDUCED)):
-        run = {"value": 0.5, "verdict": other}
-        assert said in claim_html(claim, verdict, {"standard": run})
+        run = {"value": 0.5, "verdict": other, "reason": ""}
+        assert said in claim_html(claim, verdict.as_dict(), {"standard": run})
         page = ledger(claim, verdict, run)
         assert said in page
-        assert "In 1 of them" in page
+        assert "In 1 this build" in page
     for verdict, other in (
         (yes, REPRODUCED), (yes, REDUCED), (no, NOT_REPRODUCED), (no, MISSED_REDUCED),
         (no, NOT_RUN), (yes, UNDECIDED), (no, UNDECIDED),
     ):  # fmt: skip
-        run = {"value": None if other == NOT_RUN else 0.5, "verdict": other}
-        assert said not in claim_html(claim, verdict, {"standard": run, "gpu": None})
-        assert "In 0 of them" in ledger(claim, verdict, run)
+        run = {"value": None if other == NOT_RUN else 0.5, "verdict": other, "reason": ""}
+        assert said not in claim_html(claim, verdict.as_dict(), {"standard": run, "gpu": None})
+        assert "In 0 this build" in ledger(claim, verdict, run)
 
 
 ADDRESSES = {"one": "one.html", "reproduces": "reproduces.html"}
@@ -283,15 +285,17 @@ def test_undecided_is_shown_with_its_interval_wherever_verdicts_are():
     kept = {"standard": {"verdicts": [verdict.as_dict()]}}
     ends = "[-0.03461, 0.04128]"
     for page in (
-        claim_html(claim, verdict, {"standard": verdict.as_dict()}),
-        cells_html([claim], [verdict], {"standard": {"A": verdict.as_dict()}}, "cells"),
+        claim_html(claim, verdict.as_dict(), {"standard": verdict.as_dict()}),
+        cells_html(
+            [claim], {"A": verdict.as_dict()}, {"standard": {"A": verdict.as_dict()}}, "cells"
+        ),
         ledger_html({"A": claim}, {"A": verdict.as_dict()}, {"one": kept}, ADDRESSES),
     ):
         assert page.count(ends) == 2
         assert "verdict-undecided'>? undecided" in page
         assert "mark-undecided" in page
     half = judge(claim, Evidence(1.0, 0.5, math.inf, 3), {})
-    assert "[0.5, ∞]" in claim_html(claim, half, {})
+    assert "[0.5, ∞]" in claim_html(claim, half.as_dict(), {})
     assert "?</a>" in claim_mark_html(claim, verdict.as_dict(), {}, "one.html")
     tally = tally_html({"A": claim}, {"A": verdict.as_dict()}, {}, ADDRESSES, "P2")
     assert "? undecided</span>: 1<" in tally
@@ -315,12 +319,12 @@ def test_what_is_behind_a_miss_stands_beside_it_alone():
     claim = make(reported=0.5, tolerance=0.1, if_not="A slip & no more.")
     hit, miss = judge(claim, 0.55, {}), judge(claim, 0.7, {})
     said = "A slip &amp; no more."
-    assert said in claim_html(claim, miss, {})
+    assert said in claim_html(claim, miss.as_dict(), {})
     assert said in ledger(claim, miss)
-    assert said in cells_html([claim], [miss], {}, "cells")
-    for shown in (claim_html(claim, hit, {}), ledger(claim, hit)):
+    assert said in cells_html([claim], {"A": miss.as_dict()}, {}, "cells")
+    for shown in (claim_html(claim, hit.as_dict(), {}), ledger(claim, hit)):
         assert said not in shown
-    assert said not in cells_html([claim], [hit], {}, "cells")
+    assert said not in cells_html([claim], {"A": hit.as_dict()}, {}, "cells")
 
 
 def test_a_condition_that_was_changed_is_marked():
@@ -330,7 +334,9 @@ def test_a_condition_that_was_changed_is_marked():
     )
     for claim, mark, count in ((plain, False, "0 conditions"), (changed, True, "1 conditions")):
         verdict = judge(claim, 0.5, {})
-        assert ("changed after its first evaluation" in claim_html(claim, verdict, {})) == mark
+        assert (
+            "changed after its first evaluation" in claim_html(claim, verdict.as_dict(), {})
+        ) == mark
         page = ledger(claim, verdict)
         assert ("Condition*: within" in page) == mark
         assert count in page
@@ -376,14 +382,24 @@ def test_no_record_decides_by_chance_alone(root):
                 assert found["n"] >= (claim.fewest or 2)
 
 
-def test_numbers_of_this_build_and_of_recorded_runs_can_be_quoted(root):
-    kept = json.loads((root / "book/records/standard/suitability.json").read_text())["values"]
-    executed = {"suitability": SimpleNamespace(values={"n_worse": 7})}
-    app = SimpleNamespace(srcdir=str(root / "book"), companion_executed=executed)
-    assert _value(app, "suitability.n_worse:,") == "7"
-    assert _value(app, "suitability@standard.n_worse:,") == f"{kept['n_worse']:,}"
-    for name in ("suitability@gpu.n_worse", "suitability@standard.no_such", "nothing.n_worse"):
+def test_a_number_is_quoted_of_the_largest_run_unless_another_is_named():
+    run, signs = {"values": {"n": 1000, "old": 2}}, {"values": {"n": 500}}
+    done = SimpleNamespace(profile="quick", values={"n": 7, "new": 3})
+    records = {"standard": run, "standard.signs": signs}
+    pages = {
+        "one": Page(done, records, {}, {"n"}),
+        "two": Page(done, {}, {}, {"n"}),
+        "old": Page(done, records, {}, {"n", "new"}),  # the record is older than a number
+    }
+    app = SimpleNamespace(companion_pages=pages)
+    assert _value(app, "one.n:,") == _value(app, "one@standard.n:,") == "1,000"
+    assert _value(app, "one@standard.signs.n") == "500"
+    assert _value(app, "one@build.n:,") == _value(app, "two.n:,") == "7"
+    assert (_value(app, "old.n"), _value(app, "old.new")) == ("7", "3")  # none of the two is mixed
+    assert _own_value(app, "one.n:,") == _own_value(app, "one@build.n") == "7"
+    assert _own_value(app, "one@standard.n:,") == "1,000"
+    for name in ("one@gpu.n", "one@standard.no", "one@build.old", "nothing.n"):
         with pytest.raises(KeyError, match=f"no value '{name}'; known are"):
             _value(app, name)
-    with pytest.raises(ValueError, match=r"value 'suitability@standard.n_worse:z'"):
-        _value(app, "suitability@standard.n_worse:z")
+    with pytest.raises(ValueError, match=r"value 'one@standard.n:z'"):
+        _value(app, "one@standard.n:z")

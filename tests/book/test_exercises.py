@@ -122,7 +122,7 @@ def test_valid_command():
     given = given_parameters(f"{COMMAND} -p canaries 50 -y '{{\"epsilons\": [2.0], canaries: 1}}'")
     assert given["canaries"] == 50  # -p comes last
     assert given["epsilons"] == [2.0]
-    assert given["dataset"] == "digits"
+    assert given["dataset"] == "fashion-mnist"
 
 
 @pytest.mark.parametrize(

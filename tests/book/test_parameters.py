@@ -151,7 +151,7 @@ def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypa
     monkeypatch.setenv("COMPANION_OFFLINE", "1")  # asked for, not fetched
     monkeypatch.setenv("COMPANION_CHAPTER", "canaries")
     with pytest.raises(UndeclaredData):
-        available("cifar/cifar10_jpeg")
+        available("cifar/cifar10_binary")
     named = 0
     for path in (root / "params").glob("*/*.yml"):
         given = yaml.safe_load(path.read_text(encoding="utf-8"))

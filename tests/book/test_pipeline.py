@@ -236,7 +236,11 @@ def test_recorded_run_stands_beside_the_build_and_is_marked(built):
     assert set(record["data"]) == {"throwaway/numbers"}
     for fact in ("hardware", "packages", "python", "finished", "seconds"):
         assert record[fact]
-    assert executed(built.build()) == 1  # the page shows the record: it is one of its inputs
+    assert executed(built.build()) == 0  # the page shows it, no chapter knows of it
+    assert ">40.00</span>" in built.page("two")  # quoted of the largest run
+    assert "largest recorded run (<code>standard</code>)" in built.page("one")
+    notebook = (built.html / "notebooks" / "one.ipynb").read_text()
+    assert "Prose says 4.0" in notebook  # what is downloaded is of this build alone
     ledger = built.page("ledger")
     assert "Recorded run (standard)" in ledger
     assert ">40 <" in ledger

@@ -264,10 +264,10 @@ def test_pair_of_cifar100(fits, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_pair", [False, True])
 def test_real_images(is_pair):
-    files = data.image_files("cifar10-jpeg")
+    files = data.image_files("cifar10")
     if not all(data.available(name) for name in files):
         pytest.skip(f"{', '.join(files)} cannot be had on this machine")
-    found = image_evaluation("cifar10-jpeg", is_pair, 200, 200, 0)
+    found = image_evaluation("cifar10", is_pair, 200, 200, 0)
     classes = 2 if is_pair else 10
     assert found.X.shape == (200, 64)
     assert np.isfinite(found.X).all()
@@ -490,7 +490,7 @@ def test_fingerprints_of_data():
         return ScenarioRuns(name, False, "linear", 400, 200, 2, 0).data_fingerprint()
 
     assert of("digits") == "digits"
-    for name in ("cifar10-jpeg", "cifar10", "cifar100"):
+    for name in ("cifar10", "cifar100"):
         files = data.image_files(name)
         assert of(name) == fingerprint([data.registry()[file].sha256 for file in files])
     with pytest.raises(ValueError, match="got 'mnist'"):

@@ -107,16 +107,3 @@ def gtsrb_training(images):
         members[folder + name] = encoded(image, "PPM")
         members[f"{folder}GT-{label:05d}.csv"] = gtsrb_csv([(name, label)])
     return members
-
-
-def jpeg_tar(count):
-    """Members for ``count`` images of each of three classes and both splits."""
-    random = rng()
-    members = {}
-    for split in ("train", "test"):
-        for name in ("ship", "cat", "dog"):
-            for number in range(count):
-                grey = random.integers(0, 256, 3, dtype=np.uint8)
-                flat = np.broadcast_to(grey, (32, 32, 3))
-                members[f"{split}/{name}/{number:04d}.jpg"] = encoded(flat, "JPEG")
-    return members

@@ -1,5 +1,4 @@
 import gzip
-import io
 import re
 import tarfile
 import zlib
@@ -15,7 +14,6 @@ from published import (
     gtsrb_csv,
     gtsrb_training,
     idx,
-    jpeg_tar,
     mat,
     pixels,
     tar,
@@ -30,7 +28,6 @@ from lib.data.formats import (
     read_gtsrb_test,
     read_gtsrb_training,
     read_idx,
-    read_jpeg_tar,
     read_svhn,
     walk_tar,
 )
@@ -124,7 +121,7 @@ def test_other_members_are_not_touched(put, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("read", [read_cifar10, read_cifar100, read_jpeg_tar])
+@pytest.mark.parametrize("read", [read_cifar10, read_cifar100])
 def test_unknown_split(read, tmp_path):
     with pytest.raises(ValueError, match=r"split must be one of \('train', 'test'\), got 'val'"):
         read(tmp_path / "never read", "val")
@@ -177,31 +174,6 @@ def test_wrong_checksum(put):
     packed = bytearray(gzip.compress(ARCHIVE))
     packed[-8] ^= 1
     refused(content, put(packed), match="CRC check failed")
-
-
-# --- JPEGs in a tar -----------------------------------------------------------------------------
-
-
-def decoded(members, split, names, count):
-    keys = [f"{split}/{name}/{number:04d}.jpg" for name in names for number in range(count)]
-    return np.stack([np.asarray(Image.open(io.BytesIO(members[key]))) for key in keys])
-
-
-def test_jpeg_tar(put):
-    members = jpeg_tar(2)
-    shuffled = [list(members.items())[row] for row in np.random.default_rng(1).permutation(12)]
-    odd = [
-        ("README.md", b"text"),
-        ("train/cat/../0000.jpg", b"odd"),
-        ("../train/cat/0002.jpg", b"outside"),
-        ("train/cat/0002.jpg", (tarfile.SYMTYPE, "0000.jpg")),
-        ("train", (tarfile.DIRTYPE, "")),
-    ]
-    path = put(tar([*odd, *shuffled]))
-    names = ("cat", "dog", "ship")
-    for split in ("train", "test"):
-        expected = decoded(members, split, names, 2)
-        check(read_jpeg_tar(path, split), expected, [0, 0, 1, 1, 2, 2], names)
 
 
 # --- SVHN ---------------------------------------------------------------------------------------

@@ -1,5 +1,4 @@
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -14,7 +13,6 @@ from published import (
     gtsrb_csv,
     gtsrb_training,
     idx,
-    jpeg_tar,
     mat,
     pixels,
     tar,
@@ -151,7 +149,6 @@ def published():
     files = {
         "cifar/cifar10_binary": tar(cifar10(RGB, labels).items()),
         "cifar/cifar100_binary": tar(cifar100(RGB, labels, labels + 50).items()),
-        "cifar/cifar10_jpeg": tar(jpeg_tar(2).items()),
         "gtsrb/training": zipped(gtsrb_training(SIGNS).items()),
         "gtsrb/test_images": zipped(
             (f"GTSRB/Final_Test/Images/{number:05d}.ppm", encoded(SIGNS[number], "PPM"))
@@ -174,7 +171,6 @@ def published():
         "fashion-mnist": (4, 4),
         "cifar10": (10, 2),
         "cifar100": (6, 6),
-        "cifar10-jpeg": (6, 6),
         "svhn": (4, 4),
         "gtsrb": (43, 3),
     }
@@ -206,7 +202,6 @@ FIRST_LABELS = {
     "fashion-mnist": ([1, 0, 9, 3], [1, 0, 9, 3]),
     "cifar10": ([0, 1, 2], [0, 1]),
     "cifar100": ([50, 51, 52], [56, 57]),
-    "cifar10-jpeg": ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2]),
     "svhn": ([0, 1, 2, 3], [0, 1, 2, 3]),
     "gtsrb": (list(range(43)), [42, 16, 0]),
 }
@@ -389,8 +384,8 @@ def test_bad_arguments_list_what_is_allowed(call, arguments, message):
 
 
 def test_absent_and_undeclared_files(monkeypatch):
-    with pytest.raises(DataUnavailable, match="cifar/cifar10_jpeg"):
-        load_images("cifar10-jpeg", "test")
+    with pytest.raises(DataUnavailable, match="svhn/test"):
+        load_images("svhn", "test")
     monkeypatch.setenv("COMPANION_CHAPTER", "suitability")
     with pytest.raises(UndeclaredData, match="'suitability' reads 'svhn/test'"):
         load_images("svhn", "test")
@@ -420,12 +415,11 @@ def test_a_parsed_copy_does_not_open_a_file_to_another_chapter(small, monkeypatc
 def test_image_files_are_registered():
     names = [file for name in IMAGE_SETS for file in image_files(name)]
     assert set(names) <= set(registry())
-    assert len(set(names)) == len(names) == 13
+    assert len(set(names)) == len(names) == 12
     assert image_files("digits") == image_files("digits", "all") == ()
     assert image_files("gtsrb32") == ("arrays/gtsrb32",)
     assert image_files("gtsrb", "train") == ("gtsrb/training",)
     assert image_files("gtsrb") == ("gtsrb/training", "gtsrb/test_images", "gtsrb/test_labels")
-    assert image_files("cifar10-jpeg") == ("cifar/cifar10_jpeg",)
 
 
 def test_digits():
@@ -435,23 +429,3 @@ def test_digits():
     assert len(np.unique(made.images)) == 17
     difference = np.abs(made.as_float()[:, 0] - digits.images)
     assert 0 < difference.max() <= 0.5 / 255 + 1e-7
-
-
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_data")
-def test_real_jpegs():
-    if not store.available("cifar/cifar10_jpeg"):
-        pytest.skip("cifar/cifar10_jpeg is not in the mirror")
-    for split, count in (("train", 5000), ("test", 1000)):
-        made = load_images("cifar10-jpeg", split)
-        assert made.name == "cifar10-jpeg"
-        assert (made.images.shape, made.images.dtype) == ((10 * count, 32, 32, 3), np.uint8)
-        assert made.names == tuple(CIFAR10_NAMES)
-        np.testing.assert_array_equal(made.labels, np.repeat(np.arange(10), count))
-        # The mean colour of CIFAR-10's training images, which JPEG hardly changes and which the
-        # test images share to within 0.004.
-        means = made.images.mean(axis=(0, 1, 2)) / 255
-        np.testing.assert_allclose(means, [0.4914, 0.4822, 0.4465], atol=0.005)
-        about = json.loads((made.images.filename.parent / "about.json").read_text())
-        assert about["fingerprint"] == made.fingerprint

@@ -8,9 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lib.book.execute import _named_data
+from lib.book.parameters import ParameterError, parse_parameters
 from lib.data import image_files, load_images, split_rows, store
 from lib.data.errors import DataCorrupted
 from lib.data.images import array_file
+from lib.studies.default_problem import at_hand, default_problem
+from lib.studies.interplay import panel
 from lib.training.jobs import DataSpec
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -57,6 +61,26 @@ def test_own_arrays_load_by_name_from_any_folder(folder):
     np.savez(folder / "mine.npz", **arrays(x_test=given["x_test"] // 2))
     assert store.fingerprints("interplay", ["own/mine"])["own/mine"] != before
     np.testing.assert_array_equal(load_images("mine", "test").images, given["x_test"] // 2)
+
+
+def test_own_arrays_are_a_chapters_data(folder):
+    """Where its parameter says so; they count as data that the chapter declares."""
+    (dataset,) = parse_parameters('dataset: str = "digits"  # {digits, own} data\n')
+    (fixed,) = parse_parameters('dataset: str = "digits"  # {digits, cifar10} data\n')
+    with pytest.raises(ParameterError, match="parameter dataset = 'mine' is not allowed"):
+        dataset.check("mine")
+    pixels = {f"x_{s}": np.zeros((n, 9, 8), np.uint8) for s, n in (("train", 60), ("test", 30))}
+    np.savez(folder / "mine.npz", **arrays(train_groups=np.arange(60) // 6, **pixels))
+    assert dataset.check("mine") == "mine"
+    with pytest.raises(ParameterError, match="parameter dataset = 'mine' is not allowed"):
+        fixed.check("mine")
+    assert _named_data({"dataset": "mine"}) == [f"{store.OWN}mine"]
+    assert at_hand("mine") == "mine"
+    spec, model = default_problem("mine", "linear", train=30, validation=6, test=20)
+    assert (spec.features, model.inputs, model.classes) == ("pixels", (72,), 3)
+    settings = panel.settings_for("mine", "small_cnn", epsilon=3.0)
+    data = settings.data.load()
+    assert (len(data.training), len(data.validation), len(data.labels)) == (54, 6, 30)
 
 
 def test_grey_images_need_no_channel(folder):

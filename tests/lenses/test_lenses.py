@@ -15,6 +15,7 @@ from lib.privacy import label_guarantee
 from lib.privacy.accounting import group_guarantee
 from lib.studies.audit.system import AuditContradiction
 from lib.studies.canaries.system import CanaryContradiction, CanaryDraw, canary_labels
+from lib.studies.default_problem import at_hand
 from lib.studies.six_lenses import figures
 from lib.studies.six_lenses.evidence import (
     HEADLINE,
@@ -25,7 +26,7 @@ from lib.studies.six_lenses.evidence import (
 )
 from lib.studies.six_lenses.jobs import RecordTrainings
 from lib.studies.six_lenses.population import Pipeline
-from lib.studies.six_lenses.settings import available, settings_for
+from lib.studies.six_lenses.settings import settings_for
 from lib.studies.six_lenses.views import (
     abstention,
     classify,
@@ -145,7 +146,7 @@ def test_the_pipeline_of_patches(monkeypatch):
     rng = np.random.default_rng(0)
     sets = {
         split: ImageSet(
-            "cifar10-jpeg",
+            "cifar10",
             rng.integers(0, 256, (n, 32, 32, 3), dtype=np.uint8),
             rng.integers(0, 10, n),
             tuple("abcdefghij"),
@@ -155,7 +156,7 @@ def test_the_pipeline_of_patches(monkeypatch):
     for module in (population, jobs):
         monkeypatch.setattr(module, "load_images", lambda name, split: sets[split])
     monkeypatch.setattr(jobs, "cached_features", lambda a, b, c, compute: compute())
-    data = DataSpec("cifar10-jpeg", "patches", train=20, test=11, validation=7, public=25, seed=3)
+    data = DataSpec("cifar10", "patches", train=20, test=11, validation=7, public=25, seed=3)
     pipeline = Pipeline.of(data)
     np.testing.assert_allclose(
         pipeline.transform(pipeline.images), data.load().evaluation, atol=1e-5
@@ -553,7 +554,7 @@ def test_the_ladder_shows_what_canaries_could(right, broken):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: available("mnist"), "dataset must be one of .*, got 'mnist'"),
+        (lambda: at_hand("mnist"), "name must be one of .*, got 'mnist'"),
         (lambda: small(epsilon=0.0), "epsilon must be .* above 0"),
         (lambda: small(delta=1.0), "delta must be"),
         (lambda: small(batch_size=301).config(), "sample_rate must be"),
@@ -574,9 +575,9 @@ def test_bad_settings(call, message):
 def test_digits_stand_in_where_data_are_not_there(monkeypatch):
     from lib.studies.six_lenses import settings as module
 
-    monkeypatch.setattr(module, "available", lambda dataset: False)
+    monkeypatch.setattr(module, "at_hand", lambda dataset: "digits")
     found = settings_for(
-        "cifar10-jpeg", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0
+        "cifar10", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0
     )
     assert found.data.name == "digits"
     assert (found.data.train, found.training.batch_size, found.training.epsilon) == (900, 128, 3.0)

@@ -146,6 +146,13 @@ def test_imbalance_and_positions():
     assert ticks(figures.plot_positions(study, [1.0]).axes[0].yaxis) == [WORDS[2]]
 
 
+@pytest.mark.parametrize(("n", "drawn"), [(0, 0), (1, 1), (60, 60), (61, 31), (1000, 59)])
+def test_of_many_points_some_are_drawn(n, drawn):
+    rows = figures._some(np.arange(n), 60)
+    assert len(rows) == drawn
+    assert (np.diff(np.diff(rows)) == 0).all()
+
+
 def test_bound_reached_is_thinned_but_keeps_both_ends():
     curves, _ = studies.bound_reached((0.3, 0.9), 1000, 0)
     (ax,) = figures.plot_bound_reached(curves).axes

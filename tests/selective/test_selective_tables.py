@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from panel_by_hand import COVERAGES, EPSILONS, imbalance, panel
 
-from lib import selective
+from lib import data, selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.studies.interplay import panel as panels
 from lib.studies.interplay import tables as studies
@@ -176,7 +175,7 @@ def test_imbalance_table():
 
 @pytest.mark.parametrize(("model", "public"), [("mlp", 2000), ("small_cnn", 0)])
 def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monkeypatch):
-    sizes = {"train": 20_000, "test": 5_000}
+    sizes = {"train": 40_000, "test": 5_000}
     asked = {}
 
     def default_problem(dataset, name, **options):
@@ -184,13 +183,14 @@ def test_settings_for_images_leave_points_to_choose_rates_on(model, public, monk
         return panel().settings.data, panel().settings.training.model
 
     def images(dataset, part):
-        return SimpleNamespace(labels=np.zeros(sizes[part]))
+        shape = (sizes[part], 1, 1, 3)
+        return data.ImageSet(dataset, np.zeros(shape, np.uint8), np.zeros(shape[0], int), ("0",))
 
     monkeypatch.setattr(panels, "load_images", images)
     monkeypatch.setattr(panels, "default_problem", default_problem)
     settings = settings_for("svhn", model, seed=3, n_seeds=4)
     assert settings.n_seeds == 4
-    expected = {"train": 17_000 - public, "validation": 3000, "test": 5000, "seed": 3}
+    expected = {"train": 37_000 - public, "validation": 3000, "test": 5000, "seed": 3}
     assert expected.items() <= asked.items()
     assert (asked["dataset"], asked["model"]) == ("svhn", model)
 

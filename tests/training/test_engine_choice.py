@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from torch import nn
 
@@ -125,14 +126,22 @@ def test_models_and_data_that_suit_each_other(monkeypatch):
     sizes = {"train": 300, "validation": 50, "test": 100}
     spec, model = default_problem("digits", "small_cnn", **sizes)
     assert (spec.features, spec.public, model.inputs) == ("images", 0, (1, 8, 8))
-    # As if a larger set of images were here: the digits by another name.
-    digits = data.load_images("digits", "all")
-    module = sys.modules[default_problem.__module__]
-    monkeypatch.setattr(module, "load_images", lambda name, split: digits)
-    for name, features in (("small_cnn", "images"), ("mlp", "patches")):
-        spec, model = default_problem("cifar10-jpeg", name, **sizes, hidden=16, seed=3)
-        assert (spec.name, spec.features, spec.seed) == ("cifar10-jpeg", features, 3)
+    # As if larger sets of images were here: made ones of their names.
+    shapes = {"cifar10": (30, 32, 32, 3), "fashion-mnist": (30, 28, 28, 1)}
+
+    def made(name, split):
+        images = np.zeros(shapes[name], dtype=np.uint8)
+        return data.ImageSet(name, images, np.arange(30) % 10, tuple("abcdefghij"))
+
+    monkeypatch.setattr(sys.modules[default_problem.__module__], "load_images", made)
+    for dataset, name, features, inputs in (
+        ("cifar10", "small_cnn", "images", (3, 32, 32)),
+        ("cifar10", "mlp", "patches", (2048,)),
+        ("fashion-mnist", "small_cnn", "images", (1, 28, 28)),
+        ("fashion-mnist", "mlp", "pixels", (784,)),
+    ):
+        spec, model = default_problem(dataset, name, **sizes, hidden=16, seed=3)
+        assert (spec.name, spec.features, spec.seed) == (dataset, features, 3)
         assert (spec.public > 0) == (features == "patches")
-        assert model.classes == 10
-    assert model.inputs == (2048,)
+        assert (model.inputs, model.classes) == (inputs, 10)
     assert model.hidden == (16,)

@@ -148,10 +148,7 @@ def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float)
     for ax, counts in zip(axes.ravel(), tables, strict=True):
         low, high = epsilon_interval(counts, delta, level)
         inner, outer = privacy_region(low, delta), privacy_region(high, delta)
-        for band in (
-            (outer.lower(fnr), inner.lower(fnr)),
-            (inner.upper(fnr), outer.upper(fnr)),
-        ):
+        for band in ((outer.lower(fnr), inner.lower(fnr)), (inner.upper(fnr), outer.upper(fnr))):
             ax.fill_between(fnr, *band, color=_COLOUR["bayesian"], alpha=0.25, linewidth=0)
         _posterior_contours(ax, counts)
         _unit_square(ax)

@@ -243,11 +243,7 @@ def attacked(
 
 
 def alignment(
-    spec: ModelSpec,
-    begin: npt.NDArray,
-    final: npt.NDArray,
-    point: npt.NDArray,
-    label: int,
+    spec: ModelSpec, begin: npt.NDArray, final: npt.NDArray, point: npt.NDArray, label: int
 ) -> npt.NDArray[np.float64]:
     """How far each model went along a point's gradient from where it began.
 

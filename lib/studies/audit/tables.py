@@ -194,12 +194,7 @@ def mass_outside(
 
 
 def actual_coverage(
-    fpr: float,
-    fnr: float,
-    trials: int,
-    delta: float,
-    level: float = 0.9,
-    side: str = "lower",
+    fpr: float, fnr: float, trials: int, delta: float, level: float = 0.9, side: str = "lower"
 ) -> dict[str, float]:
     """Probability that an interval holds the true epsilon of an attack with known error rates.
 

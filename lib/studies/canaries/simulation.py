@@ -25,11 +25,7 @@ INTERVALS = (*READINGS, "one label", "one label, lower", "top label, lower", "ba
 
 
 def randomized_response_confidences(
-    canary_labels: npt.ArrayLike,
-    n_classes: int,
-    epsilon: float,
-    *,
-    seed: int | np.random.Generator,
+    canary_labels: npt.ArrayLike, n_classes: int, epsilon: float, *, seed: int | np.random.Generator
 ) -> npt.NDArray[np.float64]:
     """Confidences of a model that has memorised labels which randomized response let out.
 

@@ -138,7 +138,6 @@ def plot_scenarios(table: pd.DataFrame) -> Figure:
         ax.plot(row["selective difference"], y, "x", color=COLOURS[1], ms=7, mew=2,
                 label="selective scores" if first else None)  # fmt: skip
     names = [f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()]
-    names = [name.replace("cifar10-jpeg", "JPEG") for name in names]
     ax.set_yticks(range(len(table)), names)
     ax.axvline(0, color="0.6", lw=1)
     ax.grid(visible=False)

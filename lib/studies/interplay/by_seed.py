@@ -23,10 +23,10 @@ Values = npt.NDArray[np.float64]  # shape (seeds,)
 
 
 _DATA = {
-    "CIFAR10": ("cifar10", "cifar10-jpeg"),
+    "CIFAR10": ("cifar10",),
     "FashionMNIST": ("fashion-mnist",),
     "SVHN": ("svhn",),
-    "GTSRB": ("gtsrb",),
+    "GTSRB": ("gtsrb", "gtsrb32"),
 }
 
 
@@ -41,10 +41,12 @@ def cells(
     places = {}
     for claim_id in reported:
         _, _, data, method, epsilon = claim_id.split("-")
-        if dataset in _DATA[data]:
-            places[claim_id] = method, float(epsilon)
-        else:
+        if dataset not in _DATA[data]:
             found[claim_id] = f"the data of this run are {dataset}"
+        elif method not in _p1_methods(panels[0]):
+            found[claim_id] = "this run has other methods"
+        else:
+            places[claim_id] = method, float(epsilon)
     if {e for _, e in places.values()} - set(panels[0].settings.epsilons):
         return found | dict.fromkeys(places, "this run has other budgets")
     return found | {

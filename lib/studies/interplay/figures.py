@@ -37,7 +37,7 @@ def plot_boundaries(study: OutlierStudy) -> Figure:
     P1, Figure 1.
     """
     figure, ax = new_figure()
-    ax.scatter(*study.points[:-1].T, s=6, color="0.75", label="majority")
+    ax.scatter(*_some(study.points[:-1], 300).T, s=6, color="0.75", label="majority")
     ax.scatter(*study.points[-1], s=60, color=COLOURS[1], marker="X", zorder=3, label="outlier")
     low, high = -5.0, 5.0
     y = np.array([low, high])
@@ -67,8 +67,7 @@ def plot_wrong_confidence(study: OutlierStudy) -> Figure:
     jitter = np.linspace(-0.28, 0.28, n)
     for i, values in enumerate(study.wrong_confidence):
         ax.plot(
-            i + jitter,
-            np.sort(values),
+            *_thinned(i + jitter, np.sort(values), 100),
             color=COLOURS[i],
             marker=MARKERS[i],
             linestyle="",
@@ -208,13 +207,13 @@ def plot_imbalance(study: Imbalance) -> Figure:
 
 
 def plot_positions(study: Imbalance, epsilons: Sequence[float] | None = None) -> Figure:
-    """Draw at which coverage each point of the rare class is accepted, right and wrong ones.
+    """Draw at which coverage points of the rare class are accepted, right and wrong ones.
 
-    P1, Figures 4 and 5.
+    P1, Figures 4 and 5. At most sixty points, evenly spaced in the test set.
     """
     epsilons = study.epsilons if epsilons is None else epsilons
     figure, axes = new_figure(rows=len(study.keep), height=1.5, sharex=True)
-    rare = study.labels == 0
+    rare = _some(np.flatnonzero(study.labels == 0), 60)
     for ax, p0 in zip(np.atleast_1d(axes), study.keep, strict=True):
         for i, epsilon in enumerate(epsilons):
             found = study.predictions[p0, epsilon]
@@ -279,11 +278,7 @@ def plot_needed_points(table: pd.DataFrame, at_hand: int) -> Figure:
     for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
         colour, _ = _METHODS.get(method, (COLOURS[i % 7], "-"))
         ax.plot(
-            np.arange(len(rows)),
-            rows["points"],
-            color=colour,
-            marker=MARKERS[i % 7],
-            label=method,
+            np.arange(len(rows)), rows["points"], color=colour, marker=MARKERS[i % 7], label=method
         )
     ax.axhline(at_hand, color="0.4", linestyle=":", marker="", label="points at hand")
     ax.set_yscale("log")
@@ -292,6 +287,11 @@ def plot_needed_points(table: pd.DataFrame, at_hand: int) -> Figure:
     ax.set_ylabel("evaluation points needed")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=9)
     return figure
+
+
+def _some(rows: npt.NDArray, most: int) -> npt.NDArray:
+    """At most so many rows, evenly spaced."""
+    return rows[:: -(-len(rows) // most) or 1]
 
 
 def _thinned(x: npt.NDArray, y: npt.NDArray, most: int = 400) -> tuple[npt.NDArray, npt.NDArray]:

@@ -7,12 +7,13 @@ A *family* is a way of training; several methods score the same models.  Trainin
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import special
+from scipy import optimize, special
 
 from lib.check import require_int
 from lib.data.images import load_images
@@ -33,7 +34,10 @@ from lib.training import (
 
 #: Ways of training, and the methods that score their models.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "plain": ("SR", "SCTD", "SCTD, ties by SR", "entropy", "margin", "energy", "set size"),
+    "plain": (
+        *("SR", "SCTD", "SCTD, ties by SR", "SR, calibrated"),
+        *("entropy", "margin", "energy", "set size"),
+    ),
     "MCDO": ("MCDO",),
     "SAT": ("SAT", "SAT, own score"),
     "DG": ("DG", "DG, own score"),
@@ -61,6 +65,7 @@ class PanelSettings:
     n_seeds: int = 5  # Repetitions, at most 99
     # Learning rates to choose from, for each family and budget by itself
     rates: tuple[float, ...] = (0.1,)
+    free_rates: tuple[float, ...] = ()  # Those without privacy, where no gradient is clipped
     tuning_repetitions: int = 1  # Trainings per rate
     families: tuple[str, ...] = tuple(FAMILIES)  # Keys of :data:`FAMILIES`, "plain" among them
     entropy: float = 0.01  # Weight of the entropy regularisation; P1's 0.01
@@ -77,6 +82,8 @@ class PanelSettings:
         # Seeds of more would meet, and their models share noise.
         if len(self.epsilons) > 9:
             raise ValueError(f"epsilons must be at most 9, got {len(self.epsilons)}")
+        if "plain" not in self.families:
+            raise ValueError(f"families must have 'plain' among them, got {self.families!r}")
         require_int("n_seeds", self.n_seeds, at_least=1, at_most=99)
         require_int("members", self.members, at_least=1, at_most=99)
 
@@ -99,7 +106,7 @@ class PanelSettings:
         """
         models = self._models(family, epsilon)
         middle = models[len(models) // 2]
-        rates = sorted(set(self.rates))
+        rates = self.rates_at(epsilon)
         base = self.configs(family, epsilon, rates[0])[0]
         return tuple(
             replace(
@@ -112,6 +119,15 @@ class PanelSettings:
             for number, rate in enumerate(rates)
             for repetition in range(self.tuning_repetitions)
         )
+
+    @property
+    def chunk(self) -> int:
+        """Models between two saves: a network that looks at pixels trains for a minute or more."""
+        return 64 if self.training.model.name in ("linear", "mlp") else 2
+
+    def rates_at(self, epsilon: float) -> list[float]:
+        """Learning rates to choose from at a budget, ascending."""
+        return sorted(set((math.isinf(epsilon) and self.free_rates) or self.rates))
 
     def _models(self, family: str, epsilon: float) -> list[dict[str, Any]]:
         plain = CrossEntropy(self.entropy)
@@ -182,17 +198,21 @@ def settings_for(
     """The panel on a data set of the book, with a model that suits it."""
     sizes = {"train": 1000, "validation": 200, "test": 597}
     if dataset != "digits":
-        public = PUBLIC_IMAGES if model in ("linear", "mlp") else 0
+        train, test = (load_images(dataset, split) for split in ("train", "test"))
+        colour = train.images.shape[3] > 1
+        public = PUBLIC_IMAGES if model in ("linear", "mlp") and colour else 0
+        validation = min(3000, len(train) // 10)
         sizes = {
-            "train": len(load_images(dataset, "train").labels) - 3000 - public,
-            "validation": 3000,
-            "test": len(load_images(dataset, "test").labels),
+            "train": len(train) - validation - public,
+            "validation": validation,
+            "test": len(test),
         }
     data, spec = default_problem(
         dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
     )
     # P1's clipping norm and spacing of checkpoints, on fewer batches.
     given = {"batch_size": 256, "clipping_norm": 10.0, "checkpoint_every": 20} | others
+    given["families"] = tuple(f for f in FAMILIES if f in given.get("families", FAMILIES))
     return with_training(PanelSettings, data, spec, given)
 
 
@@ -232,32 +252,31 @@ class Panel:
 def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
     """Tune, train and score the panel; what is stored already is read."""
     places = [(f, e) for f in settings.families for e in settings.epsilons]
-    seconds = 0.0
-    rates = sorted(set(settings.rates))
-    if len(rates) > 1:
-        tuned = run_all(
-            [
-                ManyTrainings(settings.tuning(f, e), settings.data, points="validation")
-                for f, e in places
-            ],
-            executor,
-        )
-        seconds += sum(_seconds(run) for run in tuned)
-        table = _rates(places, rates, settings.tuning_repetitions, tuned)
-    else:
-        columns = ["family", "epsilon", "rate", "accuracy", "chosen"]
-        table = pd.DataFrame([(f, e, rates[0], math.nan, True) for f, e in places], columns=columns)
+    searched = [place for place in places if len(settings.rates_at(place[1])) > 1]
+    tuned = _run(
+        {
+            (f, e): ManyTrainings(
+                settings.tuning(f, e), settings.data, points="validation", chunk=settings.chunk
+            )
+            for f, e in searched
+        },
+        executor,
+    )
+    table = _rates(places, settings, tuned)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
-    jobs = [
-        ManyTrainings(
-            settings.configs(f, e, chosen[f, e]),
-            settings.data,
-            dropout_passes=settings.dropout_passes if f == "MCDO" else 0,
-        )
-        for f, e in places
-    ]
-    runs = dict(zip(places, run_all(jobs, executor), strict=True))
-    seconds += sum(_seconds(run) for run in runs.values())
+    runs = _run(
+        {
+            (f, e): ManyTrainings(
+                settings.configs(f, e, chosen[f, e]),
+                settings.data,
+                dropout_passes=settings.dropout_passes if f == "MCDO" else 0,
+                chunk=settings.chunk,
+            )
+            for f, e in places
+        },
+        executor,
+    )
+    seconds = sum(_seconds(run) for run in (*tuned.values(), *runs.values()))
     labels = next(iter(runs.values())).arrays["labels"]
     predictions: dict[tuple[str, float], Predictions] = {}
     selective, checkpoints, spent = {}, {}, []
@@ -278,14 +297,7 @@ def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
     order = {m: i for i, m in enumerate(m for each in FAMILIES.values() for m in each)}
     predictions = dict(sorted(predictions.items(), key=lambda item: order[item[0][0]]))
     return Panel(
-        settings,
-        labels,
-        predictions,
-        selective,
-        checkpoints,
-        table,
-        pd.DataFrame(spent),
-        seconds,
+        settings, labels, predictions, selective, checkpoints, table, pd.DataFrame(spent), seconds
     )
 
 
@@ -300,11 +312,25 @@ class Imbalance:
     rare_examples: Mapping[float, int]  # Training examples of class 0 that were left, by p0
 
 
+def _run(jobs: Mapping[Any, ManyTrainings], executor: Any) -> dict[Any, StoredRun]:
+    """Execute the jobs, those of many models first: the last one alone keeps others waiting."""
+    order = sorted(jobs, key=lambda place: -len(jobs[place].configs))
+    runs = dict(zip(order, run_all([jobs[place] for place in order], executor), strict=True))
+    return {place: runs[place] for place in jobs}
+
+
 def run_imbalance(
-    panel: Panel, keep: Sequence[float] = (0.5, 0.25, 0.1, 0.01), executor: Any = None
+    panel: Panel,
+    keep: Sequence[float] = (0.5, 0.25, 0.1, 0.01),
+    n_seeds: int | None = None,
+    executor: Any = None,
 ) -> Imbalance:
-    """Train the plain family with fewer and fewer examples of class 0."""
+    """Train the plain family with fewer and fewer examples of class 0.
+
+    The first `n_seeds` of the panel's seeds, all by default.
+    """
     settings = panel.settings
+    settings = replace(settings, n_seeds=min(n_seeds or settings.n_seeds, settings.n_seeds))
     table = panel.rates[panel.rates["chosen"] & (panel.rates["family"] == "plain")]
     rates = dict(zip(table["epsilon"], table["rate"], strict=True))
     jobs = {}
@@ -317,8 +343,9 @@ def run_imbalance(
                     for c in settings.configs("plain", epsilon, rates[epsilon])
                 ),
                 data,
+                chunk=settings.chunk,
             )
-    runs = dict(zip(jobs, run_all(list(jobs.values()), executor), strict=True))
+    runs = _run(jobs, executor)
     predictions = {}
     for place, run in runs.items():
         p = special.softmax(run.arrays["logits"], axis=-1)
@@ -359,11 +386,30 @@ def _score(
         "SR": response,
         "SCTD": dynamics,
         "SCTD, ties by SR": each(scores.ties_broken_by, dynamics.score, response.score),
+        "SR, calibrated": each(partial(_calibrated, labels=labels), arrays["logits"]),
         "entropy": each(scores.entropy, p),
         "margin": each(scores.margin, p),
         "energy": each(scores.energy, arrays["logits"]),
         "set size": each(scores.conformal_set_size, p),
     }
+
+
+def _calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
+    """Softmax response after temperature scaling (Guo et al. 2017).
+
+    Each half of the points is divided by the temperature of the largest likelihood on the other.
+    """
+
+    def loss(log_temperature: float, z: np.ndarray, y: np.ndarray) -> float:
+        z = z / math.exp(log_temperature)
+        return float(np.mean(special.logsumexp(z, axis=1) - z[np.arange(len(y)), y]))
+
+    scaled = np.array(logits, dtype=float)
+    for half in (0, 1):
+        z, y = np.asarray(logits[1 - half :: 2], dtype=float), labels[1 - half :: 2]
+        found = optimize.minimize_scalar(loss, bounds=(-5, 5), args=(z, y), method="bounded")
+        scaled[half::2] /= math.exp(found.x)
+    return scores.softmax_response(special.softmax(scaled, axis=1))
 
 
 def _spent(
@@ -387,15 +433,18 @@ def _spent(
 
 def _rates(
     places: Sequence[tuple[str, float]],
-    rates: Sequence[float],
-    repetitions: int,
-    tuned: Sequence[StoredRun],
+    settings: PanelSettings,
+    tuned: Mapping[tuple[str, float], StoredRun],
 ) -> pd.DataFrame:
     rows = []
-    for (family, epsilon), run in zip(places, tuned, strict=True):
-        found = np.array([m["accuracy"] for m in run.metrics["models"]])
-        accuracy = found.reshape(len(rates), repetitions).mean(1)
-        best = first_largest(accuracy)
+    for family, epsilon in places:
+        rates = settings.rates_at(epsilon)
+        accuracy = np.full(len(rates), np.nan)
+        best = 0
+        if (family, epsilon) in tuned:
+            found = [m["accuracy"] for m in tuned[family, epsilon].metrics["models"]]
+            accuracy = np.reshape(found, (len(rates), settings.tuning_repetitions)).mean(1)
+            best = first_largest(accuracy)
         rows += [
             {"family": family, "epsilon": epsilon, "rate": r, "accuracy": a, "chosen": i == best}
             for i, (r, a) in enumerate(zip(rates, accuracy.tolist(), strict=True))

@@ -210,12 +210,7 @@ class LabelEvidence:
 
 
 def label_canaries(
-    settings: LensSettings,
-    count: int,
-    n_models: int,
-    *,
-    level: float = 0.95,
-    executor: Any = None,
+    settings: LensSettings, count: int, n_models: int, *, level: float = 0.95, executor: Any = None
 ) -> LabelEvidence:
     """Train both models with wrong labels among their points, and see what they remember."""
     classes, truth = settings.training.model.classes, settings.data.load().training.targets

@@ -38,12 +38,14 @@ class Pipeline:
             images = digits.images[rows["test"], None].astype(np.float32)
         else:
             source = load_images(data.name, "test")
-            rows = split_rows(len(source), data.seed, {"test": data.test})["test"]
+            rows = split_rows(len(source), data.seed, {"test": data.test}, groups=source.groups)[
+                "test"
+            ]
             images = source.as_float(np.sort(rows))
         if data.features == "pixels":
             return cls(images, _flat)
         source = load_images(data.name, "train")
-        rows = np.sort(split_rows(len(source), data.seed, drawn)["public"])
+        rows = np.sort(split_rows(len(source), data.seed, drawn, groups=source.groups)["public"])
         public = source.as_float(rows)
         filters = fit_patches(public, np.arange(len(public)), seed=data.seed)
         return cls(images, partial(_patches, filters=filters))

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lib import data
-from lib.studies.default_problem import default_problem, with_training
+from lib.studies.default_problem import at_hand, default_problem, with_training
 from lib.training import DataSpec, TrainingConfig
 
 #: What is trained on the digits, in whose place they stand where other data are not there.
@@ -51,20 +50,8 @@ class LensSettings:
         if not purpose.startswith("plain"):
             return config
         return replace(
-            config,
-            epsilon=math.inf,
-            steps=self.plain_steps,
-            learning_rate=self.plain_learning_rate,
+            config, epsilon=math.inf, steps=self.plain_steps, learning_rate=self.plain_learning_rate
         )
-
-
-def available(dataset: str) -> bool:
-    """Whether a set of images can be had here: the digits always can."""
-    if dataset not in data.IMAGE_SETS:
-        raise ValueError(
-            f"dataset must be one of {', '.join(sorted(data.IMAGE_SETS))}, got {dataset!r}"
-        )
-    return dataset == "digits" or all(data.available(n) for n in data.image_files(dataset))
 
 
 def settings_for(
@@ -86,7 +73,7 @@ def settings_for(
         "hidden": hidden,
         "activation": activation,
     } | others
-    if not available(dataset):
+    if at_hand(dataset) != dataset:
         dataset, given = "digits", given | DIGITS
     sizes = {"train": given.pop("points")} | {n: given.pop(n) for n in ("validation", "test")}
     shape = {name: given.pop(name) for name in ("hidden", "activation")}

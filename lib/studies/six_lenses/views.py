@@ -174,11 +174,7 @@ def suitability(found: Classified, margin: float, alpha: float = 0.05) -> pd.Dat
 
 
 def compare_answers(
-    found: Classified,
-    draws: int,
-    *,
-    epsilon: float = 0.2,
-    learner: Any = "linear",
+    found: Classified, draws: int, *, epsilon: float = 0.2, learner: Any = "linear"
 ) -> pd.DataFrame:
     """Compare both models when each abstains at random, the unsure more often."""
     settings = found.settings
@@ -230,45 +226,6 @@ def decisions(
         "labels": _against(labels, "canaries"),
         "counterfactual": _sign(difference["low"], difference["high"]),
     }
-
-
-def answers_table(values: Mapping[str, Any]) -> pd.DataFrame:
-    """The decision maker's table of a run whose values were kept."""
-    numbers = {
-        "training": (
-            "epsilon = {epsilon:.2f} at delta = {delta:.0e}; accuracy {accuracy:.3f} "
-            "[{accuracy_low:.3f}, {accuracy_high:.3f}]; the competitor's minus this: {lost:.3f} "
-            "[{lost_low:.3f}, {lost_high:.3f}]"
-        ),
-        "abstention": (
-            "target {target:.1%}: answers {coverage:.1%} [{coverage_low:.1%}, {coverage_high:.1%}];"
-            " {kept_words}; normalized score {score:.4f} [{score_low:.4f}, {score_high:.4f}]"
-        ),
-        "suitability": (
-            "{accepted} of {populations} populations accepted: {accepted_suitable} clearly "
-            "suitable, {accepted_wrongly} clearly unsuitable, {accepted_undecided} undecided"
-        ),
-        "audit": (
-            "epsilon >= {audit_lower:.2f} at {level:.0%}; {epsilon:.2f} is proven; {trials} trials "
-            "could show {ceiling:.2f}"
-        ),
-        "labels": (
-            "epsilon >= {label_lower:.2f} ({label_plain:.2f} without privacy); {label_proven:.1f} "
-            "is proven; the canaries could show {label_ceiling:.2f}"
-        ),
-        "counterfactual": (
-            "difference {difference:.3f} [{difference_low:.3f}, {difference_high:.3f}]; the truth "
-            "is {difference_truth:.3f}"
-        ),
-    }
-    try:
-        rows = [
-            (lens, values[f"answer_{lens}"], text.format_map(values))
-            for lens, text in numbers.items()
-        ]
-    except KeyError as missing:
-        raise ValueError(f"values must hold {missing}, got {', '.join(sorted(values))}") from None
-    return pd.DataFrame(rows, columns=["lens", "answer", "number"])
 
 
 def _reached(found: Abstention) -> str:

@@ -1,0 +1,171 @@
+"""The largest recorded run stands first on a page; what this build found is folded beneath it.
+
+Chapters know nothing of recorded runs: they show what they compute, also to whoever runs one with
+parameters of their own. Only a page of the site sets the one before the other.
+"""
+
+import io
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from lib.book.chapters import PROFILES
+from lib.book.claims import Claim
+from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VERDICT_MIME, Executed
+from lib.book.records import by_size, figure_of
+from lib.book.render import (
+    cells_html,
+    claim_html,
+    csv_link,
+    duration_text,
+    figure_html,
+    note_html,
+    of_claim,
+    table_html,
+)
+from lib.book.site import light_svg, svg_of
+from lib.runs import code_fingerprint
+
+__all__ = ["Page", "larger_runs"]
+
+#: Parameters that say what was trained on what.
+_WHAT = ("dataset", "images", "models", "model")
+
+
+def larger_runs(records: Mapping[str, Any], profile: str) -> dict[str, Any]:
+    """The recorded runs that are larger than a build of a profile, the largest first."""
+    built = PROFILES.index(profile)
+    names = [name for name in by_size(records) if PROFILES.index(name.partition(".")[0]) > built]
+    return {name: records[name] for name in names}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: what this build executed, its chapter's larger recorded runs, and all claims.
+
+    `records` by name, the largest first; `quoted` are the values that prose of the book quotes.
+    """
+
+    done: Executed
+    records: Mapping[str, Mapping[str, Any]]
+    claims: Mapping[str, Claim]
+    quoted: Collection[str] = ()
+
+    @property
+    def run(self) -> Mapping[str, Any] | None:
+        """The run that the page shows first, None if that is this build."""
+        return next(iter(self.records.values()), None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the first run has all values that are quoted: no sentence mixes two runs."""
+        return self.run is not None and set(self.quoted) <= set(self.run["values"])
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """What prose quotes: values of the first run, or of this build if that lacks some."""
+        return self.run["values"] if self.complete else self.done.values
+
+    def outputs(self, data: Mapping[str, Any]) -> str:
+        """HTML of one output, whatever stands first in it."""
+        own = data["text/html"]
+        if CELLS_MIME in data:
+            return self._cells(**data[CELLS_MIME])
+        if VERDICT_MIME in data:
+            verdict = data[VERDICT_MIME]
+            runs = of_claim(self.records, verdict["id"])
+            return claim_html(self.claims[verdict["id"]], verdict, runs)
+        if self.run is None:
+            return own
+        if "class='companion-parameters'" in own:
+            return own + self._source()
+        if own.startswith("<div class='companion-note'"):
+            return _HERE + own
+        if FIGURE_MIME not in data and TABLE_MIME not in data:
+            return own
+        versions = {}
+        for name in self.records:
+            shown = self._version(name, data)
+            if shown and shown not in versions:
+                versions[shown] = f"the recorded run ({name})"
+        if not versions:
+            return _HERE + own
+        first, *others = (versions | {own: "this build"}).items()
+        return first[0] + "".join(_folded(page, words) for page, words in others)
+
+    def _version(self, name: str, data: Mapping[str, Any]) -> str:
+        """A figure or table of a recorded run; the build's own where they are the same."""
+        run, own = self.records[name], data["text/html"]
+        if FIGURE_MIME in data:
+            kept = figure_of(run, data[FIGURE_MIME]["name"])
+            if kept is None:
+                return ""
+            if kept["svg"] == light_svg(svg_of(own)):
+                return own
+            shown = data[FIGURE_MIME]["name"], kept["alt"], kept["caption"]
+            return figure_html(kept["svg"].encode(), *shown)
+        table = data[TABLE_MIME]
+        kept = run["tables"].get(table["name"])
+        if kept is None:
+            return ""
+        return own if kept["csv"] == table["csv"] else self._table(kept, table, name)
+
+    def _cells(self, ids: list[str], caption: str) -> str:
+        verdicts = {verdict["id"]: verdict for verdict in self.done.verdicts}
+        recorded = {p: {v["id"]: v for v in run["verdicts"]} for p, run in self.records.items()}
+        return cells_html([self.claims[i] for i in ids], verdicts, recorded, caption)
+
+    def _table(self, kept: Mapping[str, Any], table: Mapping[str, Any], run: str) -> str:
+        frame = pd.read_csv(io.StringIO(kept["csv"]), keep_default_na=False, na_values=[""])
+        words = frame.select_dtypes(include=["object", "str"]).columns
+        frame[words] = frame[words].fillna("")
+        caption, formats = kept["caption"], kept["formats"]
+        if caption is None:  # of a record that is older: as on this page, if it names no data
+            formats = {c: f for c, f in table["formats"].items() if c in frame}
+            caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
+        name = f"{self.done.chapter}_{table['name']}_{run}.csv"
+        return table_html(frame, caption, formats) + csv_link(frame, name)
+
+    def _speaks_of_both(self, caption: str) -> bool:
+        return not any(word in caption for word in _what(self.done.parameters))
+
+    def _source(self) -> str:
+        run, (first, *others) = self.run, self.records
+        what = ", ".join(_what(run["parameters"]))
+        machine = run["hardware"]
+        version = "by this version of the code"
+        if run["code"] != code_fingerprint():
+            commit = run.get("commit", "")[:7]
+            version = f"by commit {commit}" if commit else "by an earlier version of the code"
+        also = "".join(f", and what the run `{name}`" for name in others)
+        parts = f" for all pages of {run['part_of']} together" if "part_of" in run else ""
+        text = "Numbers, tables and figures" if self.complete else "Tables and figures"
+        older = (
+            "" if self.complete else " The record is older than the text, which quotes this build."
+        )
+        return note_html(
+            f"{text} of this page come from its largest recorded run "
+            f"(`{first}`{': ' if what else ''}{what}), made on {run['finished'][:10]} "
+            f"{version} on {machine['cores']} cores of {machine['processor']} in "
+            f"{duration_text(run['seconds'])}{parts}, stored trainings not counted. What this "
+            f"build{also} found is folded beneath each, or marked where no recorded run has it."
+            f"{older}"
+        )
+
+
+def _what(parameters: Mapping[str, Any]) -> list[str]:
+    found = [parameters[name] for name in _WHAT if name in parameters]
+    return [word for each in found for word in ([each] if isinstance(each, str) else each)]
+
+
+_HERE = "<p class='companion-source'>This build</p>"
+
+
+def _folded(page: str, words: str) -> str:
+    page = re.sub(r" id='figure-[^']*'", "", page, count=1)
+    return (
+        f"<details class='companion-build'><summary>The same from {words}</summary>{page}</details>"
+    )

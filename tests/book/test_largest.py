@@ -1,0 +1,218 @@
+"""The largest recorded run stands first on a page, and a record keeps what that takes."""
+
+import base64
+import json
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+
+from lib.book import largest
+from lib.book.claims import Claim
+from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VERDICT_MIME, Executed
+from lib.book.largest import Page, larger_runs
+from lib.book.records import figure_of, read_records, write_record
+from lib.book.render import csv_link, figure_html, note_html, table_html
+from lib.plot import svg_bytes
+
+HARDWARE = {"cores": 2, "processor": "a <chip>", "memory_gib": 1}
+LIMIT = 300_000  # bytes of a record, figures and all
+
+
+def figure(slope: float, caption: str) -> dict:
+    drawing, ax = plt.subplots()
+    ax.plot([0, 1], [0, slope])
+    svg = svg_bytes(drawing, "one.line")
+    about = {"name": "line", "alt": "A line.", "caption": caption}
+    html = figure_html(svg, **about)
+    return {"text/html": html, "text/plain": "[line]", FIGURE_MIME: about}
+
+
+def table(name: str, frame: pd.DataFrame, caption: str, formats: dict) -> dict:
+    shown = {"name": name, "csv": frame.to_csv(index=False), "caption": caption, "formats": formats}
+    page = table_html(frame, caption, formats) + csv_link(frame, "x.csv")
+    return {"text/html": page, "text/plain": "", TABLE_MIME: shown}
+
+
+def executed(profile: str, outputs: list[dict], **parameters) -> Executed:
+    return Executed(
+        chapter="one",
+        profile=profile,
+        key="k",
+        cells=[{"source": "", "tags": [], "outputs": [{"data": data} for data in outputs]}],
+        parameters=parameters,
+        data={},
+        source="s" * 64,
+        code="c" * 64,
+        python="3",
+        packages={},
+        hardware=HARDWARE,
+        seconds=200.0,
+        finished="2026-01-02T03:04:05",
+    )
+
+
+LARGE = pd.DataFrame({"n": [1000, 2000], "word": ["", "NA"], "x": [0.25, None]})
+SMALL = pd.DataFrame({"n": [10], "word": ["b"], "x": [0.5]})
+FORMATS = {"n": ",", "x": ".3f"}
+
+
+@pytest.fixture
+def book(tmp_path):
+    folder = tmp_path / "book"
+    (folder / "records" / "standard").mkdir(parents=True)
+    outputs = [
+        figure(2.0, "On photographs"),
+        table("sizes", LARGE, "Sizes on photographs", FORMATS),
+    ]
+    write_record(folder, executed("standard", outputs, dataset="photographs", models=["cnn"]))
+    return folder
+
+
+def page_of(book, *outputs, profile="quick", claims=None, records=None) -> Page:
+    done = executed(profile, list(outputs), dataset="digits")
+    kept = larger_runs(read_records(book, "one") if records is None else records, profile)
+    return Page(done, kept, claims or {})
+
+
+def pictures(page: str) -> list[str]:
+    found = re.findall(r"base64,([A-Za-z0-9+/=]+)'", page)
+    return [base64.b64decode(each).decode() for each in found]
+
+
+def test_a_record_keeps_figures_small_and_whole(book):
+    kept = read_records(book, "one")["standard"]
+    found = figure_of(kept, "line")
+    assert (found["alt"], found["caption"]) == ("A line.", "On photographs")
+    assert found["svg"].startswith("<?xml")
+    assert found["svg"].endswith("</svg>")
+    assert len(kept["figures"]["line"]["svg"]) < len(found["svg"]) / 2
+    assert figure_of(kept, "no such") is None
+    assert kept["tables"]["sizes"]["formats"] == FORMATS
+
+
+def test_records_of_the_book_are_small(root):
+    paths = list((root / "book" / "records" / "standard").glob("*.json"))
+    assert paths
+    for path in paths:
+        assert path.stat().st_size <= LIMIT, path.name
+
+
+def test_runs_that_are_larger_than_the_build_stand_first_by_size():
+    kept = {name: name[-1] for name in ("standard.b", "standard", "gpu.a", "standard.a")}
+    found = larger_runs(kept, "quick")
+    assert list(found) == ["gpu.a", "standard", "standard.a", "standard.b"]
+    assert larger_runs(kept, "standard") == {"gpu.a": "a"}
+    assert larger_runs(kept, "gpu") == larger_runs({}, "quick") == {}
+
+
+def test_runs_of_other_parameter_files_stand_between(book):
+    own = table("sizes", SMALL, "Sizes on digits", {"n": ","})
+    signs = executed("standard", [table("sizes", LARGE * 2, "On signs", {})], dataset="signs")
+    write_record(book, signs, "one.signs")
+    kept = read_records(book, "one")
+    assert list(kept) == ["standard", "standard.signs"]
+    page = page_of(book, own)
+    first, second, third = page.outputs(own).split("<details class='companion-build'>")
+    assert "Sizes on photographs" in first
+    assert "The same from the recorded run (standard.signs)" in second
+    assert "On signs" in second
+    assert "The same from this build" in third
+    begin = {"text/html": "<details class='companion-parameters'></details>", "text/plain": ""}
+    assert "this build, and what the run <code>standard.signs</code> found" in page.outputs(begin)
+
+
+def test_the_recorded_figure_stands_first_and_has_the_address(book):
+    own = figure(-3.0, "On digits")
+    shown = page_of(book, own).outputs(own)
+    first, folded = shown.split("<details class='companion-build'>")
+    assert "On photographs" in first
+    assert "On digits" in folded
+    assert shown.count("id='figure-line'") == first.count("id='figure-line'") == 1
+    recorded, here = pictures(shown)
+    assert recorded == figure_of(read_records(book, "one")["standard"], "line")["svg"]
+    assert here == pictures(own["text/html"])[0]
+
+
+def test_the_recorded_table_stands_first_with_its_own_caption_and_formats(book):
+    own = table("sizes", SMALL, "Sizes on digits", {"n": ",", "x": ".1f"})
+    first, folded = page_of(book, own).outputs(own).split("<details class='companion-build'>")
+    assert "Sizes on photographs" in first
+    for entry in (">1,000<", ">2,000<", ">0.250<", ">–<", ">NA<", "></td>"):
+        assert entry in first
+    assert "one_sizes_standard.csv" in first
+    assert ">0.5<" in folded
+
+
+def test_a_table_of_an_older_record_takes_the_caption_only_if_it_names_no_data(book):
+    path = book / "records" / "standard" / "one.json"
+    record = json.loads(path.read_text())
+    record["tables"] = {"sizes": LARGE.to_csv(index=False)}
+    del record["figures"], record["commit"]
+    path.write_text(json.dumps(record))
+    for caption, taken in (("All sizes", True), ("Sizes on digits", False)):
+        own = table("sizes", SMALL, caption, {"gone": "g", "x": ".3f"})
+        first, _ = page_of(book, own).outputs(own).split("<details class='companion-build'>")
+        assert (caption in first) == taken
+        assert ">0.250<" in first
+    drawing = figure(1.0, "On digits")
+    shown = page_of(book, drawing).outputs(drawing)
+    assert shown == f"<p class='companion-source'>This build</p>{drawing['text/html']}"
+
+
+def test_what_both_runs_show_alike_stands_once(book):
+    drawing = figure(2.0, "On photographs")
+    sizes = table("sizes", LARGE, "Sizes", FORMATS)
+    for own in (drawing, sizes):
+        assert page_of(book, own).outputs(own) == own["text/html"]
+
+
+def test_a_build_as_large_as_the_record_and_one_without_stand_alone(book):
+    own = table("sizes", SMALL, "Sizes", {})
+    assert page_of(book, own, profile="standard").outputs(own) == own["text/html"]
+    assert page_of(book, own, records={}).outputs(own) == own["text/html"]
+    note = {"text/html": note_html("careful"), "text/plain": "careful"}
+    assert page_of(book, note).outputs(note).startswith("<p class='companion-source'>This build<")
+    assert page_of(book, note, records={}).outputs(note) == note["text/html"]
+
+
+def test_the_page_says_where_its_numbers_come_from(book, monkeypatch):
+    begin = {"text/html": "<details class='companion-parameters'></details>", "text/plain": ""}
+    kept = read_records(book, "one")["standard"]
+    for changes, words in (
+        (
+            {"commit": "0123456789"},
+            "by commit 0123456 on 2 cores of a &lt;chip&gt; in 3 min, stored",
+        ),
+        ({"commit": ""}, "by an earlier version of the code on 2 cores"),
+        ({"part_of": "two"}, "in 3 min for all pages of two together, stored"),
+    ):
+        said = page_of(book, begin, records={"standard": kept | changes}).outputs(begin)
+        assert "(<code>standard</code>: photographs, cnn), made on 2026-01-02" in said
+        assert words in said
+    assert page_of(book, begin).outputs(begin).count("Numbers, tables and figures") == 1
+    older = replace(page_of(book, begin), quoted={"n"}).outputs(begin)
+    assert "Numbers" not in older
+    assert "The record is older than the text, which quotes this build." in older
+    monkeypatch.setattr(largest, "code_fingerprint", lambda: "c" * 64)
+    assert "by this version of the code" in page_of(book, begin).outputs(begin)
+
+
+def test_verdicts_of_the_recorded_run_stand_in_the_boxes(book):
+    claim = Claim(
+        id="A", paper="P2", chapter="one", place="Table 1", claim="So.", kind="exact",
+        why="known.", at_least=1.0, group="G",
+    )  # fmt: skip
+    here = {"id": "A", "verdict": "reproduced", "value": 2.0, "reason": "", "interval": None}
+    there = here | {"verdict": "not reproduced", "value": 0.5}
+    records = {"standard": {"verdicts": [there], "tables": {}, "figures": {}}}
+    box = {"text/html": "own", "text/plain": "", VERDICT_MIME: here}
+    cells = {"text/html": "own", "text/plain": "", CELLS_MIME: {"ids": ["A"], "caption": "Cells"}}
+    page = page_of(book, box, claims={"A": claim}, records=records)
+    for shown in (box, cells):
+        said = page.outputs(shown)
+        assert "verdict-no'>✗ not reproduced" in said
+        assert "title='reproduced'>✓" in said
+    assert "Cells: 1 not reproduced" in page.outputs(cells)
