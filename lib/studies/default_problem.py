@@ -7,6 +7,7 @@ from typing import Any
 
 from lib import data
 from lib.data.images import image_files, load_images
+from lib.data.text import SST2_FILES
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
 from lib.training.models import ModelSpec
@@ -14,6 +15,7 @@ from lib.training.models import ModelSpec
 #: Images declared public for models on features, to which the features are fitted.
 PUBLIC_IMAGES = 2000
 _PATCH_FEATURES = 2048
+_WORDS = 4096  # as hashed_words makes them
 _TITLES = {
     "digits": "scikit-learn's digits, 8 x 8",
     "fashion-mnist": "Fashion-MNIST",
@@ -32,8 +34,9 @@ def title(dataset: str) -> str:
 
 
 def at_hand(dataset: str) -> str:
-    """The set of images itself where its files can be had, the digits otherwise."""
-    here = dataset == "sst2" or all(data.available(file) for file in image_files(dataset))
+    """The data set itself where its files can be had, the digits otherwise."""
+    files = SST2_FILES if dataset == "sst2" else image_files(dataset)
+    here = all(data.available(file) for file in files)
     return dataset if here else "digits"
 
 
@@ -58,10 +61,21 @@ def default_problem(
     activation: str = "tanh",
     seed: int = 0,
 ) -> tuple[DataSpec, ModelSpec]:
-    """A data set of images and a model for it."""
+    """A data set and a model for it.
+
+    Of texts the RoBERTa model sees tokens, the others hashed words.
+    """
     convolutional = model not in ("linear", "mlp")
+    if convolutional and (dataset == "sst2") != (model == "roberta"):
+        raise ValueError(
+            "model must be 'linear', 'mlp' or 'roberta' for 'sst2', and 'roberta' for it alone, got"
+            f" {model!r} for {dataset!r}"
+        )
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
+    if dataset == "sst2":
+        features, length = ("tokens", DataSpec.tokens) if convolutional else ("words", _WORDS)
+        return DataSpec(dataset, features, **sizes), ModelSpec(model, (length,), 2, **options)
     source = load_images(dataset, "all" if dataset == "digits" else "train")
     height, width, channels = source.images.shape[1:]
     shape, features = (channels, height, width), "images"

@@ -22,7 +22,7 @@ from lib.data.features import (
 )
 from lib.data.images import image_files, load_images
 from lib.data.splits import split_rows, subsample_class
-from lib.data.text import load_sst2
+from lib.data.text import SST2_SPLITS, hashed_words, load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
@@ -34,7 +34,8 @@ from lib.training.text import tokens_of
 
 __all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
 
-FEATURES = ("pixels", "images", "scattering", "patches", "tokens")
+FEATURES = ("pixels", "images", "scattering", "patches", "words", "tokens")
+TEXT_FEATURES = ("words", "tokens")
 TEXT = "sst2"
 POINTS = ("test", "validation")
 
@@ -73,11 +74,11 @@ class DataSpec:
     ----------
     name : str
         A name that :func:`lib.data.load_images` knows, or ``"sst2"``.
-    features : {"pixels", "images", "scattering", "patches", "tokens"}
+    features : {"pixels", "images", "scattering", "patches", "words", "tokens"}
         Flat pixels; images of shape (channels, height, width); the scattering transform
         (normalised per example; nothing is fitted to data); or responses to 256 whitened patches
-        of the public images, averaged over 2 x 2 cells and standardised per example; or RoBERTa's
-        token numbers of texts.
+        of the public images, averaged over 2 x 2 cells and standardised per example.  Of texts:
+        hashed words (`lib.data.text.hashed_words`) or RoBERTa's token numbers.
     train, test, validation, public : int
         Number of training, evaluation, validation and public points, disjoint.  Public ones are
         for patches alone: the guarantee does not cover them.  Digits have no official
@@ -88,8 +89,7 @@ class DataSpec:
     keep_class : float
         Probability with which an example of class 0 stays in the training set (P1, appendix B.2).
     tokens : int
-        Length of texts, in tokens.  Their test points come from the validation split: labels of the
-        test split were never published.
+        Length of texts, in tokens.  Test texts are of the validation split: it alone has labels.
     """
 
     name: str = "digits"
@@ -106,10 +106,10 @@ class DataSpec:
         if self.name != TEXT:
             image_files(self.name)  # raises for a name that is none
         require_choice("features", self.features, FEATURES)
-        if (self.name == TEXT) != (self.features == "tokens"):
+        if (self.name == TEXT) != (self.features in TEXT_FEATURES):
             raise ValueError(
-                f"features must be 'tokens' for {TEXT!r} alone, got {self.features!r} for"
-                f" {self.name!r}"
+                f"features must be one of {TEXT_FEATURES} for {TEXT!r} alone, got"
+                f" {self.features!r} for {self.name!r}"
             )
         require_int("tokens", self.tokens, at_least=3, at_most=512)
         require_int("train", self.train, at_least=1)
@@ -162,12 +162,13 @@ class DataSpec:
 
     def _texts(self) -> LoadedData:
         drawn = {"train": self.train} | ({"validation": self.validation} if self.validation else {})
-        parts = {}
-        for split, sizes in (("train", drawn), ("validation", {"test": self.test})):
+        words, parts = self.features == "words", {}
+        transform = hashed_words if words else partial(tokens_of, length=self.tokens)
+        for split, sizes in zip(SST2_SPLITS, (drawn, {"test": self.test}), strict=True):
             source = load_sst2(split)
             for name, rows in split_rows(len(source), self.seed, sizes).items():
                 texts = [source.texts[i] for i in np.sort(rows)]
-                parts[name] = tokens_of(texts, self.tokens), source.labels[np.sort(rows)]
+                parts[name] = transform(texts), source.labels[np.sort(rows)]
         x, y = parts["train"]
         kept = None
         if self.keep_class < 1:
@@ -369,8 +370,7 @@ def _data_fingerprint(spec: DataSpec) -> str:
         digits = load_digits()
         return fingerprint([fingerprint_of(digits.images), fingerprint_of(digits.labels)])
     if spec.name == TEXT:
-        splits = map(load_sst2, ("train", "validation"))
-        return fingerprint([[s.texts, s.labels.tolist()] for s in splits])
+        return fingerprint([[t.texts, t.labels.tolist()] for t in map(load_sst2, SST2_SPLITS)])
     return fingerprint([load_images(spec.name, split).fingerprint for split in ("train", "test")])
 
 

@@ -38,17 +38,24 @@ INSIDE = np.random.default_rng(1).random((20, 3)) < 0.5
         ),
         (
             lambda: system.settings_for("digits", "roberta", 1.0, 100),
-            "model must be 'roberta' for 'sst2' alone, got 'roberta' for 'digits'",
+            "and 'roberta' for it alone, got 'roberta' for 'digits'",
         ),
         (
-            lambda: system.settings_for("sst2", "mlp", 1.0, 100),
-            "model must be 'roberta' for 'sst2' alone, got 'mlp' for 'sst2'",
+            lambda: system.settings_for("sst2", "small_cnn", 1.0, 100),
+            "model must be 'linear', 'mlp' or 'roberta' for 'sst2', and",
         ),
     ],
 )
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         call()
+
+
+def test_text_is_audited_on_sst2_as_hashed_words():
+    settings = system.settings_for("sst2", "mlp", 8.0, 400, hidden=16)
+    assert (settings.data.features, settings.data.test) == ("words", 872)
+    model = settings.training.model
+    assert (model.inputs, model.classes, model.hidden) == ((4096,), 2, (16,))
 
 
 def test_text_is_audited_on_sst2_with_roberta():

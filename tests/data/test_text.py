@@ -1,107 +1,106 @@
-import importlib.util
-import sys
-import types
+import zlib
 
 import numpy as np
 import pytest
 
-from lib.data.errors import DataUnavailable
-from lib.data.text import REVISION, load_sst2
+from lib.data import DataCorrupted, DataUnavailable, available, load_sst2, store, text
+from lib.data.text import hashed_words
 
-ROWS = {"sentence": ["a fine film", "a dull one", "fine"], "label": [1, 0, 1], "idx": [0, 1, 2]}
-
-
-class Table(dict):
-    @property
-    def column_names(self):
-        return list(self)
+ROWS = 'sentence\tlabel\na fine film \t1\na "dull"\u0085one\t0\nfine\t1\n'
 
 
 @pytest.fixture
-def hub(monkeypatch):
-    """A stand-in for the package ``datasets``, which remembers what it was asked for."""
-    made = types.SimpleNamespace(table=Table(ROWS), error=None, calls=[])
-
-    def load_dataset(*arguments, **options):
-        made.calls.append((arguments, options))
-        if made.error:
-            raise made.error
-        return made.table
-
-    package = types.ModuleType("datasets")
-    package.load_dataset = load_dataset
-    monkeypatch.setitem(sys.modules, "datasets", package)
-    monkeypatch.setenv("COMPANION_OFFLINE", "0")
-    return made
+def file(monkeypatch, tmp_path):
+    """A stand-in for the published file."""
+    path = tmp_path / "train.tsv"
+    path.write_text(ROWS, encoding="utf-8")
+    monkeypatch.setattr(store, "fetch", {"sst2/train": path}.__getitem__)
+    monkeypatch.setattr(text, "_FILES", {"train": ("sst2/train", 3)})
+    return path
 
 
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_texts_and_labels(hub, split):
-    made = load_sst2(split)
+def test_texts_and_labels(file):
+    made = load_sst2("train")
     assert (made.name, made.names, len(made)) == ("sst2", ("negative", "positive"), 3)
-    assert made.texts == tuple(ROWS["sentence"])
-    np.testing.assert_array_equal(made.labels, ROWS["label"])
+    assert made.texts == ("a fine film ", 'a "dull"\u0085one', "fine")
+    assert made.labels.tolist() == [1, 0, 1]
     assert made.labels.dtype == np.int64
     with pytest.raises(ValueError, match="read-only"):
         made.labels[0] = 0
-    assert hub.calls == [(("stanfordnlp/sst2",), {"revision": REVISION, "split": split})]
 
 
 @pytest.mark.parametrize("split", ["test", "all", None])
-def test_other_splits(hub, split):
+def test_other_splits(split):
     with pytest.raises(ValueError, match=r"one of \('train', 'validation'\) .* not public, got"):
         load_sst2(split)
-    assert hub.calls == []
-
-
-def test_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)  # what makes import fail
-    with pytest.raises(DataUnavailable) as caught:
-        load_sst2("train")
-    assert 'pip install "abstention-privacy-companion[text]"' in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("datasets") is not None, reason="it is installed")
-def test_really_not_installed():
-    with pytest.raises(DataUnavailable, match="pip install"):
-        load_sst2("train")
-
-
-def test_offline(hub, monkeypatch):
-    monkeypatch.setenv("COMPANION_OFFLINE", "1")
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(DataUnavailable, match="set HF_HUB_OFFLINE=1"):
-        load_sst2("train")
-    assert hub.calls == []
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert len(load_sst2("train")) == 3
-
-
-@pytest.mark.parametrize("error", [ConnectionError("no\nnetwork"), RuntimeError("odd")])
-def test_failure_is_one_line_with_its_cause(hub, error):
-    hub.error = error
-    with pytest.raises(
-        DataUnavailable, match=r"sst2. cannot be loaded: (no network|odd)"
-    ) as caught:
-        load_sst2("train")
-    assert caught.value.__cause__ is error
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("content", "message"),
     [
-        ({"text": ["a"], "label": [0]}, r"found no sentence in \['label', 'text'\]"),
-        ({"sentence": ["a"]}, r"found no label in \['sentence'\]"),
-        ({"sentence": [], "label": []}, "expected sentences, found 0 values"),
-        ({"sentence": ["a", None], "label": [0, 1]}, "expected sentences"),
-        ({"sentence": ["a", "b"], "label": [0, -1]}, r"labels 0 and 1, found \[-1 +0\]"),
-        ({"sentence": ["a", "b"], "label": ["0", "1"]}, "labels 0 and 1"),
-        ({"sentence": ["a", "b"], "label": [0]}, "expected 2 labels, found 1"),
+        (ROWS.replace("\t0", "\t2"), "line 3: expected a sentence, a tabulator and 0 or 1"),
+        (ROWS.replace("fine\t1", "\t1"), "line 4: expected a sentence"),
+        (ROWS.replace("fine\t1", "fine"), "line 4: expected a sentence"),
+        (ROWS.replace("label", "y"), "3 rows, found 'sentence.ty' and 3"),
+        (ROWS + "good\t1\n", "3 rows, found .* and 4"),
     ],
 )
-def test_other_content(hub, table, message):
-    hub.table = Table(table)
-    with pytest.raises(ValueError, match=rf"SST-2 \(train\): .*{message}"):
+def test_other_content(file, content, message):
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(DataCorrupted, match=message):
         load_sst2("train")
+
+
+@pytest.mark.data
+def test_the_published_files():
+    if not available("sst2/train"):
+        with pytest.raises(DataUnavailable, match="sst2/train"):
+            load_sst2("train")
+        return
+    train, validation = load_sst2("train"), load_sst2("validation")
+    assert (len(train), len(validation)) == (67_349, 872)
+    assert (train.labels.sum(), validation.labels.sum()) == (37_569, 444)
+    known = {t.strip() for t in train.texts}
+    assert len(known) == 66_978
+    assert not known & {t.strip() for t in validation.texts}
+
+
+def test_words_and_pairs_are_counted_with_signs():
+    places = {}
+    for gram in ("good", "film", "good film", "film good"):
+        code = zlib.crc32(gram.encode())
+        places[gram] = code % 4096, -1 if code >= 2**31 else 1
+    (row,) = hashed_words(["Good film  GOOD"], length=5.0)
+    expected = np.zeros(4096)
+    for gram, count in (("good", 2), ("film", 1), ("good film", 1), ("film good", 1)):
+        place, sign = places[gram]
+        expected[place] += sign * count
+    np.testing.assert_allclose(row, 5 * expected / np.linalg.norm(expected), rtol=1e-6)
+    assert {sign for _, sign in places.values()} == {-1, 1}
+
+
+def test_vectors_have_one_length_and_do_not_depend_on_the_others():
+    texts = ["a fine film", "", "dull", "a fine film"]
+    found = hashed_words(texts, components=64)
+    assert (found.dtype, found.shape) == (np.float32, (4, 64))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), [16, 0, 16, 16], rtol=1e-6)
+    np.testing.assert_array_equal(found[0], found[3])
+    np.testing.assert_array_equal(found[2:3], hashed_words(["dull"], components=64))
+    assert hashed_words([]).shape == (0, 4096)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"texts": [1]}, TypeError, "texts must be strings, got 1"),
+        (
+            {"texts": ["a"], "components": 1},
+            ValueError,
+            "components must be a number at least 2, got 1",
+        ),
+        ({"texts": ["a"], "length": 0.0}, ValueError, "length must be a number above 0, got 0.0"),
+    ],
+)
+def test_refusals(arguments, error, message):
+    with pytest.raises(error, match=message):
+        hashed_words(**arguments)

@@ -102,17 +102,11 @@ def settings_for(
     **others: Any,
 ) -> AuditSettings:
     """An audit on a data set of the book, with a model that suits it."""
-    if (dataset == "sst2") != (model == "roberta"):
-        raise ValueError(f"model must be 'roberta' for 'sst2' alone, got {model!r} for {dataset!r}")
-    if dataset == "sst2":
-        data = DataSpec(dataset, "tokens", train=points, validation=1000, test=872, seed=seed)
-        spec = ModelSpec(model, (data.tokens,), 2)
-    else:
-        validation, test = (200, 597) if dataset == "digits" else (1000, 2000)
-        sizes = {"train": points, "validation": validation, "test": test}
-        data, spec = default_problem(
-            dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
-        )
+    validation, test = {"digits": (200, 597), "sst2": (1000, 872)}.get(dataset, (1000, 2000))
+    sizes = {"train": points, "validation": validation, "test": test}
+    data, spec = default_problem(
+        dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
+    )
     given = {"delta": 1e-5, "learning_rate": 1.0, "accountant": "prv"} | others
     given |= {"epsilon": epsilon, "seed": 100 * seed + stream}
     return with_training(AuditSettings, data, spec, given)
