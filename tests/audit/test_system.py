@@ -12,7 +12,7 @@ from lib.studies.audit.system import (
     AuditContradiction,
     bounds_table,
     require_consistent,
-    run_audit,
+    run_audits,
     settings_for,
     summary_table,
     table_2,
@@ -29,7 +29,7 @@ def small(epsilon, stream=0, **others):
 def results(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        return [run_audit(small(math.inf)), run_audit(small(1.0, 1, learning_rate=0.1))]
+        return run_audits([small(math.inf), small(1.0, 1, learning_rate=0.1)])
 
 
 def test_trials_are_independent_and_follow_the_game():
@@ -126,9 +126,9 @@ def test_one_run_comparison(results):
 
 def test_stored_runs_are_read(results, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    first = run_audit(small(math.inf))
+    (first,) = run_audits([small(math.inf)])
     monkeypatch.setattr(SubsetTrainings, "execute", None)
-    again = run_audit(small(math.inf))
+    (again,) = run_audits([small(math.inf)])
     assert all(np.array_equal(first.scores[k], again.scores[k]) for k in first.scores)
     assert all(np.array_equal(first.scores[k], results[0].scores[k]) for k in first.scores)
 

@@ -168,19 +168,38 @@ class AuditResult:
         return AttackCounts(*map(int, table[index]))
 
 
-def run_audit(settings: AuditSettings, executor: Any = None) -> AuditResult:
+def run_audits(settings: Sequence[AuditSettings], executor: Any = None) -> list[AuditResult]:
     """Train shadow models, choose challenge points, train target models, and attack them.
 
     Every target model has a challenge point, a coin and a training set of its own, so that trials
     are independent.  Neither thresholds chosen on the shadow models nor the challenge points depend
-    on the target models.
+    on the target models.  The audits' trainings run side by side.
 
     P3, section 4, Experiment 2 and Algorithm 3.
     """
-    shadow_run = run_all([settings.shadows()], executor)[0]
+    shadows = run_all([each.shadows() for each in settings], executor)
+    worst = [
+        select_worst(
+            run.arrays["confidence"], run.arrays["members"], each.n_challenges, fit_share=FIT_SHARE
+        )
+        for each, run in zip(settings, shadows, strict=True)
+    ]
+    jobs = [each.targets(places) for each, (places, _) in zip(settings, worst, strict=True)]
+    return [
+        _attack(*parts)
+        for parts in zip(settings, shadows, worst, run_all(jobs, executor), strict=True)
+    ]
+
+
+def _attack(
+    settings: AuditSettings,
+    shadow_run: StoredRun,
+    worst: tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]],
+    target_run: StoredRun,
+) -> AuditResult:
+    """Score the target models at the worst points."""
+    places, weights = worst
     sure, inside = shadow_run.arrays["confidence"], shadow_run.arrays["members"]
-    places, weights = select_worst(sure, inside, settings.n_challenges, fit_share=FIT_SHARE)
-    target_run = run_all([settings.targets(places)], executor)[0]
     which, members = target_run.arrays["challenge"], target_run.arrays["members"]
     shown = {"confidence": (sure[:, places], target_run.arrays["confidence"])}
     if settings.gradient:
