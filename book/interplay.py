@@ -57,7 +57,7 @@ families: list[str] = [
     "DE",
     "SN",
     "no entropy",
-]  # {plain, MCDO, SAT, DG, DE, SN, no entropy} ways of training, plain among them
+]  # {plain, MCDO, SAT, DG, DE, SN, no entropy, DE adversarial} ways of training, plain among them
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
 keep: list[float] = [0.5, 0.25, 0.1, 0.01]  # (0, 1] sampling probabilities of class 0
@@ -408,7 +408,10 @@ chapter.values(
 # the softmax response ranks; SAT and deep gamblers have an output of their own for abstaining.
 # *Calibrated* is the softmax response after temperature scaling {cite}`guo2017calibration`, which
 # P1 names as a remedy for overconfidence; each half of the points gets its temperature from the
-# labels of the other. All are post-processing, as far as the training data are concerned.
+# labels of the other. All are post-processing, as far as the training data are concerned. A run
+# with the family *DE adversarial* adds the deep ensemble as it was proposed
+# {cite}`lakshminarayanan2017simple`: each example is trained on together with a neighbour of larger
+# loss. The two gradients count as one, and are clipped as one.
 
 # %%
 others = [m for m in panel.methods if m not in P1_METHODS and "no entropy" not in m]

@@ -39,7 +39,7 @@ families: list[str] = [
     "DE",
     "SN",
     "no entropy",
-]  # {plain, MCDO, SAT, DG, DE, SN, no entropy} ways of training, plain among them
+]  # {plain, MCDO, SAT, DG, DE, SN, no entropy, DE adversarial} ways of training, plain among them
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
 full_accuracies: list[float] = [0.5, 0.6, 0.7, 0.8, 0.9]  # (0, 1) of the bound experiment

@@ -224,7 +224,7 @@ def _unsuited(config: TrainingConfig, engine: str) -> str | None:
         if torch.device(config.device).type != "cpu":
             return f"use device {config.device!r}"
         return None if _tapped(config.model) else f"train a {config.model.name!r}"
-    if config.augmentation is not None:
+    if config.augmentation is not None or config.adversarial:
         return "augment"
     if engine == "vmap":
         if type(config.objective) not in (CrossEntropy, PosteriorTargets):

@@ -40,6 +40,7 @@ from lib.training.torch_settings import _seeded, _threads, autocast, settings
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
 
 _EVALUATION_BATCH = 1024
+_SMOOTH = 1e-3  # of an adversarial direction's mean size: below it a sign fades to 0
 
 
 class TrainingDiverged(RuntimeError):
@@ -289,9 +290,11 @@ class Trainer:
                     p.grad_sample = p.new_zeros((0, *p.shape))
             return
         total = torch.zeros(self.size, device=self.device)
-        copies = config.augmentation.multiplicity if config.augmentation else 1
+        copies = config.copies
         for number, chunk in enumerate(chunks):
             inputs, targets = self._examples(chunk)
+            if config.adversarial:
+                inputs = self._with_twins(inputs, targets)
             if copies > 1:
                 targets = targets.repeat_interleave(copies, dim=0)
             state = constants
@@ -355,11 +358,29 @@ class Trainer:
             inputs = augment(inputs, generator, flip=extra.flip, crop_padding=extra.crop_padding)
         return inputs, self.targets[rows]
 
+    def _with_twins(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Inputs, each followed by itself moved to where its loss grows."""
+        if self.engine == "opacus":
+            self.model.disable_hooks()  # these gradients are of the inputs
+        inputs = inputs.detach().requires_grad_()
+        labels = targets.repeat_interleave(len(inputs) // len(targets), dim=0)
+        with autocast(self.config, self.device):
+            outputs = self.network(inputs).float()
+        losses = self.config.objective.per_example(outputs, labels)
+        (slope,) = torch.autograd.grad(losses.sum(), inputs)
+        if self.engine == "opacus":
+            self.model.enable_hooks()
+        size = slope.abs()
+        level = size.mean(dim=tuple(range(1, size.ndim)), keepdim=True)
+        sign = slope / (size + _SMOOTH * level + torch.finfo(size.dtype).tiny)
+        pairs = torch.stack([inputs, inputs + self.config.adversarial * sign], dim=1)
+        return pairs.detach().flatten(0, 1)
+
     def _statistics(self, chunks: list[torch.Tensor]) -> Any:
         """SelectiveNet's batch statistics, released with noise where training is private."""
         config = self.config
         sums = torch.zeros(2, device=self.device)
-        copies = config.augmentation.multiplicity if config.augmentation else 1
+        copies = config.copies
         with torch.no_grad(), autocast(config, self.device):
             for chunk in chunks:
                 inputs, targets = self._examples(chunk)

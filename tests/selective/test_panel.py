@@ -36,6 +36,7 @@ SETTINGS = PanelSettings(
     dropout_passes=3,
     members=3,
     coverages=(0.5, 1.0),
+    families=tuple(FAMILIES),
 )
 
 
@@ -64,7 +65,9 @@ def test_no_two_models_share_their_randomness():
 
 def test_models_of_one_method_keep_the_budget_together(panel):
     n = SETTINGS.data.train
-    for name, models in (("plain", 1), ("SAT", 1), ("MCDO", 1), ("DG", 1), ("DE", 3), ("SN", 2)):
+    several = {"DE": 3, "SN": 2, "DE adversarial": 3}
+    for name in ("plain", "SAT", "MCDO", "DG", *several):
+        models = several.get(name, 1)
         for epsilon in (3.0, 1.0):
             table = panel.privacy.set_index(["family", "epsilon"])
             row = table.loc[(name, epsilon)]

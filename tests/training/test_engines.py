@@ -167,6 +167,76 @@ def test_memory_is_bounded_for_other_objectives(images, mode, multiplicity, head
     np.testing.assert_allclose(pieces.parameters, whole.parameters, atol=1e-5)
 
 
+@pytest.mark.parametrize("epsilon", [3.0, math.inf])
+def test_every_example_is_trained_on_with_its_adversarial_twin(images, epsilon):
+    data, points = images
+    each = config(CNN, steps=3, batch_size=40, epsilon=epsilon, adversarial=0.05)
+    whole = train(each, data, points)
+    for other in (
+        replace(each, grad_sample_mode="taps") if each.private else replace(each, seed=each.seed),
+        replace(each, physical_batch=7),
+        replace(each, augmentation=Augmentation(False, 0, 2)),  # the copies are equal
+    ):
+        found = train(other, data, points).parameters
+        np.testing.assert_allclose(found, whole.parameters, atol=2e-5)
+    assert engine_for(each) == "taps"
+    plain = train(replace(each, adversarial=0.0), data, points)
+    assert np.abs(plain.parameters - whole.parameters).max() > 1e-4
+
+
+def test_the_twin_lies_where_its_loss_grows_and_counts_half(digits):
+    """One step on all points without privacy, beside the gradients written down."""
+    data, points, _ = digits
+    n = len(data)
+    each = config(LINEAR, epsilon=math.inf, steps=1, batch_size=n, sample_rate=1.0)
+    begin = torch.from_numpy(initial_parameters(each))
+    weights, bias = begin[:640].view(10, 64), begin[640:]
+    x = torch.from_numpy(data.inputs[data.rows])
+    residual = torch.softmax(x @ weights.T + bias, 1)
+    residual[torch.arange(n), torch.from_numpy(data.targets[data.rows])] -= 1
+    twin = x + 0.1 * torch.sign(residual @ weights)
+
+    def gradient(z: torch.Tensor) -> torch.Tensor:
+        left = torch.softmax(z @ weights.T + bias, 1)
+        left[torch.arange(n), torch.from_numpy(data.targets[data.rows])] -= 1
+        return torch.cat([(left.T @ z).flatten(), left.sum(0)]) / n
+
+    wanted = begin - (gradient(x) + gradient(twin)) / 2
+    found = train(replace(each, adversarial=0.1), data, points).parameters
+    moved = np.linalg.norm(wanted - begin)
+    assert np.linalg.norm(found - wanted.numpy()) < 0.01 * moved  # signs are smoothed near zero
+    assert np.linalg.norm(begin - gradient(x) - wanted) > 0.05 * moved
+
+
+@pytest.mark.parametrize("mode", ["hooks", "taps"])
+def test_an_example_moves_no_more_than_the_clipping_norm_with_its_twin(images, mode):
+    data, points = images
+    private = config(
+        CNN,
+        epsilon=math.inf,
+        noise_multiplier=1e-30,
+        delta=1e-5,
+        clipping_norm=0.1,
+        sample_rate=1.0,
+        batch_size=1,
+        steps=1,
+        adversarial=0.3,
+        grad_sample_mode=mode,
+    )
+    with_it, without = (
+        train(private, data.subset(data.rows[:k]), points).parameters.astype(float)
+        for k in (21, 20)
+    )
+    assert 0.05 < np.linalg.norm(with_it - without) <= 0.1001
+
+
+def test_adversarial_training_is_for_cross_entropy_alone():
+    with pytest.raises(ValueError, match=r"adversarial must be 0 for DeepGamblers, got 0\.1"):
+        config(replace(MLP, head="abstain"), objective=DeepGamblers(), adversarial=0.1)
+    with pytest.raises(ValueError, match="adversarial must be a number at least 0, got -1"):
+        config(adversarial=-1)
+
+
 def test_a_model_does_not_depend_on_its_company(digits):
     data, points, _ = digits
     given = {"epsilon": math.inf, "noise_multiplier": 1.0}  # no search for the noise of six lengths

@@ -44,6 +44,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "DE": ("DE",),
     "SN": ("SN",),
     "no entropy": ("SR, no entropy", "SCTD, no entropy"),
+    "DE adversarial": ("DE, adversarial",),
 }
 
 _WATCHED = ("plain", "no entropy")  # families whose intermediate models are looked at
@@ -67,11 +68,12 @@ class PanelSettings:
     rates: tuple[float, ...] = (0.1,)
     free_rates: tuple[float, ...] = ()  # Those without privacy, where no gradient is clipped
     tuning_repetitions: int = 1  # Trainings per rate
-    families: tuple[str, ...] = tuple(FAMILIES)  # Keys of :data:`FAMILIES`, "plain" among them
+    families: tuple[str, ...] = tuple(FAMILIES)[:-1]  # Of :data:`FAMILIES`, "plain" among them
     entropy: float = 0.01  # Weight of the entropy regularisation; P1's 0.01
     dropout: float = 0.1  # For MCDO; P1's 0.1
     dropout_passes: int = 20  # Sub-networks of MCDO
-    members: int = 5  # Of the deep ensemble, at most 99; P1's 5
+    members: int = 5  # Of the deep ensembles, at most 99; P1's 5
+    adversarial: float = 0.01  # Of adversarial training: Lakshminarayanan et al.'s for [0, 1]
     # Target coverages of SelectiveNet, ascending, 1 the last
     coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
     # Share of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT)
@@ -145,8 +147,10 @@ class PanelSettings:
                 self.reward, self.entropy, int(self.burn_in * self.training.steps)
             )
             return [{"objective": objective, "model": abstaining}]
-        if family == "DE":
-            return [{"objective": plain, "releases": self.members}] * self.members
+        if family.startswith("DE"):
+            moved = self.adversarial if family == "DE adversarial" else 0.0
+            member = {"objective": plain, "releases": self.members, "adversarial": moved}
+            return [member] * self.members
         if family == "SN":
             selecting = replace(self.training.model, head="selective")
             return [
@@ -212,7 +216,8 @@ def settings_for(
     )
     # P1's clipping norm and spacing of checkpoints, on fewer batches.
     given = {"batch_size": 256, "clipping_norm": 10.0, "checkpoint_every": 20} | others
-    given["families"] = tuple(f for f in FAMILIES if f in given.get("families", FAMILIES))
+    wanted = given.get("families", PanelSettings.families)
+    given["families"] = tuple(f for f in FAMILIES if f in wanted)
     return with_training(PanelSettings, data, spec, given)
 
 
@@ -361,10 +366,11 @@ def _score(
     family: str, arrays: Mapping[str, np.ndarray], labels: np.ndarray, settings: PanelSettings
 ) -> dict[str, Predictions]:
     p = special.softmax(arrays["logits"], axis=-1)
-    if family == "DE":
+    if family.startswith("DE"):
         p = p.reshape(settings.n_seeds, settings.members, len(labels), -1)
         correct = p.mean(1).argmax(-1) == labels
-        return {"DE": Predictions(correct, np.stack([scores.deep_ensemble(q) for q in p]))}
+        score = np.stack([scores.deep_ensemble(q) for q in p])
+        return {FAMILIES[family][0]: Predictions(correct, score)}
     if family == "MCDO":
         p = arrays["dropout"]  # the mean of the sub-networks is all that is kept
         score = np.stack([scores.softmax_response(q) for q in p])
@@ -415,7 +421,8 @@ def _calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
 def _spent(
     family: str, epsilon: float, run: StoredRun, settings: PanelSettings
 ) -> dict[str, object]:
-    models = {"DE": settings.members, "SN": len(settings.coverages)}.get(family, 1)
+    several = {"DE": settings.members, "SN": len(settings.coverages)}
+    models = several.get(family.split()[0], 1)
     each = [PrivacyLedger.from_dict(m["ledger"]) for m in run.privacy["models"][:models]]
     delta = run.privacy["models"][0]["delta"]
     accountant = run.privacy["models"][0]["accountant"]
