@@ -174,6 +174,21 @@ def test_power_over_seeds_and_points():
     assert back.p_positive == pytest.approx(1 - found.p_positive)
 
 
+@pytest.mark.parametrize(("seeds", "least"), [(2, 0.87), (3, 0.92), (5, 0.94)])
+def test_intervals_over_few_seeds_cover_what_is_said(seeds, least):
+    """Worst where a tenth of the variance is due to the points; exactly where none is."""
+    rng, runs, tails = np.random.default_rng(seeds), 4000, 4 * math.sqrt(0.1 * 0.9 / 4000)
+    values = rng.normal(size=(runs, seeds)) * math.sqrt(0.9 * seeds)
+    shift = rng.normal(size=runs) * math.sqrt(0.1)
+    for row, moved, low, high in ((1, 1, least, least + 0.02), (0, 0, 0.95, 0.95)):
+        found = [
+            selective.mean_over_seeds(v + moved * s, 0.1 * row, 10_000 * row).interval()
+            for v, s in zip(values, shift, strict=True)
+        ]
+        covered = np.mean([low_end <= 0 <= high_end for low_end, high_end in found])
+        assert low - tails <= covered <= high + tails
+
+
 def test_mean_over_seeds_is_student_without_points():
     values = np.array([0.1, 0.4, 0.2, 0.5])
     found = selective.mean_over_seeds(values)
