@@ -59,12 +59,12 @@ from lib.studies.audit.system import (
     ATTACKS,
     bounds_table,
     require_consistent,
-    run_audit,
+    run_audits,
     settings_for,
     summary_table,
     table_2,
 )
-from lib.studies.default_problem import at_hand, data_note
+from lib.studies.default_problem import at_hand, data_note, title
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
@@ -102,7 +102,8 @@ chapter.note(
 #
 # P3 reports CIFAR-10 with a CNN of 974 thousand parameters and SST-2 with RoBERTa;
 # `params/gpu/audit_trainings.yml` and `params/gpu/audit_trainings.sst2.yml` hold both at the
-# paper's size.
+# paper's size. `params/standard` has a smaller CNN on Fashion-MNIST, and SST-2 with a linear model
+# on words and pairs of words, hashed so that no vocabulary is fitted to private sentences.
 #
 # The sampling rate and $\delta$ do not depend on whether $z$ is in: neighbouring data sets go
 # through the same mechanism.
@@ -134,12 +135,12 @@ shared = {
 }
 
 # %%
-results = [
-    run_audit(
+results = run_audits(
+    [
         settings_for(used, model, epsilon, points, learning_rate=rate, stream=stream, **shared)
-    )
-    for stream, (epsilon, rate) in enumerate(zip(budgets, learning_rates, strict=True))
-]
+        for stream, (epsilon, rate) in enumerate(zip(budgets, learning_rates, strict=True))
+    ]
+)
 
 # %%
 chapter.table(
@@ -198,8 +199,14 @@ change = swept[swept["method"] == "bayesian"].set_index("epsilon")["against Clop
 lows = swept[swept["method"] == "bayesian"].set_index("epsilon")
 
 # %%
-chapter.check("P3-T2-narrower-without", change[math.inf])
-chapter.check("P3-T2-narrower-private", change[max(epsilons)])
+data_sets = {"sst-": used == "sst2", "": used != "sst2"}
+for infix, audited in data_sets.items():
+    for which, epsilon in (("without", math.inf), ("private", max(epsilons))):
+        claim = f"P3-T2-{infix}narrower-{which}"
+        if audited:
+            chapter.check(claim, change[epsilon])
+        else:
+            chapter.not_run([claim], f"the data are {title(used)}")
 strict = min(epsilons)
 nothing = studies.null_sweeps(n_target, 30, delta, 1 - (1 - level) / 2, seed=seed)
 chapter.values(

@@ -1,17 +1,21 @@
-"""Sentences with labels, by way of Hugging Face's ``datasets`` where that is installed."""
+"""Sentences with labels: SST-2, and what a linear model sees of a sentence without a vocabulary."""
 
-import os
+import hashlib
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lib.data.errors import DataUnavailable
+from lib.check import require_choice, require_finite, require_int
+from lib.data.store import fetch
 
-__all__ = ["TextSet", "load_sst2"]
+__all__ = ["TEXT_FILES", "TextSet", "hashed_words", "load_sst2"]
 
-SST2 = "stanfordnlp/sst2"
-REVISION = "8d51e7e4887a4caaa95b3fbebbf53c0490b58bbb"  # the one in Parquet, as others pin it too
+#: Data files of each set of texts, by split.
+TEXT_FILES = {"sst2": {"train": "sst2/train", "validation": "sst2/dev"}}
 NAMES = ("negative", "positive")
 
 
@@ -41,16 +45,12 @@ class TextSet:
 
 
 def load_sst2(split: str) -> TextSet:
-    """Load SST-2: sentences from film reviews, negative or positive.
-
-    The data come from the Hugging Face hub (``stanfordnlp/sst2``, one fixed revision), through the
-    cache of ``datasets``; they are not in this project's registry, so that a chapter's cache key
-    does not cover them.
+    """Load SST-2 as in GLUE: sentences from film reviews and their phrases, negative or positive.
 
     Parameters
     ----------
     split : {"train", "validation"}
-        67,349 phrases or 872 sentences.  The labels of the test split were never published.
+        67,349 phrases or 872 sentences.  The labels of GLUE's test split were never published.
 
     Returns
     -------
@@ -59,52 +59,101 @@ def load_sst2(split: str) -> TextSet:
     Raises
     ------
     ValueError
-        If the split is unknown, or what arrives is not SST-2.
-    DataUnavailable
-        If ``datasets`` is not installed, or cannot get the data.
+        If the split is unknown, or a row is malformed.
+    DataUnavailable, DataCorrupted, UndeclaredData
+        As :func:`lib.data.fetch`.
 
     Notes
     -----
+    Training rows are whole sentences and parts of them: of the 66,978 different ones 60,093 occur
+    within a longer one, so that points drawn from them at random are not independent of each other.
+    No validation sentence is a training row; 8 of the 872 contain one of five words or more.
+
     R. Socher et al., Recursive Deep Models for Semantic Compositionality over a Sentiment Treebank,
     EMNLP 2013; as a task of two classes: A. Wang et al., GLUE, ICLR 2019.
     """
-    if split not in ("train", "validation"):
-        raise ValueError(
-            "split must be one of ('train', 'validation') for SST-2, whose test labels are not"
-            f" public, got {split!r}"
-        )
-    try:
-        import datasets
-    except ImportError as error:
-        raise DataUnavailable(
-            'SST-2 needs the package datasets: pip install "abstention-privacy-companion[text]"'
-        ) from error
-    if _set("COMPANION_OFFLINE") and not (_set("HF_HUB_OFFLINE") or _set("HF_DATASETS_OFFLINE")):
-        raise DataUnavailable(
-            "SST-2 comes through the package datasets, which COMPANION_OFFLINE does not keep from"
-            " the network: set HF_HUB_OFFLINE=1 too to read what it has in its cache"
-        )
-    try:
-        table = datasets.load_dataset(SST2, revision=REVISION, split=split)
-    except Exception as error:  # it has many for no network, no cache, no such data
-        cause = " ".join(str(error).split())
-        raise DataUnavailable(f"SST-2 ({SST2}) cannot be loaded: {cause}") from error
-    if missing := {"sentence", "label"} - set(table.column_names):
-        raise ValueError(
-            f"SST-2 ({split}): expected the columns sentence and label, found no {min(missing)} in"
-            f" {sorted(table.column_names)}"
-        )
-    texts, labels = tuple(table["sentence"]), np.array(list(table["label"]))
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"SST-2 ({split}): expected sentences, found {len(texts)} values")
-    if len(labels) != len(texts):
-        raise ValueError(f"SST-2 ({split}): expected {len(texts)} labels, found {len(labels)}")
-    if labels.dtype.kind not in "iu" or not np.isin(labels, (0, 1)).all():
-        raise ValueError(f"SST-2 ({split}): expected labels 0 and 1, found {np.unique(labels)}")
-    labels = labels.astype(np.int64)
-    labels.flags.writeable = False
+    require_choice("split", split, tuple(TEXT_FILES["sst2"]))
+    texts, labels = read_sentences(fetch(TEXT_FILES["sst2"][split]))
     return TextSet("sst2", texts, labels, NAMES)
 
 
-def _set(variable: str) -> bool:
-    return os.environ.get(variable, "") not in ("", "0")
+def read_sentences(path: Path) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """Texts and labels of GLUE's TSV: a head, then a sentence, a tab and 0 or 1 a line."""
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8: {error.reason}") from None
+    if lines[0] != "sentence\tlabel" or len(lines) < 2:
+        raise ValueError(
+            f"{path.name} must have the columns sentence and label and a row, got {lines[0]!r} and"
+            f" {len(lines) - 1} rows"
+        )
+    rows = [line.split("\t") for line in lines[1:]]
+    for number, row in enumerate(rows, 2):
+        if len(row) != 2 or not row[0].strip() or row[1] not in ("0", "1"):
+            raise ValueError(
+                f"{path.name}, line {number}: expected a sentence, a tab and 0 or 1, got"
+                f" {lines[number - 1]!r}"
+            )
+    labels = np.array([int(label) for _, label in rows], dtype=np.int64)
+    labels.flags.writeable = False
+    return tuple(sentence.strip() for sentence, _ in rows), labels
+
+
+def hashed_words(
+    sentences: Sequence[str], components: int = 4096, norm: float = 16.0
+) -> npt.NDArray[np.float32]:
+    """Signed counts of words and of pairs of neighbouring words, hashed into few components.
+
+    Nothing is fitted: a vocabulary of private sentences would show who is among them.
+
+    Parameters
+    ----------
+    sentences : sequence of str
+        Words are what stands between blanks, in lower case.
+    components : int
+        Length of a row.
+    norm : float
+        Euclidean length that every row is scaled to.  A linear model's gradient on an example is
+        at most :math:`\\sqrt 2` times as long; with rows of length 1 nearly all would stay below a
+        clipping norm of 1, and noise be larger than what is learned.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, components)
+        The hash is BLAKE2b, the same on all machines.  A sentence without words is a row of zeros,
+        as is one whose words cancel.
+
+    Raises
+    ------
+    ValueError
+        If `sentences` is one string or holds anything else, or a number is out of its range.
+
+    References
+    ----------
+    Weinberger et al. (2009), Feature hashing for large scale multitask learning.
+
+    Examples
+    --------
+    >>> rows = hashed_words(["A fine film .", "a FINE film ."], components=16, norm=2.0)
+    >>> bool((rows[0] == rows[1]).all()), float((rows[0] ** 2).sum().round(4))
+    (True, 4.0)
+    """
+    require_int("components", components, at_least=1)
+    require_finite("norm", norm, above=0)
+    if isinstance(sentences, str) or not all(isinstance(each, str) for each in sentences):
+        raise ValueError(f"sentences must be a sequence of strings, got {sentences!r:.80}")
+    made = np.zeros((len(sentences), components), dtype=np.float32)
+    places: dict[str, tuple[int, int]] = {}
+    for row, sentence in zip(made, sentences, strict=True):
+        words = sentence.lower().split()
+        for term in itertools.chain(words, map(" ".join, itertools.pairwise(words))):
+            if term not in places:
+                digest = hashlib.blake2b(term.encode(), digest_size=8).digest()
+                number = int.from_bytes(digest, "little")
+                places[term] = (number >> 1) % components, 1 - 2 * (number & 1)
+            place, sign = places[term]
+            row[place] += sign
+        if row.any():
+            row *= norm / np.linalg.norm(row)
+    return made

@@ -14,6 +14,7 @@ from lib.training.models import ModelSpec
 #: Images declared public for models on features, to which the features are fitted.
 PUBLIC_IMAGES = 2000
 _PATCH_FEATURES = 2048
+_HASHED_WORDS = 4096
 _TITLES = {
     "digits": "scikit-learn's digits, 8 x 8",
     "fashion-mnist": "Fashion-MNIST",
@@ -32,9 +33,10 @@ def title(dataset: str) -> str:
 
 
 def at_hand(dataset: str) -> str:
-    """The set of images itself where its files can be had, the digits otherwise."""
-    here = dataset == "sst2" or all(data.available(file) for file in image_files(dataset))
-    return dataset if here else "digits"
+    """The data set itself where its files can be had, the digits otherwise."""
+    texts = data.TEXT_FILES.get(dataset)
+    files = texts.values() if texts else image_files(dataset)
+    return dataset if all(data.available(file) for file in files) else "digits"
 
 
 def data_note(dataset: str, used: str, more: str = "") -> str:
@@ -58,10 +60,14 @@ def default_problem(
     activation: str = "tanh",
     seed: int = 0,
 ) -> tuple[DataSpec, ModelSpec]:
-    """A data set of images and a model for it."""
+    """A data set and a model for it."""
     convolutional = model not in ("linear", "mlp")
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
+    if dataset in data.TEXT_FILES:
+        spec = DataSpec(dataset, "tokens" if model == "roberta" else "words", **sizes)
+        shape = (spec.tokens if model == "roberta" else _HASHED_WORDS,)
+        return spec, ModelSpec(model, shape, 2, **options)
     source = load_images(dataset, "all" if dataset == "digits" else "train")
     height, width, channels = source.images.shape[1:]
     shape, features = (channels, height, width), "images"

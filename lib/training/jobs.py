@@ -22,7 +22,7 @@ from lib.data.features import (
 )
 from lib.data.images import image_files, load_images
 from lib.data.splits import split_rows, subsample_class
-from lib.data.text import load_sst2
+from lib.data.text import TEXT_FILES, hashed_words, load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
@@ -34,8 +34,8 @@ from lib.training.text import tokens_of
 
 __all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
 
-FEATURES = ("pixels", "images", "scattering", "patches", "tokens")
-TEXT = "sst2"
+FEATURES = ("pixels", "images", "scattering", "patches", "tokens", "words")
+OF_TEXT = ("tokens", "words")
 POINTS = ("test", "validation")
 
 
@@ -73,11 +73,11 @@ class DataSpec:
     ----------
     name : str
         A name that :func:`lib.data.load_images` knows, or ``"sst2"``.
-    features : {"pixels", "images", "scattering", "patches", "tokens"}
+    features : {"pixels", "images", "scattering", "patches", "tokens", "words"}
         Flat pixels; images of shape (channels, height, width); the scattering transform
         (normalised per example; nothing is fitted to data); or responses to 256 whitened patches
-        of the public images, averaged over 2 x 2 cells and standardised per example; or RoBERTa's
-        token numbers of texts.
+        of the public images, averaged over 2 x 2 cells and standardised per example; or, of texts,
+        RoBERTa's token numbers, or hashed words (:func:`lib.data.hashed_words`).
     train, test, validation, public : int
         Number of training, evaluation, validation and public points, disjoint.  Public ones are
         for patches alone: the guarantee does not cover them.  Digits have no official
@@ -103,13 +103,13 @@ class DataSpec:
     tokens: int = 64
 
     def __post_init__(self):
-        if self.name != TEXT:
+        if self.name not in TEXT_FILES:
             image_files(self.name)  # raises for a name that is none
         require_choice("features", self.features, FEATURES)
-        if (self.name == TEXT) != (self.features == "tokens"):
+        if (self.name in TEXT_FILES) != (self.features in OF_TEXT):
             raise ValueError(
-                f"features must be 'tokens' for {TEXT!r} alone, got {self.features!r} for"
-                f" {self.name!r}"
+                f"features must be 'tokens' or 'words' for {', '.join(TEXT_FILES)} alone, got"
+                f" {self.features!r} for {self.name!r}"
             )
         require_int("tokens", self.tokens, at_least=3, at_most=512)
         require_int("train", self.train, at_least=1)
@@ -126,8 +126,6 @@ class DataSpec:
 
     def load(self) -> LoadedData:
         """Read, draw and transform the data."""
-        if self.name == TEXT:
-            return self._texts()
         drawn = {"train": self.train}
         if self.validation:
             drawn["validation"] = self.validation
@@ -139,6 +137,9 @@ class DataSpec:
             rows = split_rows(len(images), self.seed, drawn | {"test": self.test})
             parts = {name: (images[r], digits.labels[r]) for name, r in rows.items()}
             classes = len(digits.names)
+        elif self.name in TEXT_FILES:
+            parts = self._texts("train", drawn) | self._texts("validation", {"test": self.test})
+            classes = 2
         else:
             parts = self._drawn("train", drawn) | self._drawn("test", {"test": self.test})
             classes = len(load_images(self.name, "test").names)
@@ -153,27 +154,21 @@ class DataSpec:
             kept = subsample_class(y, 0, self.keep_class, self.seed)
         training = TrainingData(transform(x), y, classes, kept)
         test, labels = parts["test"]
-        validation, validation_labels = parts.get("validation", (x[:0], y[:0]))
-        if len(validation):
+        validation, validation_labels = training.inputs[:0], y[:0]
+        if self.validation:
+            validation, validation_labels = parts["validation"]
             validation = transform(validation)
         return LoadedData(
             training, transform(test), labels, validation, validation_labels, self.name
         )
 
-    def _texts(self) -> LoadedData:
-        drawn = {"train": self.train} | ({"validation": self.validation} if self.validation else {})
-        parts = {}
-        for split, sizes in (("train", drawn), ("validation", {"test": self.test})):
-            source = load_sst2(split)
-            for name, rows in split_rows(len(source), self.seed, sizes).items():
-                texts = [source.texts[i] for i in np.sort(rows)]
-                parts[name] = tokens_of(texts, self.tokens), source.labels[np.sort(rows)]
-        x, y = parts["train"]
-        kept = None
-        if self.keep_class < 1:
-            kept = subsample_class(y, 0, self.keep_class, self.seed)
-        validation = parts.get("validation", (x[:0], y[:0]))
-        return LoadedData(TrainingData(x, y, 2, kept), *parts["test"], *validation, self.name)
+    def _texts(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[list, np.ndarray]]:
+        source = load_sst2(split)
+        found = split_rows(len(source), self.seed, sizes)
+        return {
+            name: ([source.texts[i] for i in np.sort(rows)], source.labels[np.sort(rows)])
+            for name, rows in found.items()
+        }
 
     def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         source = load_images(self.name, split)
@@ -183,7 +178,11 @@ class DataSpec:
             for name, rows in found.items()
         }
 
-    def _transform(self, images: np.ndarray) -> np.ndarray:
+    def _transform(self, images: Any) -> np.ndarray:
+        if self.features == "tokens":
+            return tokens_of(images, self.tokens)
+        if self.features == "words":
+            return hashed_words(images)
         if self.features == "images":
             return images
         if self.features == "pixels":
@@ -199,12 +198,12 @@ class DataSpec:
             "filters": fingerprint_of(filters.weights),
             "bias": fingerprint_of(filters.bias),
         }
-
-        def compute() -> np.ndarray:
-            maps = patch_features(images, filters)
-            return group_normalise(maps, groups=1)
-
-        found = cached_features("patches", fingerprint_of(images), settings, compute)
+        found = cached_features(
+            "patches",
+            fingerprint_of(images),
+            settings,
+            lambda: group_normalise(patch_features(images, filters), groups=1),
+        )
         return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
 
 
@@ -368,8 +367,8 @@ def _data_fingerprint(spec: DataSpec) -> str:
     if spec.name == "digits":
         digits = load_digits()
         return fingerprint([fingerprint_of(digits.images), fingerprint_of(digits.labels)])
-    if spec.name == TEXT:
-        splits = map(load_sst2, ("train", "validation"))
+    if spec.name in TEXT_FILES:
+        splits = map(load_sst2, TEXT_FILES[spec.name])
         return fingerprint([[s.texts, s.labels.tolist()] for s in splits])
     return fingerprint([load_images(spec.name, split).fingerprint for split in ("train", "test")])
 

@@ -1,107 +1,131 @@
-import importlib.util
-import sys
-import types
+"""SST-2's files, and sentences as rows of numbers."""
+
+import hashlib
 
 import numpy as np
 import pytest
 
+from lib.data import available, load_sst2, registry
 from lib.data.errors import DataUnavailable
-from lib.data.text import REVISION, load_sst2
+from lib.data.text import TEXT_FILES, hashed_words, read_sentences
 
-ROWS = {"sentence": ["a fine film", "a dull one", "fine"], "label": [1, 0, 1], "idx": [0, 1, 2]}
-
-
-class Table(dict):
-    @property
-    def column_names(self):
-        return list(self)
+HEAD = "sentence\tlabel\n"
 
 
 @pytest.fixture
-def hub(monkeypatch):
-    """A stand-in for the package ``datasets``, which remembers what it was asked for."""
-    made = types.SimpleNamespace(table=Table(ROWS), error=None, calls=[])
+def file(tmp_path):
+    def write(content):
+        path = tmp_path / "dev.tsv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
 
-    def load_dataset(*arguments, **options):
-        made.calls.append((arguments, options))
-        if made.error:
-            raise made.error
-        return made.table
-
-    package = types.ModuleType("datasets")
-    package.load_dataset = load_dataset
-    monkeypatch.setitem(sys.modules, "datasets", package)
-    monkeypatch.setenv("COMPANION_OFFLINE", "0")
-    return made
+    return write
 
 
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_texts_and_labels(hub, split):
-    made = load_sst2(split)
-    assert (made.name, made.names, len(made)) == ("sst2", ("negative", "positive"), 3)
-    assert made.texts == tuple(ROWS["sentence"])
-    np.testing.assert_array_equal(made.labels, ROWS["label"])
-    assert made.labels.dtype == np.int64
+def test_files_are_registered():
+    files = TEXT_FILES["sst2"].values()
+    assert set(files) <= set(registry())
+    assert all(registry()[name].url.startswith("https://raw.github") for name in files)
+
+
+def test_real_files(real_data):
+    if not all(map(available, TEXT_FILES["sst2"].values())):
+        pytest.skip("SST-2 is not on this machine")
+    train, validation = load_sst2("train"), load_sst2("validation")
+    assert (len(train), len(validation)) == (67_349, 872)
+    assert (train.labels.sum(), validation.labels.sum()) == (37_569, 444)
+    assert train.texts[0] == "hide new secretions from the parental units"
+    assert validation.texts[1] == "unflinchingly bleak and desperate"
+    assert (train.name, train.names) == ("sst2", ("negative", "positive"))
     with pytest.raises(ValueError, match="read-only"):
-        made.labels[0] = 0
-    assert hub.calls == [(("stanfordnlp/sst2",), {"revision": REVISION, "split": split})]
+        train.labels[0] = 0
+    # What the docstring says.
+    rows = set(train.texts)
+    assert len(rows) == 66_978
+    assert not rows & set(validation.texts)
+    longer = {row for row in rows if len(row.split()) > 4}
+    assert sum(bool(parts(text) & longer) for text in validation.texts) == 8
+    assert len({part for row in rows for part in parts(row) if part in rows}) == 60_093
+
+
+def parts(text):
+    """What stands between two words of a text, without the whole."""
+    words = text.split()
+    ends = [(i, j) for i in range(len(words)) for j in range(i + 1, len(words) + 1)]
+    return {" ".join(words[i:j]) for i, j in ends if j - i < len(words)}
 
 
 @pytest.mark.parametrize("split", ["test", "all", None])
-def test_other_splits(hub, split):
-    with pytest.raises(ValueError, match=r"one of \('train', 'validation'\) .* not public, got"):
+def test_other_splits(split):
+    with pytest.raises(ValueError, match=r"split must be one of 'train', 'validation', got"):
         load_sst2(split)
-    assert hub.calls == []
 
 
-def test_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)  # what makes import fail
-    with pytest.raises(DataUnavailable) as caught:
-        load_sst2("train")
-    assert 'pip install "abstention-privacy-companion[text]"' in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("datasets") is not None, reason="it is installed")
-def test_really_not_installed():
-    with pytest.raises(DataUnavailable, match="pip install"):
+def test_without_files():
+    with pytest.raises(DataUnavailable, match="sst2/train"):
         load_sst2("train")
 
 
-def test_offline(hub, monkeypatch):
-    monkeypatch.setenv("COMPANION_OFFLINE", "1")
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(DataUnavailable, match="set HF_HUB_OFFLINE=1"):
-        load_sst2("train")
-    assert hub.calls == []
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert len(load_sst2("train")) == 3
-
-
-@pytest.mark.parametrize("error", [ConnectionError("no\nnetwork"), RuntimeError("odd")])
-def test_failure_is_one_line_with_its_cause(hub, error):
-    hub.error = error
-    with pytest.raises(
-        DataUnavailable, match=r"sst2. cannot be loaded: (no network|odd)"
-    ) as caught:
-        load_sst2("train")
-    assert caught.value.__cause__ is error
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_rows(file, end):
+    content = HEAD + 'a "fine film \t1\n\x85 dull\x0b one\t0' + end
+    texts, labels = read_sentences(file(content))
+    assert texts == ('a "fine film', "dull\x0b one")
+    assert labels.tolist() == [1, 0]
+    assert labels.dtype == np.int64
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("content", "message"),
     [
-        ({"text": ["a"], "label": [0]}, r"found no sentence in \['label', 'text'\]"),
-        ({"sentence": ["a"]}, r"found no label in \['sentence'\]"),
-        ({"sentence": [], "label": []}, "expected sentences, found 0 values"),
-        ({"sentence": ["a", None], "label": [0, 1]}, "expected sentences"),
-        ({"sentence": ["a", "b"], "label": [0, -1]}, r"labels 0 and 1, found \[-1 +0\]"),
-        ({"sentence": ["a", "b"], "label": ["0", "1"]}, "labels 0 and 1"),
-        ({"sentence": ["a", "b"], "label": [0]}, "expected 2 labels, found 1"),
+        ("", "must have the columns sentence and label and a row, got '' and 0 rows"),
+        (HEAD, "and a row, got 'sentence.tlabel' and 0 rows"),
+        ("label\tsentence\n1\ta\n", "must have the columns sentence and label"),
+        (HEAD + "a\t1\nb\n", r"line 3: expected a sentence, a tab and 0 or 1, got 'b'"),
+        (HEAD + "a\t1\tb\n", "line 2: expected"),
+        (HEAD + "a\t1\n\nb\t0\n", "line 3: expected"),
+        (HEAD + " \t1\n", "line 2: expected"),
+        (HEAD + "a\t-1\n", "line 2: expected"),
+        (HEAD + "a\t 1\n", "line 2: expected"),
+        (HEAD + "a\t\n", "line 2: expected"),
+        (HEAD + "a\t1\r\n", "line 2: expected"),
+        (HEAD.encode() + b"caf\xe9\t1\n", "is not UTF-8"),
     ],
 )
-def test_other_content(hub, table, message):
-    hub.table = Table(table)
-    with pytest.raises(ValueError, match=rf"SST-2 \(train\): .*{message}"):
-        load_sst2("train")
+def test_malformed(file, content, message):
+    with pytest.raises(ValueError, match=rf"dev.tsv.*{message}"):
+        read_sentences(file(content))
+
+
+def test_hashed_words_by_their_definition():
+    sentence = "Not a Good film"
+    expected = np.zeros(64)
+    for term in ("not", "a", "good", "film", "not a", "a good", "good film"):
+        number = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "little")
+        expected[number // 2 % 64] += -1 if number % 2 else 1
+    found = hashed_words([sentence, sentence.upper()], components=64, norm=3.0)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[0], 3 * expected / np.linalg.norm(expected), rtol=1e-6)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_hashed_words_stay_what_they_are():
+    """In other processes, and in other years."""
+    (row,) = hashed_words(["a fine film"])
+    places = np.flatnonzero(row)
+    assert (places.tolist(), np.sign(row[places]).tolist()) == (
+        [416, 2139, 2466, 3104, 3562],
+        [1, -1, -1, 1, 1],
+    )
+    np.testing.assert_allclose(np.linalg.norm(row), 16, rtol=1e-6)
+
+
+def test_no_words_are_zeros():
+    assert not hashed_words(["", "  "]).any()
+    assert hashed_words([]).shape == (0, 4096)
+
+
+@pytest.mark.parametrize("sentences", ["a film", ["a", 3], [None], [b"a"]])
+def test_sentences_must_be_strings(sentences):
+    with pytest.raises(ValueError, match="sentences must be a sequence of strings, got"):
+        hashed_words(sentences)
