@@ -359,14 +359,14 @@ def _named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
 
 
 def _named_data(parameters: Mapping[str, Any]) -> list[str]:
-    """The data files of the sets that parameters name.
+    """The data files of the sets of images and texts that parameters name.
 
     Not in the registry: declared data are asked for in every build, and these may be large.
     """
     given = {v for v in parameters.values() if isinstance(v, str)}
     sets = {v for v in given if v in data.IMAGE_SETS or has_own(v)}
     files = {file for name in sets for file in (*data.image_files(name), array_file(name))}
-    return sorted((files | set(data.text.SST2_FILES if "sst2" in given else ())) - {None})
+    return sorted(files.union(*(data.TEXT_FILES.get(v, {}).values() for v in given)) - {None})
 
 
 def _read_entry(path: Path) -> dict[str, Any] | None:

@@ -59,7 +59,7 @@ from lib.data.suitability import (
     published_for,
     suitability_models,
 )
-from lib.data.text import TextSet, load_sst2
+from lib.data.text import TEXT_FILES, TextSet, hashed_words, load_sst2
 
 __all__ = [
     "ABSENT",
@@ -74,6 +74,7 @@ __all__ = [
     "MODELS",
     "SHIFTS",
     "SIGNAL_NAMES",
+    "TEXT_FILES",
     "CanaryRuns",
     "DataCorrupted",
     "DataUnavailable",
@@ -95,6 +96,7 @@ __all__ = [
     "fetch",
     "fingerprints",
     "fold_summary",
+    "hashed_words",
     "image_files",
     "is_here",
     "load_canary_confidences",

@@ -1,24 +1,22 @@
-"""Sentences with labels, and their words as vectors that nothing was fitted for."""
+"""Sentences with labels: SST-2, and what a linear model sees of a sentence without a vocabulary."""
 
-import zlib
+import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import require_finite, require_int
-from lib.data import store
-from lib.data.errors import DataCorrupted
+from lib.check import require_choice, require_finite, require_int
+from lib.data.store import fetch
 
-__all__ = ["SST2_FILES", "TextSet", "hashed_words", "load_sst2"]
+__all__ = ["TEXT_FILES", "TextSet", "hashed_words", "load_sst2"]
 
+#: Data files of each set of texts, by split.
+TEXT_FILES = {"sst2": {"train": "sst2/train", "validation": "sst2/dev"}}
 NAMES = ("negative", "positive")
-_FILES = {"train": ("sst2/train", 67_349), "validation": ("sst2/validation", 872)}
-#: Files that :func:`load_sst2` reads.
-SST2_FILES = tuple(name for name, _ in _FILES.values())
-SST2_SPLITS = tuple(_FILES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +45,12 @@ class TextSet:
 
 
 def load_sst2(split: str) -> TextSet:
-    """Load SST-2: sentences from film reviews, negative or positive.
+    """Load SST-2 as in GLUE: sentences from film reviews and their phrases, negative or positive.
 
     Parameters
     ----------
     split : {"train", "validation"}
-        67,349 phrases or 872 sentences.  The labels of the test split were never published.
+        67,349 phrases or 872 sentences.  The labels of GLUE's test split were never published.
 
     Returns
     -------
@@ -61,86 +59,101 @@ def load_sst2(split: str) -> TextSet:
     Raises
     ------
     ValueError
-        If the split is unknown.
-    DataUnavailable, DataCorrupted
-        As :func:`lib.data.fetch`; or if a row is not a sentence and a label.
+        If the split is unknown, or a row is malformed.
+    DataUnavailable, DataCorrupted, UndeclaredData
+        As :func:`lib.data.fetch`.
 
     Notes
     -----
-    The training split has sentences and phrases of these, so that two of its points may be parts of
-    one sentence; 66,978 of its texts are different.  No sentence of the validation split is one of
-    them.
+    Training rows are whole sentences and parts of them: of the 66,978 different ones 60,093 occur
+    within a longer one, so that points drawn from them at random are not independent of each other.
+    No validation sentence is a training row; 8 of the 872 contain one of five words or more.
 
     R. Socher et al., Recursive Deep Models for Semantic Compositionality over a Sentiment Treebank,
     EMNLP 2013; as a task of two classes: A. Wang et al., GLUE, ICLR 2019.
     """
-    if split not in SST2_SPLITS:
+    require_choice("split", split, tuple(TEXT_FILES["sst2"]))
+    texts, labels = read_sentences(fetch(TEXT_FILES["sst2"][split]))
+    return TextSet("sst2", texts, labels, NAMES)
+
+
+def read_sentences(path: Path) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """Texts and labels of GLUE's TSV: a head, then a sentence, a tab and 0 or 1 a line."""
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8: {error.reason}") from None
+    if lines[0] != "sentence\tlabel" or len(lines) < 2:
         raise ValueError(
-            f"split must be one of {SST2_SPLITS} for SST-2, whose test labels are not"
-            f" public, got {split!r}"
+            f"{path.name} must have the columns sentence and label and a row, got {lines[0]!r} and"
+            f" {len(lines) - 1} rows"
         )
-    file, count = _FILES[split]
-    path = store.fetch(file)
-    head, *rows = path.read_text("utf-8").rstrip("\n").split("\n")
-    parts = [row.rpartition("\t") for row in rows]
-    for number, (text, _, label) in enumerate(parts, start=2):
-        if not text.strip() or label not in ("0", "1"):
-            raise DataCorrupted(
-                f"{path}, line {number}: expected a sentence, a tabulator and 0 or 1, found"
-                f" {rows[number - 2][:60]!r}"
+    rows = [line.split("\t") for line in lines[1:]]
+    for number, row in enumerate(rows, 2):
+        if len(row) != 2 or not row[0].strip() or row[1] not in ("0", "1"):
+            raise ValueError(
+                f"{path.name}, line {number}: expected a sentence, a tab and 0 or 1, got"
+                f" {lines[number - 1]!r}"
             )
-    if head != "sentence\tlabel" or len(rows) != count:
-        raise DataCorrupted(
-            f"{path}: expected the columns sentence and label and {count:,} rows, found {head!r}"
-            f" and {len(rows):,}"
-        )
-    labels = np.array([int(label) for _, _, label in parts], dtype=np.int64)
+    labels = np.array([int(label) for _, label in rows], dtype=np.int64)
     labels.flags.writeable = False
-    return TextSet("sst2", tuple(text for text, _, _ in parts), labels, NAMES)
+    return tuple(sentence.strip() for sentence, _ in rows), labels
 
 
 def hashed_words(
-    texts: Sequence[str], components: int = 4096, length: float = 16.0
+    sentences: Sequence[str], components: int = 4096, norm: float = 16.0
 ) -> npt.NDArray[np.float32]:
-    """Signed counts of words and of pairs of neighbours, hashed into a vector of fixed length.
+    """Signed counts of words and of pairs of neighbouring words, hashed into few components.
 
-    Neither a vocabulary nor weights are fitted to texts, so that they cost no privacy: what becomes
-    of a text depends on that text alone.
+    Nothing is fitted: a vocabulary of private sentences would show who is among them.
 
     Parameters
     ----------
-    texts : sequence of str
-        Lower-cased and parted at blanks.
+    sentences : sequence of str
+        Words are what stands between blanks, in lower case.
     components : int
-        Length of the vectors, at least 2; words that share a component are told apart by no model.
-    length : float
-        Euclidean norm of each vector, positive; a text without words is all zeros.
+        Length of a row.
+    norm : float
+        Euclidean length that every row is scaled to.  A linear model's gradient on an example is
+        at most :math:`\\sqrt 2` times as long; with rows of length 1 nearly all would stay below a
+        clipping norm of 1, and noise be larger than what is learned.
 
     Returns
     -------
     ndarray of float32, shape (n, components)
+        The hash is BLAKE2b, the same on all machines.  A sentence without words is a row of zeros,
+        as is one whose words cancel.
 
     Raises
     ------
-    TypeError
-        If a text is no string.
     ValueError
-        If ``components`` or ``length`` is not as above.
+        If `sentences` is one string or holds anything else, or a number is out of its range.
 
-    Notes
-    -----
-    K. Weinberger et al., Feature Hashing for Large Scale Multitask Learning, ICML 2009; the hash is
-    CRC-32: the remainder by ``components`` is the place, the highest bit the sign.
+    References
+    ----------
+    Weinberger et al. (2009), Feature hashing for large scale multitask learning.
+
+    Examples
+    --------
+    >>> rows = hashed_words(["A fine film .", "a FINE film ."], components=16, norm=2.0)
+    >>> bool((rows[0] == rows[1]).all()), float((rows[0] ** 2).sum().round(4))
+    (True, 4.0)
     """
-    require_int("components", components, at_least=2)
-    require_finite("length", length, above=0)
-    found = np.zeros((len(texts), components), dtype=np.float32)
-    for row, text in zip(found, texts, strict=True):
-        if not isinstance(text, str):
-            raise TypeError(f"texts must be strings, got {text!r}")
-        words = text.lower().split()
-        pairs = map(" ".join, pairwise(words))
-        codes = np.array([zlib.crc32(w.encode()) for w in (*words, *pairs)], dtype=np.int64)
-        np.add.at(row, codes % components, np.where(codes >> 31, -1, 1))
-    norms = np.linalg.norm(found, axis=1, keepdims=True)
-    return found * np.divide(length, norms, out=np.zeros_like(norms), where=norms > 0)
+    require_int("components", components, at_least=1)
+    require_finite("norm", norm, above=0)
+    if isinstance(sentences, str) or not all(isinstance(each, str) for each in sentences):
+        raise ValueError(f"sentences must be a sequence of strings, got {sentences!r:.80}")
+    made = np.zeros((len(sentences), components), dtype=np.float32)
+    places: dict[str, tuple[int, int]] = {}
+    for row, sentence in zip(made, sentences, strict=True):
+        words = sentence.lower().split()
+        for term in itertools.chain(words, map(" ".join, itertools.pairwise(words))):
+            if term not in places:
+                digest = hashlib.blake2b(term.encode(), digest_size=8).digest()
+                number = int.from_bytes(digest, "little")
+                places[term] = (number >> 1) % components, 1 - 2 * (number & 1)
+            place, sign = places[term]
+            row[place] += sign
+        if row.any():
+            row *= norm / np.linalg.norm(row)
+    return made

@@ -7,7 +7,6 @@ from typing import Any
 
 from lib import data
 from lib.data.images import image_files, load_images
-from lib.data.text import SST2_FILES
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
 from lib.training.models import ModelSpec
@@ -15,7 +14,7 @@ from lib.training.models import ModelSpec
 #: Images declared public for models on features, to which the features are fitted.
 PUBLIC_IMAGES = 2000
 _PATCH_FEATURES = 2048
-_WORDS = 4096  # as hashed_words makes them
+_HASHED_WORDS = 4096
 _TITLES = {
     "digits": "scikit-learn's digits, 8 x 8",
     "fashion-mnist": "Fashion-MNIST",
@@ -35,9 +34,9 @@ def title(dataset: str) -> str:
 
 def at_hand(dataset: str) -> str:
     """The data set itself where its files can be had, the digits otherwise."""
-    files = SST2_FILES if dataset == "sst2" else image_files(dataset)
-    here = all(data.available(file) for file in files)
-    return dataset if here else "digits"
+    texts = data.TEXT_FILES.get(dataset)
+    files = texts.values() if texts else image_files(dataset)
+    return dataset if all(data.available(file) for file in files) else "digits"
 
 
 def data_note(dataset: str, used: str, more: str = "") -> str:
@@ -61,21 +60,14 @@ def default_problem(
     activation: str = "tanh",
     seed: int = 0,
 ) -> tuple[DataSpec, ModelSpec]:
-    """A data set and a model for it.
-
-    Of texts the RoBERTa model sees tokens, the others hashed words.
-    """
+    """A data set and a model for it."""
     convolutional = model not in ("linear", "mlp")
-    if convolutional and (dataset == "sst2") != (model == "roberta"):
-        raise ValueError(
-            "model must be 'linear', 'mlp' or 'roberta' for 'sst2', and 'roberta' for it alone, got"
-            f" {model!r} for {dataset!r}"
-        )
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
-    if dataset == "sst2":
-        features, length = ("tokens", DataSpec.tokens) if convolutional else ("words", _WORDS)
-        return DataSpec(dataset, features, **sizes), ModelSpec(model, (length,), 2, **options)
+    if dataset in data.TEXT_FILES:
+        spec = DataSpec(dataset, "tokens" if model == "roberta" else "words", **sizes)
+        shape = (spec.tokens if model == "roberta" else _HASHED_WORDS,)
+        return spec, ModelSpec(model, shape, 2, **options)
     source = load_images(dataset, "all" if dataset == "digits" else "train")
     height, width, channels = source.images.shape[1:]
     shape, features = (channels, height, width), "images"

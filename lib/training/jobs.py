@@ -22,7 +22,7 @@ from lib.data.features import (
 )
 from lib.data.images import image_files, load_images
 from lib.data.splits import split_rows, subsample_class
-from lib.data.text import SST2_SPLITS, hashed_words, load_sst2
+from lib.data.text import TEXT_FILES, hashed_words, load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
@@ -34,9 +34,8 @@ from lib.training.text import tokens_of
 
 __all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
 
-FEATURES = ("pixels", "images", "scattering", "patches", "words", "tokens")
-TEXT_FEATURES = ("words", "tokens")
-TEXT = "sst2"
+FEATURES = ("pixels", "images", "scattering", "patches", "tokens", "words")
+OF_TEXT = ("tokens", "words")
 POINTS = ("test", "validation")
 
 
@@ -74,11 +73,11 @@ class DataSpec:
     ----------
     name : str
         A name that :func:`lib.data.load_images` knows, or ``"sst2"``.
-    features : {"pixels", "images", "scattering", "patches", "words", "tokens"}
+    features : {"pixels", "images", "scattering", "patches", "tokens", "words"}
         Flat pixels; images of shape (channels, height, width); the scattering transform
         (normalised per example; nothing is fitted to data); or responses to 256 whitened patches
-        of the public images, averaged over 2 x 2 cells and standardised per example.  Of texts:
-        hashed words (`lib.data.text.hashed_words`) or RoBERTa's token numbers.
+        of the public images, averaged over 2 x 2 cells and standardised per example; or, of texts,
+        RoBERTa's token numbers, or hashed words (:func:`lib.data.hashed_words`).
     train, test, validation, public : int
         Number of training, evaluation, validation and public points, disjoint.  Public ones are
         for patches alone: the guarantee does not cover them.  Digits have no official
@@ -89,7 +88,8 @@ class DataSpec:
     keep_class : float
         Probability with which an example of class 0 stays in the training set (P1, appendix B.2).
     tokens : int
-        Length of texts, in tokens.  Test texts are of the validation split: it alone has labels.
+        Length of texts, in tokens.  Their test points come from the validation split: labels of the
+        test split were never published.
     """
 
     name: str = "digits"
@@ -103,12 +103,12 @@ class DataSpec:
     tokens: int = 64
 
     def __post_init__(self):
-        if self.name != TEXT:
+        if self.name not in TEXT_FILES:
             image_files(self.name)  # raises for a name that is none
         require_choice("features", self.features, FEATURES)
-        if (self.name == TEXT) != (self.features in TEXT_FEATURES):
+        if (self.name in TEXT_FILES) != (self.features in OF_TEXT):
             raise ValueError(
-                f"features must be one of {TEXT_FEATURES} for {TEXT!r} alone, got"
+                f"features must be 'tokens' or 'words' for {', '.join(TEXT_FILES)} alone, got"
                 f" {self.features!r} for {self.name!r}"
             )
         require_int("tokens", self.tokens, at_least=3, at_most=512)
@@ -126,8 +126,6 @@ class DataSpec:
 
     def load(self) -> LoadedData:
         """Read, draw and transform the data."""
-        if self.name == TEXT:
-            return self._texts()
         drawn = {"train": self.train}
         if self.validation:
             drawn["validation"] = self.validation
@@ -139,6 +137,9 @@ class DataSpec:
             rows = split_rows(len(images), self.seed, drawn | {"test": self.test})
             parts = {name: (images[r], digits.labels[r]) for name, r in rows.items()}
             classes = len(digits.names)
+        elif self.name in TEXT_FILES:
+            parts = self._texts("train", drawn) | self._texts("validation", {"test": self.test})
+            classes = 2
         else:
             parts = self._drawn("train", drawn) | self._drawn("test", {"test": self.test})
             classes = len(load_images(self.name, "test").names)
@@ -153,28 +154,21 @@ class DataSpec:
             kept = subsample_class(y, 0, self.keep_class, self.seed)
         training = TrainingData(transform(x), y, classes, kept)
         test, labels = parts["test"]
-        validation, validation_labels = parts.get("validation", (x[:0], y[:0]))
-        if len(validation):
+        validation, validation_labels = training.inputs[:0], y[:0]
+        if self.validation:
+            validation, validation_labels = parts["validation"]
             validation = transform(validation)
         return LoadedData(
             training, transform(test), labels, validation, validation_labels, self.name
         )
 
-    def _texts(self) -> LoadedData:
-        drawn = {"train": self.train} | ({"validation": self.validation} if self.validation else {})
-        words, parts = self.features == "words", {}
-        transform = hashed_words if words else partial(tokens_of, length=self.tokens)
-        for split, sizes in zip(SST2_SPLITS, (drawn, {"test": self.test}), strict=True):
-            source = load_sst2(split)
-            for name, rows in split_rows(len(source), self.seed, sizes).items():
-                texts = [source.texts[i] for i in np.sort(rows)]
-                parts[name] = transform(texts), source.labels[np.sort(rows)]
-        x, y = parts["train"]
-        kept = None
-        if self.keep_class < 1:
-            kept = subsample_class(y, 0, self.keep_class, self.seed)
-        validation = parts.get("validation", (x[:0], y[:0]))
-        return LoadedData(TrainingData(x, y, 2, kept), *parts["test"], *validation, self.name)
+    def _texts(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[list, np.ndarray]]:
+        source = load_sst2(split)
+        found = split_rows(len(source), self.seed, sizes)
+        return {
+            name: ([source.texts[i] for i in np.sort(rows)], source.labels[np.sort(rows)])
+            for name, rows in found.items()
+        }
 
     def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         source = load_images(self.name, split)
@@ -184,7 +178,11 @@ class DataSpec:
             for name, rows in found.items()
         }
 
-    def _transform(self, images: np.ndarray) -> np.ndarray:
+    def _transform(self, images: Any) -> np.ndarray:
+        if self.features == "tokens":
+            return tokens_of(images, self.tokens)
+        if self.features == "words":
+            return hashed_words(images)
         if self.features == "images":
             return images
         if self.features == "pixels":
@@ -200,12 +198,12 @@ class DataSpec:
             "filters": fingerprint_of(filters.weights),
             "bias": fingerprint_of(filters.bias),
         }
-
-        def compute() -> np.ndarray:
-            maps = patch_features(images, filters)
-            return group_normalise(maps, groups=1)
-
-        found = cached_features("patches", fingerprint_of(images), settings, compute)
+        found = cached_features(
+            "patches",
+            fingerprint_of(images),
+            settings,
+            lambda: group_normalise(patch_features(images, filters), groups=1),
+        )
         return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
 
 
@@ -369,8 +367,9 @@ def _data_fingerprint(spec: DataSpec) -> str:
     if spec.name == "digits":
         digits = load_digits()
         return fingerprint([fingerprint_of(digits.images), fingerprint_of(digits.labels)])
-    if spec.name == TEXT:
-        return fingerprint([[t.texts, t.labels.tolist()] for t in map(load_sst2, SST2_SPLITS)])
+    if spec.name in TEXT_FILES:
+        splits = map(load_sst2, TEXT_FILES[spec.name])
+        return fingerprint([[s.texts, s.labels.tolist()] for s in splits])
     return fingerprint([load_images(spec.name, split).fingerprint for split in ("train", "test")])
 
 

@@ -37,7 +37,7 @@ class SubsetTrainings:
     data : DataSpec
         The points.
     n_models : int
-        How many.
+        How many, from number `first` on: models do not depend on how they are spread over jobs.
     canaries : int
         Number of training points that get a wrong label, in all models alike (:func:`relabel`).
     challenges : tuple of int
@@ -46,6 +46,8 @@ class SubsetTrainings:
         Of subsets, challenges and coins.
     keep_parameters : bool
         Whether the final parameters are stored.
+    first : int
+        Number of the first model.
     chunk : int
         Models trained between two saves of the state.
 
@@ -64,12 +66,14 @@ class SubsetTrainings:
     challenges: tuple[int, ...] = ()
     seed: int = 0
     keep_parameters: bool = False
+    first: int = 0
     chunk: int = 128
 
     def __post_init__(self):
         require_int("n_models", self.n_models, at_least=1)
         require_int("canaries", self.canaries, at_least=0, at_most=self.data.train)
         require_int("seed", self.seed, at_least=0)
+        require_int("first", self.first, at_least=0)
         require_int("chunk", self.chunk, at_least=1)
         for place in self.challenges:
             require_int("challenges", place, at_least=0, at_most=self.data.train - 1)
@@ -97,9 +101,10 @@ class SubsetTrainings:
         points, labels = self._points(data, loaded)
 
         def some(part: range) -> Chunk:
-            draws = [self.drawn(i) for i in part]
+            numbers = [self.first + i for i in part]
+            draws = [self.drawn(i) for i in numbers]
             results = train_many(
-                [replace(self.config, seed=self.config.seed + i) for i in part],
+                [replace(self.config, seed=self.config.seed + i) for i in numbers],
                 [data.subset(np.flatnonzero(coins)) for coins, _ in draws],
                 points,
             )

@@ -38,11 +38,11 @@ INSIDE = np.random.default_rng(1).random((20, 3)) < 0.5
         ),
         (
             lambda: system.settings_for("digits", "roberta", 1.0, 100),
-            "and 'roberta' for it alone, got 'roberta' for 'digits'",
+            "model must be one for images for 'digits', got 'roberta'",
         ),
         (
             lambda: system.settings_for("sst2", "small_cnn", 1.0, 100),
-            "model must be 'linear', 'mlp' or 'roberta' for 'sst2', and",
+            "model must be linear, mlp or roberta for 'sst2', got 'small_cnn'",
         ),
     ],
 )
@@ -51,17 +51,15 @@ def test_refusals(call, message):
         call()
 
 
-def test_text_is_audited_on_sst2_as_hashed_words():
-    settings = system.settings_for("sst2", "mlp", 8.0, 400, hidden=16)
-    assert (settings.data.features, settings.data.test) == ("words", 872)
-    model = settings.training.model
-    assert (model.inputs, model.classes, model.hidden) == ((4096,), 2, (16,))
-
-
-def test_text_is_audited_on_sst2_with_roberta():
-    settings = system.settings_for("sst2", "roberta", 3.0, 400, seed=2, stream=5)
+@pytest.mark.parametrize(
+    ("model", "features", "inputs"),
+    [("roberta", "tokens", 64), ("linear", "words", 4096), ("mlp", "words", 4096)],
+)
+def test_text_is_audited_on_sst2(model, features, inputs):
+    settings = system.settings_for("sst2", model, 3.0, 400, seed=2, stream=5)
+    assert (settings.data.features, settings.training.model.inputs) == (features, (inputs,))
     assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
-    assert settings.training.model.name == "roberta"
+    assert settings.training.model.name == model
     assert settings.training.model.classes == 2
     assert settings.seed == 205
     assert settings.training.epsilon == 3.0

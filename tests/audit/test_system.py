@@ -1,12 +1,14 @@
 """The end-to-end system on digits, small: its parts, its verdicts, and what it refuses."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lib.audit import epsilon_interval, select_worst
+from lib.studies.audit import system
 from lib.studies.audit.one_run import compare_one_run
 from lib.studies.audit.system import (
     AuditContradiction,
@@ -29,11 +31,12 @@ def small(epsilon, stream=0, **others):
 def results(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        return run_audits([small(math.inf), small(1.0, 1, learning_rate=0.1)])
+        each = small(math.inf), small(1.0, 1, learning_rate=0.1)
+        return [run_audits([settings])[0] for settings in each]
 
 
 def test_trials_are_independent_and_follow_the_game():
-    job = small(1.0).targets([3, 7])
+    (job,) = small(1.0).targets([3, 7])
     draws = [job.drawn(i) for i in range(2000)]
     coins = np.stack([c for c, _ in draws])
     which = np.array([w for _, w in draws])
@@ -44,7 +47,7 @@ def test_trials_are_independent_and_follow_the_game():
     pairs = np.corrcoef(coins.T) - np.eye(coins.shape[1])
     assert np.abs(pairs).max() * math.sqrt(2000) < 5.6
     # Targets and shadow models are different draws; each repeats.
-    assert not np.array_equal(small(1.0).shadows().drawn(0)[0], coins[0])
+    assert not np.array_equal(small(1.0).shadows()[0].drawn(0)[0], coins[0])
     assert np.array_equal(job.drawn(5)[0], coins[5])
 
 
@@ -126,11 +129,31 @@ def test_one_run_comparison(results):
 
 def test_stored_runs_are_read(results, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    (first,) = run_audits([small(math.inf)])
+    first = run_audits([small(math.inf)])[0]
     monkeypatch.setattr(SubsetTrainings, "execute", None)
-    (again,) = run_audits([small(math.inf)])
+    again = run_audits([small(math.inf)])[0]
     assert all(np.array_equal(first.scores[k], again.scores[k]) for k in first.scores)
     assert all(np.array_equal(first.scores[k], results[0].scores[k]) for k in first.scores)
+
+
+def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkeypatch):
+    """Spread over jobs of 25 models each."""
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    monkeypatch.setattr(system, "PART", 25)
+    settings = [result.settings for result in results]
+    assert [job.n_models for job in settings[0].targets([1])] == [25, 25, 10]
+    with ThreadPoolExecutor(1) as executor:
+        found = run_audits(settings, executor)
+    for one, other in zip(found, results, strict=True):
+        assert np.array_equal(one.members, other.members)
+        assert np.array_equal(one.shadows, other.shadows)
+        assert all(np.array_equal(one.scores[k], other.scores[k]) for k in other.scores)
+        assert (one.accuracy, one.proven) == (other.accuracy, other.proven)
+
+
+def test_slow_models_are_saved_more_often():
+    (job,) = settings_for("digits", "small_cnn", 1.0, 100, n_shadow=9, batch_size=9).shadows()
+    assert job.chunk < small(1.0).shadows()[0].chunk
 
 
 def test_canaries_are_the_worst_points():
@@ -141,14 +164,14 @@ def test_canaries_are_the_worst_points():
 def run_audit_without_store(settings):
     from lib.runs import Checkpoint
 
-    arrays = settings.shadows().execute(Checkpoint()).arrays
+    arrays = settings.shadows()[0].execute(Checkpoint()).arrays
     return select_worst(arrays["confidence"], arrays["members"], 2)[0]
 
 
 def test_subset_trainings_resume(tmp_path):
     from lib.runs import Checkpoint
 
-    job = replace(small(1.0).shadows(), n_models=12, chunk=5)
+    job = replace(small(1.0).shadows()[0], n_models=12, chunk=5)
     whole = job.execute(Checkpoint())
     checkpoint = Checkpoint(tmp_path)
 
@@ -209,10 +232,10 @@ def test_bad_settings(change, message):
 
 
 def test_config_must_fix_the_mechanism():
-    job = small(1.0).shadows()
+    (job,) = small(1.0).shadows()
     with pytest.raises(ValueError, match=r"config must give sample_rate and delta, got None"):
         replace(job, config=replace(job.config, sample_rate=None))
 
 
 def test_gradient_attack_can_be_left_out():
-    assert not small(1.0, gradient=False).targets([0]).keep_parameters
+    assert not small(1.0, gradient=False).targets([0])[0].keep_parameters

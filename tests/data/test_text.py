@@ -1,106 +1,131 @@
-import zlib
+"""SST-2's files, and sentences as rows of numbers."""
+
+import hashlib
 
 import numpy as np
 import pytest
 
-from lib.data import DataCorrupted, DataUnavailable, available, load_sst2, store, text
-from lib.data.text import hashed_words
+from lib.data import available, load_sst2, registry
+from lib.data.errors import DataUnavailable
+from lib.data.text import TEXT_FILES, hashed_words, read_sentences
 
-ROWS = 'sentence\tlabel\na fine film \t1\na "dull"\u0085one\t0\nfine\t1\n'
+HEAD = "sentence\tlabel\n"
 
 
 @pytest.fixture
-def file(monkeypatch, tmp_path):
-    """A stand-in for the published file."""
-    path = tmp_path / "train.tsv"
-    path.write_text(ROWS, encoding="utf-8")
-    monkeypatch.setattr(store, "fetch", {"sst2/train": path}.__getitem__)
-    monkeypatch.setattr(text, "_FILES", {"train": ("sst2/train", 3)})
-    return path
+def file(tmp_path):
+    def write(content):
+        path = tmp_path / "dev.tsv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
 
 
-def test_texts_and_labels(file):
-    made = load_sst2("train")
-    assert (made.name, made.names, len(made)) == ("sst2", ("negative", "positive"), 3)
-    assert made.texts == ("a fine film ", 'a "dull"\u0085one', "fine")
-    assert made.labels.tolist() == [1, 0, 1]
-    assert made.labels.dtype == np.int64
+def test_files_are_registered():
+    files = TEXT_FILES["sst2"].values()
+    assert set(files) <= set(registry())
+    assert all(registry()[name].url.startswith("https://raw.github") for name in files)
+
+
+def test_real_files(real_data):
+    if not all(map(available, TEXT_FILES["sst2"].values())):
+        pytest.skip("SST-2 is not on this machine")
+    train, validation = load_sst2("train"), load_sst2("validation")
+    assert (len(train), len(validation)) == (67_349, 872)
+    assert (train.labels.sum(), validation.labels.sum()) == (37_569, 444)
+    assert train.texts[0] == "hide new secretions from the parental units"
+    assert validation.texts[1] == "unflinchingly bleak and desperate"
+    assert (train.name, train.names) == ("sst2", ("negative", "positive"))
     with pytest.raises(ValueError, match="read-only"):
-        made.labels[0] = 0
+        train.labels[0] = 0
+    # What the docstring says.
+    rows = set(train.texts)
+    assert len(rows) == 66_978
+    assert not rows & set(validation.texts)
+    longer = {row for row in rows if len(row.split()) > 4}
+    assert sum(bool(parts(text) & longer) for text in validation.texts) == 8
+    assert len({part for row in rows for part in parts(row) if part in rows}) == 60_093
+
+
+def parts(text):
+    """What stands between two words of a text, without the whole."""
+    words = text.split()
+    ends = [(i, j) for i in range(len(words)) for j in range(i + 1, len(words) + 1)]
+    return {" ".join(words[i:j]) for i, j in ends if j - i < len(words)}
 
 
 @pytest.mark.parametrize("split", ["test", "all", None])
 def test_other_splits(split):
-    with pytest.raises(ValueError, match=r"one of \('train', 'validation'\) .* not public, got"):
+    with pytest.raises(ValueError, match=r"split must be one of 'train', 'validation', got"):
         load_sst2(split)
+
+
+def test_without_files():
+    with pytest.raises(DataUnavailable, match="sst2/train"):
+        load_sst2("train")
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_rows(file, end):
+    content = HEAD + 'a "fine film \t1\n\x85 dull\x0b one\t0' + end
+    texts, labels = read_sentences(file(content))
+    assert texts == ('a "fine film', "dull\x0b one")
+    assert labels.tolist() == [1, 0]
+    assert labels.dtype == np.int64
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (ROWS.replace("\t0", "\t2"), "line 3: expected a sentence, a tabulator and 0 or 1"),
-        (ROWS.replace("fine\t1", "\t1"), "line 4: expected a sentence"),
-        (ROWS.replace("fine\t1", "fine"), "line 4: expected a sentence"),
-        (ROWS.replace("label", "y"), "3 rows, found 'sentence.ty' and 3"),
-        (ROWS + "good\t1\n", "3 rows, found .* and 4"),
+        ("", "must have the columns sentence and label and a row, got '' and 0 rows"),
+        (HEAD, "and a row, got 'sentence.tlabel' and 0 rows"),
+        ("label\tsentence\n1\ta\n", "must have the columns sentence and label"),
+        (HEAD + "a\t1\nb\n", r"line 3: expected a sentence, a tab and 0 or 1, got 'b'"),
+        (HEAD + "a\t1\tb\n", "line 2: expected"),
+        (HEAD + "a\t1\n\nb\t0\n", "line 3: expected"),
+        (HEAD + " \t1\n", "line 2: expected"),
+        (HEAD + "a\t-1\n", "line 2: expected"),
+        (HEAD + "a\t 1\n", "line 2: expected"),
+        (HEAD + "a\t\n", "line 2: expected"),
+        (HEAD + "a\t1\r\n", "line 2: expected"),
+        (HEAD.encode() + b"caf\xe9\t1\n", "is not UTF-8"),
     ],
 )
-def test_other_content(file, content, message):
-    file.write_text(content, encoding="utf-8")
-    with pytest.raises(DataCorrupted, match=message):
-        load_sst2("train")
+def test_malformed(file, content, message):
+    with pytest.raises(ValueError, match=rf"dev.tsv.*{message}"):
+        read_sentences(file(content))
 
 
-@pytest.mark.data
-def test_the_published_files():
-    if not available("sst2/train"):
-        with pytest.raises(DataUnavailable, match="sst2/train"):
-            load_sst2("train")
-        return
-    train, validation = load_sst2("train"), load_sst2("validation")
-    assert (len(train), len(validation)) == (67_349, 872)
-    assert (train.labels.sum(), validation.labels.sum()) == (37_569, 444)
-    known = {t.strip() for t in train.texts}
-    assert len(known) == 66_978
-    assert not known & {t.strip() for t in validation.texts}
+def test_hashed_words_by_their_definition():
+    sentence = "Not a Good film"
+    expected = np.zeros(64)
+    for term in ("not", "a", "good", "film", "not a", "a good", "good film"):
+        number = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "little")
+        expected[number // 2 % 64] += -1 if number % 2 else 1
+    found = hashed_words([sentence, sentence.upper()], components=64, norm=3.0)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[0], 3 * expected / np.linalg.norm(expected), rtol=1e-6)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
-def test_words_and_pairs_are_counted_with_signs():
-    places = {}
-    for gram in ("good", "film", "good film", "film good"):
-        code = zlib.crc32(gram.encode())
-        places[gram] = code % 4096, -1 if code >= 2**31 else 1
-    (row,) = hashed_words(["Good film  GOOD"], length=5.0)
-    expected = np.zeros(4096)
-    for gram, count in (("good", 2), ("film", 1), ("good film", 1), ("film good", 1)):
-        place, sign = places[gram]
-        expected[place] += sign * count
-    np.testing.assert_allclose(row, 5 * expected / np.linalg.norm(expected), rtol=1e-6)
-    assert {sign for _, sign in places.values()} == {-1, 1}
+def test_hashed_words_stay_what_they_are():
+    """In other processes, and in other years."""
+    (row,) = hashed_words(["a fine film"])
+    places = np.flatnonzero(row)
+    assert (places.tolist(), np.sign(row[places]).tolist()) == (
+        [416, 2139, 2466, 3104, 3562],
+        [1, -1, -1, 1, 1],
+    )
+    np.testing.assert_allclose(np.linalg.norm(row), 16, rtol=1e-6)
 
 
-def test_vectors_have_one_length_and_do_not_depend_on_the_others():
-    texts = ["a fine film", "", "dull", "a fine film"]
-    found = hashed_words(texts, components=64)
-    assert (found.dtype, found.shape) == (np.float32, (4, 64))
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), [16, 0, 16, 16], rtol=1e-6)
-    np.testing.assert_array_equal(found[0], found[3])
-    np.testing.assert_array_equal(found[2:3], hashed_words(["dull"], components=64))
+def test_no_words_are_zeros():
+    assert not hashed_words(["", "  "]).any()
     assert hashed_words([]).shape == (0, 4096)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"texts": [1]}, TypeError, "texts must be strings, got 1"),
-        (
-            {"texts": ["a"], "components": 1},
-            ValueError,
-            "components must be a number at least 2, got 1",
-        ),
-        ({"texts": ["a"], "length": 0.0}, ValueError, "length must be a number above 0, got 0.0"),
-    ],
-)
-def test_refusals(arguments, error, message):
-    with pytest.raises(error, match=message):
-        hashed_words(**arguments)
+@pytest.mark.parametrize("sentences", ["a film", ["a", 3], [None], [b"a"]])
+def test_sentences_must_be_strings(sentences):
+    with pytest.raises(ValueError, match="sentences must be a sequence of strings, got"):
+        hashed_words(sentences)

@@ -410,6 +410,7 @@ add(
     canaries=(-1, 101, 2.5),
     challenges=((100,), (-1,), ("a",)),
     seed=SEED,
+    first=(-1, 2.5, "3"),
     chunk=COUNT,
 )
 add(
@@ -509,6 +510,13 @@ for f, a in dict(
     load_sst2=dict(split="train"),
 ).items():
     add("data." + f, a, **dict.fromkeys(a, CHOICE))
+add(
+    "data.hashed_words",
+    dict(sentences=["a film"]),
+    sentences=("a film", ["a", 3], [None]),
+    components=COUNT,
+    norm=POSITIVE,
+)
 add("data.load_suitability_signals", dict(dataset="fmow"), algorithm=CHOICE, seed=(99, "a"))
 add("data.image_files", dict(name="digits"), split=CHOICE)
 for f in ("available", "fetch", "is_here", "state"):

@@ -5,8 +5,9 @@ import importlib.util
 import numpy as np
 import pytest
 
-from lib.data.text import TextSet
-from lib.studies.audit.system import settings_for
+from lib.data.text import TextSet, hashed_words
+from lib.studies.audit import system
+from lib.studies.audit.system import require_consistent, run_audits, settings_for
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train, train_many
 from lib.training import jobs as jobs_module
 from lib.training import text as text_module
@@ -97,21 +98,35 @@ def test_a_text_model_trains_privately(tiny, sst2):
     assert 0 < np.linalg.norm(moved) <= 0.1001
 
 
-def test_texts_as_hashed_words(sst2):
-    data = DataSpec("sst2", "words", train=100, test=50, validation=20).load()
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_hashed_words_are_audited(sst2, model, tmp_path, monkeypatch):
+    """From sentences to bounds; what tells the labels apart is one word of each."""
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    monkeypatch.setattr(system, "SIZES", {"sst2": (20, 50)})
+    sizes = {"n_shadow": 20, "n_target": 12, "n_challenges": 2, "steps": 30, "batch_size": 20}
+    (found,) = run_audits([settings_for("sst2", model, 8.0, 100, learning_rate=0.1, **sizes)])
+    assert found.settings.data.features == "words"
+    assert found.accuracy > 0.9
+    require_consistent([found])
+
+
+def test_words_are_hashed_rows(sst2):
+    spec = DataSpec("sst2", "words", train=100, test=50)
+    data = spec.load()
     assert data.training.inputs.shape == (100, 4096)
-    config = TrainingConfig(ModelSpec("linear", (4096,), 2), batch_size=50, steps=80)
-    assert train(config, data.training, data.evaluation).accuracy(data.labels) == 1.0
+    assert data.evaluation.shape == (50, 4096)
+    assert data.validation.shape == (0, 4096)
+    good = hashed_words(["good"])[0].argmax()
+    assert np.array_equal(data.labels == 1, data.evaluation[:, good] != 0)
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"features must be one of .* for 'sst2' alone"):
-        DataSpec("sst2", "pixels")
-    with pytest.raises(ValueError, match=r"features must be one of .* for 'sst2' alone"):
-        DataSpec("digits", "tokens")
+    message = r"features must be 'tokens' or 'words' for sst2 alone, got '\w+' for '\w+'"
+    for name, features in (("sst2", "pixels"), ("digits", "tokens"), ("digits", "words")):
+        with pytest.raises(ValueError, match=message):
+            DataSpec(name, features)
     with pytest.raises(ValueError, match=r"inputs must be \(tokens,\), with a plain head"):
         ModelSpec("roberta", (3, 8, 8), 2)
-    assert settings_for("sst2", "roberta", 8.0, 1000).training.model.inputs == (64,)
 
 
 @pytest.mark.skipif(

@@ -14,8 +14,9 @@ from lib.audit.counts import AttackCounts
 from lib.audit.gaussian import bound_at
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
 from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_lower_bound
+from lib.data import TEXT_FILES
 from lib.privacy import PrivacyLedger
-from lib.runs import StoredRun, run_all
+from lib.runs import run_all
 from lib.studies.default_problem import default_problem, with_training
 from lib.training import (
     DataSpec,
@@ -31,6 +32,12 @@ _SMALL_GRADIENT = 1e-3
 
 #: P3 fits LiRA to 80% of the shadow models.
 FIT_SHARE = 0.8
+
+#: Models of one job; those of all budgets are spread over the cores together.
+PART = 128
+
+#: Validation and test points of small data sets.
+SIZES = {"digits": (200, 597), "sst2": (1000, 872)}
 
 #: Parts of the shadow models that are scored in turn, as 80:20 has it.
 PARTS = 5
@@ -69,24 +76,32 @@ class AuditSettings:
         seed = 1_000_000 * (2 * self.seed + targets)
         return replace(self.training, sample_rate=rate, seed=seed)
 
-    def shadows(self) -> SubsetTrainings:
-        """The shadow models as a job."""
-        return self._job(False, self.n_shadow, ())
+    def shadows(self) -> list[SubsetTrainings]:
+        """The shadow models as jobs."""
+        return self._jobs(False, self.n_shadow, ())
 
-    def targets(self, challenges: Sequence[int]) -> SubsetTrainings:
-        """The target models as a job: IND-MIA with the given challenge points."""
-        return self._job(True, self.n_target, tuple(int(z) for z in challenges))
+    def targets(self, challenges: Sequence[int]) -> list[SubsetTrainings]:
+        """The target models as jobs: IND-MIA with the given challenge points."""
+        return self._jobs(True, self.n_target, tuple(int(z) for z in challenges))
 
-    def _job(self, targets: bool, count: int, challenges: tuple[int, ...]) -> SubsetTrainings:
-        return SubsetTrainings(
-            self.config(targets),
-            self.data,
-            count,
-            canaries=self.canaries,
-            challenges=challenges,
-            seed=self.seed,
-            keep_parameters=self.gradient,
-        )
+    def _jobs(
+        self, targets: bool, count: int, challenges: tuple[int, ...]
+    ) -> list[SubsetTrainings]:
+        slow = self.training.model.name not in ("linear", "mlp")  # minutes between two saves
+        return [
+            SubsetTrainings(
+                self.config(targets),
+                self.data,
+                min(PART, count - first),
+                canaries=self.canaries,
+                challenges=challenges,
+                seed=self.seed,
+                keep_parameters=self.gradient,
+                first=first,
+                chunk=8 if slow else 128,
+            )
+            for first in range(0, count, PART)
+        ]
 
 
 def settings_for(
@@ -102,7 +117,13 @@ def settings_for(
     **others: Any,
 ) -> AuditSettings:
     """An audit on a data set of the book, with a model that suits it."""
-    validation, test = {"digits": (200, 597), "sst2": (1000, 872)}.get(dataset, (1000, 2000))
+    texts = dataset in TEXT_FILES
+    if (model == "roberta" and not texts) or (texts and model not in ("linear", "mlp", "roberta")):
+        raise ValueError(
+            f"model must be {'linear, mlp or roberta' if texts else 'one for images'} for"
+            f" {dataset!r}, got {model!r}"
+        )
+    validation, test = SIZES.get(dataset, (1000, 2000))
     sizes = {"train": points, "validation": validation, "test": test}
     data, spec = default_problem(
         dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
@@ -168,37 +189,59 @@ class AuditResult:
         return AttackCounts(*map(int, table[index]))
 
 
-def run_audits(settings: Sequence[AuditSettings], executor: Any = None) -> list[AuditResult]:
+@dataclass(frozen=True, eq=False)
+class _Models:
+    """Models of one kind and budget, from all their jobs."""
+
+    arrays: dict[str, npt.NDArray]
+    seconds: float
+    privacy: dict[str, Any]
+
+
+def _trained(groups: list[list[SubsetTrainings]], executor: Any) -> list[_Models]:
+    """Train what all groups of jobs ask for, side by side, and join each group's models."""
+    runs = iter(run_all([job for jobs in groups for job in jobs], executor))
+    found = []
+    for jobs in groups:
+        own = [next(runs) for _ in jobs]
+        arrays = {n: np.concatenate([r.arrays[n] for r in own]) for n in own[0].arrays}
+        seconds = sum(r.metrics["training_seconds"] for r in own)
+        found.append(_Models(arrays, seconds, own[0].privacy))
+    return found
+
+
+def run_audits(every: Sequence[AuditSettings], executor: Any = None) -> list[AuditResult]:
     """Train shadow models, choose challenge points, train target models, and attack them.
 
     Every target model has a challenge point, a coin and a training set of its own, so that trials
     are independent.  Neither thresholds chosen on the shadow models nor the challenge points depend
-    on the target models.  The audits' trainings run side by side.
+    on the target models.
 
     P3, section 4, Experiment 2 and Algorithm 3.
     """
-    shadows = run_all([each.shadows() for each in settings], executor)
+    shadows = _trained([settings.shadows() for settings in every], executor)
     worst = [
         select_worst(
-            run.arrays["confidence"], run.arrays["members"], each.n_challenges, fit_share=FIT_SHARE
+            run.arrays["confidence"], run.arrays["members"], s.n_challenges, fit_share=FIT_SHARE
         )
-        for each, run in zip(settings, shadows, strict=True)
+        for s, run in zip(every, shadows, strict=True)
     ]
-    jobs = [each.targets(places) for each, (places, _) in zip(settings, worst, strict=True)]
+    jobs = [s.targets(places) for s, (places, _) in zip(every, worst, strict=True)]
     return [
-        _attack(*parts)
-        for parts in zip(settings, shadows, worst, run_all(jobs, executor), strict=True)
+        _attack(settings, *found, shadow, target)
+        for settings, found, shadow, target in zip(
+            every, worst, shadows, _trained(jobs, executor), strict=True
+        )
     ]
 
 
 def _attack(
     settings: AuditSettings,
-    shadow_run: StoredRun,
-    worst: tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]],
-    target_run: StoredRun,
+    places: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float64],
+    shadow_run: _Models,
+    target_run: _Models,
 ) -> AuditResult:
-    """Score the target models at the worst points."""
-    places, weights = worst
     sure, inside = shadow_run.arrays["confidence"], shadow_run.arrays["members"]
     which, members = target_run.arrays["challenge"], target_run.arrays["members"]
     shown = {"confidence": (sure[:, places], target_run.arrays["confidence"])}
@@ -218,13 +261,12 @@ def _attack(
             left.append(own)
         scores[attack.name] = found
         held_out[attack.name] = np.concatenate(left), inside[:, places].T.ravel()
-    privacy = target_run.privacy
-    ledger = PrivacyLedger.from_dict(privacy["ledger"])
+    ledger = PrivacyLedger.from_dict(target_run.privacy["ledger"])
     return AuditResult(
         settings=settings,
         proven=ledger.epsilon(settings.training.delta, settings.training.accountant),
         noise_multiplier=ledger.entries[0].noise_multiplier,
-        accuracy=float(target_run.metrics["accuracy"]),
+        accuracy=float(target_run.arrays["correct"].mean()),
         challenges=places,
         weights=weights[places],
         members=members,
@@ -232,7 +274,7 @@ def _attack(
         held_out=held_out,
         shadows=sure,
         shadow_members=inside,
-        seconds=sum(r.metrics["training_seconds"] for r in (shadow_run, target_run)),
+        seconds=shadow_run.seconds + target_run.seconds,
     )
 
 
@@ -272,14 +314,14 @@ def alignment(
 def _alignments(
     settings: AuditSettings,
     places: npt.NDArray[np.int64],
-    shadow_run: StoredRun,
-    target_run: StoredRun,
+    shadow_run: _Models,
+    target_run: _Models,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Of every shadow model at all challenge points, and of the target models at their own."""
     loaded = settings.data.load().training
     data = relabel(loaded, settings.canaries, settings.seed)
 
-    def along(run: StoredRun, targets: bool, rows, z: int) -> npt.NDArray[np.float64]:
+    def along(run: _Models, targets: bool, rows, z: int) -> npt.NDArray[np.float64]:
         final = run.arrays["parameters"][rows]
         first = settings.config(targets)
         begin = np.stack([initial_parameters(replace(first, seed=first.seed + i)) for i in rows])
