@@ -366,7 +366,7 @@ def _named_data(parameters: Mapping[str, Any]) -> list[str]:
     given = {v for v in parameters.values() if isinstance(v, str)}
     sets = {v for v in given if v in data.IMAGE_SETS or has_own(v)}
     files = {file for name in sets for file in (*data.image_files(name), array_file(name))}
-    return sorted(files.union(*(data.TEXT_FILES.get(v, {}).values() for v in given)) - {None})
+    return sorted(files.union(*(data.text.TEXT_FILES.get(v, {}).values() for v in given)) - {None})
 
 
 def _read_entry(path: Path) -> dict[str, Any] | None:

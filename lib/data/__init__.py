@@ -43,7 +43,7 @@ from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
 from lib.data.shifts import SHIFTS, corrupt
 from lib.data.splits import split_rows, subsample_class
-from lib.data.store import ABSENT, ALSO, ASKED, available, fetch, fingerprints, is_here, state
+from lib.data.store import ABSENT, ALSO, ASKED, available, fetch, fingerprints, state
 from lib.data.suitability import (
     DATASETS,
     ID_SPLITS,
@@ -59,7 +59,7 @@ from lib.data.suitability import (
     published_for,
     suitability_models,
 )
-from lib.data.text import TEXT_FILES, TextSet, hashed_words, load_sst2
+from lib.data.text import TextSet, hashed_words, load_sst2
 
 __all__ = [
     "ABSENT",
@@ -74,7 +74,6 @@ __all__ = [
     "MODELS",
     "SHIFTS",
     "SIGNAL_NAMES",
-    "TEXT_FILES",
     "CanaryRuns",
     "DataCorrupted",
     "DataUnavailable",
@@ -98,7 +97,6 @@ __all__ = [
     "fold_summary",
     "hashed_words",
     "image_files",
-    "is_here",
     "load_canary_confidences",
     "load_canary_runs",
     "load_cifar_labels",

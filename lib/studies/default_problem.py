@@ -34,7 +34,7 @@ def title(dataset: str) -> str:
 
 def at_hand(dataset: str) -> str:
     """The data set itself where its files can be had, the digits otherwise."""
-    texts = data.TEXT_FILES.get(dataset)
+    texts = data.text.TEXT_FILES.get(dataset)
     files = texts.values() if texts else image_files(dataset)
     return dataset if all(data.available(file) for file in files) else "digits"
 
@@ -64,7 +64,7 @@ def default_problem(
     convolutional = model not in ("linear", "mlp")
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
-    if dataset in data.TEXT_FILES:
+    if dataset in data.text.TEXT_FILES:
         spec = DataSpec(dataset, "tokens" if model == "roberta" else "words", **sizes)
         shape = (spec.tokens if model == "roberta" else _HASHED_WORDS,)
         return spec, ModelSpec(model, shape, 2, **options)

@@ -166,6 +166,7 @@ def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypa
         "svhn/test",
         "svhn/train",
     ]
+    assert _named_data({"dataset": "sst2"}) == ["sst2/dev", "sst2/train"]
 
 
 def test_parallel_lists_may_repeat_a_value():

@@ -88,7 +88,6 @@ def test_rows(file, end):
         (HEAD + "a\t-1\n", "line 2: expected"),
         (HEAD + "a\t 1\n", "line 2: expected"),
         (HEAD + "a\t\n", "line 2: expected"),
-        (HEAD + "a\t1\r\n", "line 2: expected"),
         (HEAD.encode() + b"caf\xe9\t1\n", "is not UTF-8"),
     ],
 )

@@ -519,7 +519,7 @@ add(
 )
 add("data.load_suitability_signals", dict(dataset="fmow"), algorithm=CHOICE, seed=(99, "a"))
 add("data.image_files", dict(name="digits"), split=CHOICE)
-for f in ("available", "fetch", "is_here", "state"):
+for f in ("available", "fetch", "state"):
     add(
         "data." + f,
         dict(),

@@ -14,7 +14,7 @@ from lib.audit.counts import AttackCounts
 from lib.audit.gaussian import bound_at
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
 from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_lower_bound
-from lib.data import TEXT_FILES
+from lib.data.text import TEXT_FILES
 from lib.privacy import PrivacyLedger
 from lib.runs import run_all
 from lib.studies.default_problem import default_problem, with_training
