@@ -41,7 +41,7 @@ dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, 
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, resnet18} model families, the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
 n_seeds: int = 3  # [2, 50] trainings per method and budget
-steps: int = 260  # [10, 1000000] updates of a training
+steps: int = 130  # [10, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected size of a Poisson sample
 clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient
 momentum: float = 0.9  # [0, 1) of the optimizer
@@ -61,8 +61,8 @@ families: list[str] = [
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
 keep: list[float] = [0.5, 0.25, 0.1, 0.01]  # (0, 1] sampling probabilities of class 0
-rare_seeds: int = 3  # [1, 50] trainings of each with a rare class, at most n_seeds
-outlier_seeds: int = 400  # [20, 10000] repetitions of the outlier experiment
+rare_seeds: int = 2  # [1, 50] trainings of each with a rare class, at most n_seeds
+outlier_seeds: int = 200  # [20, 10000] repetitions of the outlier experiment
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
 
@@ -651,7 +651,7 @@ chapter.values(
 #    shorter training?
 #    ```sh
 #    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
-#        -p steps 100
+#        -p steps 30
 #    ```
 # 5. Which weighting $k$ would you choose if you could look at the test set? How much of SCTD's
 #    advantage could such a choice explain?

@@ -22,14 +22,14 @@
 
 # %% tags=["parameters", "hide-input"]
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] finite budgets; no privacy is shown beside them
-n_seeds: int = 5  # [2, 100] trainings per budget and path
-steps: int = 400  # [1, 100000] updates of each training
+n_seeds: int = 4  # [2, 100] trainings per budget and path
+steps: int = 200  # [1, 100000] updates of each training
 batch_size: int = 128  # [1, 1000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
 hidden: int = 32  # [1, 1024] hidden units of the MLP
 rates: list[float] = [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0]  # (0, 100] learning rates to choose from
 members: int = 5  # [1, 20] models that share a budget
-n_models: int = 512  # [2, 4096] models trained at once in the measurement of speed
+n_models: int = 128  # [2, 4096] models trained at once in the measurement of speed
 rounds: int = 1  # [1, 20] repetitions of that measurement
 seed: int = 0  # [0, 1000000] how the digits are divided
 
@@ -297,7 +297,7 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 speeds = benchmark.compare_all(
     {"linear": (n_models, 200), "mlp": (n_models, 200), "small_cnn": (4, 8)},
     rounds=rounds,
-    opacus_seconds=0.5,
+    opacus_seconds=0.25,
 )
 chapter.figure(
     figures.plot_speed(speeds),
