@@ -312,7 +312,9 @@ class Trainer:
                 total += gradient
             else:
                 with autocast(config, self.device):
-                    through = self.model if self.engine == "opacus" else partial(forward, self.model)
+                    through = (
+                        self.model if self.engine == "opacus" else partial(forward, self.model)
+                    )
                     outputs = through(inputs).float()
                 losses = config.objective.per_example(outputs, targets, state)
             if self.engine == "opacus":

@@ -153,7 +153,7 @@ def _contributions(pairs, copies: int) -> list:
             found.extend(_outer_products(layer, x, error))
             continue
         for p, gradient in _per_example(layer, x, error):
-            flat = gradient.reshape(len(gradient), -1).float()
+            flat = gradient.flatten(1).float()
             if copies > 1:
                 flat = flat.view(-1, copies, flat.shape[1]).mean(dim=1)
             found.append((p, torch.linalg.vector_norm(flat, dim=1).square(), _sum_of(flat)))
