@@ -311,11 +311,7 @@ class Trainer:
                     )
                 total += gradient
             else:
-                with autocast(config, self.device):
-                    through = (
-                        self.model if self.engine == "opacus" else partial(forward, self.model)
-                    )
-                    outputs = through(inputs).float()
+                outputs = self._outputs(inputs)
                 losses = config.objective.per_example(outputs, targets, state)
             if self.engine == "opacus":
                 # A mean would make every example's rounding depend on the size of the batch.
@@ -340,6 +336,12 @@ class Trainer:
             for p in self.network.parameters():
                 p.grad = vector[start : start + p.numel()].view_as(p)
                 start += p.numel()
+
+    def _outputs(self, inputs: torch.Tensor) -> torch.Tensor:
+        with autocast(self.config, self.device):
+            if self.engine == "opacus":  # which must see the passes of all layers
+                return self.model(inputs).float()
+            return forward(self.network, inputs).float()
 
     def _chunks(self, positions: np.ndarray) -> list[torch.Tensor]:
         largest = self.config.physical_batch or max(1, len(positions))
