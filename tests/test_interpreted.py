@@ -27,12 +27,13 @@ from lib.training import (
     TrainingData,
     kernel_layers,
     kernels,
-    pooling,
+    stem,
+    stem_loops,
     taps,
     train_many,
 )
 
-INTERPRETED = (kernels, kernel_layers, pooling, taps, forest, curves, uncertainty)
+INTERPRETED = (kernels, kernel_layers, stem_loops, taps, forest, curves, uncertainty)
 
 
 def compiled_functions(module):
@@ -249,23 +250,31 @@ def test_curves_and_their_uncertainty(metric, ties, as_python):
     np.testing.assert_allclose(source, compiled, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("stride", "pool"), [(1, "_pool_densely"), (2, "_pool")])
-def test_pooling(stride, pool, as_python):
-    x = torch.randn((2, 3, 5, 6), generator=torch.Generator().manual_seed(0)).round(decimals=1)
-    x[0, 0, 1, 1] = math.nan
+@pytest.mark.parametrize(("size", "stride"), [(2, 1), (3, 2)])
+def test_first_layers(size, stride, as_python):
+    """Two convolutions, forward and backward, with and without clipping."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        x = torch.randn(4, 2, 9, 8)
+        network = torch.nn.Sequential(
+            *(torch.nn.Conv2d(2, 4, 3, 1, 1), torch.nn.Tanh(), torch.nn.MaxPool2d(size, stride)),
+            *(torch.nn.Conv2d(4, 4, 2), torch.nn.ReLU(), torch.nn.MaxPool2d(2, 1)),
+            torch.nn.Flatten(),
+        )
+    x[3, 0, 3, 3] = math.nan
 
-    def pooled():
-        mine = x.clone().requires_grad_()
-        with pooling.compiled_pooling():
-            out = pooling.MaxPool(2, stride)(mine)
-        out.nan_to_num().sum().backward()
-        return out.detach().numpy(), mine.grad.numpy()
+    def values():
+        first, _ = stem.split(network, x)
+        ends, passed = first.outputs(x)
+        slopes = ends.nan_to_num() + 1
+        clipped = first.clipped(passed, slopes, torch.zeros(2), 0.1, copies=2)
+        return [a.numpy() for a in (ends, first.summed(passed, slopes), *clipped)]
 
-    compiled = pooled()
-    called = as_python(pooling)
-    for one, other in zip(compiled, pooled(), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert called == {pool, "_spread"}
+    compiled, names = values(), set(compiled_functions(stem_loops))
+    called = as_python(stem_loops, kernel_layers, stem)
+    for one, other in zip(compiled, values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert names <= called
 
 
 def test_unfolding(as_python):

@@ -15,7 +15,6 @@ from torch import nn
 
 from lib.check import require_choice, require_finite, require_int
 from lib.training import text
-from lib.training.pooling import MaxPool
 
 __all__ = ["ModelSpec", "build_model", "check_private", "forward_flops", "parameter_count"]
 
@@ -256,11 +255,11 @@ def _small_cnn(spec: ModelSpec) -> list[nn.Module]:
     act = ACTIVATIONS[spec.activation]
     channels, *size = spec.inputs
     if min(size) < 20:  # digits of 8 x 8: the usual kernels and strides leave nothing
-        first = [nn.Conv2d(channels, 16, 3, stride=1, padding=1), act(), MaxPool(2)]
-        second = [nn.Conv2d(16, 32, 3, stride=1, padding=1), act(), MaxPool(2)]
+        first = [nn.Conv2d(channels, 16, 3, stride=1, padding=1), act(), nn.MaxPool2d(2)]
+        second = [nn.Conv2d(16, 32, 3, stride=1, padding=1), act(), nn.MaxPool2d(2)]
     else:
-        first = [nn.Conv2d(channels, 16, 8, stride=2, padding=2), act(), MaxPool(2, 1)]
-        second = [nn.Conv2d(16, 32, 4, stride=2), act(), MaxPool(2, 1)]
+        first = [nn.Conv2d(channels, 16, 8, stride=2, padding=2), act(), nn.MaxPool2d(2, 1)]
+        second = [nn.Conv2d(16, 32, 4, stride=2), act(), nn.MaxPool2d(2, 1)]
     layers = [*first, *second, nn.Flatten()]
     dense = [nn.Linear(_flat_size(spec, layers), 32), act()]
     return [*layers, *dense, *_head(spec, 32)]
@@ -270,7 +269,7 @@ def _p3_cnn(spec: ModelSpec) -> list[nn.Module]:
     layers = [
         nn.Conv2d(spec.inputs[0], 128, 8, stride=2, padding=3),
         nn.Tanh(),
-        MaxPool(3, 1),
+        nn.MaxPool2d(3, 1),
         nn.Conv2d(128, 256, 3),
         nn.Tanh(),
         nn.Conv2d(256, 256, 3),

@@ -13,6 +13,7 @@ from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingResult, evaluate, module_of, summarise
+from lib.training.stem import forward
 
 __all__ = [
     "averages",
@@ -49,7 +50,7 @@ def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.
     points = _points("points", points, result.config.model)
     network = module_of(result)
     with torch.no_grad():
-        return torch.cat([network(part) for part in points.split(_BATCH)]).numpy()
+        return torch.cat([forward(network, part) for part in points.split(_BATCH)]).numpy()
 
 
 def averages(
@@ -136,16 +137,27 @@ def dropout_probabilities(
     require_int("passes", passes, at_least=1)
     require_int("seed", seed, at_least=0)
     points = _points("points", points, result.config.model)
-    network = module_of(result).train()
+    body, end = _at_dropout(module_of(result).train())
     found = []
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for part in points.split(_BATCH):
             total = torch.zeros(len(part), result.config.model.classes, dtype=torch.float64)
+            part = forward(body, part)
             for _ in range(passes):
-                total += torch.softmax(result.config.objective.logits(network(part)), dim=1)
+                total += torch.softmax(result.config.objective.logits(end(part)), dim=1)
             found.append(total / passes)
     return torch.cat(found).float().numpy()
+
+
+def _at_dropout(network: torch.nn.Sequential) -> tuple[torch.nn.Sequential, torch.nn.Sequential]:
+    """What is before the first layer with dropout, the same in every pass, and the rest."""
+    first = next(
+        number
+        for number, layer in enumerate(network)
+        if any(isinstance(part, torch.nn.Dropout) for part in layer.modules())
+    )
+    return network[:first], network[first:]
 
 
 def initial_parameters(config: TrainingConfig) -> npt.NDArray[np.float32]:

@@ -7,7 +7,6 @@ same and be compared step by step.
 
 import time
 import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,8 +32,8 @@ from lib.training.objectives import (
     SelectiveNet,
     SelfAdaptiveTraining,
 )
-from lib.training.pooling import compiled_pooling
 from lib.training.randomness import PoissonSampler, Streams
+from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, settings
 
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
@@ -312,9 +311,7 @@ class Trainer:
                     )
                 total += gradient
             else:
-                pooling = nullcontext() if self.engine == "opacus" else compiled_pooling()
-                with autocast(config, self.device), pooling:
-                    outputs = self.model(inputs).float()
+                outputs = self._outputs(inputs)
                 losses = config.objective.per_example(outputs, targets, state)
             if self.engine == "opacus":
                 # A mean would make every example's rounding depend on the size of the batch.
@@ -339,6 +336,12 @@ class Trainer:
             for p in self.network.parameters():
                 p.grad = vector[start : start + p.numel()].view_as(p)
                 start += p.numel()
+
+    def _outputs(self, inputs: torch.Tensor) -> torch.Tensor:
+        with autocast(self.config, self.device):
+            if self.engine == "opacus":  # which must see the passes of all layers
+                return self.model(inputs).float()
+            return forward(self.network, inputs).float()
 
     def _chunks(self, positions: np.ndarray) -> list[torch.Tensor]:
         largest = self.config.physical_batch or max(1, len(positions))
@@ -386,7 +389,7 @@ class Trainer:
                 inputs, targets = self._examples(chunk)
                 if copies > 1:  # the mean over an example's copies: the sensitivity stays
                     targets = targets.repeat_interleave(copies, dim=0)
-                outputs = self.network(inputs).float()
+                outputs = forward(self.network, inputs).float()
                 sums += config.objective.statistics(outputs, targets) / copies
         noise = config.objective.statistic_noise if config.private else 0.0
         count = config.batch_size if config.private else max(1, sum(len(c) for c in chunks))
@@ -525,9 +528,9 @@ def evaluate(
 ) -> npt.NDArray[np.float32]:
     """Logits of the underlying classifier, dropout off."""
     network.eval()
-    with torch.no_grad(), autocast(config, points.device), compiled_pooling():
+    with torch.no_grad(), autocast(config, points.device):
         parts = [
-            config.objective.logits(network(part).float())
+            config.objective.logits(forward(network, part).float())
             for part in points.split(_EVALUATION_BATCH)
         ]
     return torch.cat(parts).cpu().numpy()

@@ -8,13 +8,14 @@ and the input gradient of the first layer are never computed.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from numba import njit
 from torch import nn
 from torch.nn import functional
 
-from lib.training.pooling import compiled_pooling
+from lib.training.stem import split
 
 __all__ = ["ROWS", "clipped_sum", "supports"]
 
@@ -61,7 +62,8 @@ def clipped_sum(
         taps[module] = (arguments[0].detach(), output)
         return output
 
-    layers = [m for m in network.modules() if isinstance(m, _LAYERS) and m._parameters]
+    stem, rest = split(network, inputs)
+    layers = [m for m in rest.modules() if isinstance(m, _LAYERS) and m._parameters]
     weights = [p for p in network.parameters() if p.requires_grad]
     hooks = [layer.register_forward_hook(tap) for layer in layers]
     at_once = len(inputs) or 1
@@ -71,13 +73,17 @@ def clipped_sum(
     try:
         for p in weights:
             p.requires_grad_(False)
-        with torch.enable_grad(), compiled_pooling():
+        with torch.enable_grad():
             for rows in inputs.split(at_once):
-                outputs = network(rows)
+                passed = None
+                if stem is not None:
+                    rows, passed = stem.outputs(rows)
+                    rows.requires_grad_()
+                outputs = rest(rows)
                 if len(taps) < len(layers):
                     raise ValueError("network must use each of its layers, but some were not")
-                parts.append((outputs, [taps.pop(layer) for layer in layers]))
-        ends = torch.cat([outputs.detach() for outputs, _ in parts])
+                parts.append((outputs, [taps.pop(layer) for layer in layers], rows, passed))
+        ends = torch.cat([outputs.detach() for outputs, *_ in parts])
         with torch.enable_grad():
             total = loss(ends.requires_grad_().float()).sum()
         (slopes,) = torch.autograd.grad(total, [ends])
@@ -88,14 +94,16 @@ def clipped_sum(
             p.requires_grad_(True)
     gradient = torch.zeros(sum(p.numel() for p in weights), device=inputs.device)
     for slope in slopes.split(at_once):
-        outputs, found = parts.pop(0)
-        errors = torch.autograd.grad(outputs, [output for _, output in found], slope)
+        outputs, found, rows, passed = parts.pop(0)
+        wanted = [output for _, output in found]
+        errors = torch.autograd.grad(outputs, wanted if stem is None else [*wanted, rows], slope)
         pairs = [
             (layer, x.float(), error.float())
-            for layer, (x, _), error in zip(layers, found, errors, strict=True)
+            for layer, (x, _), error in zip(layers, found, errors, strict=False)
         ]
+        first = None if stem is None else partial(stem.clipped, passed, errors[-1])
         with exact(inputs.device):
-            gradient += _clip_and_sum(network, pairs, clipping_norm, copies)
+            gradient += _clip_and_sum(rest, pairs, clipping_norm, copies, first)
     return gradient, ends.detach()
 
 
@@ -117,19 +125,24 @@ def exact(device: torch.device) -> Iterator[None]:
             torch.set_float32_matmul_precision(before)
 
 
-def _clip_and_sum(network, pairs, clipping_norm: float, copies: int) -> torch.Tensor:
+def _clip_and_sum(network, pairs, clipping_norm: float, copies: int, first=None) -> torch.Tensor:
+    """Of the layers of `network`, after those that `first` clips and sums, if any."""
     contributions = _contributions(pairs, copies)
     squares = sum(square for _, square, _ in contributions)
+    parts = []
+    if first is not None:
+        total, squares = first(squares, clipping_norm, copies)
+        parts.append(total)
     finite = squares.isfinite()
     if not bool(finite.all()):
         # Nothing bounds a gradient whose norm is infinite or NaN: the example is left out.
         rows = finite.repeat_interleave(copies)
         pairs = [(layer, _only(x, rows), _only(error, rows)) for layer, x, error in pairs]
         contributions = _contributions(pairs, copies)
-        squares = sum(square for _, square, _ in contributions)
+        squares = _only(squares, finite)
     factor = (clipping_norm / (squares.sqrt() + _GUARD)).clamp(max=1.0)
     sums = {p: total(factor).reshape(-1) for p, _, total in contributions}
-    return torch.cat([sums[p] for p in network.parameters()])
+    return torch.cat([*parts, *(sums[p] for p in network.parameters())])
 
 
 def _contributions(pairs, copies: int) -> list:
@@ -140,7 +153,7 @@ def _contributions(pairs, copies: int) -> list:
             found.extend(_outer_products(layer, x, error))
             continue
         for p, gradient in _per_example(layer, x, error):
-            flat = gradient.reshape(len(gradient), -1).float()
+            flat = gradient.flatten(1).float()
             if copies > 1:
                 flat = flat.view(-1, copies, flat.shape[1]).mean(dim=1)
             found.append((p, torch.linalg.vector_norm(flat, dim=1).square(), _sum_of(flat)))
