@@ -351,25 +351,26 @@ def _search(epsilon, delta, sample_rate, steps, accountant, tolerance) -> float:
     return high
 
 
-@lru_cache(maxsize=65536)
-def _renyi(sample_rate: float, noise_multiplier: float) -> np.ndarray:
+@lru_cache(maxsize=2**18)
+def _renyi(sample_rate: float, noise_multiplier: float, order: float) -> float:
     from opacus.accountants.analysis import rdp  # here: it loads torch
 
-    return np.asarray(
-        rdp.compute_rdp(q=sample_rate, noise_multiplier=noise_multiplier, steps=1, orders=_ORDERS)
-    )
+    return rdp.compute_rdp(q=sample_rate, noise_multiplier=noise_multiplier, steps=1, orders=order)
 
 
 @lru_cache(maxsize=4096)
 def _rdp_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
-    from opacus.accountants.analysis import rdp
+    def bound(place: int) -> float:  # Balle et al. 2020, Theorem 21
+        order = float(_ORDERS[place])
+        renyi = sum(steps * _renyi(q, sigma, order) for q, sigma, steps in history)
+        return renyi - (math.log(delta) + math.log(order)) / (order - 1) + math.log1p(-1 / order)
 
-    total = sum(steps * _renyi(q, sigma) for q, sigma, steps in history)
-    with warnings.catch_warnings():
-        # The grid of orders is wide enough: an optimum at its end is a loose bound, still valid.
-        warnings.filterwarnings("ignore", "Optimal order is the")
-        epsilon, _ = rdp.get_privacy_spent(orders=_ORDERS, rdp=total, delta=delta)
-    return max(0.0, float(epsilon))
+    # Times (order - 1) it is convex in the order: it falls to its minimum, and then it rises.
+    low, high = 0, len(_ORDERS) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bound(middle) <= bound(middle + 1) else (middle + 1, high)
+    return max(0.0, float(bound(low)))
 
 
 def _kept(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
