@@ -11,7 +11,9 @@ in a way that keeps it out of an ordinary run.
 import functools
 import os
 import re
+import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -83,8 +85,31 @@ WRITTEN = ("browser", "data", "long", "speed")  # marks that the file itself wri
 
 if WORKER:
     # Two workers that compile a function for different types at once can mix up numba's index of
-    # it. Each has its own; kernels and other processes that it starts inherit it.
+    # it. Each has its own; kernels and other processes that it starts inherit it. What it has not
+    # compiled and another has, it copies before each file.
     os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba" / WORKER))
+
+
+def adopt(own: Path, others: Iterable[Path]) -> None:
+    """Copy what other numba caches hold of functions that one lacks.
+
+    numba writes each file at once, and compiles anew where an index names a file that is not there:
+    so the index comes last, and nothing is harmed by what another worker writes meanwhile.
+    """
+    for index in sorted(index for other in others for index in other.glob("*/*.nbi")):
+        place = own / index.parent.name
+        if not (place / index.name).exists():
+            place.mkdir(parents=True, exist_ok=True)
+            for file in [*index.parent.glob(f"{index.stem}.*.nbc"), index]:
+                shutil.copy2(file, place / f"{file.name}.copy")
+                os.replace(place / f"{file.name}.copy", place / file.name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    own = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    if WORKER and own == ROOT / ".cache" / "numba" / WORKER:
+        adopt(own, set(own.parent.glob("gw*")) - {own})
 
 
 def pytest_configure(config):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from lib.audit.selection import true_best_epsilon
 from lib.check import as_array, check_delta, check_level
@@ -162,32 +162,31 @@ def one_run_epsilon(
         if delta == 0:
             raise ValueError("delta must be in (0, 1) for a family, got 0")
         most = guesses if fixed else canaries
-        mu = _largest_rejected(
-            lambda mu: _gaussian_excess(correct, most, canaries, mu, 1 - level), 64.0
-        )
+        mu = _largest_rejected(lambda mu: _gaussian_excess(correct, most, canaries, mu, 1 - level))
         return true_best_epsilon(mu, delta) if mu > 0 else 0.0
 
-    def rejected(eps: float) -> bool:
-        return one_run_p_value(correct, guesses, canaries, eps, delta, fixed=fixed) <= 1 - level
+    def excess(eps: float) -> float:
+        return one_run_p_value(correct, guesses, canaries, eps, delta, fixed=fixed) - (1 - level)
 
-    return _largest_rejected(rejected, 128.0, monotone=delta == 0)
+    # Without what delta adds, it would be Clopper and Pearson's bound: none above it is rejected.
+    share = special.betaincinv(correct, guesses - correct + 1, 1 - level) if correct else 0.0
+    ceiling = float(special.logit(share))
+    if delta == 0 or ceiling <= 0:
+        return max(0.0, ceiling)
+    # Rejection need not be monotone, so that a grid is searched from above: what falls between two
+    # of its values can only make the bound smaller.
+    grid = np.r_[0.0, np.geomspace(1e-3, 128.0, 100)]
+    grid = [ceiling, *grid[grid < ceiling][::-1].tolist()]
+    place = next((k for k, eps in enumerate(grid) if excess(eps) <= 0), None)
+    if not place:
+        return 0.0 if place is None else ceiling
+    low, high = grid[place], grid[place - 1]
+    return max(low, optimize.brentq(excess, low, high, xtol=1e-12) - 2e-12)
 
 
-def _largest_rejected(
-    rejected: Callable[[float], bool], most: float, monotone: bool = True
-) -> float:
-    """The largest value up to `most` that is rejected; 0 if none is.
-
-    If rejection is not monotone, a grid is searched from above, and the step that is found is
-    halved: what falls between two values of the grid can only make the bound smaller.
-    """
-    low, high = 0.0, most
-    if not monotone:
-        grid = np.r_[0.0, np.geomspace(1e-3, most, 100)]
-        found = next((k for k in range(100, -1, -1) if rejected(float(grid[k]))), 0)
-        low, high = float(grid[found]), float(grid[min(found + 1, 100)])
-    if not rejected(low):
-        return 0.0
+def _largest_rejected(rejected: Callable[[float], bool]) -> float:
+    """The largest value up to 64 that is rejected; 0 if none is."""
+    low, high = 0.0, 64.0
     while high - low > 1e-12 * (1 + low):
         middle = (low + high) / 2
         low, high = (middle, high) if rejected(middle) else (low, middle)

@@ -13,7 +13,6 @@ from lib import data
 from lib.data.arrays import as_path
 from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic
-from lib.training import LinearClassifier, train_linear
 
 __all__ = ["EXAMPLES", "example_predictions", "example_source"]
 
@@ -79,6 +78,8 @@ def example_source(name: str) -> str:
 
 
 def _arrays(seed: int) -> dict[str, npt.NDArray[Any]]:
+    from lib.training import train_linear  # here: it loads PyTorch, which no report needs
+
     digits, rows = data.load_digits(), data.digits_splits(seed, _SIZES)
     rng = np.random.default_rng([seed, 9])
     images = {name: digits.images[where] for name, where in rows.items()}
@@ -88,12 +89,8 @@ def _arrays(seed: int) -> dict[str, npt.NDArray[Any]]:
     other = train_linear(images["other"], labels["other"])
     arrays = _three_parts(model, images, labels, rng)
     arrays["other_logits"] = other.logits(images["test"])
-    sure = {
-        who: special.softmax(arrays[f"{who}_logits"], axis=1).max(axis=1)
-        for who in ("test", "other")
-    }
-    ink = images["test"].mean(axis=(1, 2))
-    arrays["test_features"] = np.column_stack([sure["test"], sure["other"], ink])
+    sure = {w: special.softmax(arrays[f"{w}_logits"], axis=1).max(1) for w in ("test", "other")}
+    arrays["test_features"] = np.column_stack([*sure.values(), images["test"].mean(axis=(1, 2))])
     for who, confidence in sure.items():
         propensity = 0.8 - 0.7 * confidence
         arrays[f"{who}_abstained"] = rng.random(len(confidence)) < propensity
@@ -104,7 +101,7 @@ def _arrays(seed: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def _three_parts(
-    model: LinearClassifier, images: dict[str, Any], labels: dict[str, Any], rng: Any
+    model: Any, images: dict[str, Any], labels: dict[str, Any], rng: Any
 ) -> dict[str, npt.NDArray[Any]]:
     """Logits and labels; the user's images are blurred, and few of their labels are known."""
     user = labels["user"]
@@ -119,6 +116,8 @@ def _three_parts(
 
 def suitability_example(seed: int) -> ModelPredictions:
     """Logits of digits: a classifier that was trained on few, so that errors remain."""
+    from lib.training import train_linear
+
     sizes = {"train": 150, "holdout": 700, "test": 400, "user": 500}
     digits, rows = data.load_digits(), data.digits_splits(seed, sizes)
     images = {name: digits.images[where] for name, where in rows.items()}
@@ -127,7 +126,7 @@ def suitability_example(seed: int) -> ModelPredictions:
     return ModelPredictions(**_three_parts(model, images, labels, np.random.default_rng(seed)))
 
 
-def _log_probabilities(model: LinearClassifier, images: Any, labels: Any) -> npt.NDArray[Any]:
+def _log_probabilities(model: Any, images: Any, labels: Any) -> npt.NDArray[Any]:
     log = special.log_softmax(model.logits(images), axis=1)
     return log[np.arange(len(labels)), labels]
 

@@ -45,6 +45,19 @@ def test_bound_is_where_the_p_value_crosses():
     assert one_run_epsilon(100, 100, 1000, 0.5) == 0.0
 
 
+def test_bound_is_the_largest_that_is_rejected_where_small_ones_are_not():
+    """What delta adds falls with epsilon: nothing is rejected below 0.6, and much above it."""
+    given = (20, 20, 1000)
+    low = one_run_epsilon(*given, 1.5e-4, fixed=False)
+
+    def p_value(epsilon):
+        return one_run_p_value(*given, epsilon, 1.5e-4, fixed=False)
+
+    assert p_value(0.0) > 0.05
+    assert p_value(low - 0.1) < p_value(low - 1e-9) <= 0.05
+    assert min(p_value(e) for e in np.linspace(low + 1e-9, 5, 400)) > 0.05
+
+
 def test_pure_privacy_is_clopper_pearson_on_the_accuracy():
     low = one_run_epsilon(90, 100, 500, 0.0, 0.95)
     rate = stats.beta.ppf(0.05, 90, 11)

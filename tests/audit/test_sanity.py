@@ -15,13 +15,19 @@ def test_mistakes_are_caught_and_correct_training_is_not():
     assert (table[["tp", "fp", "tn", "fn"]].sum(axis=1) == 600).all()
 
 
-@pytest.mark.parametrize("engine", ["kernel", "taps", "vmap", "single"])
-def test_engines_do_what_a_plain_implementation_does(engine):
-    """The challenge's shift has the same distribution as in a few lines of NumPy."""
+@pytest.fixture(scope="module")
+def plainly():
+    """A check and the scores of 4,000 models by a few lines of NumPy."""
     check = SanityCheck(points=20, sample_rate=0.25, steps=8, epsilon=3.0)
+    return check, *sgd_scores(check, 4000, seed=3)
+
+
+@pytest.mark.parametrize("engine", ["kernel", "taps", "vmap", "single"])
+def test_engines_do_what_a_plain_implementation_does(engine, plainly):
+    """The challenge's shift has the same distribution as in a few lines of NumPy."""
+    check, plain, others = plainly
     models = 200 if engine == "single" else 400
     found, members = engine_scores(check, models, seed=2, engine=engine)
-    plain, others = sgd_scores(check, 4000, seed=3)
     for inside in (True, False):
         p = stats.ks_2samp(found[members == inside], plain[others == inside]).pvalue
         assert p > 1e-4, (engine, inside)

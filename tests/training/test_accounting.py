@@ -40,20 +40,25 @@ def test_full_batches_against_the_exact_gaussian_mechanism(sigma, steps):
     assert exact <= ledger.epsilon(1e-5, "pld") <= ledger.epsilon(1e-5, "rdp") <= 1.3 * exact + 0.1
 
 
-def hockey_stick_one_step(q, sigma, epsilon):
+def hockey_stick_one_step(q, sigma):
     """Brute force: delta(epsilon) of one subsampled step, both directions, on a fine grid."""
     x = np.linspace(-30 * sigma, 30 * sigma + 1, 2_000_001)
     p0 = norm.pdf(x, 0, sigma)
     p1 = (1 - q) * p0 + q * norm.pdf(x, 1, sigma)
     step = x[1] - x[0]
-    remove = np.maximum(p1 - np.exp(epsilon) * p0, 0).sum() * step
-    add = np.maximum(p0 - np.exp(epsilon) * p1, 0).sum() * step
-    return max(remove, add)
+
+    def delta(epsilon):
+        remove = np.maximum(p1 - np.exp(epsilon) * p0, 0).sum() * step
+        add = np.maximum(p0 - np.exp(epsilon) * p1, 0).sum() * step
+        return max(remove, add)
+
+    return delta
 
 
 def test_one_subsampled_step_against_brute_force():
     q, sigma, delta = 0.1, 0.8, 1e-4
-    exact = brentq(lambda e: hockey_stick_one_step(q, sigma, e) - delta, 0.01, 20)
+    spent = hockey_stick_one_step(q, sigma)
+    exact = brentq(lambda e: spent(e) - delta, 0.01, 20)
     ledger = PrivacyLedger((SampledGaussian(q, sigma, 1),))
     assert ledger.epsilon(delta, "pld") == pytest.approx(exact, rel=1e-3)
     assert ledger.epsilon(delta, "prv") == pytest.approx(exact, rel=3e-2)
