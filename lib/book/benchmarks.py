@@ -19,7 +19,6 @@ import pandas as pd
 from lib.book.records import origin, read_measured, record_command
 from lib.book.render import figure_html, table_html
 from lib.book.site import minify_svg
-from lib.plot import svg_bytes
 from lib.runs import code_fingerprint, package_versions, python_version
 
 if TYPE_CHECKING:
@@ -410,8 +409,9 @@ def _figure_html(record: Mapping[str, Any]) -> str:
         " dotted: in proportion. A curve that stays below it has costs that do not depend on the"
         " size."
     )
-    figure = plot_growth(record)
-    svg = svg_bytes(figure, "benchmarks.growth")
+    from lib.plot import svg_bytes
+
+    svg = svg_bytes(plot_growth(record), "benchmarks.growth")
     return minify_svg(figure_html(svg, "growth", alt, caption))
 
 

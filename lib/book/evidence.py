@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, stats
+import scipy  # its parts are loaded when they are used
 
 __all__ = [
     "LEVEL",
@@ -68,7 +68,7 @@ def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
     n, mean = len(values), float(np.mean(values)) if len(values) else math.nan
     if n < 2 or not np.isfinite(values).all() or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return Evidence(mean, n=n)
-    half = float(stats.t.isf((1 - level) / 2, n - 1)) * float(values.std(ddof=1)) / math.sqrt(n)
+    half = float(scipy.stats.t.isf((1 - level) / 2, n - 1) * values.std(ddof=1)) / math.sqrt(n)
     return Evidence(mean, mean - half, mean + half, n)
 
 
@@ -87,7 +87,7 @@ def share(count: int, n: int, level: float = LEVEL) -> Evidence:
     >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
     0.00 [0.00, 0.17]
     """
-    found = stats.binomtest(int(count), int(n)).proportion_ci(level, method="exact")
+    found = scipy.stats.binomtest(int(count), int(n)).proportion_ci(level, method="exact")
     return Evidence(int(count) / int(n), float(found.low), float(found.high), int(n))
 
 
@@ -95,7 +95,7 @@ def standardized(z: float, n: int, level: float = LEVEL) -> Evidence:
     """Student's interval for a mean of n runs that is given in its own standard errors."""
     if n < 2 or not math.isfinite(z):
         return Evidence(float(z), n=int(n))
-    half = float(stats.t.isf((1 - level) / 2, n - 1))
+    half = float(scipy.stats.t.isf((1 - level) / 2, n - 1))
     return Evidence(float(z), z - half, z + half, int(n))
 
 
@@ -126,15 +126,15 @@ def ranges_beyond(n: int, probability: float) -> float:
     """
     points, weights = np.polynomial.legendre.leggauss(300)
     least, most = 9 * points[:, None], 9 * points
-    inner = np.clip(stats.norm.cdf(most) - stats.norm.cdf(least), 0, None) ** (n - 2)
-    density = n * (n - 1) * stats.norm.pdf(least) * stats.norm.pdf(most) * inner
+    inner = np.clip(scipy.stats.norm.cdf(most) - scipy.stats.norm.cdf(least), 0, None) ** (n - 2)
+    density = n * (n - 1) * scipy.stats.norm.pdf(least) * scipy.stats.norm.pdf(most) * inner
     density *= 81 * weights[:, None] * weights * (most > least)
 
     def excess(ranges: float) -> float:
-        beyond = 2 * stats.norm.sf(most + ranges * (most - least))
+        beyond = 2 * scipy.stats.norm.sf(most + ranges * (most - least))
         return float((density * beyond).sum()) - probability
 
-    return optimize.brentq(excess, 0, 1e3) if excess(0) > 1e-9 else 0.0
+    return scipy.optimize.brentq(excess, 0, 1e3) if excess(0) > 1e-9 else 0.0
 
 
 def point(value: float, n: int) -> Evidence:

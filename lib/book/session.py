@@ -7,21 +7,22 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from IPython import get_ipython
 from IPython.display import display
-from matplotlib.figure import Figure
 
 import lib
-from lib.book.chapters import PROFILES, profile_parameters
+from lib.book.chapters import PROFILES, declared_parameters, profile_parameters, read_chapter
 from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
 from lib.book.evidence import Evidence
 from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.render import cells_html, claim_html, csv_link, figure_html, note_html, table_html
-from lib.plot import svg_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Chapter", "open_chapter"]
 
@@ -62,10 +63,7 @@ def _declared_here(namespace: Mapping[str, Any]) -> tuple[tuple[Parameter, ...],
     """Declarations of the running notebook and the names that papermill injected."""
     shell = get_ipython()
     if shell is None:
-        from lib.book.chapters import declared_parameters, read_chapter
-
-        text = Path(namespace["__file__"]).read_text(encoding="utf-8")
-        return declared_parameters(read_chapter(text)), []
+        return declared_parameters(read_chapter(Path(namespace["__file__"]).read_text("utf-8"))), []
     history = [source for source in shell.user_ns["In"] if source.strip()]
     for back, source in enumerate(reversed(history)):
         if _only_annotated(source):
@@ -249,7 +247,7 @@ class Chapter:
             }
         )
 
-    def figure(self, figure: Figure, name: str, alt: str, caption: str) -> None:
+    def figure(self, figure: "Figure", name: str, alt: str, caption: str) -> None:
         """Show a figure as SVG with alternative text, and close it.
 
         Parameters
@@ -265,6 +263,8 @@ class Chapter:
         """
         if not alt.strip():
             raise ValueError(f"figure {name} needs alternative text, not {alt!r}")
+        from lib.plot import svg_bytes  # what it needs takes a second to load
+
         svg = svg_bytes(figure, f"{self.name}.{name}")
         _display(
             {

@@ -201,9 +201,9 @@ def package_versions() -> dict[str, str]:
         Normalised name to version, sorted by name.
     """
     found = {
-        d.metadata["Name"].lower().replace("_", "-"): d.version
-        for d in distributions()
-        if d.metadata["Name"]
+        each["Name"].lower().replace("_", "-"): each["Version"]
+        for each in (d.metadata for d in distributions())  # each time asked, it is parsed
+        if each["Name"]
     }
     return {name: found[name] for name in sorted(found) if name not in _SKIPPED}
 
