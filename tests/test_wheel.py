@@ -60,17 +60,11 @@ def installed(tmp_path_factory):
             target = base / "clone" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes((ROOT / name).read_bytes())
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    # pip makes a wheel of the copy, and installs that.
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    site, options = base / "site", ("--no-deps", "--no-index", "--no-build-isolation")
     subprocess.run(
-        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", base / "dist", base / "clone"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    (wheel,) = (base / "dist").glob("*.whl")
-    site = base / "site"
-    subprocess.run(
-        [*pip, "install", "--no-deps", "--no-index", "--target", site, wheel],
+        [*pip, *options, "--target", site, base / "clone"],
         check=True,
         capture_output=True,
         text=True,

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,25 +19,40 @@ from lib.book.sphinx_ext import _repository
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def built(tmp_path_factory, template) -> Book:
-    """A fresh copy of a book that has been built once."""
-    root = tmp_path_factory.mktemp("book") / "copy"
-    subprocess.run(["cp", "-a", str(template.root), str(root)], check=True)
-    return Book(root)
-
-
 @pytest.fixture(scope="module")
-def first(tmp_path_factory) -> tuple[Book, subprocess.CompletedProcess]:
-    """The book, and the build that made its site."""
-    book = make_book(tmp_path_factory.mktemp("template") / "book")
-    return book, by_command(book)
+def first(tmp_path_factory) -> tuple[Book, Book, subprocess.CompletedProcess]:
+    """The book, a copy of it, and the build that made its site."""
+    book = make_book(tmp_path_factory.mktemp("built") / "book")
+    done = by_command(book)
+    return book, _copied(book, tmp_path_factory.mktemp("template") / "book"), done
 
 
 @pytest.fixture(scope="module")
 def template(first) -> Book:
-    assert first[1].returncode == 0, first[1].stderr
-    return first[0]
+    """A book that has been built once, to be looked at only."""
+    assert first[2].returncode == 0, first[2].stderr
+    return first[1]
+
+
+@pytest.fixture
+def built(first, template) -> Book:
+    """The book as it was after it had been built once, in the place where it was built.
+
+    In another folder Sphinx would read and write all pages anew, whether it has a reason or not.
+    """
+    shutil.rmtree(first[0].root)
+    return _copied(template, first[0].root)
+
+
+@pytest.fixture
+def apart(template, tmp_path) -> Book:
+    """A copy in a folder of its own, for tests that leave processes behind."""
+    return _copied(template, tmp_path / "book")
+
+
+def _copied(book: Book, root: Path) -> Book:
+    subprocess.run(["cp", "-a", str(book.root), str(root)], check=True)
+    return Book(root)
 
 
 def by_command(book: Book) -> subprocess.CompletedProcess:
@@ -49,11 +65,19 @@ def by_command(book: Book) -> subprocess.CompletedProcess:
     )
 
 
-def test_a_green_build_prints_a_line_per_chapter_and_the_path_and_a_red_one_all(first, built):
-    for book, done, how in (
-        (*first, r"executed in \d+ s"),
-        (built, by_command(built), "from the cache"),
-    ):
+def processor_time() -> float:
+    """Seconds that the processes started here have used: work of others is no concern."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def test_a_green_build_prints_a_line_per_chapter_and_the_path(first, built):
+    """And where nothing has changed, it executes nothing and changes no file."""
+    before, used = built.site_state(), processor_time()
+    again = by_command(built)
+    assert processor_time() - used < 20
+    assert built.site_state() == before
+    for done, how in ((first[2], r"executed in \d+ s"), (again, "from the cache")):
         assert done.returncode == 0
         assert done.stderr == ""
         *lines, last = done.stdout.splitlines()
@@ -61,14 +85,21 @@ def test_a_green_build_prints_a_line_per_chapter_and_the_path_and_a_red_one_all(
             "chapter one (quick): HOW",
             "chapter two (quick): HOW",
         ]
-        assert last == str(book.html / "index.html")
+        assert last == str(built.html / "index.html")
+
+
+def test_a_red_build_keeps_the_site_and_names_chapter_cell_and_error(built):
+    """It shows all that it said; a second build after a failed one must fail as well."""
+    before = built.site_state()
     built.edit("book/two.py", "seven=7)", "seven=7)\nraise RuntimeError('no good')")
     failed = by_command(built)
     assert failed.returncode != 0
     assert str(built.html) not in failed.stdout
-    assert "chapter two, cell 1" in failed.stderr
-    assert "RuntimeError: no good" in failed.stderr
     assert "executing chapter two" in failed.stderr  # what was held back
+    for output in (failed.stderr, built.build(fails=True)):
+        assert "chapter two, cell 1 (`from lib.book.session import open_chapter`)" in output
+        assert "RuntimeError: no good" in output
+        assert built.site_state() == before
 
 
 def test_pages_show_live_values_and_verdicts(template):
@@ -88,21 +119,6 @@ def test_page_names_parameters_and_the_command_that_reproduces_it(template):
     assert "what is doubled" in page
 
 
-def processor_time() -> float:
-    """Seconds that the processes started here have used: work of others is no concern."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def test_nothing_changed_executes_nothing(built):
-    built.build()  # the copy lies in another folder, which Sphinx notices
-    before = built.site_state()
-    used = processor_time()
-    assert executed(built.run()) == 0
-    assert processor_time() - used < 20
-    assert built.site_state() == before
-
-
 def test_prose_edit_shows_without_execution(built):
     built.edit("book/one.py", "Prose says", "Words say")
     assert executed(built.build()) == 0
@@ -119,27 +135,12 @@ def test_code_edit_moves_every_page_that_quotes_the_chapter(built):
     assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
 
 
-def test_parameter_edit_moves_numbers_and_the_scale_of_the_verdict(built):
-    built.edit("params/quick/one.yml", "2.0", "2.0002")
-    assert executed(built.build()) == 1
-    assert ">4.0004</span>" not in built.page("index")
-    assert ">4.000</span>" in built.page("index")
-    assert "reproduced at reduced scale" in built.page("ledger").split("</ul>", 1)[1]
-    assert "base = 2.0002 instead of 2.0" in built.page("ledger")
-
-
 def test_profile_is_part_of_the_key_and_switching_back_is_free(built):
     assert executed(built.build(COMPANION_PROFILE="standard")) == 2
     assert ">40.000</span>" in built.page("index")
     assert executed(built.build()) == 0
     assert ">4.000</span>" in built.page("index")
     assert "params/quick/one.yml" in built.page("one")
-
-
-def test_any_file_of_lib_counts(built):
-    path = built.root / "lib" / "new_module.py"
-    path.write_text("'''A module that nobody imports.'''\n")
-    assert executed(built.build()) == 2
 
 
 def data_column(book: Book) -> dict[str, str]:
@@ -157,67 +158,68 @@ def test_presence_of_data_counts_for_the_chapter_that_asks(built):
     assert executed(output) == 1
     assert ">0</span> file of data" in built.page("index")
     assert data_column(built) == {"one": "0 of 1 present", "two": "no data files"}
-    built.numbers.write_bytes(NUMBERS)
-    assert executed(built.build()) == 0
-    assert ">1</span> file of data" in built.page("index")
-    built.numbers.unlink()
-    assert executed(built.build()) == 0
-    assert ">0</span> file of data" in built.page("index")
+    for change, has_data in (
+        (lambda: built.numbers.write_bytes(NUMBERS), 1),
+        (built.numbers.unlink, 0),
+    ):
+        change()
+        done = built.execute()
+        assert done.now == ()
+        assert done.values["one"]["has_data"] == has_data
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        "ProcessPoolExecutor(1, get_context('spawn')).submit(data.available, name).result()",
-        "run([sys.executable, '-m', 'lib.data', 'fetch', name], stderr=-3).returncode < 1",
-    ],
-)
-def test_presence_counts_if_another_process_asks(built, ask):
+def test_presence_counts_if_another_process_asks(built):
+    """One that chapter one starts through multiprocessing, and a command, in chapter two."""
     imports = (
-        "import sys\nfrom concurrent.futures import ProcessPoolExecutor\n"
-        "from multiprocessing import get_context\nfrom subprocess import run\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n"
     )
+    ask = "ProcessPoolExecutor(1, get_context('spawn')).submit(data.available, name).result()"
     built.edit("book/one.py", "double = 2", f"{imports}name = 'throwaway/numbers'\ndouble = 2")
     built.edit("book/one.py", 'data.available("throwaway/numbers")', ask)
-    assert executed(built.build()) == 1
-    assert ">1</span> file of data" in built.page("index")
+    run = "run([sys.executable, '-m', 'lib.data', 'fetch', 'throwaway/numbers'], stderr=-3)"
+    imports = "import sys\nfrom subprocess import run\n"
+    built.edit("book/two.py", "chapter.values(seven=7)", f"{imports}chapter.values(seven=7)")
+    built.edit("book/two.py", "seven=7)", f"seven=7, has_data=int({run}.returncode < 1))")
+    done = built.execute()
+    assert done.now == ("one", "two")
+    assert [done.values[name]["has_data"] for name in done.now] == [1, 1]
+    assert built.stale() == []
     built.numbers.unlink()
-    assert executed(built.build()) == 1
-    assert ">0</span> file of data" in built.page("index")
+    assert built.stale() == ["one", "two"]
 
 
 def test_data_that_go_during_execution_are_not_trusted(built):
     gone = f"has_data=1)\nimport pathlib; pathlib.Path({str(built.numbers)!r}).unlink()"
     built.edit("book/one.py", 'has_data=int(data.available("throwaway/numbers")))', gone)
     built.edit("book/one.py", "double = 2", "data.fetch('throwaway/numbers')\ndouble = 2")
-    assert "throwaway/numbers came or went while chapter one" in built.build(fails=True)
+    assert "throwaway/numbers came or went while chapter one" in built.execute(fails=True).output
 
 
 def test_undeclared_data_stop_the_build_even_if_the_chapter_does_not_mind(built):
     built.edit("book/one.py", "double = 2", "data.fingerprints('suitability')\ndouble = 2")
-    output = built.build(fails=True)
+    output = built.execute(fails=True).output
     assert "chapter one asked for suitability/civilcomments_ERM_0" in output
     assert "not declared for it" in output
 
 
 def test_changed_data_are_refused_then_count(built):
     built.numbers.write_bytes(b"4 5 6\n")
-    before = built.site_state()
-    output = built.build(fails=True)
+    output = built.execute(fails=True).output
     assert "numbers" in output
     assert "SHA-256" in output
-    assert built.site_state() == before
     registry = built.root / "lib/data/registry.yml"
     text = registry.read_text()
     registry.write_text(text[: text.rindex("  - prefix: throwaway/")])
     add_data(built.root, b"4 5 6\n")
-    assert executed(built.build()) == 2  # the registry is a file of lib
+    assert built.stale() == ["one", "two"]  # the registry is a file of lib
 
 
-def test_claim_edit_moves_the_ledger(built):
+def test_claim_edit_moves_its_verdict(built):
     built.edit("book/claims.yml", "reported: 4.0", "reported: 5.0")
-    assert executed(built.build()) == 1
-    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
+    done = built.execute()
+    assert done.now == ("one",)
+    assert done.verdicts == {"T-1": "not reproduced", "T-2": "reproduced"}
 
 
 def test_recorded_run_stands_beside_the_build_and_is_marked(built):
@@ -248,16 +250,18 @@ def test_recorded_run_stands_beside_the_build_and_is_marked(built):
 
 
 def test_lib_that_changes_during_execution_is_not_trusted(built):
+    """Any file of it counts, for every chapter, also a module that nobody imports."""
     late = built.root / "lib" / "late.py"
     write = f"import pathlib; pathlib.Path({str(late)!r}).write_text('')\ndouble = 2"
     built.edit("book/one.py", "double = 2", write)
-    assert "lib changed while chapter one was executed" in built.build(fails=True)
-    assert executed(built.build()) == 2
+    assert built.stale() == ["one"]
+    assert "lib changed while chapter one was executed" in built.execute(fails=True).output
+    assert built.stale() == ["one", "two"]
 
 
 def test_warning_in_a_chapter_fails_the_build(built):
     built.edit("book/two.py", "seven=7)", "seven=7)\nimport warnings; warnings.warn('careful')")
-    output = built.build(fails=True)
+    output = built.execute(fails=True).output
     assert "chapter two, cell 1 wrote to standard error" in output
     assert "careful" in output
 
@@ -266,24 +270,12 @@ def test_hand_made_record_is_refused(built):
     path = built.root / "book/records/gpu/one.json"
     path.parent.mkdir(parents=True)
     path.write_text('{"values": {"double": 4}}')
-    assert "recorded run" in built.build(fails=True)
+    assert "recorded run" in built.execute(fails=True).output
 
 
 def test_ledger_must_add_up(built):
     built.edit("book/one.py", 'chapter.check("T-1", double)', "None")
-    before = built.site_state()
-    assert "one leaves T-1 unchecked" in built.build(fails=True)
-    assert built.site_state() == before
-
-
-def test_failing_cell_names_chapter_cell_and_error_and_keeps_the_site(built):
-    before = built.site_state()
-    built.edit("book/two.py", "seven=7)", "seven=7)\nraise RuntimeError('no good')")
-    for _ in range(2):  # a second build after a failed one must fail as well
-        output = built.build(fails=True)
-        assert "chapter two, cell 1 (`from lib.book.session import open_chapter`)" in output
-        assert "RuntimeError: no good" in output
-        assert built.site_state() == before
+    assert "one leaves T-1 unchecked" in built.execute(fails=True).output
 
 
 def test_unknown_value_in_prose_fails(built):
@@ -293,19 +285,24 @@ def test_unknown_value_in_prose_fails(built):
 
 def test_bad_parameters_stop_the_build_before_any_work(built):
     (built.root / "params/quick/one.yml").write_text("base: 200.0\n")
-    output = built.build(fails=True)
+    output = built.execute(fails=True).output
     assert "parameter base = 200.0 is not allowed" in output
     assert "executing chapter" not in output
 
 
-def test_two_builds_at_once(built):
-    built.edit("book/one.py", "double = 2 * base", "double = 2 * base + 0.0001")
+def test_two_builds_at_once_after_a_parameter_edit(built):
+    """One executes the chapter; numbers move, and the scale of the verdict."""
+    built.edit("params/quick/one.yml", "2.0", "2.0002")
+    assert built.stale() == ["one"]
     builds = [built.start(), built.start()]
     outputs = [b.communicate(timeout=300)[0] for b in builds]
     assert [b.returncode for b in builds] == [0, 0], outputs
     assert sorted(executed(o) for o in outputs) == [0, 1]
+    assert ">4.0004</span>" not in built.page("index")
     assert ">4.000</span>" in built.page("index")
-    assert executed(built.build()) == 0
+    assert "reproduced at reduced scale" in built.page("ledger").split("</ul>", 1)[1]
+    assert "base = 2.0002 instead of 2.0" in built.page("ledger")
+    assert built.stale() == []
 
 
 def _kill_after(book: Book, seconds: float) -> None:
@@ -315,16 +312,16 @@ def _kill_after(book: Book, seconds: float) -> None:
     process.communicate(timeout=60)
 
 
-@pytest.mark.parametrize("seconds", [1.5, 4.2])  # more in tests/faults
-def test_kill_in_the_middle_leaves_nothing_half_done(built, seconds):
-    built.edit("book/one.py", "double = 2 * base", "double = 3 * base")
-    _kill_after(built, seconds)
-    built.build()
-    assert ">6.000</span>" in built.page("index")
-    assert ">6.00</span>" in built.page("two")
-    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
+@pytest.mark.parametrize("seconds", [1.5, 2.9])  # of about 4; more in tests/faults
+def test_kill_in_the_middle_leaves_nothing_half_done(apart, seconds):
+    apart.edit("book/one.py", "double = 2 * base", "double = 3 * base")
+    _kill_after(apart, seconds)
+    apart.build()
+    assert ">6.000</span>" in apart.page("index")
+    assert ">6.00</span>" in apart.page("two")
+    assert "not reproduced" in apart.page("ledger").split("</ul>", 1)[1]
     for name in ("index", "one", "two", "ledger"):
-        assert built.page(name).rstrip().endswith("</html>")
+        assert apart.page(name).rstrip().endswith("</html>")
 
 
 def test_damaged_cache_entry_is_set_aside(built):
@@ -332,10 +329,10 @@ def test_damaged_cache_entry_is_set_aside(built):
     assert len(entries) == 1
     text = entries[0].read_text()
     entries[0].write_text(text.replace('"value": 4.0', '"value": 5.0'))
-    output = built.build()
-    assert executed(output) == 1
-    assert "damaged cache entry set aside" in output
-    assert ">4.000</span>" in built.page("index")
+    done = built.execute()
+    assert done.now == ("one",)
+    assert "damaged cache entry set aside" in done.output
+    assert done.values["one"]["double"] == 4.0
 
 
 def test_half_written_page_is_written_again(built):
@@ -347,20 +344,25 @@ def test_half_written_page_is_written_again(built):
     assert built.page("two").rstrip().endswith("</html>")
 
 
-@pytest.mark.parametrize("address", ["git@github.com:some/where", None])
-def test_launch_buttons_point_to_the_repository_if_it_is_known(built, address):
-    _origin(built.root, address)
-    built.build()
-    page = built.page("one")
-    assert "notebooks/one.ipynb" in page
+def test_launch_buttons_point_to_the_repository_if_it_is_known(built):
     binder = "https://mybinder.org/v2/gh/some/where/HEAD?urlpath=lab/tree/book/one.py"
     colab = "https://colab.research.google.com/github/some/where/blob/notebooks/one.ipynb"
-    assert (binder in page) == (colab in page) == (address is not None)
+    for address in (None, "git@github.com:some/where"):
+        if address:
+            _origin(built.root, address)
+            built.build()
+        page = built.page("one")
+        assert "notebooks/one.ipynb" in page
+        assert (binder in page) == (colab in page) == (address is not None)
+        assert ("mybinder.org" in page) == (address is not None)
 
 
-def test_the_repository_is_known_from_an_address_by_https_too(tmp_path):
-    _origin(tmp_path, "https://github.com/some/where.git")
-    assert _repository(tmp_path) == "some/where"
+@pytest.mark.parametrize(
+    ("address", "repository"), [("https://github.com/some/where.git", "some/where"), (None, "")]
+)
+def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address, repository):
+    _origin(tmp_path, address)
+    assert _repository(tmp_path) == repository
 
 
 def _origin(root: Path, address: str | None) -> None:

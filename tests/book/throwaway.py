@@ -1,7 +1,11 @@
-"""A throw-away book of two chapters, built end to end with a copy of ``lib``."""
+"""A throw-away book of two chapters, built end to end with a copy of ``lib``.
+
+``python throwaway.py WHAT FILE`` is a part of a build, in the book's folder: see `Book.execute`.
+"""
 
 import functools
 import hashlib
+import json
 import multiprocessing
 import os
 import re
@@ -9,16 +13,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
 # What every build imports, but nothing that imports lib, of which a throw-away book has a copy.
 IMPORTED = [
     *("jupyter_book.cli.main", "jupytext", "matplotlib.pyplot", "myst_nb.sphinx_ext"),
-    *("nbclient", "numpy", "pandas", "pooch", "sphinx.application", "sphinx.builders.html"),
+    *("nbclient", "numpy", "pandas", "PIL.Image", "pooch", "requests", "scipy", "tenacity"),
+    *("sphinx.application", "sphinx.builders.html", "threadpoolctl", "tqdm"),
     *("sphinx_book_theme", "sphinx_copybutton", "sphinx_design", "sphinx_external_toc"),
     *("sphinx_jupyterbook_latex", "sphinx_togglebutton", "sphinxcontrib.bibtex", "yaml"),
 ]
@@ -144,9 +152,40 @@ class Book:
         """
         if "COVERAGE_PROCESS_CONFIG" in os.environ:
             return self.run(fails, **extra)
+        return self._fork(_build, self.command(), fails, **extra)
+
+    def execute(self, fails: bool = False, **extra: str) -> "Stage":
+        """Execute the chapters as a build does before Sphinx reads a page, and stop there."""
+        output, found = self._stage("execute", fails, **extra)
+        return Stage(output, **(found or {}))
+
+    def stale(self, **extra: str) -> list[str]:
+        """The chapters that a build would execute; none is executed."""
+        return self._stage("stale", **extra)[1]
+
+    def _stage(self, what: str, fails: bool = False, **extra: str) -> tuple[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "given.json")
+            command = [sys.executable, __file__, what, str(file)]
+            if "COVERAGE_PROCESS_CONFIG" in os.environ:
+                done = subprocess.run(
+                    command,
+                    cwd=self.root,
+                    env=self.environment(**extra),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+                output = done.stdout
+                assert (done.returncode != 0) == fails, output
+            else:
+                output = self._fork(_part, command[2:], fails, **extra)
+            return output, json.loads(file.read_text()) if file.exists() else None
+
+    def _fork(self, what: Callable, command: list[str], fails: bool, **extra: str) -> str:
         with tempfile.NamedTemporaryFile() as said:
-            arguments = (self.command(), self.root, self.environment(**extra), said.name)
-            process = _forks().Process(target=_build, args=arguments)
+            arguments = (what, command, self.root, self.environment(**extra), said.name)
+            process = _forks().Process(target=_become, args=arguments)
             process.start()
             process.join(300)
             output = Path(said.name).read_text(encoding="utf-8")
@@ -173,6 +212,23 @@ class Book:
         }
 
 
+@dataclass
+class Stage:
+    """What the execution of the chapters said and gave.
+
+    ``now`` are the chapters that were executed rather than found, ``values`` those of each chapter,
+    ``verdicts`` the verdict on each claim.
+    """
+
+    output: str
+    now: tuple[str, ...] = ()
+    values: dict[str, dict[str, Any]] | None = None
+    verdicts: dict[str, str] | None = None
+
+    def __post_init__(self):
+        self.now = tuple(self.now)
+
+
 @functools.cache
 def _forks() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
@@ -180,8 +236,10 @@ def _forks() -> BaseContext:
     return context
 
 
-def _build(command: list[str], root: Path, environment: dict[str, str], said: str) -> None:
-    """What a process does that is started with this command, folder and environment."""
+def _become(
+    what: Callable, command: list[str], root: Path, environment: dict[str, str], said: str
+) -> None:
+    """Be a process that is started with this command, folder and environment."""
     assert "lib" not in sys.modules
     with open(said, "wb", buffering=0) as file:
         os.dup2(file.fileno(), 1)
@@ -190,10 +248,41 @@ def _build(command: list[str], root: Path, environment: dict[str, str], said: st
     os.environ.update(environment)
     os.chdir(root)
     sys.path.insert(0, str(root))
+    what(command)
+
+
+def _build(command: list[str]) -> None:
     sys.argv = command
     from jupyter_book.cli.main import main
 
     sys.exit(main())
+
+
+def _part(command: list[str]) -> None:
+    """`Book.execute` or `Book.stale`, by what the extension and the cache themselves call."""
+    from sphinx.errors import ExtensionError
+
+    from lib.book import chapters, execute, sphinx_ext
+
+    book, profile = Path("book").absolute(), os.environ["COMPANION_PROFILE"]
+    what, file = command
+    if what == "stale":
+        paths = chapters.chapter_files(book).items()
+        found = [name for name, path in paths if not execute._is_stored(path, profile)]
+    else:
+        app = SimpleNamespace(srcdir=book, builder=SimpleNamespace(format="html"))
+        app.config = SimpleNamespace(companion_profile=profile)
+        try:
+            sphinx_ext._execute(app)
+        except ExtensionError as error:
+            sys.exit(str(error))
+        done = {name: page.done for name, page in app.companion_pages.items()}
+        found = {
+            "now": [name for name, each in done.items() if not each.cached],
+            "values": {name: each.values for name, each in done.items()},
+            "verdicts": {v["id"]: v["verdict"] for d in done.values() for v in d.verdicts},
+        }
+    Path(file).write_text(json.dumps(found))
 
 
 def executed(output: str) -> int:
@@ -201,9 +290,9 @@ def executed(output: str) -> int:
     return int(re.search(r"chapters: (\d+) executed", output)[1])
 
 
-def make_book(root: Path) -> Book:
-    """Write the throw-away book under ``root``."""
-    book = root / "book"
+def make_book(root: Path, chapters: bool = True) -> Book:
+    """Write the throw-away book under ``root``, or what is around its chapters and claims."""
+    book, names = root / "book", ("one", "two") if chapters else ()
     book.mkdir(parents=True)
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "lib", root / "lib", ignore=ignore)
@@ -214,14 +303,14 @@ def make_book(root: Path) -> Book:
     shutil.copy(ROOT / "_config.yml", book)
     (book / "references.bib").write_text("")
     toc = "format: jb-book\nroot: index\nchapters:\n" + "".join(
-        f"  - file: {name}\n" for name in ("one", "two", "ledger")
+        f"  - file: {name}\n" for name in (*names, "ledger")
     )
     (book / "_toc.yml").write_text(toc)
-    (book / "index.md").write_text(INDEX)
-    (book / "one.py").write_text(ONE)
-    (book / "two.py").write_text(TWO)
+    (book / "index.md").write_text(INDEX if chapters else "# A book\n")
+    for name in names:
+        (book / f"{name}.py").write_text({"one": ONE, "two": TWO}[name])
     (book / "ledger.md").write_text("# Ledger\n\n```{ledger}\n```\n\n```{build-status}\n```\n")
-    (book / "claims.yml").write_text(CLAIMS)
+    (book / "claims.yml").write_text(CLAIMS if chapters else "")
     for profile, base in (("quick", 2.0), ("standard", 20.0)):
         folder = root / "params" / profile
         folder.mkdir(parents=True)
@@ -234,3 +323,7 @@ def add_data(root: Path, content: bytes) -> None:
     path = root / "lib" / "data" / "registry.yml"
     entry = REGISTRY.format(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
     path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _part(sys.argv[1:])
