@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import time
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ __all__ = [
     "set_aside",
 ]
 
+SAVE_EVERY = "COMPANION_SAVE_EVERY"
 _GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
@@ -40,11 +42,35 @@ class Checkpoint:
         Made when first needed.  Without one, nothing is ever saved.
     aside : path-like, optional
         Where a damaged file is moved; `folder` if not given.
+    name : str
+        Of the file, without its ending.
     """
 
-    def __init__(self, folder: Path | str | None = None, aside: Path | str | None = None):
-        self.path = None if folder is None else Path(folder) / "checkpoint.npz"
+    def __init__(
+        self,
+        folder: Path | str | None = None,
+        aside: Path | str | None = None,
+        name: str = "checkpoint",
+    ):
+        self.path = None if folder is None else Path(folder) / f"{name}.npz"
         self._aside = folder if aside is None else aside
+        self._saved = time.monotonic()
+
+    def part(self, name: str | int) -> "Checkpoint":
+        """A place beside this one for a part of the work, such as one of many models."""
+        if self.path is None:
+            return Checkpoint()
+        return Checkpoint(self.path.parent, self._aside, f"{self.path.stem}-{name}")
+
+    @property
+    def due(self) -> bool:
+        """Whether there is a place, and half a minute or more has passed since the last save.
+
+        The environment variable ``COMPANION_SAVE_EVERY`` is another number of seconds.
+        """
+        if self.path is None:
+            return False
+        return time.monotonic() - self._saved >= float(os.environ.get(SAVE_EVERY, 30))
 
     def save(self, arrays: Mapping[str, npt.NDArray], state: Mapping[str, Any]) -> None:
         """Replace the saved state.
@@ -64,6 +90,7 @@ class Checkpoint:
         if self.path is not None:
             text = json.dumps(encode(state, "state"))
             write_atomic(self.path, dump_arrays(arrays, text))
+            self._saved = time.monotonic()
 
     def load(self) -> tuple[dict[str, npt.NDArray], dict[str, Any]] | None:
         """The saved arrays and state; None, with a warning, if the file is damaged."""
@@ -85,8 +112,10 @@ class Checkpoint:
             return None
 
     def clear(self) -> None:
-        """Forget the saved state."""
+        """Forget the saved state, that of all parts too."""
         if self.path is not None:
+            for path in self.path.parent.glob(f"{self.path.stem}-*.npz"):
+                path.unlink(missing_ok=True)
             self.path.unlink(missing_ok=True)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import threadpoolctl
 
+from lib.runs.devices import accelerators, claimed, device_of, require_device
 from lib.runs.jobs import Job, label, run_key
 from lib.runs.progress import progress
 from lib.runs.provenance import usable_cores
@@ -70,8 +71,9 @@ def run_all(
     store : RunStore, optional
         Where runs are kept: a folder that all workers share.
     max_workers : int, optional
-        Local processes; the usable cores by default.  Each gets its share of them as threads.
-        An executor that is handed in has its own number.
+        Local processes; the usable cores by default, and one for each accelerator of jobs that
+        work on these.  Each gets its share of the cores as threads.  An executor that is handed in
+        has its own number; its workers wait for an accelerator that is free, too.
 
     Returns
     -------
@@ -84,7 +86,7 @@ def run_all(
         At the end, naming every job that failed.  Finished runs are kept; asking again runs only
         what is missing.
     ValueError
-        If `max_workers` is no integer of at least 1.
+        If `max_workers` is no integer of at least 1, or a job's device is not there.
 
     Examples
     --------
@@ -101,6 +103,10 @@ def run_all(
     wanted = dict(zip(keys, jobs, strict=True))
     found = {key: run for key in wanted if (run := store.get_key(key)) is not None}
     missing = {key: job for key, job in wanted.items() if key not in found}
+    if executor is None and (devices := {*map(device_of, missing.values())} - {"cpu"}):
+        for device in devices:
+            require_device(device)
+        max_workers = min(max_workers or usable_cores(), len(accelerators()))
     if executor is not None:
         failures = _through(executor, missing, store)
     elif len(missing) < 2:
@@ -187,7 +193,8 @@ def _execute(job: Job, folder: str, key: str) -> None:
             raise RuntimeError(
                 "the worker finds other code or other data than the process that asked for the run"
             )
-        RunStore(folder).run(job)
+        with claimed(device_of(job)):
+            RunStore(folder).run(job)
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))  # noqa: S301 - our own

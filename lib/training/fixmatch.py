@@ -9,12 +9,14 @@ processor's cache; other architectures are trained one model per thread.  Every 
 streams of its own, so that its result does not depend on its company (up to rounding).
 """
 
+import hashlib
 import math
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +24,12 @@ import torch
 from torch.nn.utils import parameters_to_vector
 
 from lib.check import require_choice, require_finite, require_int
+from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
 from lib.training.augmentation import _STRONG_NUMBERS, _WEAK_NUMBERS, POLICIES, _pad, _strong, _weak
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
-from lib.training.torch_settings import threads_here
+from lib.training.torch_settings import place, threads_here
 
 __all__ = [
     "FixMatch",
@@ -183,6 +186,7 @@ def train_fixmatch(
     evaluation: npt.ArrayLike,
     *,
     threads: int | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[FixMatchResult]:
     """Train many models by FixMatch, each with its own labelled rows.
 
@@ -202,6 +206,8 @@ def train_fixmatch(
         Where the models are evaluated.
     threads : int, optional
         By default the cores at hand, or a local worker's share of them.
+    checkpoint : lib.runs.Checkpoint, optional
+        As for :func:`lib.training.train_many`.
 
     Returns
     -------
@@ -211,7 +217,7 @@ def train_fixmatch(
     Raises
     ------
     ValueError
-        On bad input, before any work.
+        On bad input, before any work, or where other models were saved.
     TrainingDiverged
         If a model's parameters are not finite in the end.
 
@@ -255,6 +261,7 @@ def train_fixmatch(
 
     shared = _Shared(configs[0], images, known, unlabelled, evaluation)
     groups = _groups(configs[0], len(configs), images[0].size)
+    checkpoint = Checkpoint() if checkpoint is None else checkpoint
     results: list[FixMatchResult | None] = [None] * len(configs)
     lock, stop = threading.Lock(), threading.Event()
 
@@ -263,7 +270,11 @@ def train_fixmatch(
             return
         try:
             found = _train_group(
-                [configs[i] for i in group], shared, [rows[i] for i in group], lock
+                [configs[i] for i in group],
+                shared,
+                [rows[i] for i in group],
+                lock,
+                checkpoint.part(group[0]),
             )
         except BaseException:
             stop.set()
@@ -355,7 +366,7 @@ class _Shared:
     """What all models read, on the device."""
 
     def __init__(self, config: FixMatch, images, labels, unlabelled, evaluation):
-        self.device = torch.device(config.device)
+        self.device = place(config.device)
         self.images = as_tensor(images).to(self.device)
         self.padded = _pad(self.images, POLICIES[config.weak])
         self.labels = torch.from_numpy(labels).to(self.device)
@@ -410,31 +421,47 @@ class _Draws:
         rows = np.concatenate([source.next(steps) for source in self._sources], axis=1)
         return rows, self._stream.random((steps, self._numbers), dtype=np.float32)
 
+    def state(self, arrays: dict[str, np.ndarray], name: str) -> list[dict[str, Any]]:
+        """States of the streams; what was shuffled and not used yet goes into `arrays`."""
+        arrays |= {f"{name}{k}": each.left for k, each in enumerate(self._sources)}
+        streams = [*(each.stream for each in self._sources), self._stream]
+        return [generator_state(each) for each in streams]
+
+    def restore(self, saved: list[Any], arrays: dict[str, np.ndarray], name: str) -> None:
+        """Go on from there."""
+        for k, each in enumerate(self._sources):
+            each.stream, each.left = restore_generator(saved[k]), arrays[f"{name}{k}"]
+        self._stream = restore_generator(saved[-1])
+
 
 class _Rows:
     """Rows in random order, shuffled anew when all were used."""
 
     def __init__(self, rows: np.ndarray, batch: int, stream: np.random.Generator):
-        self._rows, self._batch, self._stream = rows, batch, stream
-        self._left = rows[:0]
+        self._rows, self._batch, self.stream = rows, batch, stream
+        self.left = rows[:0]
 
     def next(self, steps: int) -> np.ndarray:
         count = steps * self._batch
         if len(self._rows) < self._batch:
-            found = self._rows[self._stream.integers(0, len(self._rows), count)]
+            found = self._rows[self.stream.integers(0, len(self._rows), count)]
         else:
-            parts = [self._left]
-            missing = count - len(self._left)
+            parts = [self.left]
+            missing = count - len(self.left)
             while missing > 0:
-                parts.append(self._stream.permutation(self._rows))
+                parts.append(self.stream.permutation(self._rows))
                 missing -= len(self._rows)
             found = np.concatenate(parts)
-            found, self._left = found[:count], found[count:]
+            found, self.left = found[:count], found[count:]
         return found.reshape(steps, self._batch)
 
 
 def _train_group(
-    configs: list[FixMatch], shared: _Shared, rows: list[np.ndarray], lock: threading.Lock
+    configs: list[FixMatch],
+    shared: _Shared,
+    rows: list[np.ndarray],
+    lock: threading.Lock,
+    checkpoint: Checkpoint,
 ) -> list[FixMatchResult]:
     started = time.perf_counter()
     config, device = configs[0], shared.device
@@ -451,7 +478,11 @@ def _train_group(
     rates, decays = config.learning_rates(), config.ema_decays()
     last_tenth = config.steps - max(1, config.steps // 10)
     confident = torch.zeros(len(configs), device=device)
-    for start in range(0, config.steps, _STEPS_AT_ONCE):
+    state = (parameters, average, velocity, confident)
+    begin = _resume(checkpoint, configs, shared, rows, draws, state)
+    for start in range(begin, config.steps, _STEPS_AT_ONCE):
+        if checkpoint.due:
+            _save(checkpoint, configs, shared, rows, draws, state, start)
         count = min(_STEPS_AT_ONCE, config.steps - start)
         block = [each.next(count) for each in draws]
         block_rows, block_draws = (
@@ -482,6 +513,40 @@ def _train_group(
         FixMatchResult(each, logits[i].copy(), average[i].copy(), seconds, min(1.0, shares[i]))
         for i, each in enumerate(configs)
     ]
+
+
+def _save(checkpoint, configs, shared, rows, draws, state, step) -> None:
+    arrays = {str(i): each.cpu().numpy() for i, each in enumerate(state)}
+    streams = [each.state(arrays, f"left {i} ") for i, each in enumerate(draws)]
+    identity = _identity(configs, shared, rows)
+    checkpoint.save(arrays, {"trainings": identity, "step": step, "streams": streams})
+
+
+def _resume(checkpoint, configs, shared, rows, draws, state) -> int:
+    """Set everything to what was saved and return how many steps that was."""
+    found = checkpoint.load()
+    if found is None:
+        return 0
+    arrays, saved = found
+    if saved.get("trainings") != _identity(configs, shared, rows):
+        raise ValueError(
+            "checkpoint must be of these models, but others, or other data, were saved in"
+            f" {checkpoint.path}: remove the file or name another folder"
+        )
+    for i, each in enumerate(state):
+        each.copy_(torch.from_numpy(arrays[str(i)]))
+    for i, each in enumerate(draws):
+        each.restore(saved["streams"][i], arrays, f"left {i} ")
+    return saved["step"]
+
+
+def _identity(configs: list[FixMatch], shared: _Shared, rows: list[np.ndarray]) -> list[str]:
+    digest = hashlib.sha256()
+    for array in (shared.images.cpu().numpy(), shared.labels.cpu().numpy(), shared.unlabelled):
+        digest.update(np.ascontiguousarray(array).data)
+    for each in rows:
+        digest.update(each.data)
+    return [*map(repr, configs), digest.hexdigest()]
 
 
 def _update(

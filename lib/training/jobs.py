@@ -217,15 +217,15 @@ class Training:
         The training.
     data : DataSpec
         Its data.
-    save_every : int
-        Steps between two saves of the state.
+    save_every : int, optional
+        Steps between two saves of the state; by default as often as one is due.
     keep_parameters : bool
         Whether the final parameters are stored.
     """
 
     config: TrainingConfig
     data: DataSpec
-    save_every: int = 200
+    save_every: int | None = None
     keep_parameters: bool = False
 
     def data_fingerprint(self) -> str:
@@ -253,9 +253,12 @@ Chunk = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 def in_chunks(
-    checkpoint: Checkpoint, count: int, chunk: int, train_some: Callable[[range], Chunk]
+    checkpoint: Checkpoint,
+    count: int,
+    chunk: int,
+    train_some: Callable[[range, Checkpoint], Chunk],
 ) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-    """Arrays and records of all models, going on after the last finished chunk if there is one."""
+    """Arrays and records of all models, going on where models were saved, finished or not."""
     kept: dict[str, list[np.ndarray]] = {}
     records: list[dict[str, Any]] = []
     saved = checkpoint.load()
@@ -263,7 +266,8 @@ def in_chunks(
         kept = {name: list(array) for name, array in saved[0].items()}
         records = saved[1]["records"]
     while len(records) < count:
-        rows, new = train_some(range(len(records), min(len(records) + chunk, count)))
+        part = checkpoint.part(first := len(records))
+        rows, new = train_some(range(first, min(first + chunk, count)), part)
         for row in rows:
             for name, value in row.items():
                 kept.setdefault(name, []).append(value)
@@ -271,6 +275,7 @@ def in_chunks(
         if len(records) < count:
             arrays = {name: np.stack(each) for name, each in kept.items()}
             checkpoint.save(arrays, {"records": records, "done": len(records)})
+            part.clear()
     return {name: np.stack(each) for name, each in kept.items()}, records
 
 
@@ -321,14 +326,15 @@ class ManyTrainings:
         return _data_fingerprint(self.data)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
-        """Train all models, going on after the last finished chunk if there is one."""
+        """Train all models, going on where some were saved."""
         data = self.data.load()
         points, labels = data.evaluation, data.labels
         if self.points == "validation":
             points, labels = data.validation, data.validation_labels
 
-        def some(part: range) -> Chunk:
-            results = train_many(self.configs[part.start : part.stop], data.training, points)
+        def some(part: range, saved: Checkpoint) -> Chunk:
+            configs = self.configs[part.start : part.stop]
+            results = train_many(configs, data.training, points, checkpoint=saved)
             records = [
                 {"metrics": _metrics(result, data, labels), "privacy": _privacy(result)}
                 for result in results

@@ -125,9 +125,9 @@ class LabelTrainings:
             sets = [
                 self._randomised(data, each, rng) for each, rng in zip(labels, rngs, strict=True)
             ]
-            results = self._train(sets, points)
+            results = self._train(sets, points, checkpoint)
         else:
-            results = self._in_stages(data, labels, rngs, points)
+            results = self._in_stages(data, labels, rngs, points, checkpoint)
         watched, logits, accuracy = [], [], []
         for result, where in zip(results, rows, strict=True):
             watched.append(result.checkpoints[:, where])
@@ -158,7 +158,13 @@ class LabelTrainings:
             return data.with_targets(project_to_simplex(observed))
         return data.with_targets(self.mechanism.likelihood(observed))
 
-    def _train(self, sets: Sequence[TrainingData], points: np.ndarray, stage: int = 0) -> list:
+    def _train(
+        self,
+        sets: Sequence[TrainingData],
+        points: np.ndarray,
+        checkpoint: Checkpoint,
+        stage: int = 0,
+    ) -> list:
         bayes = self.reading == "posterior" and self.mechanism is not None
         # Stages of one model must not share the initial parameters.
         first = self.config.seed + stage * len(sets)
@@ -171,9 +177,9 @@ class LabelTrainings:
             )
             for i in range(len(sets))
         ]
-        return train_many(configs, list(sets), points)
+        return train_many(configs, list(sets), points, checkpoint=checkpoint.part(stage))
 
-    def _in_stages(self, data, labels, rngs, points) -> list:
+    def _in_stages(self, data, labels, rngs, points, checkpoint) -> list:
         parts = multi_stage_parts(len(data.inputs), self.stages, self.seed)
         priors = [np.full((len(data.inputs), data.classes), 1.0)] * len(labels)
         noisy = [np.zeros(len(data.inputs), np.int64) for _ in labels]
@@ -184,7 +190,7 @@ class LabelTrainings:
                 mine[part], _ = rr_with_prior(true[part], prior[part], epsilon, rng)
             known = np.sort(np.concatenate(parts[: stage + 1]))
             sets = [data.with_targets(mine.copy()).subset(known) for mine in noisy]
-            results = self._train(sets, points, stage)
+            results = self._train(sets, points, checkpoint, stage)
             priors = [r.checkpoints[-1, : len(data.inputs)].astype(float) for r in results]
         return results
 
@@ -267,7 +273,7 @@ class Teachers:
         return changed.astype(np.int64)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
-        """Train all teachers, going on after the last finished chunk if there is one."""
+        """Train all teachers, going on where some were saved."""
         loaded = self.data.load()
         training = relabel(loaded.training, self.canaries, self.canary_seed)
         images, n = training.inputs, len(training.inputs)
@@ -275,7 +281,7 @@ class Teachers:
         parts = shards(n, self.n_teachers, self.shard_seed)
         everything = np.concatenate([images, loaded.evaluation])
 
-        def some(numbers: range) -> Chunk:
+        def some(numbers: range, saved: Checkpoint) -> Chunk:
             results = train_fixmatch(
                 [replace(self.config, seed=self.config.seed + i) for i in numbers],
                 images,
@@ -283,6 +289,7 @@ class Teachers:
                 [parts[i] for i in numbers],
                 np.arange(n),
                 everything,
+                checkpoint=saved,
             )
             rows = []
             for result in results:
@@ -385,9 +392,8 @@ class PateStudents:
             logits = np.zeros((len(images), data.classes), np.float32)
             if len(asked):
                 config = replace(self.student, seed=self.student.seed + i)
-                result = train_fixmatch(
-                    [config], data.inputs, labels, [asked], np.arange(n), images
-                )[0]
+                task = [config], data.inputs, labels, [asked], np.arange(n), images
+                result = train_fixmatch(*task, checkpoint=checkpoint.part(i))[0]
                 logits, seconds = result.logits, seconds + result.seconds
             p = special.softmax(logits, axis=1)
             right = labels[asked] == truth[asked]

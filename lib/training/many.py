@@ -34,10 +34,10 @@ import numpy.typing as npt
 import torch
 
 from lib.check import require_choice, require_int
-from lib.runs import progress
+from lib.runs import Checkpoint, progress
 from lib.training import kernels, taps
 from lib.training.checks import check_evaluation, check_match
-from lib.training.config import Plan, TrainingConfig, TrainingData, plan
+from lib.training.config import TrainingConfig, TrainingData, plan
 from lib.training.models import ModelSpec, build_model
 from lib.training.objectives import (
     CrossEntropy,
@@ -53,10 +53,10 @@ from lib.training.single import (
     Trainer,
     TrainingResult,
     _check_finite,
-    spent,
     summarise,
     train,
 )
+from lib.training.state import Work, load_state, save_state, spent
 from lib.training.torch_settings import settings, threads_here
 from lib.training.vmap import _by_vmap
 
@@ -81,6 +81,7 @@ def train_many(
     threads: int | None = None,
     same_randomness: str = "refuse",
     show_progress: bool = False,
+    checkpoint: Checkpoint | None = None,
 ) -> list[TrainingResult]:
     """Train many models.
 
@@ -107,6 +108,9 @@ def train_many(
         allowed.
     show_progress : bool
         Show a bar in the terminal.
+    checkpoint : lib.runs.Checkpoint, optional
+        Where unfinished models are saved, each in a part of its own, whenever half a minute has
+        passed; asked again for the same models, they go on from there.
 
     Returns
     -------
@@ -116,7 +120,7 @@ def train_many(
     Raises
     ------
     ValueError
-        On bad input, before any work.
+        On bad input, or where other models were saved, before any work.
     TrainingDiverged
         If a model's parameters are not finite at a checkpoint.
 
@@ -157,18 +161,19 @@ def train_many(
 
     results: list[TrainingResult | None] = [None] * len(configs)
     work = list(zip(configs, sets, plans, strict=True))
+    checkpoint = Checkpoint() if checkpoint is None else checkpoint
 
     def chosen(name: str) -> list[int]:
         return [i for i, each in enumerate(engines) if each == name]
 
     if rows := chosen("kernel"):
-        _by_kernel(work, rows, results, points, threads, show_progress)
+        _by_kernel(work, rows, results, points, threads, show_progress, checkpoint)
     if rows := chosen("vmap"):
-        _by_vmap(work, rows, results, points)
+        _by_vmap(work, rows, results, points, checkpoint)
     if rows := chosen("taps"):
-        _by_taps(work, rows, results, points, threads, show_progress)
+        _by_taps(work, rows, results, points, threads, show_progress, checkpoint)
     for i in progress(chosen("single"), "models") if show_progress else chosen("single"):
-        results[i] = train(configs[i], sets[i], points)
+        results[i] = train(configs[i], sets[i], points, checkpoint=checkpoint.part(i))
     return results
 
 
@@ -257,7 +262,7 @@ def _tapped(spec: ModelSpec) -> bool:
 # ----------------------------------------------------------------------------------------- kernel
 
 
-def _by_kernel(work, rows, results, points, threads, show_progress) -> None:
+def _by_kernel(work, rows, results, points, threads, show_progress, checkpoint) -> None:
     flat = points.reshape(len(points), -1).view()
     flat.flags.writeable = False  # as the training inputs: numba compiles once for both
     shared: dict[int, tuple] = {}
@@ -272,12 +277,10 @@ def _by_kernel(work, rows, results, points, threads, show_progress) -> None:
 
     def one(i: int) -> int:
         if not stop.is_set():
-            config, data, mechanism = work[i]
-            labels, soft = shared[id(data.targets)]
-            x = data.inputs.reshape(len(data.inputs), -1)
+            targets = shared[id(work[i][1].targets)]
             try:
                 result = _train_by_kernel(
-                    config, data, mechanism, x, labels, soft, flat, initial.pop(i)
+                    work[i], targets, flat, initial.pop(i), checkpoint.part(i)
                 )
             except BaseException:
                 stop.set()
@@ -305,16 +308,15 @@ def _targets(data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _train_by_kernel(
-    config: TrainingConfig,
-    data: TrainingData,
-    mechanism: Plan,
-    x: np.ndarray,
-    labels: np.ndarray,
-    soft: np.ndarray,
+    work: Work,
+    targets: tuple[np.ndarray, np.ndarray],
     points: np.ndarray,
     params: np.ndarray,
+    checkpoint: Checkpoint,
 ) -> TrainingResult:
     started = time.perf_counter()
+    (config, data, mechanism), (labels, soft) = work, targets
+    x = data.inputs.reshape(len(data.inputs), -1)
     streams = Streams(config.seed)
     sampler = PoissonSampler(streams, len(data), mechanism.sample_rate)
     hidden = config.model.hidden if config.model.name == "mlp" else ()
@@ -335,8 +337,14 @@ def _train_by_kernel(
     no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
     block = max(1, min(64, _BLOCK // len(params)))
     step, kept = 0, []
-    for end in config.checkpoint_steps:
+    if (found := load_state(checkpoint, [work], [streams])) is not None:
+        step, arrays, kept = found
+        params, velocity, memory = (arrays[n] for n in ("parameters", "velocity", "memory"))
+    for end in config.checkpoint_steps[len(kept) :]:
         while step < end:
+            if checkpoint.due:
+                arrays = {"parameters": params, "velocity": velocity, "memory": memory}
+                save_state(checkpoint, [work], [streams], step, arrays, kept)
             count = min(block, end - step)
             positions, starts = sampler.draw(count)
             noise = no_noise
@@ -430,7 +438,7 @@ def _masks(
 # ------------------------------------------------------------------------------------------- taps
 
 
-def _by_taps(work, rows, results, points, threads, show_progress) -> None:
+def _by_taps(work, rows, results, points, threads, show_progress, checkpoint) -> None:
     if any(work[i][0].model.dropout for i in rows):
         threads = 1  # dropout draws from PyTorch's global generator
     before = torch.get_num_threads()
@@ -445,8 +453,7 @@ def _by_taps(work, rows, results, points, threads, show_progress) -> None:
             started = time.perf_counter()
             with lock:  # making a model uses the global generator, too
                 trainer = Trainer(config, data, points, mechanism, mode="taps")
-            while trainer.step < config.steps:
-                trainer.advance()
+            trainer.run(checkpoint.part(i))
             results[i] = trainer.result(time.perf_counter() - started)
         except BaseException:
             stop.set()

@@ -21,8 +21,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.check import require_int
 from lib.data.transforms import augment
-from lib.privacy.accounting import PrivacyLedger, SampledGaussian
-from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
+from lib.privacy.accounting import PrivacyLedger
+from lib.runs.checkpoint import Checkpoint
 from lib.training import taps
 from lib.training.checks import check_evaluation, check_labels, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
@@ -33,12 +33,13 @@ from lib.training.objectives import (
     SelfAdaptiveTraining,
 )
 from lib.training.randomness import PoissonSampler, Streams
+from lib.training.state import Work, load_state, save_state, spent
 from lib.training.stem import forward
-from lib.training.torch_settings import _seeded, _threads, autocast, settings
+from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
 
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
 
-_EVALUATION_BATCH = 1024
+EVALUATION_BATCH = 1024
 _SMOOTH = 1e-3  # of an adversarial direction's mean size: below it a sign fades to 0
 
 
@@ -149,7 +150,7 @@ def train(
     evaluation: npt.ArrayLike,
     *,
     checkpoint: Checkpoint | None = None,
-    save_every: int = 200,
+    save_every: int | None = None,
 ) -> TrainingResult:
     """Train one model.
 
@@ -164,8 +165,8 @@ def train(
     checkpoint : lib.runs.Checkpoint, optional
         Where the state is saved, and resumed from if there is one: an interrupted training goes on
         with the same random numbers to the same result and the same privacy spent.
-    save_every : int
-        Steps between two saves.
+    save_every : int, optional
+        Steps between two saves; by default half a minute passes between them.
 
     Returns
     -------
@@ -174,7 +175,7 @@ def train(
     Raises
     ------
     ValueError
-        On bad input, before any work.
+        On bad input or the checkpoint of another training, before any work.
     TrainingDiverged
         If parameters are not finite at a checkpoint.
 
@@ -184,21 +185,15 @@ def train(
     >>> result.logits.shape, result.epsilon <= 8.0, result.accuracy(labels[200:]) > 0.5
     ((100, 3), True, True)
     """
-    require_int("save_every", save_every, at_least=1)
+    if save_every is not None:
+        require_int("save_every", save_every, at_least=1)
     evaluation = check_evaluation(evaluation, data)
     check_match(config, data)
     mechanism = plan(config, len(data))
     started = time.perf_counter()
     with settings(config), _threads(config):
         trainer = Trainer(config, data, evaluation, mechanism)
-        if checkpoint is not None:
-            trainer.resume(checkpoint)
-        while trainer.step < config.steps:
-            trainer.advance()
-            if checkpoint is not None and (
-                trainer.step % save_every == 0 and trainer.step < config.steps
-            ):
-                trainer.save(checkpoint)
+        trainer.run(Checkpoint() if checkpoint is None else checkpoint, save_every)
         return trainer.result(time.perf_counter() - started)
 
 
@@ -213,7 +208,7 @@ class Trainer:
         self.config, self.data, self.mechanism = config, data, mechanism
         self.streams = Streams(config.seed)
         self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
-        self.device = torch.device(config.device)
+        self.device = place(config.device)
         self.inputs = as_tensor(data.inputs).to(self.device)
         self.targets = as_tensor(data.targets).to(self.device)
         self.evaluation = torch.from_numpy(evaluation).to(self.device)
@@ -428,48 +423,36 @@ class Trainer:
         with torch.no_grad():
             return parameters_to_vector(self.network.parameters()).cpu().numpy().copy()
 
+    @property
+    def _work(self) -> Work:
+        return self.config, self.data, self.mechanism
+
     def save(self, checkpoint: Checkpoint) -> None:
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
-        if self.kept:
-            arrays["kept"] = np.stack(self.kept)
         if self.memory is not None:
             arrays["memory"] = self.memory.cpu().numpy()
-        state = {
-            "training": identity(self.config, self.data),
-            "step": self.step,
-            "streams": {
-                name: generator_state(getattr(self.streams, name)) for name in Streams.names
-            },
-            "ledger": spent(self.config, self.mechanism, self.step).to_dict(),
-        }
-        checkpoint.save(arrays, state)
+        save_state(checkpoint, [self._work], [self.streams], self.step, arrays, self.kept)
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        found = checkpoint.load()
+        found = load_state(checkpoint, [self._work], [self.streams])
         if found is None:
             return
-        arrays, state = found
-        if state.get("training") != identity(self.config, self.data):
-            warnings.warn(
-                "the checkpoint belongs to another training; starting from the beginning",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-            return
-        self.step = state["step"]
-        if PrivacyLedger.from_dict(state["ledger"]) != spent(
-            self.config, self.mechanism, self.step
-        ):
-            raise ValueError("the checkpoint's privacy ledger does not belong to this training")
-        for name, content in state["streams"].items():
-            setattr(self.streams, name, restore_generator(content))
+        self.step, arrays, self.kept = found
         with torch.no_grad():
             vector = torch.from_numpy(arrays["parameters"]).to(self.device)
             vector_to_parameters(vector, self.network.parameters())
         self._restore_velocity(arrays["velocity"])
-        self.kept = list(arrays["kept"]) if "kept" in arrays else []
         if self.memory is not None:
             self.memory = torch.from_numpy(arrays["memory"]).to(self.device)
+
+    def run(self, checkpoint: Checkpoint, save_every: int | None = None) -> None:
+        """Take all steps that are left, saving every so many of them or when it is due."""
+        self.resume(checkpoint)
+        while self.step < self.config.steps:
+            self.advance()
+            wanted = checkpoint.due if save_every is None else self.step % save_every == 0
+            if wanted and (self.step < self.config.steps or save_every is None):
+                self.save(checkpoint)
 
     def _torch_optimizer(self) -> torch.optim.Optimizer:
         return self.optimizer.original_optimizer if self.engine == "opacus" else self.optimizer
@@ -494,13 +477,6 @@ class Trainer:
             start += p.numel()
 
 
-def spent(config: TrainingConfig, mechanism: Plan, steps: int) -> PrivacyLedger:
-    """The ledger after some steps."""
-    return PrivacyLedger(
-        (SampledGaussian(mechanism.sample_rate, mechanism.effective_noise_multiplier, steps),)
-    )
-
-
 def device_noise(streams: Streams, step: int, size: int, device: torch.device) -> torch.Tensor:
     """Standard normal numbers of one step, drawn on the device (for large models)."""
     if device.type == "cpu":  # PyTorch's generator uses 32 bits of a seed there: steps would repeat
@@ -518,11 +494,6 @@ def as_tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
-def identity(config: TrainingConfig, data: TrainingData) -> str:
-    """What a checkpoint must agree with."""
-    return f"{config!r} {data.fingerprint}"
-
-
 def evaluate(
     network: torch.nn.Module, config: TrainingConfig, points: torch.Tensor
 ) -> npt.NDArray[np.float32]:
@@ -531,7 +502,7 @@ def evaluate(
     with torch.no_grad(), autocast(config, points.device):
         parts = [
             config.objective.logits(forward(network, part).float())
-            for part in points.split(_EVALUATION_BATCH)
+            for part in points.split(EVALUATION_BATCH)
         ]
     return torch.cat(parts).cpu().numpy()
 

@@ -95,18 +95,19 @@ class SubsetTrainings:
         return coins, int(rng.integers(len(self.challenges))) if self.challenges else -1
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
-        """Train all models, going on after the last finished chunk if there is one."""
+        """Train all models, going on where some were saved."""
         loaded = self.data.load()
         data = relabel(loaded.training, self.canaries, self.seed)
         points, labels = self._points(data, loaded)
 
-        def some(part: range) -> Chunk:
+        def some(part: range, saved: Checkpoint) -> Chunk:
             numbers = [self.first + i for i in part]
             draws = [self.drawn(i) for i in numbers]
             results = train_many(
                 [replace(self.config, seed=self.config.seed + i) for i in numbers],
                 [data.subset(np.flatnonzero(coins)) for coins, _ in draws],
                 points,
+                checkpoint=saved,
             )
             rows = [
                 self._arrays(result, labels, *drawn)

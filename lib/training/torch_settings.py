@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
+from lib.runs.devices import DEVICE, require_device
 from lib.training.config import TrainingConfig
 from lib.training.models import forward_flops
 
@@ -73,3 +74,17 @@ def threads_here() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     allowed = os.environ.get("COMPANION_THREADS", "")
     return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
+
+
+def place(device: str) -> torch.device:
+    """The device of a configuration: of ``"cuda"`` the one that this process has claimed.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device.
+    """
+    require_device(device)
+    if device == "cuda" and DEVICE in os.environ:
+        return torch.device("cuda", int(os.environ[DEVICE]))
+    return torch.device(device)

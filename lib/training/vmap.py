@@ -14,19 +14,20 @@ from lib.training.models import build_model, check_private
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import (
+    EVALUATION_BATCH,
     TrainingResult,
     _check_finite,
     as_tensor,
     device_noise,
-    spent,
     summarise,
 )
-from lib.training.torch_settings import autocast, settings
+from lib.training.state import load_state, save_state, spent
+from lib.training.torch_settings import autocast, place, settings
 
 _GRADIENT_BYTES = 1 << 30  # bound on stored per-example gradients of the "vmap" engine
 
 
-def _by_vmap(work, rows, results, points) -> None:
+def _by_vmap(work, rows, results, points, checkpoint) -> None:
     groups: dict[tuple, list[int]] = {}
     for i in rows:
         config, data, _ = work[i]
@@ -47,16 +48,16 @@ def _by_vmap(work, rows, results, points) -> None:
         groups.setdefault((same, id(data.inputs), data.soft), []).append(i)
     for members in groups.values():
         with settings(work[members[0]][0]):
-            _train_by_vmap(work, members, results, points)
+            _train_by_vmap(work, members, results, points, checkpoint.part(members[0]))
 
 
-def _train_by_vmap(work, members, results, points) -> None:
+def _train_by_vmap(work, members, results, points, checkpoint) -> None:
     started = time.perf_counter()
     config = work[members[0]][0]
     configs = [work[i][0] for i in members]
     sets = [work[i][1] for i in members]
     plans = [work[i][2] for i in members]
-    device = torch.device(config.device)
+    device = place(config.device)
     network = build_model(config.model, 0).to(device)
     if any(each.private for each in configs):
         check_private(network)
@@ -71,7 +72,7 @@ def _train_by_vmap(work, members, results, points) -> None:
     ]
     inputs = as_tensor(sets[0].inputs).to(device)
     targets = [as_tensor(d.targets).to(device) for d in sets]
-    evaluation = torch.from_numpy(points).to(device)
+    parts = torch.from_numpy(points).to(device).split(EVALUATION_BATCH)
 
     def column(values) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.float32, device=device)[:, None]
@@ -108,8 +109,16 @@ def _train_by_vmap(work, members, results, points) -> None:
         lambda vector, x: functional_call(network, unflatten(vector), (x,)), in_dims=(0, None)
     )
     per_gradient = 4 * params.shape[1]
-    kept, ends = [], frozenset(config.checkpoint_steps)
-    for step in range(config.steps):
+    kept, ends, begin = [], frozenset(config.checkpoint_steps), 0
+    members_work = [work[i] for i in members]
+    if (found := load_state(checkpoint, members_work, streams)) is not None:
+        begin, arrays, kept = found
+        params = torch.from_numpy(arrays["parameters"]).to(device)
+        velocity = torch.from_numpy(arrays["velocity"]).to(device)
+    for step in range(begin, config.steps):
+        if checkpoint.due:
+            arrays = {"parameters": params.cpu().numpy(), "velocity": velocity.cpu().numpy()}
+            save_state(checkpoint, members_work, streams, step, arrays, kept)
         positions = [sampler.draw(1)[0] for sampler in samplers]
         longest = max(1, max(len(p) for p in positions))
         rows = np.zeros((len(members), longest), np.int64)
@@ -150,7 +159,10 @@ def _train_by_vmap(work, members, results, points) -> None:
         if step + 1 in ends:
             with torch.no_grad():
                 logits = torch.cat(
-                    [forward(params[m : m + 1], evaluation) for m in range(len(members))]
+                    [
+                        torch.cat([forward(params[m : m + 1], part) for part in parts], dim=1)
+                        for m in range(len(members))
+                    ]
                 )
             logits = config.objective.logits(logits).float().cpu().numpy()
             values = params.detach().cpu().numpy()

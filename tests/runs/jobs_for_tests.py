@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lib.runs import Checkpoint, Outcome, generator_state, restore_generator
+from lib.runs.devices import DEVICE
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,44 @@ class Walk:
             "threads": os.environ.get("OMP_NUM_THREADS"),
         }
         return Outcome({"path": np.array(path)}, metrics, {"epsilon": spent})
+
+
+@dataclass(frozen=True)
+class OnDevice(Walk):
+    """A walk on an accelerator, which writes down when it had which one."""
+
+    device: str = "cuda"
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        number, began = os.environ[DEVICE], time.monotonic()
+        log = Path(self.folder) / f"device-{number}-{self.seed}-{os.getpid()}"
+        log.write_text(f"{began} {began}")
+        outcome = super().execute(_Logging(checkpoint, log, began))
+        log.write_text(f"{began} {time.monotonic()}")
+        return outcome
+
+
+class _Logging:
+    """A checkpoint that also says until when its worker was alive."""
+
+    def __init__(self, checkpoint: Checkpoint, log: Path, began: float):
+        self._checkpoint, self._log, self._began = checkpoint, log, began
+
+    def load(self):
+        return self._checkpoint.load()
+
+    def save(self, arrays, state):
+        self._checkpoint.save(arrays, state)
+        self._log.write_text(f"{self._began} {time.monotonic()}")
+
+
+def device_uses(folder) -> dict[int, list[tuple[float, float]]]:
+    """For each device from when until when it was used, in order."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    for path in Path(folder).glob("device-*"):
+        began, ended = map(float, path.read_text().split())
+        found.setdefault(int(path.name.split("-")[1]), []).append((began, ended))
+    return {number: sorted(uses) for number, uses in found.items()}
 
 
 @dataclass(frozen=True)

@@ -156,20 +156,19 @@ def test_resumed_training_equals_uninterrupted(tmp_path, name, saves):
     assert resumed.epsilon == whole.epsilon
 
 
-def test_a_foreign_checkpoint_is_not_used(tmp_path):
+def test_a_foreign_checkpoint_is_refused(tmp_path):
     loaded = DATA.load()
+    data = (loaded.training, loaded.evaluation)
+    place = Interrupted(tmp_path, 1)
     with pytest.raises(Stop):
-        train(
-            replace(CONFIG, seed=9),
-            loaded.training,
-            loaded.evaluation,
-            checkpoint=Interrupted(tmp_path, 1),
-            save_every=11,
-        )
-    arguments = (CONFIG, loaded.training, loaded.evaluation)
-    with pytest.warns(RuntimeWarning, match="the checkpoint belongs to another training"):
-        result = train(*arguments, checkpoint=Checkpoint(tmp_path), save_every=11)
-    assert np.array_equal(result.parameters, train(*arguments).parameters)
+        train(replace(CONFIG, seed=9), *data, checkpoint=place, save_every=11)
+    before = place.path.read_bytes()
+    with pytest.raises(ValueError, match="another configuration or other data were saved in"):
+        train(CONFIG, *data, checkpoint=Checkpoint(tmp_path))
+    others = (loaded.training.subset(range(390)), loaded.evaluation)
+    with pytest.raises(ValueError, match="checkpoint must be of this training"):
+        train(replace(CONFIG, seed=9), *others, checkpoint=Checkpoint(tmp_path))
+    assert place.path.read_bytes() == before
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
-from lib.runs import run_all
+from lib.runs import Checkpoint, run_all
 from lib.training import (
     DataSpec,
     FixMatch,
@@ -52,12 +52,12 @@ def seen(monkeypatch, job):
     calls = []
     original = label_jobs.train_many
 
-    def spy(configs, sets, points):
+    def spy(configs, sets, points, **options):
         calls.append((configs, sets))
-        return original(configs, sets, points)
+        return original(configs, sets, points, **options)
 
     monkeypatch.setattr(label_jobs, "train_many", spy)
-    outcome = job.execute(None)
+    outcome = job.execute(Checkpoint())
     return calls, outcome
 
 
@@ -119,7 +119,7 @@ def test_stages_randomise_every_label_once(monkeypatch):
 
 def test_no_noise_learns_and_much_noise_does_not():
     calm, wild = (
-        LabelTrainings(CONFIG, DATA, mechanism, (Wrong(2),), seed=1).execute(None).metrics
+        LabelTrainings(CONFIG, DATA, mechanism, (Wrong(2),), seed=1).execute(Checkpoint()).metrics
         for mechanism in (LaplaceLabels(0.05), LaplaceLabels(50.0))
     )
     assert calm["accuracy"] > 0.8
@@ -137,12 +137,12 @@ def test_students_learn_from_answers_alone(monkeypatch):
     given = []
     original = label_jobs.train_fixmatch
 
-    def spy(configs, images, labels, rows, *others):
+    def spy(configs, images, labels, rows, *others, **options):
         given.append((labels, rows))
-        return original(configs, images, labels, rows, *others)
+        return original(configs, images, labels, rows, *others, **options)
 
     monkeypatch.setattr(label_jobs, "train_fixmatch", spy)
-    outcome = job.execute(None)
+    outcome = job.execute(Checkpoint())
     winner = np.array([np.bincount(votes[:, i], minlength=10).argmax() for i in range(200)])
     for labels, (rows,) in given:
         np.testing.assert_array_equal(labels[rows], winner[rows])  # hardly any noise

@@ -1,0 +1,94 @@
+"""Accelerators of this machine, of which a job has one to itself."""
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+__all__ = ["DEVICE", "DEVICES", "accelerators", "claimed", "device_of", "require_device"]
+
+#: Environment variable: numbers of the accelerators that jobs may use, as ``0,1``.
+DEVICES = "COMPANION_DEVICES"
+#: Environment variable: the number of the one that this process works on.
+DEVICE = "COMPANION_DEVICE"
+
+
+def accelerators() -> list[int]:
+    """Numbers of the accelerators here: those that ``COMPANION_DEVICES`` lists, or all."""
+    listed = os.environ.get(DEVICES)
+    if listed is not None:
+        numbers = [each.strip() for each in listed.split(",") if each.strip()]
+        if not all(each.isdecimal() for each in numbers):
+            raise ValueError(f"{DEVICES} must be numbers such as '0,1', got {listed!r}")
+        return sorted({int(each) for each in numbers})
+    import torch
+
+    return list(range(torch.cuda.device_count()))
+
+
+def device_of(value: Any) -> str:
+    """Where a job wants to work: the first ``device`` in its configuration that is no CPU."""
+    if is_dataclass(value):
+        own = getattr(value, "device", "cpu")
+        if isinstance(own, str) and own.partition(":")[0] != "cpu":
+            return own
+        value = [getattr(value, each.name) for each in fields(value)]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        return next((each for each in map(device_of, value) if each != "cpu"), "cpu")
+    return "cpu"
+
+
+def require_device(device: str) -> None:
+    """Raise a ValueError if there is no such device."""
+    kind, _, number = device.partition(":")
+    if kind == "cpu":
+        return
+    here = accelerators()
+    if not here or (number and int(number) not in here):
+        names = ", ".join(["cpu", *(f"{kind}:{each}" for each in here)])
+        raise ValueError(f"device must be one of this machine ({names}), got {device!r}")
+
+
+@contextlib.contextmanager
+def claimed(device: str) -> Iterator[None]:
+    """Have a device to oneself: no other process of this user gets it until it is given back.
+
+    It waits until one is free. A process that dies gives its own back. ``cuda`` is whichever is
+    free, ``cuda:1`` that one.
+    """
+    kind, _, number = device.partition(":")
+    if kind == "cpu" or DEVICE in os.environ:  # nothing to claim, or claimed already
+        yield
+        return
+    require_device(device)
+    wanted = [int(number)] if number else accelerators()
+    uid = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"companion-devices-{uid}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    free, lock = _first_free({each: FileLock(folder / f"{each}.lock") for each in wanted})
+    os.environ[DEVICE] = str(free)
+    try:
+        yield
+    finally:
+        del os.environ[DEVICE]
+        if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+            sys.modules["torch"].cuda.empty_cache()
+        lock.release()
+
+
+def _first_free(locks: Mapping[int, FileLock]) -> tuple[int, FileLock]:
+    while True:
+        for number, lock in locks.items():
+            with contextlib.suppress(Timeout):
+                lock.acquire(timeout=0)
+                return number, lock
+        time.sleep(0.2)

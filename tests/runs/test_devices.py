@@ -1,0 +1,171 @@
+"""Accelerators: nobody shares one, nobody works on one that is not there."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+from jobs_for_tests import OnDevice, Walk, device_uses, executions
+
+from lib.runs import RunsFailed, RunStore, executor_for, run_all
+from lib.runs.devices import DEVICE, DEVICES, accelerators, claimed, device_of, require_device
+from lib.training import DataSpec, ModelSpec, TrainingConfig, train
+from lib.training.jobs import ManyTrainings
+
+CONFIG = TrainingConfig(ModelSpec("linear", (64,), 10), steps=3)
+
+
+@pytest.fixture(autouse=True)
+def two(monkeypatch, tmp_path):
+    """Two pretended devices, and locks of this test's own."""
+    (tmp_path / "locks").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "locks"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv(DEVICES, "0,1")
+
+
+def jobs(tmp_path, count, **changes):
+    return [OnDevice(str(tmp_path), seed=seed, **changes) for seed in range(count)]
+
+
+def assert_nobody_shared(tmp_path, numbers):
+    uses = device_uses(tmp_path)
+    assert {*uses} == numbers
+    for each in uses.values():
+        for (_, ended), (began, _) in pairwise(each):
+            assert ended <= began
+
+
+def test_where_a_job_wants_to_work():
+    on_gpu = replace(CONFIG, device="cuda:1")
+    assert device_of(ManyTrainings((CONFIG, on_gpu), DataSpec())) == "cuda:1"
+    assert device_of(ManyTrainings((CONFIG,), DataSpec())) == "cpu"
+
+    @dataclass(frozen=True)
+    class Nested:
+        jobs: tuple
+        named: dict
+
+    assert device_of(Nested((), {"first": CONFIG, "second": [on_gpu]})) == "cuda:1"
+    assert device_of(Nested((CONFIG, "cuda"), {})) == "cpu"  # a text is no device
+
+
+@pytest.mark.parametrize(("listed", "expected"), [("0,1", [0, 1]), (" 3 ", [3]), ("", [])])
+def test_devices_that_are_listed(monkeypatch, listed, expected):
+    monkeypatch.setenv(DEVICES, listed)
+    assert accelerators() == expected
+
+
+def test_a_list_that_is_none(monkeypatch):
+    monkeypatch.setenv(DEVICES, "0;1")
+    with pytest.raises(ValueError, match="COMPANION_DEVICES must be numbers such as '0,1', got"):
+        accelerators()
+
+
+def test_a_device_that_is_not_there(monkeypatch, tmp_path):
+    message = r"device must be one of this machine \(cpu, cuda:0, cuda:1\), got 'cuda:2'"
+    with pytest.raises(ValueError, match=message):
+        require_device("cuda:2")
+    with pytest.raises(ValueError, match=message):
+        run_all(jobs(tmp_path, 2, device="cuda:2"), store=RunStore(tmp_path / "runs"))
+    assert executions(tmp_path) == 0
+    monkeypatch.setenv(DEVICES, "")
+    data = DataSpec(train=200, test=50).load()
+    with pytest.raises(ValueError, match=r"device must be one of this machine \(cpu\), got 'cuda'"):
+        train(replace(CONFIG, device="cuda"), data.training, data.evaluation)
+
+
+def test_a_process_has_one_at_a_time_and_gives_it_back():
+    with claimed("cuda"):
+        assert os.environ[DEVICE] == "0"
+        with claimed("cuda"):  # a job that runs another one
+            assert os.environ[DEVICE] == "0"
+    with claimed("cpu"):
+        assert DEVICE not in os.environ
+    with claimed("cuda:1"):
+        assert os.environ[DEVICE] == "1"
+
+
+def test_a_timeout_inside_is_not_hidden():
+    from filelock import Timeout
+
+    with pytest.raises(Timeout), claimed("cuda"):
+        raise Timeout("another lock")
+    assert DEVICE not in os.environ
+
+
+@pytest.mark.slow
+def test_a_killed_holder_gives_its_device_back(monkeypatch):
+    monkeypatch.setenv(DEVICES, "0")
+    code = """
+        import time
+        from lib.runs.devices import claimed
+        with claimed("cuda"):
+            print("mine", flush=True)
+            time.sleep(60)
+        """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+
+    def claim():
+        with claimed("cuda"):
+            return os.environ[DEVICE]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "mine\n"
+        with ThreadPoolExecutor(1) as other:
+            waiting = other.submit(claim)
+            time.sleep(0.6)
+            assert not waiting.done()
+            process.send_signal(signal.SIGKILL)
+            assert waiting.result(timeout=10) == "0"
+
+
+@pytest.mark.slow
+def test_local_workers_are_as_many_as_devices(tmp_path):
+    found = run_all(jobs(tmp_path, 6, pause=0.01), store=RunStore(tmp_path / "runs"))
+    assert len({run.metrics["pid"] for run in found}) <= 2
+    assert_nobody_shared(tmp_path, {0, 1})
+    assert [executions(tmp_path, seed) for seed in range(6)] == [1] * 6
+
+
+@pytest.mark.slow
+def test_a_cluster_of_workers_that_claim_devices_loses_one(tmp_path):
+    """More workers than devices, a worker killed in the middle; nothing is trained twice."""
+    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
+    wanted = jobs(tmp_path, 7, steps=20, pause=0.05)
+    store = RunStore(tmp_path / "runs")
+
+    def kill_one():
+        deadline = time.monotonic() + 60
+        while not (running := [*tmp_path.glob("device-*")]):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.5)  # beyond the first checkpoint
+        os.kill(int(running[0].name.split("-")[3]), signal.SIGKILL)
+
+    with executor_for("local-cluster:3") as client, ThreadPoolExecutor(1) as killer:
+        client.wait_for_workers(3, timeout=60)
+        killed = killer.submit(kill_one)
+        found = run_all(wanted, client, store=store)
+        killed.result()
+    assert_nobody_shared(tmp_path, {0, 1})
+    assert sum(executions(tmp_path, seed) for seed in range(7)) == 7 + 1  # one went on elsewhere
+    whole = RunStore(tmp_path / "other")
+    for run, job in zip(found, wanted, strict=True):
+        as_walk = Walk(job.folder, steps=20, seed=job.seed)
+        assert (run.arrays["path"] == whole.run(as_walk).arrays["path"]).all()
+        assert run.privacy == whole.run(as_walk).privacy
+
+
+@pytest.mark.slow
+def test_workers_without_a_device_say_so(tmp_path, monkeypatch):
+    """The machine that submits may have none: its workers decide."""
+    monkeypatch.setenv(DEVICES, "")
+    with ThreadPoolExecutor(1) as executor, pytest.raises(RunsFailed, match="device must be one"):
+        run_all(jobs(tmp_path, 1), executor, store=RunStore(tmp_path / "runs"))

@@ -1,0 +1,201 @@
+"""Killed in the middle of a training, every engine and every job goes on to the same result."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from lib.privacy import RandomizedResponse
+from lib.runs import Checkpoint
+from lib.training import (
+    DataSpec,
+    FixMatch,
+    LabelTrainings,
+    ManyTrainings,
+    ModelSpec,
+    SelectiveNet,
+    SelfAdaptiveTraining,
+    SubsetTrainings,
+    TrainingConfig,
+    train_fixmatch,
+    train_many,
+)
+
+MLP = ModelSpec("mlp", (64,), 10, hidden=(8,))
+LINEAR = ModelSpec("linear", (64,), 10)
+CONFIG = TrainingConfig(
+    MLP, noise_multiplier=1.0, steps=300, batch_size=20, checkpoint_every=40, momentum=0.5
+)
+DATA = DataSpec(train=150, test=60)
+SHORT = replace(CONFIG, steps=30, checkpoint_every=7)
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.fixture
+def killed(monkeypatch):
+    """Run something, saving as often as it can, and stop it right after so many saves."""
+    monkeypatch.setenv("COMPANION_SAVE_EVERY", "0")
+
+    def run(after, call):
+        save, left = Checkpoint.save, [after]
+
+        def once(self, arrays, state):
+            save(self, arrays, state)
+            left[0] -= 1
+            if not left[0]:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoint, "save", once)
+            with pytest.raises(Killed):
+                call()
+
+    return run
+
+
+def steps_of(folder):
+    """Steps of what lies there, unfinished."""
+    return [Checkpoint(folder, name=path.stem).load()[1]["step"] for path in folder.iterdir()]
+
+
+def same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        for name in ("parameters", "logits", "checkpoints"):
+            if hasattr(other, name):
+                assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+ENGINES = {
+    "kernel": (CONFIG, "kernel"),
+    "kernel, own statistics": (
+        replace(CONFIG, model=replace(MLP, head="selective"), objective=SelectiveNet(0.8)),
+        "kernel",
+    ),
+    "kernel, memory": (
+        replace(CONFIG, model=replace(MLP, head="abstain"), objective=SelfAdaptiveTraining(50)),
+        "kernel",
+    ),
+    "kernel, dropout": (replace(CONFIG, model=replace(MLP, dropout=0.3)), "kernel"),
+    "vmap": (SHORT, "vmap"),
+    "vmap, weights": (replace(SHORT, keep="weights"), "vmap"),
+    "taps": (SHORT, "taps"),
+    "taps, own statistics": (
+        replace(SHORT, model=replace(MLP, head="selective"), objective=SelectiveNet(0.8)),
+        "taps",
+    ),
+    "single": (SHORT, "single"),
+    "single, without privacy": (replace(SHORT, noise_multiplier=None), "single"),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_models_go_on_where_they_were(tmp_path, killed, name):
+    config, engine = ENGINES[name]
+    data = DATA.load()
+    configs = [replace(config, seed=seed) for seed in range(3)]
+    task = configs, data.training, data.evaluation
+    killed(3, lambda: train_many(*task, engine=engine, threads=1, checkpoint=Checkpoint(tmp_path)))
+    assert 0 < max(steps_of(tmp_path)) < config.steps
+    resumed = train_many(*task, engine=engine, threads=1, checkpoint=Checkpoint(tmp_path))
+    same(resumed, train_many(*task, engine=engine, threads=1))
+
+
+@pytest.mark.parametrize("model", [MLP, ModelSpec("small_cnn", (1, 28, 28), 10)])
+def test_fixmatch_goes_on(tmp_path, killed, model):
+    rng = np.random.default_rng(0)
+    config = FixMatch(model, steps=60 if model is MLP else 40, labelled_batch=5)
+    images = rng.random((40, 1, *((8, 8) if model is MLP else (28, 28))), dtype=np.float32)
+    labels, rows = rng.integers(0, 10, 40), [np.arange(7), np.arange(20, 23)]
+    configs = [config, replace(config, seed=1)]
+    task = configs, images, labels, rows, np.arange(40), images[:9]
+    killed(2, lambda: train_fixmatch(*task, threads=1, checkpoint=Checkpoint(tmp_path)))
+    assert max(steps_of(tmp_path)) > 0
+    resumed = train_fixmatch(*task, threads=1, checkpoint=Checkpoint(tmp_path))
+    same(resumed, train_fixmatch(*task, threads=1))
+    with pytest.raises(ValueError, match="checkpoint must be of these models"):
+        train_fixmatch(
+            [replace(config, seed=5), configs[1]], *task[1:], checkpoint=Checkpoint(tmp_path)
+        )
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The first rows get the next label."""
+
+    count: int
+
+    def apply(self, labels):
+        labels = labels.copy()
+        labels[: self.count] = (labels[: self.count] + 1) % 10
+        return labels
+
+    def watched(self, labels):
+        return np.arange(5)
+
+
+LABELS = replace(CONFIG, model=LINEAR, noise_multiplier=None, checkpoint_every=100)
+JOBS = {
+    "many": ManyTrainings(tuple(replace(CONFIG, seed=s) for s in range(4)), DATA, chunk=2),
+    "subsets": SubsetTrainings(replace(CONFIG, sample_rate=0.2, delta=1e-5), DATA, 4, chunk=2),
+    "labels": LabelTrainings(LABELS, DATA, None, (Wrong(3), Wrong(4))),
+    "stages": LabelTrainings(
+        LABELS, DATA, RandomizedResponse(2.0), (Wrong(3), Wrong(4)), reading="labels", stages=2
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("saves", [2, 7])
+def test_jobs_go_on_where_they_were(tmp_path, killed, monkeypatch, name, saves):
+    monkeypatch.setenv("COMPANION_THREADS", "1")
+    job = JOBS[name]
+    whole = job.execute(Checkpoint())
+    killed(saves, lambda: job.execute(Checkpoint(tmp_path)))
+    resumed = job.execute(Checkpoint(tmp_path))
+    assert {*resumed.arrays} == {*whole.arrays}
+    for each, array in whole.arrays.items():
+        assert np.array_equal(resumed.arrays[each], array), each
+    assert resumed.privacy == whole.privacy
+
+
+def test_what_was_trained_is_not_trained_again(tmp_path, killed):
+    """A state that was tampered with shows in the result."""
+    data = DATA.load()
+    task = [CONFIG], data.training, data.evaluation
+    killed(3, lambda: train_many(*task, checkpoint=Checkpoint(tmp_path)))
+    part = Checkpoint(tmp_path).part(0)
+    arrays, state = part.load()
+    part.save(arrays | {"parameters": arrays["parameters"] + 1}, state)
+    (resumed,) = train_many(*task, checkpoint=Checkpoint(tmp_path))
+    (whole,) = train_many(*task)
+    assert not np.allclose(resumed.parameters, whole.parameters, atol=0.1)
+
+
+def test_a_save_is_due_after_half_a_minute(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    place = Checkpoint(tmp_path)
+    for after, due in ((29.0, False), (31.0, True)):
+        now[0] = after
+        assert place.due == due
+    place.save({}, {})
+    assert not place.due
+    now[0] += math.inf
+    assert not Checkpoint().part("of nothing").due
+
+
+def test_parts_vanish_with_the_whole(tmp_path):
+    place = Checkpoint(tmp_path)
+    place.save({}, {"of": "the whole"})
+    place.part(1).save({}, {"of": 1})
+    place.part(12).save({}, {"of": 12})
+    place.part(1).part("a").save({}, {"of": "1-a"})
+    place.part(1).clear()
+    assert place.part(1).part("a").load() is None
+    assert place.part(12).load()[1] == {"of": 12}
+    place.clear()
+    assert [*tmp_path.iterdir()] == []
