@@ -4,6 +4,7 @@ PROFILE ?= quick
 CHAPTER ?= suitability
 PYTEST_ARGS ?=
 PREDICTIONS ?=
+NAME ?=
 MARK ?=
 SETTING ?=
 WORKERS ?= 2
@@ -18,7 +19,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test portable bench lint format record records report long proofs coverage mutants doctor \
+.PHONY: help book test portable bench lint format record records rehearse slice report long proofs coverage mutants doctor \
 	clean
 
 help:  ## list the targets
@@ -97,6 +98,14 @@ record: $(READY)  ## execute CHAPTER under PROFILE and keep the result in book/r
 
 records: $(READY)  ## the same for all chapters, one after the other; resumes where it was stopped
 	$(BIN)/python -m lib.book record --profile $(PROFILE)
+
+rehearse: $(READY)  ## every parameter file of PROFILE, cut down, killed and resumed, on this CPU
+	OMP_NUM_THREADS=1 $(BIN)/python -m lib.book rehearse --profile $(PROFILE)
+
+# Data from one folder beside the code: accelerators are often where the network is not.
+slice: $(READY)  ## execute and record NAME of params/slices.yml, or go on where it was cut off
+	COMPANION_OFFLINE=1 COMPANION_DATA=$${COMPANION_DATA:-$(CURDIR)/data} \
+		$(BIN)/python -m lib.book slice $(NAME)
 
 report: $(READY)  ## every analysis that PREDICTIONS=my.npz allows: report.ipynb, report/
 	$(BIN)/papermill book/your_model.py report.ipynb -r predictions "$(PREDICTIONS)" -r out report

@@ -41,7 +41,8 @@ dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, 
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, resnet18} model families, the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
 n_seeds: int = 3  # [2, 50] trainings per method and budget
-steps: int = 130  # [10, 1000000] updates of a training
+epochs: float = 0.0  # [0, 10000] passes over the training points; 0: as many updates as below
+steps: int = 130  # [2, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected size of a Poisson sample
 clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient
 momentum: float = 0.9  # [0, 1) of the optimizer
@@ -247,6 +248,7 @@ panels = {
             seed=seed,
             epsilons=(np.inf, *epsilons),
             n_seeds=n_seeds,
+            epochs=epochs,
             steps=steps,
             batch_size=batch_size,
             clipping_norm=clipping_norm,
@@ -264,6 +266,7 @@ panels = {
 
 # %%
 panel = panels[models[0]]
+chapter.uses(epochs=panel.settings.epochs)
 for model, each in panels.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
 tuned = studies.chosen_rates(panels)

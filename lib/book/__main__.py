@@ -2,6 +2,9 @@
 
 ``python -m lib.book record [CHAPTER ...] --profile standard``: keep long runs' results, also of a
 chapter's other parameter files, as ``interplay.gtsrb``.
+
+``python -m lib.book rehearse --profile gpu``: execute parameter files cut down, on a CPU.
+``python -m lib.book slice NAME``: record a slice of the gpu profile.
 """
 
 import argparse
@@ -13,8 +16,11 @@ from pathlib import Path
 
 from lib.book.chapters import PROFILES, chapter_files, profile_parameters
 from lib.book.execute import BuildError, execute_chapter, is_recorded
+from lib.book.parameters import ParameterError
 from lib.book.records import read_records, run_name, write_record
+from lib.book.rehearse import rehearse, write_rehearsal
 from lib.book.render import duration_text
+from lib.book.slices import read_slices
 
 _PROGRESS = re.compile(r"chapter \w+ \(\w+\): ")
 
@@ -28,11 +34,31 @@ def main(arguments: list[str] | None = None) -> int:
     record = commands.add_parser("record", help="execute chapters and store their results")
     record.add_argument("chapters", nargs="*", help="all that have parameters, if none is named")
     record.add_argument("--profile", choices=PROFILES, default="standard")
-    for command in (build, record):
+    rehearsal = commands.add_parser("rehearse", help="execute parameter files, cut down")
+    rehearsal.add_argument("files", nargs="*", help="such as canaries.low; all by default")
+    rehearsal.add_argument("--profile", choices=PROFILES, default="gpu")
+    one = commands.add_parser("slice", help="execute and record a slice of the gpu profile")
+    one.add_argument("name", help="of params/slices.yml")
+    for command in (build, record, rehearsal, one):
         command.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
     if options.command == "build":
         return _build(options.book, options.profile)
+    if options.command == "rehearse":
+        try:
+            done = rehearse(options.book, options.profile, options.files)
+        except ParameterError as error:
+            parser.error(str(error))
+        if failed := any(each.error for each in done):
+            print("error: a parameter file cannot be executed", file=sys.stderr)
+        elif not options.files:
+            print(write_rehearsal(options.book, options.profile, done))
+        return int(failed)
+    if options.command == "slice":
+        slices = read_slices(options.book.parent / "params")
+        if options.name not in slices:
+            parser.error(f"no slice {options.name!r}; there are {', '.join(slices)}")
+        return _record(options.book, [slices[options.name]["file"]], "gpu")
 
     order = list(chapter_files(options.book))
     folder = options.book.parent / "params" / options.profile

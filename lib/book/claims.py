@@ -293,7 +293,9 @@ def judge(
     evidence = found if isinstance(found, Evidence) else None
     value = float(found if evidence is None else evidence.value)
     reasons = [
-        f"{name} = {parameters.get(name)!r} instead of {full!r}"
+        f"{name} = {parameters[name]!r} instead of {full!r}"
+        if name in parameters
+        else f"{name} not recorded instead of {full!r}"
         for name, full in claim.full_scale.items()
         if parameters.get(name) != full
     ]

@@ -42,6 +42,7 @@ from lib.book.site import (
     social_tags,
     with_values,
 )
+from lib.book.slices import slices_page
 from lib.runs import fingerprint
 
 __all__ = ["read_executed", "setup"]
@@ -201,15 +202,15 @@ class StatusDirective(SphinxDirective):
 
 
 class RecordDirective(SphinxDirective):
-    """The directives ``benchmarks`` and ``proofs``: a part of what a command has measured."""
+    """The directives ``benchmarks``, ``proofs`` and ``gpu``: a part of what was measured."""
 
     required_arguments = 1
-    pages: ClassVar = {"benchmarks": benchmarks_page, "proofs": proofs_page}
+    pages: ClassVar = {"benchmarks": benchmarks_page, "proofs": proofs_page, "gpu": slices_page}
 
     def run(self) -> list[nodes.Node]:
         """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
         book, part = Path(self.env.app.srcdir), self.arguments[0]
-        name = PARTS.get(part, "benchmarks")
+        name = "rehearsal" if self.name == "gpu" else PARTS.get(part, "benchmarks")
         self.env.note_dependency(str(book / "records" / f"{name}.json"))
         try:
             return _sections(self.pages[self.name](book, part))
@@ -473,6 +474,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("build-status", StatusDirective)
     app.add_directive("benchmarks", RecordDirective)
     app.add_directive("proofs", RecordDirective)
+    app.add_directive("gpu", RecordDirective)
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

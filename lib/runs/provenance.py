@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import platform
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -215,7 +217,7 @@ def hardware() -> dict[str, str | int]:
     -------
     dict
         ``processor``, ``cores`` (usable by this process), ``memory_gib``,
-        ``system`` and, where PyTorch is loaded and sees one, ``accelerator``.
+        ``system`` and, where NVIDIA's driver is installed, ``accelerator``: names and driver.
     """
     facts: dict[str, str | int] = {
         "processor": _processor(),
@@ -225,10 +227,20 @@ def hardware() -> dict[str, str | int]:
     if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         facts["memory_gib"] = round(total / 2**30)
-    torch = sys.modules.get("torch")  # never imported just to describe the machine
-    if torch is not None and torch.cuda.is_available():
-        facts["accelerator"] = torch.cuda.get_device_name()
+    if found := _accelerators():
+        facts["accelerator"] = found
     return facts
+
+
+@cache
+def _accelerators() -> str:
+    """What NVIDIA's driver says; PyTorch is not imported just to describe the machine."""
+    if shutil.which("nvidia-smi") is None:
+        return ""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    done = subprocess.run(query, capture_output=True, text=True)
+    names = [line.strip().replace(", ", ", driver ") for line in done.stdout.splitlines()]
+    return "; ".join(names) if done.returncode == 0 else ""
 
 
 def usable_cores() -> int:

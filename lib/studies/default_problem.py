@@ -10,6 +10,7 @@ from lib.data.images import image_files, load_images
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
 from lib.training.models import ModelSpec
+from lib.training.torch_settings import accelerated
 
 #: Images declared public for models on features, to which the features are fitted.
 PUBLIC_IMAGES = 2000
@@ -86,6 +87,11 @@ def with_training(
 ) -> Any:
     """Settings that hold a training, from a chapter's flat parameters and a study's defaults."""
     names = {field.name for field in fields(TrainingConfig)} - {"seed"}
+    given = dict(given)
+    if epochs := given.pop("epochs", 0):  # expected passes over the training points
+        given["steps"] = max(1, round(epochs * data.train / given["batch_size"]))
     training = {name: value for name, value in given.items() if name in names}
+    if accelerated(training.get("device", "cpu")):  # drawing it on the host would take hours
+        training = {"noise_source": "device", **training}
     others = {name: value for name, value in given.items() if name not in names}
     return kind(data, TrainingConfig(model, **training), **others)

@@ -115,7 +115,8 @@ class TrainingConfig:
     grad_sample_mode : {"hooks", "taps"}
         How per-example gradients come about: by Opacus, or by :mod:`lib.training.taps`.
     physical_batch : int, optional
-        Largest number of examples whose gradients are in memory at once.
+        Largest number of examples whose gradients are in memory at once; by default what the
+        device's free memory allows (:mod:`lib.training.memory`).
     deterministic : bool
         Ask PyTorch for deterministic algorithms.  On a CPU with a fixed number of threads results
         repeat bit by bit; on a GPU some layers are slower for it.

@@ -29,6 +29,7 @@ from lib.training.augmentation import _STRONG_NUMBERS, _WEAK_NUMBERS, POLICIES, 
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
+from lib.training.state import took_long
 from lib.training.torch_settings import place, threads_here
 
 __all__ = [
@@ -463,7 +464,7 @@ def _train_group(
     lock: threading.Lock,
     checkpoint: Checkpoint,
 ) -> list[FixMatchResult]:
-    started = time.perf_counter()
+    started, began = time.perf_counter(), time.monotonic()
     config, device = configs[0], shared.device
     with lock:  # making a model uses PyTorch's global generator, which is not for threads
         networks = [build_model(each.model, Streams(each.seed).model) for each in configs]
@@ -496,6 +497,8 @@ def _train_group(
             average.lerp_(parameters, 1 - decays[step])
             if step >= last_tenth:
                 confident += mask.mean(dim=1)
+    if took_long(began):
+        _save(checkpoint, configs, shared, rows, draws, state, config.steps)
     engine.load(average)
     logits = torch.cat(
         [engine.logits(part) for part in shared.evaluation.split(_EVALUATION_BATCH)], dim=1

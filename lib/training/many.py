@@ -56,8 +56,8 @@ from lib.training.single import (
     summarise,
     train,
 )
-from lib.training.state import Work, load_state, save_state, spent
-from lib.training.torch_settings import settings, threads_here
+from lib.training.state import Work, load_state, save_state, spent, took_long
+from lib.training.torch_settings import accelerated, settings, threads_here
 from lib.training.vmap import _by_vmap
 
 __all__ = ["engine_for", "train_many"]
@@ -212,9 +212,9 @@ def engine_for(config: TrainingConfig) -> str:
     """
     if not isinstance(config, TrainingConfig):
         raise ValueError(f"config must be a TrainingConfig, got {config!r}")
-    if not _unsuited(config, "kernel"):
+    if not (_unsuited(config, "kernel") or accelerated(config.device)):
         return "kernel"
-    if torch.device(config.device).type == "cpu":
+    if not accelerated(config.device):
         return "single" if _unsuited(config, "taps") else "taps"
     return "single" if _unsuited(config, "vmap") else "vmap"
 
@@ -314,7 +314,7 @@ def _train_by_kernel(
     params: np.ndarray,
     checkpoint: Checkpoint,
 ) -> TrainingResult:
-    started = time.perf_counter()
+    started, began = time.perf_counter(), time.monotonic()
     (config, data, mechanism), (labels, soft) = work, targets
     x = data.inputs.reshape(len(data.inputs), -1)
     streams = Streams(config.seed)
@@ -336,15 +336,19 @@ def _train_by_kernel(
     burn_in = getattr(objective, "burn_in_steps", 0)
     no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
     block = max(1, min(64, _BLOCK // len(params)))
-    step, kept = 0, []
+    step, kept, logits = 0, [], np.empty((len(points), data.classes), np.float32)
+
+    def save() -> None:
+        arrays = {"parameters": params, "velocity": velocity, "memory": memory}
+        save_state(checkpoint, [work], [streams], step, arrays, kept)
+
     if (found := load_state(checkpoint, [work], [streams])) is not None:
         step, arrays, kept = found
         params, velocity, memory = (arrays[n] for n in ("parameters", "velocity", "memory"))
     for end in config.checkpoint_steps[len(kept) :]:
         while step < end:
             if checkpoint.due:
-                arrays = {"parameters": params, "velocity": velocity, "memory": memory}
-                save_state(checkpoint, [work], [streams], step, arrays, kept)
+                save()
             count = min(block, end - step)
             positions, starts = sampler.draw(count)
             noise = no_noise
@@ -383,10 +387,13 @@ def _train_by_kernel(
                 np.float32(1 - config.model.dropout),
             )
             step += count
-        logits = np.empty((len(points), data.classes), np.float32)
         kernels.predict(points, params, sizes, activation, logits)
         _check_finite(params, config, step)
         kept.append(params.copy() if config.keep == "weights" else summarise(logits, config.keep))
+    if found is not None and found[0] == config.steps:  # it was finished
+        kernels.predict(points, params, sizes, activation, logits)
+    elif took_long(began):
+        save()
     return TrainingResult(
         config=config,
         plan=mechanism,

@@ -26,6 +26,7 @@ from lib.runs.checkpoint import Checkpoint
 from lib.training import taps
 from lib.training.checks import check_evaluation, check_labels, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
+from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private
 from lib.training.objectives import (
     DeepGamblers,
@@ -33,7 +34,7 @@ from lib.training.objectives import (
     SelfAdaptiveTraining,
 )
 from lib.training.randomness import PoissonSampler, Streams
-from lib.training.state import Work, load_state, save_state, spent
+from lib.training.state import Work, load_state, save_state, spent, took_long
 from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
 
@@ -239,6 +240,7 @@ class Trainer:
         self.network = model
         self.size = sum(p.numel() for p in model.parameters())
         self.rates = config.learning_rates()
+        self.fitting = examples_at_once(config, self.device)
         self.step = 0
         self.kept: list[np.ndarray] = []
         self.memory = None  # SAT's moving averages, one row per training example: never released
@@ -339,7 +341,8 @@ class Trainer:
             return forward(self.network, inputs).float()
 
     def _chunks(self, positions: np.ndarray) -> list[torch.Tensor]:
-        largest = self.config.physical_batch or max(1, len(positions))
+        largest = max(1, len(positions))
+        largest = self.config.physical_batch or int(min(self.fitting, largest))
         if self.engine == "autograd" and self.device.type == "cpu":
             largest = min(largest, taps.ROWS)
         pieces = [positions[i : i + largest] for i in range(0, len(positions), largest)]
@@ -448,11 +451,14 @@ class Trainer:
     def run(self, checkpoint: Checkpoint, save_every: int | None = None) -> None:
         """Take all steps that are left, saving every so many of them or when it is due."""
         self.resume(checkpoint)
+        started = time.monotonic()
         while self.step < self.config.steps:
             self.advance()
             wanted = checkpoint.due if save_every is None else self.step % save_every == 0
-            if wanted and (self.step < self.config.steps or save_every is None):
+            if wanted and self.step < self.config.steps:
                 self.save(checkpoint)
+        if took_long(started):
+            self.save(checkpoint)
 
     def _torch_optimizer(self) -> torch.optim.Optimizer:
         return self.optimizer.original_optimizer if self.engine == "opacus" else self.optimizer

@@ -1,5 +1,6 @@
 """States of unfinished trainings: what every engine saves, and goes on from."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,6 +71,11 @@ def load_state(
         for name in Streams.names:
             setattr(each, name, restore_generator(content[name]))
     return step, arrays, list(arrays.pop("kept", ()))
+
+
+def took_long(started: float) -> bool:
+    """Whether what began then, by ``time.monotonic``, is worth a save when it is finished."""
+    return time.monotonic() - started > 5
 
 
 def _identity(config: TrainingConfig, data: TrainingData) -> str:

@@ -76,6 +76,11 @@ def threads_here() -> int:
     return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
 
 
+def accelerated(device: str) -> bool:
+    """Whether to work as accelerators do; in a rehearsal a CPU does, too."""
+    return not device.startswith("cpu") or os.environ.get("COMPANION_REHEARSAL") == "1"
+
+
 def place(device: str) -> torch.device:
     """The device of a configuration: of ``"cuda"`` the one that this process has claimed.
 

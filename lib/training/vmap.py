@@ -10,6 +10,7 @@ from torch.func import functional_call, grad, vmap
 
 from lib.training import taps
 from lib.training.config import TrainingConfig
+from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
@@ -24,7 +25,7 @@ from lib.training.single import (
 from lib.training.state import load_state, save_state, spent
 from lib.training.torch_settings import autocast, place, settings
 
-_GRADIENT_BYTES = 1 << 30  # bound on stored per-example gradients of the "vmap" engine
+_GRADIENT_BYTES = 1 << 30  # of stored per-example gradients, where memory has no limit
 
 
 def _by_vmap(work, rows, results, points, checkpoint) -> None:
@@ -108,7 +109,10 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
     forward = vmap(
         lambda vector, x: functional_call(network, unflatten(vector), (x,)), in_dims=(0, None)
     )
-    per_gradient = 4 * params.shape[1]
+    fitting = examples_at_once(replace(config, epsilon=1.0, noise_multiplier=None), device)
+    if device.type == "cpu":
+        fitting = min(fitting, _GRADIENT_BYTES // (4 * params.shape[1]))
+    fitting = int(min(fitting, len(members) * len(sets[0].inputs)))
     kept, ends, begin = [], frozenset(config.checkpoint_steps), 0
     members_work = [work[i] for i in members]
     if (found := load_state(checkpoint, members_work, streams)) is not None:
@@ -129,8 +133,8 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
         index = torch.from_numpy(rows).to(device)
         mask = torch.from_numpy(inside).to(device)
         total = torch.zeros_like(params)
-        models = max(1, min(len(members), _GRADIENT_BYTES // (per_gradient * longest)))
-        examples = max(1, min(longest, _GRADIENT_BYTES // (per_gradient * models)))
+        models = max(1, min(len(members), fitting // longest))
+        examples = max(1, min(longest, fitting // models))
         for m in range(0, len(members), models):
             group = slice(m, m + models)
             for e in range(0, longest, examples):

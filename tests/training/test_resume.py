@@ -175,6 +175,22 @@ def test_what_was_trained_is_not_trained_again(tmp_path, killed):
     assert not np.allclose(resumed.parameters, whole.parameters, atol=0.1)
 
 
+@pytest.mark.parametrize("engine", ["kernel", "taps"])
+def test_what_is_finished_is_read_back(tmp_path, monkeypatch, engine):
+    """A model that took long is saved when it is finished, before its company is."""
+    for module in ("many", "single"):
+        monkeypatch.setattr(f"lib.training.{module}.took_long", lambda started: True)
+    data = DATA.load()
+    task = [SHORT], data.training, data.evaluation
+    whole = train_many(*task, engine=engine, checkpoint=Checkpoint(tmp_path))
+    assert steps_of(tmp_path) == [SHORT.steps]
+    advanced = []
+    monkeypatch.setattr("lib.training.kernels.run_steps", lambda *a: advanced.append(a))
+    monkeypatch.setattr("lib.training.single.Trainer.advance", lambda *a: advanced.append(a))
+    same(train_many(*task, engine=engine, checkpoint=Checkpoint(tmp_path)), whole)
+    assert advanced == []
+
+
 def test_a_save_is_due_after_half_a_minute(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])

@@ -123,9 +123,9 @@ class PanelSettings:
         )
 
     @property
-    def chunk(self) -> int:
-        """Models between two saves: a network that looks at pixels trains for a minute or more."""
-        return 64 if self.training.model.name in ("linear", "mlp") else 2
+    def epochs(self) -> float:
+        """Expected passes over the training points."""
+        return round(self.training.steps * self.training.batch_size / self.data.train, 2)
 
     def rates_at(self, epsilon: float) -> list[float]:
         """Learning rates to choose from at a budget, ascending."""
@@ -260,9 +260,7 @@ def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
     searched = [place for place in places if len(settings.rates_at(place[1])) > 1]
     tuned = _run(
         {
-            (f, e): ManyTrainings(
-                settings.tuning(f, e), settings.data, points="validation", chunk=settings.chunk
-            )
+            (f, e): ManyTrainings(settings.tuning(f, e), settings.data, points="validation")
             for f, e in searched
         },
         executor,
@@ -275,7 +273,6 @@ def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
                 settings.configs(f, e, chosen[f, e]),
                 settings.data,
                 dropout_passes=settings.dropout_passes if f == "MCDO" else 0,
-                chunk=settings.chunk,
             )
             for f, e in places
         },
@@ -348,7 +345,6 @@ def run_imbalance(
                     for c in settings.configs("plain", epsilon, rates[epsilon])
                 ),
                 data,
-                chunk=settings.chunk,
             )
     runs = _run(jobs, executor)
     predictions = {}

@@ -108,11 +108,12 @@ class RecordTrainings:
         points = np.concatenate([record[None], loaded.evaluation])
         coins, n = self.coins(), len(inputs)
 
-        def some(part: range) -> Chunk:
+        def some(part: range, saved: Checkpoint) -> Chunk:
             results = train_many(
                 [replace(self.config, seed=self.config.seed + i) for i in part],
                 [everything.subset(np.arange(n - 1 + coins[i])) for i in part],
                 points,
+                checkpoint=saved,
             )
             logits = np.stack([r.logits for r in results])
             columns = {

@@ -1,0 +1,231 @@
+"""``python -m lib.book rehearse --profile gpu``: every parameter file, cut down, on this CPU.
+
+``params/rehearsal.yml`` says what is cut: examples, steps, models, repetitions. Everything else is
+as in the profile: architectures at their size, the engines and the noise of an accelerator, batches
+in as many pieces as a small memory asks for. Each execution is killed once at its first
+checkpoint and resumes. A parameter file that cannot be executed so fails.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
+from lib.book.execute import BuildError, run_chapter
+from lib.book.parameters import ParameterError
+from lib.book.records import origin, write_measured
+
+__all__ = ["Rehearsed", "cut_parameters", "rehearse", "write_rehearsal"]
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """One parameter file, executed cut down.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, without its ending.
+    seconds : float
+        Of both executions, the killed and the resumed one.
+    megabytes : float
+        Largest memory of all its processes together.
+    killed : bool
+        Whether it had checkpoints, so that it was killed at one and resumed.
+    error : str
+        Empty if all went well.
+    """
+
+    name: str
+    seconds: float
+    megabytes: float
+    killed: bool
+    error: str
+
+
+def cut_parameters(params: Path, profile: str, name: str, declared: Sequence[str]) -> dict:
+    """Parameters of a file ``params/<profile>/<name>.yml`` with what a rehearsal cuts.
+
+    ``params/rehearsal.yml`` maps ``all`` and chapters to parameters and values, and ``sets`` to
+    data sets of noise that stand in for the real ones.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such parameter file, or the cuts name a parameter that the chapter lacks.
+    """
+    if not (params / profile / f"{name}.yml").exists():
+        raise ParameterError(f"there is no parameter file params/{profile}/{name}.yml")
+    chapter, cuts = name.partition(".")[0], _cuts(params)
+    own = {**cuts.get(chapter, {}), **cuts.get(name, {})}
+    if unknown := sorted(own.keys() - {*declared}):
+        raise ParameterError(
+            f"{params / 'rehearsal.yml'} cuts what {chapter} lacks: {', '.join(unknown)}"
+        )
+    general = {key: value for key, value in cuts.get("all", {}).items() if key in declared}
+    return profile_parameters(params, profile, name) | general | own
+
+
+def _cuts(params: Path) -> dict[str, Any]:
+    return yaml.safe_load((params / "rehearsal.yml").read_text(encoding="utf-8"))
+
+
+def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehearsed]:
+    """Execute parameter files of a profile cut down, and print a line for each.
+
+    Parameters
+    ----------
+    book : path-like
+        The book's folder.
+    profile : str
+        Which files.
+    names : sequence of str, optional
+        Of these alone; all of the profile by default.
+    """
+    params = book.parent / "params"
+    files = sorted(path.stem for path in (params / profile).glob("*.yml"))
+    if unknown := sorted({*names} - {*files}):
+        raise ParameterError(
+            f"no parameter file {unknown[0]!r} under {profile}; there are {', '.join(files)}"
+        )
+    order = list(chapter_files(book))
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = _environment(Path(scratch), _cuts(params))
+        for name in sorted(names or files, key=lambda f: (order.index(f.partition(".")[0]), f)):
+            done = _rehearse_one(book, profile, name, Path(scratch), environment)
+            how = "killed and resumed" if done.killed else "no checkpoint"
+            line = f"{name}: {done.seconds:.0f} s, {done.megabytes:,.0f} MB, {how}"
+            print(line if not done.error else f"{name}: FAILED\n{done.error}", flush=True)
+            found.append(done)
+    return found
+
+
+def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed]) -> Path:
+    """Keep what all files of a profile took: ``records/rehearsal.json``."""
+    files = [
+        {
+            "file": each.name,
+            "seconds": round(each.seconds, 1),
+            "megabytes": round(each.megabytes),
+            "killed": each.killed,
+        }
+        for each in done
+    ]
+    record = {**origin(book.parent), "profile": profile, "files": files}
+    return write_measured(book, "rehearsal", record)
+
+
+def _environment(scratch: Path, cuts: Mapping[str, Any]) -> dict[str, str]:
+    """Data of noise, an empty store, a small memory, an accelerator's engines, frequent saves."""
+    (scratch / "sets").mkdir()
+    rng = np.random.default_rng(0)
+    for name, (train, test, channels, side) in cuts["sets"].items():
+        arrays = {}
+        for split, count in (("train", train), ("test", test)):
+            shape = (count, side, side, channels)
+            arrays[f"x_{split}"] = rng.integers(0, 256, shape, dtype=np.uint8)
+            arrays[f"y_{split}"] = np.arange(count) % 10
+        np.savez(scratch / "sets" / f"{name}.npz", **arrays)
+    real = os.environ.get("COMPANION_DATA", "")
+    return os.environ | {
+        "COMPANION_DATA": os.pathsep.join([*filter(None, [real]), str(scratch / "sets")]),
+        "COMPANION_RUNS": str(scratch / "runs"),
+        "COMPANION_REHEARSAL": "1",
+        "COMPANION_MEMORY": str(cuts["memory"]),
+        "COMPANION_SAVE_EVERY": "2",
+    }
+
+
+def _rehearse_one(
+    book: Path, profile: str, name: str, scratch: Path, environment: dict[str, str]
+) -> Rehearsed:
+    started, most, killed = time.perf_counter(), [0.0], False
+    command = [sys.executable, "-m", "lib.book.rehearse", str(book), profile, name]
+    kill_at: Path | None = scratch / "runs" / "partial"
+    for _ in range(2):
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                command, env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
+            with _watched(process, most):
+                while process.poll() is None:
+                    if kill_at is not None and any(kill_at.glob("*/*.npz")):
+                        _kill(process)
+                        killed = True
+                    time.sleep(0.05)
+            output.seek(0)
+            text = output.read()
+        if process.returncode >= 0:
+            break
+        kill_at = None
+    error = "" if process.returncode == 0 else text.strip()
+    return Rehearsed(name, time.perf_counter() - started, most[0], killed, error)
+
+
+@contextlib.contextmanager
+def _watched(process: subprocess.Popen, most: list[float]) -> Iterator[None]:
+    """Note the largest memory of a process and all that it starts, in MB."""
+    import psutil
+
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.5):
+            with contextlib.suppress(psutil.Error):
+                whole = psutil.Process(process.pid)
+                total = 0
+                for each in [whole, *whole.children(recursive=True)]:
+                    with contextlib.suppress(psutil.Error):
+                        total += each.memory_info().rss
+                most[0] = max(most[0], total / 1e6)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """``kill -9`` for a process and all that it started."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        whole = psutil.Process(process.pid)
+        for each in [whole, *whole.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+    process.wait()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Execute one parameter file cut down: what is killed."""
+    book, profile, name = Path(arguments[0]), arguments[1], arguments[2]
+    path = chapter_files(book)[name.partition(".")[0]]
+    declared = declared_parameters(read_chapter(path.read_text(encoding="utf-8")))
+    try:
+        cut = cut_parameters(book.parent / "params", profile, name, [p.name for p in declared])
+        run_chapter(path, profile, cut)
+    except (BuildError, ParameterError) as error:
+        print(f"error: {error}\nparameters: {json.dumps(locals().get('cut'))}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

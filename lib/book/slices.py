@@ -1,0 +1,73 @@
+"""The gpu profile in slices: what each is, what was recorded, what was only rehearsed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from lib.book.records import read_measured, read_records, run_name
+from lib.book.render import duration_text, note_html, table_html
+
+__all__ = ["read_slices", "slices_page"]
+
+_FIELDS = ("finished", "commit", "machine", "profile", "files")
+
+
+def read_slices(params: Path) -> dict[str, dict[str, str]]:
+    """Slices by name, in their order: ``file`` of the gpu profile, and ``what`` it is.
+
+    Raises
+    ------
+    ValueError
+        If an entry has other fields or names a file that is not there.
+    """
+    path = params / "slices.yml"
+    slices = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for name, each in slices.items():
+        if not isinstance(each, dict) or {*each} != {"file", "what"}:
+            raise ValueError(f"{path}, {name}: must have exactly file and what, got {each!r}")
+        if not (params / "gpu" / f"{each['file']}.yml").exists():
+            raise ValueError(f"{path}, {name}: there is no params/gpu/{each['file']}.yml")
+    return slices
+
+
+def slices_page(book: Path, part: str) -> str:
+    """HTML of the slices, or of the ``rehearsal``."""
+    if part not in ("slices", "rehearsal"):
+        raise ValueError(f"part must be slices or rehearsal, got {part!r}")
+    record = read_measured(book, "rehearsal", _FIELDS)
+    if part == "rehearsal":
+        if record is None:
+            return note_html("No rehearsal is recorded: `make rehearse PROFILE=gpu` records one.")
+        return _rehearsal_html(record)
+    rehearsed = {each["file"] for each in record["files"]} if record else set()
+    rows = []
+    for name, each in read_slices(book.parent / "params").items():
+        file = each["file"]
+        run = read_records(book, file.partition(".")[0]).get(run_name("gpu", file))
+        state = "rehearsed, not run" if file in rehearsed else "neither rehearsed nor run"
+        if run is not None:
+            hardware = run["hardware"]
+            device = hardware.get("accelerator") or hardware.get("processor", "")
+            state = f"{run['finished'][:10]}, {duration_text(run['seconds'])} on {device}"
+        rows.append({"slice": name, "what": each["what"], "recorded": state})
+    return table_html(pd.DataFrame(rows), "Slices, in the order in which they are run")
+
+
+def _rehearsal_html(record: Mapping[str, Any]) -> str:
+    table = pd.DataFrame(
+        {
+            "parameter file": each["file"],
+            "seconds": each["seconds"],
+            "memory (MB)": each["megabytes"],
+            "killed and resumed": "yes" if each["killed"] else "no checkpoint",
+        }
+        for each in record["files"]
+    )
+    caption = (
+        f"Rehearsal of the {record['profile']} profile on {record['finished'][:10]}, commit "
+        f"{record['commit'][:9]}: {duration_text(table['seconds'].sum())} in all"
+    )
+    return table_html(table, caption, {"seconds": ".0f", "memory (MB)": ",.0f"})
