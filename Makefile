@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help book test portable bench lint format record records rehearse slice report long proofs coverage mutants doctor \
+.PHONY: help book test portable bench lint format record records rehearse cost slice report long proofs coverage mutants doctor \
 	clean
 
 help:  ## list the targets
@@ -101,6 +101,9 @@ records: $(READY)  ## the same for all chapters, one after the other; resumes wh
 
 rehearse: $(READY)  ## every parameter file of PROFILE, cut down, killed and resumed, on this CPU
 	OMP_NUM_THREADS=1 $(BIN)/python -m lib.book rehearse --profile $(PROFILE)
+
+cost: $(READY)  ## how long the trainings of PROFILE would take on this machine
+	OMP_NUM_THREADS=1 $(BIN)/python -m lib.book cost --profile $(PROFILE)
 
 # Data from one folder beside the code: accelerators are often where the network is not.
 slice: $(READY)  ## execute and record NAME of params/slices.yml, or go on where it was cut off

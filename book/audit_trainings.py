@@ -60,7 +60,7 @@ from lib.studies.audit.system import (
     bounds_table,
     require_consistent,
     run_audits,
-    settings_for,
+    settings_from,
     summary_table,
     table_2,
 )
@@ -109,38 +109,7 @@ chapter.note(
 # through the same mechanism.
 
 # %%
-budgets = (math.inf, *epsilons)
-if len(learning_rates) != len(budgets):
-    raise ValueError(
-        f"learning_rates must have one entry more than epsilons ({len(budgets)}), got "
-        f"{learning_rates!r}"
-    )
-
-# %%
-shared = {
-    "hidden": hidden,
-    "activation": activation,
-    "seed": seed,
-    "delta": delta,
-    "n_shadow": n_shadow,
-    "n_target": n_target,
-    "n_challenges": n_challenges,
-    "canaries": canaries,
-    "steps": steps,
-    "batch_size": batch_size,
-    "clipping_norm": clipping_norm,
-    "schedule": schedule,
-    "gradient": gradient,
-    "device": device,
-}
-
-# %%
-results = run_audits(
-    [
-        settings_for(used, model, epsilon, points, learning_rate=rate, stream=stream, **shared)
-        for stream, (epsilon, rate) in enumerate(zip(budgets, learning_rates, strict=True))
-    ]
-)
+results = run_audits(settings_from(globals(), used))
 
 # %%
 chapter.table(

@@ -415,35 +415,7 @@ chapter.table(
 )
 
 # %%
-settings = system.settings_for(
-    used,
-    model,
-    points,
-    hidden=hidden,
-    steps=steps,
-    batch_size=batch_size,
-    learning_rates=learning_rates,
-    weight_decays=weight_decays,
-    pate_model=pate_model,
-    pate_steps=pate_steps,
-    pate_batch=pate_batch,
-    pate_learning_rate=pate_learning_rate,
-    pate_threshold=pate_threshold,
-    device=device,
-    seed=seed,
-    alibi=tuple(alibi_epsilons),
-    agibi=tuple(agibi_epsilons),
-    response=tuple(rr_epsilons),
-    pate=tuple(zip(pate_sigma1, pate_sigma2, pate_thresholds, pate_answers, strict=True)),
-    n_teachers=n_teachers,
-    queries=pate_queries,
-    canaries=canaries,
-    n_models=n_models,
-    n_ensembles=n_ensembles,
-    delta=delta,
-)
-
-# %%
+settings = system.settings_from(globals(), used)
 results = system.run_mechanisms(settings)
 system.require_consistent(results)
 trained = system.mechanism_table(results)

@@ -80,7 +80,7 @@ from lib.runs import stored_table
 from lib.studies.default_problem import at_hand, data_note
 from lib.studies.interplay import by_seed, figures, outlier
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import P1_METHODS, run_imbalance, run_panel, settings_for
+from lib.studies.interplay.panel import P1_METHODS, run_imbalance, run_panel, settings_from
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
@@ -238,31 +238,7 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # are ranked by the softmax response of their classifier; their own scores are shown below.
 
 # %%
-panels = {
-    model: run_panel(
-        settings_for(
-            used,
-            model,
-            hidden=hidden,
-            activation=activation,
-            seed=seed,
-            epsilons=(np.inf, *epsilons),
-            n_seeds=n_seeds,
-            epochs=epochs,
-            steps=steps,
-            batch_size=batch_size,
-            clipping_norm=clipping_norm,
-            momentum=momentum,
-            schedule=schedule,
-            checkpoint_every=checkpoint_every,
-            rates=tuple(rates),
-            free_rates=tuple(free_rates),
-            families=tuple(families),
-            device=device,
-        )
-    )
-    for model in models
-}
+panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
 
 # %%
 panel = panels[models[0]]

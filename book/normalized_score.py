@@ -60,7 +60,7 @@ from lib.book import evidence, interactive
 from lib.studies.default_problem import at_hand, data_note
 from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import run_panel, settings_for
+from lib.studies.interplay.panel import run_panel, settings_from
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
@@ -152,31 +152,7 @@ chapter.values(
 # Every method of P1 at every budget; the chapter {doc}`interplay` says how they are trained.
 
 # %%
-panels = {
-    model: run_panel(
-        settings_for(
-            used,
-            model,
-            hidden=hidden,
-            activation=activation,
-            seed=seed,
-            epsilons=(np.inf, *epsilons),
-            n_seeds=n_seeds,
-            epochs=epochs,
-            steps=steps,
-            batch_size=batch_size,
-            clipping_norm=clipping_norm,
-            momentum=momentum,
-            schedule=schedule,
-            checkpoint_every=checkpoint_every,
-            rates=tuple(rates),
-            free_rates=tuple(free_rates),
-            families=tuple(families),
-            device=device,
-        )
-    )
-    for model in models
-}
+panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
 
 # %%
 panel = panels[models[0]]

@@ -39,16 +39,7 @@ chapter = open_chapter("sctd_map", globals())
 
 from lib.studies.interplay import noise_map as studies
 
-settings = studies.settings_for(
-    dataset,
-    model,
-    studies.regimes(batch_sizes, clipping_norms, momenta, epochs, seeds),
-    hidden=hidden,
-    moves=tuple(moves),
-    epsilons=tuple(epsilons),
-    checkpoints=checkpoints,
-    device=device,
-)
+settings = studies.settings_from(globals(), dataset)
 chapter.note(
     f"This build: {dataset} ({model}), {settings.data.train:,} training and "
     f"{settings.data.test:,} test points."

@@ -5,6 +5,7 @@ chapter's other parameter files, as ``interplay.gtsrb``.
 
 ``python -m lib.book rehearse --profile gpu``: execute parameter files cut down, on a CPU.
 ``python -m lib.book slice NAME``: record a slice of the gpu profile.
+``python -m lib.book cost --profile gpu``: how long trainings would take on this machine.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 
 from lib.book.chapters import PROFILES, chapter_files, profile_parameters
+from lib.book.cost import cost_table
 from lib.book.execute import BuildError, execute_chapter, is_recorded
 from lib.book.parameters import ParameterError
 from lib.book.records import read_records, run_name, write_record
@@ -39,7 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     rehearsal.add_argument("--profile", choices=PROFILES, default="gpu")
     one = commands.add_parser("slice", help="execute and record a slice of the gpu profile")
     one.add_argument("name", help="of params/slices.yml")
-    for command in (build, record, rehearsal, one):
+    cost = commands.add_parser("cost", help="what a profile's trainings will take here")
+    cost.add_argument("files", nargs="*", help="such as canaries.low; all by default")
+    cost.add_argument("--profile", choices=PROFILES, default="gpu")
+    for command in (build, record, rehearsal, one, cost):
         command.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
     if options.command == "build":
@@ -54,6 +59,13 @@ def main(arguments: list[str] | None = None) -> int:
         elif not options.files:
             print(write_rehearsal(options.book, options.profile, done))
         return int(failed)
+    if options.command == "cost":
+        try:
+            table = cost_table(options.book, options.profile, options.files)
+        except (ParameterError, ValueError) as error:
+            parser.error(str(error))
+        print(table.to_string(index=False, float_format="{:,.2f}".format))
+        return 0
     if options.command == "slice":
         slices = read_slices(options.book.parent / "params")
         if options.name not in slices:

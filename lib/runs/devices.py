@@ -74,7 +74,7 @@ def claimed(device: str) -> Iterator[None]:
     uid = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir()) / f"companion-devices-{uid}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    free, lock = _first_free({each: FileLock(folder / f"{each}.lock") for each in wanted})
+    free, lock = _first_free({each: FileLock(folder / f"{_name(each)}.lock") for each in wanted})
     os.environ[DEVICE] = str(free)
     try:
         yield
@@ -83,6 +83,15 @@ def claimed(device: str) -> Iterator[None]:
         if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
             sys.modules["torch"].cuda.empty_cache()
         lock.release()
+
+
+def _name(number: int) -> str:
+    """What tells an accelerator from others, though a scheduler may call each worker's own 0."""
+    import torch
+
+    if number < torch.cuda.device_count():
+        return str(torch.cuda.get_device_properties(number).uuid)
+    return str(number)
 
 
 def _first_free(locks: Mapping[int, FileLock]) -> tuple[int, FileLock]:

@@ -46,7 +46,7 @@ def bytes_per_example(config: TrainingConfig) -> int:
 
 
 def examples_at_once(config: TrainingConfig, device: torch.device) -> float:
-    """How many examples of a batch fit the memory that is free.
+    """How many examples of a batch fit the memory that is free; at least 1.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def examples_at_once(config: TrainingConfig, device: torch.device) -> float:
         If not even one does.
     """
     free, each = free_bytes(device), bytes_per_example(config)
-    if (found := _PART * free // each) < 1:
+    if (found := _PART * free / each) < 1:
         raise ValueError(
             f"device must have {each / _PART / 1e6:,.1f} MB of free memory for one example of"
             f" {config.model.name!r}, got {free / 1e6:,.1f} MB on {str(device)!r}"

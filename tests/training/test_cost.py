@@ -1,30 +1,121 @@
-"""The paper cost model of P1's panel."""
+"""What trainings will take: all are counted, and a few steps tell the rest."""
 
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from lib.studies.training import cost
-
-
-def test_sample_steps_of_the_panel():
-    # 14 trainings x 4 budgets x 5 seeds x 200 epochs over all examples of four data sets
-    examples = 60_000 + 50_000 + 73_257 + 39_209
-    assert cost.sample_steps(cost.p1_panel()) == 14 * 4 * 5 * 200 * examples
-    assert cost.sample_steps(cost.p1_panel()) == pytest.approx(12.5e9, rel=0.01)
-
-
-def test_time_by_hand():
-    gpu = cost.Accelerator("a chip", 100, 1000)
-    plain = cost.seconds_per_example(gpu, 1e9, 10**7, private=False, compute_share=0.5)
-    assert plain == pytest.approx(3e9 / 50e12)
-    private = cost.seconds_per_example(
-        gpu, 1e9, 10**7, private=True, compute_share=0.5, bandwidth_share=0.5, passes=4
-    )
-    assert private - plain == pytest.approx(4 * 4e7 / 500e9)
-
-
-@pytest.mark.parametrize(
-    ("durations", "workers", "expected"),
-    [([3, 2, 2], 1, 7), ([3, 2, 2], 2, 4), ([3, 2, 2], 5, 3), ([], 2, 0), ([1] * 10, 3, 4)],
+from lib.book.chapters import (
+    chapter_files,
+    declared_parameters,
+    profile_parameters,
+    read_chapter,
 )
-def test_makespan(durations, workers, expected):
-    assert cost.makespan(durations, workers) == expected
+from lib.book.cost import cost_table, planned_jobs
+from lib.book.parameters import validate_parameters
+from lib.studies.interplay.panel import run_panel, settings_for
+from lib.training import (
+    DataSpec,
+    FixMatch,
+    LabelTrainings,
+    ManyTrainings,
+    ModelSpec,
+    PateStudents,
+    SubsetTrainings,
+    TrainingConfig,
+    TrainingData,
+    train_many,
+)
+from lib.training.cost import Kind, kinds_of, seconds_of
+from lib.training.label_jobs import Teachers
+
+ROOT = Path(__file__).parents[2]
+MLP = ModelSpec("mlp", (64,), 10, hidden=(8,))
+CONFIG = TrainingConfig(MLP, noise_multiplier=1.0, steps=20, batch_size=50, checkpoint_every=10)
+DATA = DataSpec(train=150, test=60)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    seed: int
+
+    def apply(self, labels):
+        return labels
+
+    def watched(self, labels):
+        return labels[:5]
+
+
+def test_all_trainings_are_counted():
+    seeds = tuple(replace(CONFIG, seed=s) for s in range(3))
+    subsets = SubsetTrainings(replace(CONFIG, sample_rate=0.2, delta=1e-5), DATA, 7)
+    labels = LabelTrainings(replace(CONFIG, noise_multiplier=None), DATA, None, (Wrong(0),) * 4)
+    images = DataSpec(features="images", train=150, test=60)
+    match = FixMatch(ModelSpec("linear", (64,), 10), steps=30)
+    teachers = Teachers(match, images, 5, label_noise=Wrong(0))
+    students = PateStudents(teachers, ((1.0, 1.0, 1.0, 3),) * 2, match, 10)
+    jobs = [ManyTrainings(seeds, DATA), subsets, labels, teachers, students]
+    found = kinds_of([*jobs, ManyTrainings(seeds[:1], DATA)])
+    assert [kind.models for kind in found] == [4, 7, 4, 7]
+    assert [kind.points for kind in found] == [60, 210, 210, 210]
+    assert found[0].examples == 20 * 50
+    assert found[0].evaluations == 2 * 60
+    assert found[3].examples == 30 * (match.labelled_batch + 2 * match.unlabelled_batch)
+    with pytest.raises(TypeError, match="job must be a training of lib.training, got Wrong"):
+        kinds_of([Wrong(0)])
+
+
+def test_a_panel_trains_what_it_plans(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    settings = settings_for(
+        "digits", "mlp", steps=4, n_seeds=2, rates=(0.1, 0.2), free_rates=(0.1,), members=2,
+        epsilons=(float("inf"), 3.0), families=("plain", "MCDO", "DE"),
+    )  # fmt: skip
+    run_panel(settings)
+    trained = sum(len(each["configs"]) for each in stored(tmp_path))
+    planned = settings.planned()
+    assert trained == sum(len(job.configs) for job in planned) == 3 * 2 + 2 * (2 + 2 + 4)
+
+
+def stored(folder):
+    return [json.loads(path.read_text())["config"] for path in folder.rglob("run.json")]
+
+
+@pytest.mark.parametrize("name", ["interplay", "sctd_map", "audit_trainings", "canaries"])
+def test_quick_profiles_can_be_planned(name):
+    path = chapter_files(ROOT / "book")[name]
+    declared = declared_parameters(read_chapter(path.read_text()))
+    given = profile_parameters(ROOT / "params", "quick", name)
+    parameters = validate_parameters(declared, given | {"dataset": "digits"})
+    assert sum(kind.models for kind in kinds_of(planned_jobs(name, parameters))) > 10
+
+
+def test_chapters_without_trainings_cost_nothing():
+    assert planned_jobs("audit", {}) == []
+    assert cost_table(ROOT / "book", "quick", ["audit"]).empty
+
+
+CNN = ModelSpec("small_cnn", (1, 28, 28), 10)
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(CONFIG, model=CNN, steps=60, checkpoint_every=10),
+        replace(CONFIG, model=CNN, steps=80, noise_multiplier=None),
+        replace(CONFIG, steps=4000, checkpoint_every=1000),
+    ],
+)
+def test_a_few_steps_tell_how_long_it_takes(config):
+    """Within a factor of 1.5, by the processor's clock."""
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((2000, *config.model.inputs), dtype=np.float32)
+    data = TrainingData(inputs, rng.integers(0, 10, 2000), 10)
+    expected = min(seconds_of([Kind(replace(config, seed=0), 2, 1000)]) for _ in range(2))[0]
+    began = time.process_time()
+    train_many([config, replace(config, seed=1)], data, inputs[:1000], threads=1)
+    assert 1 / 1.5 <= expected / (time.process_time() - began) <= 1.5

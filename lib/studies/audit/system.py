@@ -1,7 +1,7 @@
 """P3's end-to-end system: shadow models, challenge points, target models, attacks, intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,6 +131,25 @@ def settings_for(
     given = {"delta": 1e-5, "learning_rate": 1.0, "accountant": "prv"} | others
     given |= {"epsilon": epsilon, "seed": 100 * seed + stream}
     return with_training(AuditSettings, data, spec, given)
+
+
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSettings]:
+    """The audits of a chapter's parameters: without privacy, and of each budget."""
+    budgets, rates = (math.inf, *parameters["epsilons"]), parameters["learning_rates"]
+    if len(rates) != len(budgets):
+        raise ValueError(
+            f"learning_rates must have one entry more than epsilons ({len(budgets)}), got {rates!r}"
+        )
+    names = ("hidden", "activation", "seed", "delta", "n_shadow", "n_target", "n_challenges")
+    names += ("canaries", "steps", "batch_size", "clipping_norm", "schedule", "gradient", "device")
+    shared = {name: parameters[name] for name in names}
+    task = dataset, parameters["model"]
+    return [
+        settings_for(
+            *task, epsilon, parameters["points"], learning_rate=rate, stream=stream, **shared
+        )
+        for stream, (epsilon, rate) in enumerate(zip(budgets, rates, strict=True))
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Our own trainings under attack: ALIBI, AGIBI, randomised response and PATE, with canaries."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import pandas as pd
 from lib.audit.canaries import CanaryAudit, canary_epsilon, one_label_bound, top_label_bound
 from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
-from lib.runs import run_all
+from lib.runs import Job, run_all
 from lib.studies.default_problem import default_problem
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
 from lib.training.label_jobs import Teachers
@@ -233,10 +233,36 @@ def settings_for(
     return MechanismSettings(data, spec, configs, fixmatch=fixmatch, seed=seed, **others)
 
 
-def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
-    """Train everything, or read it where it is stored."""
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSettings:
+    """The trainings of a chapter's parameters."""
+    names = ("hidden", "steps", "batch_size", "learning_rates", "weight_decays", "pate_model")
+    names += ("pate_steps", "pate_batch", "pate_learning_rate", "pate_threshold", "device", "seed")
+    names += ("n_teachers", "canaries", "n_models", "n_ensembles", "delta")
+    pate = ("pate_sigma1", "pate_sigma2", "pate_thresholds", "pate_answers")
+    return settings_for(
+        dataset,
+        parameters["model"],
+        parameters["points"],
+        alibi=tuple(parameters["alibi_epsilons"]),
+        agibi=tuple(parameters["agibi_epsilons"]),
+        response=tuple(parameters["rr_epsilons"]),
+        pate=tuple(zip(*(parameters[name] for name in pate), strict=True)),
+        queries=parameters["pate_queries"],
+        **{name: parameters[name] for name in names},
+    )
+
+
+def planned(settings: MechanismSettings) -> list[Job]:
+    """All trainings."""
+    mechanisms = [job for *_, job in _mechanisms(settings)]
+    return mechanisms + (_teachers(settings) + _students(settings) if settings.pate else [])
+
+
+def _mechanisms(
+    settings: MechanismSettings,
+) -> list[tuple[str, int, float, float, LabelTrainings]]:
+    """Name, level, what is claimed at which delta, and the training, of each mechanism."""
     classes = settings.model.classes
-    truth = np.asarray(settings.data.load().training.targets)
     plan: list[tuple[str, int, float, float, LabelTrainings]] = []
 
     def add(name: str, level: int, mechanism: Any, delta: float, **options: Any) -> None:
@@ -273,6 +299,13 @@ def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[Me
         for level, epsilon in enumerate(settings.response):
             mechanism = RandomizedResponse(epsilon)
             add(name, level, mechanism, 0.0, reading="labels", stages=stages)
+    return plan
+
+
+def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
+    """Train everything, or read it where it is stored."""
+    truth = np.asarray(settings.data.load().training.targets)
+    plan = _mechanisms(settings)
     runs = run_all([job for *_, job in plan], executor)
     results = []
     for (name, level, claimed, delta, job), run in zip(plan, runs, strict=True):
@@ -294,29 +327,22 @@ def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[Me
     return results + _pate(settings, truth, executor)
 
 
-def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list[MechanismResult]:
-    if not settings.pate:
-        return []
+def _teachers(settings: MechanismSettings) -> list[Teachers]:
     classes = settings.model.classes
-    images = replace(settings.data, features="images", public=0)
-    if images != settings.data:
-        truth = np.asarray(images.load().training.targets)
-    draws = tuple(
-        CanaryDraw(settings.canaries, classes, _seed(settings.seed, 900, i))
-        for i in range(settings.n_ensembles)
-    )
-    teachers = [
+    return [
         Teachers(
             replace(settings.fixmatch, seed=1_000_000 * (1000 * settings.seed + i)),
-            images,
+            replace(settings.data, features="images", public=0),
             settings.n_teachers,
-            label_noise=draw,
+            label_noise=CanaryDraw(settings.canaries, classes, _seed(settings.seed, 900, i)),
             shard_seed=_seed(settings.seed, 901, i),
         )
-        for i, draw in enumerate(draws)
+        for i in range(settings.n_ensembles)
     ]
-    run_all(teachers, executor)
-    jobs = [
+
+
+def _students(settings: MechanismSettings) -> list[PateStudents]:
+    return [
         PateStudents(
             each,
             settings.pate,
@@ -325,10 +351,19 @@ def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list
             settings.delta,
             seed=_seed(settings.seed, 902, i),
         )
-        for i, each in enumerate(teachers)
+        for i, each in enumerate(_teachers(settings))
     ]
-    runs = run_all(jobs, executor)
-    labels, true = canary_labels(draws, truth)
+
+
+def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list[MechanismResult]:
+    if not settings.pate:
+        return []
+    teachers = _teachers(settings)
+    if (images := teachers[0].data) != settings.data:
+        truth = np.asarray(images.load().training.targets)
+    run_all(teachers, executor)
+    runs = run_all(_students(settings), executor)
+    labels, true = canary_labels([each.label_noise for each in teachers], truth)
     results = []
     for level in range(len(settings.pate)):
 

@@ -21,6 +21,7 @@ from lib.selective.uncertainty import compare, compare_over_seeds
 from lib.studies.default_problem import default_problem
 from lib.training import CrossEntropy, DataSpec, ManyTrainings, ModelSpec, TrainingConfig
 from lib.training.models import parameter_count
+from lib.training.torch_settings import accelerated
 
 #: Parts of the checkpoints, the last ones, over which models are averaged.
 PARTS = (0.1, 0.25, 0.5)
@@ -132,6 +133,7 @@ class MapSettings:
             checkpoint_every=math.ceil(steps / self.checkpoints),
             keep="weights",
             device=self.device,
+            noise_source="device" if accelerated(self.device) else "host",
             grad_sample_mode="taps",
         )
         place = 10 * self.regimes.index(regime) + self.epsilons.index(epsilon)
@@ -164,6 +166,15 @@ def settings_for(
         sizes = {split: len(load_images(dataset, split).labels) for split in ("train", "test")}
     data, spec = default_problem(dataset, model, validation=0, hidden=hidden, **sizes)
     return MapSettings(data, spec, tuple(regimes), **options)
+
+
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> MapSettings:
+    """The map of a chapter's parameters."""
+    columns = ("batch_sizes", "clipping_norms", "momenta", "epochs", "seeds")
+    given = {name: parameters[name] for name in ("hidden", "checkpoints", "device")}
+    given |= {name: tuple(parameters[name]) for name in ("moves", "epsilons")}
+    every = regimes(*(parameters[name] for name in columns))
+    return settings_for(dataset, parameters["model"], every, **given)
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,6 +123,59 @@ class PanelSettings:
         )
 
     @property
+    def places(self) -> list[tuple[str, float]]:
+        """Families and budgets."""
+        return [(f, e) for f in self.families for e in self.epsilons]
+
+    def searches(self) -> dict[tuple[str, float], ManyTrainings]:
+        """Trainings that choose a learning rate, where there are several."""
+        return {
+            (f, e): ManyTrainings(self.tuning(f, e), self.data, points="validation")
+            for f, e in self.places
+            if len(self.rates_at(e)) > 1
+        }
+
+    def trainings(
+        self, rates: Mapping[tuple[str, float], float]
+    ) -> dict[tuple[str, float], ManyTrainings]:
+        """The panel's trainings, with the rates that were chosen."""
+        return {
+            (f, e): ManyTrainings(
+                self.configs(f, e, rates[f, e]),
+                self.data,
+                dropout_passes=self.dropout_passes if f == "MCDO" else 0,
+            )
+            for f, e in self.places
+        }
+
+    def with_rare_class(
+        self, keep: Sequence[float], n_seeds: int, rates: Mapping[float, float]
+    ) -> dict[tuple[float, float], ManyTrainings]:
+        """The plain family with fewer and fewer examples of class 0, for the first seeds."""
+        first = replace(self, n_seeds=min(n_seeds, self.n_seeds))
+        return {
+            (p0, epsilon): ManyTrainings(
+                tuple(
+                    replace(c, seed=c.seed + 100_000_000 * number, checkpoint_every=None)
+                    for c in first.configs("plain", epsilon, rates[epsilon])
+                ),
+                replace(self.data, keep_class=p0),
+            )
+            for number, p0 in enumerate(keep, 1)
+            for epsilon in self.epsilons
+        }
+
+    def planned(self, keep: Sequence[float] = (), rare_seeds: int = 1) -> list[ManyTrainings]:
+        """All trainings; the first of the rates stands in for those to be chosen."""
+        rates = {place: self.rates_at(place[1])[0] for place in self.places}
+        plain = {e: rates["plain", e] for e in self.epsilons}
+        return [
+            *self.searches().values(),
+            *self.trainings(rates).values(),
+            *self.with_rare_class(keep, rare_seeds, plain).values(),
+        ]
+
+    @property
     def epochs(self) -> float:
         """Expected passes over the training points."""
         return round(self.training.steps * self.training.batch_size / self.data.train, 2)
@@ -221,6 +274,15 @@ def settings_for(
     return with_training(PanelSettings, data, spec, given)
 
 
+def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> PanelSettings:
+    """The panel of a chapter's parameters, on the data that are at hand."""
+    names = ("hidden", "activation", "seed", "n_seeds", "epochs", "steps", "batch_size")
+    names += ("clipping_norm", "momentum", "schedule", "checkpoint_every", "device")
+    given = {name: parameters[name] for name in names}
+    given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
+    return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
+
+
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """What one method says about every evaluation point, for every seed."""
@@ -256,28 +318,10 @@ class Panel:
 
 def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
     """Tune, train and score the panel; what is stored already is read."""
-    places = [(f, e) for f in settings.families for e in settings.epsilons]
-    searched = [place for place in places if len(settings.rates_at(place[1])) > 1]
-    tuned = _run(
-        {
-            (f, e): ManyTrainings(settings.tuning(f, e), settings.data, points="validation")
-            for f, e in searched
-        },
-        executor,
-    )
-    table = _rates(places, settings, tuned)
+    tuned = _run(settings.searches(), executor)
+    table = _rates(settings.places, settings, tuned)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
-    runs = _run(
-        {
-            (f, e): ManyTrainings(
-                settings.configs(f, e, chosen[f, e]),
-                settings.data,
-                dropout_passes=settings.dropout_passes if f == "MCDO" else 0,
-            )
-            for f, e in places
-        },
-        executor,
-    )
+    runs = _run(settings.trainings(chosen), executor)
     seconds = sum(_seconds(run) for run in (*tuned.values(), *runs.values()))
     labels = next(iter(runs.values())).arrays["labels"]
     predictions: dict[tuple[str, float], Predictions] = {}
@@ -332,21 +376,9 @@ def run_imbalance(
     The first `n_seeds` of the panel's seeds, all by default.
     """
     settings = panel.settings
-    settings = replace(settings, n_seeds=min(n_seeds or settings.n_seeds, settings.n_seeds))
     table = panel.rates[panel.rates["chosen"] & (panel.rates["family"] == "plain")]
     rates = dict(zip(table["epsilon"], table["rate"], strict=True))
-    jobs = {}
-    for number, p0 in enumerate(keep, 1):
-        data = replace(settings.data, keep_class=p0)
-        for epsilon in settings.epsilons:
-            jobs[p0, epsilon] = ManyTrainings(
-                tuple(
-                    replace(c, seed=c.seed + 100_000_000 * number, checkpoint_every=None)
-                    for c in settings.configs("plain", epsilon, rates[epsilon])
-                ),
-                data,
-            )
-    runs = _run(jobs, executor)
+    runs = _run(settings.with_rare_class(keep, n_seeds or settings.n_seeds, rates), executor)
     predictions = {}
     for place, run in runs.items():
         p = special.softmax(run.arrays["logits"], axis=-1)

@@ -1,0 +1,164 @@
+"""What trainings will take on this machine, from a few steps of each kind."""
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lib.runs import Job
+from lib.training.config import TrainingConfig, TrainingData
+from lib.training.fixmatch import FixMatch, train_fixmatch
+from lib.training.jobs import ManyTrainings, Training
+from lib.training.label_jobs import LabelTrainings, PateStudents, Teachers
+from lib.training.many import train_many
+from lib.training.memory import bytes_per_example
+from lib.training.models import parameter_count
+from lib.training.subsets import SubsetTrainings
+
+__all__ = ["Kind", "kinds_of", "seconds_of"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Trainings that take the same time.
+
+    Attributes
+    ----------
+    config : TrainingConfig or FixMatch
+        One of them, with seed 0.
+    models : int
+        How many.
+    points : int
+        On how many points each is evaluated at each of its checkpoints.
+    """
+
+    config: TrainingConfig | FixMatch
+    models: int
+    points: int
+
+    @property
+    def examples(self) -> float:
+        """Gradients of one example that one model takes."""
+        config = self.config
+        if isinstance(config, FixMatch):
+            return config.steps * (config.labelled_batch + 2 * config.unlabelled_batch)
+        return config.steps * config.batch_size * config.copies
+
+    @property
+    def evaluations(self) -> int:
+        """Points at which one model is evaluated, over all its checkpoints."""
+        if isinstance(self.config, FixMatch):
+            return self.points
+        return self.points * len(self.config.checkpoint_steps)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of a batch, in one piece, and of the model."""
+        if isinstance(self.config, FixMatch):
+            return 16 * parameter_count(self.config.model)
+        batch = self.config.physical_batch or self.config.batch_size
+        return batch * bytes_per_example(self.config) + 16 * parameter_count(self.config.model)
+
+
+def kinds_of(jobs: Iterable[Job]) -> list[Kind]:
+    """The trainings of some jobs, alike ones together.
+
+    Raises
+    ------
+    TypeError
+        If a job is none of this package's trainings.
+    """
+    found: dict[tuple[Any, int], int] = {}
+    for job in jobs:
+        for config, models, points in _trainings(job):
+            place = (replace(config, seed=0), points)
+            found[place] = found.get(place, 0) + models
+    return [Kind(config, models, points) for (config, points), models in found.items()]
+
+
+def _trainings(job: Any) -> list[tuple[Any, int, int]]:
+    """Configurations, how many models each, and how many points these are evaluated on."""
+    if isinstance(job, Training):
+        return [(job.config, 1, job.data.test)]
+    if isinstance(job, ManyTrainings):
+        points = job.data.test if job.points == "test" else job.data.validation
+        passes = 1 + job.dropout_passes  # of the last of its checkpoints, which are few then
+        return [(config, 1, points * passes) for config in job.configs]
+    if isinstance(job, SubsetTrainings):
+        asked = len(job.challenges) or job.data.train
+        return [(job.config, job.n_models, asked + job.data.test)]
+    if isinstance(job, LabelTrainings):
+        points = job.data.train + job.data.test
+        return [(job.config, len(job.changes) * job.stages, points)]
+    if isinstance(job, Teachers):
+        return [(job.config, job.n_teachers, job.data.train + job.data.test)]
+    if isinstance(job, PateStudents):
+        data = job.teachers.data
+        return [(job.student, len(job.noise), data.train + data.test)]
+    raise TypeError(f"job must be a training of lib.training, got {type(job).__name__}")
+
+
+def seconds_of(kinds: Iterable[Kind], least: float = 0.2) -> list[float]:
+    """Processor seconds of all models of each kind, or an accelerator's, by measuring a few steps.
+
+    Parameters
+    ----------
+    kinds : iterable of Kind
+        Of :func:`kinds_of`.
+    least : float
+        Seconds that the measured steps of a kind shall take: longer is more accurate.
+    """
+    paces: dict[Any, tuple[float, float]] = {}
+    found = []
+    for kind in kinds:
+        alike = replace(kind.config, steps=1, seed=0, learning_rate=0.01)
+        if isinstance(kind.config, TrainingConfig):
+            given = {"noise_multiplier": 1.0 if kind.config.private else None}
+            alike = replace(alike, epsilon=math.inf, delta=1e-5, checkpoint_every=None, **given)
+        if alike not in paces:
+            paces[alike] = _paces(kind, alike, least)
+        step, evaluation = paces[alike]
+        found.append(kind.models * (kind.config.steps * step + kind.evaluations * evaluation))
+    return found
+
+
+def _paces(kind: Kind, alike: Any, least: float) -> tuple[float, float]:
+    """Seconds of a step and of an evaluated point."""
+    few, many = 16, 256
+    _timed(alike, 2, few)  # compiled, loaded
+    steps = 2
+    while (whole := _timed(alike, 2 + steps, few) - (short := _timed(alike, 2, few))) < least:
+        if steps * 4 > kind.config.steps:
+            break
+        steps *= 4
+    evaluation = _timed(alike, 2, few + many) - short
+    return max(whole, 0.0) / steps, max(evaluation, 0.0) / many
+
+
+def _timed(config: Any, steps: int, points: int) -> float:
+    """Seconds of one model's training on noise, with one thread on a CPU."""
+    rng = np.random.default_rng(0)
+    started = time.perf_counter()
+    if isinstance(config, FixMatch):
+        shape = config.model.inputs
+        if len(shape) == 1:  # an MLP's images, grey or coloured
+            side = math.isqrt(shape[0])
+            shape = (
+                (1, side, side) if side**2 == shape[0] else (3, *[math.isqrt(shape[0] // 3)] * 2)
+            )
+        images = rng.random((256, *shape), dtype=np.float32)
+        task = [replace(config, steps=max(10, steps))], images, rng.integers(0, 2, 256)
+        rows = [np.arange(128)], np.arange(256)
+        started = time.perf_counter()
+        train_fixmatch(*task, *rows, images[np.arange(points) % 256], threads=1)
+        return time.perf_counter() - started
+    n = 2 * config.batch_size
+    inputs = rng.standard_normal((n, *config.model.inputs), dtype=np.float32)
+    data = TrainingData(inputs, rng.integers(0, 2, n), config.model.classes)
+    rows = inputs[np.arange(points) % n]
+    started = time.perf_counter()
+    train_many([replace(config, steps=steps, sample_rate=0.5)], data, rows, threads=1)
+    return time.perf_counter() - started

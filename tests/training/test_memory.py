@@ -1,0 +1,75 @@
+"""Batches come in pieces that fit the memory, and what does not fit is said before any work."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.training import Augmentation, DataSpec, ModelSpec, TrainingConfig, train, train_many
+from lib.training.memory import (
+    MEMORY,
+    bytes_per_example,
+    examples_at_once,
+    free_bytes,
+    outputs_per_example,
+)
+
+CPU = torch.device("cpu")
+MLP = ModelSpec("mlp", (64,), 10, hidden=(8,))
+CONFIG = TrainingConfig(MLP, noise_multiplier=1.0, steps=5, batch_size=50)
+DATA = DataSpec(train=150, test=60)
+
+
+def test_what_an_example_takes():
+    parameters = 64 * 8 + 8 + 8 * 10 + 10
+    outputs = 64 + 8 + 8 + 10  # flat, hidden, activated, logits
+    assert outputs_per_example(MLP) == outputs
+    assert bytes_per_example(CONFIG) == 4 * (2 * parameters + 3 * outputs)
+    free = replace(CONFIG, noise_multiplier=None)
+    assert bytes_per_example(free) == 4 * 3 * outputs
+    image = ModelSpec("small_cnn", (1, 28, 28), 10)
+    twice = replace(CONFIG, model=image, augmentation=Augmentation(multiplicity=4))
+    one = replace(CONFIG, model=image)
+    assert bytes_per_example(twice) == 4 * bytes_per_example(one)
+
+
+def test_a_cpu_has_no_limit():
+    assert examples_at_once(CONFIG, CPU) == float("inf")
+
+
+@pytest.mark.parametrize("engine", ["single", "vmap"])
+def test_pieces_make_no_difference_but_by_rounding(monkeypatch, engine):
+    data = DATA.load()
+    task = [CONFIG, replace(CONFIG, seed=1)], data.training, data.evaluation
+    whole = train_many(*task, engine=engine)
+    sizes, call = [], torch.Tensor.norm
+
+    def norm(self, *arguments, **options):
+        sizes.append(self.shape)
+        return call(self, *arguments, **options)
+
+    monkeypatch.setenv(MEMORY, str(7.5 * bytes_per_example(CONFIG) / 0.6))
+    monkeypatch.setattr(torch.Tensor, "norm", norm)
+    pieces = train_many(*task, engine=engine)
+    for one, other in zip(pieces, whole, strict=True):
+        np.testing.assert_allclose(one.parameters, other.parameters, atol=1e-6)
+    if engine == "vmap":  # gradients of (models, examples, parameters)
+        assert max(shape[0] * shape[1] for shape in sizes if len(shape) == 3) == 7
+
+
+def test_too_little_memory_is_said_before_any_work(monkeypatch):
+    monkeypatch.setenv(MEMORY, str(bytes_per_example(CONFIG)))
+    data = DATA.load()
+    monkeypatch.setattr("lib.training.single.Trainer.advance", lambda self: pytest.fail("began"))
+    with pytest.raises(ValueError, match=r"device must have 0\.\d MB of free memory"):
+        train(CONFIG, data.training, data.evaluation)
+    with pytest.raises(ValueError, match=r"one example of 'mlp', got 0\.0 MB on 'cpu'"):
+        train_many([CONFIG], data.training, data.evaluation, engine="vmap")
+
+
+@pytest.mark.parametrize("given", ["much", "-1", "0", "nan"])
+def test_a_memory_that_is_none(monkeypatch, given):
+    monkeypatch.setenv(MEMORY, given)
+    with pytest.raises(ValueError, match=f"COMPANION_MEMORY must be a positive number.*{given!r}"):
+        free_bytes(CPU)
