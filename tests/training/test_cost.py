@@ -64,7 +64,7 @@ def test_all_trainings_are_counted():
     assert found[0].examples == 20 * 50
     assert found[0].evaluations == 2 * 60
     assert found[3].examples == 30 * (match.labelled_batch + 2 * match.unlabelled_batch)
-    with pytest.raises(TypeError, match="job must be a training of lib.training, got Wrong"):
+    with pytest.raises(TypeError, match=r"job must be a training of lib\.training, got Wrong"):
         kinds_of([Wrong(0)])
 
 
