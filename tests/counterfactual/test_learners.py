@@ -321,7 +321,7 @@ def test_as_an_estimator():
     ):
         with pytest.raises(NotFittedError):
             learner.predict(x)
-        assert set(learner.get_params()) == {"n_estimators", "folds", "random_state"}
+        assert set(learner.get_params()) == {"n_estimators", "random_state"}
         fitted = [clone(learner).set_params(random_state=s).fit(x, target) for s in (1, 1, 2)]
         level = [model._level_one(x) for model in fitted]
         np.testing.assert_array_equal(level[0], level[1])
