@@ -89,22 +89,22 @@ def test_predicts_as_well_as_scikit_learns_stack():
     Forests of 40 trees on both sides, to keep this short.
     """
     ours, theirs = np.zeros(2), np.zeros(2)
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         x, (_, (s, r, _, _)) = experiment_1(1200, rng)
         some = slice(300)  # scikit-learn's classifier takes longest
         new, (_, (_, _, pi, mu)) = experiment_1(2000, rng)
         first = SuperLearnerClassifier(40, random_state=seed).fit(x[some], r[some])
         second = SuperLearnerRegressor(40, random_state=seed).fit(x[~r], s[~r])
-        ours[0] += np.mean((first.predict_proba(new)[:, 1] - pi) ** 2) / 3
-        ours[1] += np.mean((second.predict(new) - mu) ** 2) / 3
+        ours[0] += np.mean((first.predict_proba(new)[:, 1] - pi) ** 2) / 2
+        ours[1] += np.mean((second.predict(new) - mu) ** 2) / 2
         with warnings.catch_warnings():
             # scikit-learn advises against the probabilities that this stack is to have.
             warnings.simplefilter("ignore", FutureWarning)
             first = stack_classifier(seed, 40).fit(x[some], r[some])
         second = stack_regressor(seed, 40).fit(x[~r], s[~r])
-        theirs[0] += np.mean((first.predict_proba(new)[:, 1] - pi) ** 2) / 3
-        theirs[1] += np.mean((second.predict(new) - mu) ** 2) / 3
+        theirs[0] += np.mean((first.predict_proba(new)[:, 1] - pi) ** 2) / 2
+        theirs[1] += np.mean((second.predict(new) - mu) ** 2) / 2
     print(f"risks: {ours} against {theirs}")
     assert (ours < 1.1 * theirs + 0.001).all()
     assert (ours < [0.5 * pi.var(), 0.8 * mu.var()]).all()

@@ -14,7 +14,7 @@ STUDY = outlier.run_outlier((math.inf, 3.0), 6, n_majority=200, steps=150)
 
 def test_confidence_is_the_softmax_of_the_trained_model():
     rng = np.random.default_rng([0, 0x0071])
-    points = outlier._draw(rng, 200, 10.0)
+    points = rng.standard_normal((201, 2)) + np.r_[np.zeros((200, 2)), [[10, 0]]]
     assert np.allclose(STUDY.points, points, atol=1e-6)
     data = TrainingData(points, np.r_[np.ones(200, int), 0], 2)
     config = TrainingConfig(
@@ -72,9 +72,3 @@ def test_z_has_its_level_where_nothing_grows():
         values = rng.normal(0.7, 0.05, (4, 50)).clip(0.5, 1)
         exceed += outlier.growth_of_wrong_confidence(made(values)) > 1.645
     assert exceed / 2000 <= 0.055
-
-
-def test_rate_sweep():
-    table = outlier.rate_sweep((math.inf, 1.0, 0.5), 4, rates=(0.1, 1.0))
-    assert table["learning rate"].tolist() == [0.1, 1.0]
-    assert {"epsilon = inf", "epsilon = 1", "aligned", "z, aligned", "z, all"} <= set(table)

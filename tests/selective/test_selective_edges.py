@@ -20,242 +20,125 @@ from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, tra
 P = [[0.5, 0.5], [0.25, 0.75]]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: normalized_score_extremes(3, 2),
-            "n_correct must be from 0 to n and n at least 1, integers, got n_correct = 3 and n = 2",
-        ),
-        (
-            lambda: normalized_score_extremes(1.0, 2),
-            "n_correct must be from 0 to n and n at least 1, integers, got n_correct = 1.0 and"
-            " n = 2",
-        ),
-        (
-            lambda: normalized_score_extremes(1, 2.0),
-            "n_correct must be from 0 to n and n at least 1, integers, got n_correct = 1 and"
-            " n = 2.0",
-        ),
-        (lambda: selective.accuracy_bound(0.5, 1.5), "coverage must be in (0, 1], got 1.5"),
-        (lambda: selective.bound_area(2), "full_accuracy must be in [0, 1], got 2.0"),
-        (lambda: selective.random_order_score(2), "full_accuracy must be in [0, 1], got 2.0"),
-        (lambda: selective.worst_order_score(2), "full_accuracy must be in [0, 1], got 2.0"),
-        (
-            lambda: selective.coverage_at_accuracy([1], [1], 2),
-            "target must be in [0, 1], got 2.0",
-        ),
-        (
-            lambda: selective.margin([[1.0], [1.0]]),
-            "probabilities must have at least two classes, got shape (2, 1)",
-        ),
-        (
-            lambda: selective.energy([1.0]),
-            "logits must be real numbers of shape (n, classes), all at least 1, got float64 of"
-            " shape (1,)",
-        ),
-        *[
-            (
-                lambda f=f: f([0.5, 0.5]),
-                f"probabilities must be real numbers of shape (n, classes{more}), all at least 1,"
-                " got float64 of shape (2,)",
-            )
-            for f, more in (
-                (selective.softmax_response, ""),
-                (selective.entropy, ""),
-                (selective.margin, ""),
-                (selective.conformal_set_size, ""),
-                (selective.self_adaptive_training, " + 1"),
-                (selective.deep_gamblers, " + 1"),
-            )
-        ],
-        *[
-            (
-                lambda f=f: f(P),
-                f"probabilities must be real numbers of shape ({first}, n, classes), all at least"
-                " 1, got float64 of shape (2, 2)",
-            )
-            for f, first in ((selective.mc_dropout, "passes"), (selective.deep_ensemble, "members"))
-        ],
-        (
-            lambda: selective.conformal_set_size(P, 0),
-            "mass must lie strictly between 0 and 1, got 0",
-        ),
-        (
-            lambda: selective.conformal_set_size(P, "0.5"),
-            "mass must lie strictly between 0 and 1, got '0.5'",
-        ),
-        (
-            lambda: selective.sctd([[1], [1]], math.inf),
-            "k must be a finite number of at least 0, got inf",
-        ),
-        (
-            lambda: selective.sctd([[1], [1]], "3"),
-            "k must be a finite number of at least 0, got '3'",
-        ),
-        (
-            lambda: selective.sctd([[1], [1]], 3, "Equation"),
-            "form must be 'equation' or 'algorithm', got 'Equation'",
-        ),
-        (
-            lambda: selective.sctd([[1], [1]], 0, "algorithm"),
-            "k must be above 0 for the form 'algorithm', whose weights are infinite",
-        ),
-        (lambda: selective.sctd([1]), "labels must be integers of shape (checkpoints, n), both"),
-        (
-            lambda: selective.ties_broken_by([1, 2], [1]),
-            "second must have one entry per entry of score (2), got 1",
-        ),
-        (
-            lambda: selective.ties_broken_by([1], [math.nan]),
-            "second must not be NaN, got 1 NaN, the first in row 0",
-        ),
-        (
-            lambda: selective.selective_net([[1.0]]),
-            "selection must be real numbers of shape (n,) with n of at least 1, got float64 of"
-            " shape (1, 1)",
-        ),
-    ],
-)
-def test_messages_in_full(call, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        call()
-
-
 FOUR = ([1, 0, 1], [1, 2, 3], [0, 0, 1], [3, 2, 1])
 NAMES = "normalized_score, selective_auc, aurc, augrc"
+EXTREMES = "n_correct must be from 0 to n and n at least 1, integers, got n_correct"
+
+# The texts that these modules add to those of `lib.check`, which has tests of its own; the names
+# of all arguments are held to in tests/malformed.
+MESSAGES = {
+    f"{EXTREMES} = 3 and n = 2": lambda: normalized_score_extremes(3, 2),
+    f"{EXTREMES} = 1.0 and n = 2": lambda: normalized_score_extremes(1.0, 2),
+    f"{EXTREMES} = 1 and n = 2.0": lambda: normalized_score_extremes(1, 2.0),
+    "coverage must be in (0, 1], got 1.5": lambda: selective.accuracy_bound(0.5, 1.5),
+    "randomized must be True or False, got 'yes'": lambda: selective.coverage_at_accuracy(
+        *FOUR[:2], 0.8, randomized="yes"
+    ),
+    "probabilities must have at least two classes, got shape (2, 1)": lambda: selective.margin(
+        [[1.0], [1.0]]
+    ),
+    "logits must be real numbers of shape (n, classes)": lambda: selective.energy([1.0]),
+    "probabilities must be real numbers of shape (n, classes + 1)": lambda: (
+        selective.self_adaptive_training([0.5, 0.5])
+    ),
+    "probabilities must be real numbers of shape (n, classes + 1), all": lambda: (
+        selective.deep_gamblers([0.5, 0.5])
+    ),
+    "probabilities must be real numbers of shape (passes, n, classes)": lambda: (
+        selective.mc_dropout(P)
+    ),
+    "probabilities must be real numbers of shape (members, n, classes)": lambda: (
+        selective.deep_ensemble(P)
+    ),
+    "mass must lie strictly between 0 and 1, got 0": lambda: selective.conformal_set_size(P, 0),
+    "mass must lie strictly between 0 and 1, got '0.5'": lambda: selective.conformal_set_size(
+        P, "0.5"
+    ),
+    "k must be a finite number of at least 0, got inf": lambda: selective.sctd([[1]], math.inf),
+    "k must be a finite number of at least 0, got '3'": lambda: selective.sctd([[1]], "3"),
+    "form must be 'equation' or 'algorithm', got 'Equation'": lambda: selective.sctd(
+        [[1]], 3, "Equation"
+    ),
+    "k must be above 0 for the form 'algorithm', whose weights are infinite": lambda: (
+        selective.sctd([[1]], 0, "algorithm")
+    ),
+    "second must have one entry per entry of score (2), got 1": lambda: selective.ties_broken_by(
+        [1, 2], [1]
+    ),
+    f"metric must be one of {NAMES}, got 'auc'": lambda: selective.influence(*FOUR[:2], "auc"),
+    f"metric must be one of {NAMES}, got 'AUC'": lambda: selective.bootstrap(
+        *FOUR[:2], metric="AUC", seed=0
+    ),
+    f"metric must be one of {NAMES}, got 'aucs'": lambda: selective.compare_over_seeds(
+        *[np.ones((2, 3))] * 4, "aucs"
+    ),
+    "repetitions must be an integer of at least 100, got 99": lambda: selective.bootstrap(
+        *FOUR[:2], repetitions=99, seed=0
+    ),
+    "repetitions must be an integer of at least 100, got 200.0": lambda: selective.bootstrap(
+        *FOUR[:2], repetitions=200.0, seed=0
+    ),
+    "other_correct and other_score must be given both or not at all": lambda: selective.bootstrap(
+        *FOUR[:2], other_score=[1, 2, 3], seed=0
+    ),
+    "other_correct must be booleans, or 0 and 1, got 2": lambda: selective.bootstrap(
+        *FOUR[:2], [1, 2, 0], [1, 2, 3], seed=0
+    ),
+    "other_correct must be about the same points as correct (3), got 2": lambda: selective.compare(
+        *FOUR[:2], [1, 0], [1, 2]
+    ),
+    "other_score must not be NaN, got 1 NaN, the first in row 2": lambda: selective.compare(
+        *FOUR[:3], [1, 2, math.nan]
+    ),
+    "power must lie between alpha (0.25) and 1, got 0.25": lambda: selective.points_needed(
+        *FOUR, alpha=0.25, power=0.25
+    ),
+    "power must lie between alpha (0.05) and 1, got '1'": lambda: selective.points_needed(
+        *FOUR, power="1"
+    ),
+    "power must lie between alpha (0.05) and 1, got 1": lambda: selective.points_needed(
+        *FOUR, power=1
+    ),
+    "difference must be finite, got inf": lambda: selective.points_needed(
+        *FOUR, difference=math.inf
+    ),
+    "difference must be finite, got '0.1'": lambda: selective.points_needed(
+        *FOUR, difference="0.1"
+    ),
+    "values must have at least 2 entries, got 1": lambda: selective.mean_over_seeds([1]),
+    "values must be real numbers of shape (seeds)": lambda: selective.mean_over_seeds([[1, 2]]),
+    "point_variance must be at least 0, finite, got -1": lambda: selective.mean_over_seeds(
+        [1, 2], -1
+    ),
+    "point_variance must be at least 0, finite, got inf": lambda: selective.mean_over_seeds(
+        [1, 2], math.inf
+    ),
+    "n_points must be an integer of at least 0, got -1": lambda: selective.mean_over_seeds(
+        [1, 2], 1, -1
+    ),
+    "correct, score, other_correct and other_score must share one shape (seeds, n), got (3,), (3,),"
+    " (3,), (3,)": lambda: selective.compare_over_seeds(*FOUR),
+    "correct must have at least 2 entries, got 1: of one point no interval can be told": lambda: (
+        selective.compare([True], [0.3], [False], [0.2])
+    ),
+    "correct must have at least 2 entries, got 1": lambda: selective.bootstrap(
+        [True], [0.3], seed=0
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: selective.influence(*FOUR[:2], "auc"),
-            f"metric must be one of {NAMES}, got 'auc'",
-        ),
-        (
-            lambda: selective.bootstrap(*FOUR[:2], metric="auc", seed=0),
-            f"metric must be one of {NAMES}, got 'auc'",
-        ),
-        (
-            lambda: selective.compare_over_seeds(*[np.ones((2, 3))] * 4, "auc"),
-            f"metric must be one of {NAMES}, got 'auc'",
-        ),
-        (
-            lambda: selective.bootstrap(*FOUR[:2], repetitions=99, seed=0),
-            "repetitions must be an integer of at least 100, got 99",
-        ),
-        (
-            lambda: selective.bootstrap(*FOUR[:2], repetitions=200.0, seed=0),
-            "repetitions must be an integer of at least 100, got 200.0",
-        ),
-        (
-            lambda: selective.bootstrap(*FOUR[:2], level=0, seed=0),
-            "level must lie strictly between 0 and 1, got 0",
-        ),
-        (
-            lambda: selective.bootstrap(*FOUR[:2], other_score=[1, 2, 3], seed=0),
-            "other_correct and other_score must be given both or not at all",
-        ),
-        (
-            lambda: selective.bootstrap(*FOUR[:2], [1, 2, 0], [1, 2, 3], seed=0),
-            "other_correct must be booleans, or 0 and 1, got 2",
-        ),
-        (
-            lambda: selective.compare(*FOUR[:2], [1, 0], [1, 2]),
-            "other_correct must be about the same points as correct (3), got 2",
-        ),
-        (
-            lambda: selective.compare(*FOUR[:3], [1, 2, math.nan]),
-            "other_score must not be NaN, got 1 NaN, the first in row 2",
-        ),
-        (
-            lambda: selective.estimate(*FOUR[:2], level=True),
-            "level must lie strictly between 0 and 1, got True",
-        ),
-        (
-            lambda: selective.estimate(*FOUR[:2], level="0.5"),
-            "level must lie strictly between 0 and 1, got '0.5'",
-        ),
-        (
-            lambda: selective.mean_over_seeds([1, 2]).interval(1),
-            "level must lie strictly between 0 and 1, got 1",
-        ),
-        (
-            lambda: selective.points_needed(*FOUR, alpha=1),
-            "alpha must lie strictly between 0 and 1, got 1",
-        ),
-        (
-            lambda: selective.points_needed(*FOUR, alpha=0.25, power=0.25),
-            "power must lie between alpha (0.25) and 1, got 0.25",
-        ),
-        (
-            lambda: selective.points_needed(*FOUR, power=1),
-            "power must lie between alpha (0.05) and 1, got 1",
-        ),
-        (
-            lambda: selective.points_needed(*FOUR, power="1"),
-            "power must lie between alpha (0.05) and 1, got '1'",
-        ),
-        (
-            lambda: selective.points_needed(*FOUR, difference=math.inf),
-            "difference must be finite, got inf",
-        ),
-        (
-            lambda: selective.points_needed(*FOUR, difference="0.1"),
-            "difference must be finite, got '0.1'",
-        ),
-        (
-            lambda: selective.mean_over_seeds([1]),
-            "values must have at least 2 entries, got 1",
-        ),
-        (
-            lambda: selective.mean_over_seeds([[1, 2]]),
-            "values must be real numbers of shape (seeds), all at least 1, got int64 of shape"
-            " (1, 2)",
-        ),
-        (
-            lambda: selective.mean_over_seeds([1, 2], -1),
-            "point_variance must be at least 0, finite, got -1",
-        ),
-        (
-            lambda: selective.mean_over_seeds([1, 2], math.inf),
-            "point_variance must be at least 0, finite, got inf",
-        ),
-        (
-            lambda: selective.mean_over_seeds([1, 2], "1"),
-            "point_variance must be at least 0, finite, got '1'",
-        ),
-        (
-            lambda: selective.mean_over_seeds([1, 2], 1, -1),
-            "n_points must be an integer of at least 0, got -1",
-        ),
-        (
-            lambda: selective.compare_over_seeds(*FOUR),
-            "correct, score, other_correct and other_score must share one shape (seeds, n), got"
-            " (3,), (3,), (3,), (3,)",
-        ),
-        (
-            lambda: selective.compare_over_seeds([[1], [1, 0]], *FOUR[1:]),
-            "correct must be rectangular, got rows of unequal length",
-        ),
-        (
-            lambda: selective.compare_over_seeds(FOUR[0], [[1], [1, 0]], FOUR[2], FOUR[3]),
-            "score must be rectangular, got rows of unequal length",
-        ),
-        (
-            lambda: selective.compare_over_seeds(FOUR[0], FOUR[1], [[1], [1, 0]], FOUR[3]),
-            "other_correct must be rectangular, got rows of unequal length",
-        ),
-        (
-            lambda: selective.compare_over_seeds(FOUR[0], FOUR[1], FOUR[2], [[1], [1, 0]]),
-            "other_score must be rectangular, got rows of unequal length",
-        ),
-    ],
-)
-def test_messages_about_uncertainty_in_full(call, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        call()
+@pytest.mark.parametrize("message", MESSAGES)
+def test_messages_in_full(message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        MESSAGES[message]()
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_stacks_of_unequal_rows_are_named(place):
+    given = [*FOUR[:place], [[1], [1, 0]], *FOUR[place + 1 :]]
+    name = ("correct", "score", "other_correct", "other_score")[place]
+    with pytest.raises(ValueError, match=f"^{name} must be rectangular"):
+        selective.compare_over_seeds(*given)
 
 
 # ------------------------------------------------------------------ areas, curves, scores
@@ -320,20 +203,6 @@ def test_the_methods_of_p1():
         assert method.name == name
         assert method.privacy == ("composition" if name in ("DE", "SN") else "post-processing")
         assert method.releases == (5 if name in ("DE", "SN") else 1)
-    titles = {name: method.title for name, method in selective.METHODS.items()}
-    assert titles == {
-        "SR": "softmax response",
-        "MCDO": "Monte-Carlo dropout",
-        "SAT": "self-adaptive training",
-        "DG": "deep gamblers",
-        "SCTD": "training dynamics",
-        "DE": "deep ensemble",
-        "SN": "SelectiveNet",
-        "entropy": "negative entropy",
-        "margin": "margin of the top two",
-        "energy": "negative energy",
-        "set size": "conformal-style set size",
-    }
     uses = {name: method.uses for name, method in selective.METHODS.items()}
     assert uses == {
         **dict.fromkeys(["SR", *rest], "final model"),
@@ -603,24 +472,21 @@ def test_every_cell_of_the_outlier_study_is_a_training_of_its_own():
     assert any(0 < z < 1 for z in logits)
 
 
-class Captured(Exception):
-    """Carries what was to be trained."""
-
-
 def test_the_outlier_study_of_the_paper_by_default(monkeypatch):
-    """Figure 1: a thousand points and one around (10, 0), four budgets, a hundred seeds."""
+    """Figure 1: a thousand points and one around (10, 0), in batches of 128."""
+    seen = []
 
     def capture(configs, data, inputs):
-        raise Captured(configs, data, inputs)
+        seen.append((configs, data, inputs))
+        raise InterruptedError
 
     monkeypatch.setattr(outlier, "train_many", capture)
-    with pytest.raises(Captured) as caught:
-        outlier.run_outlier()
-    configs, data, inputs = caught.value.args
-    assert len(configs) == len(data) == 400
-    assert [c.epsilon for c in configs[::100]] == [math.inf, 7.0, 3.0, 1.0]
-    assert [c.seed for c in configs] == list(range(400))
-    for config in configs[::57]:
+    with pytest.raises(InterruptedError):
+        outlier.run_outlier((math.inf, 1.0), 3)
+    ((configs, data, inputs),) = seen
+    assert [c.epsilon for c in configs] == [math.inf] * 3 + [1.0] * 3
+    assert [c.seed for c in configs] == list(range(6))
+    for config in configs:
         assert config == TrainingConfig(
             ModelSpec("linear", (2,), 2),
             epsilon=config.epsilon,
@@ -636,12 +502,7 @@ def test_the_outlier_study_of_the_paper_by_default(monkeypatch):
     assert inputs is data[0].inputs
     assert data[0].targets.tolist() == [1] * 1000 + [0]
     assert data[0].classes == 2
-    assert all(data[100 * i + k] is data[k] for i in range(4) for k in (0, 1, 99))
-    with pytest.raises(Captured) as caught:
-        outlier.run_outlier((2.0,), 1, n_majority=200, clipping_norm=0.5, batch_size=50)
-    (config,) = caught.value.args[0]
-    assert (config.epsilon, config.seed) == (2.0, 0)
-    assert (config.clipping_norm, config.batch_size) == (0.5, 50)
+    assert all(data[3 + k] is data[k] for k in range(3))
 
 
 def test_the_sweep_of_rates_by_default(monkeypatch):
@@ -653,7 +514,7 @@ def test_the_sweep_of_rates_by_default(monkeypatch):
 
     monkeypatch.setattr(outlier, "run_outlier", study)
     budgets = (math.inf, 2.5, 1.0)
-    table = outlier.rate_sweep(budgets, 2)
+    table = outlier.rate_sweep(budgets, 2, seed=1)
     assert given == [
         (budgets, 2, {"learning_rate": rate, "seed": 1}) for rate in (0.1, 0.3, 1.0, 3.0)
     ]
@@ -676,10 +537,10 @@ def test_the_sweep_of_rates_by_default(monkeypatch):
     # A seed is aligned if all private models err, as one at 0.5 does; that of seed 0 does not.
     one = made([[0.1, 0.4, 0.2], [0.3, 0.5, 0.6], [0.7, 0.9, 0.8]], budgets)
     monkeypatch.setattr(outlier, "run_outlier", lambda *arguments, **options: one)
-    assert outlier.rate_sweep(budgets, 3, rates=(1.0,))["aligned"].tolist() == [2]
+    assert set(outlier.rate_sweep(budgets, 3, seed=1)["aligned"]) == {2}
     few = made([[0.1, 0.4], [0.3, 0.75], [0.7, 0.4]], budgets)
     monkeypatch.setattr(outlier, "run_outlier", lambda *arguments, **options: few)
-    assert outlier.rate_sweep(budgets, 2, rates=(1.0,))["aligned"].tolist() == [0]
+    assert set(outlier.rate_sweep(budgets, 2, seed=1)["aligned"]) == {0}
 
 
 def made(values, budgets=(math.inf, 7.0, 3.0, 1.0)):
