@@ -186,7 +186,7 @@ def counterfactual_score(
     ('dr', True)
     """
     given = [("scores", scores, "abstained", abstained)]
-    return _estimate(X, given, learner, folds, repeats, estimator, clip, level, rng)
+    return _estimate(X, given, learner, (folds, repeats), estimator, clip, level, rng)
 
 
 def counterfactual_difference(
@@ -236,7 +236,7 @@ def counterfactual_difference(
         ("scores_a", scores_a, "abstained_a", abstained_a),
         ("scores_b", scores_b, "abstained_b", abstained_b),
     ]
-    return _estimate(X, given, learner, folds, repeats, estimator, clip, level, rng)
+    return _estimate(X, given, learner, (folds, repeats), estimator, clip, level, rng)
 
 
 def default_clip(n: int) -> float:
@@ -503,8 +503,9 @@ def with_interval(
     )
 
 
-def _estimate(X, classifiers, learner, folds, repeats, estimator, clip, level, rng) -> Estimate:
+def _estimate(X, classifiers, learner, splits, estimator, clip, level, rng) -> Estimate:
     """Of classifiers given as names and values of their scores and abstentions."""
+    folds, repeats = splits
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
     require_choice("estimator", estimator, ESTIMATORS)

@@ -93,22 +93,6 @@ def test_same_distribution_as_scikit_learn(kind, d, classes):
     assert stats.chi2_contingency([roots[0][used], roots[1][used]]).pvalue > 1e-3
 
 
-def test_out_of_bag_predictions_are_scikit_learns_in_distribution():
-    x, y, _ = sample("distinct", 2)
-    mine = ForestRegressor(2000, random_state=0).fit(x, y).oob_prediction_
-    theirs = [
-        RandomForestRegressor(300, oob_score=True, random_state=seed).fit(x, y).oob_prediction_
-        for seed in (1, 2)
-    ]
-    yardstick = np.abs(theirs[0] - theirs[1]).mean()
-    assert np.abs(mine - (theirs[0] + theirs[1]) / 2).mean() <= 1.5 * yardstick
-    label = y > 0
-    forest = ForestClassifier(2000, random_state=0).fit(x, label)
-    brier = np.mean((forest.oob_decision_function_[:, 1] - label) ** 2)
-    assert np.mean((forest.predict_proba(x)[:, 1] - label) ** 2) < brier / 2
-    np.testing.assert_array_equal(forest.oob_decision_function_.sum(axis=1), 1)
-
-
 def test_trees_are_grown_until_leaves_are_pure():
     """So a tree gives the targets that it has seen, and out of bag those of others."""
     rng = np.random.default_rng(0)
@@ -168,26 +152,6 @@ def test_each_split_is_the_best_of_all():
         values = np.unique(a[:, feature])
         halfway = (values[1:] + values[:-1]) / 2
         assert np.abs(halfway - threshold).min() < 1e-15
-
-
-def test_only_the_order_of_a_feature_counts():
-    """At training points: thresholds are half way between values, so elsewhere it is not so."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(200, 4)), rng.normal(size=200)
-    other = np.column_stack([np.exp(x[:, 0]), x[:, 1] ** 3, -5 + 100 * x[:, 2], np.arctan(x[:, 3])])
-    for forest, target in ((ForestRegressor(20), y), (ForestClassifier(20), y > 0)):
-        first = clone(forest).set_params(random_state=3).fit(x, target)
-        second = clone(forest).set_params(random_state=3).fit(other, target)
-        np.testing.assert_array_equal(parts(first)[0], parts(second)[0])
-        np.testing.assert_array_equal(parts(first)[1], parts(second)[1])
-        leaves = parts(first)[0] < 0
-        np.testing.assert_array_equal(parts(first)[3][leaves], parts(second)[3][leaves])
-        tree = clone(forest).set_params(n_estimators=1, random_state=3)
-        bag = np.unique(np.random.default_rng(3).integers(200, size=200))
-        np.testing.assert_array_equal(
-            clone(tree).fit(x, target)._mean(x[bag]),
-            clone(tree).fit(other, target)._mean(other[bag]),
-        )
 
 
 def test_features_and_targets_that_do_not_vary():

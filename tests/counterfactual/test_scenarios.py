@@ -243,23 +243,6 @@ def test_pair_of_cifar100(fits, monkeypatch):
     ]
 
 
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.parametrize("is_pair", [False, True])
-def test_real_images(is_pair):
-    files = data.image_files("cifar10")
-    if not all(data.available(name) for name in files):
-        pytest.skip(f"{', '.join(files)} cannot be had on this machine")
-    found = image_evaluation("cifar10", is_pair, 200, 200, 0)
-    classes = 2 if is_pair else 10
-    assert found.X.shape == (200, 64)
-    assert np.isfinite(found.X).all()
-    assert set(found.labels) == set(range(classes))
-    assert [p.shape for p in found.probabilities.values()] == [(200, classes)] * 2
-    one = run_scenario(found, (PAIR if is_pair else TEN)[2], "linear", rng=np.random.default_rng(0))
-    assert one["low"] < one["value"] < one["high"]
-
-
 # ------------------------------------------------------------------ one comparison
 
 
@@ -338,33 +321,6 @@ def test_scenarios(scenario, ten, pair, compared):
     assert found["known_covers"] == (found["known_low"] <= found["oracle"] <= found["known_high"])
 
 
-def test_one_deterministic_rule_is_enough_for_nothing_to_be_known(ten):
-    for rules in ((Rule(threshold=0.7), Rule()), (Rule(), Rule(threshold=0.7))):
-        mixed = Scenario("mixed", "linear", "few labels", *rules)
-        found = quiet(ten, mixed, rng=np.random.default_rng(0))
-        assert all(math.isnan(found[key]) for key in KNOWN)
-        assert math.isfinite(found["value"])
-
-
-def test_missing_scores_are_not_read(ten, compared, monkeypatch):
-    """What a classifier would have scored where it abstained changes the truth alone."""
-    honest = quiet(ten, TEN[2], rng=np.random.default_rng(1))
-    (((_, _, r, _, q), _, _),) = compared
-    original, calls = scenarios.score, []
-
-    def poisoned(rule, probabilities, labels):
-        calls.append(rule)
-        return np.where((r, q)[len(calls) - 1], 0.0, original(rule, probabilities, labels))
-
-    monkeypatch.setattr(scenarios, "score", poisoned)
-    found = quiet(ten, TEN[2], rng=np.random.default_rng(1))
-    truths = {"oracle", "covers", "known_covers"}
-    assert found["oracle"] != honest["oracle"]
-    assert {k: v for k, v in found.items() if k not in truths} == {
-        k: v for k, v in honest.items() if k not in truths
-    }
-
-
 def test_rule_and_epsilon(ten, compared):
     found = quiet(ten, TEN[2], rule="zero-one", epsilon=0.45, rng=np.random.default_rng(0))
     right = [(p.argmax(axis=1) == ten.labels).mean() for p in ten.probabilities.values()]
@@ -412,15 +368,6 @@ def test_told_propensities_make_the_interval_hold(ten):
     # With the share of abstentions as propensity it is biased, and misses far more often.
     assert (column["covers"] == 0).sum() > stats.binom.ppf(0.999, draws, 0.05)
     assert (column["covers"] == 0).sum() > 2 * missed
-
-
-def test_what_is_told_replaces_what_is_fitted(ten):
-    """The propensity learner does not matter then; and ours is scikit-learn's ridge regression."""
-    one = quiet(ten, TEN[2], rng=np.random.default_rng(6))
-    other = quiet(ten, TEN[2], learner="linear", rng=np.random.default_rng(6))
-    for key in KNOWN[:3]:
-        assert one[key] == pytest.approx(other[key], abs=1e-3)
-    assert one["value"] != pytest.approx(other["value"], abs=1e-3)
 
 
 class Warns(Share):

@@ -528,9 +528,6 @@ def test_clipping(estimator):
     )
     clips = [0.3, 0.1, 0.02]
     table = clipping_sensitivity(estimate, clips)
-    assert table.columns.tolist() == [
-        *("clip", "value", "low", "high", "stderr", "clipped", "effective_sample_size")
-    ]
     assert table["clip"].tolist() == clips
     for row in table.itertuples():
         same = counterfactual_difference(
@@ -540,9 +537,7 @@ def test_clipping(estimator):
         assert (row.low, row.high) == same.interval
         assert row.clipped == max(d.clipped for d in same.diagnostics)
         assert row.effective_sample_size == min(d.effective_sample_size for d in same.diagnostics)
-    assert table["clipped"].is_monotonic_decreasing
     assert table["clipped"].iloc[0] > 0
-    assert table["effective_sample_size"].is_monotonic_decreasing
     assert (table["value"].nunique() == 1) == (estimator == "plug-in")
     assert table["value"].iloc[1] == estimate.value
 

@@ -18,38 +18,18 @@ def draw(rng, n, decimals=None):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("decimals", [None, 1])
-def test_influence_is_what_removing_a_point_changes(metric, decimals):
-    correct, score = draw(np.random.default_rng(3), 600, decimals)
-    n = len(correct)
-    influence = selective.influence(correct, score, metric)
-    area = METRICS[metric]
-    keep = ~np.eye(n, dtype=bool)
-    jackknife = np.array([area(correct[k], score[k]) for k in keep])
-    pseudo = (n - 1) * (jackknife.mean() - jackknife)
-    assert influence.mean() == pytest.approx(0, abs=0.02)
-    assert np.corrcoef(influence, pseudo)[0, 1] > 0.999
-    assert np.sqrt(np.mean(influence**2)) == pytest.approx(pseudo.std(), rel=0.03)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("decimals", [None, 1])
-def test_bootstrap_is_resampling_rows(metric, decimals):
+def test_paired_bootstrap_is_resampling_rows(metric):
     rng = np.random.default_rng(4)
-    correct, score = draw(rng, 80, decimals)
-    other_correct, other_score = draw(rng, 80, decimals)
-    found = selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=9)
+    correct, score = draw(rng, 80, 1)
+    other_correct, other_score = draw(rng, 80, 1)
     paired = selective.bootstrap(
         correct, score, other_correct, other_score, metric=metric, repetitions=100, seed=9
     )
     rng = np.random.default_rng(9)
-    one, two = [], []
+    area, two = METRICS[metric], []
     for _ in range(100):
         rows = rng.integers(0, 80, 80)
-        one.append(METRICS[metric](correct[rows], score[rows]))
-        two.append(one[-1] - METRICS[metric](other_correct[rows], other_score[rows]))
-    assert (found.low, found.high) == pytest.approx(np.quantile(one, [0.025, 0.975]), abs=1e-12)
-    assert found.standard_error == pytest.approx(np.std(one, ddof=1), abs=1e-12)
+        two.append(area(correct[rows], score[rows]) - area(other_correct[rows], other_score[rows]))
     assert (paired.low, paired.high) == pytest.approx(np.quantile(two, [0.025, 0.975]), abs=1e-12)
 
 
