@@ -32,7 +32,7 @@ ELSEWHERE = {name for names in REASONS.values() for name in names.split()}
 PACKAGES = {"selective", "audit", "cf", "su"}  # as the property tests call them
 
 
-def tested() -> set[str]:
+def with_property() -> set[str]:
     """What the property tests take from `lib`."""
     found: set[str] = set()
     for path in Path(__file__).parent.glob("test_property_*.py"):
@@ -46,7 +46,7 @@ def tested() -> set[str]:
 
 @pytest.mark.parametrize("package", [selective, audit, counterfactual, suitability, privacy])
 def test_every_public_name_has_a_property_test_or_a_reason(package):
-    assert sorted(set(package.__all__) - tested() - ELSEWHERE) == []
+    assert sorted(set(package.__all__) - with_property() - ELSEWHERE) == []
 
 
 def test_no_reason_is_for_what_is_gone():

@@ -14,10 +14,8 @@ from lib.studies.interplay import by_seed
 from lib.studies.interplay import tables as studies
 from lib.studies.interplay.panel import (
     FAMILIES,
-    P1_METHODS,
     Panel,
     PanelSettings,
-    Predictions,
     _calibrated,
     run_imbalance,
     run_panel,
@@ -177,25 +175,6 @@ def test_right_first_is_the_share_of_ordered_pairs():
     assert math.isnan(studies.right_first(np.ones(3, bool), np.ones(3)))
 
 
-def test_summary_is_that_of_the_predictions(panel):
-    table = studies.summary(panel).set_index(["method", "epsilon"])
-    assert list(dict.fromkeys(m for m, _ in table.index)) == list(P1_METHODS)
-    found = panel.predictions["MCDO", 1.0]
-    scores = [
-        selective.normalized_score(c, s) for c, s in zip(found.correct, found.score, strict=True)
-    ]
-    assert table.loc[("MCDO", 1.0), "score"] == pytest.approx(np.mean(scores))
-    assert table.loc[("MCDO", 1.0), "score sd"] == pytest.approx(np.std(scores, ddof=1))
-    twin = panel.predictions["MCDO", math.inf].correct.mean(1)
-    coverage = [
-        selective.coverage_at_accuracy(c, s, t)
-        for c, s, t in zip(found.correct, found.score, twin, strict=True)
-    ]
-    assert table.loc[("MCDO", 1.0), "coverage"] == pytest.approx(np.mean(coverage))
-    assert math.isnan(table.loc[("MCDO", math.inf), "coverage"])
-    assert math.isnan(table.loc[("SN", 1.0), "coverage"])
-
-
 def test_early_stopping_spends_what_the_accountant_says(panel):
     table = studies.early_stopping(panel).set_index("epsilon")
     assert table.loc[1.0, "spent"] == pytest.approx(1.0, rel=0.02)
@@ -235,41 +214,6 @@ def test_selective_net_score_by_hand():
     assert studies.selective_net_score(collapsed, score, (0.5, 1.0)) == pytest.approx(
         (0 + 0 + 1 - (1 + 0.25) / 2 + 3 / 4 - 0.25) / 4
     )
-
-
-def fake(scores_by_place, n=400, n_seeds=4):
-    """A panel in which a method's score at a budget has a chosen noise."""
-    rng = np.random.default_rng(1)
-    z = rng.random(n)
-    predictions = {}
-    for place, noise in scores_by_place.items():
-        correct = rng.random((n_seeds, n)) < 0.3 + 0.7 * z
-        predictions[place] = Predictions(correct, z + noise * rng.normal(size=(n_seeds, n)))
-    settings = replace(SETTINGS, n_seeds=n_seeds)
-    return Panel(settings, np.zeros(n, int), predictions, {}, {}, None, None)
-
-
-def test_claims_of_the_paper_find_their_cells():
-    reported = {
-        "P1-T2-CIFAR10-SR-inf": (0.01, 0.001),
-        "P1-T2-CIFAR10-SR-3": (0.02, 0.001),
-        "P1-T2-SVHN-SR-3": (0.02, 0.001),
-    }
-    panel = fake({("SR", math.inf): 0.05, ("SR", 3.0): 1.0, ("SR", 1.0): 1.0})
-    scores = studies.normalized_scores
-    found = by_seed.cells(reported, "cifar10", [panel, panel], scores)
-    assert found["P1-T2-SVHN-SR-3"] == "the data of this run are cifar10"
-    own = scores(panel, "SR", 3.0)
-    assert [v.tolist() for v in found["P1-T2-CIFAR10-SR-3"]] == [own.tolist()] * 2
-    digits = by_seed.cells(reported, "digits", [panel], scores)
-    assert all(isinstance(v, str) for v in digits.values())
-    other = {"P1-T2-CIFAR10-SR-7": (0.01, 0.001), "P1-T2-CIFAR10-SR-3": (0.02, 0.001)}
-    settled = by_seed.cells(other, "cifar10", [panel], scores)
-    assert set(settled.values()) == {"this run has other budgets"}
-    untrained = {"P1-T2-CIFAR10-DE-3": (0.01, 0.001), "P1-T2-CIFAR10-SN-3": (0.01, 0.001)}
-    settled = by_seed.cells(untrained, "cifar10", [panel], scores)
-    assert set(settled.values()) == {"this run has other methods"}
-    assert studies.worsening_in_paper(reported) == 1.0
 
 
 def test_closed_forms_and_bound():
