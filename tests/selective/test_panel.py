@@ -26,7 +26,7 @@ from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 SETTINGS = PanelSettings(
     DataSpec(train=300, validation=100, test=200),
     TrainingConfig(
-        ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=24, batch_size=64, checkpoint_every=8
+        ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=64, checkpoint_every=8
     ),
     epsilons=(math.inf, 3.0, 1.0),
     n_seeds=2,
@@ -117,7 +117,7 @@ def test_every_method_is_there_and_same_models_share_their_predictions(panel):
             for method in methods:
                 assert np.array_equal(panel.predictions[method, epsilon].correct, first)
         assert panel.selective[epsilon].correct.shape == (2, 2, 200)
-        assert panel.checkpoints[epsilon].shape == (2, 3, 200)
+        assert panel.checkpoints[epsilon].shape == (2, 5, 200)
         final = panel.checkpoints[epsilon][:, -1] == panel.labels
         assert np.array_equal(final, panel.predictions["SR", epsilon].correct)
 
@@ -197,9 +197,9 @@ def test_sensitivity_keeps_the_final_model_and_finds_the_default(panel, monkeypa
             expected = studies.normalized_scores(panel, method, epsilon).mean()
             assert default.loc[epsilon, column] == pytest.approx(expected)
     wide = table.query("form == 'equation' and spacing == 16")
-    assert set(wide["checkpoints"]) == {2}
+    assert set(wide["checkpoints"]) == {3}
     labels = panel.checkpoints[3.0][0]
-    assert studies.rank_agreement(labels[[2]], 3) != studies.rank_agreement(labels, 3)
+    assert studies.rank_agreement(labels[[4]], 3) != studies.rank_agreement(labels, 3)
 
 
 def test_selective_net_score_by_hand():
