@@ -268,11 +268,13 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, shape (m, 2)."""
-        return self._meta.predict_proba(self._level_one(X))
+        level = self._level_one(X)
+        return self._meta.predict_proba(level)
 
     def predict(self, X: Any) -> npt.NDArray:
         """The more probable class, shape (m,)."""
-        return self.classes_[self._meta.predict(self._level_one(X))]
+        level = self._level_one(X)
+        return self.classes_[self._meta.predict(level)]
 
 
 class SuperLearnerRegressor(RegressorMixin, _Stack):
@@ -325,7 +327,8 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
 
     def predict(self, X: Any) -> Array:
         """Predictions, shape (m,)."""
-        return self._meta.predict(self._level_one(X))
+        level = self._level_one(X)
+        return self._meta.predict(level)
 
 
 def _logistic() -> LogisticRegression:

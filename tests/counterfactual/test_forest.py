@@ -53,7 +53,7 @@ def features_of_roots(forest):
     ("kind", "d", "classes"),
     [
         ("distinct", 10, False),
-        ("ties", 2, True),
+        ("ties", 10, True),
     ],
 )
 def test_same_distribution_as_scikit_learn(kind, d, classes):
