@@ -14,7 +14,7 @@ from lib.counterfactual.sequences import (
     optimal_rho,
 )
 
-ALPHA, REPETITIONS, N, START = 0.05, 1000, 2000, 50
+ALPHA, REPETITIONS, N, START = 0.05, 2000, 2000, 50
 SLACK = 3 * math.sqrt(ALPHA * (1 - ALPHA) / REPETITIONS)
 
 
