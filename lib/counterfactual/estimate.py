@@ -161,9 +161,8 @@ def counterfactual_score(
 
     Raises
     ------
-    ValueError, TypeError
-        On input that is not as above; if the classifier abstained always; or if it answered in none
-        of the points that a model is to be fitted to.
+    ValueError
+        If the classifier answered in none of the points that a model is to be fitted to.
 
     Warns
     -----
@@ -186,11 +185,8 @@ def counterfactual_score(
     >>> estimate.estimator, estimate.interval[0] < estimate.value < estimate.interval[1]
     ('dr', True)
     """
-    return _estimate(
-        X,
-        [("scores", scores, "abstained", abstained)],
-        learner, (folds, repeats), estimator, clip, level, rng,
-    )  # fmt: skip
+    given = [("scores", scores, "abstained", abstained)]
+    return _estimate(X, given, learner, (folds, repeats), estimator, clip, level, rng)
 
 
 def counterfactual_difference(
@@ -236,14 +232,11 @@ def counterfactual_difference(
     >>> round(found.value, 1), len(found.nuisances)
     (0.0, 2)
     """
-    return _estimate(
-        X,
-        [
-            ("scores_a", scores_a, "abstained_a", abstained_a),
-            ("scores_b", scores_b, "abstained_b", abstained_b),
-        ],
-        learner, (folds, repeats), estimator, clip, level, rng,
-    )  # fmt: skip
+    given = [
+        ("scores_a", scores_a, "abstained_a", abstained_a),
+        ("scores_b", scores_b, "abstained_b", abstained_b),
+    ]
+    return _estimate(X, given, learner, (folds, repeats), estimator, clip, level, rng)
 
 
 def default_clip(n: int) -> float:
@@ -314,12 +307,6 @@ def fit_nuisances(
     Returns
     -------
     Nuisances
-
-    Raises
-    ------
-    ValueError
-        If the classifier answered in none of the points outside some fold, the folds are not whole
-        numbers, or `only` is none of them.
 
     Notes
     -----
@@ -392,8 +379,7 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     Raises
     ------
     ValueError
-        If `clip` is out of range, what the estimator reads is not a finite number of each point,
-        or a weight would be infinite.
+        If a weight would be infinite.
 
     References
     ----------
@@ -440,7 +426,7 @@ def estimate_from_nuisances(
     Parameters
     ----------
     nuisances : Nuisances or sequence of one or two
-        Of the classifier, or of A and B for their difference.
+        Of the classifier, or of A and B for their difference, on the same points.
     estimator, clip, level
         As for :func:`counterfactual_score`.
     student : bool
@@ -451,11 +437,6 @@ def estimate_from_nuisances(
     Returns
     -------
     Estimate
-
-    Raises
-    ------
-    ValueError
-        As :func:`influence_values`; if the two are not of the same points.
 
     Examples
     --------
@@ -487,7 +468,7 @@ def estimate_from_nuisances(
     value = float(influence.mean())
     stderr = float(influence.std() / math.sqrt(n))
     degrees = _degrees(influence) if student else math.inf
-    return _with_interval(value, stderr, influence, level, estimator, clip, pair, degrees)
+    return with_interval(value, stderr, influence, level, estimator, clip, pair, degrees)
 
 
 def _degrees(influence: Array) -> float:
@@ -502,9 +483,10 @@ def _quantile(level: float, degrees: float) -> float:
     return float(stats.t.isf(tail, degrees) if degrees < math.inf else stats.norm.isf(tail))
 
 
-def _with_interval(
+def with_interval(
     value, stderr, influence, level, estimator, clip, pair, degrees=math.inf
 ) -> Estimate:
+    """An estimate with interval and p-value by its standard error."""
     half = stderr * _quantile(level, degrees)
     z = abs(value) / stderr if stderr > 0 else (math.inf if value else 0.0)
     return Estimate(
@@ -521,16 +503,8 @@ def _with_interval(
     )
 
 
-def _estimate(
-    X: npt.ArrayLike,
-    classifiers: list[tuple[str, Any, str, Any]],
-    learner: Any,
-    splits: tuple[int, int],
-    estimator: str,
-    clip: float | None,
-    level: float,
-    rng: np.random.Generator | int,
-) -> Estimate:
+def _estimate(X, classifiers, learner, splits, estimator, clip, level, rng) -> Estimate:
+    """Of classifiers given as names and values of their scores and abstentions."""
     folds, repeats = splits
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
@@ -560,15 +534,9 @@ def _estimate(
     middle = sorted(estimates, key=lambda e: e.value)[repeats // 2]
     if repeats > 1:
         spread = [e.stderr**2 + (e.value - middle.value) ** 2 for e in estimates]
-        middle = _with_interval(
-            middle.value,
-            float(math.sqrt(np.median(spread))),
-            middle.influence,
-            level,
-            estimator,
-            clip,
-            middle.nuisances,
-        )
+        stderr = float(math.sqrt(np.median(spread)))
+        fixed = (level, estimator, clip, middle.nuisances)
+        middle = with_interval(middle.value, stderr, middle.influence, *fixed)
     for diagnostics, (_, _, names) in zip(middle.diagnostics, given, strict=True):
         for text in diagnostics.positivity:
             warnings.warn(f"{names[1]}: {text}", PositivityWarning, stacklevel=3)

@@ -35,13 +35,11 @@ class _Forest(BaseEstimator):
     def __init__(
         self,
         n_estimators: int = 100,
-        max_features: str | int = 1,
-        min_samples_leaf: int = 1,
+        max_features: str | int = "all",
         random_state: Any = None,
     ):
         self.n_estimators = n_estimators
         self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
 
     def _grow(self, x: Array, y: Array) -> Self:
@@ -55,16 +53,13 @@ class _Forest(BaseEstimator):
                     f"max_features must be 'sqrt', 'all' or an integer from 1 to {d}, got {drawn!r}"
                 )
         as_integer("n_estimators", self.n_estimators, 1)
-        as_integer("min_samples_leaf", self.min_samples_leaf, 1)
         rng = np.random.default_rng(self.random_state)
         counts = np.empty((self.n_estimators, n), dtype=np.int32)
         for row in counts:
             row[:] = np.bincount(rng.integers(n, size=n), minlength=n)
         seeds = rng.integers(1, 2**63, size=self.n_estimators, dtype=np.uint64)
         order = np.ascontiguousarray(np.argsort(x, axis=0, kind="stable").T.astype(np.int32))
-        self._trees = _grow_forest(
-            x, y, order, counts, seeds, int(drawn), int(self.min_samples_leaf)
-        )
+        self._trees = _grow_forest(x, y, order, counts, seeds, int(drawn))
         self._training = x, counts, float(y.mean())
         return self
 
@@ -94,8 +89,6 @@ class ForestRegressor(RegressorMixin, _Forest):
         Trees.
     max_features : {"all", "sqrt"} or int
         Features that a split is chosen from.
-    min_samples_leaf : int
-        Bootstrap draws that a leaf holds at least.
     random_state : int or numpy.random.Generator, optional
         Of bootstrap samples and features.
 
@@ -106,28 +99,8 @@ class ForestRegressor(RegressorMixin, _Forest):
     (3,)
     """
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        max_features: str | int = "all",
-        min_samples_leaf: int = 1,
-        random_state: Any = None,
-    ):
-        super().__init__(n_estimators, max_features, min_samples_leaf, random_state)
-
     def fit(self, X: Any, y: Any) -> Self:
-        """Grow the trees.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-        y : array_like, shape (n,)
-
-        Returns
-        -------
-        ForestRegressor
-            Itself.
-        """
+        """Grow the trees from points of shape (n, d) and targets of shape (n,)."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return self._grow(np.ascontiguousarray(X), np.ascontiguousarray(y, dtype=np.float64))
 
@@ -146,7 +119,7 @@ class ForestClassifier(ClassifierMixin, _Forest):
 
     Parameters
     ----------
-    n_estimators, min_samples_leaf, random_state
+    n_estimators, random_state
         As for :class:`ForestRegressor`.
     max_features : {"sqrt", "all"} or int
         Features that a split is chosen from.
@@ -167,30 +140,12 @@ class ForestClassifier(ClassifierMixin, _Forest):
         self,
         n_estimators: int = 100,
         max_features: str | int = "sqrt",
-        min_samples_leaf: int = 1,
         random_state: Any = None,
     ):
-        super().__init__(n_estimators, max_features, min_samples_leaf, random_state)
+        super().__init__(n_estimators, max_features, random_state)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Grow the trees.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-        y : array_like, shape (n,)
-            Two classes.
-
-        Returns
-        -------
-        ForestClassifier
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            If there are not two classes.
-        """
+        """Grow the trees from points of shape (n, d) and two classes of shape (n,)."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         self.classes_, label = np.unique(y, return_inverse=True)
         if len(self.classes_) != 2:
@@ -225,7 +180,7 @@ def _next(state):
 
 
 @njit(cache=True, nogil=True)
-def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
+def _grow_forest(x, y, order, counts, seeds, drawn):
     """Nodes of all trees one after the other."""
     n, d = x.shape
     n_trees = len(counts)
@@ -267,7 +222,7 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
                 total_y += wy[i]
                 low, high = min(low, y[i]), max(high, y[i])
             best, best_feature, best_cut, best_value = -np.inf, -1, 0, 0.0
-            if high > low and total >= 2 * min_leaf:
+            if high > low:
                 for f in range(d):
                     features[f] = f
                 visited, useful = 0, 0
@@ -295,12 +250,7 @@ def _grow_forest(x, y, order, counts, seeds, drawn, min_leaf):
                         there, there_y = total - here, total_y - here_y
                         # One division for both sides.
                         gain = (here_y * here_y * there + there_y * there_y * here) / (here * there)
-                        if (
-                            gain > best
-                            and after > before + _SAME
-                            and here >= min_leaf
-                            and there >= min_leaf
-                        ):
+                        if gain > best and after > before + _SAME:
                             best, best_feature, best_cut = gain, f, k + 1
                             best_value = before / 2 + after / 2
                             if best_value >= after:  # rounding

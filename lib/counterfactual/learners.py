@@ -50,11 +50,6 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     -------
     propensity, outcome : estimator
 
-    Raises
-    ------
-    ValueError, TypeError
-        If `learner` is none of these.
-
     Notes
     -----
     As in P4's experiments: ``"linear"`` is logistic and ridge regression, on standardised features,
@@ -145,9 +140,8 @@ def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.ND
 class _Stack(BaseEstimator):
     """What both super learners share: level-one data, one column a learner."""
 
-    def __init__(self, n_estimators: int = 100, folds: int = _FOLDS, random_state: Any = None):
+    def __init__(self, n_estimators: int = 100, random_state: Any = None):
         self.n_estimators = n_estimators
-        self.folds = folds
         self.random_state = random_state
 
     def _begin(self, x: Array, y: Array) -> None:
@@ -166,23 +160,25 @@ class _Stack(BaseEstimator):
         """Mean target of each point's neighbours, itself not being one."""
         return self._targets[self._neighbours.kneighbors(return_distance=False)].mean(axis=1)
 
-    def _machine(self, machine: Any, rows: npt.NDArray, asked: npt.NDArray | None, target: Any):
-        """Fit a support vector machine to some rows; its values for others."""
+    def _fit_machine(self, machine: Any, rows: npt.NDArray, target: Any) -> Any:
+        """Fit a support vector machine to some rows."""
         # Without probabilities nothing is drawn, yet a seed is: not from NumPy's global state.
         machine.random_state = 0
         if self._kernel is None:
-            machine.set_params(kernel="rbf", gamma=self._gamma).fit(self._points[rows], target)
-            if asked is None:
-                return machine, None
-            function = getattr(machine, "decision_function", machine.predict)
-            return machine, function(self._points[asked])
-        machine.set_params(kernel="precomputed").fit(self._kernel[np.ix_(rows, rows)], target)
+            machine.set_params(kernel="rbf", gamma=self._gamma)
+            return machine.fit(self._points[rows], target)
+        return machine.set_params(kernel="precomputed").fit(
+            self._kernel[np.ix_(rows, rows)], target
+        )
+
+    def _machine(self, machine: Any, rows: npt.NDArray, asked: npt.NDArray, target: Any) -> Array:
+        """The values for other rows of a machine that is fitted to some."""
+        machine = self._fit_machine(machine, rows, target)
+        if self._kernel is None:
+            return getattr(machine, "decision_function", machine.predict)(self._points[asked])
         # The kernel expansion by hand: scikit-learn would want the whole rows of the matrix.
-        dual = machine.dual_coef_[0]
-        if asked is None:
-            return machine, None
-        values = self._kernel[np.ix_(asked, rows[machine.support_])] @ dual
-        return machine, values + machine.intercept_[0]
+        values = self._kernel[np.ix_(asked, rows[machine.support_])] @ machine.dual_coef_[0]
+        return values + machine.intercept_[0]
 
     def _machine_values(self, x: Array) -> Array:
         if self._kernel is None:
@@ -218,11 +214,9 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
     ----------
     n_estimators : int
         Trees of the forest.
-    folds : int
-        Folds that the level-one data of logistic regression and the kernel machine come from;
-        fewer if a class has fewer points.
     random_state : int, optional
-        Of folds and forest.
+        Of forest, and of the five folds (fewer if a class has fewer points) that the level-one data
+        of logistic regression and kernel machine come from.
 
     Attributes
     ----------
@@ -241,24 +235,7 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the four learners and the logistic regression on top.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-        y : array_like, shape (n,)
-            Two classes with at least two points each.
-
-        Returns
-        -------
-        SuperLearnerClassifier
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            If there are not two classes with two points each.
-        """
+        """Fit all to points of shape (n, d) and two classes with at least two points each."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         self.classes_, label = np.unique(y, return_inverse=True)
         counts = np.bincount(label)
@@ -274,15 +251,14 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
         level = np.empty((len(X), 4))
         level[:, 1] = self._without_itself()
         level[:, 3] = self._forest.oob_decision_function_[:, 1]
-        splitter = StratifiedKFold(
-            min(self.folds, int(counts.min())), shuffle=True, random_state=seed
-        )
+        folds = min(_FOLDS, int(counts.min()))
+        splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
         for rows, asked in splitter.split(X, label):
             linear = _logistic().fit(self._scaled[rows], label[rows])
             level[asked, 0] = linear.predict_proba(self._scaled[asked])[:, 1]
-            level[asked, 2] = self._machine(SVC(), rows, asked, label[rows])[1]
+            level[asked, 2] = self._machine(SVC(), rows, asked, label[rows])
         self._linear = _logistic().fit(self._scaled, label)
-        self._svm, _ = self._machine(SVC(), np.arange(len(X)), None, label)
+        self._svm = self._fit_machine(SVC(), np.arange(len(X)), label)
         self._kernel = None if self._kernel is None else True  # no longer needed
         self._meta = _logistic().fit(level, label)
         return self
@@ -308,11 +284,9 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
     ----------
     n_estimators : int
         Trees of the forest.
-    folds : int
-        Folds that the level-one data of the kernel machine come from; fewer if there are fewer
-        points.
     random_state : int, optional
-        Of folds and forest.
+        Of forest, and of the five folds (fewer if there are fewer points) that the level-one data
+        of ridge regression and kernel machine come from.
 
     References
     ----------
@@ -326,19 +300,7 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the four learners and the linear regression on top.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            At least two points.
-        y : array_like, shape (n,)
-
-        Returns
-        -------
-        SuperLearnerRegressor
-            Itself.
-        """
+        """Fit all to at least two points of shape (n, d) and targets of shape (n,)."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = y.astype(float)
         rng = np.random.default_rng(self.random_state)
@@ -349,13 +311,13 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
         level = np.empty((len(X), 4))
         level[:, 1] = self._without_itself()
         level[:, 3] = self._forest.oob_prediction_
-        splitter = KFold(min(self.folds, len(X)), shuffle=True, random_state=seed)
+        splitter = KFold(min(_FOLDS, len(X)), shuffle=True, random_state=seed)
         for rows, asked in splitter.split(X):
             # Not by leaving one out: where nothing is to be learned, that is the mean of the other
             # targets, which mirrors the point's own, and the regression on top would learn it.
             level[asked, 0] = Ridge().fit(self._scaled[rows], y[rows]).predict(self._scaled[asked])
-            level[asked, 2] = self._machine(SVR(), rows, asked, y[rows])[1]
-        self._svm, _ = self._machine(SVR(), np.arange(len(X)), None, y)
+            level[asked, 2] = self._machine(SVR(), rows, asked, y[rows])
+        self._svm = self._fit_machine(SVR(), np.arange(len(X)), y)
         self._kernel = None if self._kernel is None else True  # no longer needed
         self._meta = LinearRegression().fit(level, y)
         return self

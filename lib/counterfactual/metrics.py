@@ -15,14 +15,14 @@ so that who estimates one estimates the other.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from lib.check import as_answers, as_flags, as_number, as_vector
-from lib.counterfactual.estimate import Estimate
+from lib.counterfactual.estimate import Estimate, with_interval
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -67,12 +67,7 @@ def selective_score(
     Returns
     -------
     Metric
-        Its n is the number of answers.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above, or if the classifier never answered.
+        Its n is the number of answers, of which there must be one.
 
     References
     ----------
@@ -167,11 +162,6 @@ def classification_quality(
     -------
     Metric
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above; a score that is NaN is refused, abstained on or not.
-
     References
     ----------
     Condessa, Bioucas-Dias and Kovacevic, Performance measures for classification systems with
@@ -197,7 +187,7 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     ----------
     estimate : Estimate
         Of a counterfactual score (:func:`lib.counterfactual.counterfactual_score`), or of the
-        difference of two.
+        difference of two, from scores in [0, 1].
 
     Returns
     -------
@@ -205,13 +195,6 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
         Of theta, or of theta_A - theta_B: its influence values are those of the observed part,
         2 S 1(R = 0) + R, minus those of `estimate`.  Level, nuisance functions and diagnostics are
         those of `estimate`, and the p-value is for theta = 0.
-
-    Raises
-    ------
-    TypeError
-        If `estimate` is no Estimate.
-    ValueError
-        If a score that was seen is outside [0, 1].
 
     Notes
     -----
@@ -242,15 +225,8 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     of_splits = max(0.0, estimate.stderr**2 - estimate.influence.var() / n)
     value = float(influence.mean())
     stderr = math.sqrt(influence.var() / n + of_splits)
-    z = abs(value) / stderr if stderr > 0 else (math.inf if value else 0.0)
-    return replace(
-        estimate,
-        value=value,
-        stderr=stderr,
-        interval=_interval(value, stderr, estimate.level),
-        influence=influence,
-        p_value=float(2 * stats.norm.sf(z)),
-    )
+    fixed = (estimate.level, estimate.estimator, estimate.clip, estimate.nuisances)
+    return with_interval(value, stderr, influence, *fixed)
 
 
 def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags]:
@@ -272,9 +248,5 @@ def _mean(values: Array, level: float) -> Metric:
     level = as_number("level", level, 0, 1)
     value, n = float(values.mean()), len(values)
     stderr = float(values.std() / math.sqrt(n)) if n > 1 else math.nan
-    return Metric(value, stderr, _interval(value, stderr, level))
-
-
-def _interval(value: float, stderr: float, level: float) -> tuple[float, float]:
     half = stderr * float(stats.norm.isf((1 - level) / 2))
-    return value - half, value + half
+    return Metric(value, stderr, (value - half, value + half))

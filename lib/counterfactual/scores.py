@@ -35,16 +35,11 @@ def score(
         From 0 to C - 1.
     floor : float, optional
         In (0, 1), read by ``"log"`` only: smaller p_y count as that.  The score is then bounded,
-        and no longer strictly proper.
+        and no longer strictly proper; without it a p_y of 0 is refused.
 
     Returns
     -------
     ndarray, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above; with ``"log"`` and no `floor`, if some p_y is 0.
 
     Notes
     -----
@@ -144,11 +139,6 @@ def abstain(
         R.
     propensity : ndarray, shape (n,)
         Probability of R = 1 given the point: 0 or 1 with a threshold.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above, or without both `threshold` and `rng`.
 
     References
     ----------

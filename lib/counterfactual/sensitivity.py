@@ -73,7 +73,8 @@ def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFra
     >>> table["clip"].tolist(), bool((table["low"] < table["high"]).all())
     ([0.05, 0.2], True)
     """
-    _check_estimate(estimate)
+    if not isinstance(estimate, Estimate):
+        raise TypeError(f"estimate must be an Estimate, got {type(estimate).__name__}")
     levels = as_vector("clips", clips)
     bad = (levels <= 0) | (levels >= 1)
     if bad.any():
@@ -117,7 +118,7 @@ def contamination_bounds(
     shares : array_like of float, shape (m,)
         Values of gamma, in [0, 1]: of all points, answered or not.
     score_range : tuple of float
-        Least and largest possible score, of either classifier.
+        Least and largest possible score, of either classifier; all observed ones lie within.
 
     Returns
     -------
@@ -127,11 +128,6 @@ def contamination_bounds(
         two-sided interval at the level of `estimate`, so that [``ci_low``, ``ci_high``] covers both
         bounds, and all between, with at least that probability for large samples, at each share
         for itself.
-
-    Raises
-    ------
-    ValueError, TypeError
-        On input that is not as above; if `score_range` does not hold all observed scores.
 
     Notes
     -----
@@ -342,14 +338,10 @@ def _harm(
     return g, sign * (np.where(r, worst - nuisances.outcome, 0.0) - seen)
 
 
-def _check_estimate(estimate: Any) -> None:
-    if not isinstance(estimate, Estimate):
-        raise TypeError(f"estimate must be an Estimate, got {type(estimate).__name__}")
-
-
 def _check(estimate: Any, score_range: Any) -> tuple[float, float]:
     """Check what bounds are computed from; the range of scores, as floats."""
-    _check_estimate(estimate)
+    if not isinstance(estimate, Estimate):
+        raise TypeError(f"estimate must be an Estimate, got {type(estimate).__name__}")
     if estimate.estimator != "dr":
         raise ValueError(
             f"estimate must be by the estimator 'dr', got {estimate.estimator!r}: the bounds are "

@@ -217,13 +217,6 @@ def first_exclusion(sequence: ConfidenceSequence, value: float = 0.0) -> int | N
     int or None
         Smallest n whose interval does not hold `value` (its ends are part of it), None if all do.
 
-    Raises
-    ------
-    TypeError
-        If `sequence` is no ConfidenceSequence.
-    ValueError
-        If `value` is not a finite number.
-
     Examples
     --------
     >>> values = np.random.default_rng(0).normal(0.3, 1.0, 500)

@@ -50,11 +50,6 @@ def accuracy_coverage(correct: npt.ArrayLike, score: npt.ArrayLike) -> AccuracyC
     -------
     AccuracyCoverage
 
-    Raises
-    ------
-    ValueError
-        On NaN, unequal lengths, or no point at all.
-
     Notes
     -----
     Let a group of m points with h correct ones share a score, after i0 accepted points of which k0

@@ -386,8 +386,6 @@ class Method:
     ----------
     name : str
         As P1's text abbreviates it.
-    title : str
-        In full.
     privacy : str
         :data:`POST_PROCESSING` or :data:`COMPOSITION`.
     releases : int
@@ -397,7 +395,6 @@ class Method:
     """
 
     name: str
-    title: str
     privacy: str
     releases: int
     uses: str
@@ -406,17 +403,17 @@ class Method:
 def _methods() -> Mapping[str, Method]:
     final = "final model"
     rows = (
-        Method("SR", "softmax response", POST_PROCESSING, 1, final),
-        Method("MCDO", "Monte-Carlo dropout", POST_PROCESSING, 1, "final model with dropout"),
-        Method("SAT", "self-adaptive training", POST_PROCESSING, 1, "final model, C + 1 outputs"),
-        Method("DG", "deep gamblers", POST_PROCESSING, 1, "final model, C + 1 outputs"),
-        Method("SCTD", "training dynamics", POST_PROCESSING, 1, "all checkpoints of one run"),
-        Method("DE", "deep ensemble", COMPOSITION, 5, "final models of 5 runs"),
-        Method("SN", "SelectiveNet", COMPOSITION, 5, "final models of 5 target coverages"),
-        Method("entropy", "negative entropy", POST_PROCESSING, 1, final),
-        Method("margin", "margin of the top two", POST_PROCESSING, 1, final),
-        Method("energy", "negative energy", POST_PROCESSING, 1, final),
-        Method("set size", "conformal-style set size", POST_PROCESSING, 1, final),
+        Method("SR", POST_PROCESSING, 1, final),
+        Method("MCDO", POST_PROCESSING, 1, "final model with dropout"),
+        Method("SAT", POST_PROCESSING, 1, "final model, C + 1 outputs"),
+        Method("DG", POST_PROCESSING, 1, "final model, C + 1 outputs"),
+        Method("SCTD", POST_PROCESSING, 1, "all checkpoints of one run"),
+        Method("DE", COMPOSITION, 5, "final models of 5 runs"),
+        Method("SN", COMPOSITION, 5, "final models of 5 target coverages"),
+        Method("entropy", POST_PROCESSING, 1, final),
+        Method("margin", POST_PROCESSING, 1, final),
+        Method("energy", POST_PROCESSING, 1, final),
+        Method("set size", POST_PROCESSING, 1, final),
     )
     return MappingProxyType({m.name: m for m in rows})
 

@@ -87,8 +87,7 @@ def influence(
     ((400,), True)
     """
     correct, score = as_scored(correct, score)
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    _area(metric)
     order = np.argsort(-score, kind="stable")
     ends = _group_ends(score[order])
     y = correct[order].astype(float)
@@ -131,11 +130,6 @@ def estimate(
     Estimate
         By the central limit theorem for the :func:`influence` values.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above: a single point tells nothing of how much points differ.
-
     Notes
     -----
     With few errors the area is skewed, and too few intervals hold the truth: of nominal 95%
@@ -153,6 +147,12 @@ def estimate(
     """
     values = influence(correct, score, metric)
     return _normal(METRICS[metric](correct, score), values, level)
+
+
+def _area(metric: str) -> Callable[[npt.ArrayLike, npt.ArrayLike], float]:
+    if metric not in METRICS:
+        raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    return METRICS[metric]
 
 
 def compare(
@@ -315,9 +315,7 @@ def compare_over_seeds(
             "correct, score, other_correct and other_score must share one shape (seeds, n), got "
             + ", ".join(str(a.shape) for a in stacks)
         )
-    area = METRICS.get(metric)
-    if area is None:
-        raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    area = _area(metric)
     rows = list(zip(*stacks, strict=True))
     differences = [area(a, b) - area(c, d) for a, b, c, d in rows]
     influences = [influence(a, b, metric) - influence(c, d, metric) for a, b, c, d in rows]
@@ -428,8 +426,7 @@ def bootstrap(
     True
     """
     correct, score = as_scored(correct, score)
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    area = _area(metric)
     if not isinstance(repetitions, (int, np.integer)) or repetitions < 100:
         raise ValueError(f"repetitions must be an integer of at least 100, got {repetitions!r}")
     as_level("level", level)
@@ -455,7 +452,6 @@ def bootstrap(
         ]
         values = [_from_sums(*each, n, metric) for each in areas]
         samples[b] = values[0] - (values[1] if len(values) == 2 else 0.0)
-    area = METRICS[metric]
     value = area(*methods[0]) - (area(*methods[1]) if len(methods) == 2 else 0.0)
     low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(value, float(samples.std(ddof=1)), float(low), float(high), level)

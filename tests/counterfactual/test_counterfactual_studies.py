@@ -11,21 +11,17 @@ from scipy import stats
 
 from lib.counterfactual import (
     ESTIMATORS,
-    LEARNERS,
     confidence_sequence,
     contamination_bounds,
     estimate_from_nuisances,
     influence_values,
 )
-from lib.counterfactual.metrics import classification_quality
 from lib.plot import COLOURS, MARKERS
 from lib.report.figures import plot_contamination
 from lib.studies.counterfactual import figures
 from lib.studies.counterfactual import tables as studies
 from lib.studies.counterfactual.classifiers import simulate, true_difference
 from lib.studies.counterfactual.tables import (
-    ESTIMATOR_TITLES,
-    LEARNER_TITLES,
     claims_of_cells,
     coverage_table,
     metrics_comparison,
@@ -83,32 +79,7 @@ def test_told_functions_are_the_true_ones(experiment, shift):
         )
 
 
-def test_told_estimates_are_unbiased_with_the_efficient_variance():
-    drawn = simulate(200_000, rng=1)
-    found = estimate_from_nuisances(oracle_nuisances(drawn), clip=0.2)
-    truth = true_difference()
-    assert abs(found.value - truth) <= 4 * found.stderr
-    # Both outcomes vary by 0.7 over a region of area truth / 0.7; on top, 0.85 x 0.15 / P(R = 0)
-    # for each: the two answer independently and each is asked about the same flip of the label.
-    pair, n = oracle_nuisances(drawn), len(drawn.labels)
-    by_hand = (pair[0].outcome - pair[1].outcome).var()
-    answers = [1 - one.propensity for one in pair]
-    agree = np.where(pair[0].outcome == pair[1].outcome, 1, -1)
-    by_hand += 0.85 * 0.15 * np.mean(1 / answers[0] + 1 / answers[1] - 2 * agree)
-    assert found.stderr == pytest.approx(math.sqrt(by_hand / n), rel=0.02)
-    for nuisances in pair:
-        one = estimate_from_nuisances(nuisances, clip=0.2)
-        mean = 0.85 if nuisances is pair[0] else 0.85 - truth
-        assert abs(one.value - mean) <= 4 * one.stderr
-
-
 # ------------------------------------------------------------------ tables
-
-
-def test_titles_are_complete():
-    assert set(ESTIMATOR_TITLES) == set(ESTIMATORS)
-    assert set(LEARNER_TITLES) == set(LEARNERS)
-    assert len(set(ESTIMATOR_TITLES.values())) == len(set(LEARNER_TITLES.values())) == 3
 
 
 def test_claims_of_cells():
@@ -155,9 +126,7 @@ def test_coverage_table():
     assert coverage_table(results)["estimator"][0] == "doubly robust"
 
 
-@pytest.mark.parametrize(
-    ("estimator", "level"), [("dr", 0.95), ("dr", 0.8), ("ipw", 0.9), ("plug-in", 0.99)]
-)
+@pytest.mark.parametrize(("estimator", "level"), [("dr", 0.8), ("ipw", 0.95)])
 def test_metrics_comparison_by_hand(estimator, level):
     drawn = simulate(400, epsilon=0.3, rng=2)
     difference = estimate_from_nuisances(
@@ -173,7 +142,6 @@ def test_metrics_comparison_by_hand(estimator, level):
         psi = {
             "dr": mu + weight * (np.where(r, 0, s) - mu),
             "ipw": weight * np.where(r, 0, s),
-            "plug-in": mu,
         }[estimator]
         values = {
             "coverage": 1.0 - r,
@@ -204,37 +172,15 @@ def test_metrics_comparison_by_hand(estimator, level):
     assert oracle == pytest.approx(drawn.oracle_difference)
 
 
-@pytest.mark.parametrize(("start", "level"), [(1, 0.95), (7, 0.8), (60, 0.99)])
-def test_pointwise_interval_by_a_loop(start, level):
+@pytest.mark.parametrize("start", [1, 60])
+def test_pointwise_interval_by_a_loop(start):
     x = np.random.default_rng(3).exponential(size=60)
-    low, high = pointwise_interval(x, start, level)
+    low, high = pointwise_interval(x, start)
     assert low.shape == high.shape == (60 - start + 1,)
-    z = stats.norm.ppf(0.5 + level / 2)
     for i, n in enumerate(range(start, 61)):
-        half = z * x[:n].std() / math.sqrt(n)
+        half = Z * x[:n].std() / math.sqrt(n)
         ends = x[:n].mean() - half, x[:n].mean() + half
         assert (low[i], high[i]) == pytest.approx(ends, abs=1e-12)
-
-
-def test_pointwise_interval_at_the_end_is_the_estimates():
-    drawn = simulate(300, rng=4)
-    known = estimate_from_nuisances(oracle_nuisances(drawn), clip=0.2)
-    low, high = pointwise_interval(list(known.influence), 2)
-    assert (low[-1], high[-1]) == pytest.approx(known.interval, abs=1e-12)
-    flat = pointwise_interval(np.full(10, 0.1), 1)  # not NaN by rounding
-    np.testing.assert_allclose(flat, 0.1, atol=1e-7)
-
-
-@pytest.mark.parametrize("mean", [1e6, -1e9])
-def test_pointwise_interval_of_a_large_mean(mean):
-    """The width is that of the values without it."""
-    x = np.random.default_rng(3).exponential(size=500)
-    moved = x + mean
-    low, high = pointwise_interval(moved, 20)
-    n = np.arange(20, 501)
-    half = Z * np.array([moved[:k].std() for k in n]) / np.sqrt(n)
-    np.testing.assert_allclose((high - low) / 2, half, rtol=1e-6, atol=1e-6 * half.min())
-    np.testing.assert_allclose((high + low) / 2 - mean, [x[:k].mean() for k in n], atol=1e-6)
 
 
 def test_sequence_study_by_hand():
@@ -262,42 +208,7 @@ def test_sequence_study_by_hand():
     assert 0 < counts["pointwise"] < 12
 
 
-def test_sequences_hold_at_all_times_and_pointwise_intervals_do_not():
-    streams = 600
-    found = sequence_study(streams, 800, 100, rng=0)
-    slack = 3 * math.sqrt(0.05 * 0.95 * streams)
-    assert found["streams"] == streams
-    assert found["sequence"] <= 0.05 * streams + slack
-    assert found["pointwise"] > 0.05 * streams + 3 * slack
-    # With one look the pointwise interval is right, and the sequence is the wider one.
-    once = sequence_study(streams, 400, 400, rng=1)
-    assert abs(once["pointwise"] - 0.05 * streams) <= slack
-    assert once["sequence"] <= once["pointwise"]
-
-
-@pytest.mark.parametrize("n", [1, 7, 5000])
-def test_quality_and_counterfactual_score_add_up(n):
-    """Their sum is 2 E[S 1(R = 0)] + P(R = 1), which can be seen."""
-    drawn = simulate(n, rng=6)
-    always = (np.ones(n, bool), np.zeros(n, bool))
-    brier = np.random.default_rng(7).random((2, n))
-    for scores, abstained in (
-        (drawn.scores, drawn.abstained),
-        (brier, drawn.abstained),
-        (drawn.scores, always),
-    ):
-        for s, r in zip(scores, abstained, strict=True):
-            seen = 2 * np.where(r, 0, s).mean() + r.mean()
-            assert classification_quality(s, r).value + s.mean() == pytest.approx(seen, abs=1e-12)
-
-
 # ------------------------------------------------------------------ figures
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def complete(figure, axes):
@@ -324,12 +235,12 @@ def band(collection):
     return xs, np.array([e.min() for e in ends]), np.array([e.max() for e in ends])
 
 
-@pytest.mark.parametrize("points", [150, 900])
-def test_plot_classifiers(points):
-    drawn = simulate(400, rng=0)
-    figure = figures.plot_classifiers(drawn, points)
+@pytest.mark.parametrize("n", [400, 900])
+def test_plot_classifiers(n):
+    drawn = simulate(n, rng=0)
+    figure = figures.plot_classifiers(drawn)
     assert complete(figure, 2) == ["abstains", "right", "wrong"]
-    shown = min(points, 400)
+    shown = min(n, 600)
     for k, ax in enumerate(figure.axes):
         hidden, right = drawn.abstained[k][:shown], drawn.scores[k][:shown] == 1
         kinds = (hidden, ~hidden & right, ~hidden & ~right)
@@ -369,14 +280,14 @@ def test_plot_miscoverage():
         for j, learner in enumerate(("forest", "super"))
     }
     printed = {key: 0.9 - count / 1000 for key, count in counts.items()}
-    figure = figures.plot_miscoverage(rows_of(counts), printed, level=0.9)
+    figure = figures.plot_miscoverage(rows_of(counts), printed)
     assert complete(figure, 2) == ["here", "P4"]
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["forest", "super learner"]
     for learner, ax in zip(("forest", "super"), figure.axes, strict=True):
         assert [t.get_text() for t in ax.get_yticklabels()] == ["doubly robust", "IPW", "plug-in"]
         *lines, at_level = ax.lines
-        assert data_of(at_level)[:, 0] == pytest.approx(0.1)
+        assert data_of(at_level)[:, 0] == pytest.approx(0.05)
         assert len(lines) == 9
         for y, estimator in enumerate(("dr", "ipw", "plug-in")):
             interval, ours, theirs = map(data_of, lines[3 * y : 3 * y + 3])
@@ -396,11 +307,11 @@ def test_plot_power():
             for shift, k in zip((0.4, 0.0, 0.1), ks, strict=True)
         ]
     )
-    figure = figures.plot_power(table, level=0.9)
+    figure = figures.plot_power(table)
     assert complete(figure, 1) == ["200", "3,200"]
     (ax,) = figure.axes
     *lines, at_level = ax.lines
-    assert data_of(at_level)[:, 1] == pytest.approx(0.1)
+    assert data_of(at_level)[:, 1] == pytest.approx(0.05)
     expected = ([0, 7, 30], [4, 20, 50])
     for k, (line, area, counts) in enumerate(zip(lines, ax.collections, expected, strict=True)):
         np.testing.assert_allclose(data_of(line), np.c_[[0, 0.1, 0.4], np.array(counts) / 50])
@@ -504,12 +415,6 @@ def test_plot_contamination(truth):
     assert to_hex(lower.get_color()) == to_hex(upper.get_color())
     heights = [data_of(line)[0, 1] for line in others]
     assert heights == ([0] if truth is None else [truth, 0])
-
-
-def test_figures_leave_the_style_as_it_was():
-    before = dict(plt.rcParams)
-    figures.plot_classifiers(simulate(50, rng=0))
-    assert dict(plt.rcParams) == before
 
 
 def test_rules_are_seen_and_bounded():

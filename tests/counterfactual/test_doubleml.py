@@ -119,19 +119,6 @@ def test_score_given_the_same_nuisances(folds, learner):
         np.testing.assert_allclose(centred, theirs.psi[:, 0, 0], rtol=1e-8, atol=1e-8)
 
 
-def test_score_at_its_own_clipping():
-    """Both clip alike where no probability of an answer is above 1 - clip."""
-    rng = np.random.default_rng(0)
-    n, clip = 300, 0.2
-    x, s, r = sample(n, rng)
-    known = Nuisances(r, np.nan_to_num(s), rng.uniform(0.25, 1, n), rng.normal(size=n))
-    fold = fold_numbers(n, 2, rng)
-    ours = estimate_from_nuisances(known, clip=clip)
-    theirs = average_potential_outcome(x, [known], [fold], clip)
-    assert ours.diagnostics[0].clipped > 0.1
-    assert (ours.value, ours.stderr) == pytest.approx((theirs.coef[0], theirs.se[0]), **CLOSE)
-
-
 @pytest.mark.parametrize("folds", [2, 3])
 def test_score_by_its_own_fits(folds):
     """Same folds, same learners, each fits for itself: nothing is handed over."""
@@ -172,43 +159,6 @@ def test_difference(learner):
     # And by hand from its psi.
     psi = a.psi[:, 0, 0] - b.psi[:, 0, 0]
     assert ours.stderr == pytest.approx(math.sqrt((psi**2).mean() / 300), **CLOSE)
-
-
-def test_effect_of_answering_by_the_interactive_regression_model():
-    """The difference of two scores of one abstention, mapped to DoubleML's E[Y(1) - Y(0)].
-
-    What A is not answered on counts as answered by B, whose propensity to abstain then is 1 - pi.
-    """
-    rng = np.random.default_rng(2)
-    n = 300
-    x, s, r = sample(n, rng)
-    s = np.nan_to_num(s)
-    t = np.where(r, rng.normal(size=n), 0.0)
-    fold = fold_numbers(n, 2, rng)
-    pi = np.clip(fit_nuisances(x, s, r, fold, "linear", rng=rng).propensity, 0.05, 0.95)
-    mu, nu = rng.normal(size=(2, n))
-    ours = estimate_from_nuisances(
-        (Nuisances(r, s, pi, mu), Nuisances(~r, t, 1 - pi, nu)), clip=0.01
-    )
-    data = doubleml.DoubleMLData.from_arrays(x, np.where(r, t, s), (~r).astype(float))
-    with quiet():
-        model = doubleml.DoubleMLIRM(
-            data,
-            ml_g=PAIR[1],
-            ml_m=PAIR[0],
-            score="ATE",
-            normalize_ipw=False,
-            ps_processor_config=PSProcessorConfig(clipping_threshold=0.01),
-            draw_sample_splitting=False,
-        )
-        model.set_sample_splitting([splits(fold)])
-        model.fit(
-            external_predictions={
-                "d": {"ml_g0": nu[:, None], "ml_g1": mu[:, None], "ml_m": (1 - pi)[:, None]}
-            }
-        )
-    assert ours.value == pytest.approx(model.coef[0], **CLOSE)
-    assert ours.stderr == pytest.approx(model.se[0], **CLOSE)
 
 
 def test_repeated_splits():

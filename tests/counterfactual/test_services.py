@@ -201,14 +201,6 @@ def test_numbers_are_those_of_direct_calls(example, compared):
         ]
 
 
-def test_reproducible(example, compared):
-    again = linear(example)
-    assert again.reason == compared.reason
-    pd.testing.assert_frame_equal(again.metrics, compared.metrics)
-    assert linear(example, rng=np.random.default_rng(0)).difference.value == again.difference.value
-    assert linear(example, rng=1).difference.value != again.difference.value
-
-
 @pytest.mark.parametrize("learner", ["forest", "super"])
 def test_deterministic_abstention_is_told_not_warned_of(learner):
     rng = np.random.default_rng(0)

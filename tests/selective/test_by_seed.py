@@ -103,3 +103,20 @@ def test_the_rare_class_by_seed():
         study, predictions={**study.predictions, (0.5, 1.0): replace(found, score=score)}
     )
     assert (by_seed.rare_class(spread)["spread"][0] > 0.2).all()
+
+
+def test_claims_of_the_paper_find_their_cells(made):
+    def cells(names, dataset="cifar10"):
+        reported = {f"P1-T2-{name}": (0.01, 0.001) for name in names}
+        found = by_seed.cells(reported, dataset, [made, made], studies.normalized_scores)
+        return {name.removeprefix("P1-T2-"): value for name, value in found.items()}
+
+    found = cells(["CIFAR10-SR-inf", "CIFAR10-SR-3", "SVHN-SR-3"])
+    assert found["SVHN-SR-3"] == "the data of this run are cifar10"
+    own = studies.normalized_scores(made, "SR", 3.0)
+    assert [v.tolist() for v in found["CIFAR10-SR-3"]] == [own.tolist()] * 2
+    assert set(cells(["CIFAR10-SR-3"], "digits").values()) == {"the data of this run are digits"}
+    assert set(cells(["CIFAR10-SR-7", "CIFAR10-SR-3"]).values()) == {"this run has other budgets"}
+    assert set(cells(["CIFAR10-DE-3"]).values()) == {"this run has other methods"}
+    rising = {"P1-T2-CIFAR10-SR-inf": (0.01, 0.0), "P1-T2-CIFAR10-SR-3": (0.02, 0.0)}
+    assert studies.worsening_in_paper(rising) == 1.0

@@ -128,5 +128,3 @@ def test_whole_groups_or_random_parts_of_them():
     assert selective.coverage_at_accuracy(correct, score, 0.8, randomized=True) == 0.5
     assert selective.coverage_at_accuracy(correct, score, 0.75) == 1.0
     assert selective.coverage_at_accuracy([True] * 4, [1] * 4, 1.0) == 1.0
-    with pytest.raises(ValueError, match="randomized must be True or False"):
-        selective.coverage_at_accuracy(correct, score, 0.8, randomized="yes")

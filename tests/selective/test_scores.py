@@ -42,13 +42,6 @@ def test_all_scores_prefer_a_sure_point():
     assert selective.selective_net([2.0, -1.0]).tolist() == [2.0, -1.0]
 
 
-def test_set_size_counts_classes():
-    p = [[0.5, 0.3, 0.2], [0.95, 0.03, 0.02], [1.0, 0.0, 0.0], [0.2, 0.5, 0.3]]
-    found = selective.conformal_set_size(p, 0.9)
-    assert found == pytest.approx([-2.5, -0.9 / 0.95, -0.9, -2.5])
-    assert selective.conformal_set_size([[0.25] * 4], 0.75) == pytest.approx([-3])
-
-
 def test_ensembles_average_probabilities_first(p):
     members = np.stack([p, p[:, ::-1], np.roll(p, 1, axis=1)])
     expected = [max(np.mean([m[i, c] for m in members]) for c in range(6)) for i in range(50)]
@@ -123,10 +116,3 @@ def test_ties_broken_by_keeps_the_first_order():
             assert (found[i] > found[j]) == expected
     assert len(np.unique(found)) == 300
     assert selective.ties_broken_by([1, 1, 0], [2, 2, 9]).tolist() == [1, 1, 0]
-
-
-def test_every_method_names_its_privacy():
-    methods = selective.METHODS
-    assert {m for m in methods if methods[m].privacy == "composition"} == {"DE", "SN"}
-    for method in methods.values():
-        assert (method.releases > 1) == (method.privacy == "composition")

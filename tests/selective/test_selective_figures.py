@@ -111,10 +111,10 @@ def test_scores_of_which_none_is_positive():
 
 def test_to_bound():
     made = panel()
-    (ax,) = figures.plot_to_bound(made, "SR").axes
+    (ax,) = figures.plot_to_bound(made).axes
     for i, epsilon in enumerate(EPSILONS):
         curve, bound = ax.lines[2 * i : 2 * i + 2]
-        coverage, accuracy = studies.mean_curve(made, "SR", epsilon)
+        coverage, accuracy = studies.mean_curve(made, "SCTD", epsilon)
         np.testing.assert_array_equal(curve.get_data(), (coverage, accuracy))
         full = accuracy[-1]
         np.testing.assert_allclose(bound.get_ydata(), np.minimum(1, full / coverage))
@@ -143,7 +143,6 @@ def test_imbalance_and_positions():
     assert len(figure.axes[1].lines[0].get_xdata()) == 0
     assert legend(figure.axes[-1]) == ["right", "wrong"]
     assert ticks(figure.axes[0].yaxis) == [WORDS[0], WORDS[2]]
-    assert ticks(figures.plot_positions(study, [1.0]).axes[0].yaxis) == [WORDS[2]]
 
 
 @pytest.mark.parametrize(("n", "drawn"), [(0, 0), (1, 1), (60, 60), (61, 31), (1000, 59)])

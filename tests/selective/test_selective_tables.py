@@ -55,12 +55,6 @@ def test_summary_has_selective_net_without_a_coverage():
     assert table.loc[("SR", 1.0), "coverage"] == pytest.approx(np.mean(reached))
 
 
-def test_summary_of_private_budgets_alone_has_no_twin_and_of_one_seed_no_deviation():
-    table = studies.summary(panel(epsilons=(3.0, 1.0), seeds=1), ["SR"])
-    assert table["coverage"].isna().all()
-    assert (table[["accuracy sd", "score sd"]] == 0).all(axis=None)
-
-
 def test_pivot_is_as_the_paper_prints():
     table = pd.DataFrame(
         {
@@ -99,14 +93,8 @@ def test_counts_of_the_best():
             "method": ["a", "b"] * 3,
             "epsilon": [math.inf, math.inf, 3.0, 3.0, 1.0, 1.0],
             "score": [0.1, 0.2, 0.3, 0.2, 0.1, 0.4],
-            "coverage": [math.nan, math.nan, 0.5, 0.6, 0.7, 0.2],
         }
     )
-    assert studies.best_counts(table, "a", "score", largest=False) == 2
-    assert studies.best_counts(table, "b", "coverage", largest=True) == 1
-    worse = table.assign(score=[0.2, 0.1, 0.3, 0.2, 0.1, 0.4])
-    assert studies.best_counts(worse, "a", "score", largest=False) == 1
-    assert studies.best_counts(table, "a", "coverage", largest=True) == 1
     assert studies.best_methods(table) == {math.inf: "a", 3.0: "b", 1.0: "a"}
     # a: 0.1, 0.3, 0.1; b: 0.2, 0.2, 0.4 from the largest budget to the smallest
     assert studies.worsening_share(table) == 2 / 4

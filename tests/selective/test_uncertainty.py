@@ -18,47 +18,27 @@ def draw(rng, n, decimals=None):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("decimals", [None, 1])
-def test_influence_is_what_removing_a_point_changes(metric, decimals):
-    correct, score = draw(np.random.default_rng(3), 600, decimals)
-    n = len(correct)
-    influence = selective.influence(correct, score, metric)
-    area = METRICS[metric]
-    keep = ~np.eye(n, dtype=bool)
-    jackknife = np.array([area(correct[k], score[k]) for k in keep])
-    pseudo = (n - 1) * (jackknife.mean() - jackknife)
-    assert influence.mean() == pytest.approx(0, abs=0.02)
-    assert np.corrcoef(influence, pseudo)[0, 1] > 0.999
-    assert np.sqrt(np.mean(influence**2)) == pytest.approx(pseudo.std(), rel=0.03)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("decimals", [None, 1])
-def test_bootstrap_is_resampling_rows(metric, decimals):
+def test_paired_bootstrap_is_resampling_rows(metric):
     rng = np.random.default_rng(4)
-    correct, score = draw(rng, 80, decimals)
-    other_correct, other_score = draw(rng, 80, decimals)
-    found = selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=9)
+    correct, score = draw(rng, 80, 1)
+    other_correct, other_score = draw(rng, 80, 1)
     paired = selective.bootstrap(
         correct, score, other_correct, other_score, metric=metric, repetitions=100, seed=9
     )
     rng = np.random.default_rng(9)
-    one, two = [], []
+    area, two = METRICS[metric], []
     for _ in range(100):
         rows = rng.integers(0, 80, 80)
-        one.append(METRICS[metric](correct[rows], score[rows]))
-        two.append(one[-1] - METRICS[metric](other_correct[rows], other_score[rows]))
-    assert (found.low, found.high) == pytest.approx(np.quantile(one, [0.025, 0.975]), abs=1e-12)
-    assert found.standard_error == pytest.approx(np.std(one, ddof=1), abs=1e-12)
+        two.append(area(correct[rows], score[rows]) - area(other_correct[rows], other_score[rows]))
     assert (paired.low, paired.high) == pytest.approx(np.quantile(two, [0.025, 0.975]), abs=1e-12)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["normalized_score", "augrc"])
 @pytest.mark.parametrize("decimals", [None, 1])
 def test_normal_intervals_cover(metric, decimals):
     """Coverage counted over repetitions, within what a binomial of 0.95 would do, and 1% bias."""
     rng = np.random.default_rng(5)
-    truth = METRICS[metric](*draw(rng, 2_000_000, decimals))
+    truth = METRICS[metric](*draw(rng, 400_000, decimals))
     repetitions = 1000
     hits = 0
     for _ in range(repetitions):
@@ -71,12 +51,12 @@ def test_normal_intervals_cover(metric, decimals):
 
 def test_bootstrap_intervals_cover():
     rng = np.random.default_rng(6)
-    truth = selective.normalized_score(*draw(rng, 2_000_000))
+    truth = selective.normalized_score(*draw(rng, 400_000))
     hits = 0
-    for _ in range(300):
-        found = selective.bootstrap(*draw(rng, 500), repetitions=300, seed=rng)
+    for _ in range(200):
+        found = selective.bootstrap(*draw(rng, 400), repetitions=200, seed=rng)
         hits += found.low <= truth <= found.high
-    assert stats.binom.ppf(0.0005, 300, 0.93) <= hits <= stats.binom.ppf(0.9995, 300, 0.97), hits
+    assert stats.binom.ppf(0.0005, 200, 0.93) <= hits <= stats.binom.ppf(0.9995, 200, 0.97), hits
 
 
 def test_paired_differences_have_the_right_level():
@@ -110,16 +90,6 @@ def test_points_needed_give_the_promised_power():
     assert stats.binom.ppf(0.0005, 600, 0.76) <= found <= stats.binom.ppf(0.9995, 600, 0.84), found
 
 
-def test_points_needed_scales_with_the_squared_difference():
-    rng = np.random.default_rng(9)
-    pair = (*draw(rng, 500), *draw(rng, 500))
-    one = selective.points_needed(*pair, difference=0.02)
-    assert selective.points_needed(*pair, difference=0.01) == pytest.approx(4 * one)
-    assert selective.points_needed(*pair, difference=0) == math.inf
-    same = (*pair[:2], *pair[:2])
-    assert selective.points_needed(*same) == math.inf
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_nothing_varies_where_all_are_right(metric):
     correct, score = np.ones(20, bool), np.arange(20.0)
@@ -129,21 +99,6 @@ def test_nothing_varies_where_all_are_right(metric):
     sampled = selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=0)
     assert sampled.low == pytest.approx(found.value)
     assert sampled.standard_error < 1e-12
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"metric": "auc"}, "metric must be one of normalized_score, .*, got 'auc'"),
-        ({"repetitions": 10}, "repetitions must be an integer of at least 100, got 10"),
-        ({"level": 1.0}, "level must lie strictly between 0 and 1, got 1.0"),
-        ({"other_correct": [True]}, "given both or not at all"),
-        ({"other_correct": [True], "other_score": [1]}, r"the same points as correct \(3\), got 1"),
-    ],
-)
-def test_bad_bootstrap(change, message):
-    with pytest.raises(ValueError, match=message):
-        selective.bootstrap([True, False, True], [1, 2, 3], **{"seed": 0, **change})
 
 
 def test_level_over_seeds_and_points():
@@ -177,7 +132,7 @@ def test_power_over_seeds_and_points():
 @pytest.mark.parametrize(("seeds", "least"), [(2, 0.87), (3, 0.92), (5, 0.94)])
 def test_intervals_over_few_seeds_cover_what_is_said(seeds, least):
     """Worst where a tenth of the variance is due to the points; exactly where none is."""
-    rng, runs, tails = np.random.default_rng(seeds), 4000, 4 * math.sqrt(0.1 * 0.9 / 4000)
+    rng, runs, tails = np.random.default_rng(seeds), 2000, 4 * math.sqrt(0.1 * 0.9 / 2000)
     values = rng.normal(size=(runs, seeds)) * math.sqrt(0.9 * seeds)
     shift = rng.normal(size=runs) * math.sqrt(0.1)
     for row, moved, low, high in ((1, 1, least, least + 0.02), (0, 0, 0.95, 0.95)):
@@ -199,16 +154,3 @@ def test_mean_over_seeds_is_student_without_points():
     still = selective.mean_over_seeds([0.5, 0.5])
     assert (still.p_positive, still.interval()) == (0.0, (0.5, 0.5))
     assert selective.mean_over_seeds([0.0, 0.0]).p_positive == 1.0
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_one_point_gives_no_interval(metric):
-    says = r"correct must have at least 2 entries, got 1: of one point no interval can be told"
-    for call in (selective.estimate, selective.bootstrap):
-        seed = {"seed": 0} if call is selective.bootstrap else {}
-        with pytest.raises(ValueError, match=says):
-            call([True], [0.3], metric=metric, **seed)
-        assert call([False, True], [0.3, 0.2], metric=metric, **seed).standard_error > 0
-    for call in (selective.compare, selective.points_needed):
-        with pytest.raises(ValueError, match=says):
-            call([True], [0.3], [False], [0.2], metric)

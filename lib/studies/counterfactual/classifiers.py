@@ -19,30 +19,14 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Points with the predictions and abstentions of A and B.
+    """Points with the predictions and abstentions of A and B."""
 
-    Attributes
-    ----------
-    X : ndarray, shape (n, 2)
-        Inputs.
-    labels : ndarray of bool, shape (n,)
-        Labels, flipped ones included.
-    probabilities : pair of ndarray, shape (n,)
-        Of class 1, by A and by B.
-    propensities : pair of ndarray, shape (n,)
-        Of abstention: the truth.
-    abstained : pair of ndarray of bool, shape (n,)
-        Where each abstained.
-    scores : pair of ndarray, shape (n,)
-        Zero-one scores, those that abstention hides included.
-    """
-
-    X: Array
-    labels: npt.NDArray[np.bool_]
-    probabilities: tuple[Array, Array]
-    propensities: tuple[Array, Array]
+    X: Array  # shape (n, 2)
+    labels: npt.NDArray[np.bool_]  # flipped ones included
+    probabilities: tuple[Array, Array]  # of class 1
+    propensities: tuple[Array, Array]  # of abstention: the truth
     abstained: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
-    scores: tuple[Array, Array]
+    scores: tuple[Array, Array]  # zero-one, those that abstention hides included
 
     @property
     def oracle_difference(self) -> float:

@@ -14,17 +14,19 @@ from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
 
 _NAMES = ("A", "B")
+_POINTS = 600  # that are drawn
+_ALPHA = 1 - 0.95  # of intervals and tests
 
 
-def plot_classifiers(drawn: Simulated, points: int = 600) -> Figure:
+def plot_classifiers(drawn: Simulated) -> Figure:
     """Two abstaining classifiers: decision boundaries, right and wrong answers, abstentions."""
     figure, axes = new_figure(2, 1, height=3.4, sharex=True, sharey=True)
-    x = drawn.X[:points]
+    x = drawn.X[:_POINTS]
     grid = np.linspace(0, 1, 200)
     boundaries = (1 - grid, np.sqrt(np.clip(0.8 - grid**2, 0, None)))
     for k, ax in enumerate(axes):
-        hidden = drawn.abstained[k][:points]
-        right = drawn.scores[k][:points] == 1
+        hidden = drawn.abstained[k][:_POINTS]
+        right = drawn.scores[k][:_POINTS] == 1
         for mask, marker, colour, size, label in (
             (hidden, "x", "0.6", 12, "abstains"),
             (~hidden & right, "o", COLOURS[0], 11, "right"),
@@ -57,9 +59,7 @@ def plot_propensities(diagnostics: Sequence[Diagnostics]) -> Figure:
     return figure
 
 
-def plot_miscoverage(
-    results: pd.DataFrame, reported: Mapping[tuple[str, str], float], level: float = 0.95
-) -> Figure:
+def plot_miscoverage(results: pd.DataFrame, reported: Mapping[tuple[str, str], float]) -> Figure:
     """Miscoverage of each estimator with each learner, beside the values that P4 prints."""
     learners = list(dict.fromkeys(results["learner"]))
     figure, axes = new_figure(len(learners), 1, height=1.45, sharex=True, squeeze=False)
@@ -70,17 +70,9 @@ def plot_miscoverage(
             low, high = share_interval(row["miscovered"], row["repetitions"])
             ax.plot([low, high], [y, y], color=COLOURS[0], lw=4, alpha=0.4, marker="")
             ax.plot(row["miscoverage"], y, "o", color=COLOURS[0], label="here" * (y == 0))
-            ax.plot(
-                reported[learner, estimator],
-                y,
-                "D",
-                mfc="none",
-                mec=COLOURS[1],
-                ms=8,
-                mew=1.6,
-                label="P4" * (y == 0),
-            )
-        ax.axvline(1 - level, color="black", ls="--", lw=1)
+            diamond = {"mfc": "none", "mec": COLOURS[1], "ms": 8, "mew": 1.6}
+            ax.plot(reported[learner, estimator], y, "D", label="P4" * (y == 0), **diamond)
+        ax.axvline(_ALPHA, color="black", ls="--", lw=1)
         ax.set_yticks(range(3), [ESTIMATOR_TITLES[e] for e in reversed(ESTIMATOR_TITLES)])
         ax.set_ylim(-0.5, 2.5)
         ax.set_title({"super": "super learner"}.get(learner, learner), loc="left")
@@ -90,7 +82,7 @@ def plot_miscoverage(
     return figure
 
 
-def plot_power(results: pd.DataFrame, level: float = 0.95) -> Figure:
+def plot_power(results: pd.DataFrame) -> Figure:
     """Rejection rates of experiment 2 by shift, one line a sample size."""
     figure, ax = new_figure(height=3.2)
     for k, (n, rows) in enumerate(results.groupby("n")):
@@ -103,21 +95,21 @@ def plot_power(results: pd.DataFrame, level: float = 0.95) -> Figure:
         low, high = np.transpose(bounds)
         ax.fill_between(rows["shift"], low, high, color=colour, alpha=0.15, lw=0)
         ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
-    ax.axhline(1 - level, color="black", ls="--", lw=1)
+    ax.axhline(_ALPHA, color="black", ls="--", lw=1)
     ax.set_xlabel(r"shift $\mu$ of B's boundary")
     ax.set_ylabel("share of rejections")
     figure.legend(loc="outside upper center", ncols=3, title="points")
     return figure
 
 
-def plot_positivity(results: pd.DataFrame, level: float = 0.95) -> Figure:
+def plot_positivity(results: pd.DataFrame) -> Figure:
     """Miscoverage and width of each estimator's intervals by positivity level."""
     figure, axes = new_figure(2, 1, height=2.4, sharex=True)
     for k, (estimator, label) in enumerate(ESTIMATOR_TITLES.items()):
         rows = results[results["estimator"] == estimator].sort_values("epsilon")
         for ax, column in zip(axes, ("miscoverage", "width"), strict=True):
             ax.plot(rows["epsilon"], rows[column], color=COLOURS[k], marker=MARKERS[k], label=label)
-    axes[0].axhline(1 - level, color="black", ls="--", lw=1)
+    axes[0].axhline(_ALPHA, color="black", ls="--", lw=1)
     axes[0].set_ylabel("miscoverage")
     axes[1].set_ylabel("mean width")
     axes[1].set_ylim(bottom=0)
@@ -130,13 +122,13 @@ def plot_scenarios(table: pd.DataFrame) -> Figure:
     """Intervals of real-data scenarios with the true difference and that of selective scores."""
     figure, ax = new_figure(height=1.1 + 0.32 * len(table))
     for y, (_, row) in enumerate(table[::-1].iterrows()):
-        first = y == len(table) - 1
-        ax.plot([row["low"], row["high"]], [y, y], color=COLOURS[0], lw=5, alpha=0.5, marker="",
-                label="95% interval" if first else None)  # fmt: skip
-        ax.plot(row["true difference"], y, "|", color="black", ms=16, mew=2.4,
-                label="truth" if first else None)  # fmt: skip
-        ax.plot(row["selective difference"], y, "x", color=COLOURS[1], ms=7, mew=2,
-                label="selective scores" if first else None)  # fmt: skip
+        words = ("95% interval", "truth", "selective scores")
+        words = words if y == len(table) - 1 else (None, None, None)
+        interval = {"color": COLOURS[0], "lw": 5, "alpha": 0.5, "marker": ""}
+        ax.plot([row["low"], row["high"]], [y, y], label=words[0], **interval)
+        ax.plot(row["true difference"], y, "k|", ms=16, mew=2.4, label=words[1])
+        selective = {"color": COLOURS[1], "ms": 7, "mew": 2}
+        ax.plot(row["selective difference"], y, "x", label=words[2], **selective)
     names = [f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()]
     ax.set_yticks(range(len(table)), names)
     ax.axvline(0, color="0.6", lw=1)
@@ -151,16 +143,11 @@ def plot_sequence(
 ) -> Figure:
     """A confidence sequence and the pointwise intervals, as points arrive."""
     figure, ax = new_figure(height=3.0)
-    ax.fill_between(
-        sequence.n, sequence.lower, sequence.upper, color=COLOURS[0], alpha=0.2, lw=0,
-        label="valid at all times",
-    )  # fmt: skip
+    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "valid at all times"}
+    ax.fill_between(sequence.n, sequence.lower, sequence.upper, **band)
     ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", label="estimate")
-    for k, end in enumerate(fixed):
-        ax.plot(
-            sequence.n, end, color=COLOURS[1], ls="--", lw=1.3, marker="",
-            label="valid at one time" if k == 0 else None,
-        )  # fmt: skip
+    for label, end in zip(("valid at one time", None), fixed, strict=True):
+        ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="", label=label)
     ax.axhline(truth, color="black", lw=1.2)
     ax.axhline(0, color="0.6", lw=1)
     ax.set_xscale("log")

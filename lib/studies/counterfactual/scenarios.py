@@ -31,18 +31,10 @@ _FILTERS = 128
 
 @dataclass(frozen=True)
 class Rule:
-    """How a classifier abstains.
+    """How a classifier abstains."""
 
-    Attributes
-    ----------
-    measure : {"softmax-response", "gini"}
-        Of confidence.
-    threshold : float or None
-        It abstains below; None: with probability 1 - confidence, which is clipped to
-        [epsilon, 1 - epsilon].
-    """
-
-    measure: str = "softmax-response"
+    measure: str = "softmax-response"  # Of confidence; or "gini"
+    # It abstains below; None: with probability 1 - confidence, clipped to [epsilon, 1 - epsilon]
     threshold: float | None = None
 
     def __str__(self) -> str:
@@ -52,19 +44,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two abstaining classifiers.
+    """Two abstaining classifiers: keys of :attr:`Evaluation.probabilities`, and their rules."""
 
-    Attributes
-    ----------
-    name : str
-        As in P4.
-    base_a, base_b : str
-        Which classifiers: keys of :attr:`Evaluation.probabilities`.
-    rule_a, rule_b : Rule
-        How they abstain.
-    """
-
-    name: str
+    name: str  # As in P4
     base_a: str
     base_b: str
     rule_a: Rule
@@ -84,21 +66,11 @@ SCENARIOS = (
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Points with all that an oracle knows.
+    """Points with all that an oracle knows."""
 
-    Attributes
-    ----------
-    X : ndarray, shape (n, d)
-        Features, which the evaluator sees.
-    labels : ndarray of int, shape (n,)
-        Classes.
-    probabilities : dict of str to ndarray, shape (n, C)
-        Predictions of each base classifier.
-    """
-
-    X: Array
+    X: Array  # shape (n, d): what the evaluator sees
     labels: npt.NDArray[np.int64]
-    probabilities: dict[str, Array] = field(repr=False)
+    probabilities: dict[str, Array] = field(repr=False)  # of each base classifier, shape (n, C)
 
 
 def _digits(train: int, n: int, rng: np.random.Generator):
@@ -139,10 +111,10 @@ def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Ev
     rng = np.random.default_rng(seed)
     classes = (11, 35) if name == "cifar100" else (3, 5)
     if name == "digits":
-        x_train, y_train, x_test, y_test = _digits(train, n, rng)
+        made = _digits(train, n, rng)
     else:
-        only = classes if pair else ()
-        x_train, y_train, x_test, y_test = _images(name, only, train, n, seed, rng)
+        made = _images(name, classes if pair else (), train, n, seed, rng)
+    x_train, y_train, x_test, y_test = made
     if pair:
         keep, kept = np.isin(y_train, classes), np.isin(y_test, classes)
         x_train, y_train, x_test, y_test = x_train[keep], y_train[keep], x_test[kept], y_test[kept]
@@ -179,54 +151,41 @@ def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Ev
 def run_scenario(
     evaluation: Evaluation,
     scenario: Scenario,
+    learner: Any,
     *,
-    learner: Any = "super",
     rule: str = "brier",
     epsilon: float = 0.2,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Draw the abstentions of two classifiers and compare them, with the truth beside."""
     scores, abstained, propensities = [], [], []
-    for base, how in (
-        (scenario.base_a, scenario.rule_a),
-        (scenario.base_b, scenario.rule_b),
-    ):
+    bounds = (epsilon, 1 - epsilon)
+    rules = (scenario.rule_a, scenario.rule_b)
+    for base, how in zip((scenario.base_a, scenario.base_b), rules, strict=True):
         probabilities = evaluation.probabilities[base]
         scores.append(score(rule, probabilities, evaluation.labels))
-        bounds = (epsilon, 1 - epsilon)
         drawn = abstain(probabilities, how.measure, threshold=how.threshold, bounds=bounds, rng=rng)
         abstained.append(drawn[0])
         propensities.append(drawn[1])
+    pair = [part for one in zip(scores, abstained, strict=True) for part in one]
+    options = {"learner": learner, "clip": epsilon, "rng": rng}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = counterfactual_difference(
-            evaluation.X,
-            scores[0],
-            abstained[0],
-            scores[1],
-            abstained[1],
-            learner=learner,
-            clip=epsilon,
-            rng=rng,
-        )
+        found = counterfactual_difference(evaluation.X, *pair, **options)
     for other in caught:
         if not issubclass(other.category, PositivityWarning):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     seen = [s[~r].mean() for s, r in zip(scores, abstained, strict=True)]
     oracle = float(scores[0].mean() - scores[1].mean())
     low, high = found.interval
-    known = {"value": np.nan, "low": np.nan, "high": np.nan, "covers": np.nan}
-    if scenario.rule_a.threshold is None and scenario.rule_b.threshold is None:
+    known = dict.fromkeys(("value", "low", "high", "covers"), np.nan)
+    if all(how.threshold is None for how in rules):
         exact = estimate_from_nuisances(
             [replace(n, propensity=p) for n, p in zip(found.nuisances, propensities, strict=True)],
             clip=epsilon,
         )
-        known = {
-            "value": exact.value,
-            "low": exact.interval[0],
-            "high": exact.interval[1],
-            "covers": exact.interval[0] <= oracle <= exact.interval[1],
-        }
+        known = {"value": exact.value, "low": exact.interval[0], "high": exact.interval[1]}
+        known["covers"] = known["low"] <= oracle <= known["high"]
     return {
         "selective": float(seen[0] - seen[1]),
         "coverage_a": float((~abstained[0]).mean()),
@@ -248,32 +207,15 @@ class ScenarioRuns:
     """Scenarios on real images, drawn several times: abstentions, folds and learners anew.
 
     A job of :mod:`lib.runs`.
-
-    Attributes
-    ----------
-    dataset, pair : str, bool
-        See :func:`image_evaluation`; `pair` chooses among :data:`SCENARIOS`, too.
-    learner : {"linear", "forest", "super"}
-        Of the nuisance functions.
-    train, n, seed
-        See :func:`image_evaluation`.
-    draws : int
-        How often.
-    rule : str
-        Scoring rule.
-    epsilon : float
-        See :func:`run_scenario`.
     """
 
-    dataset: str
+    dataset: str  # As for :func:`image_evaluation`; `pair` chooses among :data:`SCENARIOS`, too
     pair: bool
-    learner: str
+    learner: str  # "linear", "forest" or "super"
     train: int
     n: int
     draws: int
     seed: int
-    rule: str = "brier"
-    epsilon: float = 0.2
 
     @property
     def scenarios(self) -> tuple[Scenario, ...]:
@@ -293,21 +235,15 @@ class ScenarioRuns:
         found = [
             [
                 run_scenario(
-                    evaluation,
-                    scenario,
-                    learner=self.learner,
-                    rule=self.rule,
-                    epsilon=self.epsilon,
-                    rng=np.random.default_rng([self.seed, k]),
+                    evaluation, scenario, self.learner, rng=np.random.default_rng([self.seed, k])
                 )
                 for k in range(self.draws)
             ]
             for scenario in self.scenarios
         ]
-        keys = found[0][0]
         arrays = {
             key: np.array([[one[key] for one in group] for group in found], dtype=float)
-            for key in keys
+            for key in found[0][0]
         }
         accuracy = {
             base: float((p.argmax(axis=1) == evaluation.labels).mean())
@@ -332,25 +268,22 @@ def scenario_runs(
 
 def scenario_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
     """The first draw of each scenario, as P4's table shows one."""
-    rows = []
-    for job, run in runs:
-        for k, scenario in enumerate(job.scenarios):
-            first = {key: values[k, 0] for key, values in run.arrays.items()}
-            rows.append(
-                _labels(job, run, scenario)
-                | {
-                    "coverage A": first["coverage_a"],
-                    "coverage B": first["coverage_b"],
-                    "selective difference": first["selective"],
-                    "true difference": first["oracle"],
-                    "low": first["low"],
-                    "high": first["high"],
-                    "rejects 0": _word(first["rejects"]),
-                    "covers truth": _word(first["covers"]),
-                    "warned": _word(first["warned"]),
-                }
-            )
-    return pd.DataFrame(rows)
+    numbers = {
+        "coverage A": "coverage_a",
+        "coverage B": "coverage_b",
+        "selective difference": "selective",
+        "true difference": "oracle",
+        "low": "low",
+        "high": "high",
+    }
+    flags = {"rejects 0": "rejects", "covers truth": "covers", "warned": "warned"}
+    return pd.DataFrame(
+        _labels(job, run, scenario)
+        | {title: run.arrays[key][k, 0] for title, key in numbers.items()}
+        | {title: "yes" if run.arrays[key][k, 0] else "no" for title, key in flags.items()}
+        for job, run in runs
+        for k, scenario in enumerate(job.scenarios)
+    )
 
 
 def draws_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
@@ -373,10 +306,6 @@ def draws_table(runs: Sequence[tuple[ScenarioRuns, StoredRun]]) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _word(flag: float) -> str:
-    return "yes" if flag else "no"
 
 
 def _labels(job: ScenarioRuns, run: StoredRun, scenario: Scenario) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
@@ -27,6 +26,8 @@ from lib.counterfactual.estimate import (
 )
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.counterfactual.classifiers import Simulated, simulate, true_difference
+
+Z = float(stats.norm.isf((1 - 0.95) / 2))  # of 95% intervals
 
 
 def trial_arrays(drawn: Simulated) -> dict[str, Any]:
@@ -47,39 +48,20 @@ class Repetitions:
 
     A job of :mod:`lib.runs`.  Repetition i draws the same data whatever the learner and however
     repetitions are grouped into jobs.
-
-    Attributes
-    ----------
-    experiment, epsilon
-        As for :func:`simulate`; epsilon is also the clipping level.
-    shifts : tuple of float
-        As `shift` there; A is the same throughout, and its nuisance functions are fitted once.
-    n : int
-        Points.
-    learner : {"linear", "forest", "super"}
-        Of the nuisance functions.
-    first, count : int
-        Repetitions `first`, ..., `first` + `count` - 1.
-    seed : int
-        Of everything.
-    nuisances : {"cross-fitted", "fresh halves", "fresh sample"}
-        Where the nuisance functions are learned: those of each half from the other half, or from a
-        fresh sample of that size, or those of all points from one fresh sample of `n` points, the
-        same for both classifiers.
-    level : float
-        Of the intervals.
     """
 
-    experiment: str
-    epsilon: float
-    shifts: tuple[float, ...]
-    n: int
-    learner: str
-    first: int
+    experiment: str  # As for :func:`simulate`
+    epsilon: float  # The same; also the clipping level
+    shifts: tuple[float, ...]  # A is the same throughout, and its nuisance functions fitted once
+    n: int  # Points
+    learner: str  # "linear", "forest" or "super"
+    first: int  # Repetitions `first`, ..., `first` + `count` - 1
     count: int
     seed: int
+    # "cross-fitted": the nuisance functions of each half are learned from the other half; "fresh
+    # halves": from a fresh sample of that size; "fresh sample": those of all points from one fresh
+    # sample of `n` points, the same for both classifiers
     nuisances: str = "cross-fitted"
-    level: float = 0.95
 
     def data_fingerprint(self) -> str:
         """No data are read."""
@@ -102,20 +84,11 @@ class Repetitions:
                 pair = (a, self._nuisances(drawn, 1, fold, streams[3], streams[4]))
                 oracle[i, k] = drawn.oracle_difference
                 for j, estimator in enumerate(ESTIMATORS):
-                    found = estimate_from_nuisances(
-                        pair, estimator=estimator, clip=self.epsilon, level=self.level
-                    )
+                    found = estimate_from_nuisances(pair, estimator=estimator, clip=self.epsilon)
                     value[i, k, j], stderr[i, k, j] = found.value, found.stderr
         return Outcome({"value": value, "stderr": stderr, "oracle": oracle})
 
-    def _nuisances(
-        self,
-        drawn: Simulated,
-        k: int,
-        fold: npt.NDArray,
-        stream: np.random.SeedSequence,
-        shared: np.random.SeedSequence,
-    ) -> Nuisances:
+    def _nuisances(self, drawn: Simulated, k: int, fold, stream, shared) -> Nuisances:
         rng = np.random.default_rng(stream)
         r, scores = drawn.abstained[k], drawn.scores[k]
         if self.nuisances == "cross-fitted":
@@ -123,12 +96,10 @@ class Repetitions:
         kind = (self.experiment, self.epsilon, self.shifts[0])
         propensity, outcome = np.empty(self.n), np.empty(self.n)
         whole = self.nuisances == "fresh sample"
-        for half in range(1 if whole else 2):
+        for inside in [np.ones(self.n, bool)] if whole else [fold == 0, fold == 1]:
             if whole:
-                inside = np.ones(self.n, bool)
                 fresh = simulate(self.n, *kind, rng=np.random.default_rng(shared))
             else:
-                inside = fold == half
                 fresh = simulate(self.n // 2, *kind, rng=rng)
             # What is fitted outside the fold 1 of both samples together is fitted to the fresh one.
             both = fit_nuisances(
@@ -155,58 +126,54 @@ def repetitions(
     shifts: Sequence[float] = (0.0,),
     seed: int = 0,
     nuisances: str = "cross-fitted",
-    chunk: int = 25,
 ) -> list[Repetitions]:
     """The jobs of one cell of an experiment."""
-    kind, moved = (experiment, epsilon), tuple(shifts)
+    kind = (experiment, epsilon, tuple(shifts), n, learner)
+    chunk = 25 if len(shifts) == 1 else 10
     return [
-        Repetitions(*kind, moved, n, learner, first, part, seed, nuisances)
+        Repetitions(*kind, first, min(chunk, count - first), seed, nuisances)
         for first in range(0, count, chunk)
-        for part in [min(chunk, count - first)]
     ]
 
 
-def run_cells(
-    cells: Mapping[Any, Sequence[Repetitions]], max_workers: int | None = None
-) -> pd.DataFrame:
+def run_cells(cells: Mapping[Any, Sequence[Repetitions]]) -> pd.DataFrame:
     """Run the jobs of all cells and summarise each."""
     jobs = [job for group in cells.values() for job in group]
-    runs = dict(zip(jobs, run_all(jobs, max_workers=max_workers), strict=True))
+    runs = dict(zip(jobs, run_all(jobs), strict=True))
     rows = []
     for key, group in cells.items():
         job = group[0]
         parts = [runs[one].arrays for one in group]
-        all_values, all_errors, all_oracles = (
+        values, errors, oracles = (
             np.concatenate([part[name] for part in parts], axis=1)
             for name in ("value", "stderr", "oracle")
         )
         for i, j in itertools.product(range(len(job.shifts)), range(len(ESTIMATORS))):
-            shift, estimator = job.shifts[i], ESTIMATORS[j]
-            value, stderr, oracle = all_values[i], all_errors[i], all_oracles[i]
-            half = stderr * float(stats.norm.isf((1 - job.level) / 2))
-            truth = true_difference(job.experiment, shift)
-            low, high = value[:, j] - half[:, j], value[:, j] + half[:, j]
+            value, stderr, oracle = values[i, :, j], errors[i, :, j], oracles[i]
+            truth = true_difference(job.experiment, job.shifts[i])
+            half = stderr * Z
+            low, high = value - half, value + half
+            count = len(value)
             missed = int(((oracle < low) | (oracle > high)).sum())
             missed_truth = int(((truth < low) | (truth > high)).sum())
             rejected = int(((low > 0) | (high < 0)).sum())
-            count = len(value)
             rows.append(
                 {
                     "cell": key,
                     "learner": job.learner,
-                    "estimator": estimator,
+                    "estimator": ESTIMATORS[j],
                     "n": job.n,
                     "epsilon": job.epsilon,
-                    "shift": shift,
+                    "shift": job.shifts[i],
                     "repetitions": count,
                     "miscovered": missed,
                     "miscoverage": missed / count,
                     "population_miscovered": missed_truth,
                     "population_miscoverage": missed_truth / count,
-                    "width": float(2 * half[:, j].mean()),
-                    "stderr": float(stderr[:, j].mean()),
-                    "bias": float(value[:, j].mean() - truth),
-                    "spread": float(value[:, j].std()),
+                    "width": float(2 * half.mean()),
+                    "stderr": float(stderr.mean()),
+                    "bias": float(value.mean() - truth),
+                    "spread": float(value.std()),
                     "rejected": rejected,
                     "power": rejected / count,
                 }
@@ -215,52 +182,36 @@ def run_cells(
 
 
 def cells_of_experiment_1(
-    counts: Mapping[str, int],
-    n: int = 2000,
-    epsilon: float = 0.2,
-    seed: int = 0,
-    nuisances: str = "cross-fitted",
+    counts: Mapping[str, int], n: int, *, seed: int, nuisances: str = "cross-fitted"
 ) -> dict[str, list[Repetitions]]:
     """Experiment 1: one cell a learner."""
     return {
-        learner: repetitions(n, learner, count, epsilon=epsilon, seed=seed, nuisances=nuisances)
+        learner: repetitions(n, learner, count, seed=seed, nuisances=nuisances)
         for learner, count in counts.items()
         if count
     }
 
 
 def cells_of_positivity(
-    epsilons: Sequence[float], learner: str, count: int, n: int = 2000, seed: int = 0
+    epsilons: Sequence[float], learner: str, count: int, n: int, *, seed: int
 ) -> dict[float, list[Repetitions]]:
-    """Experiment 1 at several positivity levels, one cell a level, for :func:`run_cells`."""
+    """Experiment 1 at several positivity levels, one cell a level."""
     return {
         epsilon: repetitions(n, learner, count, epsilon=epsilon, seed=seed) for epsilon in epsilons
     }
 
 
 def cells_of_experiment_2(
-    shifts: Sequence[float],
-    sizes: Sequence[int],
-    learner: str,
-    count: int,
-    epsilon: float = 0.2,
-    seed: int = 0,
+    shifts: Sequence[float], sizes: Sequence[int], learner: str, count: int, *, seed: int
 ) -> dict[int, list[Repetitions]]:
-    """Experiment 2: one cell a sample size, for :func:`run_cells`."""
-    return {
-        n: repetitions(
-            n, learner, count, experiment="shifted", epsilon=epsilon, shifts=shifts, seed=seed,
-            chunk=10,
-        )
-        for n in sizes
-    }  # fmt: skip
+    """Experiment 2: one cell a sample size."""
+    options = {"experiment": "shifted", "shifts": shifts, "seed": seed}
+    return {n: repetitions(n, learner, count, **options) for n in sizes}
 
 
-def power_table(
-    results: pd.DataFrame, estimator: str = "dr", column: str = "power"
-) -> pd.DataFrame:
-    """Rejection rates of experiment 2, or another column: shifts down, sample sizes across."""
-    rows = results[results["estimator"] == estimator]
+def power_table(results: pd.DataFrame, column: str = "power") -> pd.DataFrame:
+    """Rejection rates of experiment 2 (doubly robust), or another column: shifts by sizes."""
+    rows = results[results["estimator"] == "dr"]
     return rows.pivot(index="shift", columns="n", values=column)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -30,7 +29,7 @@ from lib.counterfactual.metrics import (
 from lib.counterfactual.overlap import mean_bounds, without_overlap
 from lib.counterfactual.sequences import confidence_sequence, running_moments
 from lib.studies.counterfactual.classifiers import FLIP, Simulated, simulate, true_difference
-from lib.studies.counterfactual.simulation import two_share_z
+from lib.studies.counterfactual.simulation import Z, two_share_z
 
 #: What pages call estimators and learners.
 ESTIMATOR_TITLES = {"plug-in": "plug-in", "ipw": "IPW", "dr": "doubly robust"}
@@ -68,32 +67,19 @@ def claims_of_cells(
 
 def coverage_table(results: pd.DataFrame) -> pd.DataFrame:
     """Miscoverage of the sample's and of the population's difference, width, bias and spread."""
-    table = pd.DataFrame(
-        {
-            "learner": results["learner"].map(LEARNER_TITLES),
-            "estimator": results["estimator"].map(ESTIMATOR_TITLES),
-            "repetitions": results["repetitions"],
-            "misses sample": results["miscoverage"],
-            "misses population": results["population_miscoverage"],
-            "width": results["width"],
-            "bias": results["bias"],
-            "spread": results["spread"],
-        }
-    )
-    return table.reset_index(drop=True)
+    names = {"miscoverage": "misses sample", "population_miscoverage": "misses population"}
+    titles = {"learner": LEARNER_TITLES, "estimator": ESTIMATOR_TITLES}
+    table = results.assign(**{name: results[name].map(words) for name, words in titles.items()})
+    shown = ["learner", "estimator", "repetitions", *names, "width", "bias", "spread"]
+    return table[shown].rename(columns=names).reset_index(drop=True)
 
 
 def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) -> pd.DataFrame:
     """The metrics that abstaining classifiers are compared by, side by side."""
     level = difference.level
     pair = list(zip(drawn.scores, drawn.abstained, strict=True))
-    each = [
-        estimate_from_nuisances(
-            nuisances, estimator=difference.estimator, clip=difference.clip, level=level
-        )
-        for nuisances in difference.nuisances
-    ]
-    oracles = [classification_quality(s, r) for s, r in pair]
+    options = {"estimator": difference.estimator, "clip": difference.clip, "level": level}
+    each = [estimate_from_nuisances(one, **options) for one in difference.nuisances]
     rows: list[tuple[str, list[Any]]] = [
         ("coverage", [coverage(r, level=level) for _, r in pair]),
         ("selective score", [selective_score(s, r, level=level) for s, r in pair]),
@@ -102,31 +88,22 @@ def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) ->
         ("counterfactual score, estimated", each),
     ]
     table = [
-        {
-            "metric": name,
-            "A": a.value,
-            "A ±": a.interval[1] - a.value,
-            "B": b.value,
-            "B ±": b.interval[1] - b.value,
-            "A − B": a.value - b.value,
-        }
-        for name, (a, b) in rows
+        (name, *(end for one in ab for end in (one.value, one.interval[1] - one.value)))
+        for name, ab in rows
     ]
     # Of these very points: nothing is uncertain about them.
-    for name, (a, b) in (
-        ("classification quality, oracle", [one.value for one in oracles]),
-        ("counterfactual score, oracle", [float(s.mean()) for s in drawn.scores]),
-    ):
-        missing = float("nan")
-        table.append({"metric": name, "A": a, "A ±": missing, "B": b, "B ±": missing})
-        table[-1]["A − B"] = a - b
-    return pd.DataFrame(table)
+    quality = [classification_quality(s, r).value for s, r in pair]
+    score = [float(s.mean()) for s in drawn.scores]
+    table.append(("classification quality, oracle", quality[0], np.nan, quality[1], np.nan))
+    table.append(("counterfactual score, oracle", score[0], np.nan, score[1], np.nan))
+    found = pd.DataFrame(table, columns=["metric", "A", "A ±", "B", "B ±"])
+    return found.assign(**{"A − B": found["A"] - found["B"]})
 
 
-def pointwise_interval(influence: Any, start: int, level: float = 0.95):
-    """Ends of the normal intervals for the mean of the first n influence values, n from `start`."""
+def pointwise_interval(influence: Any, start: int):
+    """Ends of the 95% intervals for the mean of the first n influence values, n from `start`."""
     n, mean, variance = running_moments(influence)
-    half = float(stats.norm.isf((1 - level) / 2)) * np.sqrt(variance / n)
+    half = Z * np.sqrt(variance / n)
     return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
 
 

@@ -1,5 +1,6 @@
 """Where does SCTD win? P1's ranking over the noise that training adds to the parameters."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import special
 
-from lib.check import require_finite, require_int
 from lib.data.images import load_images
 from lib.plot import COLOURS, MARKERS, new_figure
 from lib.privacy import PrivacyLedger, find_noise_multiplier
@@ -35,27 +35,13 @@ VARIANTS = ((3.0, 1), (1.0, 1), (9.0, 1), (3.0, 2), (3.0, 4))
 
 @dataclass(frozen=True)
 class Regime:
-    """How models are trained, but for the learning rate.
+    """How models are trained, but for the learning rate."""
 
-    Attributes
-    ----------
-    batch_size, clipping_norm, momentum
-        As :class:`lib.training.TrainingConfig` has them.
-    epochs : int
-        Passes over the data, in expectation.
-    seeds : int
-        Repetitions, at most 99.
-    """
-
-    batch_size: int
+    batch_size: int  # As :class:`lib.training.TrainingConfig` has it, and the next two
     clipping_norm: float
     momentum: float
-    epochs: int
-    seeds: int
-
-    def __post_init__(self):
-        require_int("epochs", self.epochs, at_least=1)
-        require_int("seeds", self.seeds, at_least=1, at_most=99)
+    epochs: int  # Passes over the data, in expectation
+    seeds: int  # Repetitions, at most 99
 
 
 def regimes(
@@ -65,7 +51,7 @@ def regimes(
     epochs: Sequence[int],
     seeds: Sequence[int],
 ) -> tuple[Regime, ...]:
-    """Regimes from lists of the same length."""
+    """Regimes from a chapter's lists, which must have the same length."""
     columns = (batch_sizes, clipping_norms, momenta, epochs, seeds)
     if len({len(column) for column in columns}) > 1:
         raise ValueError(
@@ -77,36 +63,17 @@ def regimes(
 
 @dataclass(frozen=True)
 class MapSettings:
-    """What the map trains: every regime at every budget and step.
-
-    Attributes
-    ----------
-    data : DataSpec
-        Its data.
-    model : ModelSpec
-        The network.
-    regimes : tuple of Regime
-        At most 9.
-    moves : tuple of float
-        How far the clipped gradient of one example moves the parameters in the end: the learning
-        rate times the clipping norm, over the batch size and 1 - momentum. At most 99.
-    epsilons : tuple of float
-        Budgets, at most 9.
-    checkpoints : int
-        Intermediate models that are looked at, at most: evenly spaced, the last one included.
-    entropy : float
-        Weight of the entropy regularization; P1's 0.01.
-    device : str
-        As PyTorch names it.
-    """
+    """What the map trains: every regime at every budget and step."""
 
     data: DataSpec
     model: ModelSpec
-    regimes: tuple[Regime, ...]
+    regimes: tuple[Regime, ...]  # At most 9
+    # How far the clipped gradient of one example moves the parameters in the end: the learning rate
+    # times the clipping norm, over the batch size and 1 - momentum. At most 99.
     moves: tuple[float, ...]
-    epsilons: tuple[float, ...] = (7.0, 3.0, 1.0)
-    checkpoints: int = 40
-    entropy: float = 0.01
+    epsilons: tuple[float, ...] = (7.0, 3.0, 1.0)  # At most 9
+    checkpoints: int = 40  # That are looked at, at most: evenly spaced, the last one included
+    entropy: float = 0.01  # Weight of the entropy regularization; P1's 0.01
     device: str = "cpu"
 
     def __post_init__(self):
@@ -115,9 +82,6 @@ class MapSettings:
                 raise ValueError(
                     f"{name} must be 1 to {most}, got {len(getattr(self, name))} of them"
                 )
-        for move in self.moves:
-            require_finite("moves", move, above=0)
-        require_int("checkpoints", self.checkpoints, at_least=2)
 
     def configs(self, regime: Regime, epsilon: float, seed: int) -> tuple[TrainingConfig, ...]:
         """One training for each step: the same regime, budget and repetition."""
@@ -179,29 +143,21 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> MapSettings:
 
 @dataclass(frozen=True, eq=False)
 class NoiseMap:
-    """What the map shows.
+    """What the map shows."""
 
-    Attributes
-    ----------
-    models : DataFrame
-        A row for each model and way to score it: ``batch``, ``clipping norm``, ``momentum``,
-        ``epochs``, ``epsilon``, ``rate``, ``noise multiplier``; ``noise``, how far one step's noise
-        moves the parameters in the end (root of the mean square), and ``all noise``, how far the
-        noise of all steps does; ``seed``, ``method``, ``accuracy`` at full coverage and ``score``
-        (normalized, smaller is better). Of SCTD also ``k``, ``spacing`` of the checkpoints watched
-        and ``tied``, the fraction of points in the largest group of equal scores.
-    cells : DataFrame
-        A row for each setting and method but softmax response: ``difference`` of its normalized
-        score from that of softmax response (negative: it abstains better), mean over the seeds,
-        with the interval from ``low`` to ``high`` at 95%, over trainings and points, of points
-        alone where there is one training.
-    seconds : float
-        What the trainings took, one after another.
-    """
-
+    # A row for each model and way to score it: ``batch``, ``clipping norm``, ``momentum``,
+    # ``epochs``, ``epsilon``, ``rate``, ``noise multiplier``; ``noise``, how far one step's noise
+    # moves the parameters in the end (root of the mean square), and ``all noise``, how far the
+    # noise of all steps does; ``seed``, ``method``, ``accuracy`` at full coverage and ``score``
+    # (normalized, smaller is better). Of SCTD also ``k``, ``spacing`` of the checkpoints watched
+    # and ``tied``, the fraction of points in the largest group of equal scores.
     models: pd.DataFrame
+    # A row for each setting and method but softmax response: ``difference`` of its normalized
+    # score from that of softmax response (negative: it abstains better), mean over the seeds,
+    # with the interval from ``low`` to ``high`` at 95%, over trainings and points, of points
+    # alone where there is one training.
     cells: pd.DataFrame
-    seconds: float
+    seconds: float  # What the trainings took, one after another
 
 
 def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
@@ -211,29 +167,29 @@ def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
     models: list[dict[str, Any]] = []
     cells: list[dict[str, Any]] = []
     root = math.sqrt(parameter_count(settings.model))
-    for regime in settings.regimes:
-        for epsilon in settings.epsilons:
-            mine = [runs[regime, epsilon, seed] for seed in range(regime.seeds)]
-            for i, move in enumerate(settings.moves):
-                found = [dict(_ranked(run, i)) for run in mine]
-                entry = PrivacyLedger.from_dict(mine[0].privacy["models"][i]["ledger"]).entries[0]
-                where = {
-                    "batch": regime.batch_size,
-                    "clipping norm": regime.clipping_norm,
-                    "momentum": regime.momentum,
-                    "epochs": regime.epochs,
-                    "epsilon": epsilon,
-                    "rate": jobs[regime, epsilon, 0].configs[i].learning_rate,
-                    "noise multiplier": entry.noise_multiplier,
-                    "noise": move * entry.noise_multiplier * root,
-                    "all noise": move * entry.noise_multiplier * root * math.sqrt(entry.steps),
-                }
-                models += [
-                    where | {"seed": seed} | _areas(method, *each)
-                    for seed, one in enumerate(found)
-                    for method, each in one.items()
-                ]
-                cells += [where | row for row in _against_response(found)]
+    places = itertools.product(settings.regimes, settings.epsilons, enumerate(settings.moves))
+    for regime, epsilon, (i, move) in places:
+        mine = [runs[regime, epsilon, seed] for seed in range(regime.seeds)]
+        found = [dict(_ranked(run, i)) for run in mine]
+        entry = PrivacyLedger.from_dict(mine[0].privacy["models"][i]["ledger"]).entries[0]
+        noise = move * entry.noise_multiplier * root
+        where = {
+            "batch": regime.batch_size,
+            "clipping norm": regime.clipping_norm,
+            "momentum": regime.momentum,
+            "epochs": regime.epochs,
+            "epsilon": epsilon,
+            "rate": jobs[regime, epsilon, 0].configs[i].learning_rate,
+            "noise multiplier": entry.noise_multiplier,
+            "noise": noise,
+            "all noise": noise * math.sqrt(entry.steps),
+        }
+        models += [
+            where | {"seed": seed} | _areas(method, *each)
+            for seed, one in enumerate(found)
+            for method, each in one.items()
+        ]
+        cells += [where | row for row in _against_response(found)]
     seconds = sum(run.seconds for run in runs.values())
     return NoiseMap(pd.DataFrame(models), pd.DataFrame(cells), seconds)
 
@@ -321,11 +277,7 @@ SHOWN = {
 
 
 def overview(found: NoiseMap) -> pd.DataFrame:
-    """A row for each setting: accuracy and score of softmax response, and what others change.
-
-    For each of :data:`SHOWN` the difference of scores, its interval (``low``, ``high``), and the
-    accuracy (that of averages is their own).
-    """
+    """A row for each setting: accuracy and score of softmax response, and what others change."""
     models = found.models[found.models["method"] == "SR"]
     keys = [*SETTING, "noise", "all noise"]
     table = models.groupby(keys, sort=False)[["accuracy", "score"]].mean()
@@ -364,35 +316,28 @@ def best_pairs(table: pd.DataFrame) -> pd.DataFrame:
 
     Chosen on the points on which they are reported, which flatters them.
     """
-    rows = []
-    for epsilon, of_budget in table.groupby("epsilon", sort=False):
-        for who, region in of_budget.groupby(ahead(of_budget)):
-            methods = ["SR", *SHOWN]
-            scored = np.column_stack(
-                [region["SR"], *(region["SR"] + region[short] for short in SHOWN)]
-            )
-            accurate = np.column_stack(
-                [
-                    region["accuracy"],
-                    *(region.get(f"{short} accuracy", region["accuracy"]) for short in SHOWN),
-                ]
-            )
-            top = region["accuracy"].argmax()
-            where, method = np.unravel_index(scored.argmin(), scored.shape)
-            rows.append(
-                {
-                    "epsilon": epsilon,
-                    "ahead": who,
-                    "settings": len(region),
-                    "highest accuracy": accurate[top, 0],
-                    "SR there": scored[top, 0],
-                    "SCTD there": scored[top, methods.index("SCTD, ties by SR")],
-                    "lowest score": scored[where, method],
-                    "by": methods[method],
-                    "its accuracy": accurate[where, method],
-                }
-            )
-    return pd.DataFrame(rows)
+    methods, rows = ["SR", *SHOWN], []
+    for (epsilon, who), region in table.groupby(["epsilon", ahead(table).rename("ahead")]):
+        own, score = region["accuracy"], region["SR"]
+        scored = np.column_stack([score, *(score + region[short] for short in SHOWN)])
+        accurate = np.column_stack([own, *(region.get(f"{m} accuracy", own) for m in SHOWN)])
+        top = own.argmax()
+        where, method = np.unravel_index(scored.argmin(), scored.shape)
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "ahead": who,
+                "settings": len(region),
+                "highest accuracy": accurate[top, 0],
+                "SR there": scored[top, 0],
+                "SCTD there": scored[top, methods.index("SCTD, ties by SR")],
+                "lowest score": scored[where, method],
+                "by": methods[method],
+                "its accuracy": accurate[where, method],
+            }
+        )
+    order = list(table["epsilon"].unique())
+    return pd.DataFrame(sorted(rows, key=lambda row: order.index(row["epsilon"])))
 
 
 def variants(found: NoiseMap) -> pd.DataFrame:
@@ -504,9 +449,8 @@ def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequen
         ax.set_yscale("symlog", linthresh=LINEAR)
         ax.set_title(title)
         ax.set_ylabel("score minus SR's")
-    last = np.atleast_1d(axes)[-1]
-    last.set_xlabel(r"$\nu$, the noise of all steps")
-    last.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=9)
+    ax.set_xlabel(r"$\nu$, the noise of all steps")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=9)
     return figure
 
 
@@ -518,19 +462,12 @@ def plot_pairs(table: pd.DataFrame) -> Figure:
     for ax, (title, of_regime) in zip(np.atleast_1d(axes), regimes, strict=True):
         for epsilon, rows in of_regime.groupby("epsilon", sort=False):
             i = epsilons.index(epsilon)
-            ax.plot(
-                rows["accuracy"],
-                rows["SR"],
-                color=COLOURS[i],
-                marker=MARKERS[i],
-                linestyle="",
-                label=rf"$\epsilon = {epsilon:g}$",
-            )
+            label = rf"$\epsilon = {epsilon:g}$"
+            ax.plot(rows["accuracy"], rows["SR"], MARKERS[i], color=COLOURS[i], label=label)
+            arrow = {"arrowstyle": "->", "color": COLOURS[i], "shrinkA": 0}
             for _, row in rows.iterrows():
                 ends = [(row["accuracy"], row["SR"] + change) for change in (row["SCTD"], 0)]
-                ax.annotate(
-                    "", *ends, arrowprops={"arrowstyle": "->", "color": COLOURS[i], "shrinkA": 0}
-                )
+                ax.annotate("", *ends, arrowprops=arrow)
         ax.set_yscale("log")
         ax.set_title(title, fontsize=9)
         ax.set_ylabel("normalized score")
@@ -538,7 +475,6 @@ def plot_pairs(table: pd.DataFrame) -> Figure:
         ax.set_ylim(
             min(ax.get_ylim()[0], 0.8 * ends.min()), max(ax.get_ylim()[1], 1.25 * ends.max())
         )
-    last = np.atleast_1d(axes)[-1]
-    last.set_xlabel("accuracy at full coverage")
-    last.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=9)
+    ax.set_xlabel("accuracy at full coverage")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3, fontsize=9)
     return figure

@@ -5,8 +5,8 @@ A *family* is a way of training; several methods score the same models.  Trainin
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import optimize, special
 
-from lib.check import require_int
 from lib.data.images import load_images
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
@@ -67,7 +66,6 @@ class PanelSettings:
     # Learning rates to choose from, for each family and budget by itself
     rates: tuple[float, ...] = (0.1,)
     free_rates: tuple[float, ...] = ()  # Those without privacy, where no gradient is clipped
-    tuning_repetitions: int = 1  # Trainings per rate
     families: tuple[str, ...] = tuple(FAMILIES)[:-1]  # Of :data:`FAMILIES`, "plain" among them
     entropy: float = 0.01  # Weight of the entropy regularisation; P1's 0.01
     dropout: float = 0.1  # For MCDO; P1's 0.1
@@ -81,13 +79,11 @@ class PanelSettings:
     reward: float = 4.0  # Of deep gamblers
 
     def __post_init__(self):
-        # Seeds of more would meet, and their models share noise.
+        # What a chapter's parameters may have: seeds of more budgets would meet.
         if len(self.epsilons) > 9:
             raise ValueError(f"epsilons must be at most 9, got {len(self.epsilons)}")
         if "plain" not in self.families:
             raise ValueError(f"families must have 'plain' among them, got {self.families!r}")
-        require_int("n_seeds", self.n_seeds, at_least=1, at_most=99)
-        require_int("members", self.members, at_least=1, at_most=99)
 
     def configs(self, family: str, epsilon: float, rate: float) -> tuple[TrainingConfig, ...]:
         """Trainings of a family at a budget, seed by seed; several per seed for DE and SN."""
@@ -107,19 +103,16 @@ class PanelSettings:
         Of SelectiveNet, the middle one of the target coverages is tuned and its rate used for all.
         """
         models = self._models(family, epsilon)
-        middle = models[len(models) // 2]
-        rates = self.rates_at(epsilon)
-        base = self.configs(family, epsilon, rates[0])[0]
         return tuple(
             replace(
-                base,
+                self.training,
+                epsilon=epsilon,
                 learning_rate=rate,
                 checkpoint_every=None,
-                seed=self._seed(family, epsilon, number, repetition) + 50_000_000,
-                **middle,
+                seed=self._seed(family, epsilon, number, 0) + 50_000_000,
+                **models[len(models) // 2],
             )
-            for number, rate in enumerate(rates)
-            for repetition in range(self.tuning_repetitions)
+            for number, rate in enumerate(self.rates_at(epsilon))
         )
 
     @property
@@ -185,38 +178,29 @@ class PanelSettings:
         return sorted(set((math.isinf(epsilon) and self.free_rates) or self.rates))
 
     def _models(self, family: str, epsilon: float) -> list[dict[str, Any]]:
-        plain = CrossEntropy(self.entropy)
-        abstaining = replace(self.training.model, head="abstain")
+        model, plain = self.training.model, CrossEntropy(self.entropy)
+        burn_in = int(self.burn_in * self.training.steps)
         if family == "MCDO":
-            return [
-                {"objective": plain, "model": replace(self.training.model, dropout=self.dropout)}
-            ]
+            return [{"objective": plain, "model": replace(model, dropout=self.dropout)}]
         if family == "SAT":
-            burn_in = int(self.burn_in * self.training.steps)
             objective = SelfAdaptiveTraining(burn_in, entropy=self.entropy)
-            return [{"objective": objective, "model": abstaining}]
+            return [{"objective": objective, "model": replace(model, head="abstain")}]
         if family == "DG":
-            objective = DeepGamblers(
-                self.reward, self.entropy, int(self.burn_in * self.training.steps)
-            )
-            return [{"objective": objective, "model": abstaining}]
+            objective = DeepGamblers(self.reward, self.entropy, burn_in)
+            return [{"objective": objective, "model": replace(model, head="abstain")}]
         if family.startswith("DE"):
             moved = self.adversarial if family == "DE adversarial" else 0.0
             member = {"objective": plain, "releases": self.members, "adversarial": moved}
             return [member] * self.members
         if family == "SN":
-            selecting = replace(self.training.model, head="selective")
+            noise = self._statistic_noise(epsilon)
             return [
                 {
-                    "objective": SelectiveNet(
-                        coverage,
-                        entropy=self.entropy,
-                        statistic_noise=self._statistic_noise(epsilon),
-                    ),
-                    "model": selecting,
+                    "objective": SelectiveNet(c, entropy=self.entropy, statistic_noise=noise),
+                    "model": replace(model, head="selective"),
                     "releases": len(self.coverages),
                 }
-                for coverage in self.coverages
+                for c in self.coverages
             ]
         return [{"objective": CrossEntropy(0.0) if family == "no entropy" else plain}]
 
@@ -227,14 +211,9 @@ class PanelSettings:
         """
         if math.isinf(epsilon):
             return 20.0
-        n = self.data.train
-        needed = find_noise_multiplier(
-            epsilon,
-            1 / n,
-            self.training.batch_size / n,
-            self.training.steps,
-            releases=len(self.coverages),
-        )
+        n, batch, steps = self.data.train, self.training.batch_size, self.training.steps
+        releases = len(self.coverages)
+        needed = find_noise_multiplier(epsilon, 1 / n, batch / n, steps, releases=releases)
         return max(20.0, 2 * needed)
 
     def _seed(self, family: str, epsilon: float, k: int, m: int) -> int:
@@ -256,17 +235,12 @@ def settings_for(
     sizes = {"train": 1000, "validation": 200, "test": 597}
     if dataset != "digits":
         train, test = (load_images(dataset, split) for split in ("train", "test"))
-        colour = train.images.shape[3] > 1
-        public = PUBLIC_IMAGES if model in ("linear", "mlp") and colour else 0
+        flat_colours = model in ("linear", "mlp") and train.images.shape[3] > 1
         validation = min(3000, len(train) // 10)
-        sizes = {
-            "train": len(train) - validation - public,
-            "validation": validation,
-            "test": len(test),
-        }
-    data, spec = default_problem(
-        dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
-    )
+        left = len(train) - validation - flat_colours * PUBLIC_IMAGES
+        sizes = {"train": left, "validation": validation, "test": len(test)}
+    options = {"hidden": hidden, "activation": activation, "seed": seed}
+    data, spec = default_problem(dataset, model, **sizes, **options)
     # P1's clipping norm and spacing of checkpoints, on fewer batches.
     given = {"batch_size": 256, "clipping_norm": 10.0, "checkpoint_every": 20} | others
     wanted = given.get("families", PanelSettings.families)
@@ -290,6 +264,11 @@ class Predictions:
     correct: npt.NDArray[np.bool_]  # shape (seeds, n): Whether the prediction is right
     score: npt.NDArray[np.floating]  # shape (seeds, n): Acceptance score
 
+    def by_seed(self, function: Callable[..., Any]) -> npt.NDArray:
+        """A function of correctness and score, seed by seed."""
+        pairs = zip(self.correct, self.score, strict=True)
+        return np.array([function(correct, score) for correct, score in pairs])
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:
@@ -307,8 +286,6 @@ class Panel:
     # What every family spends: ``family``, ``epsilon``, ``models``, ``noise_multiplier``, ``spent``
     # by all models of a seed together
     privacy: pd.DataFrame
-    # Computing time of all trainings, as measured when they were made
-    seconds: float = field(default=0.0)
 
     @property
     def methods(self) -> list[str]:
@@ -322,29 +299,25 @@ def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
     table = _rates(settings.places, settings, tuned)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
     runs = _run(settings.trainings(chosen), executor)
-    seconds = sum(_seconds(run) for run in (*tuned.values(), *runs.values()))
     labels = next(iter(runs.values())).arrays["labels"]
     predictions: dict[tuple[str, float], Predictions] = {}
     selective, checkpoints, spent = {}, {}, []
     for (family, epsilon), run in runs.items():
         arrays = run.arrays
         if family == "SN":
-            count = len(settings.coverages)
-            p = special.softmax(arrays["logits"], axis=-1).reshape(
-                settings.n_seeds, count, len(labels), -1
-            )
+            shape = settings.n_seeds, len(settings.coverages), len(labels), -1
+            p = special.softmax(arrays["logits"], axis=-1).reshape(shape)
             selective[epsilon] = Predictions(p.argmax(-1) == labels, p.max(-1))
         else:
-            for method, found in _score(family, arrays, labels, settings).items():
-                predictions[method, epsilon] = found
+            scored = _score(family, arrays, labels, settings)
+            predictions |= {(method, epsilon): found for method, found in scored.items()}
         if family == "plain":
             checkpoints[epsilon] = arrays["checkpoints"]
         spent.append(_spent(family, epsilon, run, settings))
     order = {m: i for i, m in enumerate(m for each in FAMILIES.values() for m in each)}
     predictions = dict(sorted(predictions.items(), key=lambda item: order[item[0][0]]))
-    return Panel(
-        settings, labels, predictions, selective, checkpoints, table, pd.DataFrame(spent), seconds
-    )
+    spent = pd.DataFrame(spent)
+    return Panel(settings, labels, predictions, selective, checkpoints, table, spent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,26 +340,20 @@ def _run(jobs: Mapping[Any, ManyTrainings], executor: Any) -> dict[Any, StoredRu
 
 def run_imbalance(
     panel: Panel,
-    keep: Sequence[float] = (0.5, 0.25, 0.1, 0.01),
-    n_seeds: int | None = None,
+    keep: Sequence[float],
+    n_seeds: int,
     executor: Any = None,
 ) -> Imbalance:
-    """Train the plain family with fewer and fewer examples of class 0.
-
-    The first `n_seeds` of the panel's seeds, all by default.
-    """
+    """Train the plain family with fewer and fewer examples of class 0, at most `n_seeds` times."""
     settings = panel.settings
     table = panel.rates[panel.rates["chosen"] & (panel.rates["family"] == "plain")]
     rates = dict(zip(table["epsilon"], table["rate"], strict=True))
-    runs = _run(settings.with_rare_class(keep, n_seeds or settings.n_seeds, rates), executor)
+    runs = _run(settings.with_rare_class(keep, n_seeds, rates), executor)
     predictions = {}
     for place, run in runs.items():
         p = special.softmax(run.arrays["logits"], axis=-1)
         predictions[place] = Predictions(p.argmax(-1) == panel.labels, p.max(-1))
-    left = {}
-    for p0 in keep:
-        metrics = runs[p0, settings.epsilons[0]].metrics["models"][0]
-        left[p0] = metrics["rare_examples"]
+    left = {p0: runs[p0, settings.epsilons[0]].metrics["models"][0]["rare_examples"] for p0 in keep}
     return Imbalance(tuple(keep), settings.epsilons, panel.labels, predictions, left)
 
 
@@ -397,18 +364,19 @@ def _score(
     if family.startswith("DE"):
         p = p.reshape(settings.n_seeds, settings.members, len(labels), -1)
         correct = p.mean(1).argmax(-1) == labels
-        score = np.stack([scores.deep_ensemble(q) for q in p])
-        return {FAMILIES[family][0]: Predictions(correct, score)}
-    if family == "MCDO":
-        p = arrays["dropout"]  # the mean of the sub-networks is all that is kept
-        score = np.stack([scores.softmax_response(q) for q in p])
-        return {"MCDO": Predictions(p.argmax(-1) == labels, score)}
-    correct = p.argmax(-1) == labels
+    else:
+        if family == "MCDO":
+            p = arrays["dropout"]  # the mean of the sub-networks is all that is kept
+        correct = p.argmax(-1) == labels
 
     def each(function, *stacks) -> Predictions:
         return Predictions(correct, np.stack([function(*row) for row in zip(*stacks, strict=True)]))
 
+    if family.startswith("DE"):
+        return {FAMILIES[family][0]: each(scores.deep_ensemble, p)}
     response = each(scores.softmax_response, p)
+    if family == "MCDO":
+        return {"MCDO": response}
     if family in ("SAT", "DG"):
         own = scores.self_adaptive_training if family == "SAT" else scores.deep_gamblers
         outputs = special.softmax(arrays["outputs"], axis=-1)
@@ -452,17 +420,14 @@ def _spent(
     several = {"DE": settings.members, "SN": len(settings.coverages)}
     models = several.get(family.split()[0], 1)
     each = [PrivacyLedger.from_dict(m["ledger"]) for m in run.privacy["models"][:models]]
-    delta = run.privacy["models"][0]["delta"]
-    accountant = run.privacy["models"][0]["accountant"]
-    together = each[0].compose(*each[1:])
-    noise = each[0].entries[0].noise_multiplier
+    given = [run.privacy["models"][0][name] for name in ("delta", "accountant")]
     return {
         "family": family,
         "epsilon": epsilon,
         "models": models,
-        "noise_multiplier": noise,
-        "each": each[0].epsilon(delta, accountant),
-        "spent": together.epsilon(delta, accountant),
+        "noise_multiplier": each[0].entries[0].noise_multiplier,
+        "each": each[0].epsilon(*given),
+        "spent": each[0].compose(*each[1:]).epsilon(*given),
     }
 
 
@@ -474,18 +439,12 @@ def _rates(
     rows = []
     for family, epsilon in places:
         rates = settings.rates_at(epsilon)
-        accuracy = np.full(len(rates), np.nan)
-        best = 0
+        accuracy, best = [math.nan] * len(rates), 0
         if (family, epsilon) in tuned:
-            found = [m["accuracy"] for m in tuned[family, epsilon].metrics["models"]]
-            accuracy = np.reshape(found, (len(rates), settings.tuning_repetitions)).mean(1)
+            accuracy = [m["accuracy"] for m in tuned[family, epsilon].metrics["models"]]
             best = first_largest(accuracy)
         rows += [
             {"family": family, "epsilon": epsilon, "rate": r, "accuracy": a, "chosen": i == best}
-            for i, (r, a) in enumerate(zip(rates, accuracy.tolist(), strict=True))
+            for i, (r, a) in enumerate(zip(rates, accuracy, strict=True))
         ]
     return pd.DataFrame(rows)
-
-
-def _seconds(run: StoredRun) -> float:
-    return sum(m["training_seconds"] for m in run.metrics["models"])

@@ -1,5 +1,7 @@
 """What the two chapters on P1 show, as tables."""
 
+import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -19,8 +21,8 @@ from lib.selective.uncertainty import (
     mean_over_seeds,
     points_needed,
 )
-from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel, PanelSettings, Predictions
-from lib.ties import ROUNDING, first_largest, first_smallest
+from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel, PanelSettings
+from lib.ties import ROUNDING, first_smallest
 
 #: Columns of :func:`summary` that are numbers, with the format that pages use.
 SUMMARY_FORMATS = {
@@ -32,24 +34,22 @@ SUMMARY_FORMATS = {
     "coverage sd": ".3f",
 }
 
+KS, SPACINGS = (1, 3, 10), (1, 2, 5)  # of SCTD, that are compared
 
-# ------------------------------------------------------------------------------------ section 3.2
+Values = npt.NDArray[np.float64]  # shape (seeds,)
 
 
 def privacy_costs(
     epsilons: Sequence[float], n_train: int, batch_size: int, steps: int
 ) -> pd.DataFrame:
-    """What each method of P1 costs: its class, and the noise it must add, by RDP.
-
-    P1, section 3.2.
-    """
+    """What each method of P1 costs: its class, and the noise it must add, by RDP (section 3.2)."""
     rate, delta = batch_size / n_train, 1 / n_train
-    found = {}
-    for releases in sorted({m.releases for m in METHODS.values()}):
-        for epsilon in epsilons:
-            noise = find_noise_multiplier(epsilon, delta, rate, steps, releases=releases)
-            ledger = PrivacyLedger((SampledGaussian(rate, noise, steps),))
-            found[releases, epsilon] = noise, ledger.epsilon(delta)
+
+    @functools.cache
+    def cost(releases: int, epsilon: float) -> tuple[float, float]:
+        noise = find_noise_multiplier(epsilon, delta, rate, steps, releases=releases)
+        return noise, PrivacyLedger((SampledGaussian(rate, noise, steps),)).epsilon(delta)
+
     rows = []
     for method in METHODS.values():
         row = {
@@ -58,9 +58,9 @@ def privacy_costs(
             "models": method.releases,
             "uses": method.uses,
         }
-        for epsilon in epsilons:
-            noise, each = found[method.releases, epsilon]
-            row |= {f"noise, epsilon = {epsilon:g}": noise, f"each, epsilon = {epsilon:g}": each}
+        for e in epsilons:
+            noise, each = cost(method.releases, e)
+            row |= {f"noise, epsilon = {e:g}": noise, f"each, epsilon = {e:g}": each}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -97,250 +97,236 @@ def selective_net_score(
     return float((bound - np.interp(grid, coverages, reached)).mean())
 
 
-def selective_net_accuracy(panel: Panel, epsilon: float) -> npt.NDArray[np.float64]:
-    """Accuracy at full coverage of the model of target coverage 1, by seed."""
-    return panel.selective[epsilon].correct[:, -1].mean(-1)
-
-
-def normalized_scores(panel: Panel, method: str, epsilon: float) -> npt.NDArray[np.float64]:
+def normalized_scores(panel: Panel, method: str, epsilon: float) -> Values:
     """Normalized score of a method by seed."""
     if method == "SN":
-        found = panel.selective[epsilon]
-        return np.array(
-            [
-                selective_net_score(c, s, panel.settings.coverages)
-                for c, s in zip(found.correct, found.score, strict=True)
-            ]
-        )
-    return _by_seed(panel.predictions[method, epsilon], areas.normalized_score)
+        of = functools.partial(selective_net_score, coverages=panel.settings.coverages)
+        return panel.selective[epsilon].by_seed(of)
+    return panel.predictions[method, epsilon].by_seed(areas.normalized_score)
 
 
-def full_accuracies(panel: Panel, method: str, epsilon: float) -> npt.NDArray[np.float64]:
-    """Accuracy at full coverage by seed."""
+def full_accuracies(panel: Panel, method: str, epsilon: float) -> Values:
+    """Accuracy at full coverage by seed; of SelectiveNet the model of target coverage 1."""
     if method == "SN":
-        return selective_net_accuracy(panel, epsilon)
+        return panel.selective[epsilon].correct[:, -1].mean(-1)
     return panel.predictions[method, epsilon].correct.mean(1)
 
 
 def coverages_for_non_private(
     panel: Panel, method: str, epsilon: float, *, randomized: bool = False
-) -> npt.NDArray[np.float64]:
-    """Coverage at which a private model is as accurate as its non-private twin, by seed.
-
-    Groups of equal scores are answered whole, unless `randomized`
-    (:func:`lib.selective.coverage_at_accuracy`).
-    """
-    private, twin = panel.predictions[method, epsilon], panel.predictions[method, math.inf]
+) -> Values:
+    """Coverage at which a private model is as accurate as its non-private twin, by seed."""
+    private, targets = panel.predictions[method, epsilon], full_accuracies(panel, method, math.inf)
     return np.array(
         [
             coverage_at_accuracy(c, s, target, randomized=randomized)
-            for c, s, target in zip(
-                private.correct, private.score, twin.correct.mean(1), strict=True
-            )
+            for c, s, target in zip(private.correct, private.score, targets, strict=True)
         ]
     )
 
 
 def summary(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
     """Every method at every budget: means and standard deviations over seeds."""
-    methods = _p1_methods(panel) if methods is None else methods
     rows = []
-    for method in methods:
+    for method in methods or p1_methods(panel):
         for epsilon in panel.settings.epsilons:
-            accuracy = full_accuracies(panel, method, epsilon)
-            score = normalized_scores(panel, method, epsilon)
-            row = {
-                "method": method,
-                "epsilon": epsilon,
-                "accuracy": accuracy.mean(),
-                "accuracy sd": _sd(accuracy),
-                "score": score.mean(),
-                "score sd": _sd(score),
-                "coverage": math.nan,
-                "coverage sd": math.nan,
+            found = {
+                "accuracy": full_accuracies(panel, method, epsilon),
+                "score": normalized_scores(panel, method, epsilon),
+                "coverage": np.full(2, math.nan),
             }
-            if math.isfinite(epsilon) and method != "SN" and math.inf in panel.settings.epsilons:
-                coverage = coverages_for_non_private(panel, method, epsilon)
-                row |= {"coverage": coverage.mean(), "coverage sd": _sd(coverage)}
+            if math.isfinite(epsilon) and method != "SN":
+                found["coverage"] = coverages_for_non_private(panel, method, epsilon)
+            row: dict[str, object] = {"method": method, "epsilon": epsilon}
+            for name, values in found.items():
+                row |= {name: values.mean(), f"{name} sd": values.std(ddof=1)}
             rows.append(row)
     return pd.DataFrame(rows)
 
 
-def coverage_with_ties(panels: Mapping[str, Panel], method: str = "SCTD") -> pd.DataFrame:
-    """P1's Table 1 for a method whose scores tie, by what becomes of groups of equal scores."""
+def coverage_with_ties(panels: Mapping[str, Panel]) -> pd.DataFrame:
+    """P1's Table 1 for SCTD, whose scores tie, by what becomes of groups of equal scores."""
     rows = []
     for name, panel in panels.items():
-        for epsilon in panel.settings.epsilons:
-            if not math.isfinite(epsilon) or math.inf not in panel.settings.epsilons:
-                continue
+        for epsilon in filter(math.isfinite, panel.settings.epsilons):
             whole, random = (
-                coverages_for_non_private(panel, method, epsilon, randomized=flag).mean()
+                coverages_for_non_private(panel, "SCTD", epsilon, randomized=flag).mean()
                 for flag in (False, True)
             )
-            group = max(
-                np.unique(s, return_counts=True)[1].max() / len(s)
-                for s in panel.predictions[method, epsilon].score
-            )
+            score = panel.predictions["SCTD", epsilon].score
+            group = max(np.unique(s, return_counts=True)[1].max() / len(s) for s in score)
             rows.append((name, epsilon, whole, random, group))
     return pd.DataFrame(rows, columns=["model", "epsilon", "whole", "random", "largest group"])
 
 
-def mean_curve(
-    panel: Panel, method: str, epsilon: float
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def mean_curve(panel: Panel, method: str, epsilon: float) -> tuple[npt.NDArray, npt.NDArray]:
     """Coverage, and selective accuracy averaged over seeds."""
     found = panel.predictions[method, epsilon]
-    curves = [accuracy_coverage(c, s) for c, s in zip(found.correct, found.score, strict=True)]
-    return curves[0].coverage, np.mean([curve.accuracy for curve in curves], axis=0)
+    n = found.correct.shape[1]
+    curves = found.by_seed(lambda c, s: accuracy_coverage(c, s).accuracy)
+    return np.arange(1, n + 1) / n, curves.mean(axis=0)
 
 
 def pivot(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Rows of :func:`summary` as P1 prints them: a row a method, "mean (± sd)" by budget."""
-    out = {}
     digits = 4 if value == "score" else 3
-    for method, rows in table.groupby("method", sort=False):
-        out[method] = {
-            f"epsilon = {_word(r['epsilon'])}": (
-                ""
-                if math.isnan(r[value])
-                else f"{r[value]:.{digits}f} (± {r[f'{value} sd']:.{digits}f})"
-            )
-            for _, r in rows.iterrows()
-        }
+    out: dict[str, dict[str, str]] = {}
+    for method, e, mean, sd in table[["method", "epsilon", value, f"{value} sd"]].to_numpy():
+        word = "" if math.isnan(mean) else f"{mean:.{digits}f} (± {sd:.{digits}f})"
+        out.setdefault(method, {})[f"epsilon = {_word(e)}"] = word
     return pd.DataFrame(out).T.rename_axis("method").reset_index()
 
 
 # ------------------------------------------------------------------------------- claims of trends
 
 
-def sctd_against_best(panel: Panel, epsilon: float) -> tuple[str, Mean]:
-    """The best of P1's other methods at a budget, and its mean score minus SCTD's.
-
-    Of methods that are equally good, up to rounding, the first counts.
+def score_gap(panel: Panel, method: str, epsilon: float) -> Mean:
+    """A method's mean score minus SCTD's, over trainings and points.
 
     SelectiveNet, which has no score at every coverage, is compared over seeds alone.
     """
-    others = [m for m in _p1_methods(panel) if m != "SCTD"]
+    if method == "SN":
+        ours = normalized_scores(panel, "SCTD", epsilon)
+        return mean_over_seeds(normalized_scores(panel, "SN", epsilon) - ours)
+    a, b = panel.predictions[method, epsilon], panel.predictions["SCTD", epsilon]
+    return compare_over_seeds(a.correct, a.score, b.correct, b.score)
+
+
+def sctd_against_best(panel: Panel, epsilon: float) -> tuple[str, Mean]:
+    """The best of P1's other methods at a budget, and its mean score minus SCTD's."""
+    others = [m for m in p1_methods(panel) if m != "SCTD"]
     means = [normalized_scores(panel, m, epsilon).mean() for m in others]
     best = others[first_smallest(means)]
-    if best == "SN":
-        gap = normalized_scores(panel, "SN", epsilon) - normalized_scores(panel, "SCTD", epsilon)
-        return best, mean_over_seeds(gap)
-    a, b = panel.predictions[best, epsilon], panel.predictions["SCTD", epsilon]
-    return best, compare_over_seeds(a.correct, a.score, b.correct, b.score)
+    return best, score_gap(panel, best, epsilon)
 
 
-def best_counts(table: pd.DataFrame, method: str, value: str, *, largest: bool) -> int:
-    """At how many budgets a method of :func:`summary` has the best mean, or the first of equals."""
+def area_growth(panel: Panel, method: str) -> Mean:
+    """Mean score of a method at the smallest budget minus that without privacy."""
+    a = panel.predictions[method, min(panel.settings.epsilons)]
+    b = panel.predictions[method, max(panel.settings.epsilons)]
+    return compare_over_seeds(a.correct, a.score, b.correct, b.score)
+
+
+def best_methods(table: pd.DataFrame) -> dict[float, str]:
+    """Method of the lowest mean score, the first of equal ones, by budget."""
+    return {
+        epsilon: rows["method"].iloc[first_smallest(rows["score"])]
+        for epsilon, rows in table.groupby("epsilon")
+    }
+
+
+def wins_with_ties_broken(panel: Panel) -> int:
+    """At how many budgets SCTD, ties broken by SR, has a lower mean score than all of P1's."""
     count = 0
-    for _, rows in table.dropna(subset=[value]).groupby("epsilon"):
-        means = rows.set_index("method")[value]
-        count += means.index[(first_largest if largest else first_smallest)(means)] == method
-    return count
+    for epsilon in panel.settings.epsilons:
+        best = min(normalized_scores(panel, m, epsilon).mean() for m in p1_methods(panel))
+        # Lower by more than rounding: a method that ranks alike is no loser.
+        ours = normalized_scores(panel, "SCTD, ties by SR", epsilon).mean()
+        count += ours < best * (1 - ROUNDING)
+    return int(count)
 
 
 def worsening_share(table: pd.DataFrame) -> float:
     """Share of the steps from one budget to the next smaller one at which the score rises."""
-    steps = []
-    for _, rows in table.groupby("method"):
-        means = rows.sort_values("epsilon", ascending=False)["score"].to_numpy()
-        steps += list(_rises(means))
-    return float(np.mean(steps))
+    descending = table.sort_values("epsilon", ascending=False)
+    return _rises([rows["score"] for _, rows in descending.groupby("method")])
 
 
-def _rises(means: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether each mean is above the one before, by more than rounding."""
-    means = np.asarray(means, dtype=float)
-    return np.diff(means) > ROUNDING * np.abs(means[1:])
+def worsening_in_paper(reported: Mapping[str, tuple[float, float]]) -> float:
+    """Share of the steps to a smaller budget at which the score rises in P1's own Table 2."""
+    rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for claim_id, (mean, _) in reported.items():
+        _, _, data, method, epsilon = claim_id.split("-")
+        rows.setdefault((data, method), []).append((-float(epsilon), mean))
+    return _rises([[mean for _, mean in sorted(row)] for row in rows.values()])
+
+
+def _rises(rows: Sequence[npt.ArrayLike]) -> float:
+    """Share of the means that are above the one before, by more than rounding."""
+    means = [np.asarray(row, dtype=float) for row in rows]
+    return float(np.mean(np.concatenate([np.diff(m) > ROUNDING * np.abs(m[1:]) for m in means])))
 
 
 # ---------------------------------------------------------------------------- SCTD and checkpoints
 
 
-def rank_agreement(labels: npt.ArrayLike, k: float = 3.0) -> float:
+def rank_agreement(labels: npt.ArrayLike, k: float) -> float:
     """Kendall's tau between the two written forms of SCTD, over points that ever disagree."""
-    first = scores.sctd(labels, k, "equation")
-    second = scores.sctd(labels, k, "algorithm")
+    first, second = (scores.sctd(labels, k, form) for form in ("equation", "algorithm"))
     moved = first < 0
     if moved.sum() < 2:
         return math.nan
     return float(stats.kendalltau(first[moved], second[moved]).statistic)
 
 
-def checkpoint_sensitivity(
-    panel: Panel, ks: Sequence[float] = (1, 3, 10), spacings: Sequence[int] = (1, 2, 5)
-) -> pd.DataFrame:
+def checkpoint_sensitivity(panel: Panel) -> pd.DataFrame:
     """SCTD by form, weighting, spacing of checkpoints, and how ties are broken."""
     rows = []
-    for epsilon, stacks in panel.checkpoints.items():
-        correct = panel.predictions["SR", epsilon].correct
-        response = panel.predictions["SR", epsilon].score
-        for form in ("equation", "algorithm"):
-            for k in ks:
-                for spacing in spacings:
-                    chosen = stacks[:, ::-1][:, ::spacing][:, ::-1]
-                    plain, broken, tied, tau = [], [], [], []
-                    for c, r, labels in zip(correct, response, chosen, strict=True):
-                        score = scores.sctd(labels, k, form)
-                        plain.append(areas.normalized_score(c, score))
-                        second = scores.ties_broken_by(score, r)
-                        broken.append(areas.normalized_score(c, second))
-                        tied.append(np.mean(score == 0))
-                        tau.append(rank_agreement(labels, k))
-                    rows.append(
-                        {
-                            "epsilon": epsilon,
-                            "form": form,
-                            "k": k,
-                            "spacing": spacing * panel.settings.training.checkpoint_every,
-                            "checkpoints": chosen.shape[1],
-                            "score": np.mean(plain),
-                            "ties by SR": np.mean(broken),
-                            "tied": np.mean(tied),
-                            "tau": np.mean(tau),
-                        }
-                    )
+    places = itertools.product(panel.checkpoints, ("equation", "algorithm"), KS, SPACINGS)
+    for epsilon, form, k, spacing in places:
+        response = panel.predictions["SR", epsilon]
+        chosen = panel.checkpoints[epsilon][:, ::-1][:, ::spacing][:, ::-1]  # the last one stays
+        found = []
+        for c, r, labels in zip(response.correct, response.score, chosen, strict=True):
+            score = scores.sctd(labels, k, form)
+            found.append(
+                {
+                    "score": areas.normalized_score(c, score),
+                    "ties by SR": areas.normalized_score(c, scores.ties_broken_by(score, r)),
+                    "tied": np.mean(score == 0),
+                    "tau": rank_agreement(labels, k),
+                }
+            )
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "form": form,
+                "k": k,
+                "spacing": spacing * panel.settings.training.checkpoint_every,
+                "checkpoints": chosen.shape[1],
+                **{name: np.mean([one[name] for one in found]) for name in found[0]},
+            }
+        )
     return pd.DataFrame(rows)
 
 
 def regularization(panel: Panel) -> pd.DataFrame:
     """Scores with and without the entropy regularization, by budget."""
-    rows = []
-    for epsilon in panel.settings.epsilons:
-        row: dict[str, float] = {"epsilon": epsilon}
-        for method in ("SR", "SCTD"):
-            row[method] = normalized_scores(panel, method, epsilon).mean()
-            without = f"{method}, no entropy"
-            row[without] = normalized_scores(panel, without, epsilon).mean()
-        rows.append(row)
-    return pd.DataFrame(rows)
+    names = [name + end for name in ("SR", "SCTD") for end in ("", ", no entropy")]
+    return pd.DataFrame(
+        {"epsilon": epsilon}
+        | {name: normalized_scores(panel, name, epsilon).mean() for name in names}
+        for epsilon in panel.settings.epsilons
+    )
 
 
 # --------------------------------------------------------------------------------- class imbalance
 
 
+def rare_class_at(study: Imbalance, p0: float, epsilon: float) -> tuple[npt.NDArray, ...]:
+    """Of the rare class, by seed: where points are accepted, which are right, and `right_first`."""
+    rare, found = study.labels == 0, study.predictions[p0, epsilon]
+    position = found.by_seed(lambda _, s: acceptance_position(s))[:, rare]
+    first = found.by_seed(lambda c, s: right_first(c[rare], s[rare]))
+    return position, found.correct[:, rare], first[~np.isnan(first)]
+
+
 def imbalance_table(study: Imbalance) -> pd.DataFrame:
     """The rare class by its sampling probability and the budget."""
-    rare = study.labels == 0
     rows = []
-    for p0 in study.keep:
-        for epsilon in study.epsilons:
-            found = study.predictions[p0, epsilon]
-            positions = np.array([acceptance_position(s) for s in found.score])[:, rare]
-            correct = found.correct[:, rare]
-            first = [_right_first(c, s) for c, s in zip(correct, found.score[:, rare], strict=True)]
-            known = [value for value in first if not math.isnan(value)]
-            rows.append(
-                {
-                    "p0": p0,
-                    "rare examples": study.rare_examples[p0],
-                    "epsilon": epsilon,
-                    "accuracy": found.correct.mean(),
-                    "rare accuracy": correct.mean(),
-                    "position": positions.mean(),
-                    "right first": np.mean(known) if known else math.nan,
-                }
-            )
+    for p0, epsilon in itertools.product(study.keep, study.epsilons):
+        position, correct, first = rare_class_at(study, p0, epsilon)
+        rows.append(
+            {
+                "p0": p0,
+                "rare examples": study.rare_examples[p0],
+                "epsilon": epsilon,
+                "accuracy": study.predictions[p0, epsilon].correct.mean(),
+                "rare accuracy": correct.mean(),
+                "position": position.mean(),
+                "right first": first.mean() if len(first) else math.nan,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -350,7 +336,8 @@ def acceptance_position(score: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return ranks / len(ranks)
 
 
-def _right_first(correct: npt.NDArray, score: npt.NDArray) -> float:
+def right_first(correct: npt.NDArray, score: npt.NDArray) -> float:
+    """Share of the pairs of a right and a wrong point of which the right one comes first."""
     right, wrong = score[correct], score[~correct]
     if not len(right) or not len(wrong):
         return math.nan
@@ -365,8 +352,7 @@ def closed_forms(n_correct: int, n: int) -> pd.DataFrame:
     """Normalized score of a perfect, a random and the worst order: formula, limit and exact."""
     a = n_correct / n
     random, worst = areas.normalized_score_extremes(n_correct, n)
-    correct = np.arange(n) < n_correct
-    perfect = areas.normalized_score(correct, -np.arange(n))
+    perfect = areas.normalized_score(np.arange(n) < n_correct, -np.arange(n))
     return pd.DataFrame(
         [
             ("perfect", "0", 0.0, perfect),
@@ -394,66 +380,53 @@ def bound_reached(
     return curves, largest
 
 
+def checkpoint_steps(settings: PanelSettings) -> list[int]:
+    """After how many steps the intermediate models are."""
+    every, steps = settings.training.checkpoint_every, settings.training.steps
+    return [*range(every, steps, every), steps]
+
+
+def spent_after(panel: Panel, epsilon: float, step: int) -> float:
+    """What a plain model for a budget has spent after some of its steps."""
+    n, noise = panel.settings.data.train, panel.privacy.set_index(["family", "epsilon"])
+    multiplier = noise.loc[("plain", epsilon), "noise_multiplier"]
+    sampled = SampledGaussian(panel.settings.training.batch_size / n, multiplier, step)
+    return PrivacyLedger((sampled,)).epsilon(1 / n)
+
+
 def early_stopping(panel: Panel) -> pd.DataFrame:
     """Privacy that accuracy-aligned models have spent (P1, section 3.4).
 
     The less private models are stopped at the first checkpoint at which they are, on average over
     seeds, as accurate as the most private one in the end.
     """
-    settings = panel.settings
-    finite = [e for e in settings.epsilons if math.isfinite(e)]
+    finite = [e for e in panel.settings.epsilons if math.isfinite(e)]
     target = full_accuracies(panel, "SR", min(finite)).mean()
-    steps = [
-        *range(
-            settings.training.checkpoint_every,
-            settings.training.steps,
-            settings.training.checkpoint_every,
-        )
-    ]
-    steps.append(settings.training.steps)
-    n = settings.data.train
     rows = []
     for epsilon in finite:
         accuracy = (panel.checkpoints[epsilon] == panel.labels).mean((0, 2))
         reached = accuracy >= target * (1 - ROUNDING)
-        place = int(np.argmax(reached)) if epsilon != min(finite) else len(steps) - 1
-        noise = panel.privacy.set_index(["family", "epsilon"]).loc[
-            ("plain", epsilon), "noise_multiplier"
-        ]
-        ledger = PrivacyLedger(
-            (SampledGaussian(settings.training.batch_size / n, noise, steps[place]),)
-        )
-        spent = ledger.epsilon(1 / n)
-        rows.append(
-            {
-                "epsilon": epsilon,
-                "aligned accuracy": accuracy[place],
-                "step": steps[place],
-                "spent": spent,
-                "share": spent / epsilon,
-            }
-        )
-    return pd.DataFrame(rows)
+        place = int(np.argmax(reached)) if epsilon != min(finite) else len(accuracy) - 1
+        step = checkpoint_steps(panel.settings)[place]
+        spent = spent_after(panel, epsilon, step)
+        rows.append((epsilon, accuracy[place], step, spent, spent / epsilon))
+    return pd.DataFrame(rows, columns=["epsilon", "aligned accuracy", "step", "spent", "share"])
 
 
-def metric_table(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
+def metric_table(panel: Panel) -> pd.DataFrame:
     """Four metrics side by side: normalized score, E-AURC, AURC and AUGRC, means over seeds."""
-    methods = [m for m in _p1_methods(panel) if m != "SN"] if methods is None else methods
-    rows = []
-    for method in methods:
-        for epsilon in panel.settings.epsilons:
-            found = panel.predictions[method, epsilon]
-            rows.append(
-                {
-                    "method": method,
-                    "epsilon": epsilon,
-                    "normalized": _by_seed(found, areas.normalized_score).mean(),
-                    "E-AURC": _by_seed(found, areas.e_aurc).mean(),
-                    "AURC": _by_seed(found, areas.aurc).mean(),
-                    "AUGRC": _by_seed(found, areas.augrc).mean(),
-                }
-            )
-    return pd.DataFrame(rows)
+    metrics = {
+        "normalized": areas.normalized_score,
+        "E-AURC": areas.e_aurc,
+        "AURC": areas.aurc,
+        "AUGRC": areas.augrc,
+    }
+    methods = [m for m in p1_methods(panel) if m != "SN"]
+    return pd.DataFrame(
+        {"method": method, "epsilon": epsilon}
+        | {n: panel.predictions[method, epsilon].by_seed(f).mean() for n, f in metrics.items()}
+        for method, epsilon in itertools.product(methods, panel.settings.epsilons)
+    )
 
 
 def ranking_disagreements(table: pd.DataFrame) -> pd.DataFrame:
@@ -461,37 +434,35 @@ def ranking_disagreements(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for epsilon, of_budget in table.groupby("epsilon", sort=False):
         of_budget = of_budget.set_index("method")
+        pairs = list(itertools.combinations(of_budget.index, 2))
         for metric in ("AURC", "AUGRC"):
-            pairs, odd = 0, []
-            for i, a in enumerate(of_budget.index):
-                for b in of_budget.index[i + 1 :]:
-                    pairs += 1
-                    x = of_budget.loc[a, "normalized"] - of_budget.loc[b, "normalized"]
-                    y = of_budget.loc[a, metric] - of_budget.loc[b, metric]
-                    if x * y < 0:
-                        odd.append((abs(x), f"{a} / {b}"))
-            example = max(odd)[1] if odd else ""
-            rows.append((epsilon, metric, pairs, len(odd), example))
+            values, odd = of_budget[["normalized", metric]], []
+            for a, b in pairs:
+                x, y = values.loc[a] - values.loc[b]
+                if x * y < 0:
+                    odd.append((abs(x), f"{a} / {b}"))
+            rows.append((epsilon, metric, len(pairs), len(odd), max(odd)[1] if odd else ""))
     return pd.DataFrame(rows, columns=["epsilon", "metric", "pairs", "disagree", "example"])
 
 
-def needed_points(panel: Panel, reference: str = "SR") -> pd.DataFrame:
-    """Evaluation points that tell each method from a reference (power 80%, level 5%)."""
+def needed_points(panel: Panel) -> pd.DataFrame:
+    """Evaluation points that tell each method from SR (power 80%, level 5%)."""
     rows = []
-    for method in _p1_methods(panel):
-        if method in (reference, "SN"):
-            continue
-        for epsilon in panel.settings.epsilons:
-            a, b = panel.predictions[method, epsilon], panel.predictions[reference, epsilon]
-            quads = list(zip(a.correct, a.score, b.correct, b.score, strict=True))
-            gaps = _by_seed(a, areas.normalized_score) - _by_seed(b, areas.normalized_score)
-            typical = float(gaps.mean())
-            errors = [estimate(c, s).standard_error for c, s, _, _ in quads]
-            points = [points_needed(*q, difference=typical) for q in quads]
-            rows.append((method, epsilon, typical, np.mean(errors), float(np.median(points))))
+    methods = [m for m in p1_methods(panel) if m not in ("SR", "SN")]
+    for method, epsilon in itertools.product(methods, panel.settings.epsilons):
+        a, b = panel.predictions[method, epsilon], panel.predictions["SR", epsilon]
+        score = areas.normalized_score
+        typical = float((a.by_seed(score) - b.by_seed(score)).mean())
+        error = a.by_seed(lambda c, s: estimate(c, s).standard_error).mean()
+        pairs = zip(a.correct, a.score, b.correct, b.score, strict=True)
+        points = [points_needed(*pair, difference=typical) for pair in pairs]
+        rows.append((method, epsilon, typical, error, float(np.median(points))))
     return pd.DataFrame(
         rows, columns=["method", "epsilon", "difference", "standard error", "points"]
     )
+
+
+# ------------------------------------------------------------------------------- what was trained
 
 
 def chosen_rates(panels: Mapping[str, Panel]) -> pd.DataFrame:
@@ -506,42 +477,6 @@ def chosen_rates(panels: Mapping[str, Panel]) -> pd.DataFrame:
                 row[f"epsilon = {_word(each.epsilon)}"] = f"{each.rate:g}{note}"
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def area_growth(panel: Panel, method: str) -> Mean:
-    """Mean score of a method at the smallest budget minus that without privacy."""
-    a = panel.predictions[method, min(panel.settings.epsilons)]
-    b = panel.predictions[method, max(panel.settings.epsilons)]
-    return compare_over_seeds(a.correct, a.score, b.correct, b.score)
-
-
-def worsening_in_paper(reported: Mapping[str, tuple[float, float]]) -> float:
-    """Share of the steps to a smaller budget at which the score rises in P1's own Table 2."""
-    rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for claim_id, (mean, _) in reported.items():
-        _, _, data, method, epsilon = claim_id.split("-")
-        rows.setdefault((data, method), []).append((-float(epsilon), mean))
-    steps = [_rises([mean for _, mean in sorted(row)]) for row in rows.values()]
-    return float(np.mean(np.concatenate(steps)))
-
-
-def wins_with_ties_broken(panel: Panel) -> int:
-    """At how many budgets SCTD, ties broken by SR, has a lower mean score than all of P1's."""
-    variant = "SCTD, ties by SR"
-    count = 0
-    for epsilon in panel.settings.epsilons:
-        best = min(normalized_scores(panel, m, epsilon).mean() for m in _p1_methods(panel))
-        # Lower by more than rounding: a method that ranks alike is no loser.
-        count += normalized_scores(panel, variant, epsilon).mean() < best * (1 - ROUNDING)
-    return int(count)
-
-
-def best_methods(table: pd.DataFrame) -> dict[float, str]:
-    """Method of the lowest mean score, the first of equal ones, by budget."""
-    return {
-        epsilon: rows["method"].iloc[first_smallest(rows["score"])]
-        for epsilon, rows in table.groupby("epsilon")
-    }
 
 
 def budget_cells(panel: Panel) -> pd.DataFrame:
@@ -565,17 +500,10 @@ def describe(settings: PanelSettings) -> str:
     )
 
 
-def _p1_methods(panel: Panel) -> list[str]:
+def p1_methods(panel: Panel) -> list[str]:
+    """The methods of P1 that a panel has, in the order of its tables."""
     have = {*panel.methods, *(["SN"] if panel.selective else [])}
     return [m for m in P1_METHODS if m in have]
-
-
-def _by_seed(found: Predictions, area) -> npt.NDArray[np.float64]:
-    return np.array([area(c, s) for c, s in zip(found.correct, found.score, strict=True)])
-
-
-def _sd(values: npt.NDArray) -> float:
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
 def _word(epsilon: float) -> str:
