@@ -1,7 +1,7 @@
 """Other correctness estimators, their calibration, and what each signal is worth by itself."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -296,28 +296,3 @@ def as_table(name: str, signals: Any, columns: Sequence[str] | None = None) -> p
             f"got {array.shape[1]}"
         )
     return pd.DataFrame(array, columns=list(columns))
-
-
-def _checked(
-    train_signals: Any, train_correct: Any, test_signals: Any, test_correct: Any
-) -> tuple[pd.DataFrame, npt.NDArray[np.bool_], pd.DataFrame, npt.NDArray[np.bool_]]:
-    x = as_table("train_signals", train_signals)
-    y = as_flags("train_correct", train_correct, len(x))
-    if min(y.sum(), (~y).sum()) < N_SPLITS:
-        raise ValueError(
-            f"train_correct must have at least {N_SPLITS} correct and {N_SPLITS} wrong "
-            f"predictions, got {y.sum()} and {(~y).sum()}"
-        )
-    test = as_table("test_signals", test_signals, list(x.columns))
-    return x, y, test, as_flags("test_correct", test_correct, len(test))
-
-
-def _assess(
-    p: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_], bins: int, by: str
-) -> dict[str, float]:
-    return {
-        **asdict(calibration_errors(p, correct, bins, by)),
-        "brier": float(((p - correct) ** 2).mean()),
-        "estimated_accuracy": float(p.mean()),
-        "true_accuracy": float(correct.mean()),
-    }

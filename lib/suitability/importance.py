@@ -19,8 +19,6 @@ Array = npt.NDArray[np.float64]
 
 # Below, p-values are computed from a series: double precision ends at 1e-308.
 _TINY = 1e-250
-_POINTS = 600  # of a row of the figure: more hide one another
-_HEIGHT = 0.4  # of a row's band, from its middle
 
 
 def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
@@ -196,12 +194,3 @@ def _log10_p(f: Array, p: Array, dof: int) -> Array:
         result[tiny] = a * log_x - log_rest / 2 + np.log(total) - np.log(a) - betaln(a, 0.5)
     result[~tiny] = np.log(p[~tiny])
     return result / np.log(10)
-
-
-def _density(x: Array, low: float, high: float) -> Array:
-    """How crowded it is at each point, at most 1."""
-    if high <= low:
-        return np.ones(len(x))
-    count, edges = np.histogram(x, bins=60, range=(low, high))
-    where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, 59)
-    return (count / count.max())[where]

@@ -398,18 +398,6 @@ def labels_for_power(
     return n
 
 
-def _mean(x: Counts, n: int) -> Floats:
-    return x / n
-
-
-def _variance(x: Counts, n: int) -> Floats:
-    return x * (n - x) / (n * (n - 1))
-
-
-def _size(x: Counts, n: int) -> int:
-    return n
-
-
 def is_sample(reference: Any) -> bool:
     """Whether the test data's own accuracy is the reference; anything unknown is refused."""
     if reference not in REFERENCES:

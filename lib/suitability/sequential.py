@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import optimize, stats
 from scipy.special import ndtr
 
-from lib.check import as_array, as_generator, as_integer, as_number
+from lib.check import as_array, as_integer, as_number
 
 __all__ = [
     "EProcess",
@@ -23,7 +23,6 @@ __all__ = [
     "SequentialDesign",
     "as_estimates",
     "crossing_probabilities",
-    "draw_estimates",
     "information_fractions",
     "test_upper_bound",
 ]
@@ -574,14 +573,3 @@ def test_upper_bound(test: Any, level: float) -> float:
 
 
 test_upper_bound.__test__ = False  # type: ignore[attr-defined]  # no test, for pytest
-
-
-# Simulation.
-
-
-def draw_estimates(
-    rng: np.random.Generator, mean: Any, concentration: float, size: tuple[int, ...]
-) -> Floats:
-    """Draw correctness estimates: Beta(mean concentration, (1 - mean) concentration)."""
-    rng = as_generator(rng, "rng")
-    return rng.beta(np.multiply(mean, concentration), np.subtract(1, mean) * concentration, size)

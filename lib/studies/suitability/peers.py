@@ -25,7 +25,7 @@ estimated as well, as the filter does, or known, since the test fold has labels.
   those of fold i; the user data are one chunk.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -36,14 +36,13 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from lib.check import (
-    as_flags,
-    as_matrix,
-    as_names,
-    as_number,
-    check_columns,
+from lib.studies.suitability.experiment import (
+    Splits,
+    Task,
+    counts,
+    decision_metrics,
+    is_suitable,
 )
-from lib.studies.suitability.experiment import Task, as_task_splits, decision_metrics, is_suitable
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
 
@@ -69,15 +68,13 @@ _N_SDS = 3  # nannyml's StandardDeviationThreshold
 # nannyml's needs_calibration.
 _N_CHECKS, _CHECK_SHARE, _CHECK_SEED, _N_BINS, _PERFECT_AUC = 10, 0.1, 42, 10, 0.999
 # Columns that the filter's results have as well, apart from the truth.
-_SHARED = (
-    "sf_fold",
-    "test_fold",
-    "p_value",
+_ACCURACIES = (
     "estimated_test_accuracy",
     "estimated_user_accuracy",
     "test_accuracy",
     "user_accuracy",
 )
+_SHARED = ("sf_fold", "test_fold", "p_value", *_ACCURACIES)
 # Decimals of a score that count: 0.7 >= 0.8 - 0.1 but for rounding.
 _DECIMALS = 12
 
@@ -114,26 +111,10 @@ def evaluate_peers_pairs(
     with Confidence on Unseen Distributions, ICCV 2021, section 3. nannyml, modules ``calibration``,
     ``chunk``, ``thresholds``, ``performance_estimation``.
     """
-    source, user = (
-        as_matrix("source_signals", source_signals),
-        as_matrix("user_signals", user_signals),
-    )
-    correct = as_flags("source_correct", source_correct, len(source))
-    user_correct = as_flags("user_correct", user_correct, len(user))
-    margin = as_number("margin", margin, -1, 1)
-    confidence, entropy = _columns_of(columns, source, user)
-    rows = _rows_of(partition, len(source))
-    if len(user) < 2:
-        raise ValueError(f"user_signals must have at least 2 rows, got {len(user)}")
-    for name, matrix in (("source_signals", source), ("user_signals", user)):
-        values = matrix[:, confidence]
-        if values.min() < 0 or values.max() > 1:
-            raise ValueError(
-                f"{name} must have conf_max in [0, 1], got {values.min()} to {values.max()}"
-            )
-
+    confidence, entropy = (list(columns).index(name) for name in ("conf_max", "conf_entropy"))
+    source, user, rows = source_signals, user_signals, np.stack(partition)
     # Of the folds, indexed [fold, row], and of the user data.
-    right, folds = correct[rows], source[rows, confidence]
+    right, folds = source_correct[rows], source[rows, confidence]
     accuracy = right.mean(axis=1)
     calibrators = [_calibrator(*fold) for fold in zip(folds, right, strict=True)]
     shift = accuracy - folds.mean(axis=1)
@@ -194,13 +175,12 @@ def evaluate_peers_pairs(
 
 
 def evaluate_peers(
-    splits: Mapping[str, tuple[Any, Any]],
+    splits: Splits,
     tasks: Sequence[Task],
     margin: float = 0.0,
     columns: Sequence[str] = SIGNAL_NAMES,
 ) -> pd.DataFrame:
     """Let all peers decide about several user folds."""
-    splits = as_task_splits(splits, tasks)  # only once for all tasks
     results = []
     for task in tasks:
         source, user = task.take_source(splits), task.take_user(splits)
@@ -212,8 +192,6 @@ def evaluate_peers(
 
 def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     """Write the filter's results in the form of a peer's, to be compared with them."""
-    margin = as_number("margin", margin, -1, 1)
-    check_columns("results", results, _SHARED, ["truth"])
     labels = list(results)[: list(results).index("sf_fold")]
     table = _with_scores(results[[*labels, *_SHARED]], margin)
     table.insert(len(labels), "peer", "filter")
@@ -232,15 +210,8 @@ def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.0
     alert     no ``alert`` (CBPE only)            estimate minus ``alert_threshold``
     ========= =================================== ==================================
     """
-    if isinstance(by, str):
-        raise ValueError(f"by must be a sequence of column names, got {by!r}")
-    alpha = as_number("alpha", alpha, 0, 1)
-    others = ["peer", "score_estimated", "score_known", "alert_threshold", "truth"]
-    check_columns("results", results, ["p_value", "estimated_user_accuracy"], others)
-    by = as_names("by", by, results.columns, low=0)
     rows = []
     for key, group in results.groupby([*by, "peer"], sort=False, dropna=False):
-        suitable = int(group["truth"].sum())
         for rule in RULES:
             if rule == "test":
                 metrics = decision_metrics(group["p_value"], group["truth"], alpha)
@@ -254,16 +225,8 @@ def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.0
                 # A p-value that is 0.5 at score 0 and falls with it; scores are in (-5, 5).
                 p_value = 0.5 - score.round(_DECIMALS) / 10
                 metrics = decision_metrics(p_value, group["truth"], 0.5)
-            rows.append(
-                dict(zip((*by, "peer"), key, strict=True))
-                | {"rule": rule}
-                | asdict(metrics)
-                | {
-                    "experiments": len(group),
-                    "suitable": suitable,
-                    "unsuitable": len(group) - suitable,
-                }
-            )
+            who = dict(zip((*by, "peer"), key, strict=True)) | {"rule": rule}
+            rows.append(who | asdict(metrics) | counts(group))
     return pd.DataFrame(rows)
 
 
@@ -274,39 +237,6 @@ def _with_scores(results: pd.DataFrame, margin: float) -> pd.DataFrame:
         score_estimated=user - results["estimated_test_accuracy"] + margin,
         score_known=user - results["test_accuracy"] + margin,
     )
-
-
-def _columns_of(columns: Sequence[str], source: Array, user: Array) -> list[int]:
-    """Positions of the two signals that peers use."""
-    names = [columns] if isinstance(columns, str) else list(columns)
-    needed = ["conf_max", "conf_entropy"]
-    if any(names.count(name) != 1 for name in needed):
-        raise ValueError(f"columns must name {' and '.join(needed)} once each, got {names}")
-    for name, matrix in (("source_signals", source), ("user_signals", user)):
-        if matrix.shape[1] != len(names):
-            raise ValueError(
-                f"{name} must have {len(names)} columns, as named, got {matrix.shape[1]}"
-            )
-    return [names.index(name) for name in needed]
-
-
-def _rows_of(partition: Sequence[npt.NDArray[np.int64]], n: int) -> npt.NDArray[np.int64]:
-    """Rows of the folds, indexed [fold, row]."""
-    lengths = sorted({len(fold) for fold in partition})
-    if len(partition) < 2 or len(lengths) > 1 or lengths[0] < 2:
-        raise ValueError(
-            "partition must have at least 2 folds of one length, at least 2, "
-            f"got {len(partition)} folds of lengths {lengths}"
-        )
-    rows = np.stack([np.asarray(fold) for fold in partition])
-    if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
-        raise ValueError(
-            f"partition must hold integers from 0 to {n - 1}, got {rows.dtype} values "
-            f"from {rows.min()} to {rows.max()}"
-        )
-    if np.bincount(rows.ravel()).max() > 1:
-        raise ValueError("partition must have disjoint folds of distinct rows")
-    return rows
 
 
 def _mean_and_variance(folds: Any, users: Any) -> tuple[Array, Array, Array, Array]:
