@@ -9,14 +9,10 @@ import pandas as pd
 from scipy import special
 from sklearn.base import clone
 
-from lib.check import (
-    as_array,
-    as_flags,
-    as_matrix,
-    as_number,
-)
+from lib.check import as_array, as_matrix, as_number
 from lib.suitability.estimator import (
     CorrectnessEstimator,
+    as_fit,
     fit_logistic,
     logistic_hessian,
     standardiser,
@@ -37,18 +33,7 @@ _LEAST = 1e-3  # p-values below are not told apart
 
 
 def p_text(p: float) -> str:
-    """Write a p-value for people: nothing below 0.001 is told apart.
-
-    Parameters
-    ----------
-    p : float
-        In [0, 1].
-
-    Returns
-    -------
-    str
-        Such as "p = 0.034" or "p < 0.001".
-    """
+    """Write a p-value for people, as "p = 0.034": nothing below 0.001 is told apart."""
     return f"p < {_LEAST:g}" if p < _LEAST else f"p = {p:.2g}"
 
 
@@ -177,17 +162,8 @@ class SuitabilityFilter:
         -------
         SuitabilityFilter
             Itself.
-
-        Raises
-        ------
-        ValueError
-            On input that is not as above.
         """
-        x = as_matrix("signals", signals)
-        y = as_flags("correct", correct, len(x))
-        if y.all() or not y.any():
-            only = "correct" if y.all() else "wrong"
-            raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
+        x, y = as_fit(signals, correct)
         if isinstance(signals, pd.DataFrame) and not signals.columns.is_unique:
             twice = list(signals.columns[signals.columns.duplicated()].unique())
             raise ValueError(f"signals must have distinct column names, got {twice} more than once")
@@ -236,8 +212,6 @@ class SuitabilityFilter:
 
         Raises
         ------
-        ValueError
-            On input that is not as above.
         RuntimeError
             Before :meth:`fit`.
         """

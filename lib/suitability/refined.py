@@ -20,17 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import (
-    as_flags,
-    as_matrix,
-    as_number,
-)
-from lib.suitability.estimator import fit_logistic, standardiser
+from lib.check import as_flags, as_matrix, as_number
+from lib.suitability.estimator import as_fit, fit_logistic, standardiser
 from lib.suitability.filter import Decision
 
-__all__ = [
-    "RefinedFilter",
-]
+__all__ = ["RefinedFilter"]
 
 Array = npt.NDArray[np.float64]
 
@@ -85,17 +79,8 @@ class RefinedFilter:
         signals : DataFrame or array_like, shape (n, n_signals)
         correct : array_like of bool, shape (n,)
             Both kinds must occur.
-
-        Raises
-        ------
-        ValueError
-            On input that is not as above.
         """
-        x = as_matrix("signals", signals)
-        y = as_flags("correct", correct, len(x))
-        if y.all() or not y.any():
-            only = "correct" if y.all() else "wrong"
-            raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
+        x, y = as_fit(signals, correct)
         self._center, self._scale = standardiser(x)
         self.coefficients, self._hessian = fit_logistic(self._design(x), y)
         return self
@@ -148,8 +133,6 @@ class RefinedFilter:
 
         Raises
         ------
-        ValueError
-            On input that is not as above.
         RuntimeError
             Before :meth:`fit`.
         """

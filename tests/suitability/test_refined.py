@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
@@ -71,9 +70,9 @@ def test_suitable_and_wrong_is_rarer_than_alpha(method):
     # user data, as a filter that never says SUITABLE would pass, too.
     rng = np.random.default_rng(3)
     wrong = said = 0
-    for repetition in range(460):
+    for repetition in range(230):
         x, y = draw(600, rng)
-        user, correct = draw(300, rng, shift=0.0 if repetition < 400 else 0.5)
+        user, correct = draw(300, rng, shift=0.0 if repetition < 200 else 0.5)
         tasks = make_tasks({"s": 600, "u": 300}, [("u", np.arange(300), "u")], ("s",), 2)
         splits = {"s": (x, y), "u": (user, correct)}
         if method == "all labels":
@@ -82,9 +81,9 @@ def test_suitable_and_wrong_is_rarer_than_alpha(method):
             rows = known_reference(evaluate_tasks(splits, tasks))
         first = rows.iloc[0]
         wrong += first["p_value"] <= 0.05 and not first["truth"]
-        said += first["p_value"] <= 0.05 and repetition >= 400
-    assert wrong <= stats.binom.ppf(1 - 1e-4, 460, 0.05)
-    assert said > 40
+        said += first["p_value"] <= 0.05 and repetition >= 200
+    assert wrong <= stats.binom.ppf(1 - 1e-4, 230, 0.05)
+    assert said > 20
 
 
 def test_known_reference_by_hand():
@@ -176,31 +175,17 @@ def test_choice_takes_the_larger_area(jobs):
     assert nested["roc_auc"].iloc[0] <= table["roc_auc"].iloc[0] + 0.05
 
 
-def test_choice_refuses_unlike_jobs(jobs):
-    other = DomainRuns("digits", "ERM", 0, CANDIDATES[:1], 4)
-    with pytest.raises(ValueError, match="same candidates"):
-        choose_signals([jobs[0], other])
-    with pytest.raises(ValueError, match="at least one"):
-        choose_signals([])
-
-
 X, Y = draw(50, np.random.default_rng(7))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: RefinedFilter(margin=1.0), r"margin must be a number in \(-1, 1\)"),
-        (lambda: RefinedFilter(alpha=0), r"alpha must be a number in \(0, 1\)"),
         (lambda: RefinedFilter().fit(X, np.ones(50)), "correct must have both kinds.*only correct"),
         (lambda: RefinedFilter().fit(X, np.zeros(50)), "both kinds.*only wrong"),
-        (lambda: RefinedFilter().fit(X, Y[:9]), r"correct must be of shape \(50,\)"),
-        (lambda: RefinedFilter().fit(np.full((50, 2), np.nan), Y), "signals must be finite"),
         (lambda: RefinedFilter().fit(X, Y).decide(Y, X[:, :2]), "user_signals must have 3 columns"),
         (lambda: RefinedFilter().fit(X, Y).decide([], X), "test_correct must have at least one"),
         (lambda: RefinedFilter().fit(X, Y).decide([0.5], X), "test_correct must be booleans"),
-        (lambda: known_reference(pd.DataFrame(), 2.0), "margin must be a number"),
-        (lambda: leave_domain_out(study(), 500), "n_folds must be at most 160, got 500"),
     ],
 )
 def test_bad_input(call, message):

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import suitability
 from lib.studies.suitability.comparisons import compare_estimators, over_splits
 from lib.studies.suitability.experiment import Task
 from lib.studies.suitability.refined import evaluate_more_data
@@ -49,9 +48,8 @@ def test_a_comparison_over_splits_is_that_of_each():
     for split in range(2):
         order = rng.permutation(200)
         test, fit = order[:40], order[40:]
-        (expected,) = compare_estimators(x[fit], y[fit], x[test], y[test], **options).to_dict(
-            "records"
-        )
+        parts = (pd.DataFrame(x[fit]), y[fit], pd.DataFrame(x[test]), y[test])
+        (expected,) = compare_estimators(*parts, **options).to_dict("records")
         found = table.iloc[split].to_dict()
         assert found.pop("seconds") > 0
         del expected["seconds"]
@@ -87,10 +85,3 @@ def test_rows_of_a_split_in_a_fold():
     assert task.rows_in("b", 1).tolist() == [6]
     assert task.rows_in("c", 0).tolist() == []  # what it is asked about is no part of the source
     assert task.rows_in("c", 0).dtype.kind == "i"
-
-
-def test_calibration_errors_refuse_what_is_no_probability_and_no_weighting():
-    with pytest.raises(ValueError, match=r"probabilities must be in \[0, 1\], got 1.5"):
-        suitability.calibration_errors([0.5, 1.5], [True, False])
-    with pytest.raises(ValueError, match="by must be 'rows' or 'bins', got 'points'"):
-        suitability.calibration_errors([0.5, 0.6], [True, False], by="points")

@@ -36,10 +36,7 @@ def estimated_and_true(
     source: tuple[str, np.ndarray],
     user_folds: Sequence[tuple[str, np.ndarray, str]],
 ) -> pd.DataFrame:
-    """Estimated and true accuracy of many user folds under one correctness estimator.
-
-    Pouget et al., Suitability Filter, ICML 2025, Figure 5.
-    """
+    """Estimated and true accuracy of user folds under one estimator: the paper's Figure 5."""
     name, rows = source
     estimator = CorrectnessEstimator().fit(splits[name][0][rows], splits[name][1][rows])
     table = []
@@ -60,10 +57,7 @@ def estimated_and_true(
 
 
 def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> pd.DataFrame:
-    """Accuracy estimation error and drop in accuracy, by size of the error on user data.
-
-    Pouget et al., Suitability Filter, ICML 2025, Figures 6 and 7.
-    """
+    """Drop in accuracy and errors by size of the estimation error: the paper's Figures 6 and 7."""
     truth = results["truth"]
     error = results["estimated_user_accuracy"] - results["user_accuracy"]
     suitable = results["p_value"] <= alpha
@@ -111,12 +105,9 @@ def evaluate_with_labels(
     alpha: float = 0.05,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """What a few labels of the user's data are worth in the paper's experiments.
+    """What a few labels of the user's data are worth in the paper's experiments: its Eq. 12.
 
-    The first fold of each partition is D_sf, each other one D_test in turn; from the user's data
-    `n_labelled` rows are drawn anew for each, without replacement, and their labels told.
-
-    Pouget et al., Suitability Filter, ICML 2025, section 4.4, Eq. 12.
+    The first fold of each partition is D_sf, each other one D_test in turn.
     """
     rows = []
     for task in tasks:

@@ -131,14 +131,9 @@ def digits_study(seed: int) -> Study:
 
 
 def run_study(study: Study, n_folds: int, partition_seed: int, margin: float = 0.0) -> pd.DataFrame:
-    """Run the paper's experiment, ID and OOD, each from the same seed of the shuffles.
-
-    A kind without user folds is left out.
-    """
+    """Run the paper's experiment, ID and OOD where there is any, from one seed of the shuffles."""
     results = []
-    for kind in study.user_folds:
-        if not study.user_folds[kind]:
-            continue
+    for kind in [kind for kind, folds in study.user_folds.items() if folds]:
         tasks = study.tasks(kind, n_folds, partition_seed)
         rows = evaluate_tasks(study.splits, tasks, margin)
         which = {"dataset": study.dataset, "algorithm": study.algorithm, "kind": kind}

@@ -4,7 +4,7 @@ All pairs of a partition share its estimators, and all tests their moments: n_fo
 and one pass over the data replace n_folds (n_folds - 1) fits and twice as many passes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -170,15 +170,20 @@ def at_margin(results: pd.DataFrame, margin: float) -> pd.DataFrame:
 
 def evaluate_tasks(splits: Splits, tasks: Sequence[Task], margin: float = 0.0) -> pd.DataFrame:
     """Run all experiments of several user folds."""
-
-    def one(task: Task) -> pd.DataFrame:
-        source, user = task.take_source(splits), task.take_user(splits)
-        result = evaluate_pairs(*source, task.partition, *user, margin)
-        result.insert(0, "user_fold", task.label)
-        return result
-
     with threadpool_limits(1):  # the matrices are small: several threads would only wait
-        return pd.concat(map(one, tasks), ignore_index=True)
+        return over_tasks(evaluate_pairs, splits, tasks, margin)
+
+
+def over_tasks(
+    evaluate: Callable[..., pd.DataFrame], splits: Splits, tasks: Sequence[Task], margin: float
+) -> pd.DataFrame:
+    """What a function of source data, partition and user data says of each task."""
+    tables = []
+    for task in tasks:
+        source, user = task.take_source(splits), task.take_user(splits)
+        tables.append(evaluate(*source, task.partition, *user, margin))
+        tables[-1].insert(0, "user_fold", task.label)
+    return pd.concat(tables, ignore_index=True)
 
 
 @dataclass(frozen=True)

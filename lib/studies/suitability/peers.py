@@ -13,8 +13,9 @@ estimated as well, as the filter does, or known, since the test fold has labels.
   al.).  On test and user data it differs from AC by the same constant: with an estimated
   reference the two decide alike, which is also what DoC with the labels of the test fold does.
 - **ATC**: the share of scores at or above a threshold, below which fold i has as many scores as
-  it has errors.  Garg et al. also rescale the logits by a temperature first, which cannot be done
-  from signals.
+  it has errors; where scores tie, nearest to as many, and the larger of two (the authors' code
+  takes the largest score that counts as an error, one sample lower).  Garg et al. also rescale
+  the logits by a temperature first, which cannot be done from signals.
 - **CBPE**: the mean calibrated confidence, as nannyml 0.13 computes it for one chunk.  Isotonic
   regression of correctness on confidence on all of fold i, with no part held out, is used unless
   nannyml's check finds that the expected calibration error would not fall.  nannyml calibrates
@@ -22,7 +23,15 @@ estimated as well, as the filter does, or known, since the test fold has labels.
   signals do not suffice: this is the calibration of the predicted class alone.  nannyml's own
   rule, an alert if the estimate is below mean - 3 standard deviations of the realised accuracy of
   about ten chunks of reference data, knows neither the margin nor the test fold.  The chunks are
-  those of fold i; the user data are one chunk.
+  those of fold i, what remains is one more; the user data are one chunk.  Its check runs on ten
+  stratified splits of 90% and 10% and is skipped, with nothing calibrated, where confidence tells
+  correct from wrong predictions with a ROC AUC above 0.999 or it cannot run.  Equal values stand
+  in the order of their rows; nannyml sorts them unstably, so that its check decides otherwise in
+  some 4% of folds.
+
+Garg et al., Leveraging Unlabeled Data to Predict Out-of-Distribution Performance, ICLR 2022, Eq.
+1-2. Guillory et al., Predicting with Confidence on Unseen Distributions, ICCV 2021, section 3.
+nannyml, modules ``calibration``, ``chunk``, ``thresholds``, ``performance_estimation``.
 """
 
 from collections.abc import Sequence
@@ -42,6 +51,7 @@ from lib.studies.suitability.experiment import (
     counts,
     decision_metrics,
     is_suitable,
+    over_tasks,
 )
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
@@ -89,29 +99,9 @@ def evaluate_peers_pairs(
     user_signals: Any,
     user_correct: Any,
     margin: float = 0.0,
-    columns: Sequence[str] = SIGNAL_NAMES,
 ) -> pd.DataFrame:
-    """Let all peers decide about one user fold: fitted to fold i, tested on fold j, i != j.
-
-    Where scores tie, ATC's threshold is the value that leaves the share of scores below nearest
-    to the error rate, the larger of two.  It is infinite if all predictions are wrong.  The
-    authors' code instead takes the largest score that counts as an error, one sample lower.
-
-    nannyml's check runs on ten stratified splits of 90% and 10% (seed 42) and compares the
-    expected calibration error, ten bins of equal size, before and after.  It is skipped, and
-    nothing calibrated, if confidence tells correct from wrong predictions with a ROC AUC above
-    0.999 or all predictions are of one kind; we also skip it where nannyml cannot run it, with
-    fewer than 11 rows or a single prediction of one kind.  Chunks have a tenth of the rows of
-    the fold, rounded down; what remains is one more, however short, as in nannyml.  Equal values
-    stand in the order of their rows; nannyml's order of them is that of an unstable sort, so that
-    its check decides otherwise in some 4% of folds.
-
-    Pouget et al., Suitability Filter, ICML 2025, Definition 3.1. Garg et al., Leveraging Unlabeled
-    Data to Predict Out-of-Distribution Performance, ICLR 2022, Eq. 1-2. Guillory et al., Predicting
-    with Confidence on Unseen Distributions, ICCV 2021, section 3. nannyml, modules ``calibration``,
-    ``chunk``, ``thresholds``, ``performance_estimation``.
-    """
-    confidence, entropy = (list(columns).index(name) for name in ("conf_max", "conf_entropy"))
+    """Let all peers decide about one user fold: fitted to fold i, tested on fold j, i != j."""
+    confidence, entropy = (SIGNAL_NAMES.index(name) for name in ("conf_max", "conf_entropy"))
     source, user, rows = source_signals, user_signals, np.stack(partition)
     # Of the folds, indexed [fold, row], and of the user data.
     right, folds = source_correct[rows], source[rows, confidence]
@@ -169,25 +159,13 @@ def evaluate_peers_pairs(
         }
     )
     result = _with_scores(result, margin)
-    result["alert_threshold"], result["alert"] = threshold.ravel(), alert.ravel()
-    result["truth"] = is_suitable(result["test_accuracy"], result["user_accuracy"], margin)
-    return result
+    truth = is_suitable(result["test_accuracy"], result["user_accuracy"], margin)
+    return result.assign(alert_threshold=threshold.ravel(), alert=alert.ravel(), truth=truth)
 
 
-def evaluate_peers(
-    splits: Splits,
-    tasks: Sequence[Task],
-    margin: float = 0.0,
-    columns: Sequence[str] = SIGNAL_NAMES,
-) -> pd.DataFrame:
+def evaluate_peers(splits: Splits, tasks: Sequence[Task], margin: float = 0.0) -> pd.DataFrame:
     """Let all peers decide about several user folds."""
-    results = []
-    for task in tasks:
-        source, user = task.take_source(splits), task.take_user(splits)
-        result = evaluate_peers_pairs(*source, task.partition, *user, margin, columns)
-        result.insert(0, "user_fold", task.label)
-        results.append(result)
-    return pd.concat(results, ignore_index=True)
+    return over_tasks(evaluate_peers_pairs, splits, tasks, margin)
 
 
 def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
@@ -199,17 +177,7 @@ def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
 
 
 def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.05) -> pd.DataFrame:
-    """Compare the decisions of peers, under each rule, with the truth.
-
-    ========= =================================== ==================================
-    rule      SUITABLE if and only if             score for the areas
-    ========= =================================== ==================================
-    test      ``p_value`` <= alpha                1 - ``p_value``
-    estimated ``score_estimated`` >= 0            ``score_estimated``
-    known     ``score_known`` >= 0                ``score_known``
-    alert     no ``alert`` (CBPE only)            estimate minus ``alert_threshold``
-    ========= =================================== ==================================
-    """
+    """Compare the decisions of peers, under each of :data:`RULES`, with the truth."""
     rows = []
     for key, group in results.groupby([*by, "peer"], sort=False, dropna=False):
         for rule in RULES:
@@ -240,10 +208,7 @@ def _with_scores(results: pd.DataFrame, margin: float) -> pd.DataFrame:
 
 
 def _mean_and_variance(folds: Any, users: Any) -> tuple[Array, Array, Array, Array]:
-    """Moments of contributions: those of fold j under the peer fitted to fold i, and of users.
-
-    Both arguments hold one array per i, of shape (k, size) and (n_user,).
-    """
+    """Moments of contributions, one array per fitted fold: of all folds, and of users."""
     on_folds = [(a.mean(axis=1), a.var(axis=1, ddof=1)) for a in folds]
     on_users = [(a.mean(), a.var(ddof=1)) for a in users]
     mean, variance = (np.array(part) for part in zip(*on_folds, strict=True))
@@ -310,10 +275,7 @@ def _calibrator(confidence: Array, right: npt.NDArray[np.bool_]) -> Knots | None
 
 
 def _isotonic(values: Array, weight: Array, total: Array) -> Knots:
-    """Knots of the isotonic regression on distinct sorted values, as scikit-learn's.
-
-    ``weight`` has the number of samples at each value, maybe none, ``total`` that of right ones.
-    """
+    """Knots of the isotonic regression on distinct values with so many samples and right ones."""
     seen = weight > 0
     values, weight, total = values[seen], weight[seen], total[seen]
     fit = isotonic_regression(total / weight, weights=weight).x

@@ -54,11 +54,9 @@ def evaluate_refined(
 
 
 def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Task]:
-    """Lay out experiments in distribution whose source has nothing of the user's domain.
+    """Lay out ID experiments whose source has nothing of the user's domain, in no split.
 
-    A user fold of an ID split is a domain: a region, a span of years, a cell type. In the paper's
-    experiments the other ID splits still hold that domain. Here it is taken out of all of them,
-    so that the user's data are new to the estimator, as they are out of distribution.
+    A user fold of an ID split is a domain: a region, a span of years, a cell type.
     """
     rng = np.random.default_rng(seed)
     folds = study.user_folds["ID"]
@@ -147,13 +145,9 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     *known* test accuracy, the user's estimate has this error; compared with the *estimated* one, it
     has instead the difference between that and the known one, which comes from the labels of the
     test data and has the same variance. The two are independent, and the mean of the references,
-    for folds of one size, halves the variance. The user's accuracy differs from its estimate by
-    chance with variance mean c(1 - c) / n_user.
-
-    So P(SUITABLE although not suitable) is about alpha at most, on average over test samples (not
-    given the test accuracy, half of whose chance stays in the reference) and for user data near
-    the source: errors of the slopes, which count the more the farther the user's signals are, are
-    not in the variance. :class:`RefinedFilter` has them.
+    for folds of one size, halves the variance. So P(SUITABLE although not suitable) is about alpha
+    at most, on average over test samples and for user data near the source: errors of the slopes
+    are not in the variance. :class:`RefinedFilter` has them.
     """
     test, user = results["estimated_test_accuracy"], results["estimated_user_accuracy"]
     spread = {}

@@ -20,9 +20,9 @@ from lib.suitability.guarantees import (
 from lib.suitability.labels import critical_counts
 from lib.suitability.noninferiority import welch_non_inferiority
 
-#: What :func:`simulate_guarantee` compares.
+#: What :func:`simulate_guarantee` compares: the filter with the margin m, the corollary's, the
+#: adjusted one's value and its bound at level alpha / 2, and the two tests with labels.
 METHODS = ("unadjusted", "exact", "plug-in", "bound", "prediction-powered", "labels alone")
-
 
 # Numbers drawn at once in a simulation.
 _BLOCK = 2**21
@@ -52,23 +52,11 @@ def simulate_guarantee(
     repetitions: int = 2000,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Simulate the rate of SUITABLE end to end, with a known miscalibration.
+    """Simulate the rate of SUITABLE of :data:`METHODS` end to end, with a known miscalibration.
 
     Estimates C follow a Beta distribution scaled to where both C and C + eps are probabilities;
     a prediction is correct with probability C + eps (Definition 4.1). Their means are such that the
-    accuracies are as given. Compared are
-
-    ==================  =========================================================================
-    unadjusted          the filter with the margin m
-    exact               with the margin of :func:`corrected_margin`
-    plug-in             with ``value`` of :func:`adjusted_margin` from the test data's labels and
-                        ``n_labelled`` user labels
-    bound               with its ``bound`` at level alpha / 2, tested at alpha / 2
-    prediction-powered  :func:`prediction_powered_test`'s t-test with those labels
-    labels alone        :func:`labels_test` of the test data and those labels, which is exact
-    ==================  =========================================================================
-
-    Pouget et al., Suitability Filter, ICML 2025, section 4.4.
+    accuracies are as given.
     """
     pairs = np.broadcast_arrays(eps_source, eps_target)
     drop, alpha = margin if accuracy_drop is None else accuracy_drop, 0.05
@@ -105,13 +93,7 @@ def simulate_guarantee(
 def lemma_check(
     eps: Sequence[float], *, accuracy: float = 0.8, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Simulate E[correct] = E[estimate] + eps.
-
-    The identity needs no constant eps: with an error eps(C) that depends on the estimate it holds
-    for its mean.
-
-    Pouget et al., Suitability Filter, ICML 2025, Lemma 4.3.
-    """
+    """Simulate Lemma 4.3, E[correct] = E[estimate] + eps."""
     rows = []
     for value in eps:
         estimated, correct = _draw(accuracy, value, (100_000,), rng)
@@ -129,16 +111,11 @@ def lemma_check(
 
 
 def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
-    """Make two user populations with the same signals, one suitable and one not.
+    """Make two user populations with the same signals, one suitable and one not: Remark 4.5.
 
-    Labels of the source and of the suitable population follow the softmax of the logits, so that
-    an estimator can be calibrated on both; the user's logits are larger, and the accuracy with
-    them. Those of the unsuitable population are uniform on the three classes whatever the logits.
-    As the logits have one distribution, so has all that a filter computes without labels of the
-    user: it finds both populations suitable with one and the same probability. If that is at most
-    alpha for the unsuitable population, it has no more power than that for the suitable one.
-
-    Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
+    Labels of the source and of the suitable population follow the softmax of the logits, those of
+    the unsuitable one are uniform whatever the logits. As the logits have one distribution, so has
+    all that a filter computes without labels of the user.
     """
 
     def correct(logits: Array) -> npt.NDArray[np.bool_]:
