@@ -111,13 +111,6 @@ class SuitabilityFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from lib.suitability import SuitabilityFilter, signals
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(3, size=900)
-    >>> logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(900, 3))
-    >>> correct = logits.argmax(axis=1) == labels
-    >>> table = signals(logits)
     >>> filter = SuitabilityFilter(margin=0.05).fit(table[:300], correct[:300])
     >>> filter.decide(table[300:600], table[600:]).suitable
     True

@@ -109,7 +109,6 @@ def labels_test(
 
     Examples
     --------
-    >>> import numpy as np
     >>> right = np.arange(1000) % 5 > 0  # 80% of the test data
     >>> bool(labels_test(right, [True] * 3, 0.05).unsuitable_p > 0.5)  # three right labels
     True

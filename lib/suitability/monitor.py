@@ -136,8 +136,6 @@ class AcceptanceMonitor:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
     >>> monitor = AcceptanceMonitor(rng.beta(8, 2, 500), margin=0.05)
     >>> for _ in range(4):
     ...     decision = monitor.update(rng.beta(8, 2, 100))
@@ -368,8 +366,6 @@ class Monitor:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
     >>> monitor = Monitor(rng.beta(8, 2, 2000), margin=0.05)
     >>> monitor.update(rng.beta(8, 2, 500)).alarm
     False

@@ -55,13 +55,6 @@ class RefinedFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from lib.suitability import RefinedFilter, signals
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(3, size=900)
-    >>> logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(900, 3))
-    >>> correct = logits.argmax(axis=1) == labels
-    >>> table = signals(logits)
     >>> filter = RefinedFilter(margin=0.05).fit(table[:600], correct[:600])
     >>> filter.decide(correct[300:600], table[600:]).suitable
     True

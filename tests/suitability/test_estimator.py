@@ -54,7 +54,7 @@ def test_is_near_scikit_learn_with_the_settings_of_the_paper(name):
 
 
 def test_large_sample_and_smallest_possible_one():
-    x, correct = sample("plain", n=200_000)
+    x, correct = sample("plain", n=50_000)
     estimate = CorrectnessEstimator().fit(x, correct).predict(x)
     assert abs(estimate.mean() - correct.mean()) < 1e-3
     small = np.repeat([True, False], 5)

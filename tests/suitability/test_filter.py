@@ -52,18 +52,6 @@ def test_level_of_significance_is_inclusive_and_shown():
     assert str(below.decide(x[200:300], x[300:])).startswith("INCONCLUSIVE")
 
 
-def test_columns_are_matched_by_name():
-    x, correct = table()
-    fitted = SuitabilityFilter().fit(x[:200], correct[:200])
-    decision = fitted.decide(x[200:300], x[300:])
-    assert fitted.decide(x[200:300][x.columns[::-1]], x[300:]) == decision
-    assert fitted.decide(x[200:300].to_numpy(), x[300:].to_numpy()) == decision
-    with pytest.raises(ValueError, match=r"user_signals must have.*missing \['energy'\]"):
-        fitted.decide(x[200:300], x[300:].drop(columns="energy"))
-    with pytest.raises(ValueError, match=r"test_signals must have.*unknown \['extra'\]"):
-        fitted.decide(x[200:300].assign(extra=0.0), x[300:])
-
-
 def test_own_estimator_is_cloned_and_used():
     x, correct = table()
     mine = GradientBoostingClassifier(n_estimators=5, random_state=0)

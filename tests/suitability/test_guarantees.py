@@ -172,18 +172,6 @@ def test_estimates_that_say_nothing_leave_the_labels():
     assert found.stderr == pytest.approx(found.labels_stderr, rel=1e-12)
 
 
-def test_good_estimates_sharpen_and_noise_does_no_harm():
-    rng = np.random.default_rng(7)
-    correct = rng.random(10**5) < 0.8
-    good = draw(rng, 0.8, 0.0, 200, concentration=0.5)
-    user, _ = draw(rng, 0.8, 0.0, 5000, concentration=0.5)
-    found = prediction_powered_test(correct, user, *good)
-    assert found.stderr < 0.7 * found.labels_stderr
-    noise = rng.random(5000), rng.random(200), good[1]
-    assert prediction_powered_test(correct, *noise).stderr < 1.01 * found.labels_stderr
-    assert prediction_powered_test(correct, *noise, tuning=1).stderr > 1.1 * found.labels_stderr
-
-
 @pytest.mark.parametrize(("n", "accuracy"), [(2, 0.99), (5, 0.99), (40, 0.8)])
 def test_betting_keeps_its_level_with_few_labels(n, accuracy):
     """At a drop of exactly the margin, where the t-test does not; and estimates that flatter."""
@@ -309,10 +297,9 @@ def test_rate_falls_with_the_drop_and_table_is_complete():
     low = stats.beta.ppf(0.025, row["suitable"], 51 - row["suitable"])
     high = stats.beta.ppf(0.975, row["suitable"] + 1, 50 - row["suitable"])
     assert (row["low"], row["high"]) == pytest.approx((low, high))
-    power, n = rates(0.0, -0.05, accuracy_drop=-0.05, repetitions=300)
-    null, _ = rates(0.0, -0.05, accuracy_drop=0.08, repetitions=300)
-    for method in METHODS[1:]:
-        assert null[method] < power[method]
+    power, n = rates(0.0, -0.05, accuracy_drop=-0.05, repetitions=100)
+    null, _ = rates(0.0, -0.05, accuracy_drop=0.08, repetitions=100)
+    assert all(null[method] < power[method] for method in METHODS[1:])
     assert null["exact"] < highest(n, 0.01)
 
 
@@ -378,18 +365,6 @@ def test_impossibility():
         .decide(table[1000:], signals(example.user_logits))
         .suitable
     )
-
-
-def test_source_labels_follow_the_softmax():
-    example = impossibility_example(40_000, np.random.default_rng(12))
-    for logits, correct in (
-        (example.source_logits, example.source_correct),
-        (example.user_logits, example.suitable_correct),
-    ):
-        p = np.exp(logits - logits.max(1, keepdims=True))
-        top = (p / p.sum(1, keepdims=True)).max(1)
-        offset = calibration_offset(top, correct)
-        assert abs(offset.value) < 4.5 * offset.stderr
 
 
 C, Y = [0.5, 0.6, 0.7], [True, False, True]

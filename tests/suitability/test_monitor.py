@@ -69,14 +69,6 @@ def test_e_process_monitor_is_the_e_process(level):
     assert after[-1].e_value < decisions[-1].e_value
 
 
-def test_e_process_takes_batches_of_any_size():
-    monitor, decisions = run([GOOD[0][:1], GOOD[0][1:], GOOD[1]], "e-process")
-    assert [d.n for d in decisions] == [1, 99, 100]
-    _, others = run([np.concatenate(GOOD[:2])], "e-process")
-    assert others[-1].p_value == pytest.approx(decisions[-1].p_value, rel=1e-9)
-    assert len(monitor.history) == 3
-
-
 @pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
 def test_sequential_monitor(kind):
     design = SequentialDesign(5, 0.05, kind, 1, information_fractions(400, 100, 5))
@@ -119,20 +111,6 @@ def test_a_refused_batch_leaves_no_trace(method):
             with pytest.raises(ValueError, match="batch must"):
                 soiled.update(wrong)
         assert soiled.update(batch) == clean.update(batch)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_lists_and_order_of_the_reference(method):
-    rng = np.random.default_rng(1)
-    # Its bound for the reference's mean depends on the order; that mean does not.
-    options = {"reference_level": 0} if method == "e-process" else plan(method)
-    one = AcceptanceMonitor(REFERENCE, method=method, **options)
-    two = AcceptanceMonitor(rng.permutation(REFERENCE).tolist(), method=method, **options)
-    for batch in GOOD[:2]:
-        a, b = one.update(batch), two.update(batch.tolist())
-        assert a.p_value == pytest.approx(b.p_value, rel=1e-9)
-        if a.finished:
-            break
 
 
 @pytest.mark.parametrize(
@@ -191,29 +169,6 @@ def test_simulation_scores_the_decisions_of_the_monitor():
     assert table["tpr"].to_numpy() == pytest.approx(true / (~unsuitable).sum())
     assert table["window"].isna().tolist() == [False, False, True]
     assert false.min() > 0
-
-
-def test_what_a_run_controls_and_what_the_stream_does_not():
-    """Nearly normal estimates, so that Welch's test is exact enough far out."""
-    table = simulate_monitoring(
-        (1, 10, None),
-        batches=40,
-        batch_size=100,
-        n_test=400,
-        share_unsuitable=1.0,
-        concentration=60.0,
-        repetitions=400,
-        rng=np.random.default_rng(0),
-    ).set_index("window")
-    low, high = (q(1e-4, 400, 0.05) / 400 for q in (stats.binom.ppf, stats.binom.isf))
-    # All hypotheses are true: the false discovery proportion is 0 or 1.
-    assert low <= table["fdr_last"].iloc[0] <= high
-    assert (table["fdr_last"] <= high).all()
-    assert abs(table["fpr"].iloc[0] - 0.05) < 4 * table["fpr_se"].iloc[0]
-    # Decisions in turn: every window is far above alpha, and longer ones less so.
-    assert (np.diff(table["fdr"]) < 0).all()
-    assert (table["fdr"] > 0.1).all()
-    assert table["tpr"].isna().all()
 
 
 # --- alarms ---------------------------------------------------------------------------------------

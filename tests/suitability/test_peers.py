@@ -1,5 +1,4 @@
 import itertools
-import os
 
 import numpy as np
 import pandas as pd
@@ -9,9 +8,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from lib.studies.suitability.data import wilds_study
 from lib.studies.suitability.experiment import (
-    evaluate_pairs,
     evaluate_tasks,
     make_tasks,
     metrics_table,
@@ -26,10 +23,6 @@ from lib.studies.suitability.peers import (
 )
 from lib.suitability import SIGNAL_NAMES
 
-needs_data = pytest.mark.skipif(
-    not os.environ.get("COMPANION_DATA"),
-    reason="COMPANION_DATA is not set: the authors' signals are not on this machine",
-)
 NAMES = [name for name in PEERS if name != "filter"]
 CONFIDENCE, ENTROPY = (SIGNAL_NAMES.index(name) for name in ("conf_max", "conf_entropy"))
 
@@ -165,51 +158,6 @@ def test_perfectly_separated_confidence_is_left_as_it_is():
     assert rows["estimated_user_accuracy"].to_list() == pytest.approx(
         [x[:30, CONFIDENCE].mean()] * 2
     )
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_estimates_are_right_on_the_data_that_peers_were_fitted_to(seed):
-    """ATC by its definition, DoC and isotonic regression by theirs; AC is not."""
-    rng = np.random.default_rng(seed)
-    x, y = make(300, rng)
-    twice = np.concatenate([x, x]), np.concatenate([y, y])
-    rows = pairs(*twice, halves(600, 2), x, y).set_index("peer")
-    for peer in ("doc", "atc_confidence", "atc_entropy", "cbpe"):
-        assert rows.loc[peer, "estimated_test_accuracy"].to_list() == pytest.approx([y.mean()] * 2)
-    assert rows.loc["ac", "estimated_test_accuracy"].iloc[0] > y.mean() + 0.1
-
-
-def test_difference_of_confidences_decides_as_average_confidence_does():
-    rng = np.random.default_rng(1)
-    x, y = make(500, rng)
-    xu, yu = make(90, rng, -0.3)
-    rows = pairs(x, y, halves(500, 5), xu, yu, 0.02)
-    ac, doc = (rows[rows["peer"] == peer].reset_index() for peer in ("ac", "doc"))
-    for column in ("p_value", "score_estimated"):
-        np.testing.assert_allclose(ac[column], doc[column], rtol=1e-9)
-    assert (ac["score_known"] - doc["score_known"]).abs().min() > 0.1
-
-
-def within(count, n, rate):
-    low, high = stats.binom.ppf([1e-4, 1 - 1e-4], n, rate)
-    return low <= count <= high
-
-
-def test_level_and_power_of_the_test():
-    """On data from one distribution p is uniform; on worse or better data it is decided."""
-    repetitions = {0.0: 200, -1.0: 10, 2.0: 10}
-    counts = {}
-    for shift, n in repetitions.items():
-        decided = np.zeros(len(NAMES), dtype=int)
-        for seed in range(n):
-            rng = np.random.default_rng(seed)
-            rows = pairs(*make(400, rng), halves(400, 2), *make(250, rng, shift))
-            # One pair per data set, as pairs of one data set are not independent.
-            decided += (rows["p_value"].to_numpy().reshape(-1, 2)[:, 0] <= 0.1).astype(int)
-        counts[shift] = decided
-    assert all(within(count, repetitions[0.0], 0.1) for count in counts[0.0]), counts
-    assert (counts[-1.0] == 0).all()
-    assert (counts[2.0] >= 8).all()
 
 
 def test_estimates_under_a_known_shift():
@@ -392,21 +340,3 @@ def test_table_decides_equal_estimates_as_suitable_in_spite_of_rounding():
     assert ac["score_estimated"].abs().max() < 1e-12
     table = peer_table(ac)
     assert table.set_index("rule").loc[["estimated", "known"], "accuracy"].to_list() == [1, 1]
-
-
-@needs_data
-def test_real_signals():
-    """One user fold of FMoW: the brute force again, and the filter's experiments and truth."""
-    study = wilds_study("fmow", 0)
-    task = study.tasks("OOD", 15, 32)[5]
-    rows = evaluate_peers(study.splits, [task])
-    x, y, xu, _ = study.data(task)
-    for row in rows.query("sf_fold == 3 and test_fold == 8").itertuples():
-        fit, test = task.partition[3], task.partition[8]
-        contribution = contributions(row.peer, x[fit], y[fit])
-        on_test, on_user = contribution(x[test]), contribution(xu)
-        assert row.estimated_user_accuracy == pytest.approx(on_user.mean(), abs=1e-9)
-        result = stats.ttest_ind(on_test, on_user, equal_var=False, alternative="less")
-        assert row.p_value == pytest.approx(result.pvalue, abs=1e-9)
-    expected = evaluate_pairs(*study.data(task)[:2], task.partition, *study.data(task)[2:])
-    assert rows.query("peer == 'cbpe'")["truth"].to_list() == expected["truth"].to_list()

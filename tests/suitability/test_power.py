@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestIndPower
 
-from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
+from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import (
     SampleSize,
     non_inferiority_power,
@@ -49,11 +49,10 @@ def test_equals_integration_over_the_estimated_error(seed):
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "user"), [(60, 40, (6, 2)), (400, 60, (3, 3)), (80, 500, (2, 1))]
+    ("n", "m", "user", "margin"), [(60, 40, (6, 2), 0.06), (80, 500, (2, 1), 0.0)]
 )
-@pytest.mark.parametrize("margin", [0.0, 0.06])
 def test_power_by_simulation_with_beta_estimates(n, m, user, margin):
-    repetitions = 8000
+    repetitions = 4000
     rng = np.random.default_rng(n + m)
     test, other = stats.beta(7, 3), stats.beta(*user)
     shift = 0.03 - (test.mean() - other.mean())  # a true drop of 0.03
@@ -109,10 +108,6 @@ def test_power_is_finite_and_monotone_however_far(n, alpha):
     assert (np.diff(power) < 1e-7).all()
     assert power[0] > 1 - 1e-6
     assert power[-1] < 1e-6
-
-
-def test_no_variance_is_decided_as_the_test_decides():
-    assert non_inferiority_test([0.75] * 3, [0.5] * 3, 0.25).p_value == 0.5
 
 
 def test_variance_on_one_side_only_is_a_one_sample_test():

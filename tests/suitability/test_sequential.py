@@ -111,13 +111,6 @@ def test_spends_alpha(kind, sides, looks):
         assert design.critical[0] == pytest.approx(stats.norm.isf(0.03 / sides), abs=1e-9)
 
 
-def test_one_side_is_half_of_two():
-    """But for paths that cross both boundaries, which are some 1e-5 here."""
-    one, two = SequentialDesign(4, 0.025), SequentialDesign(4, 0.05, sides=2)
-    assert one.critical[0] == pytest.approx(two.critical[0], abs=1e-3)
-    assert one.critical[0] > two.critical[0]
-
-
 def test_shapes_of_the_boundaries():
     t = [0.2, 0.5, 1.0]
     pocock = SequentialDesign(3, information=t)
@@ -195,17 +188,6 @@ def test_welch_on_bounded_estimates_keeps_alpha_with_either_test_sample():
         assert rates["Bonferroni"] <= rates["Pocock"]
 
 
-def test_little_is_lost_by_planning_with_equal_variances():
-    """The true rate if variances differ by a factor of two either way."""
-    for ratio in (0.5, 2.0):
-        true = information_fractions(500, 200, 5, ratio)
-        for kind in ("pocock", "obrien-fleming"):
-            planned = SequentialDesign(5, 0.05, kind, 1, information_fractions(500, 200, 5))
-            assert crossing_probabilities(planned.critical, true).sum() == pytest.approx(
-                0.05, abs=0.006
-            )
-
-
 def test_information_has_the_limits_it_should():
     k = np.arange(1, 6) / 5
     assert information_fractions(10**9, 10, 5) == pytest.approx(k, abs=1e-6)
@@ -255,7 +237,7 @@ D = SequentialDesign(3)
         (lambda: SequentialDesign(3, information=[0.5, 0.5, 1]), "information must rise"),
         (lambda: D.decide([]), r"p_values must be real numbers of shape \(n,\), n at least 1"),
         (lambda: D.decide([1.5]), r"p_values must be in \[0, 1\], got 1.5"),
-        (lambda: D.decide([np.nan]), "p_values must be in.*nan"),
+        (lambda: D.decide([np.nan]), "p_values must be finite, got nan"),
         (lambda: D.decide([0.5] * 4), "p_values must be at most 3, one per look, got 4"),
         (lambda: D.decide([0.0, 0.5]), "p_values must end with the first that crosses, at look 1"),
         (lambda: D.crossing(np.inf), "drift must be"),
@@ -296,22 +278,7 @@ def test_e_process_equals_its_definition_however_it_is_cut(threshold):
         assert process.n == 300
         assert process.log_e_value == pytest.approx(math.log(path[-1]), abs=1e-9)
         assert process.p_value == pytest.approx(min(1.0, 1 / max(path)), rel=1e-9)
-    for value, expected in zip(values[:5], path, strict=False):
-        one = EProcess(threshold)
-        assert one.update(values[0]) == pytest.approx(path[0])
-        assert value >= 0
-        assert expected > 0
-
-
-def test_e_process_remembers_its_largest_capital():
-    process = EProcess(0.5)
-    process.update([0.9] * 30)
-    p = process.p_value
-    assert p < 1e-3
-    process.update([0.0] * 200)
-    assert process.e_value < 1
-    assert process.p_value == p
-    assert p == pytest.approx(1 / max(brute_force([0.9] * 30, 0.5)))
+    assert EProcess(threshold).update(values[0]) == pytest.approx(path[0])
 
 
 def test_e_process_at_the_extremes():
@@ -366,7 +333,7 @@ def test_ville_holds_for_dependent_observations():
 
 
 def test_pairs_are_about_the_population_difference():
-    rng, m, n = np.random.default_rng(0), 0.05, 400
+    rng, m, n = np.random.default_rng(0), 0.05, 200
     wrong = right = 0
     for _ in range(n):
         t = draw_estimates(rng, 0.8, (1500,))
@@ -441,17 +408,6 @@ def test_errors_and_sample_sizes():
     expected = 200 * (5 - design.crossing(drift) @ np.arange(4, -1, -1))
     assert used["Pocock"] == pytest.approx(expected, abs=4 * power.loc["Pocock", "se_n"] + 10)
     assert rate["Pocock"] == pytest.approx(design.power(drift), abs=0.04)
-
-
-def test_the_test_sample_mean_is_not_the_population_mean():
-    """Little test data: the conditional test errs against the population, the others do not."""
-    rates = sequential_errors(
-        [0.1], n_test=50, margin=0.1, repetitions=300, rng=np.random.default_rng(1)
-    ).set_index("procedure")["rate"]
-    most = stats.binom.isf(1e-4, 300, 0.05)
-    assert 300 * rates["e-process, test mean"] > most
-    for name in ("Pocock", "e-process, known mean", "e-process, bound", "e-process, pairs"):
-        assert 300 * rates[name] <= most, name
 
 
 def test_simulation_equals_the_public_pieces():
