@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.studies.suitability.comparisons import compare_estimators, over_splits
+from lib.studies.suitability.comparisons import over_splits
 from lib.studies.suitability.experiment import Task
 from lib.studies.suitability.refined import evaluate_more_data
 from lib.suitability import CorrectnessEstimator, non_inferiority_test
@@ -37,23 +37,6 @@ def test_splits_are_four_fifths_against_one(rows):
         assert len(test_x) == 60
         assert not set(fit_x.index) & set(test_x.index)
     assert set(seen[0][2].index) != set(seen[1][2].index)
-
-
-def test_a_comparison_over_splits_is_that_of_each():
-    x, y = source(200)
-    options = {"names": ["logistic"], "calibrations": ["none"]}
-    table = over_splits(compare_estimators, x, y, splits=2, seed=0, **options)
-    assert table["split"].tolist() == [0, 1]
-    rng = np.random.default_rng(0)
-    for split in range(2):
-        order = rng.permutation(200)
-        test, fit = order[:40], order[40:]
-        parts = (pd.DataFrame(x[fit]), y[fit], pd.DataFrame(x[test]), y[test])
-        (expected,) = compare_estimators(*parts, **options).to_dict("records")
-        found = table.iloc[split].to_dict()
-        assert found.pop("seconds") > 0
-        del expected["seconds"]
-        assert found == expected | {"split": split}
 
 
 def test_more_data_fits_on_all_folds_but_one():
