@@ -1,17 +1,10 @@
 """A stronger filter: it also uses the labels of the test data, which the paper's leaves aside.
 
 Definition 3.1 compares the user's accuracy with the accuracy *on the test data*, whose labels
-the provider has. The paper's filter estimates that known number, with the error of an estimate.
-Two filters here use it:
-
-- :func:`known_reference` keeps the paper's estimator and compares with the mean of the estimated
-  and the known test accuracy;
-- :class:`RefinedFilter` fits one logistic regression to all labelled source data, those of the
-  test included (which section 4.2 of the paper advises against, as the test accuracy is estimated
-  there), and compares with the known accuracy.
-
-Which signals it sees is chosen by :func:`choose_signals`: on source data alone, by leaving out
-one domain after the other.
+the provider has. The paper's filter estimates that known number, with the error of an estimate;
+:class:`RefinedFilter` fits one logistic regression to all labelled source data, those of the test
+included (which section 4.2 of the paper advises against, as the test accuracy is estimated there),
+and compares with the known accuracy.
 """
 
 from typing import Any, Self
