@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind
 
 from lib.suitability.equivalence import equivalence_between_groups, equivalence_test
@@ -118,6 +119,17 @@ def test_errors_about_groups(means, n, exact):
 def test_equivalent_groups_are_found():
     rng = np.random.default_rng(5)
     assert equivalence_between_groups(*groups_at(rng, (0.5,) * 4, 400, 0.1), 0.05).equivalent
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_holm_equals_statsmodels(seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(["c", "a", "d", "b"], [20, 35, 50, 90]))
+    values = rng.normal(0.6, 0.15, len(labels)) + 0.05 * (labels == "a")
+    table = equivalence_between_groups(values, labels, 0.08, 0.1).table
+    rejected, adjusted, *_ = multipletests(table["p_value"], 0.1, "holm")
+    np.testing.assert_allclose(table["p_holm"], adjusted, rtol=1e-12)
+    assert (table["equivalent"] == rejected).all()
 
 
 def test_intersection_union_needs_no_correction():

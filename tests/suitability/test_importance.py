@@ -1,4 +1,5 @@
 import io
+from itertools import permutations
 
 import mpmath
 import numpy as np
@@ -160,6 +161,26 @@ def test_shap_values_are_coefficient_times_deviation_and_add_up():
     fitted, _ = shap_values(x, y, x)
     assert abs(fitted.mean()).max() < 1e-9
     assert base == pytest.approx(intercept, abs=1e-6)
+
+
+def test_shap_values_are_shapley_values():
+    """Averages over all orders in which signals take the sample's value, by enumeration."""
+    x, y = sample(60, seed=5)
+    z = ((x - x.mean()) / x.std(ddof=0)).to_numpy()
+    intercept, slopes = own_regression(z, y)
+
+    def payoff(known):
+        mixed = z.copy()
+        mixed[:, list(known)] = z[7, list(known)]
+        return (intercept + mixed @ slopes).mean()
+
+    gains = np.zeros((24, 4))
+    for row, order in enumerate(permutations(range(4))):
+        for i, signal in enumerate(order):
+            gains[row, signal] = payoff(order[: i + 1]) - payoff(order[:i])
+    values, base = shap_values(x, y, x[7:8])
+    np.testing.assert_allclose(values.to_numpy()[0], gains.mean(axis=0), atol=1e-6)
+    assert base == pytest.approx(payoff(()), abs=1e-6)
 
 
 def test_shap_value_of_a_constant_signal_is_zero():
