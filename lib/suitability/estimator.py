@@ -18,6 +18,7 @@ from lib.check import as_flags, as_matrix
 __all__ = [
     "N_SPLITS",
     "CorrectnessEstimator",
+    "as_fit",
     "fit_logistic",
     "logistic_hessian",
     "mean_sigmoid",
@@ -83,11 +84,6 @@ class CorrectnessEstimator:
         -------
         CorrectnessEstimator
             Itself.
-
-        Raises
-        ------
-        ValueError
-            On input that is not as above.
         """
         x = as_matrix("signals", signals)
         y = as_flags("correct", correct, len(x))
@@ -144,8 +140,6 @@ class CorrectnessEstimator:
 
         Raises
         ------
-        ValueError
-            On input that is not as above.
         RuntimeError
             Before :meth:`fit`.
         """
@@ -159,25 +153,22 @@ class CorrectnessEstimator:
         return mean_sigmoid(x - self.center, self.weights, self.bias)[0]
 
 
+def as_fit(
+    signals: Any, correct: Any, name: str = "signals"
+) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return signals and correctness of which both kinds occur; name: of the former argument."""
+    x, flags = as_matrix(name, signals), name.replace("signals", "correct")
+    y = as_flags(flags, correct, len(x))
+    if y.all() or not y.any():
+        only = "correct" if y.all() else "wrong"
+        raise ValueError(f"{flags} must have both kinds of prediction, got only {only} ones")
+    return x, y
+
+
 def fit_logistic(
     design: Array, correct: npt.NDArray[np.bool_], penalty: float = 1.0
 ) -> tuple[Array, Array]:
-    """Fit one logistic regression with the penalty ``0.5 c |w|^2``, the last coefficient free.
-
-    Parameters
-    ----------
-    design : ndarray, shape (n, d)
-        Standardised signals and, last, a column of ones.
-    correct : ndarray of bool, shape (n,)
-    penalty : float
-        c, positive.
-
-    Returns
-    -------
-    coefficients : ndarray, shape (d,)
-    hessian : ndarray, shape (d, d)
-        Of the penalised loss, at the coefficients.
-    """
+    """Coefficients with penalty ``0.5 c |w|^2``, the last being free, and the loss's Hessian."""
     weights = np.ones((1, len(design)))
     ridge = _ridge(design, penalty)
     theta = _newton(design, correct.astype(float), weights, ridge)[0]
@@ -185,20 +176,7 @@ def fit_logistic(
 
 
 def logistic_hessian(design: Array, theta: Array, penalty: float = 1.0) -> Array:
-    """Second derivatives of the loss of :func:`fit_logistic`.
-
-    Parameters
-    ----------
-    design : ndarray, shape (n, d)
-    theta : ndarray, shape (d,)
-        Coefficients.
-    penalty : float
-        c.
-
-    Returns
-    -------
-    ndarray, shape (d, d)
-    """
+    """Second derivatives of the loss of :func:`fit_logistic`."""
     mu = _sigmoid(design @ theta)
     return (design.T * (mu * (1 - mu))) @ design + np.diag(_ridge(design, penalty))
 
@@ -208,35 +186,16 @@ def _ridge(design: Array, penalty: float) -> Array:
 
 
 def standardiser(x: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation of each column, 1 where a column is constant but for rounding.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n, n_signals)
-
-    Returns
-    -------
-    center, scale : ndarray, shape (n_signals,)
-    """
+    """Mean and standard deviation of each column, 1 where a column is constant but for rounding."""
     center, scale = x.mean(axis=0), x.std(axis=0)
     constant = scale <= 10 * np.finfo(float).eps * np.abs(center)
     return center, np.where(constant, 1.0, scale)
 
 
 def mean_sigmoid(x: Array, weights: Array, bias: Array) -> Array:
-    """Mean of the calibrated probabilities of the splits.
+    """Mean of the calibrated probabilities of the splits of m estimators, shape (m, n).
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, n_signals)
-        Signals, relative to the centre of the estimators.
-    weights : ndarray, shape (n_signals, 5 m)
-        Slopes of m estimators, their splits side by side.
-    bias : ndarray, shape (5 m,)
-
-    Returns
-    -------
-    ndarray, shape (m, n)
+    Signals are relative to their common centre; slopes, shape (n_signals, 5 m), are side by side.
     """
     mean = np.empty((len(bias) // N_SPLITS, len(x)))
     # In blocks that stay in the cache.
@@ -261,9 +220,8 @@ def _sigmoid(eta: Array) -> Array:
 def _folds(correct: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Number of the fold that each row is held out in: scikit-learn's stratified folds.
 
-    That is ``StratifiedKFold(5)``, whose checks of its input would add a quarter to the time
-    of a fit. The folds are dealt out to the rows sorted by class, that of the first row
-    first; each class then takes those that it got in ascending order.
+    That is ``StratifiedKFold(5)``, whose checks would add a quarter to the time of a fit. The folds
+    are dealt out to the rows sorted by class, that of the first row first.
     """
     dealt = np.arange(len(correct)) % N_SPLITS
     first = correct == correct[0]
@@ -277,19 +235,7 @@ def _folds(correct: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 def _platt(
     decisions: Array, correct: npt.NDArray[np.bool_], held_out: npt.NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Slopes and intercepts of Platt's sigmoids, with his targets that allow for small n.
-
-    Parameters
-    ----------
-    decisions : ndarray, shape (m, n)
-    correct : ndarray, shape (n,)
-    held_out : ndarray of bool, shape (m, n)
-        Rows that each sigmoid is fitted to.
-
-    Returns
-    -------
-    tuple of ndarray, shape (m,)
-    """
+    """Slopes and intercepts of Platt's sigmoids on held-out rows, with his targets for small n."""
     # The folds below one another, filled up to the same length with rows of weight zero.
     count = held_out.sum(axis=1, keepdims=True)
     present = np.arange(count.max()) < count
@@ -324,32 +270,11 @@ def _newton(
     tolerance: float = 1e-6,
     products: Array | None = None,
 ) -> Array:
-    """Minimise several penalised logistic losses.
+    """Minimise m penalised logistic losses, with row weights of shape (m, n).
 
-    Parameters
-    ----------
-    design : ndarray, shape (n, d) or (m, n, d)
-        Shared by the m losses, or one for each.
-    target : ndarray, shape (n,) or (m, n)
-        Probabilities.
-    weights : ndarray, shape (m, n)
-        Row weights of each of the m losses.
-    penalty : ndarray, shape (d,) or (m, d)
-        Of 0.5 theta^2.
-    theta : ndarray, shape (m, d) or (1, d), optional
-        Where to start; zero if omitted.
-    tolerance : float
-        Size of the last step, as the largest change of a linear predictor. Convergence is
-        quadratic: the error that is left is of the order of its square.
-    products : ndarray, optional
-        :func:`_products` of the columns of the design, to be formed once only.
-
-    Returns
-    -------
-    ndarray, shape (m, d)
-
-    References
-    ----------
+    The design, (n, d) or (m, n, d), and the probabilities to be met may be shared, as may the
+    start. The tolerance is that of the last step, as the largest change of a linear predictor:
+    convergence is quadratic, and the error that is left of the order of its square.
     Bach, Self-concordant analysis for logistic regression, 2010.
     """
     m, d = len(weights), design.shape[-1]

@@ -1,7 +1,7 @@
 """Other correctness estimators, their calibration, and what each signal is worth by itself."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +18,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lib.check import as_array, as_flags, as_integer, as_matrix
+from lib.check import as_flags, as_integer, as_matrix
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
+from lib.suitability.noninferiority import as_sample
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import ROUNDING
 
@@ -107,11 +108,6 @@ def make_estimator(
     -------
     sklearn.base.BaseEstimator
         Not fitted; has ``fit`` and ``predict_proba``.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
 
     References
     ----------
@@ -207,11 +203,6 @@ def calibration_errors(
     -------
     CalibrationErrors
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Tables 6 and 8. Naeini, Cooper and Hauskrecht,
@@ -223,16 +214,7 @@ def calibration_errors(
     >>> calibration_errors([0.75, 0.75], [1, 0]).ece
     0.25
     """
-    p = as_array("probabilities", probabilities)
-    if p.ndim != 1 or len(p) == 0 or p.dtype.kind not in "fiu":
-        raise ValueError(
-            "probabilities must be numbers of shape (n,), n at least 1, got "
-            f"{p.dtype} of shape {p.shape}"
-        )
-    p = p.astype(float)
-    outside = ~((p >= 0) & (p <= 1))
-    if outside.any():
-        raise ValueError(f"probabilities must be in [0, 1], got {p[outside][0]}")
+    p = as_sample("probabilities", probabilities, 0, 1, 1)
     y = as_flags("correct", correct, len(p))
     as_integer("bins", bins)
     if by not in ("rows", "bins"):
@@ -253,27 +235,10 @@ def calibration_errors(
 
 
 def as_table(name: str, signals: Any, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return signals as a data frame of floats with named columns.
+    """Signals as a data frame of floats with the named columns, in their order.
 
-    Parameters
-    ----------
-    name : str
-        What an error message calls the argument.
-    signals : DataFrame or array_like, shape (n, n_signals)
-        Finite numbers. A data frame has distinct column names; the columns of anything else
-        are called by ``columns``, which are :data:`~lib.suitability.SIGNAL_NAMES` if omitted.
-    columns : sequence of str, optional
-        Those that a data frame must have, in whatever order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        In the order of ``columns``, if given.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
+    A data frame has distinct column names; the columns of anything else are called by ``columns``,
+    which are :data:`~lib.suitability.SIGNAL_NAMES` if omitted.
     """
     array = as_matrix(name, signals)
     if isinstance(signals, pd.DataFrame):
@@ -296,28 +261,3 @@ def as_table(name: str, signals: Any, columns: Sequence[str] | None = None) -> p
             f"got {array.shape[1]}"
         )
     return pd.DataFrame(array, columns=list(columns))
-
-
-def _checked(
-    train_signals: Any, train_correct: Any, test_signals: Any, test_correct: Any
-) -> tuple[pd.DataFrame, npt.NDArray[np.bool_], pd.DataFrame, npt.NDArray[np.bool_]]:
-    x = as_table("train_signals", train_signals)
-    y = as_flags("train_correct", train_correct, len(x))
-    if min(y.sum(), (~y).sum()) < N_SPLITS:
-        raise ValueError(
-            f"train_correct must have at least {N_SPLITS} correct and {N_SPLITS} wrong "
-            f"predictions, got {y.sum()} and {(~y).sum()}"
-        )
-    test = as_table("test_signals", test_signals, list(x.columns))
-    return x, y, test, as_flags("test_correct", test_correct, len(test))
-
-
-def _assess(
-    p: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_], bins: int, by: str
-) -> dict[str, float]:
-    return {
-        **asdict(calibration_errors(p, correct, bins, by)),
-        "brier": float(((p - correct) ** 2).mean()),
-        "estimated_accuracy": float(p.mean()),
-        "true_accuracy": float(correct.mean()),
-    }

@@ -9,14 +9,10 @@ import pandas as pd
 from scipy import special
 from sklearn.base import clone
 
-from lib.check import (
-    as_array,
-    as_flags,
-    as_matrix,
-    as_number,
-)
+from lib.check import as_array, as_matrix, as_number
 from lib.suitability.estimator import (
     CorrectnessEstimator,
+    as_fit,
     fit_logistic,
     logistic_hessian,
     standardiser,
@@ -37,18 +33,7 @@ _LEAST = 1e-3  # p-values below are not told apart
 
 
 def p_text(p: float) -> str:
-    """Write a p-value for people: nothing below 0.001 is told apart.
-
-    Parameters
-    ----------
-    p : float
-        In [0, 1].
-
-    Returns
-    -------
-    str
-        Such as "p = 0.034" or "p < 0.001".
-    """
+    """Write a p-value for people, as "p = 0.034": nothing below 0.001 is told apart."""
     return f"p < {_LEAST:g}" if p < _LEAST else f"p = {p:.2g}"
 
 
@@ -126,13 +111,6 @@ class SuitabilityFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from lib.suitability import SuitabilityFilter, signals
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(3, size=900)
-    >>> logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(900, 3))
-    >>> correct = logits.argmax(axis=1) == labels
-    >>> table = signals(logits)
     >>> filter = SuitabilityFilter(margin=0.05).fit(table[:300], correct[:300])
     >>> filter.decide(table[300:600], table[600:]).suitable
     True
@@ -177,17 +155,8 @@ class SuitabilityFilter:
         -------
         SuitabilityFilter
             Itself.
-
-        Raises
-        ------
-        ValueError
-            On input that is not as above.
         """
-        x = as_matrix("signals", signals)
-        y = as_flags("correct", correct, len(x))
-        if y.all() or not y.any():
-            only = "correct" if y.all() else "wrong"
-            raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
+        x, y = as_fit(signals, correct)
         if isinstance(signals, pd.DataFrame) and not signals.columns.is_unique:
             twice = list(signals.columns[signals.columns.duplicated()].unique())
             raise ValueError(f"signals must have distinct column names, got {twice} more than once")
@@ -236,8 +205,6 @@ class SuitabilityFilter:
 
         Raises
         ------
-        ValueError
-            On input that is not as above.
         RuntimeError
             Before :meth:`fit`.
         """

@@ -25,8 +25,9 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.check import as_array, as_flags, as_integer, as_number
-from lib.suitability.labels import is_sample, labels_test
-from lib.suitability.power import as_sample, satterthwaite, smallest_size
+from lib.suitability.labels import as_right, is_sample, labels_test
+from lib.suitability.noninferiority import as_sample
+from lib.suitability.power import broadcasting, satterthwaite, smallest_size
 from lib.suitability.sequential import EProcess
 
 __all__ = [
@@ -156,11 +157,6 @@ def calibration_offset(estimated: Any, correct: Any) -> Offset:
         error rate below about 25, the differences are too skewed for it: a sample without any
         error has a tiny standard error and proves little.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 11.
@@ -188,11 +184,6 @@ def corrected_margin(margin: Any, eps_source: Any, eps_target: Any) -> float | A
     -------
     float or ndarray
         m' = m + eps_target - eps_source.
-
-    Raises
-    ------
-    ValueError
-        If one of them is not finite, or their shapes do not broadcast.
 
     References
     ----------
@@ -240,11 +231,6 @@ def adjusted_margin(
     Returns
     -------
     AdjustedMargin
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
 
     Notes
     -----
@@ -341,11 +327,6 @@ def prediction_powered_test(
         :func:`lib.report.suitability_report`. The two other pairs of p-values hold theirs for
         any number of labels.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     Notes
     -----
     Betting: each labelled sample makes a difference of its own, of correct - lambda estimate, plus
@@ -369,7 +350,7 @@ def prediction_powered_test(
     (True, True)
     """
     margin, sample = as_number("margin", margin, -1, 1), is_sample(reference)
-    test = _correct("test_correct", test_correct)
+    test = as_right("test_correct", test_correct).astype(float)
     user = as_sample("user_estimated", user_estimated, 0, 1)
     estimated, correct = _labelled("labelled_", labelled_estimated, labelled_correct)
     seed = as_integer("seed", seed, 0)
@@ -467,11 +448,6 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     int
         The smallest n >= 2 with t_{n-1, 1-level} sd / sqrt(n) <= half_width.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     Examples
     --------
     >>> labels_needed(sd_difference=0.3, half_width=0.05)
@@ -549,29 +525,15 @@ def _labelled(prefix: str, estimated: Any, correct: Any) -> tuple[Array, Array]:
     return estimates, as_flags(f"{prefix}correct", correct, len(estimates)).astype(float)
 
 
-def _correct(name: str, correct: Any) -> Array:
-    shape = as_array(name, correct).shape
-    if len(shape) != 1 or shape[0] < 2:
-        raise ValueError(f"{name} must have shape (n,), n at least 2, got {shape}")
-    return as_flags(name, correct, shape[0]).astype(float)
-
-
 def _settings(**given: Any) -> list[Array]:
-    """Check arrays of finite numbers that broadcast."""
+    """Return arrays of finite numbers that broadcast."""
     arrays = []
     for name, value in given.items():
         array = as_array(name, value)
         if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite real numbers, got {value!r}")
         arrays.append(array.astype(float))
-    try:
-        np.broadcast_shapes(*(array.shape for array in arrays))
-    except ValueError:
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ValueError(
-            f"{', '.join(given)} must have shapes that broadcast, got {shapes}"
-        ) from None
-    return arrays
+    return broadcasting(dict(zip(given, arrays, strict=True)))
 
 
 def _deviation(name: str, value: Any) -> float:

@@ -9,8 +9,7 @@ import pandas as pd
 from scipy import stats
 from scipy.special import betaln
 
-from lib.check import as_flags
-from lib.suitability.estimator import _newton
+from lib.suitability.estimator import as_fit, fit_logistic, standardiser
 from lib.suitability.estimators import as_table
 
 __all__ = ["anova_table", "shap_values"]
@@ -19,8 +18,6 @@ Array = npt.NDArray[np.float64]
 
 # Below, p-values are computed from a series: double precision ends at 1e-308.
 _TINY = 1e-250
-_POINTS = 600  # of a row of the figure: more hide one another
-_HEIGHT = 0.4  # of a row's band, from its middle
 
 
 def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
@@ -47,11 +44,6 @@ def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
         on all standardised signals) and ``sign`` (of that: -1, 0 or 1). A constant signal has
         no F: it is NaN, and last.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Table 7.
@@ -61,7 +53,7 @@ def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
     >>> anova_table(few, correct)[["signal", "sign"]].values.tolist()
     [['conf_max', 1], ['conf_entropy', 1]]
     """
-    x, y = _both_kinds("signals", signals, correct)
+    x, (_, y) = as_table("signals", signals), as_fit(signals, correct)
     n = len(x)
     if n < 3:
         raise ValueError(f"signals must have at least 3 rows, got {n}")
@@ -112,11 +104,6 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
     base : float
         Mean log-odds over the fitted data.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     References
     ----------
     Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, 2017. Pouget et al.,
@@ -128,7 +115,8 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
     >>> values.shape, base > 0
     ((100, 2), True)
     """
-    x, y = _both_kinds("fit_signals", fit_signals, fit_correct)
+    x = as_table("fit_signals", fit_signals)
+    y = as_fit(fit_signals, fit_correct, "fit_signals")[1]
     explained = as_table("signals", signals, list(x.columns))
     z, mean, scale, coefficient, intercept = _regression("fit_signals", x, y)
     with warnings.catch_warnings():
@@ -142,38 +130,22 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
     return pd.DataFrame(values, columns=x.columns), float(explainer.expected_value)
 
 
-def _both_kinds(
-    name: str, signals: Any, correct: Any
-) -> tuple[pd.DataFrame, npt.NDArray[np.bool_]]:
-    x = as_table(name, signals)
-    y = as_flags(name.replace("signals", "correct"), correct, len(x))
-    if y.all() or not y.any():
-        raise ValueError(
-            f"{name.replace('signals', 'correct')} must have both kinds of prediction, got only "
-            f"{'correct' if y.all() else 'wrong'} ones"
-        )
-    return x, y
-
-
 def _regression(
     name: str, table: pd.DataFrame, correct: npt.NDArray[np.bool_]
 ) -> tuple[Array, Array, Array, Array, float]:
     """Standardised signals, their means and scales; coefficients and intercept."""
     x = table.to_numpy()
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, scale = x.mean(axis=0), x.std(axis=0)
+        mean, scale = standardiser(x)
     if not np.isfinite(scale).all():
         raise ValueError(
             f"{name} must be small enough for a finite standard deviation, got values up to "
             f"{np.abs(x).max():.3g}"
         )
-    # As in CorrectnessEstimator; the rounding error that is left of such a column is no signal.
-    constant = scale <= 10 * np.finfo(float).eps * np.abs(mean)
-    scale = np.where(constant, 1.0, scale)
+    # The rounding error that is left of a constant column is no signal.
+    constant = x.std(axis=0) <= 10 * np.finfo(float).eps * np.abs(mean)
     z = np.where(constant, 0.0, (x - mean) / scale)
-    design = np.column_stack([z, np.ones(len(z))])
-    penalty = np.append(np.ones(z.shape[1]), 0.0)
-    theta = _newton(design, correct.astype(float), np.ones((1, len(z))), penalty)[0]
+    theta, _ = fit_logistic(np.column_stack([z, np.ones(len(z))]), correct)
     return z, mean, scale, theta[:-1], float(theta[-1])
 
 
@@ -196,12 +168,3 @@ def _log10_p(f: Array, p: Array, dof: int) -> Array:
         result[tiny] = a * log_x - log_rest / 2 + np.log(total) - np.log(a) - betaln(a, 0.5)
     result[~tiny] = np.log(p[~tiny])
     return result / np.log(10)
-
-
-def _density(x: Array, low: float, high: float) -> Array:
-    """How crowded it is at each point, at most 1."""
-    if high <= low:
-        return np.ones(len(x))
-    count, edges = np.histogram(x, bins=60, range=(low, high))
-    where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, 59)
-    return (count / count.max())[where]

@@ -19,6 +19,7 @@ from lib.check import as_array, as_flags, as_integer, as_number
 __all__ = [
     "REFERENCES",
     "LabelsTest",
+    "as_right",
     "critical_counts",
     "is_sample",
     "labels_for_power",
@@ -93,11 +94,6 @@ def labels_test(
     LabelsTest
         Both p-values hold their level for any numbers of labels and any accuracies.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     Notes
     -----
     Outcomes are ordered by Farrington and Manning's score. The p-value is the largest probability,
@@ -113,7 +109,6 @@ def labels_test(
 
     Examples
     --------
-    >>> import numpy as np
     >>> right = np.arange(1000) % 5 > 0  # 80% of the test data
     >>> bool(labels_test(right, [True] * 3, 0.05).unsuitable_p > 0.5)  # three right labels
     True
@@ -121,8 +116,9 @@ def labels_test(
     True
     """
     margin = as_number("margin", margin, -1, 1)
-    test, user = _counted("test_correct", test_correct), _counted("user_correct", user_correct)
-    return _labels_test(*test, *user, margin, is_sample(reference))
+    given = as_right("test_correct", test_correct), as_right("user_correct", user_correct)
+    counts = [count for right in given for count in (int(right.sum()), len(right))]
+    return _labels_test(*counts, margin, is_sample(reference))
 
 
 @lru_cache(maxsize=4096)
@@ -138,20 +134,7 @@ def _labels_test(x_t: int, n_t: int, x_u: int, n_u: int, margin: float, sample: 
 
 
 def two_samples(x_1: int, n_1: int, x_2: int, n_2: int, margin: float) -> float:
-    """P-value of H0: p_1 - p_2 > margin, from x of n correct in two samples.
-
-    Parameters
-    ----------
-    x_1, n_1, x_2, n_2 : int
-        Successes and trials.
-    margin : float
-        In (-1, 1).
-
-    Returns
-    -------
-    float
-        At least 0.0001, as :func:`labels_test` describes.
-    """
+    """P-value of H0: p_1 - p_2 > margin, from x of n correct in two samples; at least 0.0001."""
     # The more precise sample tells most about the one unknown parameter.
     ends = _limits(x_1, n_1) if n_1 >= n_2 else tuple(e + margin for e in _limits(x_2, n_2))
     low, high = max(ends[0], margin, 0.0), min(ends[1], 1 + margin, 1.0)
@@ -242,23 +225,9 @@ def _critical(x_t: int, n_t: int, n_u: int, margin: float, alpha: float) -> int:
 def critical_counts(
     x_t: Counts, n_t: int, n_u: int, margin: float, alpha: float, nodes: int = 0
 ) -> Counts:
-    """Fewest right user labels with which :func:`labels_test` shows SUITABLE.
+    """Fewest right user labels with which :func:`labels_test` shows SUITABLE; n_u + 1: none.
 
-    Parameters
-    ----------
-    x_t : ndarray of int
-        Numbers of right test labels.
-    n_t, n_u : int
-        Numbers of labels.
-    margin, alpha : float
-        m and the level.
-    nodes : int
-        0: exact; otherwise a straight line between so many exact ones, which is quick.
-
-    Returns
-    -------
-    ndarray of int
-        n_u + 1 where no number is enough.
+    With ``nodes`` a straight line between so many exact numbers, which is quick.
     """
     wanted, where = np.unique(x_t, return_inverse=True)
     found = np.full(len(wanted), -1)
@@ -295,22 +264,8 @@ def rejection_rate(
 ) -> float:
     """Probability that :func:`labels_test` shows SUITABLE, by enumeration.
 
-    Parameters
-    ----------
-    test_accuracy, user_accuracy : float
-        True accuracies, in [0, 1].
-    n_test, n_user : int
-        Numbers of labels.
-    margin, alpha : float
-        m and the level.
-    nodes : int
-        Of :func:`critical_counts`: 0 is exact.
-
-    Returns
-    -------
-    float
-        At a drop of the margin the rate of errors. The opposite test's is that of the accuracies
-        exchanged, with the margin's sign changed.
+    At a drop of the margin the rate of errors. The opposite test's is that of the accuracies
+    exchanged, with the margin's sign changed.
     """
     first, last = _window(n_test, test_accuracy)
     seen = np.arange(first, last + 1)
@@ -398,18 +353,6 @@ def labels_for_power(
     return n
 
 
-def _mean(x: Counts, n: int) -> Floats:
-    return x / n
-
-
-def _variance(x: Counts, n: int) -> Floats:
-    return x * (n - x) / (n * (n - 1))
-
-
-def _size(x: Counts, n: int) -> int:
-    return n
-
-
 def is_sample(reference: Any) -> bool:
     """Whether the test data's own accuracy is the reference; anything unknown is refused."""
     if reference not in REFERENCES:
@@ -417,8 +360,9 @@ def is_sample(reference: Any) -> bool:
     return reference == "sample"
 
 
-def _counted(name: str, correct: Any) -> tuple[int, int]:
+def as_right(name: str, correct: Any) -> npt.NDArray[np.bool_]:
+    """Return correctness of at least two predictions."""
     shape = as_array(name, correct).shape
     if len(shape) != 1 or shape[0] < 2:
         raise ValueError(f"{name} must have shape (n,), n at least 2, got {shape}")
-    return int(as_flags(name, correct, shape[0]).sum()), shape[0]
+    return as_flags(name, correct, shape[0])

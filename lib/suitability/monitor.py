@@ -15,11 +15,11 @@ import pandas as pd
 from scipy import special
 
 from lib.check import as_array, as_flags, as_integer, as_number
-from lib.suitability.noninferiority import non_inferiority_test
+from lib.suitability.labels import as_right
+from lib.suitability.noninferiority import as_sample, non_inferiority_test
 from lib.suitability.sequential import (
     EProcess,
     SequentialDesign,
-    as_estimates,
     information_fractions,
     test_upper_bound,
 )
@@ -130,19 +130,12 @@ class AcceptanceMonitor:
     history : list of AcceptanceDecision
         All so far.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above, or an argument that the method does not take.
-
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, appendices A.3.2 and A.3.3.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
     >>> monitor = AcceptanceMonitor(rng.beta(8, 2, 500), margin=0.05)
     >>> for _ in range(4):
     ...     decision = monitor.update(rng.beta(8, 2, 100))
@@ -164,19 +157,19 @@ class AcceptanceMonitor:
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-        reference = as_estimates("reference", reference, 2)
+        reference = as_sample("reference", reference, 0, 1)
         self.method = method
         self.margin = as_number("margin", margin, -1, 1)
         self.alpha = as_number("alpha", alpha, 0, 1)
         self.history: list[AcceptanceDecision] = []
         planned = method in ("pocock", "obrien-fleming")
-        for name, value, unset, taken in (
-            ("window", window, None, method == "benjamini-hochberg"),
-            ("looks", looks, None, planned),
-            ("batch_size", batch_size, None, planned),
-            ("reference_level", reference_level, None, method == "e-process"),
+        for name, value, taken in (
+            ("window", window, method == "benjamini-hochberg"),
+            ("looks", looks, planned),
+            ("batch_size", batch_size, planned),
+            ("reference_level", reference_level, method == "e-process"),
         ):
-            if not taken and value != unset:
+            if not taken and value is not None:
                 raise ValueError(f"{name} must be left out for method {method!r}, got {value!r}")
         self._reference = reference
         self._batches: list[Floats] = []
@@ -220,7 +213,7 @@ class AcceptanceMonitor:
             On input that is not as above, or if a sequential design has stopped; the monitor is
             then as it was.
         """
-        batch = as_estimates("batch", batch, 1 if self.method == "e-process" else 2)
+        batch = as_sample("batch", batch, 0, 1, 1 if self.method == "e-process" else 2)
         e_value, finished = None, False
         if self.method == "e-process":
             e_value = self._process.update(batch)
@@ -261,8 +254,7 @@ class AcceptanceMonitor:
 
     def table(self) -> pd.DataFrame:
         """The history, a row per batch and a column per field of :class:`AcceptanceDecision`."""
-        columns = list(AcceptanceDecision.__dataclass_fields__)
-        return pd.DataFrame([asdict(d) for d in self.history], columns=columns)
+        return _table(self.history, AcceptanceDecision)
 
 
 # Fractions of the largest bet; their mean capital is within a factor of 6 of the best.
@@ -361,11 +353,6 @@ class Monitor:
     history : list of MonitorDecision
         All so far.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     Notes
     -----
     Estimates may fall though the accuracy has not, and stay though it has: what they say rests on
@@ -379,8 +366,6 @@ class Monitor:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
     >>> monitor = Monitor(rng.beta(8, 2, 2000), margin=0.05)
     >>> monitor.update(rng.beta(8, 2, 500)).alarm
     False
@@ -397,15 +382,9 @@ class Monitor:
         run_length: float = 100_000.0,
         reference_level: float = 0.05,
     ) -> None:
-        means = {"estimates": as_estimates("reference", reference, 2)}
+        means = {"estimates": as_sample("reference", reference, 0, 1)}
         if reference_correct is not None:
-            correct = as_array("reference_correct", reference_correct)
-            if correct.ndim != 1 or len(correct) < 2:
-                raise ValueError(
-                    f"reference_correct must have shape (m,), m at least 2, got {correct.shape}"
-                )
-            correct = as_flags("reference_correct", correct, len(correct))
-            means["labels"] = correct.astype(float)
+            means["labels"] = as_right("reference_correct", reference_correct).astype(float)
         self.margin = as_number("margin", margin, -1, 1)
         self.run_length = as_number("run_length", run_length, math.nextafter(10, 0), math.inf)
         level = reference_level
@@ -437,14 +416,9 @@ class Monitor:
         -------
         MonitorDecision
             Also appended to ``history``.
-
-        Raises
-        ------
-        ValueError
-            On input that is not as above; the monitor is then as it was.
         """
         batch = as_array("batch", batch)
-        batch = np.empty(0) if batch.shape == (0,) else as_estimates("batch", batch)
+        batch = np.empty(0) if batch.shape == (0,) else as_sample("batch", batch, 0, 1, 1)
         labels = as_flags("correct", correct, np.size(correct)).astype(float)
         if len(labels) and "labels" not in self._detectors:
             raise ValueError(
@@ -478,5 +452,8 @@ class Monitor:
 
     def table(self) -> pd.DataFrame:
         """The history, a row per batch and a column per field of :class:`MonitorDecision`."""
-        columns = list(MonitorDecision.__dataclass_fields__)
-        return pd.DataFrame([asdict(d) for d in self.history], columns=columns)
+        return _table(self.history, MonitorDecision)
+
+
+def _table(history: list[Any], kind: type) -> pd.DataFrame:
+    return pd.DataFrame([asdict(d) for d in history], columns=list(kind.__dataclass_fields__))

@@ -137,29 +137,36 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
         Equal to ``scipy.stats.ttest_ind(test, user + margin, equal_var=False,
         alternative="less")``.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     Examples
     --------
     >>> found = non_inferiority_test(test, user, margin=0.05)
     >>> found.p_value < 0.05, round(found.dof) > 800
     (True, True)
     """
-    samples = []
-    for name, values in (("test", test), ("user", user)):
-        array = as_array(name, values)
-        if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "fiu":
-            raise ValueError(
-                f"{name} must be real numbers of shape (n,), n at least 2, got {array.dtype} of "
-                f"shape {array.shape}"
-            )
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
-        samples.append(array.astype(float))
+    samples = as_sample("test", test), as_sample("user", user)
     moments = [f(s) for s in samples for f in (np.mean, lambda s: np.var(s, ddof=1), len)]
     result = welch_non_inferiority(*moments, as_number("margin", margin, -1, 1))
     statistic, p_value, dof = (float(part) for part in result)
     return NonInferiority(statistic, p_value, dof)
+
+
+def as_sample(
+    name: str, values: Any, low: float = -np.inf, high: float = np.inf, least: int = 2
+) -> np.ndarray:
+    """Return ``values`` as finite floats from ``low`` to ``high``, at least so many.
+
+    Integers are taken, booleans are not: estimates and correctness are easily exchanged.
+    """
+    array = as_array(name, values)
+    if array.ndim != 1 or len(array) < least or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name} must be real numbers of shape (n,), n at least {least}, got {array.dtype} of "
+            f"shape {array.shape}"
+        )
+    array = array.astype(float)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+    outside = (array < low) | (array > high)
+    if outside.any():
+        raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {array[outside][0]}")
+    return array

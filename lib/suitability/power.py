@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.check import as_array, as_number
+from lib.suitability.noninferiority import as_sample
 
 __all__ = ["SampleSize", "non_inferiority_power", "required_sample_size", "sample_size_for"]
 
@@ -74,11 +75,6 @@ def non_inferiority_power(
         Of the arguments' common broadcast shape. Without any variance, 1 or 0 by the sign of
         m - drop; where that is zero too the p-value is 0.5.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, Eq. 6-7 and appendix A.1.1. Julious, Sample
@@ -92,7 +88,7 @@ def non_inferiority_power(
     """
     given = {"n_test": n_test, "n_user": n_user, "drop": drop, "sd_test": sd_test}
     given |= {"sd_user": sd_user, "margin": margin, "alpha": alpha}
-    arrays = {}
+    arrays: dict[str, Array] = {}
     for name, value in given.items():
         array = as_array(name, value)
         if array.dtype.kind not in "fiu":
@@ -109,18 +105,23 @@ def non_inferiority_power(
         if not inside.all():
             raise ValueError(f"{name} must be {allowed}, got {array[~inside].flat[0]}")
         arrays[name] = array
+    n_test, n_user, drop, sd_test, sd_user, margin, alpha = broadcasting(arrays)
+    return rejection_probability(
+        margin - drop,
+        [sd_test**2 / n_test, sd_user**2 / n_user],
+        [n_test - 1, n_user - 1],
+        alpha,
+    )
+
+
+def broadcasting(arrays: dict[str, Array]) -> list[Array]:
+    """Return the arrays, whose shapes must broadcast."""
     try:
         np.broadcast_shapes(*(array.shape for array in arrays.values()))
     except ValueError:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(f"arguments must have shapes that broadcast, got {shapes}") from None
-    n_test, n_user = arrays["n_test"], arrays["n_user"]
-    return rejection_probability(
-        arrays["margin"] - arrays["drop"],
-        [arrays["sd_test"] ** 2 / n_test, arrays["sd_user"] ** 2 / n_user],
-        [n_test - 1, n_user - 1],
-        arrays["alpha"],
-    )
+    return list(arrays.values())
 
 
 def required_sample_size(
@@ -237,11 +238,6 @@ def sample_size_for(
     -------
     SampleSize
 
-    Raises
-    ------
-    ValueError
-        As :func:`required_sample_size`, or if a sample is not as above.
-
     Examples
     --------
     >>> found = sample_size_for(test, user, margin=0.02, n_test=5000)
@@ -260,43 +256,9 @@ def sample_size_for(
     )
 
 
-def as_sample(name: str, values: Any, low: float = -np.inf, high: float = np.inf) -> Array:
-    """Return ``values`` as at least two finite floats between ``low`` and ``high``, both included.
-
-    Integers are taken, booleans are not: estimates and correctness are easily exchanged.
-    """
-    array = as_array(name, values)
-    if array.ndim != 1 or len(array) < 2 or array.dtype.kind not in "fiu":
-        raise ValueError(
-            f"{name} must be real numbers of shape (n,), n at least 2, got {array.dtype} of "
-            f"shape {array.shape}"
-        )
-    array = array.astype(float)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
-    outside = (array < low) | (array > high)
-    if outside.any():
-        raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {array[outside][0]}")
-    return array
-
-
 def satterthwaite(variances: list[Any], dofs: list[Any]) -> tuple[Array, Array]:
-    """Variance of a sum of independent means, and its degrees of freedom.
+    """Variance of a sum of independent means, and its degrees of freedom; NaN without variance.
 
-    Parameters
-    ----------
-    variances : list of array_like
-        Estimated variances of the means.
-    dofs : list of array_like
-        Their degrees of freedom.
-
-    Returns
-    -------
-    total, dof : ndarrays
-        The degrees of freedom are NaN where there is no variance.
-
-    References
-    ----------
     Satterthwaite, An Approximate Distribution of Estimates of Variance Components, 1946.
     """
     total = sum(np.asarray(v, float) for v in variances)
@@ -308,14 +270,7 @@ def satterthwaite(variances: list[Any], dofs: list[Any]) -> tuple[Array, Array]:
 def rejection_probability(effect: Any, variances: list[Any], dofs: list[Any], alpha: Any) -> Array:
     """Power of a one-sided t-test whose statistic is ``effect`` over a Satterthwaite error.
 
-    Parameters
-    ----------
-    effect : array_like
-        Distance from the boundary of the null hypothesis, positive in the alternative.
-    variances, dofs : lists of array_like
-        As in :func:`satterthwaite`.
-    alpha : array_like
-        Significance level.
+    The effect is the distance from the null hypothesis, positive in the alternative.
     """
     total, dof = satterthwaite(variances, dofs)
     critical = special.stdtrit(dof, alpha)

@@ -1,17 +1,10 @@
 """A stronger filter: it also uses the labels of the test data, which the paper's leaves aside.
 
 Definition 3.1 compares the user's accuracy with the accuracy *on the test data*, whose labels
-the provider has. The paper's filter estimates that known number, with the error of an estimate.
-Two filters here use it:
-
-- :func:`known_reference` keeps the paper's estimator and compares with the mean of the estimated
-  and the known test accuracy;
-- :class:`RefinedFilter` fits one logistic regression to all labelled source data, those of the
-  test included (which section 4.2 of the paper advises against, as the test accuracy is estimated
-  there), and compares with the known accuracy.
-
-Which signals it sees is chosen by :func:`choose_signals`: on source data alone, by leaving out
-one domain after the other.
+the provider has. The paper's filter estimates that known number, with the error of an estimate;
+:class:`RefinedFilter` fits one logistic regression to all labelled source data, those of the test
+included (which section 4.2 of the paper advises against, as the test accuracy is estimated there),
+and compares with the known accuracy.
 """
 
 from typing import Any, Self
@@ -20,17 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import (
-    as_flags,
-    as_matrix,
-    as_number,
-)
-from lib.suitability.estimator import fit_logistic, standardiser
+from lib.check import as_flags, as_matrix, as_number
+from lib.suitability.estimator import as_fit, fit_logistic, standardiser
 from lib.suitability.filter import Decision
 
-__all__ = [
-    "RefinedFilter",
-]
+__all__ = ["RefinedFilter"]
 
 Array = npt.NDArray[np.float64]
 
@@ -61,13 +48,6 @@ class RefinedFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from lib.suitability import RefinedFilter, signals
-    >>> rng = np.random.default_rng(0)
-    >>> labels = rng.integers(3, size=900)
-    >>> logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(900, 3))
-    >>> correct = logits.argmax(axis=1) == labels
-    >>> table = signals(logits)
     >>> filter = RefinedFilter(margin=0.05).fit(table[:600], correct[:600])
     >>> filter.decide(correct[300:600], table[600:]).suitable
     True
@@ -85,17 +65,8 @@ class RefinedFilter:
         signals : DataFrame or array_like, shape (n, n_signals)
         correct : array_like of bool, shape (n,)
             Both kinds must occur.
-
-        Raises
-        ------
-        ValueError
-            On input that is not as above.
         """
-        x = as_matrix("signals", signals)
-        y = as_flags("correct", correct, len(x))
-        if y.all() or not y.any():
-            only = "correct" if y.all() else "wrong"
-            raise ValueError(f"correct must have both kinds of prediction, got only {only} ones")
+        x, y = as_fit(signals, correct)
         self._center, self._scale = standardiser(x)
         self.coefficients, self._hessian = fit_logistic(self._design(x), y)
         return self
@@ -148,8 +119,6 @@ class RefinedFilter:
 
         Raises
         ------
-        ValueError
-            On input that is not as above.
         RuntimeError
             Before :meth:`fit`.
         """

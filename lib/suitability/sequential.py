@@ -15,15 +15,14 @@ import numpy.typing as npt
 from scipy import optimize, stats
 from scipy.special import ndtr
 
-from lib.check import as_array, as_generator, as_integer, as_number
+from lib.check import as_array, as_integer, as_number
+from lib.suitability.noninferiority import as_sample
 
 __all__ = [
     "EProcess",
     "SequentialDecision",
     "SequentialDesign",
-    "as_estimates",
     "crossing_probabilities",
-    "draw_estimates",
     "information_fractions",
     "test_upper_bound",
 ]
@@ -40,20 +39,6 @@ _MIN_STEP = 1e-6
 # Bets stay below this share of what would lose all capital on an observation of 0.
 _MAX_BET = 0.75
 _BISECTIONS = 24  # to 6e-8, on the safe side
-
-
-def as_estimates(name: str, values: Any, low: int = 1) -> Floats:
-    """Return ``values`` as floats in [0, 1] of shape (n,) with n >= ``low``."""
-    array = as_array(name, values)
-    if array.ndim != 1 or len(array) < low or array.dtype.kind not in "fiu":
-        raise ValueError(
-            f"{name} must be real numbers of shape (n,), n at least {low}, got {array.dtype} of "
-            f"shape {array.shape}"
-        )
-    bad = ~((array >= 0) & (array <= 1))
-    if bad.any():
-        raise ValueError(f"{name} must be in [0, 1], got {array[bad][0]}")
-    return array.astype(float)
 
 
 # Group-sequential designs.
@@ -82,11 +67,6 @@ def information_fractions(
     -------
     ndarray, shape (looks,)
         Increasing, ending in 1; k / looks in the limit of many test data.
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
 
     Examples
     --------
@@ -127,11 +107,6 @@ def crossing_probabilities(
     Returns
     -------
     ndarray, shape (looks,)
-
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
 
     References
     ----------
@@ -283,11 +258,6 @@ class SequentialDesign:
         Probability under the null hypothesis of having crossed by each look, on either side if
         two-sided; the last is alpha.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     References
     ----------
     Pocock 1977; O'Brien and Fleming 1979; Jennison and Turnbull 2000, chapter 2.  Pouget et al.,
@@ -365,7 +335,7 @@ class SequentialDesign:
         ValueError
             On input that is not as above, or if p-values follow after a stop.
         """
-        p = as_estimates("p_values", p_values)
+        p = as_sample("p_values", p_values, 0, 1, 1)
         if len(p) > self.looks:
             raise ValueError(f"p_values must be at most {self.looks}, one per look, got {len(p)}")
         levels = self.levels[: len(p)]
@@ -459,11 +429,6 @@ class EProcess:
     p_value : float
         1 / (largest capital so far), at most 1: valid at any time.
 
-    Raises
-    ------
-    ValueError
-        If the threshold is not as above.
-
     References
     ----------
     Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024,
@@ -489,14 +454,9 @@ class EProcess:
         ----------
         values : array_like, shape (n,), or float
             In [0, 1]; how they are cut into calls does not matter.  None at all are allowed.
-
-        Raises
-        ------
-        ValueError
-            On input that is not as above; the process is then as it was.
         """
         array = as_array("values", values)
-        x = as_estimates("values", array[None] if array.ndim == 0 else array, 0)
+        x = as_sample("values", array[None] if array.ndim == 0 else array, 0, 1, 0)
         if len(x):
             path, self._state = _log_capital(x, self.threshold, self._state)
             path += self.log_e_value
@@ -555,11 +515,6 @@ def test_upper_bound(test: Any, level: float) -> float:
     float
         At most 1.
 
-    Raises
-    ------
-    ValueError
-        On input that is not as above.
-
     References
     ----------
     Waudby-Smith and Ramdas, JRSS B 2024, sections 3.2 and 4 (for the bets and their inversion).
@@ -569,19 +524,8 @@ def test_upper_bound(test: Any, level: float) -> float:
     >>> bool(test.mean() < test_upper_bound(test, level=0.05) < test.mean() + 0.1)
     True
     """
-    x = as_estimates("test", test)
+    x = as_sample("test", test, 0, 1, 1)
     return float(_upper_bounds(x[None], as_number("level", level, 0, 1))[0])
 
 
 test_upper_bound.__test__ = False  # type: ignore[attr-defined]  # no test, for pytest
-
-
-# Simulation.
-
-
-def draw_estimates(
-    rng: np.random.Generator, mean: Any, concentration: float, size: tuple[int, ...]
-) -> Floats:
-    """Draw correctness estimates: Beta(mean concentration, (1 - mean) concentration)."""
-    rng = as_generator(rng, "rng")
-    return rng.beta(np.multiply(mean, concentration), np.subtract(1, mean) * concentration, size)

@@ -79,11 +79,6 @@ def register_signal(
     callable
         The function, unchanged; or the decorator, if called with arguments.
 
-    Raises
-    ------
-    ValueError
-        If the name is taken or is no identifier, or the function's parameters are not as above.
-
     References
     ----------
     Pouget et al., Suitability Filter, ICML 2025, section 4.1: the signals are a choice.
@@ -131,11 +126,6 @@ def unregister_signal(name: str) -> None:
     ----------
     name : str
         One of :func:`registered_signals`.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name.
     """
     _known("name", name)
     del _REGISTERED[name]

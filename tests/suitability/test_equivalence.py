@@ -48,15 +48,6 @@ def test_interval_within_the_margins_exactly_where_the_test_rejects(alpha):
     assert equivalence_test(test, user, reach).p_value == pytest.approx(alpha, abs=1e-9)
 
 
-def test_exchanging_the_samples():
-    rng = np.random.default_rng(2)
-    test, user = rng.random(30), rng.random(40)
-    one, other = equivalence_test(test, user, 0.2), equivalence_test(user, test, 0.2)
-    assert one.p_value == other.p_value
-    assert (one.p_lower, one.p_upper) == (other.p_upper, other.p_lower)
-    assert one.interval == pytest.approx([-v for v in other.interval[::-1]])
-
-
 @pytest.mark.parametrize(
     ("user", "margin", "p", "difference"),
     [
@@ -80,25 +71,16 @@ def test_rounding_is_no_variance():
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize(("n", "m"), [(200, 200), (150, 400)])
-def test_type_one_error_at_the_boundary(sign, n, m):
+def test_type_one_error_at_the_boundary(sign):
     """Means exactly the margin apart; the other side is certain, so the rate is alpha itself."""
-    rng, repetitions = np.random.default_rng(n + sign), 1500
+    n, m, repetitions = 150, 400, 1000
+    rng = np.random.default_rng(n + sign)
     count = sum(
         equivalence_test(rng.normal(0.6, 0.1, n), rng.normal(0.6 + sign * 0.1, 0.2, m), 0.1).p_value
         <= 0.05
         for _ in range(repetitions)
     )
     assert within(count, repetitions, 0.05)
-
-
-def test_type_one_error_is_lower_where_data_are_few():
-    rng, repetitions = np.random.default_rng(0), 1000
-    count = sum(
-        equivalence_test(rng.normal(0.6, 0.3, 40), rng.normal(0.7, 0.3, 40), 0.1).p_value <= 0.05
-        for _ in range(repetitions)
-    )
-    assert count < stats.binom.ppf(1e-4, repetitions, 0.05)
 
 
 def groups_at(rng, means, n, sd):
@@ -139,28 +121,15 @@ def test_equivalent_groups_are_found():
     assert equivalence_between_groups(*groups_at(rng, (0.5,) * 4, 400, 0.1), 0.05).equivalent
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_table_is_the_pairwise_tests(seed):
+@pytest.mark.parametrize("seed", range(3))
+def test_holm_equals_statsmodels(seed):
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat(["c", "a", "d", "b"], [20, 35, 50, 90]))
     values = rng.normal(0.6, 0.15, len(labels)) + 0.05 * (labels == "a")
-    result = equivalence_between_groups(values, labels, 0.08, 0.1)
-    table = result.table
-    order = list(pd.unique(labels))
-    assert len(table) == 6
-    for row in table.itertuples():
-        assert order.index(row.group_a) < order.index(row.group_b)
-        a, b = values[labels == row.group_a], values[labels == row.group_b]
-        one = equivalence_test(a, b, 0.08)
-        assert row.p_value == pytest.approx(one.p_value, rel=1e-12)
-        assert row.difference == pytest.approx(one.difference)
-        assert (row.n_a, row.n_b) == (len(a), len(b))
-        assert (row.mean_a, row.mean_b) == pytest.approx((a.mean(), b.mean()))
+    table = equivalence_between_groups(values, labels, 0.08, 0.1).table
     rejected, adjusted, *_ = multipletests(table["p_value"], 0.1, "holm")
     np.testing.assert_allclose(table["p_holm"], adjusted, rtol=1e-12)
     assert (table["equivalent"] == rejected).all()
-    assert result.p_value == table["p_value"].max()
-    assert result.equivalent == (result.p_value <= 0.1)
 
 
 def test_intersection_union_needs_no_correction():
@@ -184,46 +153,3 @@ def test_constant_groups_of_any_names(groups):
     assert result.equivalent
     assert result.table.loc[0, ["group_a", "group_b"]].tolist() == [groups[0], groups[2]]
     assert not equivalence_between_groups([0.5, 0.5, 0.8, 0.8], groups, 0.1).equivalent
-
-
-X = [0.5, 0.6, 0.7, 0.8]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: equivalence_test(X, X, 0), r"margin must be a number in \(0, 1\), got 0"),
-        (lambda: equivalence_test(X, X, -0.1), "margin must be"),
-        (lambda: equivalence_test(X, X, np.nan), "margin must be"),
-        (
-            lambda: equivalence_test(X, X, 0.1, 0.5),
-            r"alpha must be a number in \(0, 0.5\), got 0.5",
-        ),
-        (lambda: equivalence_test([0.5], X, 0.1), "test must be real numbers of shape"),
-        (lambda: equivalence_test(X, [0.5, np.nan], 0.1), "user must be finite, got nan"),
-        (lambda: equivalence_test(X, [True, False], 0.1), "user must be real numbers"),
-        (lambda: equivalence_between_groups(X, [1, 1, 2], 0.1), r"groups must have shape \(4,\)"),
-        (
-            lambda: equivalence_between_groups(X, [1] * 4, 0.1),
-            "groups must have at least 2 diff.*1",
-        ),
-        (
-            lambda: equivalence_between_groups(X, [1, 1, 1, 2], 0.1),
-            "at least 2 samples each, got 1 of 2",
-        ),
-        (
-            lambda: equivalence_between_groups(X, ["a", "a", np.nan, "b"], 0.1),
-            "groups must have no missing entries, got 1, the first in row 2",
-        ),
-        (lambda: equivalence_between_groups(X, [{}, {}, 1, 1], 0.1), "groups must be names or num"),
-        (
-            lambda: equivalence_between_groups([0.5, np.nan], [1, 2], 0.1),
-            "estimates must be finite",
-        ),
-        (lambda: equivalence_between_groups(X, [1, 1, 2, 2], 1), "margin must be"),
-        (lambda: equivalence_between_groups(X, [1, 1, 2, 2], 0.1, 0), "alpha must be"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

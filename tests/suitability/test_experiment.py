@@ -1,8 +1,5 @@
 import itertools
 import os
-import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
@@ -25,7 +22,6 @@ from lib.studies.suitability.experiment import (
     share_suitable,
     summarise_folds,
 )
-from lib.studies.suitability.figures import plot_per_fold, plot_share_suitable
 from lib.suitability import SuitabilityFilter
 
 needs_data = pytest.mark.skipif(
@@ -89,21 +85,9 @@ def test_signals_that_say_nothing_decide_nothing(size):
     assert (rows["p_value"] == 0.5).all()
 
 
-def test_folds_and_user_data_never_overlap():
-    sizes = {"id_val": 97, "id_test": 110, "test": 50}
-    rng = np.random.default_rng(0)
-    folds = [
-        (split, rng.choice(sizes[split], 20, replace=False), str(i))
-        for i, split in enumerate(["id_val", "id_test", "test"] * 4)
-    ]
-    for task in make_tasks(sizes, folds, ("id_val", "id_test"), n_folds=15):
-        split, rows = task.user
-        flat = [(name, int(i)) for name, part in task.source for i in part]
-        assert len(set(flat)) == len(flat) == 207 - 20 * (split != "test")
-        assert not {(split, int(i)) for i in rows} & set(flat)
-        positions = np.concatenate(task.partition)
-        assert len(np.unique(positions)) == len(positions) == 15 * (len(flat) // 15)
-        assert positions.max() < len(flat)
+def test_folds_that_would_be_too_small():
+    with pytest.raises(ValueError, match="n_folds must be at most 4 for x, got 5"):
+        make_tasks({"a": 10}, [("a", [0], "x")], ("a",), 5)
 
 
 def test_tasks_follow_the_authors():
@@ -138,7 +122,7 @@ def test_tasks_follow_the_authors():
         assert not {(split, r) for r in rows} & set(flat)
 
 
-def test_results_do_not_depend_on_threads_or_other_tasks():
+def test_results_do_not_depend_on_other_tasks():
     splits = {"id": source(), "ood": source(200, 1, -0.3)}
     folds = [
         ("id", np.arange(60), "first"),
@@ -146,8 +130,7 @@ def test_results_do_not_depend_on_threads_or_other_tasks():
         ("ood", [1, 2, 5], "f"),
     ]
     tasks = make_tasks({"id": 900, "ood": 200}, folds, ("id",), n_folds=5)
-    one, four = evaluate_tasks(splits, tasks, threads=1), evaluate_tasks(splits, tasks, threads=4)
-    pd.testing.assert_frame_equal(one, four)
+    one = evaluate_tasks(splits, tasks)
     assert list(one["user_fold"].unique()) == ["first", "all", "f"]
     alone = evaluate_tasks(splits, tasks[1:2])
     pd.testing.assert_frame_equal(
@@ -167,21 +150,11 @@ def test_metrics_by_hand():
     assert m.pr_auc == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
 
 
-def test_areas_against_brute_force_with_ties_and_tiny_p():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        p = rng.choice([1e-300, 1e-20, 1e-17, 0.2, 0.5, 1.0], 25)
-        truth = rng.random(25) < 0.5
-        # Average precision: thresholds from the smallest p, ties at one threshold together.
-        area, recall = 0.0, 0.0
-        for threshold in np.unique(p):
-            taken = p <= threshold
-            more = (truth & taken).sum() / truth.sum()
-            area += (more - recall) * truth[taken].mean()
-            recall = more
-        assert decision_metrics(p, truth).pr_auc == pytest.approx(area)
-        wins = [(a < b) + 0.5 * (a == b) for a, b in itertools.product(p[truth], p[~truth])]
-        assert decision_metrics(p, truth).roc_auc == pytest.approx(np.mean(wins))
+def test_areas_with_ties_and_tiny_p():
+    """1 - 1e-20 and 1 - 1e-17 are equal, and yet in order."""
+    m = decision_metrics([1e-20, 1e-17, 0.5, 0.5], [True, False, True, False])
+    assert m.roc_auc == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+    assert m.pr_auc == pytest.approx((1 + 2 / 4) / 2)
 
 
 def test_metrics_that_are_not_defined_are_nan():
@@ -238,18 +211,6 @@ def test_summary_of_folds():
     assert list(table["experiments"]) == [2, 1, 1]
 
 
-def test_figures_show_every_bucket_and_fold():
-    rows = run_study(digits_study(0), 5, 32)
-    steps = share_suitable(rows, 0.05)
-    figure = plot_share_suitable(steps, reach=1.0)
-    assert len(figure.axes[0].patches) == len(steps)
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
-    np.testing.assert_allclose(heights, 100 * steps["share"])
-    per_fold = summarise_folds(rows)
-    figure = plot_per_fold(per_fold)
-    assert len(figure.axes[0].lines[0].get_xdata()) == len(per_fold)
-
-
 def test_text_of_tables():
     mean = pd.DataFrame({"fpr": [0.12345, 0.5]})
     sd = pd.DataFrame({"fpr": [0.01, np.nan]})
@@ -283,68 +244,6 @@ def test_buckets_of_accuracy_difference():
     np.testing.assert_allclose(table["high"] - table["low"], 0.01)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: decision_metrics([], []), "p_values must be"),
-        (lambda: decision_metrics([0.5, 1.5], [True, False]), "p_values must be"),
-        (lambda: decision_metrics([np.nan], [True]), "p_values must be"),
-        (lambda: decision_metrics([0.5], [True, False]), "truth must be of shape"),
-        (lambda: decision_metrics([0.5], [True], alpha=0), "alpha must be"),
-        (
-            lambda: make_tasks({"a": 10}, [("b", [0], "x")], ("a",)),
-            "split must be one of a, got 'b'",
-        ),
-        (lambda: make_tasks({"a": 10}, [("a", [0], "x")], ("a",), 1), "n_folds must be an integer"),
-        (lambda: make_tasks({"a": 10}, [("a", [0], "x")], ("a",), 5), "n_folds must be at most 4"),
-        (
-            lambda: evaluate_pairs(*source(), [np.arange(9), np.arange(8)], *source(10)),
-            "folds of one length",
-        ),
-        (
-            lambda: evaluate_pairs(*source(), [np.arange(900)], *source(10)),
-            "partition must have at least 2 folds.*got 1 folds",
-        ),
-        (lambda: evaluate_pairs(*source(), [], *source(10)), "got 0 folds"),
-        (
-            lambda: evaluate_pairs(*source(), [np.arange(9)] * 2, *source(1)),
-            "user_signals must have at least 2 rows, got 1",
-        ),
-        (
-            lambda: evaluate_pairs(*source(), [np.arange(9)] * 2, np.ones((4, 2)), [1, 0, 1, 0]),
-            "user_signals must have 3 columns, as source_signals, got 2",
-        ),
-        (
-            lambda: make_tasks({"a": 10}, [("a", [10], "x")], ("a",), 2),
-            "rows of x must be.* 0 to 9",
-        ),
-        (
-            lambda: make_tasks({"a": 10}, [("a", [-1], "x")], ("a",), 2),
-            "rows of x must be integers",
-        ),
-        (
-            lambda: make_tasks({"a": 2}, [("a", [True, False], "x")], ("a",), 2),
-            "rows of x must be integers from 0 to 1.*got bool",
-        ),
-        (
-            lambda: make_tasks({"a": 10}, [("a", [], "x")], ("a",), 2),
-            "rows of x must be.*least one",
-        ),
-        (
-            lambda: make_tasks({"a": 10}, [("a", [1, 1], "x")], ("a",), 2),
-            "rows of x must be distin",
-        ),
-        (lambda: decision_metrics(["0.5"], [True]), "p_values must be numbers"),
-        (lambda: decision_metrics([True], [True]), "p_values must be numbers"),
-        (lambda: metrics_table(pd.DataFrame(), "kind"), "by must be a sequence.*'kind'"),
-        (lambda: share_suitable(pd.DataFrame(), width=0), "width must be"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 # ------------------------------------------------------------------ studies
 
 
@@ -359,11 +258,6 @@ def test_digits_study_is_reproducible_and_honest():
     rows = run_study(one, 5, 32)
     assert len(rows) == (10 + 13) * 5 * 4
     assert set(rows["kind"]) == {"ID", "OOD"}
-
-
-def test_study_refuses_an_unknown_kind():
-    with pytest.raises(ValueError, match="kind must be one of ID, OOD, got 'both'"):
-        digits_study(0).tasks("both", 5, 32)
 
 
 @needs_data
@@ -399,34 +293,3 @@ def test_estimates_on_real_signals_are_those_of_scikit_learn(dataset):
         theirs = make_pipeline(StandardScaler(), CalibratedClassifierCV(base, cv=5))
         theirs.fit(x[rows], correct[rows])
         np.testing.assert_allclose(ours, theirs.predict_proba(user)[:, 1], atol=tolerance)
-
-
-def warm_up(_):
-    """Both workers have imported everything once each has been given one of these."""
-    time.sleep(1)
-
-
-def wilds_rows(study):
-    return run_study(wilds_study(*study), 15, 32)
-
-
-@needs_data
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.speed
-def test_all_36540_experiments_in_half_a_minute():
-    """On two cores: one process each, as threads would wait for the interpreter."""
-    studies = [(dataset, seed) for dataset in MIRRORED for seed in (0, 1, 2)]
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        list(workers.map(warm_up, range(2)))
-        started = time.perf_counter()
-        rows = list(workers.map(wilds_rows, studies))
-        seconds = time.perf_counter() - started
-    counts = pd.concat(rows).groupby(["dataset", "kind", "seed"]).size()
-    assert counts.sum() == 36_540
-    for (dataset, kind), n in {
-        ("fmow", "ID"): 16 * 210, ("fmow", "OOD"): 30 * 210,
-        ("rxrx1", "ID"): 4 * 210, ("rxrx1", "OOD"): 8 * 210,
-    }.items():  # fmt: skip
-        assert (counts[dataset, kind] == n).all()
-    assert seconds < 30, seconds

@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.ensemble import GradientBoostingClassifier
@@ -53,18 +52,6 @@ def test_level_of_significance_is_inclusive_and_shown():
     assert str(below.decide(x[200:300], x[300:])).startswith("INCONCLUSIVE")
 
 
-def test_columns_are_matched_by_name():
-    x, correct = table()
-    fitted = SuitabilityFilter().fit(x[:200], correct[:200])
-    decision = fitted.decide(x[200:300], x[300:])
-    assert fitted.decide(x[200:300][x.columns[::-1]], x[300:]) == decision
-    assert fitted.decide(x[200:300].to_numpy(), x[300:].to_numpy()) == decision
-    with pytest.raises(ValueError, match=r"user_signals must have.*missing \['energy'\]"):
-        fitted.decide(x[200:300], x[300:].drop(columns="energy"))
-    with pytest.raises(ValueError, match=r"test_signals must have.*unknown \['extra'\]"):
-        fitted.decide(x[200:300].assign(extra=0.0), x[300:])
-
-
 def test_own_estimator_is_cloned_and_used():
     x, correct = table()
     mine = GradientBoostingClassifier(n_estimators=5, random_state=0)
@@ -76,13 +63,12 @@ def test_own_estimator_is_cloned_and_used():
     np.testing.assert_array_equal(fitted.estimate(x[200:]), expected)
 
 
-@pytest.mark.parametrize("margin", [0.0, 0.05])
-def test_false_positive_rate_at_the_boundary(margin):
+def test_false_positive_rate_at_the_boundary():
     """User data whose true accuracy is exactly the test accuracy minus the margin.
 
     With 4,000 points for the fit and 250 for test and user, the error of the fit matters little.
     """
-    grid = np.linspace(-8, 8, 40_001)
+    margin, grid = 0.05, np.linspace(-8, 8, 40_001)
     p = 1 / (1 + np.exp(-(1.2 * grid + 1.0)))
 
     def accuracy(shift):
@@ -92,24 +78,13 @@ def test_false_positive_rate_at_the_boundary(margin):
     shifts = np.linspace(-1, 0.5, 3001)
     gaps = [accuracy(0.0) - accuracy(s) - margin for s in shifts]
     shift = shifts[np.argmin(np.abs(gaps))]
-    rng, alpha, repetitions = np.random.default_rng(7), 0.1, 600
+    rng, alpha, repetitions = np.random.default_rng(7), 0.1, 400
     rejected = 0
     for _ in range(repetitions):
         fitted = SuitabilityFilter(margin, alpha).fit(*draw(rng, 4000))
         rejected += fitted.decide(draw(rng, 250)[0], draw(rng, 250, shift)[0]).suitable
     tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.02
     assert abs(rejected / repetitions - alpha) < tolerance
-
-
-def test_power_grows_with_the_user_data():
-    rng = np.random.default_rng(0)
-    fitted = SuitabilityFilter(margin=0.05).fit(*draw(rng, 4000))
-    share = []
-    for n in (20, 200, 2000):
-        decisions = [fitted.decide(draw(rng, n)[0], draw(rng, n)[0]).suitable for _ in range(150)]
-        share.append(np.mean(decisions))
-    assert share[0] < share[1] < share[2]
-    assert share[2] > 0.95
 
 
 def test_level_with_an_estimator_that_is_fitted():
@@ -136,48 +111,8 @@ def test_no_small_p_value_is_printed():
             {"test": "fitted", "estimator": CorrectnessEstimator()},
             "test must be 'paper' with an estimator|estimator must have predict_proba",
         ),
-        ({"margin": 1.0}, r"margin must be a number in \(-1, 1\), got 1.0"),
-        ({"margin": "0"}, "margin must be"),
-        ({"margin": np.nan}, "margin must be"),
-        ({"margin": None}, "margin must be"),
-        ({"alpha": 0.0}, r"alpha must be a number in \(0, 1\), got 0.0"),
-        ({"alpha": 1}, "alpha must be"),
-        ({"alpha": True}, "alpha must be"),
-        ({"margin": -1}, "margin must be"),
-        ({"margin": False}, "margin must be"),
-        ({"margin": np.True_}, "margin must be"),
-        ({"alpha": np.nan}, "alpha must be"),
-        ({"alpha": "0.05"}, "alpha must be"),
-        ({"estimator": GradientBoostingClassifier}, "estimator must have predict_proba and be no"),
-        ({"estimator": "logistic"}, "estimator must have predict_proba"),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         SuitabilityFilter(**options)
-
-
-def test_bad_use():
-    x, correct = table()
-    with pytest.raises(RuntimeError, match="must be fitted"):
-        SuitabilityFilter().decide(x, x)
-    for value, word in ((True, "correct"), (False, "wrong")):
-        with pytest.raises(ValueError, match=f"got only {word} ones"):
-            SuitabilityFilter().fit(x, np.full(len(x), value))
-    with pytest.raises(ValueError, match=r"signals must have distinct.*\['energy'\]"):
-        SuitabilityFilter().fit(pd.concat([x, x[["energy"]]], axis=1), correct)
-    fitted = SuitabilityFilter().fit(x, correct)
-    with pytest.raises(ValueError, match=r"user_signals must have.*repeated \['energy'\]"):
-        fitted.decide(x, pd.concat([x, x[["energy"]]], axis=1))
-    with pytest.raises(ValueError, match="user_signals must be rectangular"):
-        fitted.decide(x, [[1.0, 2.0], [3.0]])
-    with pytest.raises(ValueError, match="user_signals must have at least 2 rows, got 1"):
-        fitted.decide(x, x[:1])
-    with pytest.raises(ValueError, match="test_signals must be real numbers"):
-        fitted.decide(x[:0], x)
-    with pytest.raises(ValueError, match="user_signals must be finite"):
-        fitted.decide(x, x.assign(energy=np.nan))
-    with pytest.raises(ValueError, match="user_signals must have 12 columns, as at fit, got 3"):
-        fitted.decide(x, np.zeros((5, 3)))
-    with pytest.raises(ValueError, match="test_signals must be real numbers, got other types in"):
-        fitted.decide(x.astype(str), pd.DataFrame(x))

@@ -69,14 +69,6 @@ def test_e_process_monitor_is_the_e_process(level):
     assert after[-1].e_value < decisions[-1].e_value
 
 
-def test_e_process_takes_batches_of_any_size():
-    monitor, decisions = run([GOOD[0][:1], GOOD[0][1:], GOOD[1]], "e-process")
-    assert [d.n for d in decisions] == [1, 99, 100]
-    _, others = run([np.concatenate(GOOD[:2])], "e-process")
-    assert others[-1].p_value == pytest.approx(decisions[-1].p_value, rel=1e-9)
-    assert len(monitor.history) == 3
-
-
 @pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
 def test_sequential_monitor(kind):
     design = SequentialDesign(5, 0.05, kind, 1, information_fractions(400, 100, 5))
@@ -121,59 +113,22 @@ def test_a_refused_batch_leaves_no_trace(method):
         assert soiled.update(batch) == clean.update(batch)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_lists_and_order_of_the_reference(method):
-    rng = np.random.default_rng(1)
-    # Its bound for the reference's mean depends on the order; that mean does not.
-    options = {"reference_level": 0} if method == "e-process" else plan(method)
-    one = AcceptanceMonitor(REFERENCE, method=method, **options)
-    two = AcceptanceMonitor(rng.permutation(REFERENCE).tolist(), method=method, **options)
-    for batch in GOOD[:2]:
-        a, b = one.update(batch), two.update(batch.tolist())
-        assert a.p_value == pytest.approx(b.p_value, rel=1e-9)
-        if a.finished:
-            break
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "bonferroni"}, "method must be one of e-process.*got 'bonferroni'"),
-        ({"margin": 1.0}, "margin must be"),
-        ({"alpha": 0.0}, "alpha must be"),
         ({"margin": 0.9}, "margin must be below 0.8.*mean of the reference at most, got 0.9"),
-        ({"margin": 0.9, "reference_level": 0.01}, "margin must be below 0.8.*at most, got 0.9"),
         ({"window": 3}, "window must be left out for method 'e-process', got 3"),
-        ({"looks": 3}, "looks must be left out for method 'e-process'"),
-        ({"batch_size": 3}, "batch_size must be left out"),
         ({"reference_level": 0.05}, r"reference_level must be a number in \(0, 0.05\)"),
-        ({"method": "benjamini-hochberg", "window": 0}, "window must be an integer of at least 1"),
         ({"method": "benjamini-hochberg", "looks": 2}, "looks must be left out"),
         ({"method": "benjamini-hochberg", "reference_level": 0.01}, "reference_level must be left"),
         ({"method": "pocock"}, "batch_size must be an integer.*got None"),
-        ({"method": "pocock", "batch_size": 50}, "looks must be an integer.*got None"),
         ({"method": "pocock", "batch_size": 1, "looks": 3}, "batch_size must be.*got 1"),
         ({"method": "pocock", "batch_size": 9, "looks": 3, "alpha": 0.7}, "alpha must be.*0.7"),
-        ({"method": "pocock", "batch_size": 9, "looks": 3, "window": 3}, "window must be left out"),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         AcceptanceMonitor(REFERENCE, **options)
-
-
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [
-        ([0.5], "reference must be real numbers of shape.*n at least 2"),
-        ([0.5, -0.1], r"reference must be in \[0, 1\], got -0.1"),
-        ([0.5, np.nan], "reference must be in.*nan"),
-        ([[0.5], [0.5, 0.6]], "reference must be rectangular"),
-    ],
-)
-def test_bad_reference(reference, message):
-    with pytest.raises(ValueError, match=message):
-        AcceptanceMonitor(reference)
 
 
 def test_batch_of_another_size():
@@ -182,54 +137,9 @@ def test_batch_of_another_size():
         monitor.update(GOOD[0][:99])
 
 
-# Error rates.
-
-
-@pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
-def test_type_one_error_of_sequential_monitors(kind):
-    rng, reps, wrong = np.random.default_rng(4), 400, 0
-    for _ in range(reps):
-        # Means 0.6 and 0.55: just as much lower as the margin.
-        monitor = AcceptanceMonitor(
-            rng.beta(6, 4, 150), method=kind, margin=0.05, alpha=0.1, looks=4, batch_size=60
-        )
-        while not (monitor.history and monitor.history[-1].finished):
-            monitor.update(rng.beta(5.5, 4.5, 60))
-        wrong += monitor.history[-1].suitable
-    low, high = stats.binom.ppf(1e-4, reps, 0.1), stats.binom.isf(1e-4, reps, 0.1)
-    assert low <= wrong <= high
-
-
-def test_type_one_error_of_the_e_process_monitor():
-    """Given the test sample, and, with a level for the reference, for its population."""
-    rng, reps = np.random.default_rng(5), 200
-    given = population = plain = 0
-    for _ in range(reps):
-        reference = rng.beta(6, 4, 40)
-        mean = reference.mean() - 0.05
-        monitor = AcceptanceMonitor(reference, margin=0.05, alpha=0.1, reference_level=0)
-        for _ in range(10):
-            given_last = monitor.update(rng.beta(10 * mean, 10 * (1 - mean), 60)).suitable
-        given += given_last
-        monitors = [
-            AcceptanceMonitor(reference, margin=0.05, alpha=0.1, reference_level=v)
-            for v in (0, 0.05)
-        ]
-        for _ in range(10):
-            batch = rng.beta(5.5, 4.5, 60)
-            last = [monitor.update(batch).suitable for monitor in monitors]
-        plain, population = plain + last[0], population + last[1]
-    most = stats.binom.isf(1e-4, reps, 0.1)
-    assert given <= most
-    assert population <= most
-    # About the sample's mean, which is below the population's half of the time.
-    assert plain > most
-
-
 def test_simulation_scores_the_decisions_of_the_monitor():
     """The simulated p-values again, through AcceptanceMonitor."""
-    options = {"batches": 12, "batch_size": 30, "n_test": 40, "alpha": 0.2, "drop_suitable": -0.05}
-    windows = (1, 3, None)
+    options, windows = {"batches": 12, "batch_size": 60, "n_test": 80}, (1, 3, None)
     table = simulate_monitoring(
         windows, repetitions=20, share_unsuitable=0.4, rng=np.random.default_rng(2), **options
     )
@@ -238,19 +148,19 @@ def test_simulation_scores_the_decisions_of_the_monitor():
     fdp, last_fdp = np.zeros((3, 20)), np.zeros((3, 20))
     false, true = np.zeros(3), np.zeros(3)
     for i, bad in enumerate(unsuitable):
-        reference = rng.beta(0.8 * 4, (1 - 0.8) * 4, (1, 40))[0]
-        mean = 0.8 - np.where(bad, 0.05, -0.05)[:, None]
-        user = rng.beta(mean * 4, (1 - mean) * 4, (12, 30))
+        reference = rng.beta(0.8 * 4, (1 - 0.8) * 4, (1, 80))[0]
+        mean = 0.8 - np.where(bad, 0.05, 0.0)[:, None]
+        user = rng.beta(mean * 4, (1 - mean) * 4, (12, 60))
         for j, window in enumerate(windows):
             monitor = AcceptanceMonitor(
-                reference, method="benjamini-hochberg", margin=0.05, alpha=0.2, window=window
+                reference, method="benjamini-hochberg", margin=0.05, window=window
             )
             called = np.array([monitor.update(batch).suitable for batch in user])
             fdp[j, i] = (called & bad).sum() / max(called.sum(), 1)
             false[j] += (called & bad).sum()
             true[j] += (called & ~bad).sum()
             recent = np.array([d.p_value for d in monitor.history])[-(window or 12) :]
-            kept = stats.false_discovery_control(recent) <= 0.2
+            kept = stats.false_discovery_control(recent) <= 0.05
             last_fdp[j, i] = (kept & bad[-len(recent) :]).sum() / max(kept.sum(), 1)
     assert table["fdr"].to_numpy() == pytest.approx(fdp.mean(axis=1))
     assert table["fdr_se"].to_numpy() == pytest.approx(fdp.std(axis=1, ddof=1) / np.sqrt(20))
@@ -261,56 +171,6 @@ def test_simulation_scores_the_decisions_of_the_monitor():
     assert false.min() > 0
 
 
-def test_what_a_run_controls_and_what_the_stream_does_not():
-    """Nearly normal estimates, so that Welch's test is exact enough far out."""
-    table = simulate_monitoring(
-        (1, 10, None),
-        batches=40,
-        batch_size=100,
-        n_test=400,
-        share_unsuitable=1.0,
-        concentration=60.0,
-        repetitions=600,
-        rng=np.random.default_rng(0),
-    ).set_index("window")
-    low, high = (q(1e-4, 600, 0.05) / 600 for q in (stats.binom.ppf, stats.binom.isf))
-    # All hypotheses are true: the false discovery proportion is 0 or 1.
-    assert low <= table["fdr_last"].iloc[0] <= high
-    assert (table["fdr_last"] <= high).all()
-    assert abs(table["fpr"].iloc[0] - 0.05) < 4 * table["fpr_se"].iloc[0]
-    # Decisions in turn: every window is far above alpha, and longer ones less so.
-    assert (np.diff(table["fdr"]) < 0).all()
-    assert (table["fdr"] > 0.1).all()
-    assert table["tpr"].isna().all()
-
-
-def test_with_many_suitable_batches_the_stream_is_controlled():
-    table = simulate_monitoring(
-        (5, None), share_unsuitable=0.3, repetitions=300, rng=np.random.default_rng(1)
-    )
-    assert (table["fdr"] + 4 * table["fdr_se"] < 0.05).all()
-    assert (table["tpr"] > 0.9).all()
-
-
-def test_sharing_the_reference_correlates_the_decisions():
-    """The same share of errors on average, but more of them at once."""
-    options = {"windows": (1,), "batches": 20, "batch_size": 200, "n_test": 200}
-    shared, fresh = (
-        simulate_monitoring(
-            share_unsuitable=1.0,
-            concentration=20.0,
-            repetitions=300,
-            shared_reference=one,
-            rng=np.random.default_rng(6),
-            **options,
-        ).iloc[0]
-        for one in (True, False)
-    )
-    assert shared["fpr_se"] > 1.5 * fresh["fpr_se"]
-    assert abs(shared["fpr"] - fresh["fpr"]) < 4 * np.hypot(shared["fpr_se"], fresh["fpr_se"])
-    assert shared["fdr"] < fresh["fdr"]
-
-
 # --- alarms ---------------------------------------------------------------------------------------
 
 
@@ -319,10 +179,10 @@ def watch(level=0.8, **options):
     return Monitor([level, level], reference_level=0, **options)
 
 
-@pytest.mark.parametrize("draw", ["beta", "labels", "nearly always right"])
+@pytest.mark.parametrize("draw", ["beta", "nearly always right"])
 def test_average_run_length_is_at_least_what_is_promised(draw):
     """With a mean exactly at the least that is suitable: the worst case."""
-    rng, streams, promised = np.random.default_rng(20), 300, 100
+    rng, streams, promised = np.random.default_rng(20), 200, 100
     mean = 0.98 if draw == "nearly always right" else 0.75
     x = (
         rng.beta(3, 1, (streams, 6000))
@@ -416,28 +276,17 @@ def test_acceptance_holds_its_level_for_the_population_with_many_user_rows():
     assert wrong[1] > stats.binom.isf(1e-4, reps, 0.05)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"margin": 0.9}, "margin must be below 0.8 and at least -0.2, for the reference of est"),
-        ({"run_length": 9}, "run_length must be a number"),
-        ({"run_length": np.inf}, "run_length must be a number"),
-        ({"reference_level": 1}, "reference_level must be a number"),
-        ({"reference_level": True}, "reference_level must be a number"),
-        ({"reference_correct": [1]}, "reference_correct must have shape"),
-        ({"reference_correct": [1, 2]}, "reference_correct must be booleans"),
-    ],
-)
-def test_malformed_alarms(options, message):
-    with pytest.raises(ValueError, match=message):
-        Monitor([0.8, 0.8], **{"reference_level": 0} | options)
-
-
 def test_malformed_batches_leave_the_monitor_as_it_was():
+    with pytest.raises(ValueError, match=r"margin must be below 0\.8 and at least -0\.2"):
+        watch(margin=0.9)
+    for wrong in ({"run_length": np.inf}, {"reference_correct": [1]}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must"):
+            watch(**wrong)
     monitor = watch()
     for arguments, message in (
         (([0.5, 1.5],), "batch must be in"),
         ((), "batch and correct must not both be empty"),
+        (([],), "batch and correct must not both be empty"),
         (([0.5], [1, 0]), "correct must be empty without reference_correct"),
         (([0.5], [0.3]), "correct must be booleans"),
     ):

@@ -1,12 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from lib.suitability import non_inferiority_test, welch_non_inferiority
-
-samples = st.lists(st.floats(0, 1), min_size=2, max_size=30).filter(lambda v: np.ptp(v) > 1e-3)
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05, -0.1])
@@ -52,7 +48,7 @@ def test_equal_numbers_have_no_variance_whatever_their_mean_is_rounded_to(value,
     assert non_inferiority_test(test, np.full(m, value - 1e-6)).p_value == 1.0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_equals_scipy_on_random_cases(seed):
     rng = np.random.default_rng(seed)
     n, m = (int(v) for v in 10 ** rng.uniform(0.4, 4, 2))
@@ -66,39 +62,12 @@ def test_equals_scipy_on_random_cases(seed):
     assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-8, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("moments", "message"),
-    [
-        ((0.5, -0.1, 10, 0.5, 0.1, 10), "variance_test must be at least 0, got -0.1"),
-        ((0.5, 0.1, 10, 0.5, np.nan, 10), "variance_user must be at least 0, got nan"),
-        ((0.5, 0.1, [10, 1], 0.5, 0.1, 10), "n_test must be at least 2, got 1"),
-        ((0.5, 0.1, 10, 0.5, 0.1, 0), "n_user must be at least 2, got 0"),
-    ],
-)
-def test_bad_moments(moments, message):
-    with pytest.raises(ValueError, match=message):
-        welch_non_inferiority(*moments)
-
-
 def test_variance_on_one_side_only():
     user = np.array([0.4, 0.5, 0.7])
     ours = non_inferiority_test([0.5, 0.5], user)
     theirs = stats.ttest_1samp(user, 0.5, alternative="greater")
     assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-10)
     assert ours.dof == pytest.approx(2.0)
-
-
-@given(samples, samples, st.floats(-0.5, 0.5), st.floats(0, 0.4))
-def test_p_falls_with_the_margin(test, user, margin, more):
-    p = non_inferiority_test(test, user, margin).p_value
-    assert non_inferiority_test(test, user, margin + more).p_value <= p + 1e-12
-
-
-@given(samples, samples)
-def test_swapping_roles_and_reordering(test, user):
-    p = non_inferiority_test(test, user).p_value
-    assert non_inferiority_test(user, test).p_value == pytest.approx(1 - p, abs=1e-9)
-    assert non_inferiority_test(test[::-1], user[::-1]).p_value == pytest.approx(p, abs=1e-9)
 
 
 def test_broadcast_equals_single_calls():
@@ -129,24 +98,3 @@ def test_size_of_the_test(n, m, sd_test, sd_user, alpha):
     # Welch's approximation itself is off by less than 0.002 at these sizes.
     tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.002
     assert abs((p <= alpha).mean() - alpha) < tolerance
-
-
-@pytest.mark.parametrize(
-    ("test", "user", "margin", "message"),
-    [
-        ([0.5], [0.5, 0.6], 0, "test must be real numbers"),
-        ([0.5, 0.6], [[0.5, 0.6]], 0, "user must be real numbers"),
-        ([0.5, np.nan], [0.5, 0.6], 0, "test must be finite, got nan"),
-        (["a", "b"], [0.5, 0.6], 0, "test must be real numbers"),
-        ([True, False], [0.5, 0.6], 0, "test must be real numbers"),
-        ([0.5, [0.6]], [0.5, 0.6], 0, "test must be rectangular"),
-        ([0.5, 0.6], [0.5, -np.inf], 0, "user must be finite, got -inf"),
-        ([0.5, 0.6], [0.5, 0.6], 1, r"margin must be a number in \(-1, 1\), got 1"),
-        ([0.5, 0.6], [0.5, 0.6], np.nan, "margin must be"),
-        ([0.5, 0.6], [0.5, 0.6], "0", "margin must be"),
-        ([0.5, 0.6], [0.5, 0.6], True, "margin must be"),
-    ],
-)
-def test_bad_input(test, user, margin, message):
-    with pytest.raises(ValueError, match=message):
-        non_inferiority_test(test, user, margin)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestIndPower
 
-from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
+from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import (
     SampleSize,
     non_inferiority_power,
@@ -49,11 +49,10 @@ def test_equals_integration_over_the_estimated_error(seed):
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "user"), [(60, 40, (6, 2)), (400, 60, (3, 3)), (80, 500, (2, 1))]
+    ("n", "m", "user", "margin"), [(60, 40, (6, 2), 0.06), (80, 500, (2, 1), 0.0)]
 )
-@pytest.mark.parametrize("margin", [0.0, 0.06])
 def test_power_by_simulation_with_beta_estimates(n, m, user, margin):
-    repetitions = 8000
+    repetitions = 4000
     rng = np.random.default_rng(n + m)
     test, other = stats.beta(7, 3), stats.beta(*user)
     shift = 0.03 - (test.mean() - other.mean())  # a true drop of 0.03
@@ -109,10 +108,6 @@ def test_power_is_finite_and_monotone_however_far(n, alpha):
     assert (np.diff(power) < 1e-7).all()
     assert power[0] > 1 - 1e-6
     assert power[-1] < 1e-6
-
-
-def test_no_variance_is_decided_as_the_test_decides():
-    assert non_inferiority_test([0.75] * 3, [0.5] * 3, 0.25).p_value == 0.5
 
 
 def test_variance_on_one_side_only_is_a_one_sample_test():
@@ -201,19 +196,10 @@ GOOD = {"sd_test": 0.1, "sd_user": 0.1, "margin": 0.05}
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sd_test": -0.1}, r"sd_test must be a number in \(0, inf\), got -0.1"),
-        ({"sd_user": np.nan}, "sd_user must be a number.*got nan"),
-        ({"sd_user": "1"}, "sd_user must be a number.*got '1'"),
-        ({"margin": 1.0}, r"margin must be a number in \(-1, 1\), got 1.0"),
-        ({"drop": np.inf}, "drop must be a number"),
         ({"drop": 0.05}, "drop must be below the margin, 0.05.*got 0.05"),
         ({"margin": 0.0}, "drop must be below the margin, 0"),
-        ({"alpha": 0}, "alpha must be a number"),
-        ({"power": 1}, "power must be a number"),
         ({"ratio": 0}, "ratio must be a number"),
         ({"n_test": 1}, "n_test must be an integer of at least 2 or None, got 1"),
-        ({"n_test": 10.0}, "n_test must be an integer"),
-        ({"n_test": True}, "n_test must be an integer"),
         ({"margin": 1e-9}, "margin must exceed drop by enough for 1e.15"),
     ],
 )
@@ -225,10 +211,7 @@ def test_bad_input_for_the_size(options, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1, 10, 0, 0.1, 0.1), "n_test must be at least 2, got 1"),
         ((10, [5, np.nan], 0, 0.1, 0.1), "n_user must be at least 2, got nan"),
-        ((10, 10, np.inf, 0.1, 0.1), "drop must be finite, got inf"),
-        ((10, 10, 0, -0.1, 0.1), "sd_test must be at least 0 and finite, got -0.1"),
         ((10, 10, 0, 0.1, np.inf), "sd_user must be at least 0 and finite, got inf"),
         ((10, 10, 0, 0.1, 0.1, "a"), "margin must be real numbers"),
         ((10, 10, 0, 0.1, 0.1, 0, [0.1, 1.0]), r"alpha must be in \(0, 1\), got 1.0"),
@@ -238,17 +221,3 @@ def test_bad_input_for_the_size(options, message):
 def test_bad_input_for_the_power(arguments, message):
     with pytest.raises(ValueError, match=message):
         non_inferiority_power(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("test", "message"),
-    [
-        ([0.5], "test must be real numbers of shape"),
-        ([0.5, np.nan], "test must be finite, got nan"),
-        ([True, False], "test must be real numbers"),
-        ([[0.5, 0.6]], "test must be real numbers"),
-    ],
-)
-def test_bad_pilot(test, message):
-    with pytest.raises(ValueError, match=message):
-        sample_size_for(test, [0.4, 0.5], margin=0.1)

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import suitability
-from lib.studies.suitability.comparisons import compare_estimators, over_splits
+from lib.studies.suitability.comparisons import over_splits
 from lib.studies.suitability.experiment import Task
 from lib.studies.suitability.refined import evaluate_more_data
 from lib.suitability import CorrectnessEstimator, non_inferiority_test
@@ -40,24 +39,6 @@ def test_splits_are_four_fifths_against_one(rows):
     assert set(seen[0][2].index) != set(seen[1][2].index)
 
 
-def test_a_comparison_over_splits_is_that_of_each():
-    x, y = source(200)
-    options = {"names": ["logistic"], "calibrations": ["none"]}
-    table = over_splits(compare_estimators, x, y, splits=2, seed=0, **options)
-    assert table["split"].tolist() == [0, 1]
-    rng = np.random.default_rng(0)
-    for split in range(2):
-        order = rng.permutation(200)
-        test, fit = order[:40], order[40:]
-        (expected,) = compare_estimators(x[fit], y[fit], x[test], y[test], **options).to_dict(
-            "records"
-        )
-        found = table.iloc[split].to_dict()
-        assert found.pop("seconds") > 0
-        del expected["seconds"]
-        assert found == expected | {"split": split}
-
-
 def test_more_data_fits_on_all_folds_but_one():
     splits = {"id": source(300), "user": source(120, 1, -1.0)}
     folds = tuple(np.array_split(np.random.default_rng(0).permutation(300), 3))
@@ -87,10 +68,3 @@ def test_rows_of_a_split_in_a_fold():
     assert task.rows_in("b", 1).tolist() == [6]
     assert task.rows_in("c", 0).tolist() == []  # what it is asked about is no part of the source
     assert task.rows_in("c", 0).dtype.kind == "i"
-
-
-def test_calibration_errors_refuse_what_is_no_probability_and_no_weighting():
-    with pytest.raises(ValueError, match=r"probabilities must be in \[0, 1\], got 1.5"):
-        suitability.calibration_errors([0.5, 1.5], [True, False])
-    with pytest.raises(ValueError, match="by must be 'rows' or 'bins', got 'points'"):
-        suitability.calibration_errors([0.5, 0.6], [True, False], by="points")

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
+from lib.studies.suitability.alarms import draw_estimates
 from lib.studies.suitability.repeated import PROCEDURES, sequential_errors
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.sequential import (
     EProcess,
     SequentialDesign,
     crossing_probabilities,
-    draw_estimates,
     information_fractions,
     test_upper_bound,
 )
@@ -98,25 +98,6 @@ def test_two_looks_equal_adaptive_quadrature():
     assert ours == pytest.approx(expected, abs=1e-10)
 
 
-@pytest.mark.parametrize("drift", [0.0, 1.5])
-@pytest.mark.parametrize(("kind", "sides"), [("pocock", 1), ("obrien-fleming", 2)])
-def test_equals_monte_carlo(kind, sides, drift):
-    n, t = 200_000, np.array([0.2, 0.25, 0.5, 0.6, 1.0])
-    design = SequentialDesign(5, 0.1, kind, sides, t)
-    steps = np.diff(t, prepend=0.0)
-    rng = np.random.default_rng(5)
-    z = (rng.normal(size=(n, 5)) * np.sqrt(steps) + drift * steps).cumsum(axis=1) / np.sqrt(t)
-    hit = (np.abs(z) if sides == 2 else z) >= design.critical
-    first = np.where(hit.any(axis=1), hit.argmax(axis=1), 5)
-    counts = np.bincount(first, minlength=6)[:5]
-    for count, probability in zip(counts, design.crossing(drift), strict=True):
-        low, high = binomial_range(n, probability)
-        assert low <= count <= high
-    used = np.append(t, 1.0)[first]
-    z_mean = (used.mean() - design.expected_information(drift)) / (used.std() / math.sqrt(n))
-    assert abs(z_mean) < 4
-
-
 @pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
 @pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("looks", [1, 2, 7, 25])
@@ -128,13 +109,6 @@ def test_spends_alpha(kind, sides, looks):
     assert design.levels == pytest.approx(stats.norm.sf(design.critical), rel=1e-12)
     if looks == 1:
         assert design.critical[0] == pytest.approx(stats.norm.isf(0.03 / sides), abs=1e-9)
-
-
-def test_one_side_is_half_of_two():
-    """But for paths that cross both boundaries, which are some 1e-5 here."""
-    one, two = SequentialDesign(4, 0.025), SequentialDesign(4, 0.05, sides=2)
-    assert one.critical[0] == pytest.approx(two.critical[0], abs=1e-3)
-    assert one.critical[0] > two.critical[0]
 
 
 def test_shapes_of_the_boundaries():
@@ -194,12 +168,6 @@ def test_information_of_looks_that_share_a_test_sample():
         count = (z >= SequentialDesign(looks, 0.05, kind, 1, t).critical).any(axis=1).sum()
         low, high = binomial_range(reps, 0.05)
         assert low <= count <= high
-        # Equal spacing is too strict, by just what the recursion says.
-        naive = SequentialDesign(looks, 0.05, kind)
-        rate = crossing_probabilities(naive.critical, t).sum()
-        assert rate < 0.047
-        low, high = binomial_range(reps, rate)
-        assert low <= (z >= naive.critical).any(axis=1).sum() <= high
 
 
 def test_welch_on_bounded_estimates_keeps_alpha_with_either_test_sample():
@@ -218,17 +186,6 @@ def test_welch_on_bounded_estimates_keeps_alpha_with_either_test_sample():
             assert low <= 1000 * rates[name] <= high, name
         assert rates["uncorrected"] > 0.07
         assert rates["Bonferroni"] <= rates["Pocock"]
-
-
-def test_little_is_lost_by_planning_with_equal_variances():
-    """The true rate if variances differ by a factor of two either way."""
-    for ratio in (0.5, 2.0):
-        true = information_fractions(500, 200, 5, ratio)
-        for kind in ("pocock", "obrien-fleming"):
-            planned = SequentialDesign(5, 0.05, kind, 1, information_fractions(500, 200, 5))
-            assert crossing_probabilities(planned.critical, true).sum() == pytest.approx(
-                0.05, abs=0.006
-            )
 
 
 def test_information_has_the_limits_it_should():
@@ -268,47 +225,23 @@ def test_decide_at_the_level_itself():
 
 
 D = SequentialDesign(3)
-RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: SequentialDesign(0), "looks must be an integer of at least 1, got 0"),
-        (lambda: SequentialDesign(2.0), "looks must be.*got 2.0"),
-        (lambda: SequentialDesign(True), "looks must be.*got True"),
         (lambda: SequentialDesign(2, 0.5), r"alpha must be a number in \(0, 0.5\), got 0.5"),
         (lambda: SequentialDesign(2, 1.0, sides=2), r"alpha must be a number in \(0, 1\)"),
-        (lambda: SequentialDesign(2, np.nan), "alpha must be.*got nan"),
-        (lambda: SequentialDesign(2, kind="haybittle"), "kind must be.*got 'haybittle'"),
-        (lambda: SequentialDesign(2, sides=3), "sides must be 1 or 2, got 3"),
-        (lambda: SequentialDesign(2, information=[1.0]), r"information must be.*shape \(2,\)"),
         (lambda: SequentialDesign(2, information=[0.5, 0.9]), "information must rise.*0.9"),
         (lambda: SequentialDesign(2, information=[0.0, 1]), "information must rise"),
         (lambda: SequentialDesign(3, information=[0.5, 0.5, 1]), "information must rise"),
-        (lambda: SequentialDesign(2, information=[np.nan, 1]), "information must rise.*nan"),
         (lambda: D.decide([]), r"p_values must be real numbers of shape \(n,\), n at least 1"),
-        (lambda: D.decide(0.5), "p_values must be real numbers"),
         (lambda: D.decide([1.5]), r"p_values must be in \[0, 1\], got 1.5"),
-        (lambda: D.decide([np.nan]), "p_values must be in.*nan"),
+        (lambda: D.decide([np.nan]), "p_values must be finite, got nan"),
         (lambda: D.decide([0.5] * 4), "p_values must be at most 3, one per look, got 4"),
         (lambda: D.decide([0.0, 0.5]), "p_values must end with the first that crosses, at look 1"),
         (lambda: D.crossing(np.inf), "drift must be"),
-        (lambda: crossing_probabilities([]), "critical must be"),
-        (lambda: crossing_probabilities([np.nan]), "critical must be.*NaN"),
         (lambda: crossing_probabilities([-1.0], sides=2), "critical must be at least 0"),
-        (lambda: crossing_probabilities([1.0], sides=0), "sides must be 1 or 2, got 0"),
-        (lambda: information_fractions(1, 5, 2), "n_test must be an integer of at least 2, got 1"),
-        (lambda: information_fractions(10, 0, 2), "batch_size must be"),
-        (lambda: information_fractions(10, 5, 2, 0.0), "variance_ratio must be"),
-        (lambda: EProcess(0.0), "threshold must be.*got 0.0"),
-        (lambda: EProcess(np.nan), "threshold must be.*got nan"),
-        (lambda: EProcess(0.5).update([0.2, 1.01]), r"values must be in \[0, 1\], got 1.01"),
-        (lambda: EProcess(0.5).update([np.nan]), "values must be in.*nan"),
-        (lambda: EProcess(0.5).update([[0.5]]), r"values must be real numbers.*\(1, 1\)"),
-        (lambda: EProcess(0.5).update(["a"]), "values must be real numbers"),
-        (lambda: test_upper_bound([], 0.1), "test must be real numbers"),
-        (lambda: test_upper_bound([0.5], 0.0), "level must be"),
     ],
 )
 def test_bad_input(call, message):
@@ -345,22 +278,7 @@ def test_e_process_equals_its_definition_however_it_is_cut(threshold):
         assert process.n == 300
         assert process.log_e_value == pytest.approx(math.log(path[-1]), abs=1e-9)
         assert process.p_value == pytest.approx(min(1.0, 1 / max(path)), rel=1e-9)
-    for value, expected in zip(values[:5], path, strict=False):
-        one = EProcess(threshold)
-        assert one.update(values[0]) == pytest.approx(path[0])
-        assert value >= 0
-        assert expected > 0
-
-
-def test_e_process_remembers_its_largest_capital():
-    process = EProcess(0.5)
-    process.update([0.9] * 30)
-    p = process.p_value
-    assert p < 1e-3
-    process.update([0.0] * 200)
-    assert process.e_value < 1
-    assert process.p_value == p
-    assert p == pytest.approx(1 / max(brute_force([0.9] * 30, 0.5)))
+    assert EProcess(threshold).update(values[0]) == pytest.approx(path[0])
 
 
 def test_e_process_at_the_extremes():
@@ -390,14 +308,13 @@ def test_e_process_at_the_extremes():
 )
 def test_ville_under_optional_stopping(draw):
     """Whoever stops at the best of 1000 times is wrong with probability alpha at most."""
-    rng, n = np.random.default_rng(11), 1000
+    rng, n, p_values = np.random.default_rng(11), 1000, []
+    for values in draw(rng, (n, 1000)):
+        process = EProcess(0.7)
+        process.update(values)
+        p_values.append(process.p_value)
     for alpha in (0.05, 0.2):
-        count = 0
-        for values in draw(rng, (n, 1000)):
-            process = EProcess(0.7)
-            process.update(values)
-            count += process.p_value <= alpha
-        assert count <= stats.binom.isf(1e-4, n, alpha)
+        assert (np.array(p_values) <= alpha).sum() <= stats.binom.isf(1e-4, n, alpha)
 
 
 def test_ville_holds_for_dependent_observations():
@@ -416,12 +333,12 @@ def test_ville_holds_for_dependent_observations():
 
 
 def test_pairs_are_about_the_population_difference():
-    rng, m, n = np.random.default_rng(0), 0.05, 400
+    rng, m, n = np.random.default_rng(0), 0.05, 200
     wrong = right = 0
     for _ in range(n):
-        t = draw_estimates(rng, 0.8, 4, (1500,))
+        t = draw_estimates(rng, 0.8, (1500,))
         for drop in (m, -0.05):
-            u = draw_estimates(rng, 0.8 - drop, 4, (1500,))
+            u = draw_estimates(rng, 0.8 - drop, (1500,))
             process = EProcess((1 - m) / 2)
             process.update((u - t + 1) / 2)
             wrong += drop == m and process.p_value <= 0.05
@@ -437,14 +354,14 @@ def test_upper_bound_covers(n, mean, binary):
     rng, reps, level = np.random.default_rng(n), 250, 0.1
     misses = 0
     for _ in range(reps):
-        x = (rng.random(n) < mean) * 1.0 if binary else draw_estimates(rng, mean, 2, (n,))
+        x = (rng.random(n) < mean) * 1.0 if binary else draw_estimates(rng, mean, (n,), 2)
         misses += test_upper_bound(x, level) < mean
     assert misses <= stats.binom.isf(1e-4, reps, level)
 
 
 def test_upper_bound_is_sharp():
     rng, n = np.random.default_rng(0), 1000
-    samples = draw_estimates(rng, 0.8, 4, (30, n))
+    samples = draw_estimates(rng, 0.8, (30, n))
     excess = np.mean([test_upper_bound(x, 0.05) for x in samples]) - samples.mean()
     normal = samples.std() / math.sqrt(n) * stats.norm.isf(0.05)
     assert normal < excess < 2 * normal
@@ -465,15 +382,16 @@ def test_upper_bound_at_the_extremes():
 
 
 def test_errors_and_sample_sizes():
-    table = sequential_errors([0.05, 0.02], repetitions=500, rng=np.random.default_rng(0))
+    n = 300
+    table = sequential_errors([0.05, 0.02], repetitions=n, rng=np.random.default_rng(0))
     assert list(table["procedure"]) == list(PROCEDURES) * 2
     size, power = (table[table["drop"] == d].set_index("procedure") for d in (0.05, 0.02))
     for name in PROCEDURES:
         assert (table["low"] <= table["rate"]).all()
         assert (table["rate"] <= table["high"]).all()
         if name not in ("uncorrected", "e-process, test mean"):
-            assert 500 * size.loc[name, "rate"] <= stats.binom.isf(1e-4, 500, 0.05), name
-    assert 500 * size.loc["uncorrected", "rate"] > stats.binom.isf(1e-4, 500, 0.05)
+            assert n * size.loc[name, "rate"] <= stats.binom.isf(1e-4, n, 0.05), name
+    assert n * size.loc["uncorrected", "rate"] > stats.binom.isf(1e-4, n, 0.05)
     rate, used = power["rate"], power["mean_n"]
     assert rate["one look"] > 0.95
     assert rate["one look"] >= rate["O'Brien-Fleming"] >= rate["Bonferroni"]
@@ -492,26 +410,15 @@ def test_errors_and_sample_sizes():
     assert rate["Pocock"] == pytest.approx(design.power(drift), abs=0.04)
 
 
-def test_the_test_sample_mean_is_not_the_population_mean():
-    """Little test data: the conditional test errs against the population, the others do not."""
-    rates = sequential_errors(
-        [0.1], n_test=50, margin=0.1, repetitions=300, rng=np.random.default_rng(1)
-    ).set_index("procedure")["rate"]
-    most = stats.binom.isf(1e-4, 300, 0.05)
-    assert 300 * rates["e-process, test mean"] > most
-    for name in ("Pocock", "e-process, known mean", "e-process, bound", "e-process, pairs"):
-        assert 300 * rates[name] <= most, name
-
-
 def test_simulation_equals_the_public_pieces():
     """One repetition, by Welch's test on the very samples and EProcess."""
     rng = np.random.default_rng(8)
-    options = {"looks": 3, "batch_size": 40, "n_test": 90, "alpha": 0.2, "margin": 0.1}
+    options = {"looks": 3, "batch_size": 40, "n_test": 90, "margin": 0.1}
     reps = 30
-    table = sequential_errors([0.05], repetitions=reps, rng=np.random.default_rng(8), **options)
-    test = draw_estimates(rng, 0.8, 4.0, (reps, 90))
-    user = draw_estimates(rng, 0.75, 4.0, (reps, 120))
-    design = SequentialDesign(3, 0.2, information=information_fractions(90, 40, 3))
+    table = sequential_errors([0.02], repetitions=reps, rng=np.random.default_rng(8), **options)
+    test = draw_estimates(rng, 0.8, (reps, 90))
+    user = draw_estimates(rng, 0.78, (reps, 120))
+    design = SequentialDesign(3, 0.05, information=information_fractions(90, 40, 3))
     rejected = dict.fromkeys(PROCEDURES, 0)
     used = 0
     for t, u in zip(test, user, strict=True):
@@ -524,12 +431,12 @@ def test_simulation_equals_the_public_pieces():
                 used += n
                 rejected["Pocock"] += decision.rejected
                 break
-        bound = test_upper_bound(t, 0.1) - 0.1
+        bound = test_upper_bound(t, 0.025) - 0.1
         for name, x, threshold, level in (
-            ("known mean", u, 0.7, 0.2),
-            ("test mean", u, t.mean() - 0.1, 0.2),
-            ("bound", u, bound, 0.1),
-            ("pairs", (u[:90] - t + 1) / 2, 0.45, 0.2),
+            ("known mean", u, 0.7, 0.05),
+            ("test mean", u, t.mean() - 0.1, 0.05),
+            ("bound", u, bound, 0.025),
+            ("pairs", (u[:90] - t + 1) / 2, 0.45, 0.05),
         ):
             process = EProcess(threshold)
             process.update(x)

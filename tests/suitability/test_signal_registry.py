@@ -3,10 +3,8 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
 
-from lib.selective import sctd
-from lib.suitability import SIGNAL_NAMES, CorrectnessEstimator, signals
+from lib.suitability import signals
 from lib.suitability.signals import register_signal, registered_signals, unregister_signal
 
 registry = sys.modules["lib.suitability.signals"]  # the package's name is the function's
@@ -22,60 +20,8 @@ def _clean_registry():
     registry._REGISTERED.update(before)
 
 
-@pytest.fixture
-def checkpoint_disagreement():
-    # What a user or a chapter writes: the disagreement of intermediate models, from lib.selective.
-    @register_signal
-    def checkpoint_disagreement(logits, checkpoint_logits):
-        labels = np.asarray(checkpoint_logits).argmax(axis=2)
-        return -sctd(np.vstack([labels, logits.argmax(axis=1)]))
-
-    return checkpoint_disagreement
-
-
 def logits_of(n=40, k=4, seed=0):
     return np.random.default_rng(seed).normal(size=(n, k))
-
-
-def test_checkpoint_disagreement_against_the_sum_written_out(checkpoint_disagreement):
-    z = logits_of()
-    checkpoints = np.random.default_rng(1).normal(size=(5, 40, 4))
-    table = signals(z, extra=("checkpoint_disagreement",), checkpoint_logits=checkpoints)
-    assert list(table.columns) == [*SIGNAL_NAMES, "checkpoint_disagreement"]
-    pd.testing.assert_frame_equal(table[list(SIGNAL_NAMES)], signals(z))
-    for i in range(40):
-        final = z[i].argmax()
-        expected = sum(((t + 1) / 6) ** 3 for t in range(5) if checkpoints[t, i].argmax() != final)
-        assert table.loc[i, "checkpoint_disagreement"] == pytest.approx(expected, abs=1e-14)
-    # A function of one row: any subset of rows, in any order, gives the same values.
-    rows = np.random.default_rng(2).permutation(40)[:7]
-    part = signals(
-        z[rows], extra=["checkpoint_disagreement"], checkpoint_logits=checkpoints[:, rows]
-    )
-    np.testing.assert_array_equal(
-        part["checkpoint_disagreement"], table["checkpoint_disagreement"].to_numpy()[rows]
-    )
-
-
-def test_a_signal_that_knows_more_than_the_logits_helps_the_estimator(checkpoint_disagreement):
-    # Final logits carry no information on correctness; unstable points are wrong more often.
-    rng = np.random.default_rng(3)
-    n, k, steps = 3000, 4, 8
-    z = rng.normal(size=(n, k))
-    instability = rng.random(n)
-    correct = rng.random(n) > 0.8 * instability
-    stays = rng.random((steps, n)) > instability
-    shown = np.where(stays, z.argmax(axis=1), rng.integers(k, size=(steps, n)))
-    checkpoints = np.eye(k)[shown]
-    table = signals(z, extra=("checkpoint_disagreement",), checkpoint_logits=checkpoints)
-    area = []
-    for columns in (list(SIGNAL_NAMES), list(table.columns)):
-        x = table[columns].to_numpy()
-        estimate = CorrectnessEstimator().fit(x[:1500], correct[:1500]).predict(x[1500:])
-        area.append(roc_auc_score(correct[1500:], estimate))
-    # Under chance the area has standard deviation below 0.5 / sqrt(min count) ~ 0.02.
-    assert abs(area[0] - 0.5) < 0.08
-    assert area[1] > 0.62
 
 
 def test_the_three_ways_to_register():

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from lib.check import as_array, as_flags, as_matrix, as_number
+from lib.check import as_flags, as_matrix, as_number
 from lib.suitability import Decision, SuitabilityFilter
 from lib.suitability.equivalence import equivalence_between_groups, equivalence_test
 from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
@@ -28,164 +28,54 @@ def moments(**change):
 
 X = [0.5, 0.6, 0.7, 0.8]
 FRAME = pd.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})
+MOMENT = "variance_test", "variance_user", "n_test", "n_user", "mean_test", "mean_user", "margin"
+A_SAMPLE = "must be real numbers of shape (n,), n at least 2, got"
+IN = "must be a number in"
+groups = equivalence_between_groups
+IN_FULL = [
+    (as_matrix, ("x", FRAME.assign(c=["1", "2"], d=[True, False])),
+     "x must be real numbers, got other types in c, d"),
+    (as_flags, ("y", ["0", "1"], 2), "y must be booleans, or 0 and 1, got <U1 values"),
+    *[(moments, {name: value}, f"{name} must be finite, got {value}")
+      for name, value in zip(MOMENT, (INF, INF, INF, INF, NAN, -INF, NAN), strict=True)],
+    *[(moments, {name: [0.2, -0.1]}, f"{name} must be at least 0, got -0.1")
+      for name in MOMENT[:2]],
+    *[(moments, {name: [5, 1]}, f"{name} must be at least 2, got 1") for name in MOMENT[2:4]],
+    (moments, {"mean_test": [0.5, NAN, INF]}, "mean_test must be finite, got nan"),
+    (non_inferiority_test, (X, [[1.0]]), f"user {A_SAMPLE} float64 of shape (1, 1)"),
+    (non_inferiority_test, ([0.5], X), f"test {A_SAMPLE} float64 of shape (1,)"),
+    (non_inferiority_test, (X, [True, False]), f"user {A_SAMPLE} bool of shape (2,)"),
+    (non_inferiority_test, ([0.5, INF, NAN], X), "test must be finite, got inf"),
+    (non_inferiority_test, (X, X, -1), f"margin {IN} (-1, 1), got -1"),
+    (equivalence_test, (X, X, 1), f"margin {IN} (0, 1), got 1"),
+    (equivalence_test, (X, X, 0.1, 0), f"alpha {IN} (0, 0.5), got 0"),
+    (equivalence_test, ([0.5], X, 0.1), f"test {A_SAMPLE}"),
+    (equivalence_test, (X, [0.5], 0.1), f"user {A_SAMPLE}"),
+    (groups, (X, [1, 1, 2, 2], 0), f"margin {IN} (0, 1), got 0"),
+    (groups, (X, [1, 1, 2, 2], 0.1, 1), f"alpha {IN} (0, 1), got 1"),
+    (groups, ([0.5], [1], 0.1), f"estimates {A_SAMPLE}"),
+    (groups, (X, [1, 1, 2], 0.1),
+     "groups must have shape (4,), one entry per estimate, got (3,)"),
+    (groups, (X, [[], [], [], [1, [2]]], 0.1), "groups must be names or numbers, got "),
+    (groups, (X, [1, None, NAN, 2], 0.1),
+     "groups must have no missing entries, got 2, the first in row 1"),
+    (groups, (X, ["a"] * 4, 0.1),
+     "groups must have at least 2 different ones, got only 'a'"),
+    (groups, (X, ["a", "b", "a", "a"], 0.1),
+     "groups must have at least 2 samples each, got 1 of 'b'"),
+    *[(SuitabilityFilter, {"estimator": wrong},
+       f"estimator must have predict_proba and be no class, got {text}")
+      for wrong, text in ((LogisticRegression, "<class"), (3, "3"))],
+    *[(SuitabilityFilter, {"margin": m}, f"margin {IN} (-1, 1), got {m}") for m in (1, -1)],
+    *[(SuitabilityFilter, {"alpha": a}, f"alpha {IN} (0, 1), got {a}") for a in (0, 1)],
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: as_array("x", [[1], [1, 2]]),
-            "x must be rectangular, got rows of unequal length",
-        ),
-        (
-            lambda: as_matrix("x", FRAME.assign(c=["1", "2"], d=[True, False])),
-            "x must be real numbers, got other types in c, d",
-        ),
-        (
-            lambda: as_matrix("x", [1.0, 2.0]),
-            "x must be real numbers of shape (n, columns), both at least 1, got float64 of shape"
-            " (2,)",
-        ),
-        (
-            lambda: as_matrix("x", [["a"]]),
-            "x must be real numbers of shape (n, columns), both at least 1, got <U1 of shape"
-            " (1, 1)",
-        ),
-        (
-            lambda: as_matrix("x", np.ones((2, 0))),
-            "x must be real numbers of shape (n, columns), both at least 1, got float64 of shape"
-            " (2, 0)",
-        ),
-        (
-            lambda: as_matrix("x", [[1, 2], [NAN, INF]]),
-            "x must be finite, got nan in row 1, column 0 (2 such values)",
-        ),
-        (
-            lambda: as_matrix("x", [[1, 2], [3, INF]]),
-            "x must be finite, got inf in row 1, column 1 (1 such values)",
-        ),
-        (
-            lambda: as_flags("y", [True], 2),
-            "y must be of shape (2,), one entry per row, got (1,)",
-        ),
-        (lambda: as_flags("y", [0, 2], 2), "y must be booleans, or 0 and 1, got 2"),
-        (lambda: as_flags("y", ["0", "1"], 2), "y must be booleans, or 0 and 1, got <U1 values"),
-        (lambda: as_number("m", 1, 0, 1), "m must be a number in (0, 1), got 1"),
-        (lambda: as_number("m", 0.0, 0, 1), "m must be a number in (0, 1), got 0.0"),
-        (lambda: as_number("m", True, 0, 2), "m must be a number in (0, 2), got True"),
-        (lambda: as_number("m", "1", 0, 2.5), "m must be a number in (0, 2.5), got '1'"),
-        *[
-            (
-                lambda name=name, value=value: moments(**{name: value}),
-                f"{name} must be finite, got {value}",
-            )
-            for name, value in (
-                ("mean_test", NAN),
-                ("mean_user", -INF),
-                ("variance_test", INF),
-                ("variance_user", INF),
-                ("n_test", INF),
-                ("n_user", INF),
-                ("margin", NAN),
-            )
-        ],
-        *[
-            (
-                lambda name=name: moments(**{name: [0.2, -0.1]}),
-                f"{name} must be at least 0, got -0.1",
-            )
-            for name in ("variance_test", "variance_user")
-        ],
-        *[
-            (lambda name=name: moments(**{name: [5, 1]}), f"{name} must be at least 2, got 1")
-            for name in ("n_test", "n_user")
-        ],
-        (
-            lambda: moments(mean_test=[0.5, NAN, INF]),
-            "mean_test must be finite, got nan",
-        ),
-        (
-            lambda: non_inferiority_test(X, [[1.0]]),
-            "user must be real numbers of shape (n,), n at least 2, got float64 of shape (1, 1)",
-        ),
-        (
-            lambda: non_inferiority_test([0.5], X),
-            "test must be real numbers of shape (n,), n at least 2, got float64 of shape (1,)",
-        ),
-        (
-            lambda: non_inferiority_test([0.5, INF, NAN], X),
-            "test must be finite, got inf",
-        ),
-        (
-            lambda: non_inferiority_test(X, X, -1),
-            "margin must be a number in (-1, 1), got -1",
-        ),
-        (
-            lambda: equivalence_test(X, X, 1),
-            "margin must be a number in (0, 1), got 1",
-        ),
-        (
-            lambda: equivalence_test(X, X, 0.1, 0),
-            "alpha must be a number in (0, 0.5), got 0",
-        ),
-        (
-            lambda: equivalence_test([0.5], X, 0.1),
-            "test must be real numbers of shape",
-        ),
-        (
-            lambda: equivalence_test(X, [0.5], 0.1),
-            "user must be real numbers of shape",
-        ),
-        (
-            lambda: equivalence_between_groups(X, [1, 1, 2, 2], 0),
-            "margin must be a number in (0, 1), got 0",
-        ),
-        (
-            lambda: equivalence_between_groups(X, [1, 1, 2, 2], 0.1, 1),
-            "alpha must be a number in (0, 1), got 1",
-        ),
-        (
-            lambda: equivalence_between_groups([0.5], [1], 0.1),
-            "estimates must be real numbers of shape",
-        ),
-        (
-            lambda: equivalence_between_groups(X, [1, 1, 2], 0.1),
-            "groups must have shape (4,), one entry per estimate, got (3,)",
-        ),
-        (
-            lambda: equivalence_between_groups(X, [[], [], [], [1, [2]]], 0.1),
-            "groups must be names or numbers, got ",
-        ),
-        (
-            lambda: equivalence_between_groups(X, [1, None, NAN, 2], 0.1),
-            "groups must have no missing entries, got 2, the first in row 1",
-        ),
-        (
-            lambda: equivalence_between_groups(X, ["a"] * 4, 0.1),
-            "groups must have at least 2 different ones, got only 'a'",
-        ),
-        (
-            lambda: equivalence_between_groups(X, ["a", "b", "a", "a"], 0.1),
-            "groups must have at least 2 samples each, got 1 of 'b'",
-        ),
-        (
-            lambda: SuitabilityFilter(estimator=LogisticRegression),
-            "estimator must have predict_proba and be no class, got <class",
-        ),
-        (
-            lambda: SuitabilityFilter(estimator=3),
-            "estimator must have predict_proba and be no class, got 3",
-        ),
-        (lambda: SuitabilityFilter(margin=1), "margin must be a number in (-1, 1), got 1"),
-        (lambda: SuitabilityFilter(margin=-1), "margin must be a number in (-1, 1), got -1"),
-        (lambda: SuitabilityFilter(alpha=1), "alpha must be a number in (0, 1), got 1"),
-        (lambda: SuitabilityFilter(alpha=0), "alpha must be a number in (0, 1), got 0"),
-    ],
-)
-def test_messages_in_full(call, message):
+@pytest.mark.parametrize(("function", "given", "message"), IN_FULL)
+def test_messages_in_full(function, given, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}") as caught:
-        call()
-    if not message.endswith((" ", "class", "shape")):
+        function(**given) if isinstance(given, dict) else function(*given)
+    if not message.endswith((" ", "class", "got")):
         assert str(caught.value) == message
 
 
@@ -272,29 +162,14 @@ def test_the_margin_is_no_drop_by_default():
     found = non_inferiority_test(a, b)
     assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
     assert all(type(v) is float for v in (found.statistic, found.p_value, found.dof))
+    assert equivalence_test(a, b, 0.05) == equivalence_test(a, b, 0.05, 0.05)
+    both = equivalence_test(a, b, 0.05)
+    assert all(type(v) is float for v in (both.p_value, both.dof, both.difference))
     assert SuitabilityFilter().margin == 0.0
     assert SuitabilityFilter().alpha == 0.05
 
 
 # ------------------------------------------------------------------ equivalence
-
-
-def test_equivalence_by_hand():
-    rng = np.random.default_rng(1)
-    a, b = rng.normal(0.6, 0.1, 12), rng.normal(0.62, 0.2, 30)
-    error = math.sqrt(a.var(ddof=1) / 12 + b.var(ddof=1) / 30)
-    found = equivalence_test(a, b, 0.05, 0.2)
-    difference = a.mean() - b.mean()
-    assert found.difference == difference
-    assert found.statistic_upper == pytest.approx((difference - 0.05) / error)
-    assert found.statistic_lower == pytest.approx((difference + 0.05) / error)
-    assert found.p_upper == pytest.approx(stats.t.cdf(found.statistic_upper, found.dof))
-    assert found.p_lower == pytest.approx(stats.t.sf(found.statistic_lower, found.dof))
-    assert found.p_value == max(found.p_upper, found.p_lower)
-    reach = stats.t.ppf(0.8, found.dof) * error
-    assert found.interval == pytest.approx((difference - reach, difference + reach))
-    assert equivalence_test(a, b, 0.05) == equivalence_test(a, b, 0.05, 0.05)
-    assert all(type(getattr(found, name)) is float for name in ("p_value", "dof", "difference"))
 
 
 def test_groups_come_as_they_appear_with_all_that_was_decided():
@@ -372,75 +247,42 @@ def table(n=60, seed=0):
     return pd.DataFrame(x, columns=["a", "b", "c"]), rng.random(n) < 1 / (1 + np.exp(-x[:, 0]))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda f, x, y: SuitabilityFilter().estimate(x),
-            "the filter must be fitted before it can estimate or decide",
-        ),
-        (
-            lambda f, x, y: f.fit(x.to_numpy()[0], y),
-            "signals must be real numbers of shape (n, columns), both at least 1, got float64 of"
-            " shape (3,)",
-        ),
-        (
-            lambda f, x, y: f.fit(x, y[:-1]),
-            "correct must be of shape (60,), one entry per row, got (59,)",
-        ),
-        (
-            lambda f, x, y: f.fit(x, np.ones(60)),
-            "correct must have both kinds of prediction, got only correct ones",
-        ),
-        (
-            lambda f, x, y: f.fit(x, np.zeros(60)),
-            "correct must have both kinds of prediction, got only wrong ones",
-        ),
-        (
-            lambda f, x, y: f.fit(x.set_axis(["a", "b", "a"], axis=1), y),
-            "signals must have distinct column names, got ['a'] more than once",
-        ),
-        (
-            lambda f, x, y: f.estimate(x.rename(columns={"a": "z"})),
-            "signals must have the columns of the fit, each once; missing ['a'], unknown ['z'],"
-            " repeated []",
-        ),
-        (
-            lambda f, x, y: f.decide(x, x[["a", "b", "c", "c"]]),
-            "user_signals must have the columns of the fit, each once; missing [], unknown [],"
-            " repeated ['c']",
-        ),
-        (
-            lambda f, x, y: f.estimate(np.ones((5, 2))),
-            "signals must have 3 columns, as at fit, got 2",
-        ),
-        (
-            lambda f, x, y: f.estimate([[1.0], [1.0, 2.0]], "mine"),
-            "mine must be rectangular, got rows of unequal length",
-        ),
-        (
-            lambda f, x, y: f.estimate(np.full((1, 3), np.nan), "mine"),
-            "mine must be finite, got nan in row 0, column 0 (3 such values)",
-        ),
-        (
-            lambda f, x, y: f.decide(np.ones(3), x),
-            "test_signals must be real numbers of shape (n, columns), both at least 1, got float64"
-            " of shape (3,)",
-        ),
-        (
-            lambda f, x, y: f.decide(x[:1], x),
-            "test_signals must have at least 2 rows, got 1",
-        ),
-        (
-            lambda f, x, y: f.decide(x, x[:1]),
-            "user_signals must have at least 2 rows, got 1",
-        ),
-    ],
-)
-def test_misuse_of_the_filter_in_full(call, message):
+def fitted(x, y, call, *given):
+    """Calls a method of a filter that is fitted to a table."""
+    return getattr(SuitabilityFilter().fit(x, y), call)(*given)
+
+
+def test_misuse_of_the_filter_in_full():
     x, y = table()
-    with pytest.raises((ValueError, RuntimeError), match=f"^{re.escape(message)}$"):
-        call(SuitabilityFilter().fit(x, y), x, y)
+    shape = "must be real numbers of shape (n, columns), both at least 1, got"
+    both = "correct must have both kinds of prediction, got only"
+    by_name = "must have the columns of the fit, each once; missing"
+    cases = [
+        ("fit", (x.to_numpy()[0], y), f"signals {shape} float64 of shape (3,)"),
+        ("fit", (x, y[:-1]), "correct must be of shape (60,), one entry per row, got (59,)"),
+        ("fit", (x, np.ones(60)), f"{both} correct ones"),
+        ("fit", (x, np.zeros(60)), f"{both} wrong ones"),
+        ("fit", (x.set_axis(list("aba"), axis=1), y),
+         "signals must have distinct column names, got ['a'] more than once"),
+        ("estimate", (x.rename(columns={"a": "z"}),),
+         f"signals {by_name} ['a'], unknown ['z'], repeated []"),
+        ("decide", (x, x[["a", "b", "c", "c"]]),
+         f"user_signals {by_name} [], unknown [], repeated ['c']"),
+        ("estimate", (np.ones((5, 2)),), "signals must have 3 columns, as at fit, got 2"),
+        ("estimate", ([[1.0], [1.0, 2.0]], "mine"),
+         "mine must be rectangular, got rows of unequal length"),
+        ("estimate", (np.full((1, 3), np.nan), "mine"),
+         "mine must be finite, got nan in row 0, column 0 (3 such values)"),
+        ("decide", (np.ones(3), x), f"test_signals {shape} float64 of shape (3,)"),
+        ("decide", (x[:1], x), "test_signals must have at least 2 rows, got 1"),
+        ("decide", (x, x[:1]), "user_signals must have at least 2 rows, got 1"),
+    ]  # fmt: skip
+    for call, given, message in cases:
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            fitted(x, y, call, *given)
+    before = "the filter must be fitted before it can estimate or decide"
+    with pytest.raises(RuntimeError, match=f"^{before}$"):
+        SuitabilityFilter().estimate(x)
 
 
 def test_frames_and_arrays_mean_the_same():
@@ -449,6 +291,7 @@ def test_frames_and_arrays_mean_the_same():
         SuitabilityFilter().fit(x, y),
         SuitabilityFilter().fit(x.to_numpy(), y),
     )
+    assert by_name.fit(x, y) is by_name
     expected = by_name.estimate(x)
     for fitted in (by_name, by_place):
         assert fitted.estimate(x.to_numpy()).tolist() == expected.tolist()
@@ -463,13 +306,3 @@ def test_frames_and_arrays_mean_the_same():
     assert found.estimated_test_accuracy == pytest.approx(expected[:2].mean(), rel=1e-12)
     assert found.estimated_user_accuracy == pytest.approx(expected[2:4].mean(), rel=1e-12)
     assert all(type(v) is float for v in (found.estimated_test_accuracy, found.p_value))
-
-
-def test_an_own_estimator_gives_the_probability_of_being_right():
-    x, y = table()
-    fitted = SuitabilityFilter(estimator=LogisticRegression()).fit(x, y)
-    expected = LogisticRegression().fit(x.to_numpy(), y).predict_proba(x.to_numpy())[:, 1]
-    assert fitted.estimate(x).tolist() == expected.tolist()
-    decision = fitted.decide(x[:30], x[30:])
-    assert decision.estimated_test_accuracy == pytest.approx(expected[:30].mean())
-    assert fitted.fit(x, y) is fitted

@@ -52,12 +52,50 @@ def test_estimated_and_true_accuracy():
     assert target.get_markerfacecolor() == "none"
 
 
+RESULTS = pd.DataFrame(
+    {
+        "seed": [0, 0, 2],
+        "user_fold": ["b", "b", "a"],
+        "test_accuracy": [0.9, 0.8, 0.8],
+        "user_accuracy": [0.7, 0.8, 0.6],
+        "estimated_test_accuracy": [0.9, 0.8, 0.8],
+        "estimated_user_accuracy": [0.8, 0.8, 0.75],
+    }
+)
+
+
+def test_points_of_folds_by_model():
+    per_fold = pd.DataFrame({"seed": [0, 0, 2], "difference": [0.1, -0.1, 0], "share": [1, 0, 0.5]})
+    (ax,) = figures.plot_per_fold(per_fold, margin=0.02).axes
+    np.testing.assert_allclose(lines(ax)["model 0"].get_data(), [[10, -10], [100, 0]])
+    np.testing.assert_allclose(lines(ax)["model 2"].get_data(), [[0], [50]])
+    assert ax.lines[-1].get_xdata() == [-2, -2]
+    (ax,) = figures.plot_error_against_drop(RESULTS).axes
+    np.testing.assert_allclose(lines(ax)["model 0"].get_data(), [[10], [5]])
+    np.testing.assert_allclose(lines(ax)["model 2"].get_data(), [[20], [15]])
+    np.testing.assert_allclose(lines(ax)["drop not seen at all"].get_data(), [[0, 20]] * 2)
+
+
+def test_estimation_errors_are_counted():
+    (ax,) = figures.plot_estimation_error(RESULTS).axes
+    heights = {
+        p.get_label(): np.histogram(p.get_xy()[:, 1], [1, 40, 70, 101])[0] for p in ax.patches
+    }
+    assert heights["test data"].tolist() == [0, 0, 2]
+    assert set(legend(ax)) == {"test data", "user data"}
+
+
 def test_a_line_and_a_level():
     (ax,) = figures.plot_lines({"a": ([1, 10], [0.1, 0.9])}, "n", "power", 0.8, log_x=True).axes
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("n", "power", "log")
     assert set(ax.lines[1].get_ydata()) == {0.8}
     (ax,) = figures.plot_lines({"a": ([1, 10], [0.1, 0.9])}, "n", "power").axes
     assert (len(ax.lines), ax.get_xscale()) == (1, "linear")
+
+
+def test_boundaries():
+    (ax,) = figures.plot_boundaries({"pocock": [2.4, 2.4], "other": [2.8, 2.0]}).axes
+    np.testing.assert_allclose(lines(ax)["other"].get_data(), [[1, 2], [2.8, 2.0]])
 
 
 def test_monitor():

@@ -76,8 +76,9 @@ def by_hand(predictions, margin, alpha=0.05):
     return fitted, tables
 
 
-@pytest.mark.parametrize("margin", [-0.1, 0.0, 0.02, 0.05])
-@pytest.mark.parametrize("alpha", [0.01, 0.3])
+@pytest.mark.parametrize(
+    ("margin", "alpha"), [(-0.1, 0.3), (0.0, 0.01), (0.02, 0.3), (0.05, 0.01), (0.05, 0.3)]
+)
 def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, alpha):
     fitted, tables = by_hand(predictions, margin, alpha)
     found = suitability_report(predictions, margin=margin, alpha=alpha)
@@ -140,14 +141,6 @@ def test_summary(predictions, report):
     assert look_up(report.summary, item) == by_paper < decision.p_value
     assert look_up(report.summary, "user rows for a power of 0.8") == report.required
     assert look_up(report.summary, "power if equally accurate") == report.power
-
-
-def test_more_power_takes_more_rows(predictions):
-    sizes = [
-        suitability_report(predictions, margin=0.08, power=power).required
-        for power in (0.2, 0.5, 0.9)
-    ]
-    assert sizes == sorted(set(sizes))
 
 
 def test_moved_is_scipys(predictions, report):
@@ -268,17 +261,6 @@ def test_all_user_rows_labelled():
     assert found.powered is None
     assert found.suitable_by_labels == (expected.suitable_p <= 0.05)
     assert found.unsuitable_by_labels == (expected.unsuitable_p <= 0.05)
-
-
-def test_three_right_labels_decide_nothing():
-    arrays = made(known=0)
-    right = np.flatnonzero(arrays["user_logits"].argmax(axis=1) == drawn(500, 2)[1])[:3]
-    arrays["user_labels"] = np.full(500, -1)
-    arrays["user_labels"][right] = drawn(500, 2)[1][right]
-    found = suitability_report(ModelPredictions(**arrays), margin=0.05)
-    assert not found.unsuitable_by_labels
-    assert not found.suitable_by_labels
-    assert "UNSUITABLE" not in found.verdict
 
 
 def test_signals_that_moved_and_the_tipping_point_are_in_the_verdict():
@@ -459,22 +441,6 @@ def test_verdict(predictions, margin, words):
     assert f"{p_text(found.decision.p_value)} at alpha = 0.05" in found.verdict
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"margin": 1}, r"margin must be a number in \(-1, 1\), got 1"),
-        ({"margin": NAN}, "margin must be"),
-        ({"margin": "0.1"}, "margin must be"),
-        ({"margin": 0.1, "alpha": 0.5}, r"alpha must be a number in \(0, 0.5\), got 0.5"),
-        ({"margin": 0.1, "alpha": 0}, "alpha must be"),
-        ({"margin": 0.1, "power": 1}, r"power must be a number in \(0, 1\), got 1"),
-    ],
-)
-def test_bad_settings(predictions, options, message):
-    with pytest.raises(ValueError, match=message):
-        suitability_report(predictions, **options)
-
-
 CANNOT = [
     (made(holdout_labels=None), "missing: holdout_labels"),
     (made(user_logits=np.ones((1, 3)), user_labels=None), "user_logits .* 2 rows, got 1"),
@@ -522,12 +488,3 @@ def test_the_smallest_predictions_have_a_report():
     found = suitability_report(ModelPredictions(**arrays), margin=0.1)
     assert look_up(found.summary, "user rows") == 2
     assert np.isfinite(found.decision.p_value)
-
-
-def test_narrow_numbers_give_nearly_the_same_report(predictions, report):
-    arrays = made(strength=1.9)
-    for part in ("holdout", "test", "user"):
-        arrays[f"{part}_logits"] = arrays[f"{part}_logits"].astype(np.float32)
-    found = suitability_report(ModelPredictions(**arrays), margin=0.08)
-    assert found.decision.p_value == pytest.approx(report.decision.p_value, rel=1e-3)
-    assert found.decision != report.decision

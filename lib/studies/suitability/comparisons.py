@@ -3,28 +3,27 @@
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from lib.check import as_flags
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.estimators import (
     CALIBRATIONS,
     ESTIMATORS,
-    _assess,
-    _checked,
     as_table,
+    calibration_errors,
     make_estimator,
 )
 
 
 def compare_estimators(
-    train_signals: Any,
-    train_correct: Any,
-    test_signals: Any,
-    test_correct: Any,
+    x: pd.DataFrame,
+    y: Any,
+    test: pd.DataFrame,
+    test_y: Any,
     names: Sequence[str] = tuple(ESTIMATORS),
     calibrations: Sequence[str] = CALIBRATIONS,
     *,
@@ -33,7 +32,6 @@ def compare_estimators(
     by: str = "rows",
 ) -> pd.DataFrame:
     """Fit several estimators to the same data and assess them on others: the paper's Table 8."""
-    x, y, test, test_y = _checked(train_signals, train_correct, test_signals, test_correct)
     rows = []
     for name, calibration in itertools.product(names, calibrations):
         model = make_estimator(name, calibration, seed=seed)
@@ -46,21 +44,29 @@ def compare_estimators(
 
 
 def compare_signals(
-    train_signals: Any,
-    train_correct: Any,
-    test_signals: Any,
-    test_correct: Any,
+    x: pd.DataFrame,
+    y: Any,
+    test: pd.DataFrame,
+    test_y: Any,
     *,
     bins: int = 15,
     by: str = "rows",
 ) -> pd.DataFrame:
     """Assess the paper's estimator on all signals and on each alone: the paper's Table 6."""
-    x, y, test, test_y = _checked(train_signals, train_correct, test_signals, test_correct)
     rows = []
     for label, columns in [("all", list(x.columns)), *((c, [c]) for c in x.columns)]:
         p = CorrectnessEstimator().fit(x[columns], y).predict(test[columns])
         rows.append({"signals": label, **_assess(p, test_y, bins, by)})
     return pd.DataFrame(rows)
+
+
+def _assess(p: Any, correct: Any, bins: int, by: str) -> dict[str, float]:
+    return {
+        **asdict(calibration_errors(p, correct, bins, by)),
+        "brier": float(((p - correct) ** 2).mean()),
+        "estimated_accuracy": float(p.mean()),
+        "true_accuracy": float(correct.mean()),
+    }
 
 
 def over_splits(
@@ -77,8 +83,7 @@ def over_splits(
 
     The authors' notebook tables_plots.ipynb: three splits of FMoW's ID data, first model.
     """
-    x = as_table("signals", signals)
-    y = as_flags("correct", correct, len(x))
+    x, y = as_table("signals", signals), correct
     rng = np.random.default_rng(seed)
     tables = []
     for split in range(splits):

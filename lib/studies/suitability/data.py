@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from lib import data
-from lib.check import as_generator, as_integer
 from lib.studies.suitability.experiment import Task, evaluate_tasks, make_tasks
 from lib.suitability.signals import signals
 from lib.training import train_linear
@@ -23,42 +22,24 @@ _SHIFTS = {
     "blur": (0.4, 0.5, 0.6, 0.7),
 }
 
+#: Signals, shape (n, 12), and correctness, shape (n,).
+Table = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]
+
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """One classifier, its source data and the user data it might be used on.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the data.
-    seed : int
-        Which of the classifiers.
-    splits : mapping
-        Split to signals, shape (n, 12), and correctness, shape (n,).
-    id_splits : tuple of str
-        The in-distribution splits, the source.
-    user_folds : mapping
-        ``"ID"`` and ``"OOD"`` to the user folds: split, rows, label. CivilComments has no OOD
-        ones.
-    algorithm : str
-        How the classifier was trained.
-    """
+    """One classifier, its source data and the user data it might be used on."""
 
     dataset: str
-    seed: int
-    splits: Mapping[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]
-    id_splits: tuple[str, ...]
+    seed: int  # which of the classifiers
+    splits: Mapping[str, Table]
+    id_splits: tuple[str, ...]  # the source
+    #: ``"ID"`` and ``"OOD"`` to split, rows and label of each; CivilComments has no OOD ones.
     user_folds: Mapping[str, list[tuple[str, npt.NDArray[np.int64], str]]]
     algorithm: str = "ERM"
 
     def tasks(self, kind: str, n_folds: int, partition_seed: int) -> list[Task]:
-        """Lay out the experiments of one kind, ``"ID"`` or ``"OOD"``.
-
-        See :func:`~lib.studies.suitability.experiment.make_tasks` for the other arguments.
-        """
-        if kind not in self.user_folds:
-            raise ValueError(f"kind must be one of {', '.join(self.user_folds)}, got {kind!r}")
+        """Lay out the experiments of one kind, ``"ID"`` or ``"OOD"``."""
         sizes = {name: len(correct) for name, (_, correct) in self.splits.items()}
         return make_tasks(sizes, self.user_folds[kind], self.id_splits, n_folds, partition_seed)
 
@@ -71,10 +52,6 @@ def wilds_files(
     datasets: Sequence[str], seeds: Sequence[int], algorithms: Sequence[str] = ("ERM",)
 ) -> list[str]:
     """Names in the registry of all files that :func:`wilds_study` reads for these."""
-    known = {"seeds": {s for _, s in data.MODELS}, "algorithms": {a for a, _ in data.MODELS}}
-    for name, given in (("seeds", seeds), ("algorithms", algorithms)):
-        if wrong := [each for each in given if each not in known[name]]:
-            raise ValueError(f"{name} must be of {sorted(known[name])}, got {wrong[0]!r}")
     folds = {
         "fmow": ["folds_fmow_id", "folds_fmow_ood"],
         "rxrx1": ["folds_rxrx1"],
@@ -113,19 +90,10 @@ def stream(
     study: Study, labels: Sequence[str], batches: int, size: int, rng: np.random.Generator
 ) -> list[tuple[str, npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
     """Batches of user data, fold after fold, as a monitor would receive them."""
-    as_integer("batches", batches)
-    as_integer("size", size)
-    rng = as_generator(rng, "rng")
     folds = {label: (split, rows) for split, rows, label in study.user_folds["OOD"]}
     found = []
     for label in labels:
-        if label not in folds:
-            raise ValueError(f"labels must be of {', '.join(folds)}, got {label!r}")
         split, rows = folds[label]
-        if batches * size > len(rows):
-            raise ValueError(
-                f"batches times size must be at most {len(rows)} for {label}, got {batches * size}"
-            )
         signals, correct = study.splits[split]
         for batch in rng.permutation(rows)[: batches * size].reshape(batches, size):
             found.append((label, signals[batch], correct[batch]))
@@ -143,7 +111,7 @@ def digits_study(seed: int) -> Study:
     rng = np.random.default_rng(seed)
     model = train_linear(digits.images[rows["train"]], digits.labels[rows["train"]])
 
-    def table(images: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    def table(images: Any, labels: Any) -> Table:
         logits = model.logits(images)
         return signals(logits).to_numpy(), logits.argmax(axis=1) == labels
 
@@ -163,20 +131,12 @@ def digits_study(seed: int) -> Study:
 
 
 def run_study(study: Study, n_folds: int, partition_seed: int, margin: float = 0.0) -> pd.DataFrame:
-    """Run the paper's experiment, ID and OOD, each from the same seed of the shuffles.
-
-    A kind without user folds is left out.
-    """
+    """Run the paper's experiment, ID and OOD where there is any, from one seed of the shuffles."""
     results = []
-    for kind in study.user_folds:
-        if not study.user_folds[kind]:
-            continue
+    for kind in [kind for kind, folds in study.user_folds.items() if folds]:
         tasks = study.tasks(kind, n_folds, partition_seed)
         rows = evaluate_tasks(study.splits, tasks, margin)
-        rows.insert(0, "partition", partition_seed)
-        rows.insert(0, "seed", study.seed)
-        rows.insert(0, "kind", kind)
-        rows.insert(0, "algorithm", study.algorithm)
-        rows.insert(0, "dataset", study.dataset)
-        results.append(rows)
+        which = {"dataset": study.dataset, "algorithm": study.algorithm, "kind": kind}
+        which |= {"seed": study.seed, "partition": partition_seed}
+        results.append(pd.concat([pd.DataFrame(which, rows.index), rows], axis=1))
     return pd.concat(results, ignore_index=True)

@@ -4,8 +4,7 @@ All pairs of a partition share its estimators, and all tests their moments: n_fo
 and one pass over the data replace n_folds (n_folds - 1) fits and twice as many passes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,15 +14,6 @@ import pandas as pd
 from sklearn.metrics import average_precision_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from lib.check import (
-    as_array,
-    as_flags,
-    as_integer,
-    as_matrix,
-    as_names,
-    as_number,
-    check_columns,
-)
 from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
 from lib.suitability.noninferiority import welch_non_inferiority
 
@@ -44,24 +34,12 @@ Splits = Mapping[str, tuple[Any, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One user fold and a partition of the source data that remain.
-
-    Attributes
-    ----------
-    label : str
-        Name of the user fold.
-    user : tuple of (str, ndarray)
-        Split and rows of D_u.
-    source : tuple of (str, ndarray) pairs
-        Splits and rows of the source data, in this order one below the other.
-    partition : tuple of ndarray
-        Disjoint folds of equal size: positions in the source data.
-    """
+    """One user fold and a partition of the source data that remain."""
 
     label: str
-    user: tuple[str, Rows]
-    source: tuple[tuple[str, Rows], ...]
-    partition: tuple[Rows, ...]
+    user: tuple[str, Rows]  # split and rows of D_u
+    source: tuple[tuple[str, Rows], ...]  # of the source data, in this order one below the other
+    partition: tuple[Rows, ...]  # disjoint folds of equal size: positions in the source data
 
     def rows_in(self, split: str, fold: int) -> Rows:
         """Rows of a split that lie in one fold of the partition."""
@@ -91,7 +69,6 @@ def make_tasks(
     id_splits: Sequence[str],
     n_folds: int = 15,
     seed: int = 32,
-    shuffles_per_fold: int = 1,
 ) -> list[Task]:
     """Lay out the experiments as the authors do.
 
@@ -103,94 +80,22 @@ def make_tasks(
     Pouget et al., Suitability Filter, ICML 2025, section 5.1; the authors' notebooks
     evals_fmow.ipynb and evals_rxrx1.ipynb.
     """
-    as_integer("n_folds", n_folds, 2)
-    as_integer("shuffles_per_fold", shuffles_per_fold)
-    distinct = not isinstance(id_splits, str) and len(set(id_splits)) == len(id_splits)
-    if not distinct or not id_splits:
-        raise ValueError(
-            f"id_splits must be a sequence of distinct splits, at least one, got {id_splits!r}"
-        )
-    if unknown := [name for name in id_splits if name not in sizes]:
-        raise ValueError(f"id_splits must be of {', '.join(sizes)}, got {unknown[0]!r}")
     rng = np.random.RandomState(seed)  # legacy on purpose: the authors' shuffles
     tasks = []
     for split, rows, label in user_folds:
-        if split not in sizes:
-            raise ValueError(f"split must be one of {', '.join(sizes)}, got {split!r}")
-        rows = as_rows(f"rows of {label}", rows, sizes[split])
-        if len(np.unique(rows)) < len(rows):
-            raise ValueError(f"rows of {label} must be distinct")
+        rows = np.asarray(rows)
         source = [(name, np.arange(sizes[name])) for name in id_splits if name != split]
         if split in id_splits:
             source.insert(0, (split, np.setdiff1d(np.arange(sizes[split]), rows)))
         total = sum(len(part) for _, part in source)
         order = np.arange(total)
         rng.shuffle(order)
-        for _ in range(shuffles_per_fold - 1):
-            rng.permutation(total)  # only moves the stream on, by as much as a shuffle
         size = total // n_folds
         if size < 2:
             raise ValueError(f"n_folds must be at most {total // 2} for {label}, got {n_folds}")
         partition = tuple(order[i * size : (i + 1) * size] for i in range(n_folds))
         tasks.append(Task(label, (split, rows), tuple(source), partition))
     return tasks
-
-
-def as_rows(name: str, rows: Any, size: int) -> Rows:
-    """Return ``rows`` as row numbers of a split of that size, at least one."""
-    rows = as_array(name, rows)
-    integers = rows.ndim == 1 and len(rows) > 0 and rows.dtype.kind in "iu"
-    if not integers or rows.min() < 0 or rows.max() >= size:
-        raise ValueError(
-            f"{name} must be integers from 0 to {size - 1}, at least one, "
-            f"got {rows.dtype} of shape {rows.shape}"
-            + (f" from {rows.min()} to {rows.max()}" if integers else "")
-        )
-    return rows
-
-
-def as_splits(splits: Any) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
-    """Return a mapping of each split to its signals and correctness, both checked."""
-    if not isinstance(splits, Mapping) or not splits:
-        raise ValueError(
-            "splits must be a mapping of at least one split to its signals and correctness, got "
-            f"{'none' if splits == {} else type(splits).__name__}"
-        )
-    found = {}
-    for name, pair in splits.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(
-                f"splits must have signals and correctness of {name}, got {type(pair).__name__}"
-            )
-        matrix = as_matrix(f"signals of {name}", pair[0])
-        found[name] = matrix, as_flags(f"correctness of {name}", pair[1], len(matrix))
-    return found
-
-
-def as_task_splits(
-    splits: Any, tasks: Any
-) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
-    """As :func:`as_splits`, after a check that the tasks are tasks and name what is there."""
-    if not isinstance(tasks, Sequence):
-        raise ValueError(f"tasks must be a sequence of tasks as of make_tasks, got {tasks!r}")
-    if other := [task for task in tasks if not isinstance(task, Task)]:
-        raise ValueError(f"tasks must be tasks as of make_tasks, got {type(other[0]).__name__}")
-    if len(tasks) == 0:
-        raise ValueError("tasks must have at least one task, got none")
-    splits = as_splits(splits)
-    for task in tasks:
-        for name, rows in (task.user, *task.source):
-            if name not in splits:
-                raise ValueError(
-                    f"splits must have {name}, which task {task.label} needs, got "
-                    f"{', '.join(splits) or 'none'}"
-                )
-            if rows.max() >= len(splits[name][1]):
-                raise ValueError(
-                    f"splits must have row {rows.max()} of {name}, which task {task.label} needs, "
-                    f"got {len(splits[name][1])} rows"
-                )
-    return splits
 
 
 def evaluate_pairs(
@@ -202,43 +107,16 @@ def evaluate_pairs(
     margin: float = 0.0,
 ) -> pd.DataFrame:
     """Run all experiments of one user fold: D_sf = fold i, D_test = fold j, for i != j."""
-    source, user = (
-        as_matrix("source_signals", source_signals),
-        as_matrix("user_signals", user_signals),
-    )
-    correct = as_flags("source_correct", source_correct, len(source))
-    user_correct = as_flags("user_correct", user_correct, len(user))
-    margin = as_number("margin", margin, -1, 1)
-    if user.shape[1] != source.shape[1]:
-        raise ValueError(
-            f"user_signals must have {source.shape[1]} columns, as source_signals, "
-            f"got {user.shape[1]}"
-        )
-    if len(user) < 2:
-        raise ValueError(f"user_signals must have at least 2 rows, got {len(user)}")
-    lengths = sorted({len(rows) for rows in partition})
-    if len(partition) < 2 or len(lengths) > 1 or lengths[0] < 2:
-        raise ValueError(
-            "partition must have at least 2 folds of one length, at least 2, "
-            f"got {len(partition)} folds of lengths {lengths}"
-        )
-    size, k = lengths[0], len(partition)
-    rows = np.concatenate([np.asarray(fold) for fold in partition])
-    if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(source):
-        raise ValueError(
-            f"partition must hold integers from 0 to {len(source) - 1}, got {rows.dtype} values "
-            f"from {rows.min()} to {rows.max()}"
-        )
-    if np.bincount(rows).max() > 1:
-        raise ValueError("partition must have disjoint folds of distinct rows")
-
-    estimators = [CorrectnessEstimator().fit(source[rows], correct[rows]) for rows in partition]
+    source, user, correct = source_signals, user_signals, source_correct
+    rows = np.stack(partition)
+    k, size = rows.shape
+    estimators = [CorrectnessEstimator().fit(source[fold], correct[fold]) for fold in rows]
     weights = np.concatenate([e.weights for e in estimators], axis=1)
     # One centre for all estimators, so that one matrix product serves them.
     center = source.mean(axis=0)
     bias = np.concatenate([e.bias + (center - e.center) @ e.weights for e in estimators])
     # Indexed [estimator, test fold, row] and [estimator, row].
-    on_folds = mean_sigmoid(source[rows] - center, weights, bias).reshape(k, k, size)
+    on_folds = mean_sigmoid(source[rows.ravel()] - center, weights, bias).reshape(k, k, size)
     on_user = mean_sigmoid(user - center, weights, bias)
 
     sf, test = np.nonzero(~np.eye(k, dtype=bool))
@@ -253,7 +131,7 @@ def evaluate_pairs(
         len(user),
         margin,
     )
-    test_accuracy = np.array([correct[rows].mean() for rows in partition])[test]
+    test_accuracy = correct[rows].mean(axis=1)[test]
     user_accuracy = user_correct.mean()
     return pd.DataFrame(
         {
@@ -283,8 +161,6 @@ def is_suitable(test_accuracy: Any, user_accuracy: Any, margin: float) -> npt.ND
 
 def at_margin(results: pd.DataFrame, margin: float) -> pd.DataFrame:
     """The same experiments with another margin: statistics, p-values and truth anew."""
-    margin = as_number("margin", margin, -1, 1)
-    check_columns("results", results, [*MOMENTS, "test_accuracy", "user_accuracy"])
     statistic, p_value, dof = welch_non_inferiority(
         *(results[name].to_numpy() for name in MOMENTS), margin
     )
@@ -292,62 +168,38 @@ def at_margin(results: pd.DataFrame, margin: float) -> pd.DataFrame:
     return results.assign(statistic=statistic, p_value=p_value, dof=dof, truth=truth)
 
 
-def evaluate_tasks(
-    splits: Splits,
-    tasks: Sequence[Task],
-    margin: float = 0.0,
-    threads: int = 1,
-) -> pd.DataFrame:
+def evaluate_tasks(splits: Splits, tasks: Sequence[Task], margin: float = 0.0) -> pd.DataFrame:
     """Run all experiments of several user folds."""
-    as_integer("threads", threads)
-    splits = as_task_splits(splits, tasks)
+    with threadpool_limits(1):  # the matrices are small: several threads would only wait
+        return over_tasks(evaluate_pairs, splits, tasks, margin)
 
-    def one(task: Task) -> pd.DataFrame:
+
+def over_tasks(
+    evaluate: Callable[..., pd.DataFrame], splits: Splits, tasks: Sequence[Task], margin: float
+) -> pd.DataFrame:
+    """What a function of source data, partition and user data says of each task."""
+    tables = []
+    for task in tasks:
         source, user = task.take_source(splits), task.take_user(splits)
-        result = evaluate_pairs(*source, task.partition, *user, margin)
-        result.insert(0, "user_fold", task.label)
-        return result
-
-    # One BLAS thread each: the matrices are small, and threads of threads only wait.
-    with threadpool_limits(1), ThreadPoolExecutor(threads) as executor:
-        return pd.concat(executor.map(one, tasks), ignore_index=True)
+        tables.append(evaluate(*source, task.partition, *user, margin))
+        tables[-1].insert(0, "user_fold", task.label)
+    return pd.concat(tables, ignore_index=True)
 
 
 @dataclass(frozen=True)
 class DecisionMetrics:
-    """How good decisions are; the columns of the paper's Table 1.
+    """How good decisions are; the columns of the paper's Table 1."""
 
-    Attributes
-    ----------
-    accuracy : float
-        Share of right decisions, SUITABLE counting as right when it is true.
-    fpr : float
-        False positive rate: share of SUITABLE among what is not suitable.
-    roc_auc, pr_auc : float
-        Areas under the ROC and the precision-recall curve (average precision), with
-        1 - p as the score.
-    """
-
-    accuracy: float
-    fpr: float
-    roc_auc: float
-    pr_auc: float
+    accuracy: float  # of right decisions, SUITABLE counting as right when it is true
+    fpr: float  # SUITABLE among what is not suitable
+    roc_auc: float  # with 1 - p as the score
+    pr_auc: float  # average precision
 
 
 def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> DecisionMetrics:
     """Compare decisions at ``alpha`` with the truth."""
-    p = as_array("p_values", p_values)
-    if p.ndim != 1 or len(p) == 0 or p.dtype.kind not in "fiu":
-        raise ValueError(
-            "p_values must be numbers of shape (n,), n at least 1, got "
-            f"{p.dtype} of shape {p.shape}"
-        )
-    p = p.astype(float)
-    outside = ~((p >= 0) & (p <= 1))
-    if outside.any():
-        raise ValueError(f"p_values must be in [0, 1], got {p[outside][0]}")
-    truth = as_flags("truth", truth, len(p))
-    suitable = p <= as_number("alpha", alpha, 0, 1)
+    p, truth = np.asarray(p_values, float), np.asarray(truth, bool)
+    suitable = p <= alpha
     both = truth.any() and not truth.all()
     return DecisionMetrics(
         accuracy=float((suitable == truth).mean()),
@@ -360,29 +212,25 @@ def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> Decision
 
 def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05) -> pd.DataFrame:
     """Compute :func:`decision_metrics` for each group of experiments."""
-    if isinstance(by, str):
-        raise ValueError(f"by must be a sequence of column names, got {by!r}")
-    as_number("alpha", alpha, 0, 1)
-    check_columns("results", results, ["p_value"], ["truth"])
-    by = as_names("by", by, results.columns)
     rows = []
-    for key, group in results.groupby(by, sort=False, dropna=False):
+    for key, group in results.groupby(list(by), sort=False, dropna=False):
         metrics = asdict(decision_metrics(group["p_value"], group["truth"], alpha))
-        suitable = int(group["truth"].sum())
-        counts = {
-            "experiments": len(group),
-            "suitable": suitable,
-            "unsuitable": len(group) - suitable,
-        }
-        rows.append(dict(zip(by, key, strict=True)) | metrics | counts)
+        rows.append(dict(zip(by, key, strict=True)) | metrics | counts(group))
     return pd.DataFrame(rows)
+
+
+def counts(group: pd.DataFrame) -> dict[str, int]:
+    """How many experiments there are, of either truth."""
+    suitable = int(group["truth"].sum())
+    return {
+        "experiments": len(group),
+        "suitable": suitable,
+        "unsuitable": len(group) - suitable,
+    }
 
 
 def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.01) -> pd.DataFrame:
     """Share of SUITABLE decisions by bucket of accuracy difference, the paper's Figure 4."""
-    as_number("width", width, 0, 1)
-    as_number("alpha", alpha, 0, 1)
-    check_columns("results", results, ["p_value", "test_accuracy", "user_accuracy"])
     difference = results["user_accuracy"] - results["test_accuracy"]
     bucket = np.floor(difference / width + 1e-9).astype(int)  # 0.03 / 0.01 is 2.9999...
     decided = (results["p_value"] <= alpha).groupby(bucket)
@@ -395,15 +243,11 @@ def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.
 
 def summarise_folds(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     """Summarise the experiments of each user fold under each model."""
-    as_number("alpha", alpha, 0, 1)
-    numbers = ["p_value", "test_accuracy", "user_accuracy"]
-    check_columns("results", results, numbers, ["seed", "user_fold", "truth"])
     suitable = results["p_value"] <= alpha
-    truth = as_flags("truth", results["truth"], len(results))
     rows = results[["seed", "user_fold"]].assign(
         difference=results["user_accuracy"] - results["test_accuracy"],
         share=suitable.astype(float),
-        false_positives=suitable & ~truth,
+        false_positives=suitable & ~results["truth"],
     )
     grouped = rows.groupby(["seed", "user_fold"], sort=False)
     table = grouped[["difference", "share"]].mean()

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from lib.suitability.labels import _TIE, _mean, _score, _size, _variance, rejection_rate
+from lib.suitability.labels import _TIE, _score, rejection_rate
 from lib.suitability.noninferiority import welch_non_inferiority
 
 
@@ -23,7 +23,9 @@ def label_errors(
     rows = []
     for n in labels:
         x, y = np.meshgrid(np.arange(n_test + 1), np.arange(n + 1), indexing="ij")
-        moments = [f(v, k) for v, k in ((x, n_test), (y, n)) for f in (_mean, _variance, _size)]
+        moments = [
+            m for v, k in ((x, n_test), (y, n)) for m in (v / k, v * (k - v) / (k * (k - 1)), k)
+        ]
         for margin in margins:
             rejected = {
                 "welch": welch_non_inferiority(*moments, margin)[1] <= alpha,

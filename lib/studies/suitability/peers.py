@@ -13,8 +13,9 @@ estimated as well, as the filter does, or known, since the test fold has labels.
   al.).  On test and user data it differs from AC by the same constant: with an estimated
   reference the two decide alike, which is also what DoC with the labels of the test fold does.
 - **ATC**: the share of scores at or above a threshold, below which fold i has as many scores as
-  it has errors.  Garg et al. also rescale the logits by a temperature first, which cannot be done
-  from signals.
+  it has errors; where scores tie, nearest to as many, and the larger of two (the authors' code
+  takes the largest score that counts as an error, one sample lower).  Garg et al. also rescale
+  the logits by a temperature first, which cannot be done from signals.
 - **CBPE**: the mean calibrated confidence, as nannyml 0.13 computes it for one chunk.  Isotonic
   regression of correctness on confidence on all of fold i, with no part held out, is used unless
   nannyml's check finds that the expected calibration error would not fall.  nannyml calibrates
@@ -22,10 +23,18 @@ estimated as well, as the filter does, or known, since the test fold has labels.
   signals do not suffice: this is the calibration of the predicted class alone.  nannyml's own
   rule, an alert if the estimate is below mean - 3 standard deviations of the realised accuracy of
   about ten chunks of reference data, knows neither the margin nor the test fold.  The chunks are
-  those of fold i; the user data are one chunk.
+  those of fold i, what remains is one more; the user data are one chunk.  Its check runs on ten
+  stratified splits of 90% and 10% and is skipped, with nothing calibrated, where confidence tells
+  correct from wrong predictions with a ROC AUC above 0.999 or it cannot run.  Equal values stand
+  in the order of their rows; nannyml sorts them unstably, so that its check decides otherwise in
+  some 4% of folds.
+
+Garg et al., Leveraging Unlabeled Data to Predict Out-of-Distribution Performance, ICLR 2022, Eq.
+1-2. Guillory et al., Predicting with Confidence on Unseen Distributions, ICCV 2021, section 3.
+nannyml, modules ``calibration``, ``chunk``, ``thresholds``, ``performance_estimation``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -36,14 +45,14 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from lib.check import (
-    as_flags,
-    as_matrix,
-    as_names,
-    as_number,
-    check_columns,
+from lib.studies.suitability.experiment import (
+    Splits,
+    Task,
+    counts,
+    decision_metrics,
+    is_suitable,
+    over_tasks,
 )
-from lib.studies.suitability.experiment import Task, as_task_splits, decision_metrics, is_suitable
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
 
@@ -69,15 +78,13 @@ _N_SDS = 3  # nannyml's StandardDeviationThreshold
 # nannyml's needs_calibration.
 _N_CHECKS, _CHECK_SHARE, _CHECK_SEED, _N_BINS, _PERFECT_AUC = 10, 0.1, 42, 10, 0.999
 # Columns that the filter's results have as well, apart from the truth.
-_SHARED = (
-    "sf_fold",
-    "test_fold",
-    "p_value",
+_ACCURACIES = (
     "estimated_test_accuracy",
     "estimated_user_accuracy",
     "test_accuracy",
     "user_accuracy",
 )
+_SHARED = ("sf_fold", "test_fold", "p_value", *_ACCURACIES)
 # Decimals of a score that count: 0.7 >= 0.8 - 0.1 but for rounding.
 _DECIMALS = 12
 
@@ -92,48 +99,12 @@ def evaluate_peers_pairs(
     user_signals: Any,
     user_correct: Any,
     margin: float = 0.0,
-    columns: Sequence[str] = SIGNAL_NAMES,
 ) -> pd.DataFrame:
-    """Let all peers decide about one user fold: fitted to fold i, tested on fold j, i != j.
-
-    Where scores tie, ATC's threshold is the value that leaves the share of scores below nearest
-    to the error rate, the larger of two.  It is infinite if all predictions are wrong.  The
-    authors' code instead takes the largest score that counts as an error, one sample lower.
-
-    nannyml's check runs on ten stratified splits of 90% and 10% (seed 42) and compares the
-    expected calibration error, ten bins of equal size, before and after.  It is skipped, and
-    nothing calibrated, if confidence tells correct from wrong predictions with a ROC AUC above
-    0.999 or all predictions are of one kind; we also skip it where nannyml cannot run it, with
-    fewer than 11 rows or a single prediction of one kind.  Chunks have a tenth of the rows of
-    the fold, rounded down; what remains is one more, however short, as in nannyml.  Equal values
-    stand in the order of their rows; nannyml's order of them is that of an unstable sort, so that
-    its check decides otherwise in some 4% of folds.
-
-    Pouget et al., Suitability Filter, ICML 2025, Definition 3.1. Garg et al., Leveraging Unlabeled
-    Data to Predict Out-of-Distribution Performance, ICLR 2022, Eq. 1-2. Guillory et al., Predicting
-    with Confidence on Unseen Distributions, ICCV 2021, section 3. nannyml, modules ``calibration``,
-    ``chunk``, ``thresholds``, ``performance_estimation``.
-    """
-    source, user = (
-        as_matrix("source_signals", source_signals),
-        as_matrix("user_signals", user_signals),
-    )
-    correct = as_flags("source_correct", source_correct, len(source))
-    user_correct = as_flags("user_correct", user_correct, len(user))
-    margin = as_number("margin", margin, -1, 1)
-    confidence, entropy = _columns_of(columns, source, user)
-    rows = _rows_of(partition, len(source))
-    if len(user) < 2:
-        raise ValueError(f"user_signals must have at least 2 rows, got {len(user)}")
-    for name, matrix in (("source_signals", source), ("user_signals", user)):
-        values = matrix[:, confidence]
-        if values.min() < 0 or values.max() > 1:
-            raise ValueError(
-                f"{name} must have conf_max in [0, 1], got {values.min()} to {values.max()}"
-            )
-
+    """Let all peers decide about one user fold: fitted to fold i, tested on fold j, i != j."""
+    confidence, entropy = (SIGNAL_NAMES.index(name) for name in ("conf_max", "conf_entropy"))
+    source, user, rows = source_signals, user_signals, np.stack(partition)
     # Of the folds, indexed [fold, row], and of the user data.
-    right, folds = correct[rows], source[rows, confidence]
+    right, folds = source_correct[rows], source[rows, confidence]
     accuracy = right.mean(axis=1)
     calibrators = [_calibrator(*fold) for fold in zip(folds, right, strict=True)]
     shift = accuracy - folds.mean(axis=1)
@@ -188,32 +159,17 @@ def evaluate_peers_pairs(
         }
     )
     result = _with_scores(result, margin)
-    result["alert_threshold"], result["alert"] = threshold.ravel(), alert.ravel()
-    result["truth"] = is_suitable(result["test_accuracy"], result["user_accuracy"], margin)
-    return result
+    truth = is_suitable(result["test_accuracy"], result["user_accuracy"], margin)
+    return result.assign(alert_threshold=threshold.ravel(), alert=alert.ravel(), truth=truth)
 
 
-def evaluate_peers(
-    splits: Mapping[str, tuple[Any, Any]],
-    tasks: Sequence[Task],
-    margin: float = 0.0,
-    columns: Sequence[str] = SIGNAL_NAMES,
-) -> pd.DataFrame:
+def evaluate_peers(splits: Splits, tasks: Sequence[Task], margin: float = 0.0) -> pd.DataFrame:
     """Let all peers decide about several user folds."""
-    splits = as_task_splits(splits, tasks)  # only once for all tasks
-    results = []
-    for task in tasks:
-        source, user = task.take_source(splits), task.take_user(splits)
-        result = evaluate_peers_pairs(*source, task.partition, *user, margin, columns)
-        result.insert(0, "user_fold", task.label)
-        results.append(result)
-    return pd.concat(results, ignore_index=True)
+    return over_tasks(evaluate_peers_pairs, splits, tasks, margin)
 
 
 def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     """Write the filter's results in the form of a peer's, to be compared with them."""
-    margin = as_number("margin", margin, -1, 1)
-    check_columns("results", results, _SHARED, ["truth"])
     labels = list(results)[: list(results).index("sf_fold")]
     table = _with_scores(results[[*labels, *_SHARED]], margin)
     table.insert(len(labels), "peer", "filter")
@@ -221,26 +177,9 @@ def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
 
 
 def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.05) -> pd.DataFrame:
-    """Compare the decisions of peers, under each rule, with the truth.
-
-    ========= =================================== ==================================
-    rule      SUITABLE if and only if             score for the areas
-    ========= =================================== ==================================
-    test      ``p_value`` <= alpha                1 - ``p_value``
-    estimated ``score_estimated`` >= 0            ``score_estimated``
-    known     ``score_known`` >= 0                ``score_known``
-    alert     no ``alert`` (CBPE only)            estimate minus ``alert_threshold``
-    ========= =================================== ==================================
-    """
-    if isinstance(by, str):
-        raise ValueError(f"by must be a sequence of column names, got {by!r}")
-    alpha = as_number("alpha", alpha, 0, 1)
-    others = ["peer", "score_estimated", "score_known", "alert_threshold", "truth"]
-    check_columns("results", results, ["p_value", "estimated_user_accuracy"], others)
-    by = as_names("by", by, results.columns, low=0)
+    """Compare the decisions of peers, under each of :data:`RULES`, with the truth."""
     rows = []
     for key, group in results.groupby([*by, "peer"], sort=False, dropna=False):
-        suitable = int(group["truth"].sum())
         for rule in RULES:
             if rule == "test":
                 metrics = decision_metrics(group["p_value"], group["truth"], alpha)
@@ -254,16 +193,8 @@ def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.0
                 # A p-value that is 0.5 at score 0 and falls with it; scores are in (-5, 5).
                 p_value = 0.5 - score.round(_DECIMALS) / 10
                 metrics = decision_metrics(p_value, group["truth"], 0.5)
-            rows.append(
-                dict(zip((*by, "peer"), key, strict=True))
-                | {"rule": rule}
-                | asdict(metrics)
-                | {
-                    "experiments": len(group),
-                    "suitable": suitable,
-                    "unsuitable": len(group) - suitable,
-                }
-            )
+            who = dict(zip((*by, "peer"), key, strict=True)) | {"rule": rule}
+            rows.append(who | asdict(metrics) | counts(group))
     return pd.DataFrame(rows)
 
 
@@ -276,44 +207,8 @@ def _with_scores(results: pd.DataFrame, margin: float) -> pd.DataFrame:
     )
 
 
-def _columns_of(columns: Sequence[str], source: Array, user: Array) -> list[int]:
-    """Positions of the two signals that peers use."""
-    names = [columns] if isinstance(columns, str) else list(columns)
-    needed = ["conf_max", "conf_entropy"]
-    if any(names.count(name) != 1 for name in needed):
-        raise ValueError(f"columns must name {' and '.join(needed)} once each, got {names}")
-    for name, matrix in (("source_signals", source), ("user_signals", user)):
-        if matrix.shape[1] != len(names):
-            raise ValueError(
-                f"{name} must have {len(names)} columns, as named, got {matrix.shape[1]}"
-            )
-    return [names.index(name) for name in needed]
-
-
-def _rows_of(partition: Sequence[npt.NDArray[np.int64]], n: int) -> npt.NDArray[np.int64]:
-    """Rows of the folds, indexed [fold, row]."""
-    lengths = sorted({len(fold) for fold in partition})
-    if len(partition) < 2 or len(lengths) > 1 or lengths[0] < 2:
-        raise ValueError(
-            "partition must have at least 2 folds of one length, at least 2, "
-            f"got {len(partition)} folds of lengths {lengths}"
-        )
-    rows = np.stack([np.asarray(fold) for fold in partition])
-    if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
-        raise ValueError(
-            f"partition must hold integers from 0 to {n - 1}, got {rows.dtype} values "
-            f"from {rows.min()} to {rows.max()}"
-        )
-    if np.bincount(rows.ravel()).max() > 1:
-        raise ValueError("partition must have disjoint folds of distinct rows")
-    return rows
-
-
 def _mean_and_variance(folds: Any, users: Any) -> tuple[Array, Array, Array, Array]:
-    """Moments of contributions: those of fold j under the peer fitted to fold i, and of users.
-
-    Both arguments hold one array per i, of shape (k, size) and (n_user,).
-    """
+    """Moments of contributions, one array per fitted fold: of all folds, and of users."""
     on_folds = [(a.mean(axis=1), a.var(axis=1, ddof=1)) for a in folds]
     on_users = [(a.mean(), a.var(ddof=1)) for a in users]
     mean, variance = (np.array(part) for part in zip(*on_folds, strict=True))
@@ -380,10 +275,7 @@ def _calibrator(confidence: Array, right: npt.NDArray[np.bool_]) -> Knots | None
 
 
 def _isotonic(values: Array, weight: Array, total: Array) -> Knots:
-    """Knots of the isotonic regression on distinct sorted values, as scikit-learn's.
-
-    ``weight`` has the number of samples at each value, maybe none, ``total`` that of right ones.
-    """
+    """Knots of the isotonic regression on distinct values with so many samples and right ones."""
     seen = weight > 0
     values, weight, total = values[seen], weight[seen], total[seen]
     fit = isotonic_regression(total / weight, weights=weight).x

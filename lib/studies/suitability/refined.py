@@ -1,25 +1,17 @@
 """The refined filter on the paper's data: choice of signals, more data, leaving a domain out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from lib.check import (
-    as_integer,
-    as_names,
-    as_number,
-    check_columns,
-)
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import (
-    MOMENTS,
+    Splits,
     Task,
-    as_task_splits,
     decision_metrics,
     is_suitable,
 )
@@ -32,15 +24,9 @@ from lib.ties import first_largest
 
 
 def evaluate_refined(
-    splits: Mapping[str, tuple[Any, Any]],
-    tasks: Sequence[Task],
-    columns: Sequence[int],
-    margin: float = 0.0,
+    splits: Splits, tasks: Sequence[Task], columns: Sequence[int], margin: float = 0.0
 ) -> pd.DataFrame:
     """Run :class:`RefinedFilter` in the experiments of several user folds."""
-    splits = as_task_splits(splits, tasks)
-    k = splits[tasks[0].user[0]][0].shape[1]
-    columns = [as_integer("columns", c, 0) for c in as_names("columns", columns, range(k))]
     tables = []
     for task in tasks:
         signals, correct = task.take_source(splits)
@@ -68,16 +54,10 @@ def evaluate_refined(
 
 
 def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Task]:
-    """Lay out experiments in distribution whose source has nothing of the user's domain.
+    """Lay out ID experiments whose source has nothing of the user's domain, in no split.
 
-    A user fold of an ID split is a domain: a region, a span of years, a cell type. In the paper's
-    experiments the other ID splits still hold that domain. Here it is taken out of all of them,
-    so that the user's data are new to the estimator, as they are out of distribution.
+    A user fold of an ID split is a domain: a region, a span of years, a cell type.
     """
-    if not isinstance(study, Study):
-        raise ValueError(f"study must be a Study, got {type(study).__name__}")
-    as_integer("n_folds", n_folds, 2)
-    as_integer("seed", seed, 0)
     rng = np.random.default_rng(seed)
     folds = study.user_folds["ID"]
     tasks = []
@@ -89,8 +69,6 @@ def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Ta
             source.append((name, np.setdiff1d(kept, np.concatenate([[], *same]).astype(int))))
         order = rng.permutation(sum(len(kept) for _, kept in source))
         size = len(order) // n_folds
-        if size < 2:
-            raise ValueError(f"n_folds must be at most {len(order) // 2}, got {n_folds}")
         partition = tuple(order[i * size : (i + 1) * size] for i in range(n_folds))
         tasks.append(Task(label, (split, np.asarray(rows)), tuple(source), partition))
     return tasks
@@ -103,21 +81,7 @@ def domain(label: str) -> str:
 
 @dataclass(frozen=True)
 class DomainRuns:
-    """Candidate sets of signals under :func:`leave_domain_out`, for one classifier.
-
-    A job of :mod:`lib.runs`.
-
-    Attributes
-    ----------
-    dataset, algorithm, seed
-        See :func:`~lib.studies.suitability.panel.load_study`.
-    candidates : tuple of tuple of str
-        Sets of signals.
-    n_folds, partition : int
-        See :func:`leave_domain_out`.
-    margin : float
-        m in (-1, 1).
-    """
+    """A job: sets of signals under :func:`leave_domain_out`, for one classifier."""
 
     dataset: str
     algorithm: str
@@ -149,12 +113,8 @@ class DomainRuns:
         return Outcome(arrays, {"domains": [domain(task.label) for task in tasks]})
 
 
-def evaluate_more_data(
-    splits: Mapping[str, tuple[Any, Any]], tasks: Sequence[Task], margin: float = 0.0
-) -> pd.DataFrame:
+def evaluate_more_data(splits: Splits, tasks: Sequence[Task], margin: float = 0.0) -> pd.DataFrame:
     """The paper's filter with more labels: D_sf is all folds of the source but the test fold."""
-    margin = as_number("margin", margin, -1, 1)
-    splits = as_task_splits(splits, tasks)
     rows = []
     for task in tasks:
         signals, correct = task.take_source(splits)
@@ -185,16 +145,10 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
     *known* test accuracy, the user's estimate has this error; compared with the *estimated* one, it
     has instead the difference between that and the known one, which comes from the labels of the
     test data and has the same variance. The two are independent, and the mean of the references,
-    for folds of one size, halves the variance. The user's accuracy differs from its estimate by
-    chance with variance mean c(1 - c) / n_user.
-
-    So P(SUITABLE although not suitable) is about alpha at most, on average over test samples (not
-    given the test accuracy, half of whose chance stays in the reference) and for user data near
-    the source: errors of the slopes, which count the more the farther the user's signals are, are
-    not in the variance. :class:`RefinedFilter` has them.
+    for folds of one size, halves the variance. So P(SUITABLE although not suitable) is about alpha
+    at most, on average over test samples and for user data near the source: errors of the slopes
+    are not in the variance. :class:`RefinedFilter` has them.
     """
-    margin = as_number("margin", margin, -1, 1)
-    check_columns("results", results, [*MOMENTS, "test_accuracy", "user_accuracy"])
     test, user = results["estimated_test_accuracy"], results["estimated_user_accuracy"]
     spread = {}
     for which, mean in (("test", test), ("user", user)):
@@ -216,8 +170,6 @@ def choose_signals(
     jobs: Sequence[DomainRuns], alpha: float = 0.05, max_workers: int | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Choose the set of signals with the largest ROC AUC when domains are left out."""
-    if not jobs or len({(job.dataset, job.candidates) for job in jobs}) > 1:
-        raise ValueError("jobs must be at least one, of one data set and the same candidates")
     runs = run_all(list(jobs), max_workers=max_workers)
     names = ["+".join(one) for one in jobs[0].candidates]
     domains = np.array(runs[0].metrics["domains"])

@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from lib.studies.suitability.alarms import MEAN, draw_estimates
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.sequential import (
     _START,
     SequentialDesign,
     _log_capital,
     _upper_bounds,
-    draw_estimates,
     information_fractions,
 )
 
@@ -46,26 +46,20 @@ def sequential_errors(
     batch_size: int = 200,
     n_test: int = 1000,
     margin: float = 0.05,
-    alpha: float = 0.05,
-    mean_test: float = 0.8,
-    concentration: float = 4.0,
+    mean_test: float = MEAN,
     repetitions: int = 2000,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Simulate how often each procedure says SUITABLE, and from how many user data.
+    """Simulate how often each procedure says SUITABLE at level 0.05, and from how many user data.
 
-    A test sample is drawn once per repetition; user data arrive in batches, and after each the
-    one-sided Welch test compares all of them so far with the test sample.  Estimates are
-    Beta-distributed.  Procedures (:data:`PROCEDURES`): one look at the end at level alpha; alpha
-    at every look; alpha / looks at every look; Pocock's and O'Brien and Fleming's designs with
-    :func:`information_fractions` for equal variances; and e-processes, which look after every
-    user observation: with the threshold from the mean of the test population, as if known (the
-    conditional test's own null hypothesis, with that number for the test sample's mean); from the
-    mean of the test sample (whose error against the *population* nothing controls); from its
-    upper bound at level alpha / 2, with alpha / 2 for the rest; and by pairs, which end when the
-    test sample does.
+    A test sample is drawn once per repetition; user data arrive in batches, and after each Welch's
+    test compares all of them so far with the test sample.  Estimates are Beta-distributed.
+    E-processes look after every user observation, with the threshold from the mean of the test
+    population, as if known; from that of the test sample (whose error against the *population*
+    nothing controls); from its upper bound at level alpha / 2, with alpha / 2 for the rest; and by
+    pairs, which end when the test sample does.
     """
-    size = batch_size
+    size, alpha = batch_size, 0.05
     fractions = information_fractions(n_test, size, looks)
     levels = {
         # No p-value is below 0.
@@ -83,8 +77,8 @@ def sequential_errors(
         found: dict[str, list[Any]] = {name: [] for name in PROCEDURES}
         for first in range(0, repetitions, chunk):
             n = min(chunk, repetitions - first)
-            test = draw_estimates(rng, mean_test, concentration, (n, n_test))
-            user = draw_estimates(rng, mean_test - drop, concentration, (n, looks * size))
+            test = draw_estimates(rng, mean_test, (n, n_test))
+            user = draw_estimates(rng, mean_test - drop, (n, looks * size))
             mean = user.reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
             square = (user**2).reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
             variance = np.maximum(square - mean**2, 0) * counts / (counts - 1)

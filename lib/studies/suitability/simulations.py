@@ -1,5 +1,6 @@
 """Simulations of the guarantee: what it needs, what labels add, what nobody can promise."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +14,15 @@ from lib.suitability.guarantees import (
     _adjust,
     _offset,
     _powered_test,
-    _settings,
     _tuning,
     corrected_margin,
 )
-from lib.suitability.labels import critical_counts, is_sample
+from lib.suitability.labels import critical_counts
 from lib.suitability.noninferiority import welch_non_inferiority
 
-#: What :func:`simulate_guarantee` compares.
+#: What :func:`simulate_guarantee` compares: the filter with the margin m, the corollary's, the
+#: adjusted one's value and its bound at level alpha / 2, and the two tests with labels.
 METHODS = ("unadjusted", "exact", "plug-in", "bound", "prediction-powered", "labels alone")
-
 
 # Numbers drawn at once in a simulation.
 _BLOCK = 2**21
@@ -30,25 +30,13 @@ _BLOCK = 2**21
 
 @dataclass(frozen=True, eq=False)
 class Impossibility:
-    """Two user populations that no filter without their labels can tell apart.
-
-    Attributes
-    ----------
-    source_logits : ndarray, shape (n, 3)
-        Of labelled source data.
-    source_correct : ndarray of bool, shape (n,)
-        Whether their predictions are correct.
-    user_logits : ndarray, shape (n, 3)
-        Of both populations' sample.
-    suitable_correct, unsuitable_correct : ndarrays of bool, shape (n,)
-        Whether the predictions are correct in the one and in the other.
-    """
+    """Two user populations that no filter without their labels can tell apart."""
 
     source_logits: Array
     source_correct: npt.NDArray[np.bool_]
-    user_logits: Array
-    suitable_correct: npt.NDArray[np.bool_]
-    unsuitable_correct: npt.NDArray[np.bool_]
+    user_logits: Array  # of both populations' sample
+    suitable_correct: npt.NDArray[np.bool_]  # in the one
+    unsuitable_correct: npt.NDArray[np.bool_]  # and in the other
 
 
 def simulate_guarantee(
@@ -61,46 +49,28 @@ def simulate_guarantee(
     n_test: int = 500,
     n_user: int = 500,
     n_labelled: int = 100,
-    concentration: float = 10.0,
-    alpha: float = 0.05,
-    reference: str = "distribution",
     repetitions: int = 2000,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Simulate the rate of SUITABLE end to end, with a known miscalibration.
+    """Simulate the rate of SUITABLE of :data:`METHODS` end to end, with a known miscalibration.
 
     Estimates C follow a Beta distribution scaled to where both C and C + eps are probabilities;
     a prediction is correct with probability C + eps (Definition 4.1). Their means are such that the
-    accuracies are as given. Compared are
-
-    ==================  =========================================================================
-    unadjusted          the filter with the margin m
-    exact               with the margin of :func:`corrected_margin`; for ``reference="sample"``
-                        with m + Delta_test + eps_target, Delta_test being known
-    plug-in             with ``value`` of :func:`adjusted_margin` from the test data's labels and
-                        ``n_labelled`` user labels
-    bound               with its ``bound`` at level alpha / 2, tested at alpha / 2
-    prediction-powered  :func:`prediction_powered_test`'s t-test with those labels
-    labels alone        :func:`labels_test` of the test data and those labels, which is exact
-    ==================  =========================================================================
-
-    Pouget et al., Suitability Filter, ICML 2025, section 4.4.
+    accuracies are as given.
     """
-    pairs = np.broadcast_arrays(*_settings(eps_source=eps_source, eps_target=eps_target))
-    drop, accuracy = margin if accuracy_drop is None else accuracy_drop, test_accuracy
-    sample = is_sample(reference)
+    pairs = np.broadcast_arrays(eps_source, eps_target)
+    drop, alpha = margin if accuracy_drop is None else accuracy_drop, 0.05
     block = max(1, _BLOCK // max(n_test, n_user, n_labelled))
     rows = []
     for source, target in zip(*(pair.ravel() for pair in pairs), strict=True):
         suitable = np.zeros(len(METHODS), int)
         for start in range(0, repetitions, block):
             size = min(block, repetitions - start)
-            test = _draw(accuracy, source, concentration, (size, n_test), rng)
-            level = test[1].mean(axis=1, keepdims=True) if sample else accuracy
-            user = _estimates(level - drop, target, concentration, (size, n_user), rng)
-            labelled = _draw(level - drop, target, concentration, (size, n_labelled), rng)
-            p_values = _all_methods(test, user, labelled, source, target, margin, alpha, sample)
-            alone = _labels_alone(test[1], labelled[1], margin, alpha, sample)
+            test = _draw(test_accuracy, source, (size, n_test), rng)
+            user = _estimates(test_accuracy - drop, target, (size, n_user), rng)
+            labelled = _draw(test_accuracy - drop, target, (size, n_labelled), rng)
+            p_values = _all_methods(test, user, labelled, source, target, margin, alpha)
+            alone = _labels_alone(test[1], labelled[1], margin, alpha)
             suitable += [*((p <= alpha).sum() for p in p_values), alone.sum()]
         for method, count in zip(METHODS, suitable.tolist(), strict=True):
             low, high = stats.binomtest(count, repetitions).proportion_ci(0.95, "exact")
@@ -121,24 +91,12 @@ def simulate_guarantee(
 
 
 def lemma_check(
-    eps: Any,
-    *,
-    accuracy: float = 0.8,
-    concentration: float = 10.0,
-    n: int = 100_000,
-    rng: np.random.Generator,
+    eps: Sequence[float], *, accuracy: float = 0.8, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Simulate E[correct] = E[estimate] + eps.
-
-    The identity needs no constant eps: with an error eps(C) that depends on the estimate it holds
-    for its mean.
-
-    Pouget et al., Suitability Filter, ICML 2025, Lemma 4.3.
-    """
-    (values,) = _settings(eps=eps)
+    """Simulate Lemma 4.3, E[correct] = E[estimate] + eps."""
     rows = []
-    for value in values.ravel():
-        estimated, correct = _draw(accuracy, value, concentration, (n,), rng)
+    for value in eps:
+        estimated, correct = _draw(accuracy, value, (100_000,), rng)
         offset = _offset(estimated, correct)
         rows.append(
             {
@@ -153,16 +111,11 @@ def lemma_check(
 
 
 def impossibility_example(n: int, rng: np.random.Generator) -> Impossibility:
-    """Make two user populations with the same signals, one suitable and one not.
+    """Make two user populations with the same signals, one suitable and one not: Remark 4.5.
 
-    Labels of the source and of the suitable population follow the softmax of the logits, so that
-    an estimator can be calibrated on both; the user's logits are larger, and the accuracy with
-    them. Those of the unsuitable population are uniform on the three classes whatever the logits.
-    As the logits have one distribution, so has all that a filter computes without labels of the
-    user: it finds both populations suitable with one and the same probability. If that is at most
-    alpha for the unsuitable population, it has no more power than that for the suitable one.
-
-    Pouget et al., Suitability Filter, ICML 2025, Remark 4.5.
+    Labels of the source and of the suitable population follow the softmax of the logits, those of
+    the unsuitable one are uniform whatever the logits. As the logits have one distribution, so has
+    all that a filter computes without labels of the user.
     """
 
     def correct(logits: Array) -> npt.NDArray[np.bool_]:
@@ -187,7 +140,6 @@ def _all_methods(
     eps_target: float,
     margin: float,
     alpha: float,
-    sample: bool,
 ) -> list[Array]:
     """P-values of :data:`METHODS` but the last, one per row of the samples; the bound's doubled."""
 
@@ -201,12 +153,7 @@ def _all_methods(
     of_test, of_user = moments(test[0]), moments(user)
     delta_test, square_test, n_test = offset(*test)
     accuracy, variance, _ = moments(test[1])
-    if sample:
-        square_test = np.zeros_like(square_test)
-        variance = np.zeros_like(variance)
-        exact = margin + delta_test + eps_target
-    else:
-        exact = corrected_margin(margin, eps_source, eps_target)
+    exact = corrected_margin(margin, eps_source, eps_target)
     delta_user = offset(*labelled)
     value, _, _, reach = _adjust(margin, delta_test, square_test, n_test, *delta_user, alpha / 2)
     filters = [
@@ -222,35 +169,26 @@ def _all_methods(
 
 
 def _labels_alone(
-    test: Array, labelled: Array, margin: float, alpha: float, sample: bool
+    test: Array, labelled: Array, margin: float, alpha: float
 ) -> npt.NDArray[np.bool_]:
     """Whether the exact test of the labels shows SUITABLE, for each row of the samples."""
     right = [values.sum(axis=1).astype(int) for values in (test, labelled)]
     n_test, n = test.shape[1], labelled.shape[1]
-    if sample:
-        least = np.clip(right[0] / n_test - margin, 0.0, 1.0)
-        return stats.binom.sf(right[1] - 1, n, least) <= alpha
     return right[1] >= critical_counts(right[0], n_test, n, margin, alpha)
 
 
 def _estimates(
-    accuracy: Any, eps: float, concentration: float, shape: tuple[int, ...], rng: Any
+    accuracy: float, eps: float, shape: tuple[int, ...], rng: Any, concentration: float = 10.0
 ) -> Array:
     """Draw scaled Beta estimates whose mean plus eps is the accuracy, all in [0, 1] with eps."""
     low, high = max(0.0, -eps), min(1.0, 1.0 - eps)
-    mean = np.asarray(accuracy - eps)
-    if not ((mean > low) & (mean < high)).all():
-        raise ValueError(
-            "eps must leave room for estimates strictly between 0 and 1 before and after it is "
-            f"added, got {eps:g} for an accuracy of {np.asarray(accuracy).min():.4g}"
-        )
-    share = (mean - low) / (high - low)
+    share = (accuracy - eps - low) / (high - low)
     return low + (high - low) * rng.beta(concentration * share, concentration * (1 - share), shape)
 
 
 def _draw(
-    accuracy: Any, eps: float, concentration: float, shape: tuple[int, ...], rng: Any
+    accuracy: float, eps: float, shape: tuple[int, ...], rng: Any, concentration: float = 10.0
 ) -> tuple[Array, Array]:
     """Draw estimates and, as 0 and 1, correctness."""
-    estimated = _estimates(accuracy, eps, concentration, shape, rng)
+    estimated = _estimates(accuracy, eps, shape, rng, concentration)
     return estimated, (rng.random(shape) < estimated + eps).astype(float)
