@@ -205,10 +205,13 @@ def test_guesses():
     ("call", "message"),
     [
         (lambda: one_run_p_value(3, 2, 5, 1.0, 0.0), r"must ascend, .* got 3, 2, 5"),
-        (lambda: one_run_epsilon(1, 2, 5, 0.1, family="normal"), "family must be None"),
+        (
+            lambda: one_run_epsilon(1, 2, 5, 0.1, family="normal"),
+            "family must be one of None, 'gaussian'",
+        ),
         (
             lambda: one_run_epsilon(1, 2, 5, 0.0, family="gaussian"),
-            r"delta must be in \(0, 1\) for",
+            r"delta must .* \(0, 1\), got 0.0",
         ),
         (
             lambda: one_run_guesses(np.zeros((1, 4)), np.zeros((1, 4), bool), 3),

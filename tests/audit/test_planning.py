@@ -116,8 +116,8 @@ def test_delta_can_only_lower_the_one_run_bound():
         ({"audit": "other"}, "audit must be one of"),
         ({"models": 10}, "models must be a multiple of 4"),
         ({"models": 4}, "models must be a multiple of 4"),
-        ({"epsilon": 0.0}, "epsilon must be positive"),
-        ({"delta": 0.0}, r"delta must be in \(0, 1\)"),
+        ({"epsilon": 0.0}, "epsilon must be a number above 0"),
+        ({"delta": 0.0}, r"delta must be a number in \(0, 1\)"),
     ],
 )
 def test_refusals(given, message):

@@ -183,7 +183,7 @@ def test_held_out_bound_is_that_of_the_other_half():
 @pytest.mark.parametrize(
     ("scores", "members", "message"),
     [
-        ([1.0, 2.0], [True], r"members must have one entry per score \(2\)"),
+        ([1.0, 2.0], [True], r"members must be of shape \(2,\)"),
         ([1.0, 2.0], [0, 2], "members must be booleans"),
         ([1.0, 2.0], [True, True], "members must hold both kinds of trials, got only True"),
     ],
@@ -196,9 +196,11 @@ def test_bad_attacks(scores, members, message):
 
 
 def test_bad_division():
-    with pytest.raises(ValueError, match=r"share must be in \(0, 1\), got 1.0"):
+    with pytest.raises(ValueError, match=r"share must be a number in \(0, 1\), got 1.0"):
         held_out_lower_bound([1, 2, 3, 4], [1, 0, 1, 0], 0.1, share=1.0, seed=0)
-    with pytest.raises(ValueError, match="trials of both kinds to both parts"):
+    with pytest.raises(
+        ValueError, match="scores must leave trials with members = False to both parts, got 1"
+    ):
         held_out_lower_bound([1, 2, 3], [1, 0, 1], 0.1, seed=0)
 
 
