@@ -1,6 +1,6 @@
 """Auditing with one training run (Steinke, Nasr and Jagielski 2023)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -264,15 +264,14 @@ def best_one_run(
     members: npt.ArrayLike,
     delta: float,
     level: float = 0.95,
-    fractions: Sequence[float] = FRACTIONS,
     **options: Any,
 ) -> float:
-    """The best one-run bound over several fractions of guesses, corrected for the choice."""
+    """The best one-run bound over :data:`FRACTIONS` of guesses, corrected for the choice."""
     scores, members = np.atleast_2d(scores), np.atleast_2d(members)
     points = scores.shape[1]
-    each = 1 - (1 - level) / len(fractions)
+    each = 1 - (1 - level) / len(FRACTIONS)
     best = 0.0
-    for fraction in fractions:
+    for fraction in FRACTIONS:
         right, made = one_run_guesses(scores, members, fixed_guesses(points, fraction))
         best = max(best, one_run_epsilon(right, made, scores.size, delta, each, **options))
     return best

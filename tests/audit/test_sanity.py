@@ -53,8 +53,3 @@ def test_the_gradient_is_clipped_to_the_full_norm():
     )
     error = np.sqrt(scores[members].var() / members.sum() + scores[~members].var() / 2000)
     assert abs(shift - expected) < 4 * error
-
-
-def test_unknown_fault():
-    with pytest.raises(ValueError, match=r"fault must be one of .*, got 'magic'"):
-        sgd_scores(SanityCheck(), 10, 0, "magic")

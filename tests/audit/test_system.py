@@ -9,7 +9,7 @@ import pytest
 
 from lib.audit import epsilon_interval, select_worst
 from lib.studies.audit import system
-from lib.studies.audit.one_run import compare_one_run
+from lib.studies.audit.detection import compare_one_run
 from lib.studies.audit.system import (
     AuditContradiction,
     bounds_table,
@@ -36,7 +36,7 @@ def results(tmp_path_factory):
 
 
 def test_trials_are_independent_and_follow_the_game():
-    (job,) = small(1.0).targets([3, 7])
+    (job,) = small(1.0).jobs([3, 7])
     draws = [job.drawn(i) for i in range(2000)]
     coins = np.stack([c for c, _ in draws])
     which = np.array([w for _, w in draws])
@@ -47,7 +47,7 @@ def test_trials_are_independent_and_follow_the_game():
     pairs = np.corrcoef(coins.T) - np.eye(coins.shape[1])
     assert np.abs(pairs).max() * math.sqrt(2000) < 5.6
     # Targets and shadow models are different draws; each repeats.
-    assert not np.array_equal(small(1.0).shadows()[0].drawn(0)[0], coins[0])
+    assert not np.array_equal(small(1.0).jobs()[0].drawn(0)[0], coins[0])
     assert np.array_equal(job.drawn(5)[0], coins[5])
 
 
@@ -141,7 +141,7 @@ def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkey
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     monkeypatch.setattr(system, "PART", 25)
     settings = [result.settings for result in results]
-    assert [job.n_models for job in settings[0].targets([1])] == [25, 25, 10]
+    assert [job.n_models for job in settings[0].jobs([1])] == [25, 25, 10]
     with ThreadPoolExecutor(1) as executor:
         found = run_audits(settings, executor)
     for one, other in zip(found, results, strict=True):
@@ -152,8 +152,8 @@ def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkey
 
 
 def test_slow_models_are_saved_more_often():
-    (job,) = settings_for("digits", "small_cnn", 1.0, 100, n_shadow=9, batch_size=9).shadows()
-    assert job.chunk < small(1.0).shadows()[0].chunk
+    (job,) = settings_for("digits", "small_cnn", 1.0, 100, n_shadow=9, batch_size=9).jobs()
+    assert job.chunk < small(1.0).jobs()[0].chunk
 
 
 def test_canaries_are_the_worst_points():
@@ -164,14 +164,14 @@ def test_canaries_are_the_worst_points():
 def run_audit_without_store(settings):
     from lib.runs import Checkpoint
 
-    arrays = settings.shadows()[0].execute(Checkpoint()).arrays
+    arrays = settings.jobs()[0].execute(Checkpoint()).arrays
     return select_worst(arrays["confidence"], arrays["members"], 2)[0]
 
 
 def test_subset_trainings_resume(tmp_path):
     from lib.runs import Checkpoint
 
-    job = replace(small(1.0).shadows()[0], n_models=12, chunk=5)
+    job = replace(small(1.0).jobs()[0], n_models=12, chunk=5)
     whole = job.execute(Checkpoint())
     checkpoint = Checkpoint(tmp_path)
 
@@ -228,14 +228,14 @@ def test_relabel():
 )
 def test_bad_settings(change, message):
     with pytest.raises(ValueError, match=message):
-        small(1.0, **change).shadows()
+        small(1.0, **change).jobs()
 
 
 def test_config_must_fix_the_mechanism():
-    (job,) = small(1.0).shadows()
+    (job,) = small(1.0).jobs()
     with pytest.raises(ValueError, match=r"config must give sample_rate and delta, got None"):
         replace(job, config=replace(job.config, sample_rate=None))
 
 
 def test_gradient_attack_can_be_left_out():
-    assert not small(1.0, gradient=False).targets([0])[0].keep_parameters
+    assert not small(1.0, gradient=False).jobs([0])[0].keep_parameters
