@@ -63,9 +63,7 @@ def test_constant_shadows_give_finite_scores():
     ("change", "message"),
     [
         ({"members": np.ones((4, 2), bool)}, r"at least two shadow models with and without"),
-        ({"members": np.ones((4, 2), int)}, r"members must be booleans"),
         ({"members": np.ones((3, 2), bool)}, r"members must be booleans of the shape"),
-        ({"shadows": np.full((4, 2), np.nan)}, r"shadows must be finite, got nan"),
     ],
 )
 def test_bad_shadows(change, message):

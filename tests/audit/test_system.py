@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lib.audit import epsilon_interval, select_worst
+from lib.runs import Checkpoint
 from lib.studies.audit import system
 from lib.studies.audit.detection import compare_one_run
 from lib.studies.audit.system import (
@@ -19,7 +20,7 @@ from lib.studies.audit.system import (
     summary_table,
     table_2,
 )
-from lib.training import SubsetTrainings, confidence, plan, relabel
+from lib.training import confidence, plan, relabel
 
 
 def small(epsilon, stream=0, **others):
@@ -127,15 +128,6 @@ def test_one_run_comparison(results):
     assert table.loc[table["models"] == 8, "lower bound"].max() > 0
 
 
-def test_stored_runs_are_read(results, tmp_path, monkeypatch):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    first = run_audits([small(math.inf)])[0]
-    monkeypatch.setattr(SubsetTrainings, "execute", None)
-    again = run_audits([small(math.inf)])[0]
-    assert all(np.array_equal(first.scores[k], again.scores[k]) for k in first.scores)
-    assert all(np.array_equal(first.scores[k], results[0].scores[k]) for k in first.scores)
-
-
 def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkeypatch):
     """Spread over jobs of 25 models each."""
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
@@ -157,39 +149,25 @@ def test_slow_models_are_saved_more_often():
 
 
 def test_canaries_are_the_worst_points():
-    found = run_audit_without_store(small(math.inf, canaries=5, n_shadow=100))
-    assert (found >= 95).all()
-
-
-def run_audit_without_store(settings):
-    from lib.runs import Checkpoint
-
-    arrays = settings.jobs()[0].execute(Checkpoint()).arrays
-    return select_worst(arrays["confidence"], arrays["members"], 2)[0]
+    (job,) = small(math.inf, canaries=5, n_shadow=100).jobs()
+    arrays = job.execute(Checkpoint()).arrays
+    assert (select_worst(arrays["confidence"], arrays["members"], 2)[0] >= 95).all()
 
 
 def test_subset_trainings_resume(tmp_path):
-    from lib.runs import Checkpoint
-
     job = replace(small(1.0).jobs()[0], n_models=12, chunk=5)
     whole = job.execute(Checkpoint())
-    checkpoint = Checkpoint(tmp_path)
-
-    class Stop(Exception):
-        pass
-
-    saves = []
-    original = checkpoint.save
+    interrupted, saves = Checkpoint(tmp_path), []
+    original = interrupted.save
 
     def save(arrays, state):
         original(arrays, state)
         saves.append(state["done"])
-        if len(saves) == 2:
-            raise Stop
+        1 / (2 - len(saves))
 
-    checkpoint.save = save
-    with pytest.raises(Stop):
-        job.execute(checkpoint)
+    interrupted.save = save
+    with pytest.raises(ZeroDivisionError):
+        job.execute(interrupted)
     resumed = job.execute(Checkpoint(tmp_path))
     assert saves == [5, 10]
     for name in whole.arrays:
@@ -229,6 +207,32 @@ def test_relabel():
 def test_bad_settings(change, message):
     with pytest.raises(ValueError, match=message):
         small(1.0, **change).jobs()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "message"),
+    [
+        ("digits", "roberta", "model must be one for images for 'digits', got 'roberta'"),
+        ("sst2", "small_cnn", "model must be linear, mlp or roberta for 'sst2', got 'small_cnn'"),
+    ],
+)
+def test_models_must_suit_the_data(dataset, model, message):
+    with pytest.raises(ValueError, match=message):
+        settings_for(dataset, model, 1.0, 100)
+
+
+@pytest.mark.parametrize(
+    ("model", "features", "inputs"),
+    [("roberta", "tokens", 64), ("linear", "words", 4096), ("mlp", "words", 4096)],
+)
+def test_text_is_audited_on_sst2(model, features, inputs):
+    settings = settings_for("sst2", model, 3.0, 400, seed=2, stream=5)
+    assert (settings.data.features, settings.training.model.inputs) == (features, (inputs,))
+    assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
+    assert settings.training.model.name == model
+    assert settings.training.model.classes == 2
+    assert settings.seed == 205
+    assert settings.training.epsilon == 3.0
 
 
 def test_config_must_fix_the_mechanism():
