@@ -247,14 +247,19 @@ def mass_near_the_origin(a, n, c, m, delta, eps):
 
 @pytest.mark.parametrize(
     ("a", "n", "c", "m", "delta", "eps"),
-    [(4, 50, 2, 50, 1e-5, 20.0), (379, 2000, 8, 10, 0.1, 5.0)],
+    [
+        (4, 50, 2, 50, 1e-5, 20.0),
+        (379, 2000, 8, 10, 0.1, 5.0),
+        (30, 60, 30, 60, 0.0, 3.0),
+        (6, 15, 4, 11, 1e-3, 9.0),
+    ],
 )
 def test_a_mass_so_small_that_no_part_may_be_left_out(a, n, c, m, delta, eps):
-    """Masses of 1e-18 lie where both rates are all but surely beyond the region."""
+    """Masses far below 1e-6 lie where both rates are all but surely beyond the region."""
     corner = module._Corner(a + 0.5, n - a + 0.5, c + 0.5, m - c + 0.5, delta)
     found, density = corner.mass(eps)
     exact = mass_near_the_origin(a, n, c, m, delta, eps)
-    assert exact < 1e-18
+    assert exact < 1e-7
     assert found == pytest.approx(exact, rel=1e-10)
     h = 1e-4  # the error of the difference is of its square
     sides = [mass_near_the_origin(a, n, c, m, delta, eps + d) for d in (-h, h)]
