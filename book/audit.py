@@ -469,7 +469,7 @@ chapter.values(allowed=1 - level, delta=delta)
 if benchmark.peer_installed():
     compared = benchmark.compare_with_peer(benchmark.TABLES[:benchmark_tables])
     chapter.table(
-        benchmark.comparison_table(compared),
+        compared,
         "benchmark",
         "Two-sided 90% Bayesian intervals: this package, and the authors'",
         {
@@ -480,7 +480,7 @@ if benchmark.peer_installed():
             "ratio": ",.0f",
         },
     )
-    chapter.values(volatile=True, speed_ratio=min(c.ratio for c in compared))
+    chapter.values(volatile=True, speed_ratio=compared["ratio"].min())
 else:
     chapter.note("privacy-estimates is not installed here: no comparison.")
     chapter.values(volatile=True, speed_ratio=math.nan)

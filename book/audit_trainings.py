@@ -54,7 +54,6 @@ from lib.book import evidence
 from lib.runs import stored_table
 from lib.studies.audit import detection, figures, sanity
 from lib.studies.audit import tables as studies
-from lib.studies.audit.one_run import compare_one_run
 from lib.studies.audit.system import (
     ATTACKS,
     bounds_table,
@@ -392,7 +391,7 @@ chapter.values(
 # audited models:
 
 # %%
-one_run = pd.concat([compare_one_run(r, [1, 4, 16, 50, 128, 512, 1024]) for r in results])
+one_run = pd.concat([detection.compare_one_run(r, [1, 4, 16, 50, 128, 512, 1024]) for r in results])
 chapter.figure(
     figures.plot_one_run(one_run),
     "one_run",

@@ -43,11 +43,7 @@ from lib.audit.intervals import (
     epsilon_lower_bounds,
 )
 from lib.audit.one_run import one_run_epsilon, one_run_guesses, one_run_p_value
-from lib.audit.planning import (
-    error_free_bound,
-    most_provable,
-    trials_needed,
-)
+from lib.audit.planning import error_free_bound, trials_needed
 from lib.audit.posterior import EpsilonPosterior, epsilon_posterior
 from lib.audit.regions import PrivacyRegion, epsilon_point, privacy_region
 from lib.audit.selection import (
@@ -85,7 +81,6 @@ __all__ = [
     "gaussian_lower_bound",
     "held_out_lower_bound",
     "insert_canaries",
-    "most_provable",
     "one_label_bound",
     "one_run_epsilon",
     "one_run_guesses",

@@ -1,13 +1,12 @@
 """Membership inference attacks, and the choice of the points that they do best on."""
 
-import numbers
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_predictions, as_real
+from lib.check import as_integer, as_number, as_predictions, as_real
 
 _FLOOR = 1e-6  # variances are not believed below this
 
@@ -152,10 +151,8 @@ def select_worst(
     ((3,), True)
     """
     values, inside = _shadows(shadows, members)
-    if not isinstance(fit_share, numbers.Real) or not 0 < fit_share < 1:
-        raise ValueError(f"fit_share must be in (0, 1), got {fit_share!r}")
-    if not isinstance(count, numbers.Integral) or not 1 <= count <= values.shape[1]:
-        raise ValueError(f"count must be from 1 to {values.shape[1]}, got {count!r}")
+    as_number("fit_share", fit_share, 0, 1)
+    as_integer("count", count, 1, values.shape[1])
     fitted = round(fit_share * len(values))
     if not 0 < fitted < len(values):
         raise ValueError(

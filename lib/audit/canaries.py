@@ -21,6 +21,7 @@ from lib.audit.intervals import epsilon_interval
 from lib.audit.one_run import one_run_epsilon
 from lib.check import (
     as_generator,
+    as_integer,
     as_probabilities,
     check_delta,
     check_level,
@@ -159,7 +160,7 @@ class Guesses:
         Parameters
         ----------
         level : float
-            Two-sided, in (0, 1).
+            Two-sided, in (0, 1); there must be two options.
         delta : float
             In [0, 1).
 
@@ -167,11 +168,6 @@ class Guesses:
         -------
         low, high : float
             (0, infinity) unless guesses were made about both bits.
-
-        Raises
-        ------
-        ValueError
-            With more than two options.
 
         Notes
         -----
@@ -293,11 +289,6 @@ def canary_epsilon(
     -------
     CanaryAudit
         Without a guess at any threshold the interval is (0, infinity), and its threshold NaN.
-
-    Raises
-    ------
-    ValueError
-        On confidences that are no distributions, labels out of range or equal, or bad thresholds.
 
     Notes
     -----
@@ -444,8 +435,8 @@ def one_label_bound(
     >>> round(one_label_bound(*data, thresholds=(0.5,), draws=3, seed=0), 1)
     3.3
     """
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1 or draws % 2 == 0:
-        raise ValueError(f"draws must be an odd number of at least 1, got {draws!r}")
+    if as_integer("draws", draws) % 2 == 0:
+        raise ValueError(f"draws must be odd, got {draws!r}")
     thresholds = _thresholds(thresholds)
     rng = as_generator(seed)
     each = 1 - (1 - check_level(level)) / len(thresholds) / (2 if draws > 1 else 1)

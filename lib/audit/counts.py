@@ -1,9 +1,10 @@
 """What an attack got right and wrong, and intervals for its error rates."""
 
-import numbers
 from dataclasses import dataclass
 
 from scipy import special
+
+from lib.check import as_integer
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,7 @@ class AttackCounts:
 
     def __post_init__(self):
         for name in ("tp", "fp", "tn", "fn"):
-            value = getattr(self, name)
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if not whole or value < 0:
-                raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
-            object.__setattr__(self, name, int(value))
+            object.__setattr__(self, name, as_integer(name, getattr(self, name), 0))
         if self.positives == 0:
             raise ValueError("tp + fn must be at least 1: there are no positive trials")
         if self.negatives == 0:

@@ -9,12 +9,13 @@ from scipy import special
 from lib.audit.intervals import rate_intervals
 from lib.audit.selection import (
     counts_at,
+    divided,
     roc_counts,
     roc_thresholds,
     true_best_epsilon,
     union_events,
 )
-from lib.check import as_array, as_generator, check_delta, check_level
+from lib.check import as_number, as_scores, check_level, require_choice
 
 
 class GaussianBound(NamedTuple):
@@ -79,11 +80,6 @@ def gaussian_lower_bound(
     GaussianBound
         All 0 but the threshold where nothing is shown.
 
-    Raises
-    ------
-    ValueError
-        On an argument out of range, NaN, or too few scores to divide.
-
     Notes
     -----
     Under mu-GDP every test has FNR >= Phi(Phi^-1(1 - FPR) - mu) (Dong, Roth and Su 2022), that is
@@ -107,20 +103,17 @@ def gaussian_lower_bound(
     >>> bool(2 < found.epsilon < 4.377)  # which is the truth
     True
     """
-    delta, level = check_delta(delta), check_level(level)
-    if delta == 0:
-        raise ValueError("delta must be in (0, 1), got 0")
-    if choice not in ("held-out", "union"):
-        raise ValueError(f"choice must be 'held-out' or 'union', got {choice!r}")
-    parts = [_numbers("in_scores", in_scores), _numbers("out_scores", out_scores)]
-    scores = np.concatenate(parts)
+    delta, level = as_number("delta", delta, 0, 1), check_level(level)
+    require_choice("choice", choice, ("held-out", "union"))
+    parts = [as_scores("in_scores", in_scores), as_scores("out_scores", out_scores)]
+    scores = np.concatenate(parts, dtype=np.float64)
     members = np.arange(len(scores)) < len(parts[0])
     if choice == "union":
         table = roc_counts(scores, members)
         mus = mu_limits(table, (1 - level) / union_events(table))
         best = int(np.argmax(mus > mus.max() - 1e-9))
         return _bound(float(mus[best]), delta, float(roc_thresholds(scores)[best]))
-    choosing = _divided(members, share, seed)
+    choosing = divided(members, share, seed, ("in_scores", "out_scores"))
     table = roc_counts(scores[choosing], members[choosing])
     # By the limits that the same rates would give on the trials that count.
     mus = mu_limits(table, (1 - level) / 2, (~choosing).sum() / choosing.sum())
@@ -155,29 +148,3 @@ def _bound(mu: float, delta: float, threshold: float) -> GaussianBound:
     if mu <= 0:
         return GaussianBound(0.0, 0.0, threshold)
     return GaussianBound(true_best_epsilon(mu, delta), mu, threshold)
-
-
-def _divided(members: npt.NDArray[np.bool_], share: float, seed) -> npt.NDArray[np.bool_]:
-    """Which trials choose; as many of each kind, in proportion."""
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise ValueError(f"share must be in (0, 1), got {share!r}")
-    rng, choosing = as_generator(seed), np.zeros(len(members), bool)
-    for name, kind in (("in_scores", True), ("out_scores", False)):
-        rows = rng.permutation(np.flatnonzero(members == kind))
-        count = round(share * len(rows))
-        if not 0 < count < len(rows):
-            raise ValueError(f"{name} must leave trials to both parts, got {len(rows)}")
-        choosing[rows[:count]] = True
-    return choosing
-
-
-def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    array = as_array(name, values)
-    if array.dtype.kind not in "biuf" or array.ndim != 1 or not len(array):
-        raise ValueError(
-            f"{name} must be real numbers of shape (n,), got {array.dtype} of shape {array.shape}"
-        )
-    array = array.astype(np.float64)
-    if np.isnan(array).any():
-        raise ValueError(f"{name} must not be NaN, got {int(np.isnan(array).sum())} NaN")
-    return array

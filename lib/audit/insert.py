@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_generator
+from lib.check import as_generator, as_integer
 
 #: The authors' seed of P5's published single runs.
 LEGACY_SEED = 11337
@@ -35,13 +35,7 @@ class Canaries:
         return len(self.positions)
 
     def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return a copy of the labels with the canaries' wrong ones.
-
-        Raises
-        ------
-        ValueError
-            If the labels are not those that the canaries were drawn for.
-        """
+        """Return a copy of the labels, those that canaries were drawn for, with the wrong ones."""
         labels = np.array(labels)
         if labels.dtype.kind not in "iu":
             raise ValueError(f"labels must be integers, got {labels.dtype}")
@@ -74,7 +68,7 @@ def insert_canaries(
     n_classes : int
         C, at least 3: the attack compares the wrong label with *another* wrong one.
     seed : int or Generator
-        Of the draw.
+        Of the draw; an integer if `legacy`.
     legacy : bool
         Draw as the authors' program does, by NumPy's legacy generator: with the seed 11337, on the
         labels of CIFAR-10 and CIFAR-100, the positions and labels of P5's published confidences.
@@ -83,12 +77,6 @@ def insert_canaries(
     -------
     Canaries
         Positions are drawn without replacement.
-
-    Raises
-    ------
-    ValueError
-        On labels out of range, too many canaries, fewer than 3 classes, or a generator with
-        `legacy`.
 
     References
     ----------
@@ -102,8 +90,7 @@ def insert_canaries(
     True
     """
     labels = np.asarray(labels)
-    if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 3:
-        raise ValueError(f"n_classes must be an integer of at least 3, got {n_classes!r}")
+    n_classes = as_integer("n_classes", n_classes, 3)
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or not len(labels):
         raise ValueError(
             f"labels must be integers of shape (m,), got {labels.dtype} of shape {labels.shape}"
@@ -112,14 +99,9 @@ def insert_canaries(
         raise ValueError(
             f"labels must lie between 0 and {n_classes - 1}, got {labels.min()} to {labels.max()}"
         )
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 0 <= n <= len(labels):
-        raise ValueError(f"n must be an integer from 0 to {len(labels)}, got {n!r}")
-    if seed is None:
-        raise ValueError("seed must be an integer or a Generator, got None")
+    n = as_integer("n", n, 0, len(labels))
     if legacy:
-        if isinstance(seed, np.random.Generator):
-            raise ValueError("seed must be an integer for the legacy draw, got a Generator")
-        old = np.random.RandomState(seed)
+        old = np.random.RandomState(as_integer("seed", seed, 0))
         positions = old.choice(len(labels), n, replace=False)
         wrong = np.empty(n, np.int64)
         for i, position in enumerate(positions):
@@ -130,4 +112,4 @@ def insert_canaries(
         positions = rng.permutation(len(labels))[:n]
         wrong = (labels[positions] + rng.integers(1, n_classes, n)) % n_classes
     true = labels[positions].astype(np.int64)
-    return Canaries(positions.astype(np.int64), true, wrong.astype(np.int64), int(n_classes))
+    return Canaries(positions.astype(np.int64), true, wrong.astype(np.int64), n_classes)

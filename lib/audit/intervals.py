@@ -9,7 +9,7 @@ from scipy import special
 from lib.audit.counts import AttackCounts, rate_interval
 from lib.audit.posterior import epsilon_posterior, most_below
 from lib.audit.regions import epsilon_point
-from lib.check import as_array, check_delta, check_level
+from lib.check import as_array, check_delta, check_level, require_choice
 from lib.ties import ROUNDING, first_largest
 
 METHODS = ("bayesian", "jeffreys", "clopper-pearson")
@@ -76,8 +76,8 @@ def epsilon_interval(
     if not isinstance(counts, AttackCounts):
         raise TypeError(f"counts must be AttackCounts, got {type(counts).__name__}")
     delta, level = check_delta(delta), check_level(level)
-    _check_choice("method", method, METHODS)
-    _check_choice("side", side, SIDES)
+    require_choice("method", method, METHODS)
+    require_choice("side", side, SIDES)
     alpha = 1 - level
     tail = alpha if side == "lower" else alpha / 2
     if method == "bayesian":
@@ -113,7 +113,7 @@ def epsilon_lower_bounds(
     [0.66, 1.91]
     """
     table, delta, level = _table(counts), check_delta(delta), check_level(level)
-    _check_choice("method", method, METHODS)
+    require_choice("method", method, METHODS)
     if method == "bayesian":
         return np.array([_bayesian(row, delta, 1 - level) for row in table])
     tp, fp, tn, fn = table.T
@@ -166,7 +166,7 @@ def best_lower_bound(
     (1, 2.0)
     """
     table, delta, level = _table(counts), check_delta(delta), check_level(level)
-    _check_choice("method", method, METHODS)
+    require_choice("method", method, METHODS)
     rows = _distinct(table)
     # Where Jeffreys' rectangles put the bounds: close enough to look at the best ones first.
     guess = epsilon_lower_bounds(
@@ -262,8 +262,3 @@ def _least(fnr: tuple[float, float], fpr: tuple[float, float], delta: float) -> 
 def _largest(fnr: tuple[float, float], fpr: tuple[float, float], delta: float) -> float:
     """Largest epsilon over a rectangle of error rates, in one of two corners."""
     return float(max(epsilon_point(fpr[0], fnr[0], delta), epsilon_point(fpr[1], fnr[1], delta)))
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")

@@ -1,7 +1,6 @@
 """Auditing with one training run (Steinke, Nasr and Jagielski 2023)."""
 
-import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,16 @@ import numpy.typing as npt
 from scipy import optimize, special, stats
 
 from lib.audit.selection import true_best_epsilon
-from lib.check import as_array, check_delta, check_level
+from lib.check import (
+    as_array,
+    as_number,
+    as_real,
+    check_delta,
+    check_level,
+    require_choice,
+    require_int,
+    require_number,
+)
 
 #: Of the points, fixed beforehand: the surest of them are guessed.
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.3)
@@ -71,8 +79,7 @@ def one_run_p_value(
     """
     _check(correct, guesses, canaries)
     delta = check_delta(delta)
-    if not isinstance(epsilon, numbers.Real) or not epsilon >= 0:
-        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
+    require_number("epsilon", epsilon, at_least=0)
     rate = float(special.expit(epsilon))
     beyond = float(special.betainc(correct, guesses - correct + 1, rate)) if correct else 1.0
     if delta == 0 or correct == 0:
@@ -156,11 +163,9 @@ def one_run_epsilon(
     """
     _check(correct, guesses, canaries)
     delta, level = check_delta(delta), check_level(level)
-    if family not in (None, "gaussian"):
-        raise ValueError(f"family must be None or 'gaussian', got {family!r}")
+    require_choice("family", family, (None, "gaussian"))
     if family:
-        if delta == 0:
-            raise ValueError("delta must be in (0, 1) for a family, got 0")
+        as_number("delta", delta, 0, 1)
         most = guesses if fixed else canaries
         mu = _largest_rejected(lambda mu: _gaussian_excess(correct, most, canaries, mu, 1 - level))
         return true_best_epsilon(mu, delta) if mu > 0 else 0.0
@@ -232,13 +237,10 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
     >>> one_run_guesses([[3.0, 1.0, -1.0, -2.0]], [[True, False, True, False]], guesses=2)
     (2, 2)
     """
-    scores = np.atleast_2d(as_array("scores", scores))
+    scores = np.atleast_2d(as_real("scores", scores))
     members = np.atleast_2d(as_array("members", members))
-    if scores.dtype.kind not in "biuf" or scores.ndim != 2 or not scores.size:
-        raise ValueError(
-            "scores must be real numbers of shape (runs, m), got"
-            f" {scores.dtype} of shape {scores.shape}"
-        )
+    if scores.ndim != 2 or not scores.size:
+        raise ValueError(f"scores must be of shape (runs, m), got {scores.shape}")
     if scores.shape != members.shape or members.dtype != bool:
         raise ValueError(
             "members must be booleans of the shape of scores, got"
@@ -246,8 +248,8 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
         )
     if np.isnan(scores).any():
         raise ValueError(f"scores must not be NaN, got {int(np.isnan(scores).sum())} NaN")
-    whole = isinstance(guesses, numbers.Integral)
-    if not whole or guesses % 2 or not 0 < guesses <= scores.shape[1]:
+    require_int("guesses", guesses)
+    if guesses % 2 or not 0 < guesses <= scores.shape[1]:
         raise ValueError(f"guesses must be even, from 2 to {scores.shape[1]}, got {guesses!r}")
     order = np.argsort(scores, axis=1, kind="stable")
     low, high = order[:, : guesses // 2], order[:, -(guesses // 2) :]
@@ -262,15 +264,14 @@ def best_one_run(
     members: npt.ArrayLike,
     delta: float,
     level: float = 0.95,
-    fractions: Sequence[float] = FRACTIONS,
     **options: Any,
 ) -> float:
-    """The best one-run bound over several fractions of guesses, corrected for the choice."""
+    """The best one-run bound over :data:`FRACTIONS` of guesses, corrected for the choice."""
     scores, members = np.atleast_2d(scores), np.atleast_2d(members)
     points = scores.shape[1]
-    each = 1 - (1 - level) / len(fractions)
+    each = 1 - (1 - level) / len(FRACTIONS)
     best = 0.0
-    for fraction in fractions:
+    for fraction in FRACTIONS:
         right, made = one_run_guesses(scores, members, fixed_guesses(points, fraction))
         best = max(best, one_run_epsilon(right, made, scores.size, delta, each, **options))
     return best
@@ -283,8 +284,7 @@ def fixed_guesses(points: int, fraction: float) -> int:
 
 def _check(correct: int, guesses: int, canaries: int) -> None:
     for name, value in (("correct", correct), ("guesses", guesses), ("canaries", canaries)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-            raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
+        require_int(name, value, at_least=0)
     if not correct <= guesses <= canaries or canaries < 1:
         raise ValueError(
             "correct, guesses and canaries must ascend, with a canary at least, got"

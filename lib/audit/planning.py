@@ -10,7 +10,7 @@ from lib.audit.gaussian import mu_limits
 from lib.audit.intervals import epsilon_lower_bounds, rate_intervals
 from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_p_value
 from lib.audit.selection import true_best_epsilon
-from lib.check import as_generator, check_delta, require_choice, require_finite, require_int
+from lib.check import as_generator, as_number, require_choice, require_finite, require_int
 
 #: Audits by how they bound epsilon.
 AUDITS = ("held-out", "union", "held-out, Gaussian", "one run")
@@ -26,10 +26,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> round(gaussian_mu(4.377, 1e-5), 2)
     1.0
     """
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
-    if check_delta(delta) == 0:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    require_finite("epsilon", epsilon, above=0)
+    as_number("delta", delta, 0, 1)
     most = 2 * math.sqrt(2 * epsilon) + 2
     while true_best_epsilon(most, delta) < epsilon:
         most *= 2
@@ -133,11 +131,6 @@ def _errors(scores, members):
     return members.sum() - tp, fp, np.take_along_axis(scores, order, 1)
 
 
-def _ends(trials: int, tail: float, method: str):
-    errors = np.arange(trials + 1)
-    return rate_intervals(errors, trials - errors, tail, method)[1]
-
-
 def _mu_ends(trials: int, tail: float):
     """Each rate's term in the limit of mu; there are as many trials of either kind."""
     errors = np.arange(trials + 1)
@@ -147,7 +140,8 @@ def _mu_ends(trials: int, tail: float):
 
 def _epsilons(fn, fp, trials: int, delta: float, tail: float, method: str):
     """Lower bounds from numbers of errors in as many trials of either kind."""
-    ends = _ends(trials, tail, method)
+    errors = np.arange(trials + 1)
+    ends = rate_intervals(errors, trials - errors, tail, method)[1]
     with np.errstate(divide="ignore"):
         above, log = np.log(np.maximum(1 - delta - ends, 0)), np.log(ends)
     return np.maximum(np.maximum(above[fp] - log[fn], above[fn] - log[fp]), 0)
@@ -220,6 +214,13 @@ def error_free_bound(members: int, others: int, delta: float, level: float = 0.9
     than chance and the same holds for the opposite ones. Its largest value is that of no error, or
     of nothing but errors. It depends on how many trials are of which kind, and is not largest for
     halves.
+
+    Examples
+    --------
+    >>> round(error_free_bound(120, 80, delta=1e-5), 2)
+    3.45
+    >>> round(error_free_bound(100, 100, delta=1e-5), 2)
+    3.28
     """
     require_int("members", members, at_least=0)
     require_int("others", others, at_least=0)
@@ -227,35 +228,6 @@ def error_free_bound(members: int, others: int, delta: float, level: float = 0.9
         return 0.0
     rows = [[members, 0, others, 0], [0, others, 0, members]]
     return float(epsilon_lower_bounds(rows, delta, level, "clopper-pearson").max())
-
-
-def most_provable(trials: int, delta: float, level: float = 0.95) -> float:
-    """The largest lower bound of so many trials, half of them with the record, half without.
-
-    Parameters
-    ----------
-    trials : int
-        At least 2; one more without the record if odd.
-    delta : float
-        In [0, 1).
-    level : float
-        Of Clopper-Pearson's bound, in (0, 1).
-
-    Returns
-    -------
-    float
-        See :func:`error_free_bound`: with other shares the same number of trials can prove more.
-
-    Examples
-    --------
-    >>> round(error_free_bound(120, 80, delta=1e-5), 2)
-    3.45
-    >>> round(most_provable(200, delta=1e-5), 2)
-    3.28
-    """
-    require_int("trials", trials, at_least=2)
-    half = trials // 2
-    return error_free_bound(half, trials - half, delta, level)
 
 
 def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
@@ -266,7 +238,7 @@ def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
     epsilon : float
         The claim, at least 0 and at most 30.
     delta, level : float
-        As for :func:`most_provable`.
+        As for :func:`error_free_bound`.
 
     Returns
     -------
@@ -280,10 +252,10 @@ def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
     """
     require_finite("epsilon", epsilon, at_least=0, at_most=30)
     low, high = 0, 1
-    while most_provable(2 * high, delta, level) <= epsilon:
+    while error_free_bound(high, high, delta, level) <= epsilon:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        refutes = most_provable(2 * middle, delta, level) > epsilon
+        refutes = error_free_bound(middle, middle, delta, level) > epsilon
         low, high = (low, middle) if refutes else (middle, high)
     return 2 * high

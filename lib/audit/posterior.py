@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.audit.counts import AttackCounts
-from lib.check import check_delta
+from lib.check import as_unit, check_delta
 
 _NODES = 10
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(_NODES)
@@ -117,17 +117,13 @@ class EpsilonPosterior:
         ndarray of float64
             0 up to :attr:`mass_at_zero`; infinite for 1.
         """
-        array = np.asarray(q, dtype=float)
-        if not ((array >= 0) & (array <= 1)).all():
-            raise ValueError(f"q must be in [0, 1], got {q!r}")
-        return np.vectorize(lambda p: self._quantile(1 - p, p), otypes=[float])(array)[()]
+        inverse = np.vectorize(lambda p: self._quantile(1 - p, p), otypes=[float])
+        return inverse(as_unit("q", q))[()]
 
     def isf(self, q: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Smallest epsilon beyond which at most the probability `q` lies; precise for small `q`."""
-        array = np.asarray(q, dtype=float)
-        if not ((array >= 0) & (array <= 1)).all():
-            raise ValueError(f"q must be in [0, 1], got {q!r}")
-        return np.vectorize(lambda p: self._quantile(p, 1 - p), otypes=[float])(array)[()]
+        inverse = np.vectorize(lambda p: self._quantile(p, 1 - p), otypes=[float])
+        return inverse(as_unit("q", q))[()]
 
     def mean(self) -> float:
         """Posterior mean: the integral of :meth:`sf` from 0 on."""

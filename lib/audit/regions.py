@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_array, check_delta
+from lib.check import as_unit, check_delta, require_number
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PrivacyRegion:
 
     def lower(self, fnr: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Smallest FPR at each FNR, in [0, 1]; P3's first two conditions."""
-        x = as_rates("fnr", fnr)
+        x = as_unit("fnr", fnr)
         if self.epsilon == np.inf:
             return np.zeros_like(x)
         # An epsilon beyond 709 overflows to infinity, which is what the bound needs.
@@ -34,11 +34,11 @@ class PrivacyRegion:
 
     def upper(self, fnr: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Largest FPR at each FNR: the mirror image, 1 - lower(1 - FNR)."""
-        return 1 - self.lower(1 - as_rates("fnr", fnr))
+        return 1 - self.lower(1 - as_unit("fnr", fnr))
 
     def contains(self, fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether the rates lie within, boundary included."""
-        y, x = as_rates("fpr", fpr), as_rates("fnr", fnr)
+        y, x = as_unit("fpr", fpr), as_unit("fnr", fnr)
         return (self.lower(x) <= y) & (self.lower(1 - x) <= 1 - y)
 
 
@@ -66,8 +66,7 @@ def privacy_region(epsilon: float, delta: float) -> PrivacyRegion:
     >>> bool(region.contains(fpr=0.25, fnr=0.35)), bool(region.contains(fpr=0.05, fnr=0.2))
     (True, False)
     """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not epsilon >= 0:
-        raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
+    require_number("epsilon", epsilon, at_least=0)
     return PrivacyRegion(float(epsilon), check_delta(delta))
 
 
@@ -102,7 +101,7 @@ def epsilon_point(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: float) -> npt.N
     2.773
     """
     delta = check_delta(delta)
-    y, x = np.broadcast_arrays(as_rates("fpr", fpr), as_rates("fnr", fnr))
+    y, x = np.broadcast_arrays(as_unit("fpr", fpr), as_unit("fnr", fnr))
     found = np.zeros(x.shape)
     for a, b in ((y, x), (x, y), (1 - y, 1 - x), (1 - x, 1 - y)):
         top = 1 - delta - a
@@ -110,16 +109,3 @@ def epsilon_point(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: float) -> npt.N
             value = np.where(top > 0, np.log(np.maximum(top, 0)) - np.log(b), -np.inf)
         found = np.maximum(found, value)
     return found
-
-
-def as_rates(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Error rates as floats of any shape."""
-    array = as_array(name, values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers in [0, 1], got {array.dtype}")
-    array = array.astype(float)
-    if not ((array >= 0) & (array <= 1)).all():
-        raise ValueError(
-            f"{name} must be in [0, 1], got {array[~((array >= 0) & (array <= 1))].flat[0]}"
-        )
-    return array

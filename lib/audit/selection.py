@@ -1,15 +1,26 @@
 """Choosing a threshold of an attack, and what the choice does to a lower bound."""
 
 import math
-import numbers
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
-from lib.audit.regions import as_rates
-from lib.check import as_array, as_generator, check_delta, check_level
+from lib.check import (
+    as_array,
+    as_flags,
+    as_generator,
+    as_number,
+    as_scores,
+    as_unit,
+    check_delta,
+    check_level,
+    require_choice,
+    require_finite,
+    require_number,
+)
 
 
 def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -63,7 +74,7 @@ def roc_thresholds(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
     >>> roc_thresholds([3.0, 2.0, 1.0]).tolist()
     [inf, 3.0, 2.0, 1.0]
     """
-    distinct = np.unique(_scores(scores))[::-1]
+    distinct = np.unique(as_scores("scores", scores).astype(np.float64))[::-1]
     return np.r_[math.inf, np.minimum(distinct, np.finfo(np.float64).max)]
 
 
@@ -89,10 +100,9 @@ def counts_at(
     >>> counts_at([3.0, 2.0, 1.0], [True, False, True], threshold=2.0).tolist()
     [1, 1, 0, 1]
     """
-    scores = _scores(scores)
-    members = _members(members, len(scores))
-    if not isinstance(threshold, numbers.Real) or math.isnan(threshold):
-        raise ValueError(f"threshold must be a number, not NaN, got {threshold!r}")
+    scores = as_scores("scores", scores).astype(np.float64)
+    members = as_flags("members", members, len(scores))
+    require_number("threshold", threshold)
     guess = (scores >= threshold) & (threshold < math.inf)
     tp, fp = np.count_nonzero(guess & members), np.count_nonzero(guess & ~members)
     positives = np.count_nonzero(members)
@@ -152,8 +162,7 @@ def union_lower_bound(
     True
     """
     level = check_level(level)
-    if not isinstance(fixed, bool | np.bool_):
-        raise ValueError(f"fixed must be True or False, got {fixed!r}")
+    require_choice("fixed", fixed, (False, True))
     counts = as_array("counts", counts)
     each = 1 - (1 - level)
     if counts.ndim == 2 and counts.shape[1:] == (4,) and len(counts) and counts.dtype.kind in "iu":
@@ -241,19 +250,7 @@ def held_out_lower_bound(
     """
     scores, members = _attack(scores, members)
     delta, level = check_delta(delta), check_level(level)
-    if not isinstance(share, numbers.Real) or not 0 < share < 1:
-        raise ValueError(f"share must be in (0, 1), got {share!r}")
-    rng = as_generator(seed)
-    choosing = np.zeros(len(scores), bool)
-    for kind in (True, False):
-        rows = rng.permutation(np.flatnonzero(members == kind))
-        count = round(share * len(rows))
-        if not 0 < count < len(rows):
-            raise ValueError(
-                f"scores must leave trials of both kinds to both parts, got {len(rows)} with"
-                f" members = {kind}"
-            )
-        choosing[rows[:count]] = True
+    choosing = divided(members, share, seed)
     threshold = chosen_threshold(scores[choosing], members[choosing], delta, level, method)
     row = counts_at(scores[~choosing], members[~choosing], threshold)
     return threshold, float(epsilon_lower_bounds([row], delta, level, method)[0])
@@ -282,8 +279,8 @@ def gaussian_fnr(fpr: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
     >>> gaussian_fnr([0.05, 0.5], mu=1.0).round(3).tolist()
     [0.74, 0.159]
     """
-    _check_mu(mu)
-    return stats.norm.cdf(stats.norm.isf(as_rates("fpr", fpr)) - mu)
+    require_finite("mu", mu, at_least=0)
+    return stats.norm.cdf(stats.norm.isf(as_unit("fpr", fpr)) - mu)
 
 
 def true_best_epsilon(mu: float, delta: float) -> float:
@@ -310,10 +307,8 @@ def true_best_epsilon(mu: float, delta: float) -> float:
     """
     from scipy.optimize import brentq
 
-    if _check_mu(mu) == 0:
-        raise ValueError(f"mu must be positive, got {mu!r}")
-    if check_delta(delta) == 0:  # no finite epsilon does
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    require_finite("mu", mu, above=0)
+    delta = as_number("delta", delta, 0, 1)  # with 0 no finite epsilon does
 
     def spare(eps: float) -> float:
         second = math.exp(eps + stats.norm.logcdf(-eps / mu - mu / 2))
@@ -335,41 +330,26 @@ def _rescaled(table: npt.NDArray[np.int64], trials: int) -> npt.NDArray[np.int64
     return np.stack([positives - fn, fp, negatives - fp, fn], axis=1).astype(np.int64)
 
 
+def divided(
+    members: npt.NDArray[np.bool_], share: float, seed, names: Sequence[str] = ("scores", "scores")
+) -> npt.NDArray[np.bool_]:
+    """Which trials choose a threshold: a share of those of each kind."""
+    as_number("share", share, 0, 1)
+    rng, choosing = as_generator(seed), np.zeros(len(members), bool)
+    for name, kind in zip(names, (True, False), strict=True):
+        rows = rng.permutation(np.flatnonzero(members == kind))
+        count = round(share * len(rows))
+        if not 0 < count < len(rows):
+            raise ValueError(
+                f"{name} must leave trials with members = {kind} to both parts, got {len(rows)}"
+            )
+        choosing[rows[:count]] = True
+    return choosing
+
+
 def _attack(scores, members) -> tuple[np.ndarray, np.ndarray]:
-    scores = _scores(scores)
-    members = _members(members, len(scores))
+    scores = as_scores("scores", scores).astype(np.float64)
+    members = as_flags("members", members, len(scores))
     if members.all() or not members.any():
         raise ValueError(f"members must hold both kinds of trials, got only {bool(members[0])}")
     return scores, members
-
-
-def _scores(values) -> np.ndarray:
-    scores = as_array("scores", values)
-    if scores.dtype.kind not in "biuf" or scores.ndim != 1 or not len(scores):
-        raise ValueError(
-            f"scores must be real numbers of shape (n,), got {scores.dtype} of shape {scores.shape}"
-        )
-    scores = scores.astype(np.float64)
-    if np.isnan(scores).any():
-        raise ValueError(
-            f"scores must not be NaN, got {int(np.isnan(scores).sum())} NaN, the first in row"
-            f" {int(np.argmax(np.isnan(scores)))}"
-        )
-    return scores
-
-
-def _members(values, n: int) -> np.ndarray:
-    members = as_array("members", values)
-    if members.shape != (n,):
-        raise ValueError(f"members must have one entry per score ({n}), got shape {members.shape}")
-    if members.dtype != bool:
-        if members.dtype.kind not in "iu" or not np.isin(members, (0, 1)).all():
-            raise ValueError(f"members must be booleans (or 0 and 1), got {members.dtype}")
-        members = members.astype(bool)
-    return members
-
-
-def _check_mu(mu: float) -> float:
-    if isinstance(mu, bool) or not isinstance(mu, numbers.Real) or not 0 <= mu < math.inf:
-        raise ValueError(f"mu must be a finite number of at least 0, got {mu!r}")
-    return float(mu)

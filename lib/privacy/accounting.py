@@ -24,7 +24,6 @@ number counts as public; :class:`lib.training.TrainingConfig` takes a rate of it
 """
 
 import math
-import numbers
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -229,11 +228,6 @@ def effective_noise_multiplier(*multipliers: float) -> float:
     -------
     float
 
-    Raises
-    ------
-    ValueError
-        If there is no multiplier, or one is not positive.
-
     Examples
     --------
     >>> round(effective_noise_multiplier(1.0, 1.0), 4)
@@ -281,20 +275,15 @@ def find_noise_multiplier(
     Returns
     -------
     float
-        A noise multiplier whose accounted epsilon is at most `epsilon`.
-
-    Raises
-    ------
-    ValueError
-        On an argument out of range, or if no noise multiplier up to 1e5 reaches the budget.
+        A noise multiplier whose accounted epsilon is at most `epsilon`.  It is an error if none up
+        to 1e5 reaches the budget.
 
     Examples
     --------
     >>> round(find_noise_multiplier(3.0, 1e-5, sample_rate=0.01, steps=1000), 2)
     0.86
     """
-    if not isinstance(epsilon, numbers.Real) or not epsilon > 0:
-        raise ValueError(f"epsilon must be positive (infinity for no privacy), got {epsilon!r}")
+    require_number("epsilon", epsilon, above=0)
     check_delta(delta)
     require_finite("sample_rate", sample_rate, above=0, at_most=1)
     require_int("steps", steps, at_least=1)

@@ -69,8 +69,7 @@ class LaplaceLabels(_Mechanism):
         require_finite("scale", self.scale, above=0)
 
     def _release(self, labels, n_classes, rng):
-        truth = _one_hot(labels, n_classes)
-        return truth + rng.laplace(0.0, self.scale, truth.shape)
+        return _one_hot(labels, n_classes) + rng.laplace(0, self.scale, (len(labels), n_classes))
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Likelihood of each class given the noisy vectors, normalised over classes.
@@ -157,8 +156,7 @@ class GaussianLabels(_Mechanism):
         require_finite("sigma", self.sigma, above=0)
 
     def _release(self, labels, n_classes, rng):
-        truth = _one_hot(labels, n_classes)
-        return truth + rng.normal(0.0, self.sigma, truth.shape)
+        return _one_hot(labels, n_classes) + rng.normal(0, self.sigma, (len(labels), n_classes))
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Likelihood of each class given the noisy vectors, normalised over classes.
@@ -202,17 +200,8 @@ class GaussianLabels(_Mechanism):
     def for_epsilon(cls, epsilon: float, delta: float = 0.0) -> "GaussianLabels":
         """The mechanism with the least noise that is (`epsilon`, `delta`)-private.
 
-        Parameters
-        ----------
-        epsilon : float
-            Finite, above 0.
-        delta : float
-            In (0, 1); the default, 0, is rejected, as no Gaussian noise reaches it.
-
-        Returns
-        -------
-        GaussianLabels
-            Its exact epsilon at `delta` is `epsilon` up to rounding.
+        As :meth:`LaplaceLabels.for_epsilon`, up to rounding.  The `delta` is in (0, 1): the
+        default, 0, is rejected, as no Gaussian noise reaches it.
         """
         require_finite("epsilon", epsilon, above=0)
         require_finite("delta", delta, above=0, below=1)
@@ -257,17 +246,11 @@ class RandomizedResponse(_Mechanism):
         return _one_hot(np.where(changed, (labels + offset) % n_classes, labels), n_classes)
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Likelihood of each class given the randomised labels.
+        """Likelihood of each class given the randomised labels, one-hot vectors from ``observe``.
 
-        Parameters
-        ----------
-        observed : array_like of float, shape (n, C)
-            One-hot vectors, from ``observe``.
+        q for the class observed, (1 - q) / (C - 1) for the others.
 
-        Returns
-        -------
-        ndarray of float32, shape (n, C)
-            q for the class observed, (1 - q) / (C - 1) for the others; rows sum to 1.
+        Parameters and result are those of :meth:`LaplaceLabels.likelihood`.
         """
         observed = _matrix("observed", observed)
         wrong = ((observed != 0) & (observed != 1)).any(axis=1) | (observed.sum(axis=1) != 1)
@@ -310,20 +293,8 @@ class RandomizedResponse(_Mechanism):
     ) -> "RandomizedResponse":
         """The mechanism with the least noise that is (`epsilon`, `delta`)-private.
 
-        Parameters
-        ----------
-        epsilon : float
-            Finite, above 0.
-        delta : float
-            In [0, 1).
-        n_classes : int
-            Number of classes, at least 2; the default is safe for any number, and wasteful for more
-            than two if delta > 0.
-
-        Returns
-        -------
-        RandomizedResponse
-            With pure_epsilon = epsilon at delta = 0.
+        As :meth:`LaplaceLabels.for_epsilon`.  The default of `n_classes`, which is at least 2, is
+        safe for any number of classes, and wasteful for more than two if delta > 0.
         """
         require_finite("epsilon", epsilon, above=0)
         require_finite("delta", delta, at_least=0, below=1)
@@ -355,12 +326,6 @@ def posterior(likelihood: npt.ArrayLike, prior: npt.ArrayLike) -> npt.NDArray[np
     -------
     ndarray of float64, shape (n, C)
         Rows sum to 1, even where the products themselves underflow.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, an entry is negative or not finite, or an example has no class for
-        which both are positive.
 
     Examples
     --------
@@ -570,9 +535,8 @@ def _matrix(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 def _weights(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     values = _matrix(name, values)
-    wrong = values < 0
-    if wrong.any():
-        raise ValueError(f"{name} must not be negative, got {values[wrong][0]}")
+    if (values < 0).any():
+        raise ValueError(f"{name} must not be negative, got {values[values < 0][0]}")
     return values
 
 

@@ -380,11 +380,6 @@ def pate_epsilon(
     PateCost
         Zero epsilons without a query.
 
-    Raises
-    ------
-    ValueError
-        On an argument out of range, or if a query was answered that was not asked.
-
     Examples
     --------
     >>> cost = pate_epsilon([[90, 10]] * 5, 40.0, 20.0, 60.0, 1e-5, answered=[True] * 5)

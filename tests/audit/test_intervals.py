@@ -1,7 +1,8 @@
-"""Intervals: the paper's numbers, brute force over regions, corner cases, and speed."""
+"""Regions and intervals: the paper's numbers, definitions, edges of what is allowed, and speed."""
 
 import itertools
 import math
+import re
 import time
 
 import numpy as np
@@ -14,14 +15,269 @@ from lib.audit import (
     epsilon_interval,
     epsilon_lower_bounds,
     epsilon_point,
+    epsilon_posterior,
     privacy_region,
     roc_counts,
 )
 from lib.audit.counts import rate_interval
-from lib.audit.intervals import METHODS, SIDES
+from lib.audit.intervals import METHODS, SIDES, rate_intervals
 
 EXAMPLE = AttackCounts(tp=65, fp=25, tn=75, fn=35)
 PERFECT = AttackCounts(tp=1000, fp=0, tn=1000, fn=0)
+INF, NAN = math.inf, math.nan
+SHAPE = "counts must be of shape (m, 4) with m of at least 1, got shape"
+TRIALS = "counts must have positive and negative trials in every row"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: AttackCounts(0, 1, 1, 0),
+            "tp + fn must be at least 1: there are no positive trials",
+        ),
+        (
+            lambda: AttackCounts(1, 0, 0, 1),
+            "fp + tn must be at least 1: there are no negative trials",
+        ),
+        (lambda: privacy_region(1, 0).lower(2), "fnr must be in [0, 1], got 2.0"),
+        (lambda: privacy_region(1, 0).upper(2), "fnr must be in [0, 1], got 2.0"),
+        (lambda: privacy_region(1, 0).contains(2, 0.5), "fpr must be in [0, 1], got 2.0"),
+        (lambda: privacy_region(1, 0).contains(0.5, 2), "fnr must be in [0, 1], got 2.0"),
+        (lambda: epsilon_posterior(EXAMPLE, 0).cdf([0, NAN]), "eps must not be NaN"),
+        (lambda: epsilon_posterior(EXAMPLE, 0).ppf([0, 1.1]), "q must be in [0, 1], got 1.1"),
+        (lambda: epsilon_posterior(EXAMPLE, 0).isf(-0.1), "q must be in [0, 1], got -0.1"),
+        *[
+            (lambda counts=counts: epsilon_lower_bounds(counts, 0), message)
+            for counts, message in (
+                (np.ones(4, int), f"{SHAPE} (4,)"),
+                (np.ones((2, 3), int), f"{SHAPE} (2, 3)"),
+                (np.ones((0, 4), int), f"{SHAPE} (0, 4)"),
+                ([[1], [1, 2]], "counts must be rectangular, got rows of unequal length"),
+                ([[1.0, 2, 3, 4]], "counts must be integers, got float64"),
+                ([[1, 2, 3, 4], [1, -2, -3, 4]], "counts must be at least 0, got -3"),
+                ([[1, 2, 3, 4], [0, 1, 1, 0]], TRIALS),
+                ([[1, 2, 3, 4], [1, 0, 0, 1]], TRIALS),
+            )
+        ],
+    ],
+)
+def test_messages_in_full(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        call()
+
+
+@pytest.mark.parametrize("function", [epsilon_interval, epsilon_posterior])
+def test_counts_must_be_counts(function):
+    with pytest.raises(TypeError, match=r"^counts must be AttackCounts, got list$"):
+        function([1, 1, 1, 1], 0.0)
+
+
+def test_the_ends_of_what_is_allowed_are_allowed():
+    counts = AttackCounts(np.int64(1), np.uint8(0), 1, 0)
+    assert all(type(getattr(counts, name)) is int for name in ("tp", "fp", "tn", "fn"))
+    assert (counts.positives, counts.negatives, counts.fnr, counts.fpr) == (1, 1, 0.0, 0.0)
+    counts = AttackCounts(1, 2, 3, 4)
+    assert (counts.positives, counts.negatives) == (5, 5)
+    assert (counts.fnr, counts.fpr) == (0.8, 0.4)
+    assert AttackCounts(0, 1, 0, 1).fnr == 1.0
+    assert privacy_region(0, 0.0).contains(0.5, 0.5)
+
+
+def test_the_region_by_its_three_lines():
+    """P3, Theorem 2.2: FPR + e^eps FNR and FNR + e^eps FPR are at least 1 - delta, and mirrored."""
+    region = privacy_region(math.log(3), 0.1)
+    # 0.9 - 3 x up to the crossing at 0.225, then (0.9 - x) / 3, and 0 from 0.9 on.
+    x = np.array([0.0, 0.1, 0.225, 0.3, 0.6, 0.9, 0.95, 1.0])
+    expected = np.array([0.9, 0.6, 0.225, 0.2, 0.1, 0.0, 0.0, 0.0])
+    assert region.lower(x) == pytest.approx(expected, abs=1e-15)
+    assert region.upper(x) == pytest.approx(1 - region.lower(1 - x), abs=1e-15)
+    assert region.upper(0.7) == pytest.approx(1 - 0.2)
+    grid = np.linspace(0, 1, 41)
+    fpr, fnr = np.meshgrid(grid, grid)
+    # The rounding of thirds must not decide.
+    edge = 1e-9
+    lines = [fpr + 3 * fnr, fnr + 3 * fpr, 1 - fpr + 3 * (1 - fnr), 1 - fnr + 3 * (1 - fpr)]
+    away = np.all([np.abs(line - 0.9) > edge for line in lines], axis=0)
+    inside = np.all([line >= 0.9 for line in lines], axis=0)
+    assert (region.contains(fpr, fnr) == inside)[away].all()
+    assert inside[away].any()
+    assert not inside[away].all()
+
+
+def test_the_boundary_belongs_to_the_region():
+    region = privacy_region(0.0, 0.25)
+    assert region.contains(0.5, 0.25)
+    assert region.contains(0.75, 0.5)
+    assert not region.contains(np.nextafter(0.5, 0), 0.25)
+    assert not region.contains(np.nextafter(0.75, 1), 0.5)
+    assert privacy_region(1, 0.5).delta == 0.5
+    assert type(privacy_region(1, 0.5).epsilon) is float
+
+
+def test_regions_of_a_huge_epsilon():
+    for eps in (710.0, 1e6):  # e^710 overflows
+        region = privacy_region(eps, 0.25)
+        assert region.lower([0.0, 1e-300, 0.5, 1.0]).tolist() == pytest.approx(
+            [0.75, 0.0, 0.0, 0.0], abs=1e-300
+        )
+    assert privacy_region(INF, 0.25).lower([0.0, 0.5]).tolist() == [0.0, 0.0]
+    assert privacy_region(INF, 0.25).upper([0.0, 0.5]).tolist() == [1.0, 1.0]
+
+
+def test_epsilon_of_points_by_hand():
+    for fpr, fnr, delta, expected in (
+        (0.2, 0.1, 0.0, math.log(8)),
+        (0.1, 0.2, 0.0, math.log(8)),
+        (0.8, 0.9, 0.0, math.log(8)),  # worse than chance
+        (0.9, 0.8, 0.0, math.log(8)),
+        (0.2, 0.1, 0.5, math.log(3)),  # 0.3 / 0.1, more than 0.4 / 0.2
+        (0.5, 0.5, 0.0, 0.0),
+        (0.3, 0.7, 0.0, 0.0),
+        (0.5, 0.25, 0.25, 0.0),
+        (0.0, 0.5, 0.25, INF),
+        (0.5, 0.0, 0.25, INF),
+        (1.0, 0.5, 0.25, INF),
+        (0.0, 0.75, 0.25, 0.0),  # the numerator is 0: nothing is shown
+        (0.75, 0.0, 0.25, 0.0),
+        (0.0, 0.8, 0.25, 0.0),
+        (0.0, 0.0, 0.0, INF),
+        (1.0, 1.0, 0.0, INF),
+        (0.0, 1.0, 0.0, 0.0),
+        (1.0, 0.0, 0.0, 0.0),
+    ):
+        assert epsilon_point(fpr, fnr, delta) == pytest.approx(expected, abs=1e-12)
+    assert epsilon_point([[0.2], [0.1]], [0.1, 0.2, 0.3], 0.0).shape == (2, 3)
+    assert epsilon_point([0.2], 0.1, 0.0).dtype == np.float64
+
+
+@pytest.mark.parametrize("tail", [0.005, 0.05, 0.4])
+@pytest.mark.parametrize(("errors", "trials"), [(0, 1), (1, 1), (0, 9), (9, 9), (1, 9), (5, 9)])
+def test_rates_by_their_definitions(errors, trials, tail):
+    low, high = rate_interval(errors, trials, tail, "clopper-pearson")
+    if errors:
+        assert stats.binom.sf(errors - 1, trials, low) == pytest.approx(tail)
+    else:
+        assert low == 0.0
+    if errors < trials:
+        assert stats.binom.cdf(errors, trials, high) == pytest.approx(tail)
+    else:
+        assert high == 1.0
+    low, high = rate_interval(errors, trials, tail, "jeffreys")
+    beta = stats.beta(errors + 0.5, trials - errors + 0.5)
+    assert low == (pytest.approx(beta.ppf(tail)) if errors else 0.0)
+    assert high == (pytest.approx(beta.isf(tail)) if errors < trials else 1.0)
+    for method in ("clopper-pearson", "jeffreys"):
+        lows, highs = rate_intervals(np.array([errors]), np.array([trials - errors]), tail, method)
+        assert (lows[0], highs[0]) == pytest.approx(rate_interval(errors, trials, tail, method))
+
+
+def corners(counts, delta, tail, method):
+    """Least and largest epsilon over the rectangle of both rates, from its four corners."""
+    fnr = rate_interval(counts.fn, counts.positives, tail, method)
+    fpr = rate_interval(counts.fp, counts.negatives, tail, method)
+    values = [float(epsilon_point(y, x, delta)) for x in fnr for y in fpr]
+    # The rectangle meets the region of 0 where it reaches into 1 - delta <= sum <= 1 + delta.
+    meets = fnr[0] + fpr[0] <= 1 + delta and fnr[1] + fpr[1] >= 1 - delta
+    return 0.0 if meets else min(values), max(values)
+
+
+@pytest.mark.parametrize("method", ["jeffreys", "clopper-pearson"])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
+def test_rectangles_share_the_error_probability(method, level):
+    """Two rates, two ends: a quarter each; for a lower bound two, half each."""
+    rng = np.random.default_rng(0)
+    tables = [AttackCounts(*map(int, rng.integers(0, 40, 4) + 1)) for _ in range(15)]
+    tables += [AttackCounts(40, 1, 39, 2), AttackCounts(2, 39, 1, 40), AttackCounts(9, 0, 9, 0)]
+    for counts in tables:
+        for delta in (0.0, 0.1):
+            found = epsilon_interval(counts, delta, level, method)
+            assert found == pytest.approx(corners(counts, delta, (1 - level) / 4, method))
+            low, high = epsilon_interval(counts, delta, level, method, "lower")
+            assert high == INF
+            assert low == pytest.approx(corners(counts, delta, (1 - level) / 2, method)[0])
+    assert epsilon_interval(EXAMPLE, 0.01, method=method) == epsilon_interval(
+        EXAMPLE, 0.01, 0.9, method, "two-sided"
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lower_bounds_of_tables_are_those_of_intervals(method):
+    rng = np.random.default_rng(1)
+    rows = [[40, 1, 39, 2], [2, 39, 1, 40], [9, 0, 9, 0], [0, 9, 0, 9], [1, 0, 1, 0], [5, 5, 5, 5]]
+    rows += (rng.integers(0, 40, (8, 4)) + 1).tolist()
+    for delta in (0.0, 0.1):
+        expected = [
+            epsilon_interval(AttackCounts(*row), delta, 0.8, method, "lower")[0] for row in rows
+        ]
+        found = epsilon_lower_bounds(rows, delta, 0.8, method)
+        assert found == pytest.approx(expected, abs=1e-12)
+        index, bound = best_lower_bound(rows, delta, 0.8, method)
+        first = next(i for i, e in enumerate(expected) if e >= max(expected) * (1 - 1e-9))
+        assert (index, bound) == (first, pytest.approx(max(expected)))
+        assert type(bound) is float
+    assert epsilon_lower_bounds(rows, 0.1).tolist() == (
+        epsilon_lower_bounds(rows, 0.1, 0.9, "bayesian").tolist()
+    )
+    assert best_lower_bound(rows, 0.1) == best_lower_bound(rows, 0.1, 0.9, "bayesian")
+    assert best_lower_bound(np.array(rows, np.uint8), 0.1, 0.8, method) == (
+        best_lower_bound(rows, 0.1, 0.8, method)
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_of_equal_bounds_the_first_is_the_best(method):
+    chance, good = [5, 5, 5, 5], [30, 2, 28, 4]
+    assert best_lower_bound([chance, [6, 6, 6, 6], chance], 0.1, 0.9, method) == (0, 0.0)
+    index, bound = best_lower_bound([chance, good, chance, good], 0.0, 0.9, method)
+    assert (index, bound > 1) == (1, True)
+    # In a sweep the best is wherever it is put.
+    rng = np.random.default_rng(2)
+    rows = (rng.integers(0, 30, (30, 4)) + 10).tolist()
+    for place in (0, 11, 29):
+        table = [*rows[:place], [60, 1, 60, 2], *rows[place:]]
+        assert best_lower_bound(table, 1e-3, 0.9, method)[0] == place
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_of_bounds_equal_but_for_rounding_the_first_is_the_best(method):
+    """Rows that stand twice, with the rates exchanged, or with every guess the other way round."""
+    rng = np.random.default_rng(5)
+    for _ in range(8):
+        n, m = int(rng.integers(3, 60)), 5
+        fn, fp = rng.integers(0, n + 1, (2, m))
+        rows = np.column_stack([n - fn, fp, n - fp, fn])
+        table = np.concatenate([rows, rows[:, [2, 3, 0, 1]], rows[:, [3, 2, 1, 0]], rows])
+        table = table[rng.permutation(len(table))]
+        bounds = epsilon_lower_bounds(table, 1e-3, 0.9, method)
+        index, bound = best_lower_bound(table, 1e-3, 0.9, method)
+        assert index == np.flatnonzero(bounds >= bounds.max() * (1 - 1e-9))[0]
+        assert bound == pytest.approx(bounds.max(), rel=1e-9)
+
+
+def test_a_best_bound_that_rectangles_do_not_lead_to():
+    """Jeffreys' rectangles rank these rows otherwise than the posterior does."""
+    rng = np.random.default_rng(3)
+    differ = 0
+    for _ in range(12):
+        n = int(rng.integers(5, 60))
+        fn, fp = rng.integers(0, n, 25), rng.integers(0, n, 25)
+        rows = np.column_stack([n - fn, fp, n - fp, fn])
+        bounds = epsilon_lower_bounds(rows, 1e-2, 0.9)
+        guess = epsilon_lower_bounds(rows, 1e-2, 0.9, "jeffreys")
+        differ += int(np.argmax(bounds)) != int(np.argmax(guess))
+        index, best = best_lower_bound(rows, 1e-2, 0.9)
+        assert best == pytest.approx(bounds.max(), abs=1e-11)
+        assert bounds[index] == pytest.approx(bounds.max(), abs=1e-11)
+    assert differ
+
+
+def test_the_best_bound_may_be_the_second_where_rectangles_tell_nothing():
+    rows = [[3, 5, 5, 7], [4, 7, 3, 6]]
+    assert epsilon_lower_bounds(rows, 0.0, 0.9, "jeffreys").tolist() == [0.0, 0.0]
+    bounds = epsilon_lower_bounds(rows, 0.0, 0.9, "bayesian")
+    assert 0.1 < bounds[0] < bounds[1]
+    assert best_lower_bound(rows, 0.0, 0.9) == (1, pytest.approx(bounds[1], rel=1e-12))
 
 
 @pytest.mark.parametrize(
@@ -49,53 +305,11 @@ def test_figure_1():
     assert epsilon_interval(counts, 1e-5, method="clopper-pearson") == (0.0, math.inf)
 
 
-def test_epsilon_of_a_point_is_the_least_region_that_holds_it():
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        delta = float(rng.choice([0.0, 1e-3, 0.2]))
-        fpr, fnr = rng.choice([0.0, 1.0, rng.random(), rng.random() ** 6], 2)
-        eps = float(epsilon_point(fpr, fnr, delta))
-        if math.isinf(eps):
-            assert not privacy_region(30.0, delta).contains(fpr, fnr)
-            continue
-        assert privacy_region(eps + 1e-7, delta).contains(fpr, fnr)
-        if eps > 1e-6:
-            assert not privacy_region(eps - 1e-6, delta).contains(fpr, fnr)
-
-
 def test_no_finite_region_holds_a_point_without_false_positives():
     """What P3's footnote overlooks: FPR = 0 with FNR < 1 - delta."""
     for eps in (1.736, 3.124, 10.0, 30.0):
         assert not privacy_region(eps, 1e-5).contains(0.0, 0.176)
     assert epsilon_point(0.0, 0.176, 1e-5) == math.inf
-
-
-@pytest.mark.parametrize("method", ["jeffreys", "clopper-pearson"])
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.2])
-def test_ends_are_extremes_over_the_rectangle(method, delta):
-    rng = np.random.default_rng(1)
-    for _ in range(40):
-        n = int(rng.integers(1, 60))
-        fn, fp = (int(rng.choice([0, n, rng.integers(0, n + 1)])) for _ in range(2))
-        counts = AttackCounts(n - fn, fp, n - fp, fn)
-        low, high = epsilon_interval(counts, delta, 0.9, method)
-        x = np.linspace(*rate_interval(fn, n, 0.025, method), 61)
-        y = np.linspace(*rate_interval(fp, n, 0.025, method), 61)
-        everywhere = epsilon_point(y[:, None], x[None, :], delta)
-        assert everywhere.max() == pytest.approx(high)
-        # The least is in a corner or, where the rectangle meets the region of 0, is 0.
-        assert low <= everywhere.min() + 1e-12
-        assert everywhere.min() == pytest.approx(low, abs=0.2 if low == 0 else 1e-9)
-
-
-def test_rates_by_the_definition_of_clopper_and_pearson():
-    low, high = rate_interval(3, 20, 0.025, "clopper-pearson")
-    assert stats.binom.sf(2, 20, low) == pytest.approx(0.025)
-    assert stats.binom.cdf(3, 20, high) == pytest.approx(0.025)
-    assert rate_interval(0, 20, 0.025, "jeffreys")[0] == 0.0
-    assert rate_interval(20, 20, 0.025, "jeffreys")[1] == 1.0
-    low, high = rate_interval(3, 20, 0.025, "jeffreys")
-    assert stats.beta.cdf([low, high], 3.5, 17.5) == pytest.approx([0.025, 0.975])
 
 
 CORNERS = [
@@ -113,7 +327,7 @@ CORNERS = [
 
 
 @pytest.mark.parametrize("counts", CORNERS)
-@pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-5, 0.3, 0.999])
+@pytest.mark.parametrize("delta", [0.0, 1e-300, 0.3, 0.999])
 def test_corner_cases_are_finite_ordered_and_monotone_in_the_level(counts, delta):
     levels = (1e-9, 0.01, 0.5, 0.9, 0.99, 1 - 1e-6, 1 - 1e-12)
     for method, side in itertools.product(METHODS, SIDES):
@@ -134,19 +348,6 @@ def test_many_trials_agree():
         low, high = epsilon_interval(counts, 1e-5, 0.9, method)
         assert low < truth < high
         assert high - low < 0.01
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_lower_bounds_over_arrays(method):
-    rng = np.random.default_rng(2)
-    rows = [(c.tp, c.fp, c.tn, c.fn) for c in CORNERS[:6]]
-    rows += rng.integers(0, 30, (20, 4)).clip(1).tolist()
-    found = epsilon_lower_bounds(rows, 0.01, 0.8, method)
-    expected = [epsilon_interval(AttackCounts(*r), 0.01, 0.8, method, "lower")[0] for r in rows]
-    assert found == pytest.approx(expected, abs=1e-12)
-    index, best = best_lower_bound(rows, 0.01, 0.8, method)
-    assert best == pytest.approx(max(expected), abs=1e-12)
-    assert expected[index] == pytest.approx(best, abs=1e-12)
 
 
 def roc(separation, n=1024, seed=0):
@@ -182,9 +383,3 @@ def test_an_interval_takes_milliseconds_and_a_roc_less_than_a_third_of_a_second(
     sweeps = [roc(separation) for separation in (0.3, 1.0, 3.0)]
     assert all(len(table) == 1025 for table in sweeps)
     assert np.median([processor_time(lambda t=t: best_lower_bound(t, 1e-5)) for t in sweeps]) < 0.3
-
-
-def test_the_region_of_infinity_is_the_unit_square():
-    region = privacy_region(math.inf, 1e-5)
-    rates = np.array([0.0, 0.3, 1.0])
-    assert region.contains(rates[:, None], rates).all()

@@ -64,18 +64,6 @@ def test_pure_privacy_is_clopper_pearson_on_the_accuracy():
     assert low == pytest.approx(math.log(rate / (1 - rate)), abs=1e-9)
 
 
-@pytest.mark.slow
-def test_level_is_kept_for_randomized_response():
-    """Each canary's coin is told truly with probability e / (1 + e): epsilon is 1 exactly."""
-    rng = np.random.default_rng(0)
-    repetitions, m, epsilon, level = 2000, 60, 1.0, 0.9
-    p = 1 / (1 + math.exp(-epsilon))
-    right = rng.binomial(m, p, repetitions)
-    above = np.mean([one_run_epsilon(int(r), m, m, 0.0, level) > epsilon for r in right])
-    assert above <= 0.1 + 4 * math.sqrt(0.1 * 0.9 / repetitions)
-    assert above > 0.02  # and it is not trivial
-
-
 def adaptive_counts(rng, m, delta):
     """A (0, delta)-private mechanism; the number of guesses depends on what it lets out.
 
@@ -155,22 +143,22 @@ def test_gaussian_recursion_against_a_linear_program(correct, mu):
     assert high == pytest.approx(best, rel=1e-3)  # the tangents cost a little
 
 
-@pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("mu", [1.0, 2.0])
 def test_gaussian_family_keeps_its_level_and_shows_more(mu):
     """Gaussian mechanisms, a coin each: the surest fifth of the guesses; and all (exact sum)."""
-    level, m, repetitions, delta = 0.95, 300, 400, 1e-5
+    level, m, repetitions, delta = 0.95, 200, 400, 1e-5
     truth = true_best_epsilon(mu, delta)
     rng = np.random.default_rng(int(10 * mu))
     members = rng.random((repetitions, m)) < 0.5
     scores = rng.normal(size=(repetitions, m)) + mu * members
-    counts = [one_run_guesses(s, b, 60) for s, b in zip(scores, members, strict=True)]
-    bounds = {c: one_run_epsilon(c, 60, m, delta, level, family="gaussian") for c, _ in counts}
+    counts = [one_run_guesses(s, b, 40) for s, b in zip(scores, members, strict=True)]
+    bounds = {c: one_run_epsilon(c, 40, m, delta, level, family="gaussian") for c, _ in counts}
     above = sum(bounds[c] > truth + 1e-9 for c, _ in counts)
     assert above <= stats.binom.ppf(0.999, repetitions, 1 - level)
     middle = int(np.median([c for c, _ in counts]))
-    assert one_run_epsilon(middle, 60, m, delta, level) < bounds[middle] < truth
-    rejected = [c for c in range(61) if _gaussian_excess(c, 60, 60, mu, 1 - level)]
-    assert stats.binom.sf(min(rejected, default=61) - 1, 60, special.ndtr(mu / 2)) <= 1 - level
+    assert one_run_epsilon(middle, 40, m, delta, level) < bounds[middle] < truth
+    rejected = [c for c in range(41) if _gaussian_excess(c, 40, 40, mu, 1 - level)]
+    assert stats.binom.sf(min(rejected, default=41) - 1, 40, special.ndtr(mu / 2)) <= 1 - level
 
 
 def test_the_family_without_a_fixed_number_of_guesses_shows_less():
@@ -205,10 +193,13 @@ def test_guesses():
     ("call", "message"),
     [
         (lambda: one_run_p_value(3, 2, 5, 1.0, 0.0), r"must ascend, .* got 3, 2, 5"),
-        (lambda: one_run_epsilon(1, 2, 5, 0.1, family="normal"), "family must be None"),
+        (
+            lambda: one_run_epsilon(1, 2, 5, 0.1, family="normal"),
+            "family must be one of None, 'gaussian'",
+        ),
         (
             lambda: one_run_epsilon(1, 2, 5, 0.0, family="gaussian"),
-            r"delta must be in \(0, 1\) for",
+            r"delta must .* \(0, 1\), got 0.0",
         ),
         (
             lambda: one_run_guesses(np.zeros((1, 4)), np.zeros((1, 4), bool), 3),

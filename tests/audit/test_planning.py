@@ -57,7 +57,7 @@ def test_rates_are_those_of_the_library_s_bounds(audit):
 @pytest.mark.parametrize("models", [16, 400])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
 def test_a_correct_claim_is_rarely_accused(audit, models, epsilon):
-    repetitions = 1000
+    repetitions = 500
     mu = planning.gaussian_mu(epsilon, DELTA)
     rate = planning.detection_rate(audit, mu, models, epsilon, repetitions=repetitions, seed=1)[0]
     assert rate * repetitions <= stats.binom.ppf(1 - 1e-6, repetitions, 0.05)
@@ -65,15 +65,10 @@ def test_a_correct_claim_is_rarely_accused(audit, models, epsilon):
 
 @pytest.mark.parametrize("audit", planning.AUDITS)
 def test_more_models_see_more(audit):
-    limits = [
-        planning.detection_limit(audit, n, 1.0, repetitions=100, seed=2)
-        for n in (16, 128, 512, 2048)
-    ]
-    assert limits == sorted(limits, reverse=True)
-    assert math.isfinite(limits[1])
-    assert limits[-1] < 0.7 * limits[1]
-    easy = planning.detection_limit(audit, 512, 1.0, repetitions=100, power=0.5, seed=2)
-    assert planning.gaussian_mu(1.0, DELTA) < easy < limits[2]
+    limits = [planning.detection_limit(audit, n, 1.0, repetitions=60, seed=2) for n in (128, 512)]
+    assert limits[1] < 0.85 * limits[0] < math.inf
+    easy = planning.detection_limit(audit, 512, 1.0, repetitions=60, power=0.5, seed=2)
+    assert planning.gaussian_mu(1.0, DELTA) < easy < limits[1]
 
 
 def test_a_fixed_threshold_is_computed_exactly(monkeypatch):
@@ -104,7 +99,7 @@ def test_too_few_models_see_nothing():
 
 
 def test_delta_can_only_lower_the_one_run_bound():
-    table = one_run_growth(8.0, DELTA, [1000, 100_000], seed=0)
+    table = one_run_growth(8.0, DELTA, [1000, 10_000], seed=0)
     assert (table["delta"] <= table["delta = 0"]).all()
     assert (table["delta = 0"] < 8.0).all()
     assert table["Gaussian curve"].between(table["delta"], 8.0).all()
@@ -116,8 +111,8 @@ def test_delta_can_only_lower_the_one_run_bound():
         ({"audit": "other"}, "audit must be one of"),
         ({"models": 10}, "models must be a multiple of 4"),
         ({"models": 4}, "models must be a multiple of 4"),
-        ({"epsilon": 0.0}, "epsilon must be positive"),
-        ({"delta": 0.0}, r"delta must be in \(0, 1\)"),
+        ({"epsilon": 0.0}, "epsilon must be a number above 0"),
+        ({"delta": 0.0}, r"delta must be a number in \(0, 1\)"),
     ],
 )
 def test_refusals(given, message):

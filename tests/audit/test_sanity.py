@@ -26,8 +26,7 @@ def plainly():
 def test_engines_do_what_a_plain_implementation_does(engine, plainly):
     """The challenge's shift has the same distribution as in a few lines of NumPy."""
     check, plain, others = plainly
-    models = 200 if engine == "single" else 400
-    found, members = engine_scores(check, models, seed=2, engine=engine)
+    found, members = engine_scores(check, 200, seed=2, engine=engine)
     for inside in (True, False):
         p = stats.ks_2samp(found[members == inside], plain[others == inside]).pvalue
         assert p > 1e-4, (engine, inside)
@@ -53,8 +52,3 @@ def test_the_gradient_is_clipped_to_the_full_norm():
     )
     error = np.sqrt(scores[members].var() / members.sum() + scores[~members].var() / 2000)
     assert abs(shift - expected) < 4 * error
-
-
-def test_unknown_fault():
-    with pytest.raises(ValueError, match=r"fault must be one of .*, got 'magic'"):
-        sgd_scores(SanityCheck(), 10, 0, "magic")

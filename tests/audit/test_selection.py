@@ -91,42 +91,6 @@ def test_as_many_trials_as_are_said():
     )
 
 
-def exceedances(bound, truth, repetitions, mu, n, seed):
-    rng = np.random.default_rng(seed)
-    count = 0
-    for _ in range(repetitions):
-        members = rng.permutation(np.arange(n) % 2 == 0)
-        scores = rng.normal(size=n) + mu * members
-        count += bound(scores, members, rng) > truth
-    return count
-
-
-@pytest.mark.slow
-def test_choosing_the_best_threshold_breaks_the_level_and_both_corrections_keep_it():
-    """The Gaussian mechanism, whose best attack thresholds its output."""
-    mu, delta, level, n, repetitions = 0.3, 0.01, 0.9, 100, 120
-    truth = true_best_epsilon(mu, delta)
-    allowed = stats.binom.ppf(0.999, repetitions, 1 - level)
-    cp = "clopper-pearson"
-
-    def swept_bound(scores, members, _):
-        return best_lower_bound(roc_counts(scores, members), delta, level)[1]
-
-    def union_bound(scores, members, _):
-        return union_lower_bound(roc_counts(scores, members), delta, level, cp)[1]
-
-    def held_out_bound(scores, members, rng):
-        return held_out_lower_bound(scores, members, delta, level, cp, seed=rng)[1]
-
-    swept, union, held = (
-        exceedances(bound, truth, repetitions, mu, n, 1)
-        for bound in (swept_bound, union_bound, held_out_bound)
-    )
-    assert swept > allowed
-    assert union <= allowed
-    assert held <= allowed
-
-
 def test_the_union_bound_spends_its_error_and_no_more():
     """No other bound of this form holds at half of the error: each side's limits fail in 5%."""
     n, level, repetitions = 40, 0.9, 20_000
@@ -183,8 +147,7 @@ def test_held_out_bound_is_that_of_the_other_half():
 @pytest.mark.parametrize(
     ("scores", "members", "message"),
     [
-        ([1.0, 2.0], [True], r"members must have one entry per score \(2\)"),
-        ([1.0, 2.0], [0, 2], "members must be booleans"),
+        ([1.0, 2.0], [True], r"members must be of shape \(2,\)"),
         ([1.0, 2.0], [True, True], "members must hold both kinds of trials, got only True"),
     ],
 )
@@ -196,9 +159,11 @@ def test_bad_attacks(scores, members, message):
 
 
 def test_bad_division():
-    with pytest.raises(ValueError, match=r"share must be in \(0, 1\), got 1.0"):
+    with pytest.raises(ValueError, match=r"share must be a number in \(0, 1\), got 1.0"):
         held_out_lower_bound([1, 2, 3, 4], [1, 0, 1, 0], 0.1, share=1.0, seed=0)
-    with pytest.raises(ValueError, match="trials of both kinds to both parts"):
+    with pytest.raises(
+        ValueError, match="scores must leave trials with members = False to both parts, got 1"
+    ):
         held_out_lower_bound([1, 2, 3], [1, 0, 1], 0.1, seed=0)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from lib.audit import epsilon_interval, select_worst
+from lib.runs import Checkpoint
 from lib.studies.audit import system
-from lib.studies.audit.one_run import compare_one_run
+from lib.studies.audit.detection import compare_one_run
 from lib.studies.audit.system import (
     AuditContradiction,
     bounds_table,
@@ -19,7 +20,7 @@ from lib.studies.audit.system import (
     summary_table,
     table_2,
 )
-from lib.training import SubsetTrainings, confidence, plan, relabel
+from lib.training import confidence, plan, relabel
 
 
 def small(epsilon, stream=0, **others):
@@ -36,7 +37,7 @@ def results(tmp_path_factory):
 
 
 def test_trials_are_independent_and_follow_the_game():
-    (job,) = small(1.0).targets([3, 7])
+    (job,) = small(1.0).jobs([3, 7])
     draws = [job.drawn(i) for i in range(2000)]
     coins = np.stack([c for c, _ in draws])
     which = np.array([w for _, w in draws])
@@ -47,7 +48,7 @@ def test_trials_are_independent_and_follow_the_game():
     pairs = np.corrcoef(coins.T) - np.eye(coins.shape[1])
     assert np.abs(pairs).max() * math.sqrt(2000) < 5.6
     # Targets and shadow models are different draws; each repeats.
-    assert not np.array_equal(small(1.0).shadows()[0].drawn(0)[0], coins[0])
+    assert not np.array_equal(small(1.0).jobs()[0].drawn(0)[0], coins[0])
     assert np.array_equal(job.drawn(5)[0], coins[5])
 
 
@@ -127,21 +128,12 @@ def test_one_run_comparison(results):
     assert table.loc[table["models"] == 8, "lower bound"].max() > 0
 
 
-def test_stored_runs_are_read(results, tmp_path, monkeypatch):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    first = run_audits([small(math.inf)])[0]
-    monkeypatch.setattr(SubsetTrainings, "execute", None)
-    again = run_audits([small(math.inf)])[0]
-    assert all(np.array_equal(first.scores[k], again.scores[k]) for k in first.scores)
-    assert all(np.array_equal(first.scores[k], results[0].scores[k]) for k in first.scores)
-
-
 def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkeypatch):
     """Spread over jobs of 25 models each."""
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     monkeypatch.setattr(system, "PART", 25)
     settings = [result.settings for result in results]
-    assert [job.n_models for job in settings[0].targets([1])] == [25, 25, 10]
+    assert [job.n_models for job in settings[0].jobs([1])] == [25, 25, 10]
     with ThreadPoolExecutor(1) as executor:
         found = run_audits(settings, executor)
     for one, other in zip(found, results, strict=True):
@@ -152,44 +144,30 @@ def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkey
 
 
 def test_slow_models_are_saved_more_often():
-    (job,) = settings_for("digits", "small_cnn", 1.0, 100, n_shadow=9, batch_size=9).shadows()
-    assert job.chunk < small(1.0).shadows()[0].chunk
+    (job,) = settings_for("digits", "small_cnn", 1.0, 100, n_shadow=9, batch_size=9).jobs()
+    assert job.chunk < small(1.0).jobs()[0].chunk
 
 
 def test_canaries_are_the_worst_points():
-    found = run_audit_without_store(small(math.inf, canaries=5, n_shadow=100))
-    assert (found >= 95).all()
-
-
-def run_audit_without_store(settings):
-    from lib.runs import Checkpoint
-
-    arrays = settings.shadows()[0].execute(Checkpoint()).arrays
-    return select_worst(arrays["confidence"], arrays["members"], 2)[0]
+    (job,) = small(math.inf, canaries=5, n_shadow=100).jobs()
+    arrays = job.execute(Checkpoint()).arrays
+    assert (select_worst(arrays["confidence"], arrays["members"], 2)[0] >= 95).all()
 
 
 def test_subset_trainings_resume(tmp_path):
-    from lib.runs import Checkpoint
-
-    job = replace(small(1.0).shadows()[0], n_models=12, chunk=5)
+    job = replace(small(1.0).jobs()[0], n_models=12, chunk=5)
     whole = job.execute(Checkpoint())
-    checkpoint = Checkpoint(tmp_path)
-
-    class Stop(Exception):
-        pass
-
-    saves = []
-    original = checkpoint.save
+    interrupted, saves = Checkpoint(tmp_path), []
+    original = interrupted.save
 
     def save(arrays, state):
         original(arrays, state)
         saves.append(state["done"])
-        if len(saves) == 2:
-            raise Stop
+        1 / (2 - len(saves))
 
-    checkpoint.save = save
-    with pytest.raises(Stop):
-        job.execute(checkpoint)
+    interrupted.save = save
+    with pytest.raises(ZeroDivisionError):
+        job.execute(interrupted)
     resumed = job.execute(Checkpoint(tmp_path))
     assert saves == [5, 10]
     for name in whole.arrays:
@@ -228,14 +206,40 @@ def test_relabel():
 )
 def test_bad_settings(change, message):
     with pytest.raises(ValueError, match=message):
-        small(1.0, **change).shadows()
+        small(1.0, **change).jobs()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "message"),
+    [
+        ("digits", "roberta", "model must be one for images for 'digits', got 'roberta'"),
+        ("sst2", "small_cnn", "model must be linear, mlp or roberta for 'sst2', got 'small_cnn'"),
+    ],
+)
+def test_models_must_suit_the_data(dataset, model, message):
+    with pytest.raises(ValueError, match=message):
+        settings_for(dataset, model, 1.0, 100)
+
+
+@pytest.mark.parametrize(
+    ("model", "features", "inputs"),
+    [("roberta", "tokens", 64), ("linear", "words", 4096), ("mlp", "words", 4096)],
+)
+def test_text_is_audited_on_sst2(model, features, inputs):
+    settings = settings_for("sst2", model, 3.0, 400, seed=2, stream=5)
+    assert (settings.data.features, settings.training.model.inputs) == (features, (inputs,))
+    assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
+    assert settings.training.model.name == model
+    assert settings.training.model.classes == 2
+    assert settings.seed == 205
+    assert settings.training.epsilon == 3.0
 
 
 def test_config_must_fix_the_mechanism():
-    (job,) = small(1.0).shadows()
+    (job,) = small(1.0).jobs()
     with pytest.raises(ValueError, match=r"config must give sample_rate and delta, got None"):
         replace(job, config=replace(job.config, sample_rate=None))
 
 
 def test_gradient_attack_can_be_left_out():
-    assert not small(1.0, gradient=False).targets([0])[0].keep_parameters
+    assert not small(1.0, gradient=False).jobs([0])[0].keep_parameters

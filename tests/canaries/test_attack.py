@@ -234,9 +234,8 @@ def test_bounds_over_thresholds_pay_for_the_choice():
     rng = np.random.default_rng(8)
     eleven = [single_label_guesses(*given, 0.3, seed=rng).lower_bound(0.975) for _ in range(11)]
     assert one_label_bound(*given, [0.3], seed=8) == np.median(eleven)
-    for draws in (0, 2, True, 1.0):
-        with pytest.raises(ValueError, match="draws must be an odd number"):
-            one_label_bound(*given, draws=draws, seed=0)
+    with pytest.raises(ValueError, match="draws must be odd, got 2"):
+        one_label_bound(*given, draws=2, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -277,13 +276,7 @@ GOOD = ([[0.2, 0.3, 0.5]], [1], [0])
     ("given", "options", "message"),
     [
         (([[0.5, 0.5]], [1], [0]), {}, "at least 3 classes"),
-        (([[0.2, 0.3, 0.6]], [1], [0]), {}, "probabilities that sum to 1"),
-        (([[0.2, 1.3, -0.5]], [1], [0]), {}, "probabilities that sum to 1"),
         ((GOOD[0], [0], [0]), {}, "canary_labels must differ from true_labels, got 1 equal"),
-        ((GOOD[0], [3], [0]), {}, "canary_labels must lie between 0 and 2"),
-        ((GOOD[0], [1], [-1]), {}, "true_labels must lie between 0 and 2"),
-        ((GOOD[0], [1.0], [0]), {}, "canary_labels must be 1 integers, got float64"),
-        (GOOD, {"thresholds": []}, "one or more numbers in"),
         (GOOD, {"thresholds": [0.5, 0.5]}, "thresholds must differ"),
     ],
 )

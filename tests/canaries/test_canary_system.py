@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.audit import insert_canaries
 from lib.studies.canaries import system
 
 LEVELS = {"alibi": (20.0, 1.0), "agibi": (20.0, 1.0), "response": (20.0,)}
@@ -114,18 +113,10 @@ def test_all_results_share_the_error(results):
             system.require_consistent(lies, level)
 
 
-def test_draws_are_those_of_insert_canaries():
-    labels = np.arange(50) % 10
-    draw = system.CanaryDraw(7, 10, 5)
-    found = insert_canaries(labels, 7, 10, 5)
-    np.testing.assert_array_equal(draw.watched(labels), found.positions)
-    np.testing.assert_array_equal(draw.apply(labels), found.apply(labels))
-
-
 def test_memorisation_adds_up(results):
     steps = list(range(100, 1001, 100))
     table = system.memorisation_table(results, steps)
-    assert set(table["mechanism"]) == set(system.MECHANISMS) - {"PATE"}
+    assert set(table["mechanism"]) == {r.name for r in results} - {"PATE"}
     np.testing.assert_allclose(table["canary"] + table["true"] + 8 * table["other"], 1, atol=1e-5)
     free = table[table["mechanism"] == "none"]
     assert free["canary"].iloc[-1] > free["canary"].iloc[0]
@@ -143,7 +134,7 @@ def test_advantage_and_overlap_by_hand():
         columns=["mechanism", "claimed", "accuracy"],
     )
     # At epsilon = 2, half-way in log epsilon: 0.8; above the range 0.9.
-    assert system.advantage_at_equal_epsilon(table) == pytest.approx(0.05)
+    assert system.advantage_at_equal_epsilon(table, "ALIBI", "AGIBI") == pytest.approx(0.05)
     first = pd.DataFrame({"low": [0.0, 1.0], "high": [2.0, 2.0]})
     second = pd.DataFrame({"low": [1.0, 2.5], "high": [3.0, 4.0]})
     assert system.least_overlap(first, second) == pytest.approx(-0.5)
@@ -162,18 +153,3 @@ def test_accounting_table_by_hand():
         beyond = stats.norm.cdf(mu / 2 - row[0] / mu)
         spent = beyond - math.exp(row[0]) * stats.norm.cdf(-mu / 2 - row[0] / mu)
         assert spent == pytest.approx(1e-5, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"alibi": (1.0, 2.0)}, "alibi must be at most 2 budgets"),
-        ({"canaries": 401}, "canaries must be from 1 to the 400 points, got 401"),
-        ({"weight_decays": (0.0, 0.1, 0.2)}, "weight_decays must be one or 2 numbers"),
-        ({"learning_rates": (0.3, 0.1, 0.2)}, "learning_rates must be one or 2 numbers"),
-    ],
-)
-def test_bad_settings(changes, message):
-    options = {"learning_rates": (0.1, 0.05), **LEVELS} | changes
-    with pytest.raises(ValueError, match=message):
-        system.settings_for("digits", "mlp", 400, **options)

@@ -76,15 +76,17 @@ def test_other_labels_are_refused():
     ("labels", "n", "classes", "options", "message"),
     [
         (LABELS, 5001, 10, {}, "n must be an integer from 0 to 5000, got 5001"),
-        (LABELS, -1, 10, {}, "n must be an integer"),
-        (LABELS, 1.5, 10, {}, "n must be an integer"),
-        (LABELS, 1, 10, {"seed": None}, "seed must be an integer or a Generator, got None"),
-        (LABELS, True, 10, {}, "n must be an integer"),
         ([0, 1], 1, 2, {}, "n_classes must be an integer of at least 3, got 2"),
         (LABELS, 1, 9, {}, "labels must lie between 0 and 8, got 0 to 9"),
         (LABELS * 1.0, 1, 10, {}, "labels must be integers"),
         ([], 0, 10, {}, "labels must be integers of shape"),
-        (LABELS, 1, 10, {"seed": np.random.default_rng(0), "legacy": True}, "got a Generator"),
+        (
+            LABELS,
+            1,
+            10,
+            {"seed": np.random.default_rng(0), "legacy": True},
+            "seed must be an integer of at least 0, got Generator",
+        ),
     ],
 )
 def test_bad_input(labels, n, classes, options, message):

@@ -15,20 +15,7 @@ __all__ = ["CHECKS", "Agreement", "agreement", "check", "table"]
 class Agreement:
     """One quantity, computed here and by something else.
 
-    Attributes
-    ----------
-    quantity : str
-        What is compared.
-    software : str
-        With what.
-    cases : int
-        How many numbers.
-    worst : float
-        Largest difference; infinite where one of the two is NaN, or only one is infinite.
-    tolerance : float
-        Allowed difference.
-    unit : {"absolute", "relative", "standard errors"}
-        Of both.
+    Infinitely far apart where one of the two is NaN, or only one is infinite.
     """
 
     quantity: str

@@ -450,13 +450,6 @@ add(
     level=OPEN_UNIT,
 )
 add(
-    "audit.most_provable",
-    dict(trials=20, delta=1e-05),
-    trials=(1, 2.5, "3"),
-    delta=(-0.1, 1.0, *NUMBER),
-    level=OPEN_UNIT,
-)
-add(
     "audit.trials_needed",
     dict(epsilon=1.0, delta=1e-05),
     epsilon=but((0.0, -1.0, INF, 1000.0, *NUMBER), "0.0"),

@@ -25,7 +25,7 @@ REASONS = {
         influence_values sample_size_for labels_test tipping_point anova_table budget_table
         gaussian_lower_bound""",
     "has closed forms or a definition that its own tests hold it to": """
-        error_free_bound most_provable trials_needed confident_gnmax group_guarantee label_guarantee
+        error_free_bound trials_needed confident_gnmax group_guarantee label_guarantee
         multi_stage_parts pate_epsilon shards vote_histogram""",
 }
 ELSEWHERE = {name for names in REASONS.values() for name in names.split()}

@@ -4,8 +4,8 @@ import importlib.util
 import math
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,24 +23,6 @@ TABLES: tuple[tuple[AttackCounts, float], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One interval by both programs."""
-
-    counts: AttackCounts  # What the attack got right and wrong
-    delta: float  # Of the interval
-    ours: tuple[float, float]  # Ends; NaN where the other program failed
-    theirs: tuple[float, float]
-    our_seconds: float  # Time of one interval
-    their_seconds: float
-    failed: str  # The other program's error, empty if there was none
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long the other program takes."""
-        return self.their_seconds / self.our_seconds
-
-
 def peer_installed() -> bool:
     """Whether PyPI's privacy-estimates is at hand."""
     return importlib.util.find_spec("privacy_estimates") is not None
@@ -48,8 +30,8 @@ def peer_installed() -> bool:
 
 def compare_with_peer(
     tables: Sequence[tuple[AttackCounts, float]] = TABLES, level: float = 0.9, repeat: int = 20
-) -> list[Comparison]:
-    """Compute two-sided Bayesian intervals by this package and by privacy-estimates.
+) -> pd.DataFrame:
+    """Two-sided Bayesian intervals by this package and by privacy-estimates; NaN where it fails.
 
     The other program stops at a tolerance of 1e-2 in epsilon and 5e-3 in probability; ours is exact
     to about 1e-10 in probability.
@@ -57,48 +39,34 @@ def compare_with_peer(
     from privacy_estimates import AttackResults, compute_eps_lo_hi
 
     epsilon_interval(AttackCounts(1, 1, 1, 1), 1e-5, level)  # nothing is timed the first time
-    found = []
-    for counts, delta in tables:
-        times = []
-        for _ in range(repeat):
-            start = time.perf_counter()
-            ours = epsilon_interval(counts, delta, level)
-            times.append(time.perf_counter() - start)
-        results = AttackResults(FN=counts.fn, FP=counts.fp, TN=counts.tn, TP=counts.tp)
-        theirs, failed = (math.nan, math.nan), ""
-        start = time.perf_counter()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of its quadrature
-                low, high = compute_eps_lo_hi(results, delta, 1 - level, "joint-beta")
-            theirs = float(low), float(high)
-        except Exception as error:  # whatever the other program raises is its result
-            failed = f"{type(error).__name__}: {error}"
-        seconds = time.perf_counter() - start
-        found.append(
-            Comparison(counts, delta, ours, theirs, float(np.median(times)), seconds, failed)
-        )
-    return found
+    rows = []
+    for c, delta in tables:
+        times, ours = _timed(lambda c=c, delta=delta: epsilon_interval(c, delta, level), repeat)
+        results = AttackResults(FN=c.fn, FP=c.fp, TN=c.tn, TP=c.tp)
 
+        def peer(results: Any = results, delta: float = delta) -> tuple[float, float]:
+            try:
+                return compute_eps_lo_hi(results, delta, 1 - level, "joint-beta")
+            except Exception:  # whatever the other program raises, it has no interval
+                return math.nan, math.nan
 
-def comparison_table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
-    """Comparisons as a table."""
-    return pd.DataFrame(
-        [
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its quadrature
+            (seconds,), theirs = _timed(peer, 1)
+        rows.append(
             {
-                "TP, FP, TN, FN": f"{c.counts.tp}, {c.counts.fp}, {c.counts.tn}, {c.counts.fn}",
-                "delta": c.delta,
-                "low": c.ours[0],
-                "high": c.ours[1],
-                "low (peer)": c.theirs[0],
-                "high (peer)": c.theirs[1],
-                "milliseconds": 1e3 * c.our_seconds,
-                "seconds (peer)": c.their_seconds,
-                "ratio": c.ratio,
+                "TP, FP, TN, FN": f"{c.tp}, {c.fp}, {c.tn}, {c.fn}",
+                "delta": delta,
+                "low": ours[0],
+                "high": ours[1],
+                "low (peer)": float(theirs[0]),
+                "high (peer)": float(theirs[1]),
+                "milliseconds": 1e3 * np.median(times),
+                "seconds (peer)": seconds,
+                "ratio": seconds / np.median(times),
             }
-            for c in comparisons
-        ]
-    )
+        )
+    return pd.DataFrame(rows)
 
 
 def sweep_seconds(trials: int = 1024, delta: float = 1e-5, seed: int = 0) -> float:
@@ -106,9 +74,13 @@ def sweep_seconds(trials: int = 1024, delta: float = 1e-5, seed: int = 0) -> flo
     rng = np.random.default_rng(seed)
     members = np.arange(trials) % 2 == 0
     table = roc_counts(rng.standard_normal(trials) + members, members)
+    return min(_timed(lambda: best_lower_bound(table, delta), 3)[0])
+
+
+def _timed(call: Callable[[], Any], repeat: int) -> tuple[list[float], Any]:
     times = []
-    for _ in range(3):
+    for _ in range(repeat):
         start = time.perf_counter()
-        best_lower_bound(table, delta)
+        result = call()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return times, result

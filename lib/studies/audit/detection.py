@@ -1,4 +1,4 @@
-"""What audits detect, in tables."""
+"""What audits detect: with many trainings, and with one."""
 
 import math
 from collections.abc import Sequence
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from lib.audit.attacks import fit_models, log_ratio
+from lib.audit.intervals import epsilon_lower_bounds
 from lib.audit.one_run import best_one_run
 from lib.audit.planning import AUDITS, detection_limit, detection_rate, gaussian_mu
-from lib.audit.selection import true_best_epsilon
+from lib.audit.selection import counts_at, true_best_epsilon
 from lib.studies.audit.sanity import SanityCheck, engine_scores
+from lib.studies.audit.system import FIT_SHARE, AuditResult
 
 
 def detection_table(
@@ -56,3 +59,29 @@ def one_run_growth(
         bounds.append(best_one_run(scores, members, delta, level, family="gaussian"))
         rows.append((count, *bounds))
     return pd.DataFrame(rows, columns=["canaries", "delta", "delta = 0", "Gaussian curve"])
+
+
+def compare_one_run(
+    result: AuditResult,
+    models: Sequence[int],
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Lower bounds of many runs and of one, on the same models, by the number of models audited."""
+    training, rows = result.settings.training, []
+    fitted = round(FIT_SHARE * len(result.shadows))
+    ins, outs = fit_models(result.shadows[:fitted], result.shadow_members[:fitted])
+    scores = log_ratio(result.shadows[fitted:].astype(float), ins, outs)
+    members = result.shadow_members[fitted:]
+    targets = result.scores["LiRA"]
+    for n in models:
+        if n <= len(targets):
+            threshold = result.held_out_threshold("LiRA", level, trials=n)
+            low, truth = 0.0, result.members[:n]
+            if truth.any() and not truth.all():
+                row = counts_at(targets[:n], truth, threshold)
+                low = epsilon_lower_bounds([row], training.delta, level, "clopper-pearson")[0]
+            rows.append((training.epsilon, "many runs", n, float(low)))
+        if n <= len(scores):
+            best = best_one_run(scores[:n], members[:n], training.delta, level)
+            rows.append((training.epsilon, "one run each", n, best))
+    return pd.DataFrame(rows, columns=["epsilon", "audit", "models", "lower bound"])

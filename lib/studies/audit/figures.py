@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -17,31 +16,24 @@ from lib.audit.regions import privacy_region
 from lib.plot import COLOURS, new_figure
 from lib.studies.audit.system import AuditResult
 
-METHOD_NAMES = {
-    "bayesian": "Bayesian",
-    "jeffreys": "Jeffreys",
-    "clopper-pearson": "Clopper-Pearson",
-}
+_NAMES = {"bayesian": "Bayesian", "jeffreys": "Jeffreys", "clopper-pearson": "Clopper-Pearson"}
 _COLOUR = {"bayesian": COLOURS[1], "jeffreys": COLOURS[2], "clopper-pearson": COLOURS[0]}
-_LINE = {"bayesian": "-", "jeffreys": "-.", "clopper-pearson": "--"}
+_DASHES = {"bayesian": "-", "jeffreys": "-.", "clopper-pearson": "--"}
+_LINE = {m: {"color": _COLOUR[m], "linestyle": _DASHES[m], "marker": ""} for m in METHODS}
 
 
 def plot_posterior(
     counts: AttackCounts, delta: float, level: float, proven: float | None = None
 ) -> Figure:
-    """Draw the density of epsilon and the intervals of all methods below it.
-
-    P3, Figure 1.
-    """
+    """Draw the density of epsilon and the intervals of all methods below it: P3, Figure 1."""
     posterior = epsilon_posterior(counts, delta)
     intervals = {m: epsilon_interval(counts, delta, level, m) for m in METHODS}
     finite = [e for ends in intervals.values() for e in ends if math.isfinite(e)]
     right = 1.15 * max([*finite, float(posterior.isf(0.005)), proven or 0.0])
-    figure, (ax, below) = new_figure(
-        rows=2, height=2.0, sharex=True, gridspec_kw={"height_ratios": [3, 1.3]}
-    )
+    ratios = {"height_ratios": [3, 1.3]}
+    figure, (ax, below) = new_figure(rows=2, height=2.0, sharex=True, gridspec_kw=ratios)
     eps = np.linspace(1e-4, right, 400)
-    ax.plot(eps, posterior.pdf(eps), color=_COLOUR["bayesian"], marker="")
+    ax.plot(eps, posterior.pdf(eps), **_LINE["bayesian"])
     low, high = intervals["bayesian"]
     inside = np.linspace(max(low, 1e-4), min(high, right), 200)
     ax.fill_between(inside, posterior.pdf(inside), color=_COLOUR["bayesian"], alpha=0.2)
@@ -50,29 +42,16 @@ def plot_posterior(
     if proven is not None:
         for each in (ax, below):
             each.axvline(proven, color="black", linestyle=":", marker="")
-        ax.annotate(
-            "accountant",
-            (proven, 0.97),
-            xycoords=("data", "axes fraction"),
-            ha="right",
-            va="top",
-            fontsize=10,
-            xytext=(-3, 0),
-            textcoords="offset points",
-        )
+        place = {"xycoords": ("data", "axes fraction"), "ha": "right", "va": "top"}
+        place |= {"xytext": (-3, 0), "textcoords": "offset points"}
+        ax.annotate("accountant", (proven, 0.97), fontsize=10, **place)
     for place, method in enumerate(METHODS):
         low, high = intervals[method]
-        below.plot(
-            [low, min(high, right)],
-            2 * [place],
-            color=_COLOUR[method],
-            marker="|" if math.isfinite(high) else "",
-            markersize=9,
-            linewidth=3,
-        )
+        bar = {"color": _COLOUR[method], "marker": "|" if math.isfinite(high) else ""}
+        below.plot([low, min(high, right)], 2 * [place], markersize=9, linewidth=3, **bar)
         if math.isinf(high):
             below.plot(right, place, color=_COLOUR[method], marker=">", clip_on=False)
-    below.set_yticks(range(len(METHODS)), [METHOD_NAMES[m] for m in METHODS], fontsize=9)
+    below.set_yticks(range(len(METHODS)), _NAMES.values(), fontsize=9)
     below.set_ylim(len(METHODS) - 0.4, -0.6)
     below.set_xlim(0, right)
     below.set_xlabel(r"$\epsilon$")
@@ -80,10 +59,7 @@ def plot_posterior(
 
 
 def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
-    """Draw privacy regions, one inside the other.
-
-    P3, Figure 2.
-    """
+    """Draw privacy regions, one inside the other: P3, Figure 2."""
     figure, ax = new_figure(height=3.6)
     fnr = np.linspace(0, 1, 501)
     for i, epsilon in enumerate(sorted(epsilons, reverse=True)):
@@ -98,51 +74,32 @@ def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
 
 
 def plot_joint(counts: AttackCounts, delta: float, level: float) -> Figure:
-    """Draw the joint posterior of both error rates, a rectangle and the regions.
-
-    P3, Figure 3.
-    """
+    """Draw the joint posterior of both error rates, a rectangle and the regions: P3, Figure 3."""
     figure, ax = new_figure(height=3.6)
     _posterior_contours(ax, counts)
     tail = (1 - level) / 4
     x = rate_interval(counts.fn, counts.positives, tail, "jeffreys")
     y = rate_interval(counts.fp, counts.negatives, tail, "jeffreys")
-    ax.add_patch(
-        Rectangle(
-            (x[0], y[0]),
-            x[1] - x[0],
-            y[1] - y[0],
-            fill=False,
-            edgecolor=_COLOUR["jeffreys"],
-            linewidth=1.8,
-        )
-    )
-    for method, colour in (("bayesian", _COLOUR["bayesian"]), ("jeffreys", _COLOUR["jeffreys"])):
+    edge = {"fill": False, "edgecolor": _COLOUR["jeffreys"], "linewidth": 1.8}
+    ax.add_patch(Rectangle((x[0], y[0]), x[1] - x[0], y[1] - y[0], **edge))
+    fnr = np.linspace(0, 1, 801)
+    for method in ("bayesian", "jeffreys"):
         ends = epsilon_interval(counts, delta, level, method)
-        fnr = np.linspace(0, 1, 801)
-        for number, epsilon in enumerate(ends):
-            ax.plot(
-                fnr,
-                privacy_region(epsilon, delta).lower(fnr),
-                color=colour,
-                linestyle=_LINE[method],
-                marker="",
-                label=f"{METHOD_NAMES[method]}" if number == 0 else None,
-            )
-    spread = 4.5 * math.sqrt(counts.fnr * (1 - counts.fnr) / counts.positives)
-    up = 4.5 * math.sqrt(counts.fpr * (1 - counts.fpr) / counts.negatives)
+        bounds = np.stack([privacy_region(epsilon, delta).lower(fnr) for epsilon in ends], axis=1)
+        ax.plot(fnr, bounds, label=[_NAMES[method], None], **_LINE[method])
     _unit_square(ax)
-    ax.set_xlim(max(0, counts.fnr - spread), min(1, counts.fnr + spread))
-    ax.set_ylim(max(0, counts.fpr - up), min(1, counts.fpr + up))
+    for rate, trials, limits in (
+        (counts.fnr, counts.positives, ax.set_xlim),
+        (counts.fpr, counts.negatives, ax.set_ylim),
+    ):
+        spread = 4.5 * math.sqrt(rate * (1 - rate) / trials)
+        limits(max(0, rate - spread), min(1, rate + spread))
     ax.legend(loc="upper right", fontsize=9)
     return figure
 
 
 def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float) -> Figure:
-    """Draw joint posteriors of more and more trials with the two regions of the interval.
-
-    P3, Figure 7.
-    """
+    """Draw joint posteriors of more and more trials with the interval's regions: P3, Figure 7."""
     figure, axes = new_figure(rows=2, columns=2, height=2.2, sharex=True, sharey=True)
     fnr = np.linspace(0, 1, 501)
     for ax, counts in zip(axes.ravel(), tables, strict=True):
@@ -151,9 +108,7 @@ def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float)
         for band in ((outer.lower(fnr), inner.lower(fnr)), (inner.upper(fnr), outer.upper(fnr))):
             ax.fill_between(fnr, *band, color=_COLOUR["bayesian"], alpha=0.25, linewidth=0)
         _posterior_contours(ax, counts)
-        _unit_square(ax)
-        ax.set_xlabel("")
-        ax.set_ylabel("")
+        _unit_square(ax, "", "")
         n = counts.positives + counts.negatives
         ax.set_title(f"{n:,} trials:\n{low:.2g} to {high:.2g}", fontsize=9)
     figure.supxlabel("FNR", fontsize=11)
@@ -162,23 +117,13 @@ def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float)
 
 
 def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
-    """Draw the ends of the intervals against the number of trials.
-
-    P3, Figure 4.
-    """
+    """Draw the ends of the intervals against the number of trials: P3, Figure 4."""
     figure, ax = new_figure(height=3.4)
     trials = table["trials"]
     ax.axhspan(truth - half_width, truth + half_width, color="0.92")
     for method, rows in table.groupby("method", sort=False):
-        for number, end in enumerate(("low", "high")):
-            ax.plot(
-                rows["trials"],
-                rows[end],
-                color=_COLOUR[method],
-                linestyle=_LINE[method],
-                marker="",
-                label=METHOD_NAMES[method] if number == 0 else None,
-            )
+        ends = rows[["low", "high"]].to_numpy()
+        ax.plot(rows["trials"], ends, label=[_NAMES[method], None], **_LINE[method])
     ax.set_xlim(trials.min(), trials.max())
     ax.set_ylim(0, 4 * truth)
     ax.set_xlabel("trials")
@@ -188,26 +133,18 @@ def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
 
 
 def plot_width_grid(table: pd.DataFrame) -> Figure:
-    """Draw interval widths over a grid of error rates, a panel a method.
-
-    P3, Figure 5.
-    """
+    """Draw interval widths over a grid of error rates, a panel a method: P3, Figure 5."""
     figure, axes = new_figure(rows=3, height=2.7, sharex=True)
     values = table[list(METHODS)].to_numpy()
     finite = values[np.isfinite(values)]
+    colours = {"cmap": "cividis", "vmin": finite.min(), "vmax": finite.max()}
     for ax, method in zip(axes, METHODS[::-1], strict=True):
         grid = table.pivot(index="fpr", columns="fnr", values=method)
         mesh = ax.pcolormesh(
-            grid.columns,
-            grid.index,
-            grid.to_numpy(),
-            cmap="cividis",
-            vmin=finite.min(),
-            vmax=finite.max(),
-            shading="nearest",
+            grid.columns, grid.index, grid.to_numpy(), shading="nearest", **colours
         )
         ax.grid(visible=False)
-        ax.set_title(METHOD_NAMES[method], fontsize=10)
+        ax.set_title(_NAMES[method], fontsize=10)
         ax.set_ylabel("FPR")
     axes[-1].set_xlabel("FNR")
     figure.colorbar(mesh, ax=list(axes), label="width of the interval", shrink=0.6)
@@ -217,24 +154,19 @@ def plot_width_grid(table: pd.DataFrame) -> Figure:
 def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
     """Draw the actual coverage of the methods against the true epsilon, by number of trials."""
     counts = sorted(table["trials"].unique())
-    figure, axes = new_figure(rows=len(counts), height=2.3, sharex=True, sharey=True)
-    for ax, n in zip(np.atleast_1d(axes), counts, strict=True):
+    figure, axes = _panels(len(counts), 2.3, sharey=True)
+    for ax, n in zip(axes, counts, strict=True):
         rows = table[table["trials"] == n].sort_values("epsilon")
         ax.axhline(level, color="0.4", linestyle=":", marker="")
         for place, method in enumerate(METHODS):
-            ax.plot(
-                rows["epsilon"] + 0.03 * (place - 1),
-                rows[method],
-                color=_COLOUR[method],
-                marker="os^"[place],
-                linestyle="",
-                label=METHOD_NAMES[method],
-            )
+            points = {"color": _COLOUR[method], "marker": "os^"[place], "linestyle": ""}
+            at = rows["epsilon"] + 0.03 * (place - 1)
+            ax.plot(at, rows[method], label=_NAMES[method], **points)
         ax.set_title(f"{n:,} trials", fontsize=10)
         ax.set_ylim(-0.03, 1.03)
         ax.set_ylabel("coverage")
-    np.atleast_1d(axes)[-1].set_xlabel(r"true $\epsilon$ of the attack")
-    np.atleast_1d(axes)[0].legend(fontsize=9, loc="lower right")
+    axes[-1].set_xlabel(r"true $\epsilon$ of the attack")
+    axes[0].legend(fontsize=9, loc="lower right")
     return figure
 
 
@@ -242,21 +174,17 @@ def plot_selection(table: pd.DataFrame, level: float) -> Figure:
     """Draw how often each way of choosing a threshold gives a bound above the truth."""
     choices = list(dict.fromkeys(table["choice"]))
     mus = list(dict.fromkeys(table["mu"]))
-    figure, axes = new_figure(rows=2, height=2.3, sharex=True, sharey=True)
+    figure, axes = _panels(2, 2.3, sharey=True)
+    width = 0.8 / len(mus)
     for ax, method in zip(axes, ("bayesian", "clopper-pearson"), strict=True):
         rows = table[table["method"] == method]
-        width = 0.8 / len(mus)
         for i, mu in enumerate(mus):
-            of_mu = rows[rows["mu"] == mu].set_index("choice")["exceeds"]
-            ax.bar(
-                np.arange(len(choices)) + (i - (len(mus) - 1) / 2) * width,
-                [of_mu[c] for c in choices],
-                width * 0.92,
-                color=COLOURS[(0, 2, 3, 4)[i % 4]],
-                label=rf"$\mu = {mu:g}$",
-            )
+            heights = rows[rows["mu"] == mu].set_index("choice")["exceeds"].loc[choices]
+            at = np.arange(len(choices)) + (i - (len(mus) - 1) / 2) * width
+            colour = COLOURS[(0, 2, 3, 4)[i % 4]]
+            ax.bar(at, heights, width * 0.92, color=colour, label=rf"$\mu = {mu:g}$")
         ax.axhline(1 - level, color="black", linestyle=":", marker="")
-        ax.set_title(METHOD_NAMES[method], fontsize=10)
+        ax.set_title(_NAMES[method], fontsize=10)
         ax.set_ylabel("above the truth")
     axes[-1].set_xticks(range(len(choices)), choices)
     axes[0].legend(fontsize=9)
@@ -266,21 +194,14 @@ def plot_selection(table: pd.DataFrame, level: float) -> Figure:
 def plot_shadows(result: AuditResult) -> Figure:
     """Draw what shadow models show at the worst challenge point, and at a typical point."""
     figure, axes = new_figure(rows=2, height=2.2)
-    shown = result.shadows.astype(float)
-    apart = np.abs(
-        np.nanmean(np.where(result.shadow_members, shown, np.nan), 0)
-        - np.nanmean(np.where(~result.shadow_members, shown, np.nan), 0)
-    )
-    typical = int(np.argsort(apart)[len(apart) // 2])
-    for ax, place, name in zip(
-        axes,
-        (int(result.challenges[0]), typical),
-        ("the worst challenge point", "a typical point"),
-        strict=True,
-    ):
+    shown, inside = result.shadows.astype(float), result.shadow_members
+    means = [np.nanmean(np.where(which, shown, np.nan), 0) for which in (inside, ~inside)]
+    typical = int(np.argsort(np.abs(means[0] - means[1]))[len(shown[0]) // 2])
+    places = {"the worst challenge point": int(result.challenges[0]), "a typical point": typical}
+    for ax, (name, place) in zip(axes, places.items(), strict=True):
         bins = np.linspace(shown[:, place].min(), shown[:, place].max(), 25)
-        for inside, colour, label in ((True, COLOURS[1], "in"), (False, COLOURS[0], "out")):
-            values = shown[result.shadow_members[:, place] == inside, place]
+        for which, colour, label in ((True, COLOURS[1], "in"), (False, COLOURS[0], "out")):
+            values = shown[inside[:, place] == which, place]
             ax.hist(values, bins, color=colour, alpha=0.55, label=label)
         ax.set_title(name, fontsize=10)
         ax.set_ylabel("shadow models")
@@ -291,85 +212,65 @@ def plot_shadows(result: AuditResult) -> Figure:
 
 def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
     """Draw ROC curves of the attacks on logarithmic axes, a panel a budget."""
-    figure, axes = new_figure(rows=len(results), height=2.6, sharex=True, sharey=True)
-    for ax, result in zip(np.atleast_1d(axes), results, strict=True):
+    figure, axes = _panels(len(results), 2.6, sharey=True)
+    fpr = np.geomspace(1e-4, 1, 200)
+    for ax, result in zip(axes, results, strict=True):
         for i, attack in enumerate(attacks):
             if attack not in result.scores:
                 continue
             table = result.roc(attack).astype(float)
-            ax.plot(
-                table[:, 1] / table[0, 2],
-                table[:, 0] / table[0, 3],
-                color=COLOURS[(1, 0, 2)[i % 3]],
-                linestyle=("-", "--", "-.")[i % 3],
-                marker="",
-                drawstyle="steps-post",
-                label=attack,
-            )
+            line = {"color": COLOURS[(1, 0, 2)[i % 3]], "linestyle": ("-", "--", "-.")[i % 3]}
+            rates = table[:, 1] / table[0, 2], table[:, 0] / table[0, 3]
+            ax.plot(*rates, marker="", drawstyle="steps-post", label=attack, **line)
         if math.isfinite(result.proven):
-            fpr = np.geomspace(1e-4, 1, 200)
             region = privacy_region(result.proven, result.settings.training.delta)
-            ax.plot(
-                fpr, 1 - region.lower(fpr), color="0.3", linestyle=":", marker="", label="proven"
-            )
+            line = {"color": "0.3", "linestyle": ":", "marker": ""}
+            ax.plot(fpr, 1 - region.lower(fpr), label="proven", **line)
         ax.plot([1e-4, 1], [1e-4, 1], color="0.75", marker="", linewidth=1)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlim(3e-3, 1)
-        ax.set_ylim(3e-3, 1.05)
+        ax.set(xscale="log", yscale="log", xlim=(3e-3, 1), ylim=(3e-3, 1.05), ylabel="TPR")
         ax.set_title(_word(result.settings.training.epsilon), fontsize=10)
-        ax.set_ylabel("TPR")
-    np.atleast_1d(axes)[-1].set_xlabel("FPR")
-    np.atleast_1d(axes)[0].legend(fontsize=9, loc="lower right")
+    axes[-1].set_xlabel("FPR")
+    axes[0].legend(fontsize=9, loc="lower right")
     return figure
 
 
 def plot_one_run(table: pd.DataFrame) -> Figure:
     """Draw the lower bounds of both ways of auditing against the number of models."""
     epsilons = list(dict.fromkeys(table["epsilon"]))
-    figure, axes = new_figure(rows=len(epsilons), height=2.3, sharex=True)
-    for ax, epsilon in zip(np.atleast_1d(axes), epsilons, strict=True):
+    figure, axes = _panels(len(epsilons), 2.3)
+    for ax, epsilon in zip(axes, epsilons, strict=True):
         for i, way in enumerate(("many runs", "one run each")):
             rows = table[(table["epsilon"] == epsilon) & (table["audit"] == way)]
-            ax.plot(
-                rows["models"],
-                rows["lower bound"],
-                color=COLOURS[(0, 1)[i]],
-                linestyle=("--", "-")[i],
-                marker="so"[i],
-                label=way,
-            )
+            line = {"color": COLOURS[i], "linestyle": ("--", "-")[i], "marker": "so"[i]}
+            ax.plot(rows["models"], rows["lower bound"], label=way, **line)
         ax.set_xscale("log")
         ax.set_ylim(bottom=-0.05)
         ax.set_title(_word(epsilon), fontsize=10)
         ax.set_ylabel("lower bound")
-    np.atleast_1d(axes)[-1].set_xlabel("audited models")
-    np.atleast_1d(axes)[0].legend(fontsize=9)
+    axes[-1].set_xlabel("audited models")
+    axes[0].legend(fontsize=9)
     return figure
 
 
 def plot_detection(table: pd.DataFrame) -> Figure:
     """Draw the smallest detected understatement against the number of models, a line an audit."""
-    columns = ("white box", "final model")
-    figure, axes = new_figure(rows=2, height=2.8, sharex=True)
-    for ax, column in zip(axes, columns, strict=True):
+    figure, axes = _panels(2, 2.8)
+    for ax, column in zip(axes, ("white box", "final model"), strict=True):
         for i, (audit, rows) in enumerate(table.groupby("audit", sort=False)):
             shown = rows[np.isfinite(rows[column])]
-            ax.plot(
-                shown["models"],
-                shown[column],
-                color=COLOURS[i],
-                linestyle=("-", "--", "-.", ":")[i],
-                marker="os^D"[i],
-                label=audit,
-            )
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+            line = {"linestyle": ("-", "--", "-.", ":")[i], "marker": "os^D"[i]}
+            ax.plot(shown["models"], shown[column], color=COLOURS[i], label=audit, **line)
+        ax.set(xscale="log", yscale="log", ylabel=r"true over claimed $\epsilon$")
         ax.set_title(column, fontsize=10)
-        ax.set_ylabel(r"true over claimed $\epsilon$")
     axes[-1].set_xlabel("models (one run: canaries)")
     axes[0].legend(fontsize=8)
     return figure
+
+
+def _panels(rows: int, height: float, **options):
+    """A figure and its panels below each other, as an array also if there is one alone."""
+    figure, axes = new_figure(rows=rows, height=height, sharex=True, **options)
+    return figure, np.atleast_1d(axes)
 
 
 def _word(epsilon: float) -> str:
@@ -378,23 +279,14 @@ def _word(epsilon: float) -> str:
 
 def _posterior_contours(ax, counts: AttackCounts) -> None:
     grid = np.linspace(0.0005, 0.9995, 400)
-    x: npt.NDArray = stats.beta.pdf(grid, counts.fn + 0.5, counts.tp + 0.5)
-    y: npt.NDArray = stats.beta.pdf(grid, counts.fp + 0.5, counts.tn + 0.5)
+    x = stats.beta.pdf(grid, counts.fn + 0.5, counts.tp + 0.5)
+    y = stats.beta.pdf(grid, counts.fp + 0.5, counts.tn + 0.5)
     density = np.outer(y, x)
-    ax.contour(
-        grid,
-        grid,
-        density,
-        levels=density.max() * np.array([0.05, 0.2, 0.4, 0.6, 0.8]),
-        cmap="Greys",
-        vmin=-0.6 * density.max(),
-        linewidths=1,
-    )
+    most = density.max()
+    levels = most * np.array([0.05, 0.2, 0.4, 0.6, 0.8])
+    ax.contour(grid, grid, density, levels, cmap="Greys", vmin=-0.6 * most, linewidths=1)
 
 
-def _unit_square(ax) -> None:
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    ax.set_xlabel("FNR")
-    ax.set_ylabel("FPR")
+def _unit_square(ax, xlabel: str = "FNR", ylabel: str = "FPR") -> None:
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=xlabel, ylabel=ylabel)
     ax.grid(visible=False)

@@ -1,5 +1,6 @@
 """P3's end-to-end system: shadow models, challenge points, target models, attacks, intervals."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -76,17 +77,10 @@ class AuditSettings:
         seed = 1_000_000 * (2 * self.seed + targets)
         return replace(self.training, sample_rate=rate, seed=seed)
 
-    def shadows(self) -> list[SubsetTrainings]:
-        """The shadow models as jobs."""
-        return self._jobs(False, self.n_shadow, ())
-
-    def targets(self, challenges: Sequence[int]) -> list[SubsetTrainings]:
-        """The target models as jobs: IND-MIA with the given challenge points."""
-        return self._jobs(True, self.n_target, tuple(int(z) for z in challenges))
-
-    def _jobs(
-        self, targets: bool, count: int, challenges: tuple[int, ...]
-    ) -> list[SubsetTrainings]:
+    def jobs(self, challenges: Sequence[int] | None = None) -> list[SubsetTrainings]:
+        """The shadow models; with challenge points the target models: IND-MIA."""
+        targets = challenges is not None
+        count = self.n_target if targets else self.n_shadow
         slow = self.training.model.name not in ("linear", "mlp")  # minutes between two saves
         return [
             SubsetTrainings(
@@ -94,7 +88,7 @@ class AuditSettings:
                 self.data,
                 min(PART, count - first),
                 canaries=self.canaries,
-                challenges=challenges,
+                challenges=tuple(int(z) for z in (challenges if targets else ())),
                 seed=self.seed,
                 keep_parameters=self.gradient,
                 first=first,
@@ -187,11 +181,7 @@ class AuditResult:
     def held_out_threshold(
         self, attack: str = "LiRA", level: float = 0.95, trials: int | None = None
     ) -> float:
-        """The threshold that is best on the shadow models.
-
-        By :func:`lib.audit.selection.chosen_threshold` for `trials` trials, by default one a target
-        model.
-        """
+        """The threshold that is best on the shadow models, for as many trials."""
         scores, members = self.held_out[attack]
         trials = trials or len(self.members)
         return chosen_threshold(scores, members, self.settings.training.delta, level, trials=trials)
@@ -219,10 +209,10 @@ class _Models:
 
 def _trained(groups: list[list[SubsetTrainings]], executor: Any) -> list[_Models]:
     """Train what all groups of jobs ask for, side by side, and join each group's models."""
-    runs = iter(run_all([job for jobs in groups for job in jobs], executor))
+    runs = iter(run_all(list(itertools.chain(*groups)), executor))
     found = []
     for jobs in groups:
-        own = [next(runs) for _ in jobs]
+        own = list(itertools.islice(runs, len(jobs)))
         arrays = {n: np.concatenate([r.arrays[n] for r in own]) for n in own[0].arrays}
         seconds = sum(r.metrics["training_seconds"] for r in own)
         found.append(_Models(arrays, seconds, own[0].privacy))
@@ -230,27 +220,24 @@ def _trained(groups: list[list[SubsetTrainings]], executor: Any) -> list[_Models
 
 
 def run_audits(every: Sequence[AuditSettings], executor: Any = None) -> list[AuditResult]:
-    """Train shadow models, choose challenge points, train target models, and attack them.
+    """P3, Experiment 2 and Algorithm 3: shadows, challenge points, target models, attacks.
 
     Every target model has a challenge point, a coin and a training set of its own, so that trials
     are independent.  Neither thresholds chosen on the shadow models nor the challenge points depend
     on the target models.
-
-    P3, section 4, Experiment 2 and Algorithm 3.
     """
-    shadows = _trained([settings.shadows() for settings in every], executor)
+    shadows = _trained([settings.jobs() for settings in every], executor)
     worst = [
         select_worst(
             run.arrays["confidence"], run.arrays["members"], s.n_challenges, fit_share=FIT_SHARE
         )
         for s, run in zip(every, shadows, strict=True)
     ]
-    jobs = [s.targets(places) for s, (places, _) in zip(every, worst, strict=True)]
+    jobs = [s.jobs(places) for s, (places, _) in zip(every, worst, strict=True)]
+    targets = _trained(jobs, executor)
     return [
         _attack(settings, *found, shadow, target)
-        for settings, found, shadow, target in zip(
-            every, worst, shadows, _trained(jobs, executor), strict=True
-        )
+        for settings, found, shadow, target in zip(every, worst, shadows, targets, strict=True)
     ]
 
 
@@ -304,10 +291,7 @@ def attacked(
     targets: npt.NDArray,
     fitted: npt.NDArray[np.bool_] | slice = slice(None),
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Scores of targets and of shadow models at one point, no model by what was fitted to it.
-
-    Targets by the `fitted` shadow models; of these, five parts in turn by the other four.
-    """
+    """Scores of targets, by `fitted` shadow models, and of these, each fifth by the others."""
     part = np.arange(len(shadows)) % PARTS
     own = np.empty(len(shadows))
     for k in range(PARTS):
@@ -319,10 +303,7 @@ def attacked(
 def alignment(
     spec: ModelSpec, begin: npt.NDArray, final: npt.NDArray, point: npt.NDArray, label: int
 ) -> npt.NDArray[np.float64]:
-    """How far each model went along a point's gradient from where it began.
-
-    An adversary who sees a model, its initial parameters and its training set can compute it.
-    """
+    """How far each model went along a point's gradient from where it began."""
     gradient = example_gradients(spec, final, point, label)
     length = np.linalg.norm(gradient, axis=1)
     shown = np.einsum("ij,ij->i", begin - final, gradient)
@@ -377,11 +358,7 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
 
 
 def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float = 0.9):
-    """Two-sided intervals by the three methods, as P3's Table 2.
-
-    For every method the threshold with the largest lower limit on the very trials that the interval
-    is computed from, as in the paper: uncorrected.
-    """
+    """P3's Table 2, by its uncorrected rule: each method's best threshold on the same trials."""
     rows = []
     for result in results:
         widths = {}

@@ -1,5 +1,6 @@
 """What the three methods say, how often they are right, and what choosing a threshold does."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -14,24 +15,22 @@ from lib.audit.intervals import (
     best_lower_bound,
     epsilon_interval,
     epsilon_lower_bounds,
-    rate_intervals,
 )
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import epsilon_point, privacy_region
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds, true_best_epsilon
-from lib.check import check_delta, check_level
 from lib.ties import first_largest
 
 _PIECES, _NODES = 60, 16
 
 
 def interval_table(
-    counts: Mapping[str, AttackCounts], delta: float, level: float = 0.9, side: str = "two-sided"
+    counts: Mapping[str, AttackCounts], delta: float, level: float = 0.9
 ) -> pd.DataFrame:
     """Intervals by the three methods, as P3's Table 2."""
     rows = []
     for name, table in counts.items():
-        found = {m: epsilon_interval(table, delta, level, m, side) for m in METHODS[::-1]}
+        found = {m: epsilon_interval(table, delta, level, m) for m in METHODS[::-1]}
         reference = found["clopper-pearson"][1] - found["clopper-pearson"][0]
         for method, (low, high) in found.items():
             change = math.nan
@@ -43,13 +42,8 @@ def interval_table(
 
 
 def rectangle_mass(counts: AttackCounts, level: float, method: str) -> float:
-    """Posterior mass in the rectangle of the two rates' confidence intervals.
-
-    P3, section 3.2 (Example).
-    """
-    tail = (1 - check_level(level)) / 4
-    fnr = rate_interval(counts.fn, counts.positives, tail, method)
-    fpr = rate_interval(counts.fp, counts.negatives, tail, method)
+    """Posterior mass in the rectangle of the two rates' intervals: P3, section 3.2 (Example)."""
+    fnr, fpr = _rectangle(counts, level, method)
     x = np.diff(special.betainc(counts.fn + 0.5, counts.tp + 0.5, fnr))
     y = np.diff(special.betainc(counts.fp + 0.5, counts.tn + 0.5, fpr))
     return float(x[0] * y[0])
@@ -71,19 +65,20 @@ def expected_counts(fpr: float, fnr: float, trials: int) -> AttackCounts:
 
 def rate_ends(counts: AttackCounts, level: float, method: str) -> tuple[float, float]:
     """Upper limits (FNR, FPR) of the two rates' intervals that give one for epsilon at `level`."""
-    tail = (1 - check_level(level)) / 4
-    fnr = rate_interval(counts.fn, counts.positives, tail, method)
-    fpr = rate_interval(counts.fp, counts.negatives, tail, method)
+    fnr, fpr = _rectangle(counts, level, method)
     return fnr[1], fpr[1]
 
 
-def footnote_term(counts: AttackCounts, delta: float, level: float) -> float:
-    """One of the two logarithms of P3's Eq. 1, at FPR = 0 and the upper limit of the FNR.
+def _rectangle(counts: AttackCounts, level: float, method: str):
+    tail = (1 - level) / 4
+    fnr = rate_interval(counts.fn, counts.positives, tail, method)
+    return fnr, rate_interval(counts.fp, counts.negatives, tail, method)
 
-    What footnote 1 of P3 takes for the smallest epsilon over the Clopper-Pearson rectangle.
-    """
+
+def footnote_term(counts: AttackCounts, delta: float, level: float) -> float:
+    """What P3's footnote 1 takes for the least epsilon: a term of Eq. 1, at FPR = 0."""
     fnr, _ = rate_ends(counts, level, "clopper-pearson")
-    return math.log((1 - check_delta(delta)) / fnr)
+    return math.log((1 - delta) / fnr)
 
 
 def growing_counts(rate: float, trials: Sequence[int], *, seed: int) -> list[AttackCounts]:
@@ -102,10 +97,7 @@ def growing_counts(rate: float, trials: Sequence[int], *, seed: int) -> list[Att
 def widths_by_trials(
     rate: float, trials: Sequence[int], delta: float, level: float = 0.9
 ) -> pd.DataFrame:
-    """Interval ends by number of trials, for an attack with FPR = FNR = `rate`.
-
-    P3, Figure 4.
-    """
+    """Interval ends by number of trials, for an attack with FPR = FNR = `rate`: P3, Figure 4."""
     rows = [
         (method, n, *epsilon_interval(expected_counts(rate, rate, n), delta, level, method))
         for method in METHODS
@@ -118,8 +110,6 @@ def trials_needed(
     rate: float, half_width: float, delta: float, level: float = 0.9, step: int = 10
 ) -> dict[str, int]:
     """Fewest trials for an interval of a half-width, by an attack with FPR = FNR = `rate`."""
-    if half_width <= 0:
-        raise ValueError(f"half_width must be above 0, got {half_width!r}")
 
     def narrow(method: str, n: int) -> bool:
         low, high = epsilon_interval(expected_counts(rate, rate, n), delta, level, method)
@@ -141,19 +131,12 @@ def trials_needed(
 def width_grid(
     rates: Sequence[float], trials: int, delta: float, level: float = 0.9
 ) -> pd.DataFrame:
-    """Widths of the three intervals over a grid of error rates.
-
-    P3, Figure 5.
-    """
+    """Widths of the three intervals over a grid of error rates: P3, Figure 5."""
     rows = []
-    for fpr in rates:
-        for fnr in rates:
-            counts = expected_counts(fpr, fnr, trials)
-            width = {}
-            for method in METHODS:
-                low, high = epsilon_interval(counts, delta, level, method)
-                width[method] = high - low
-            rows.append({"fpr": fpr, "fnr": fnr, **width})
+    for fpr, fnr in itertools.product(rates, rates):
+        counts = expected_counts(fpr, fnr, trials)
+        ends = {m: epsilon_interval(counts, delta, level, m) for m in METHODS}
+        rows.append({"fpr": fpr, "fnr": fnr} | {m: high - low for m, (low, high) in ends.items()})
     table = pd.DataFrame(rows)
     for method in METHODS[1:]:
         table[f"below {method}"] = 1 - table["bayesian"] / table[method]
@@ -168,7 +151,6 @@ def mass_outside(
     F(epsilon) is a sum over nodes of x = FNR of a factor that depends on fn and one that depends on
     fp: all tables together are one matrix product.
     """
-    delta = check_delta(delta)
     region = privacy_region(epsilon, delta)
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     # Pieces end where the bounds of the region have their corners and, on their steep branches,
@@ -194,40 +176,28 @@ def mass_outside(
 
 
 def actual_coverage(
-    fpr: float, fnr: float, trials: int, delta: float, level: float = 0.9, side: str = "lower"
+    fpr: float, fnr: float, trials: int, delta: float, level: float = 0.9
 ) -> dict[str, float]:
-    """Probability that an interval holds the true epsilon of an attack with known error rates.
+    """Probability that a lower bound holds for an attack with known error rates.
 
     Computed exactly, as a sum over all tables of counts with their binomial probabilities.
     """
-    delta, level = check_delta(delta), check_level(level)
     half = trials // 2
     truth = float(epsilon_point(fpr, fnr, delta))
-    tail = 1 - level if side == "lower" else (1 - level) / 2
     weight = np.outer(
         stats.binom.pmf(np.arange(half + 1), half, fnr),
         stats.binom.pmf(np.arange(half + 1), half, fpr),
     )
-    found = {}
+    covers = np.ones((half + 1, half + 1), bool)
     if math.isfinite(truth):
-        outside = mass_outside(half, half, truth, delta)
-        # low <= truth: at most 1 - tail lies beyond; high >= truth: at least tail does.
-        covers = outside <= 1 - tail + 1e-9
-        if side != "lower":
-            covers &= (outside >= tail - 1e-9) | (truth == 0)
-    else:
-        covers = np.full((half + 1, half + 1), side == "lower")
-    found["bayesian"] = float(weight[covers].sum())
+        covers = mass_outside(half, half, truth, delta) <= level + 1e-9
+    found = {"bayesian": float(weight[covers].sum())}
     # The ends of the other two, for all errors of one kind at a time.
     fn, fp = np.meshgrid(np.arange(half + 1), np.arange(half + 1), indexing="ij")
     likely = weight > 1e-12
     tables = np.stack([half - fn[likely], fp[likely], half - fp[likely], fn[likely]], axis=1)
     for method in METHODS[1:]:
-        lows = epsilon_lower_bounds(tables, delta, 1 - tail, method)
-        covers = lows <= truth + 1e-12
-        if side != "lower":
-            highs = _upper_ends(tables, delta, tail, method)
-            covers &= highs >= truth - 1e-12
+        covers = epsilon_lower_bounds(tables, delta, level, method) <= truth + 1e-12
         found[method] = float(weight[likely][covers].sum())
     return found
 
@@ -237,7 +207,6 @@ def coverage_table(
     trials: Sequence[int],
     delta: float,
     level: float = 0.9,
-    side: str = "lower",
 ) -> pd.DataFrame:
     """:func:`actual_coverage` over a grid."""
     rows = [
@@ -246,7 +215,7 @@ def coverage_table(
             "fnr": fnr,
             "epsilon": float(epsilon_point(fpr, fnr, delta)),
             "trials": n,
-            **actual_coverage(fpr, fnr, n, delta, level, side),
+            **actual_coverage(fpr, fnr, n, delta, level),
         }
         for fpr, fnr in rates
         for n in trials
@@ -272,7 +241,6 @@ def selection_study(
     `level`, see :func:`mass_outside`.  On the choosing half the threshold is the one whose
     Jeffreys bound is largest.
     """
-    level, delta = check_level(level), check_delta(delta)
     rng = np.random.default_rng(seed)
     half = trials // 2
     members = np.r_[np.ones(half, bool), np.zeros(half, bool)]
@@ -337,11 +305,3 @@ def _best_threshold(mu: float, delta: float) -> float:
     # Further out epsilon is still larger, but few trials would show it.
     points = np.where(np.minimum(fpr, fnr) >= 0.05, epsilon_point(fpr, fnr, delta), -1.0)
     return float(grid[first_largest(points)])
-
-
-def _upper_ends(tables, delta: float, tail: float, method: str) -> npt.NDArray[np.float64]:
-    """The largest epsilon over each rectangle: in one of its two corners far from the diagonal."""
-    tp, fp, tn, fn = tables.T
-    x_low, x_high = rate_intervals(fn, tp, tail / 2, method)
-    y_low, y_high = rate_intervals(fp, tn, tail / 2, method)
-    return np.maximum(epsilon_point(y_low, x_low, delta), epsilon_point(y_high, x_high, delta))

@@ -56,23 +56,13 @@ def plot_careful(table: pd.DataFrame) -> Figure:
     for ax, name in zip(np.atleast_1d(axes), names, strict=True):
         rows = table[table["data"] == name].iloc[::-1].reset_index(drop=True)
         for column, (label, colour, marker) in shown.items():
-            size = 13 if marker == "|" else 5.5
-            ax.plot(
-                rows[column],
-                rows.index,
-                color=colour,
-                marker=marker,
-                linestyle="",
-                markersize=size,
-                label=label,
-                fillstyle="none",
-            )
+            points = {"color": colour, "marker": marker, "markersize": 13 if marker == "|" else 5.5}
+            ax.plot(rows[column], rows.index, linestyle="", fillstyle="none", label=label, **points)
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.set_title(_DATA.get(name, name))
-    np.atleast_1d(axes)[-1].set_xlabel(r"lower limit of $\epsilon$ (95%)")
-    np.atleast_1d(axes)[-1].legend(
-        fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2
-    )
+    last = np.atleast_1d(axes)[-1]
+    last.set_xlabel(r"lower limit of $\epsilon$ (95%)")
+    last.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2)
     return figure
 
 
@@ -107,11 +97,7 @@ def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
 def plot_confidences(
     cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]], bins: int = 20
 ) -> Figure:
-    """Draw confidences in the canaries' labels and in one other wrong label each.
-
-    `cases` maps a title to confidences, canary labels and true labels; the other label is the
-    next wrong one after the canary's.
-    """
+    """Draw confidences in the canaries' labels and in the next wrong label each, by title."""
     figure, axes = new_figure(rows=len(cases), height=2.2, sharex=True)
     edges = np.linspace(0, 1, bins + 1)
     for ax, (title, (p, canary, true)) in zip(np.atleast_1d(axes), cases.items(), strict=True):
@@ -140,16 +126,10 @@ def plot_accuracy(table: pd.DataFrame) -> Figure:
         if np.isfinite(rows["claimed"]).all():
             top.plot(rows["claimed"], rows["accuracy"], color=colour, marker=marker, label=name)
         for row in rows.itertuples():
-            high = min(row.high, _LARGEST)
-            bottom.plot(
-                [row.low, high],
-                [row.accuracy] * 2,
-                color=colour,
-                marker=marker,
-                markevery=[0],
-                fillstyle="none",
-                label=name if name == "none" and row.level == 0 else None,
-            )
+            ends, at = [row.low, min(row.high, _LARGEST)], [row.accuracy] * 2
+            points = {"color": colour, "marker": marker, "markevery": [0], "fillstyle": "none"}
+            label = name if name == "none" and row.level == 0 else None
+            bottom.plot(ends, at, label=label, **points)
     top.set_xscale("log")
     top.set_xlabel(r"claimed $\epsilon$")
     top.legend(fontsize=9, loc="lower right")
@@ -162,10 +142,7 @@ def plot_accuracy(table: pd.DataFrame) -> Figure:
 
 
 def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> Figure:
-    """Draw mean confidences in canary, true and other labels as training goes on.
-
-    `shown` names mechanisms and levels of :func:`lib.studies.canaries.system.memorisation_table`.
-    """
+    """Draw mean confidences as training goes on, of some mechanisms and levels."""
     figure, axes = new_figure(rows=len(shown), height=2.2, sharex=True, sharey=True)
     for ax, (name, level) in zip(np.atleast_1d(axes), shown, strict=True):
         rows = table[(table["mechanism"] == name) & (table["level"] == level)]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,6 @@ from lib.runs import Job, run_all
 from lib.studies.default_problem import default_problem
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
 from lib.training.label_jobs import Teachers
-
-#: What is trained, in the order of tables; the first is not private.
-MECHANISMS = ("none", "ALIBI", "ALIBI, projected", "AGIBI", "RR", "RR, two stages", "PATE")
 
 
 @dataclass(frozen=True)
@@ -65,27 +62,12 @@ class MechanismSettings:
     delta: float = 1e-5  # Of AGIBI's and PATE's guarantees
     seed: int = 0  # Of everything
 
-    def __post_init__(self):
-        for name in ("alibi", "agibi", "response"):
-            values = getattr(self, name)
-            if len(values) > len(self.configs) or list(values) != sorted(values, reverse=True):
-                raise ValueError(
-                    f"{name} must be at most {len(self.configs)} budgets, one a learning rate, in"
-                    f" descending order, got {values!r}"
-                )
-        if self.pate and self.fixmatch is None:
-            raise ValueError("fixmatch must be given where pate is, got None")
-        if not 0 < self.canaries <= self.data.train:
-            raise ValueError(
-                f"canaries must be from 1 to the {self.data.train} points, got {self.canaries!r}"
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class MechanismResult:
     """One mechanism at one accuracy level, attacked."""
 
-    name: str  # A name of :data:`MECHANISMS`
+    name: str  # Such as ALIBI; none: not private
     level: int  # 0 for the least noise
     # Epsilon that is proven for the labels (for PATE from the votes, see
     # :class:`lib.privacy.PateCost`); infinite without privacy
@@ -96,23 +78,25 @@ class MechanismResult:
     confidences: npt.NDArray[np.float64]
     canary_labels: npt.NDArray[np.int64]  # shape (n,): Of these canaries
     true_labels: npt.NDArray[np.int64]
-    notes: dict[str, Any]  # What else is known: answers of PATE, its data-independent epsilon
+    # What else is known: answers of PATE, its data-independent epsilon
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def final(self) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+        """What audits read: confidences of the final models, canary labels and true labels."""
+        return self.confidences[-1], self.canary_labels, self.true_labels
 
     def audit(self, **options: Any) -> CanaryAudit:
         """P5's interval from the final models, see :func:`lib.audit.canary_epsilon`."""
-        return canary_epsilon(self.confidences[-1], self.canary_labels, self.true_labels, **options)
+        return canary_epsilon(*self.final, **options)
 
     def one_label_bound(self, level: float = 0.975, *, seed: int = 0) -> float:
         """Lower bound from the single-label game at the claim's delta."""
-        given = self.confidences[-1], self.canary_labels, self.true_labels
-        return one_label_bound(*given, level=level, delta=self.delta, seed=seed)
+        return one_label_bound(*self.final, level=level, delta=self.delta, seed=seed)
 
     def top_label_bound(self, level: float = 0.975) -> float:
         """The same by guessing labels outright; NaN for a claim with a delta."""
-        if self.delta:
-            return math.nan
-        given = self.confidences[-1], self.canary_labels, self.true_labels
-        return top_label_bound(*given, level=level)
+        return math.nan if self.delta else top_label_bound(*self.final, level=level)
 
 
 class CanaryContradiction(AssertionError):
@@ -137,9 +121,7 @@ def require_consistent(results: Sequence[MechanismResult], level: float = 0.999)
         )
 
 
-def advantage_at_equal_epsilon(
-    table: pd.DataFrame, better: str = "ALIBI", other: str = "AGIBI"
-) -> float:
+def advantage_at_equal_epsilon(table: pd.DataFrame, better: str, other: str) -> float:
     """Least accuracy that one mechanism has above another at the same claimed epsilon."""
     curve = table[table["mechanism"] == better].sort_values("claimed")
     points = table[table["mechanism"] == other]
@@ -161,10 +143,7 @@ def accounting_table(epsilons: Sequence[float], delta: float) -> pd.DataFrame:
 
 
 def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:
-    """Least overlap of paired intervals: below 0 where two of them are apart.
-
-    Pairs with an unbounded interval say nothing and are left out.
-    """
+    """Least overlap of paired bounded intervals: below 0 where two of them are apart."""
     low = np.maximum(first["low"].to_numpy(), second["low"].to_numpy())
     high = np.minimum(first["high"].to_numpy(), second["high"].to_numpy())
     bounded = np.isfinite(first["high"].to_numpy()) & np.isfinite(second["high"].to_numpy())
@@ -254,90 +233,84 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSetti
 
 def planned(settings: MechanismSettings) -> list[Job]:
     """All trainings."""
-    mechanisms = [job for *_, job in _mechanisms(settings)]
+    mechanisms = _trainings(settings, _plan(settings))
     return mechanisms + (_teachers(settings) + _students(settings) if settings.pate else [])
 
 
-def _mechanisms(
-    settings: MechanismSettings,
-) -> list[tuple[str, int, float, float, LabelTrainings]]:
-    """Name, level, what is claimed at which delta, and the training, of each mechanism."""
-    classes = settings.model.classes
-    plan: list[tuple[str, int, float, float, LabelTrainings]] = []
+def _plan(settings: MechanismSettings) -> list[tuple[str, int, Any, float, dict[str, Any]]]:
+    """Name, level, mechanism, delta and options of each training."""
+    # Rates and steps decide about memorisation, too: without privacy under each of them.
+    plan: list[tuple[str, int, Any, float, dict[str, Any]]] = [
+        ("none", settings.configs.index(config), None, 0.0, {})
+        for config in dict.fromkeys(settings.configs)
+    ]
+    for reading, name in (("posterior", "ALIBI"), ("projection", "ALIBI, projected")):
+        for level, epsilon in enumerate(settings.alibi):
+            plan.append(
+                (name, level, LaplaceLabels.for_epsilon(epsilon), 0.0, {"reading": reading})
+            )
+    for level, epsilon in enumerate(settings.agibi):
+        mechanism = GaussianLabels.for_epsilon(epsilon, settings.delta)
+        plan.append(("AGIBI", level, mechanism, settings.delta, {}))
+    for stages, name in ((1, "RR"), (2, "RR, two stages")):
+        for level, epsilon in enumerate(settings.response):
+            options = {"reading": "labels", "stages": stages}
+            plan.append((name, level, RandomizedResponse(epsilon), 0.0, options))
+    return plan
 
-    def add(name: str, level: int, mechanism: Any, delta: float, **options: Any) -> None:
-        number = len(plan)
-        draws = tuple(
-            CanaryDraw(settings.canaries, classes, _seed(settings.seed, number, i))
-            for i in range(settings.n_models)
-        )
-        claimed = math.inf
-        if isinstance(mechanism, RandomizedResponse):
-            claimed = mechanism.epsilon(delta, n_classes=classes)
-        elif mechanism is not None:
-            claimed = mechanism.epsilon(delta)
-        job = LabelTrainings(
+
+def _trainings(settings: MechanismSettings, plan: list[Any]) -> list[LabelTrainings]:
+    return [
+        LabelTrainings(
             replace(settings.configs[level], seed=100_000 * (1000 * settings.seed + number)),
             settings.data,
             mechanism,
-            draws,
+            _draws(settings, number, settings.n_models),
             seed=_seed(settings.seed, number, settings.n_models),
             **options,
         )
-        plan.append((name, level, claimed, delta, job))
-
-    # Rates and steps decide about memorisation, too: without privacy under each of them.
-    for config in dict.fromkeys(settings.configs):
-        add("none", settings.configs.index(config), None, 0.0)
-    for reading, name in (("posterior", "ALIBI"), ("projection", "ALIBI, projected")):
-        for level, epsilon in enumerate(settings.alibi):
-            add(name, level, LaplaceLabels.for_epsilon(epsilon), 0.0, reading=reading)
-    for level, epsilon in enumerate(settings.agibi):
-        mechanism = GaussianLabels.for_epsilon(epsilon, settings.delta)
-        add("AGIBI", level, mechanism, settings.delta)
-    for stages, name in ((1, "RR"), (2, "RR, two stages")):
-        for level, epsilon in enumerate(settings.response):
-            mechanism = RandomizedResponse(epsilon)
-            add(name, level, mechanism, 0.0, reading="labels", stages=stages)
-    return plan
+        for number, (_, level, mechanism, _, options) in enumerate(plan)
+    ]
 
 
 def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
     """Train everything, or read it where it is stored."""
     truth = np.asarray(settings.data.load().training.targets)
-    plan = _mechanisms(settings)
-    runs = run_all([job for *_, job in plan], executor)
+    plan = _plan(settings)
+    jobs = _trainings(settings, plan)
     results = []
-    for (name, level, claimed, delta, job), run in zip(plan, runs, strict=True):
+    for (name, level, mechanism, delta, _), job, run in zip(
+        plan, jobs, run_all(jobs, executor), strict=True
+    ):
         watched = np.asarray(run.arrays["watched"], dtype=np.float64)
         labels, true = canary_labels(job.changes, truth)
         results.append(
             MechanismResult(
                 name=name,
                 level=level,
-                claimed=claimed,
+                claimed=math.inf if mechanism is None else mechanism.epsilon(delta),
                 delta=delta,
                 accuracy=np.asarray(run.arrays["accuracy"]),
                 confidences=np.concatenate(list(watched), axis=1),
                 canary_labels=labels,
                 true_labels=true,
-                notes={},
             )
         )
-    return results + _pate(settings, truth, executor)
+    return results + (_pate(settings, truth, executor) if settings.pate else [])
 
 
 def _teachers(settings: MechanismSettings) -> list[Teachers]:
-    classes = settings.model.classes
+    images = replace(settings.data, features="images", public=0)
+    draws = _draws(settings, 900, settings.n_ensembles)
     return [
         Teachers(
             replace(settings.fixmatch, seed=1_000_000 * (1000 * settings.seed + i)),
-            replace(settings.data, features="images", public=0),
+            images,
             settings.n_teachers,
-            label_noise=CanaryDraw(settings.canaries, classes, _seed(settings.seed, 900, i)),
+            label_noise=draw,
             shard_seed=_seed(settings.seed, 901, i),
         )
-        for i in range(settings.n_ensembles)
+        for i, draw in enumerate(draws)
     ]
 
 
@@ -356,8 +329,6 @@ def _students(settings: MechanismSettings) -> list[PateStudents]:
 
 
 def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list[MechanismResult]:
-    if not settings.pate:
-        return []
     teachers = _teachers(settings)
     if (images := teachers[0].data) != settings.data:
         truth = np.asarray(images.load().training.targets)
@@ -366,24 +337,25 @@ def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list
     labels, true = canary_labels([each.label_noise for each in teachers], truth)
     results = []
     for level in range(len(settings.pate)):
-
-        def of(name: str, level: int = level) -> np.ndarray:
-            return np.array([run.arrays[name][level] for run in runs], dtype=np.float64)
-
+        found = {
+            name: np.array([run.arrays[name][level] for run in runs], dtype=np.float64)
+            for name in runs[0].arrays
+            if name != "ensemble"
+        }
         results.append(
             MechanismResult(
                 name="PATE",
                 level=level,
-                claimed=float(of("data_dependent").max()),
+                claimed=float(found["data_dependent"].max()),
                 delta=settings.delta,
-                accuracy=of("accuracy"),
-                confidences=np.concatenate(list(of("watched")), axis=1),
+                accuracy=found["accuracy"],
+                confidences=np.concatenate(list(found["watched"]), axis=1),
                 canary_labels=labels,
                 true_labels=true,
                 notes={
-                    "answered": of("answered"),
-                    "label accuracy": of("label_accuracy"),
-                    "data-independent epsilon": float(of("data_independent").max()),
+                    "answered": found["answered"],
+                    "label accuracy": found["label_accuracy"],
+                    "data-independent epsilon": float(found["data_independent"].max()),
                     "ensemble": np.array([float(run.arrays["ensemble"]) for run in runs]),
                 },
             )
@@ -436,6 +408,13 @@ def canary_labels(draws: Sequence[CanaryDraw], truth: np.ndarray) -> tuple[np.nd
     return (
         np.concatenate([each.canary_labels for each in drawn]),
         np.concatenate([each.true_labels for each in drawn]),
+    )
+
+
+def _draws(settings: MechanismSettings, number: int, count: int) -> tuple[CanaryDraw, ...]:
+    return tuple(
+        CanaryDraw(settings.canaries, settings.model.classes, _seed(settings.seed, number, i))
+        for i in range(count)
     )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import special
 
 from lib import audit
-from lib.audit import AttackCounts, one_label_bound
+from lib.audit import AttackCounts
 from lib.audit.canaries import THRESHOLDS
 from lib.audit.planning import error_free_bound
 from lib.privacy import PrivacyLedger, SampledGaussian
@@ -49,8 +49,11 @@ class RecordAudit:
     def ceiling(self) -> float:
         """The bound if every guess had been right: nothing larger can come out of these coins."""
         members = int(np.sum(self.result.members))
-        others = self.trials - members
-        return error_free_bound(members, others, self.result.settings.training.delta, self.level)
+        return error_free_bound(members, self.trials - members, self._delta, self.level)
+
+    @property
+    def _delta(self) -> float:
+        return self.result.settings.training.delta
 
     def counts(self, attack: str = HEADLINE) -> AttackCounts:
         """Right and wrong guesses at the threshold that is best on the shadow models."""
@@ -58,14 +61,12 @@ class RecordAudit:
 
     def lower(self, attack: str = HEADLINE) -> float:
         """Clopper-Pearson's lower bound on epsilon at `level`, valid in finite samples."""
-        delta = self.result.settings.training.delta
-        counts = self.counts(attack)
-        return audit.epsilon_interval(counts, delta, self.level, "clopper-pearson", "lower")[0]
+        how = "clopper-pearson", "lower"
+        return audit.epsilon_interval(self.counts(attack), self._delta, self.level, *how)[0]
 
     def bayesian(self, attack: str = HEADLINE) -> tuple[float, float]:
         """The Bayesian interval for the epsilon that this attack demonstrates, two-sided."""
-        delta = self.result.settings.training.delta
-        return audit.epsilon_interval(self.counts(attack), delta, self.level, "bayesian")
+        return audit.epsilon_interval(self.counts(attack), self._delta, self.level, "bayesian")
 
     def table(self) -> pd.DataFrame:
         """One row per attack."""
@@ -161,48 +162,36 @@ class LabelEvidence:
 
     def lower(self, which: str = "private") -> float:
         """Lower bound on the epsilon of a label at the claim's delta, for any dependence."""
-        result = {"private": self.private, "plain": self.plain}[which]
-        return one_label_bound(
-            result.confidences[-1],
-            result.canary_labels,
-            result.true_labels,
-            level=self.level,
-            delta=self.private.delta,
-            seed=self.seed,
-        )
+        return getattr(self, which).one_label_bound(self.level, seed=self.seed)
 
     @property
     def ceiling(self) -> float:
-        """The bound of :meth:`lower` if all canaries were guessed, and rightly.
-
-        With the same correction, for as many thresholds and draws of the alternatives.
-        """
+        """The bound of :meth:`lower`, as corrected, if all canaries were guessed rightly."""
         count = len(self.private.true_labels)
         level = 1 - (1 - self.level) / len(THRESHOLDS) / _DRAWS_COST
         return audit.one_run_epsilon(count, count, count, self.private.delta, level, fixed=False)
 
     def remembered(self, which: str = "private") -> float:
         """Share of the canaries for which the model prefers their wrong label to the true one."""
-        result = {"private": self.private, "plain": self.plain}[which]
-        rows, p = np.arange(len(result.true_labels)), result.confidences[-1]
-        return float((p[rows, result.canary_labels] > p[rows, result.true_labels]).mean())
+        p, wrong, true = getattr(self, which).final
+        rows = np.arange(len(true))
+        return float((p[rows, wrong] > p[rows, true]).mean())
 
     def table(self) -> pd.DataFrame:
         """A row a training."""
-        return pd.DataFrame(
-            [
-                {
-                    "training": name,
-                    "canaries": len(each.true_labels),
-                    "accuracy": float(np.mean(each.accuracy)),
-                    "remembered": self.remembered(name),
-                    "at least": self.lower(name),
-                    "ceiling": self.ceiling,
-                    "claimed": each.claimed,
-                }
-                for name, each in (("private", self.private), ("plain", self.plain))
-            ]
-        )
+        rows = [
+            {
+                "training": name,
+                "canaries": len(each.true_labels),
+                "accuracy": float(np.mean(each.accuracy)),
+                "remembered": self.remembered(name),
+                "at least": self.lower(name),
+                "ceiling": self.ceiling,
+                "claimed": each.claimed,
+            }
+            for name, each in (("private", self.private), ("plain", self.plain))
+        ]
+        return pd.DataFrame(rows)
 
     def require_consistent(self, level: float = _CHECK) -> None:
         """Stop if the canaries refute what is proven for labels."""
@@ -213,35 +202,33 @@ def label_canaries(
     settings: LensSettings, count: int, n_models: int, *, level: float = 0.95, executor: Any = None
 ) -> LabelEvidence:
     """Train both models with wrong labels among their points, and see what they remember."""
-    classes, truth = settings.training.model.classes, settings.data.load().training.targets
-    kinds = []
-    for number, purpose in enumerate(("canaries", "plain canaries")):
-        draws = [
-            CanaryDraw(count, classes, _seed(settings.seed, number, i)) for i in range(n_models)
-        ]
-        job = LabelTrainings(settings.config(purpose), settings.data, None, tuple(draws))
-        # One after the other: a few trainings are done before another process has started.
-        kinds.append((run_all([job], executor)[0], canary_labels(draws, truth)))
-    training = settings.training
+    training, truth = settings.training, settings.data.load().training.targets
     claim = label_guarantee(ledger_of(settings), training.delta, training.accountant)
-    results = [
-        MechanismResult(
-            name=name,
-            level=0,
-            claimed=epsilon,
-            delta=training.delta,
-            accuracy=np.asarray(run.arrays["accuracy"]),
-            confidences=special.softmax(np.concatenate(run.arrays["logits"]).astype(float), axis=1)[
-                None
-            ],
-            canary_labels=labels,
-            true_labels=true,
-            notes={},
+    results = []
+    for number, (name, purpose, claimed) in enumerate(
+        (("DP-SGD", "canaries", claim), ("no privacy", "plain canaries", math.inf))
+    ):
+        draws = tuple(
+            CanaryDraw(count, training.model.classes, _seed(settings.seed, number, i))
+            for i in range(n_models)
         )
-        for name, epsilon, (run, (labels, true)) in zip(
-            ("DP-SGD", "no privacy"), (claim, math.inf), kinds, strict=True
+        job = LabelTrainings(settings.config(purpose), settings.data, None, draws)
+        # One after the other: a few trainings are done before another process has started.
+        (run,) = run_all([job], executor)
+        logits = np.concatenate(run.arrays["logits"]).astype(float)
+        labels, true = canary_labels(draws, truth)
+        results.append(
+            MechanismResult(
+                name=name,
+                level=0,
+                claimed=claimed,
+                delta=training.delta,
+                accuracy=np.asarray(run.arrays["accuracy"]),
+                confidences=special.softmax(logits, axis=1)[None],
+                canary_labels=labels,
+                true_labels=true,
+            )
         )
-    ]
     return LabelEvidence(*results, level=level, seed=settings.seed)
 
 

@@ -23,8 +23,14 @@ from lib.training import (
 from lib.training.jobs import Chunk, in_chunks
 
 
+class _OnData:
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read, as of any training on these data."""
+        return ManyTrainings((), self.data).data_fingerprint()
+
+
 @dataclass(frozen=True)
-class Classifiers:
+class Classifiers(_OnData):
     """Models on the same data, asked about validation, test and shifted points.
 
     The arrays of the outcome: logits ``validation`` (models, n, C), ``test``, ``shifted`` (models,
@@ -38,10 +44,6 @@ class Classifiers:
     # Of the shifts, and of who is shifted: half of the test points, the users; the other half is
     # the reference
     seed: int = 0
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _fingerprint(self.data)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train the models and evaluate them."""
@@ -73,7 +75,7 @@ class Classifiers:
 
 
 @dataclass(frozen=True)
-class RecordTrainings:
+class RecordTrainings(_OnData):
     """Models that differ in one record: a fair coin decides whether it is in the training set.
 
     The arrays of the outcome, each of shape (models,): ``members``; ``confidence`` at the record
@@ -90,10 +92,6 @@ class RecordTrainings:
     label: int = 0
     seed: int = 0  # Of the coins
     chunk: int = 100  # Models trained between two saves of the state
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _fingerprint(self.data)
 
     def coins(self) -> npt.NDArray[np.bool_]:
         """Who is trained with the record, shape (models,)."""
@@ -116,10 +114,12 @@ class RecordTrainings:
                 checkpoint=saved,
             )
             logits = np.stack([r.logits for r in results])
+            final = np.stack([r.parameters for r in results])
+            begin = np.stack([initial_parameters(r.config) for r in results])
             columns = {
                 "members": coins[part.start : part.stop],
                 "confidence": confidence(logits[:, 0], np.full(len(part), self.label)),
-                "alignment": self._alignment(results, record),
+                "alignment": alignment(self.config.model, begin, final, record, self.label),
                 "correct": (logits[:, 1:].argmax(axis=2) == loaded.labels).mean(axis=1),
             }
             rows = [{name: column[k] for name, column in columns.items()} for k in range(len(part))]
@@ -131,16 +131,6 @@ class RecordTrainings:
             "training_seconds": sum(each["seconds"] for each in records),
         }
         return Outcome(arrays, metrics, records[0]["privacy"])
-
-    def _alignment(self, results: list[TrainingResult], record: np.ndarray) -> np.ndarray:
-        final = np.stack([r.parameters for r in results])
-        begin = np.stack([initial_parameters(r.config) for r in results])
-        return alignment(self.config.model, begin, final, record, self.label)
-
-
-def _fingerprint(data: DataSpec) -> str:
-    """As of any training on these data."""
-    return ManyTrainings((), data).data_fingerprint()
 
 
 def _ledger(result: TrainingResult) -> dict[str, Any]:

@@ -23,6 +23,9 @@ DIGITS = {
     "schedule": "constant",
 }
 
+_DEFAULTS = {"hidden": 32, "activation": "tanh", "epsilon": 8.0, "delta": 1e-5, "steps": 100}
+_DEFAULTS |= {"learning_rate": 2.0}
+
 # Purposes of trainings: far apart, so that no two models share their noise.
 _PURPOSES = ("private", "plain", "audit", "fault", "canaries", "plain canaries")
 _STRIDE = 1_000_000
@@ -54,29 +57,12 @@ class LensSettings:
         )
 
 
-def settings_for(
-    dataset: str,
-    *,
-    points: int,
-    validation: int,
-    test: int,
-    hidden: int = 32,
-    activation: str = "tanh",
-    seed: int = 0,
-    **others: Any,
-) -> LensSettings:
+def settings_for(dataset: str, *, seed: int = 0, **given: Any) -> LensSettings:
     """The settings for a data set of the book, or for the digits where it is not there."""
-    given = {
-        "points": points,
-        "validation": validation,
-        "test": test,
-        "hidden": hidden,
-        "activation": activation,
-    } | others
+    given = _DEFAULTS | given
     if at_hand(dataset) != dataset:
         dataset, given = "digits", given | DIGITS
     sizes = {"train": given.pop("points")} | {n: given.pop(n) for n in ("validation", "test")}
     shape = {name: given.pop(name) for name in ("hidden", "activation")}
     data_spec, model = default_problem(dataset, "mlp", **sizes, **shape, seed=seed)
-    defaults = {"epsilon": 8.0, "delta": 1e-5, "steps": 100, "learning_rate": 2.0}
-    return with_training(LensSettings, data_spec, model, defaults | given | {"seed": seed})
+    return with_training(LensSettings, data_spec, model, given | {"seed": seed})

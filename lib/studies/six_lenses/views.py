@@ -58,11 +58,6 @@ def classify(
     settings: LensSettings, shifts: Sequence[tuple[str, float]], executor: Any = None
 ) -> Classified:
     """Train the private model and its competitor, or read them where they are stored."""
-    if not isinstance(shifts, Sequence) or isinstance(shifts, str) or len(shifts) == 0:
-        raise ValueError(f"shifts must name one population at least, got {shifts!r}")
-    for shift in shifts:
-        if not isinstance(shift, tuple | list) or len(shift) != 2:
-            raise ValueError(f"shifts must be pairs of kind and severity, got {shift!r}")
     shifts = tuple((str(kind), float(severity)) for kind, severity in shifts)
     configs = settings.config("private"), settings.config("plain")
     (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)], executor)
@@ -142,8 +137,7 @@ def abstention(found: Classified, target: float) -> Abstention:
 def suitability(found: Classified, margin: float, alpha: float = 0.05) -> pd.DataFrame:
     """Ask the suitability filter about every population, with the truth beside.
 
-    The filter is fitted to the validation points; the reference is half of the test points, as they
-    are, and the users are the other half, shifted.
+    Fitted to the validation points; half of the test points are the reference, the others shifted.
     """
     the_filter = SuitabilityFilter(margin=margin, alpha=alpha)
     the_filter.fit(signals(found.logits("validation")), found.correct("validation"))
@@ -173,34 +167,23 @@ def suitability(found: Classified, margin: float, alpha: float = 0.05) -> pd.Dat
     return pd.DataFrame(rows)
 
 
-def compare_answers(
-    found: Classified, draws: int, *, epsilon: float = 0.2, learner: Any = "linear"
-) -> pd.DataFrame:
+def compare_answers(found: Classified, draws: int, *, epsilon: float = 0.2) -> pd.DataFrame:
     """Compare both models when each abstains at random, the unsure more often."""
     settings = found.settings
     x = settings.data.load().evaluation.astype(np.float64)
     if x.shape[1] > 64:
         x = _components(x)
     labels = np.asarray(found.arrays["labels"])
-    evaluation = scenarios.Evaluation(
-        x, labels, {m: found.probabilities("test", m) for m in MODELS}
-    )
-    scenario = scenarios.Scenario(
-        "private against plain", *MODELS, scenarios.Rule(), scenarios.Rule()
-    )
-    return pd.DataFrame(
-        [
-            scenarios.run_scenario(
-                evaluation,
-                scenario,
-                learner=learner,
-                rule="zero-one",
-                epsilon=epsilon,
-                rng=np.random.default_rng([settings.seed, 74, k]),
-            )
-            for k in range(draws)
-        ]
-    )
+    probabilities = {m: found.probabilities("test", m) for m in MODELS}
+    evaluation = scenarios.Evaluation(x, labels, probabilities)
+    rules = scenarios.Rule(), scenarios.Rule()
+    scenario = scenarios.Scenario("private against plain", *MODELS, *rules)
+    rows = []
+    for k in range(draws):
+        rng = np.random.default_rng([settings.seed, 74, k])
+        given = {"learner": "linear", "rule": "zero-one", "epsilon": epsilon, "rng": rng}
+        rows.append(scenarios.run_scenario(evaluation, scenario, **given))
+    return pd.DataFrame(rows)
 
 
 def decisions(
@@ -241,13 +224,8 @@ def _reached(found: Abstention) -> str:
 
 def _accepted(populations: pd.DataFrame) -> str:
     said = populations["decision"] == "SUITABLE"
-    counts = [
-        (
-            int((said & (populations["truth"] == each)).sum()),
-            int((populations["truth"] == each).sum()),
-        )
-        for each in TRUTHS
-    ]
+    which = [populations["truth"] == each for each in TRUTHS]
+    counts = [(int((said & rows).sum()), int(rows.sum())) for rows in which]
     (good, suitable), (bad, unsuitable), (unclear, undecided) = counts
     words = (
         f"Accepted {good} of the {suitable} clearly suitable populations and {bad or 'none'} of the"
@@ -279,10 +257,7 @@ def _sign(low: float, high: float) -> str:
 
 
 def _threshold(correct: npt.ArrayLike, score: Array, target: float) -> float:
-    """The least score from which on accuracy reaches the target; infinite if there is none.
-
-    Whoever answers from a threshold on answers all points that share a score, or none of them.
-    """
+    """The least score from which on, ties included, accuracy reaches the target; or infinity."""
     values, place = np.unique(score, return_inverse=True)
     answered = np.bincount(place)[::-1].cumsum()[::-1]
     right = np.bincount(place, weights=np.asarray(correct, dtype=float))[::-1].cumsum()[::-1]
