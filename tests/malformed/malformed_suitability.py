@@ -82,7 +82,7 @@ add(
         n_user=40,
         **dict.fromkeys(("variance_test", "variance_user"), 0.02),
         margin=0.05,
-    ),  # fmt: skip
+    ),
     margin=NUMBER,
     mean_test=NUMBER,
     n_test=(1, NAN),
