@@ -1,9 +1,7 @@
-import io
 import json
 import math
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -21,7 +19,7 @@ from lib.book.claims import (
     judged_anew,
     read_claims,
 )
-from lib.book.evidence import Evidence, runs, share
+from lib.book.evidence import Evidence, runs
 from lib.book.largest import Page
 from lib.book.render import cells_html, claim_html, claim_mark_html, ledger_html, tally_html
 from lib.book.sphinx_ext import _own_value, _value
@@ -347,27 +345,6 @@ def test_the_ledger_of_the_book_is_well_formed(root):
     assert claims
     for claim in claims.values():
         assert claim.id.startswith(claim.paper + "-")
-
-
-def test_intervals_of_records_follow_from_what_these_runs_kept(root):
-    """They were added later, from the records' own tables and values."""
-    folder = root / "book/records/standard"
-    runs_of = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
-    found = {v["id"]: v for run in runs_of.values() for v in run["verdicts"]}
-    kept = runs_of["suitability"]["values"]
-    ends = [kept["fmow_id_fpr_lowest"], kept["fmow_id_fpr_highest"]]
-    assert found["P2-T1-fmow-id-fpr"]["interval"] == ends
-    draws = pd.read_csv(io.StringIO(runs_of["counterfactual_limits"]["tables"]["draws"]))
-    row = draws.query("data == 'cifar10-jpeg' and learner == 'linear' and scenario == 'II'")
-    exact = share(int(row["rejected"].iloc[0]), 100)
-    assert found["P4-S-II"]["interval"] == pytest.approx([exact.low, exact.high])
-    summary = pd.read_csv(io.StringIO(runs_of["interplay"]["tables"]["summary"]))
-    cells = summary.query("method == 'DE' and epsilon == 3.0").set_index("model")
-    half = 4.302653 * cells["coverage sd"] / math.sqrt(3)
-    wanted = [(cells["coverage"] - half).min(), (cells["coverage"] + half).max()]
-    cell = found["P1-T1-CIFAR10-DE-3"]
-    assert cell["interval"] == pytest.approx(wanted, abs=1e-6)
-    assert cell["value"] == pytest.approx(cells.loc["mlp", "coverage"])
 
 
 def test_no_record_decides_by_chance_alone(root):

@@ -143,54 +143,18 @@ def dockerfile() -> str:
     return (ROOT / ".devcontainer" / "Dockerfile").read_text(encoding="utf-8")
 
 
-def docker_faults(text: str) -> set[str]:
-    """What is wrong with a Dockerfile, after the rules that hadolint has for these things."""
-    joined = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
-    steps = [line.split(None, 1) for line in joined.splitlines() if line.strip()]
-    faults = set()
-    for name, rest in steps:
-        if name == "FROM" and not re.search(r":\d+\.\d+\.\d+[\w.-]*$|@sha256:[0-9a-f]{64}$", rest):
-            faults.add("image not pinned")
-        if name == "ADD":
-            faults.add("ADD")
-        if name == "RUN" and "apt-get install" in rest:
-            if "--no-install-recommends" not in rest or "rm -rf /var/lib/apt/lists" not in rest:
-                faults.add("apt-get leaves more than is needed")
-            if "apt-get update" not in rest:
-                faults.add("apt-get install without update")
-        if name == "RUN" and re.search(r"(curl|wget).*\|\s*(ba)?sh|\bsudo\b", rest):
-            faults.add("runs what it fetches, or sudo")
-        if name == "WORKDIR" and not rest.startswith("/"):
-            faults.add("relative WORKDIR")
-    users = [rest.strip() for name, rest in steps if name == "USER"]
-    if not users or users[-1] in ("root", "0"):
-        faults.add("root")
-    return faults
-
-
-def test_dockerfile_is_sound():
-    assert docker_faults(dockerfile()) == set()
-    assert re.search(r"\bmake\b", dockerfile())
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        (r"^FROM .*", "FROM python:3.11", "image not pinned"),
-        (r"^FROM .*", "FROM python", "image not pinned"),
-        (r"^WORKDIR .*", "ADD https://example.org/x /x", "ADD"),
-        (r"^USER .*", "", "root"),
-        (r"^USER .*", "USER root", "root"),
-        (r" --no-install-recommends", "", "apt-get leaves more than is needed"),
-        (r"apt-get update \\\n    && ", "", "apt-get install without update"),
-        (r"^WORKDIR .*", "WORKDIR work", "relative WORKDIR"),
-        (r"^WORKDIR .*", "RUN curl https://example.org | sh", "runs what it fetches, or sudo"),
-    ],
-)
-def test_unsound_dockerfiles_are_caught(old, new, fault):
-    text, n = re.subn(old, new, dockerfile(), flags=re.M)
-    assert n >= 1
-    assert docker_faults(text) == {fault}
+def test_dockerfile_is_pinned_small_and_not_root():
+    text = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", dockerfile(), flags=re.M))
+    steps = [line.split(None, 1) for line in text.splitlines() if line.strip()]
+    named = {name: rest.strip() for name, rest in steps}  # the last of each
+    assert re.search(r":\d+\.\d+\.\d+[\w.-]*$", named["FROM"])
+    assert named["USER"] not in ("root", "0")
+    assert named["WORKDIR"].startswith("/")
+    assert "ADD" not in named
+    (install,) = [rest for name, rest in steps if name == "RUN" and "apt-get install" in rest]
+    for part in ("apt-get update", "--no-install-recommends", "rm -rf /var/lib/apt/lists"):
+        assert part in install
+    assert not re.search(r"(curl|wget).*\|\s*(ba)?sh|\bsudo\b", text)
 
 
 def test_devcontainer_fits_its_dockerfile():
