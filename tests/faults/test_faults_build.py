@@ -162,22 +162,6 @@ def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factor
         assert not other.close()
 
 
-@pytest.mark.long
-def test_two_builds_at_once_execute_once(builder, tmp_path, tmp_path_factory, undisturbed):
-    other = Forker("fault_build", tmp_path_factory.mktemp("other"), BOOK)
-    try:
-        book = Small(tmp_path / "book", builder, "one")
-        targets = [tmp_path / "a.json", tmp_path / "b.json"]
-        book.begin(target=str(targets[0]))
-        book.begin(other, target=str(targets[1]))
-        assert (builder.end(), other.end()) == (0, 0), builder.printed() + other.printed()
-        assert [json.loads(t.read_text()) for t in targets] == [undisturbed[0]] * 2
-        said = builder.printed() + other.printed()
-        assert said.count("executing chapter one") == 1
-    finally:
-        assert not other.close()
-
-
 # ----------------------------------------------------------------------- through jupyter-book
 
 

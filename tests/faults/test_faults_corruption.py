@@ -9,7 +9,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from fault_disk import Chapters
 from fault_light import Steps
 from fault_tools import changed, damages, untimed
 
@@ -89,17 +88,6 @@ def test_a_passing_trouble_is_not_taken_for_damage(tmp_path, monkeypatch, error)
 
 
 # ---------------------------------------------------------------------------- executed chapters
-
-
-@pytest.fixture
-def chapters(tmp_path, monkeypatch):
-    """A book of one chapter whose execution is given, but for the kernel, by the real code."""
-    monkeypatch.setattr("fault_disk.PLACE", tmp_path)
-    made = Chapters()
-    monkeypatch.delenv("COMPANION_DATA", raising=False)
-    made.start()
-    monkeypatch.setattr(made.execute, "_run", made.execute._run)  # put back at the end
-    return made
 
 
 def test_executed_chapters(chapters, tmp_path):
