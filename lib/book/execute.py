@@ -12,7 +12,6 @@ The kernel and its worker processes note what they ask for: see :mod:`lib.data.s
 """
 
 import concurrent.futures
-import contextlib
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 from filelock import FileLock
@@ -413,7 +413,7 @@ def _run(
         asked.touch()
         environment[data.ASKED] = str(asked)
         try:
-            with _environment(environment):
+            with mock.patch.dict(os.environ, environment):
                 done = papermill.execute_notebook(
                     str(source),
                     str(target),
@@ -452,17 +452,3 @@ def _run(
         if cell.cell_type == "code"
     ]
     return cells, names
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

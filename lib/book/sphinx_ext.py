@@ -7,11 +7,12 @@ read or written: a failing cell therefore leaves the previous site as it was.
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import nbformat
 from docutils import nodes
@@ -145,26 +146,43 @@ def _own_value(app: Sphinx, quoted: str) -> str:
     return _value(app, quoted if "@" in source else f"{source}@build{dot}{rest}")
 
 
-class LedgerDirective(SphinxDirective):
-    """The ``ledger`` directive: all claims and verdicts of this build."""
+def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirective]:
+    """A directive whose function gives raw HTML; what that refuses stops the build."""
 
-    def run(self) -> list[nodes.Node]:
-        """Return the tables as raw HTML."""
-        return _sections(ledger_html(*_evidence(self.env.app, self.env.docname)))
+    class Part(SphinxDirective):
+        required_arguments = arguments
+
+        def run(self) -> list[nodes.Node]:
+            """Return the part of the page."""
+            try:
+                return [nodes.raw("", make(self.env, *self.arguments), format="html")]
+            except ValueError as error:
+                raise ExtensionError(f"{self.get_location()}: {error}") from None
+
+    return Part
 
 
-class TallyDirective(SphinxDirective):
-    """The ``tally`` directive: how many claims of a paper stand, and which do not."""
+def _ledger(env: Any) -> str:
+    """All claims and verdicts of this build."""
+    return ledger_html(*_evidence(env.app, env.docname))
 
-    required_arguments = 1
 
-    def run(self) -> list[nodes.Node]:
-        """Return the counts as raw HTML; a paper that does not exist stops the build."""
-        evidence = _evidence(self.env.app, self.env.docname)
-        try:
-            return _sections(tally_html(*evidence, self.arguments[0]))
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: {error}") from None
+def _tally(env: Any, paper: str) -> str:
+    """How many claims of a paper stand, and which do not."""
+    return tally_html(*_evidence(env.app, env.docname), paper)
+
+
+def _status(env: Any) -> str:
+    """Chapters, run times, versions and data."""
+    executed = {name: page.done for name, page in env.app.companion_pages.items()}
+    return status_html(executed, _addresses(env.app, env.docname))
+
+
+def _recorded(page: Callable[[Path, str], str], env: Any, part: str) -> str:
+    """A part of what a command has measured."""
+    book, name = Path(env.app.srcdir), PARTS.get(part, "benchmarks")
+    env.note_dependency(str(book / "records" / f"{name}.json"))
+    return page(book, part)
 
 
 class ClaimRole(SphinxRole):
@@ -190,33 +208,6 @@ def _evidence(app: Sphinx, docname: str) -> tuple[dict[str, Any], ...]:
     return app.companion_claims, verdicts, records, _addresses(app, docname)
 
 
-class StatusDirective(SphinxDirective):
-    """The ``build-status`` directive: chapters, run times, versions and data."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return the tables as raw HTML."""
-        app = self.env.app
-        executed = {name: page.done for name, page in app.companion_pages.items()}
-        return _sections(status_html(executed, _addresses(app, self.env.docname)))
-
-
-class RecordDirective(SphinxDirective):
-    """The directives ``benchmarks`` and ``proofs``: a part of what a command has measured."""
-
-    required_arguments = 1
-    pages: ClassVar = {"benchmarks": benchmarks_page, "proofs": proofs_page}
-
-    def run(self) -> list[nodes.Node]:
-        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
-        book, part = Path(self.env.app.srcdir), self.arguments[0]
-        name = PARTS.get(part, "benchmarks")
-        self.env.note_dependency(str(book / "records" / f"{name}.json"))
-        try:
-            return _sections(self.pages[self.name](book, part))
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: {error}") from None
-
-
 class CloneDirective(SphinxDirective):
     """The ``clone`` directive: the command that gets the code, where its address is known."""
 
@@ -227,10 +218,6 @@ class CloneDirective(SphinxDirective):
             return []
         command = f"git clone https://github.com/{repository}\ncd {repository.rpartition('/')[2]}"
         return [nodes.literal_block(command, command, language="sh")]
-
-
-def _sections(page: str) -> list[nodes.Node]:
-    return [nodes.raw("", page, format="html")]
 
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
@@ -468,11 +455,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
-    app.add_directive("ledger", LedgerDirective)
-    app.add_directive("tally", TallyDirective)
-    app.add_directive("build-status", StatusDirective)
-    app.add_directive("benchmarks", RecordDirective)
-    app.add_directive("proofs", RecordDirective)
+    app.add_directive("ledger", _directive(_ledger))
+    app.add_directive("tally", _directive(_tally, 1))
+    app.add_directive("build-status", _directive(_status))
+    app.add_directive("benchmarks", _directive(partial(_recorded, benchmarks_page), 1))
+    app.add_directive("proofs", _directive(partial(_recorded, proofs_page), 1))
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

@@ -1,7 +1,6 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
 import functools
-import os
 import re
 import urllib.error
 import urllib.request
@@ -11,28 +10,11 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from site_checks import page_names, page_weights, search, too_heavy, visit
-from site_tools import CHROMIUM, HTML, LAUNCH, build_site, serve
+from site_tools import HTML, NEEDS_CHROMIUM, build_site, serve
 
 from lib import data
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI"),
-        reason="no Chromium on this machine (CI always has one)",
-    ),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
-        yield instance
-        instance.close()
+pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ its repository is known, and it lies below a path of its host, as project pages 
 """
 
 import json
-import os
 import re
 import subprocess
 import urllib.error
@@ -15,19 +14,12 @@ from pathlib import Path
 import nbformat
 import pytest
 from site_checks import HEAVIEST, page_names, page_weights, search, too_heavy, visit
-from site_tools import CHROMIUM, LAUNCH, serve
+from site_tools import NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
 
 import lib
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI"),
-        reason="no Chromium on this machine (CI always has one)",
-    ),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
 TITLE = "Knowing when not to answer, and proving how private"
 SHOWS = """
@@ -55,16 +47,6 @@ Two formulas: $x^2 \\ge 0$ and $\\sqrt{2}$. A word to search for: quokka.
 make book   # a line of code so long that it cannot be shown on a phone without scrolling sideways
 ```
 """
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from fault_tools import (
     wait_until,
 )
 
-from lib.runs import RunStore, executors, run_all
+from lib.runs import RunStore, executors
 
 SEED = 20_261_123
 COUNT = 6  # jobs
@@ -149,13 +149,3 @@ def test_two_processes_share_the_same_work(light, tmp_path, tmp_path_factory, ex
         assert not (store.folder / "set-aside").exists()
     finally:
         assert not other.close()
-
-
-@pytest.mark.slow
-def test_two_processes_with_workers_share_the_same_work(light, tmp_path, expected):
-    other = run_all  # this process, with workers of its own, is the second
-    light.begin("run_spread", tmp_path, COUNT, 0.03)
-    found = other(jobs(COUNT, 0.03), store=RunStore(tmp_path), max_workers=1)
-    assert light.end() == 0, light.printed()
-    assert len(found) == COUNT
-    same(RunStore(tmp_path), expected)
