@@ -24,8 +24,6 @@ from lib.runs import code_fingerprint, package_versions, python_version
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["AREAS", "PARTS", "benchmarks_html", "benchmarks_page", "make_record", "plot_growth"]
-
 #: What is compared, in the order of the page.
 AREAS = ("audit", "training", "suitability", "counterfactual", "selective")
 

@@ -53,19 +53,6 @@ from lib.runs import (
 )
 from lib.runs.executors import LocalProcesses
 
-__all__ = [
-    "CELLS_MIME",
-    "FIGURE_MIME",
-    "OWN_MIMES",
-    "TABLE_MIME",
-    "VALUE_MIME",
-    "VERDICT_MIME",
-    "BuildError",
-    "Executed",
-    "execute_book",
-    "execute_chapter",
-]
-
 VALUE_MIME = "application/vnd.companion.value+json"
 TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
@@ -83,31 +70,12 @@ class BuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Executed:
-    """An executed chapter.
+    """An executed chapter, under a profile and with its content key.
 
-    Attributes
-    ----------
-    chapter, profile, key : str
-        Which chapter, under which profile, and the content key of this execution:
-        ``<hash of the inputs without data>.<hash of data>``.
-    cells : list of dict
-        The executed code cells, the injected parameters included, in order.
-    parameters : dict
-        The parameters in effect.
-    data : dict
-        Fingerprints of the data that were asked for, ``"absent"`` for what could not be had.
-    source, code, python : str
-        Fingerprints of the chapter's code cells and of ``lib``, and the interpreter.
-    packages : dict
-        Versions of the main packages.
-    hardware : dict
-        The machine that executed it.
-    seconds : float
-        Duration of the execution.
-    finished : str
-        When it ended, ISO 8601, UTC.
-    cached : bool
-        Whether it was found in the cache rather than executed now.
+    The key is ``<hash of the inputs without data>.<hash of data>``. `cells` are the executed code
+    cells, the injected parameters included; `data` the fingerprints of the data that were asked
+    for, ``"absent"`` for what could not be had; `source` and `code` those of the chapter's code
+    cells and of ``lib``; `finished` is ISO 8601, UTC.
     """
 
     chapter: str
@@ -123,7 +91,7 @@ class Executed:
     hardware: dict[str, str | int]
     seconds: float
     finished: str
-    cached: bool = False
+    cached: bool = False  # found in the cache rather than executed now
 
     def _outputs(self, mime: str) -> Iterator[dict[str, Any]]:
         for cell in self.cells:

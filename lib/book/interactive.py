@@ -24,18 +24,6 @@ from lib.counterfactual import PositivityWarning, counterfactual_difference, est
 from lib.plot import COLOURS, new_figure, svg_bytes
 from lib.studies.counterfactual import simulation
 
-__all__ = [
-    "POSITIVITY_LEVELS",
-    "Control",
-    "Widget",
-    "bound_and_score",
-    "epsilon_posterior",
-    "order_scores",
-    "positivity",
-    "show",
-    "suitability_decision",
-]
-
 #: Smallest probabilities of an answer that :func:`positivity` computes.
 POSITIVITY_LEVELS = (
     0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5,

@@ -25,8 +25,6 @@ import pandas as pd
 from lib.book.records import origin, read_measured, record_command
 from lib.book.render import duration_text, note_html, table_html
 
-__all__ = ["PARTS", "make_record", "proofs_html", "proofs_page"]
-
 #: Parts of the page: the record that each shows.
 PARTS = {
     "faults": "faults",

@@ -22,21 +22,6 @@ from lib.book.claims import (
 from lib.book.records import by_size
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
-__all__ = [
-    "cells_html",
-    "claim_html",
-    "claim_mark_html",
-    "csv_link",
-    "duration_text",
-    "figure_html",
-    "ledger_html",
-    "note_html",
-    "of_claim",
-    "status_html",
-    "table_html",
-    "tally_html",
-]
-
 #: Paper titles, in the order of the ledger.
 PAPERS = {
     "P1": "Rabanser et al., Training Private Models That Know What They Don't Know",

@@ -45,8 +45,6 @@ from lib.book.site import (
 )
 from lib.runs import fingerprint
 
-__all__ = ["read_executed", "setup"]
-
 logger = logging.getLogger(__name__)
 
 _STATIC = Path(lib.__file__).parent / "book" / "static"

@@ -15,8 +15,6 @@ from lib.report.files import COLUMNS
 from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic
 
-__all__ = ["EXAMPLES", "example_predictions", "example_source"]
-
 #: Libraries whose models' predictions :mod:`lib.report.examples` saves.
 EXAMPLES = ("pytorch", "scikit_learn", "hugging_face")
 

@@ -24,8 +24,6 @@ from lib.data.arrays import (
 )
 from lib.report.predictions import NAMES, ModelPredictions
 
-__all__ = ["find_file", "read_predictions"]
-
 Array = npt.NDArray[Any]
 
 #: CSV: parts, what may stand in their rows, and the arrays that become of it.
