@@ -15,7 +15,7 @@ from fault_tools import changed, damages, untimed
 from lib.data import store
 from lib.data.errors import DataCorrupted, DataUnavailable
 from lib.data.registry import Entry
-from lib.runs import Checkpoint, RunStore
+from lib.runs import RunStore
 
 SEED = 20_261_124
 JOB = Steps(0, size=300, pause=0.0)
@@ -55,22 +55,6 @@ def test_run_results(tmp_path, name):
     assert refused > 160
     assert not unharmed or name == "run.json"
     assert content_of(runs.get(JOB)) == expected
-
-
-def test_checkpoints(tmp_path):
-    """A damaged checkpoint is not gone on from: the run begins anew, to the same result."""
-    whole = JOB.execute(Checkpoint())
-    place = Checkpoint(tmp_path / "c", tmp_path / "aside")
-    JOB.execute(place)
-    rng = np.random.default_rng(SEED)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the checkpoint .* is damaged", RuntimeWarning)
-        for damaged in damages(place.path.read_bytes(), rng, flips=60, cuts=10):
-            place.path.write_bytes(damaged)
-            found = JOB.execute(place)
-            assert np.array_equal(found.arrays["total"], whole.arrays["total"])
-            assert found.metrics == whole.metrics
-            assert found.privacy == whole.privacy
 
 
 @pytest.mark.parametrize(
