@@ -313,33 +313,6 @@ def test_a_record_without_interval_gives_way_to_a_build_that_decides():
     assert "undecided (recorded run (standard))" in mark  # an interval of a longer run counts
 
 
-def test_what_is_behind_a_miss_stands_beside_it_alone():
-    claim = make(reported=0.5, tolerance=0.1, if_not="A slip & no more.")
-    hit, miss = judge(claim, 0.55, {}), judge(claim, 0.7, {})
-    said = "A slip &amp; no more."
-    assert said in claim_html(claim, miss.as_dict(), {})
-    assert said in ledger(claim, miss)
-    assert said in cells_html([claim], {"A": miss.as_dict()}, {}, "cells")
-    for shown in (claim_html(claim, hit.as_dict(), {}), ledger(claim, hit)):
-        assert said not in shown
-    assert said not in cells_html([claim], {"A": hit.as_dict()}, {}, "cells")
-
-
-def test_a_condition_that_was_changed_is_marked():
-    plain, changed = (
-        make(reported=0.5, tolerance=0.1),
-        make(reported=0.5, tolerance=0.1, revised=True),
-    )
-    for claim, mark, count in ((plain, False, "0 conditions"), (changed, True, "1 conditions")):
-        verdict = judge(claim, 0.5, {})
-        assert (
-            "changed after its first evaluation" in claim_html(claim, verdict.as_dict(), {})
-        ) == mark
-        page = ledger(claim, verdict)
-        assert ("Condition*: within" in page) == mark
-        assert count in page
-
-
 def test_the_ledger_of_the_book_is_well_formed(root):
     claims = read_claims(root / "book" / "claims.yml")
     assert claims

@@ -215,12 +215,6 @@ def test_card_is_drawn_by_the_code(tmp_path):
     assert plt.get_fignums() == before
 
 
-def test_favicon_is_a_small_picture():
-    path = CARD_FILE.parent / "favicon.svg"
-    assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
-    assert path.stat().st_size < 2_000
-
-
 @pytest.mark.parametrize(
     ("configured", "repository", "address"),
     [
@@ -257,21 +251,6 @@ def test_descriptions_end_with_a_word():
     text = site.shorten("word, " * 40, 50)
     assert len(text) <= 50
     assert text.endswith("word…")
-
-
-def test_footer_text():
-    assert site.footer_text("1.2", []) == "Version 1.2."
-    days = ["2026-02-03T23:00:00+00:00", "2026-01-02T01:00:00+00:00"]
-    assert site.footer_text("1.2", days) == "Version 1.2. Computed 2026-01-02 to 2026-02-03 (UTC)."
-    assert site.footer_text("1.2", days[:1]) == "Version 1.2. Computed 2026-02-03 (UTC)."
-
-
-def test_404_page_begins_links_at_the_root():
-    page = site.not_found_page("A <book>", "https://some.github.io/where/")
-    assert re.findall(r'(?:href|src)="([^"]*)"', page) == ["/where/", "/where/search.html"]
-    assert "A &lt;book&gt;" in page
-    page = site.not_found_page("A book", "")
-    assert re.findall(r'(?:href|src)="([^"]*)"', page) == ["/", "/search.html"]
 
 
 def embedded(page: str) -> bytes:
@@ -319,16 +298,6 @@ def test_figures_become_lighter_and_stay_what_they_are():
 def test_other_pictures_are_left_alone():
     page = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
     assert site.minify_svg(page) == page
-
-
-def test_tables_of_the_prose_get_names():
-    box = '<div class="pst-scrollable-table-container"><table></table></div>'
-    page = site.focusable_tables(f"<p>a</p>{box}{box}")
-    assert re.findall(r'aria-label="([^"]*)"', page) == [
-        "Table 1 in the text",
-        "Table 2 in the text",
-    ]
-    assert page.count('role="region" tabindex="0"') == 2
 
 
 def test_values_are_put_into_prose_only():
