@@ -30,7 +30,7 @@ from lib.book.execute import OWN_MIMES, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
-from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
+from lib.book.render import Ledger, claim_mark_html, ledger_html, status_html, tally_html
 from lib.book.site import (
     colab_cell,
     focusable_tables,
@@ -162,12 +162,12 @@ def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirec
 
 def _ledger(env: Any) -> str:
     """All claims and verdicts of this build."""
-    return ledger_html(*_evidence(env.app, env.docname))
+    return ledger_html(_evidence(env.app, env.docname))
 
 
 def _tally(env: Any, paper: str) -> str:
     """How many claims of a paper stand, and which do not."""
-    return tally_html(*_evidence(env.app, env.docname), paper)
+    return tally_html(_evidence(env.app, env.docname), paper)
 
 
 def _status(env: Any) -> str:
@@ -188,22 +188,19 @@ class ClaimRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the mark; a claim that does not exist stops the build."""
-        claims, verdicts, records, addresses = _evidence(self.env.app, self.env.docname)
-        claim = claims.get(self.text)
+        ledger = _evidence(self.env.app, self.env.docname)
+        claim = ledger.claims.get(self.text)
         if claim is None:
             raise ExtensionError(f"{self.get_location()}: no claim {self.text!r} in the ledger")
-        mark = claim_mark_html(
-            claim, verdicts[claim.id], records[claim.chapter], addresses[claim.chapter]
-        )
-        return [nodes.raw("", mark, format="html")], []
+        return [nodes.raw("", claim_mark_html(ledger, claim), format="html")], []
 
 
-def _evidence(app: Sphinx, docname: str) -> tuple[dict[str, Any], ...]:
-    """Claims, their verdicts in this build, recorded runs, and addresses of pages."""
+def _evidence(app: Sphinx, docname: str) -> Ledger:
+    """All claims, with addresses as seen from a page."""
     pages: dict[str, Page] = app.companion_pages
     verdicts = {v["id"]: v for page in pages.values() for v in page.done.verdicts}
     records = {name: page.records for name, page in pages.items()}
-    return app.companion_claims, verdicts, records, _addresses(app, docname)
+    return Ledger(app.companion_claims, verdicts, records, _addresses(app, docname))
 
 
 class CloneDirective(SphinxDirective):

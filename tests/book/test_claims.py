@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from lib.book import render
 from lib.book.claims import (
     MISSED_REDUCED,
     NOT_REPRODUCED,
@@ -21,7 +22,7 @@ from lib.book.claims import (
 )
 from lib.book.evidence import Evidence, runs
 from lib.book.largest import Page
-from lib.book.render import cells_html, claim_html, claim_mark_html, ledger_html, tally_html
+from lib.book.render import Ledger, cells_html, claim_html
 from lib.book.sphinx_ext import _own_value, _value
 
 BASE = {
@@ -36,6 +37,19 @@ BASE = {
 
 
 CHANCE = {"kind": "trend", "across": "seeds", "at_least": 0}
+
+
+def ledger_html(*parts):
+    return render.ledger_html(Ledger(*parts))
+
+
+def tally_html(*parts):
+    return render.tally_html(Ledger(*parts[:-1]), parts[-1])
+
+
+def claim_mark_html(claim, verdict, records, address):
+    ledger = Ledger({claim.id: claim}, {claim.id: verdict}, {"one": records}, {"one": address})
+    return render.claim_mark_html(ledger, claim)
 
 
 def make(**changes) -> Claim:

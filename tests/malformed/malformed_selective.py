@@ -2,17 +2,7 @@
 """The table of malformed calls: rows of lib.selective."""
 
 import numpy as np
-from malformed_kinds import (
-    NAN,
-    UNIT,
-    Bad,
-    Table,
-    booleans,
-    but,
-    matrices,
-    probabilities,
-    vectors,
-)
+from malformed_kinds import NAN, UNIT, Bad, Table, booleans, but, matrices, probabilities, vectors
 
 rng = np.random.default_rng(0)
 CORRECT = rng.random(40) < 0.8

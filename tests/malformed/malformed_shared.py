@@ -80,7 +80,6 @@ add(
 add(
     "training.ModelSpec",
     dict(name="mlp", inputs=(3,), classes=3),
-    name=CHOICE,
     inputs=((), (0,), (2.5,), "ab", 3),
     classes=(1, 0, 2.5, "3"),
     hidden=((), (0,), ("a",), (2.5,)),
@@ -92,39 +91,17 @@ add(
     inputs=but(matrices(X), "no columns"),
     targets=labels(lab, 3),
 )
-add(
-    "training.train",
-    dict(config=C, data=D, evaluation=X),
-    evaluation=POINTS,
-)
-add(
-    "training.train_many",
-    dict(configs=[C], data=D, evaluation=X),
-    evaluation=POINTS,
-)
+add("training.train", dict(config=C, data=D, evaluation=X), evaluation=POINTS)
+add("training.train_many", dict(configs=[C], data=D, evaluation=X), evaluation=POINTS)
 add("training.engine_for", dict(config=C), config=(None, 3, "kernel"))
 ch = dict(config=C, data=D, validation=X, labels=lab, rates=[0.1], repetitions=1)
 add("training.choose_learning_rate", ch, labels=labels(lab, 3), rates=([], [0.0], [NAN], ["a"]))
-add(
-    "training.DataSpec",
-    name=CHOICE,
-    test=COUNT,
-    validation=NATURAL,
-    keep_class=but((0.0, 1.5, *NUMBER), "0.0"),
-)
+add("training.DataSpec", test=COUNT, validation=NATURAL, keep_class=but((0.0, 1.5, *NUMBER), "0.0"))
 res = T.train(C, D, X)
-add(
-    "training.outputs_of",
-    dict(result=res, points=X),
-    points=POINTS,
-)
+add("training.outputs_of", dict(result=res, points=X), points=POINTS)
 DM = T.ModelSpec("mlp", (3,), 3, hidden=(4,), dropout=0.1)
 dres = T.train(T.TrainingConfig(DM, steps=2, batch_size=10), D, X)
-add(
-    "training.dropout_probabilities",
-    dict(result=dres, points=X, passes=2, seed=0),
-    points=POINTS,
-)
+add("training.dropout_probabilities", dict(result=dres, points=X, passes=2, seed=0), points=POINTS)
 add(
     "training.example_gradients",
     dict(spec=M, parameters=T.initial_parameters(C)[None], point=X[0], label=0),
@@ -156,11 +133,7 @@ PRIOR = (Bad("NaN", with_value(LK, NAN), ("nan",)), Bad("negative", -LK, ("-",))
 add(
     "privacy.posterior",
     dict(likelihood=LK, prior=LK),
-    likelihood=(
-        *PRIOR,
-        Bad("1d", LK[0], ("(3,)",)),
-        Bad("zero", 0 * LK, ("0",)),
-    ),
+    likelihood=(*PRIOR, Bad("1d", LK[0], ("(3,)",)), Bad("zero", 0 * LK, ("0",))),
     prior=(Bad("shape", LK[:, :2], ("2",)), *PRIOR),
 )
 add("privacy.project_to_simplex", dict(observed=LK), observed=but(matrices(LK), "no rows"))
@@ -346,7 +319,7 @@ add(
     "runs.restore_generator",
     state=but(({}, 3, {"bit_generator": "no"}, {"bit_generator": "os"}), "{}"),
 )
-add("report.example_source", name=CHOICE)
+add("report.example_source")
 add(
     "report.Settings",
     margin=but((-0.1, 1.0, *NUMBER), "-0.1"),
@@ -354,11 +327,7 @@ add(
     learner=CHOICE,
 )
 MP = report.ModelPredictions(member_scores=[0.9, 0.7], nonmember_scores=[0.2])
-add(
-    "report.run_analysis",
-    dict(name="audit", predictions=MP, settings=report.Settings()),
-    name=CHOICE,
-)
+add("report.run_analysis", dict(name="audit", predictions=MP, settings=report.Settings()))
 add("report.run_report", dict(predictions=MP), alpha=OPEN_UNIT)
 tl = rng.normal(size=(20, 3))
 ty = rng.integers(3, size=20)

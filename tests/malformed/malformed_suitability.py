@@ -130,9 +130,7 @@ add(
     takes=dict(test_correct="one too few"),
 )
 add(
-    "suitability.corrected_margin",
-    dict(margin=0.05, eps_source=0.0, eps_target=0.0),
-    margin=NUMBER,
+    "suitability.corrected_margin", dict(margin=0.05, eps_source=0.0, eps_target=0.0), margin=NUMBER
 )
 add("suitability.labels_needed", dict(sd_difference=0.3, half_width=0.05))
 add(

@@ -447,18 +447,6 @@ def test_labels_of_abstained_rows_are_shown_and_not_used(example):
                 for t in (tables[0], tables[2])}) == 2  # fmt: skip
 
 
-def test_a_rule_is_seen_as_one(example):
-    """Abstention as a function of the features: the warning is in the report, not on stderr."""
-    sure = example.test_features[:, 0]
-    rule = without(
-        example, "test_propensities", "other_propensities", test_abstained=sure < np.median(sure)
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = run_analysis("counterfactual", rule, Settings(learner="forest"))
-    assert "positivity" in found.warnings[0]
-
-
 def test_a_model_that_never_abstains(example):
     always = without(example, "test_propensities", test_abstained=np.zeros(450, bool))
     found = run_analysis("counterfactual", always, SETTINGS)
@@ -739,13 +727,16 @@ def test_a_rule_beside_a_coin_is_bounded_where_it_is_a_rule():
 
 
 def test_a_fitted_propensity_that_shows_a_rule_leaves_bounds(example):
-    """A rule on the sum of two features, which no single one separates."""
+    """A rule on the sum of two features: the warning is in the report, not on stderr."""
     x = np.random.default_rng(4).random((450, 2))
     r = x.sum(axis=1) > 1.2
     rule = without(example, "test_propensities", test_abstained=r, test_features=x)
-    found = run_analysis("counterfactual", rule, SETTINGS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = run_analysis("counterfactual", rule, SETTINGS)
     assert "counterfactual" not in found.values
     assert "positivity" in found.verdict
+    assert "positivity" in found.warnings[0]
 
 
 def test_the_truth_comes_first_where_the_interval_misses_it():
