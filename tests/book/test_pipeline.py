@@ -113,12 +113,6 @@ def test_pages_show_live_values_and_verdicts(template):
     assert ledger.count("✓ reproduced") == 3  # two rows, and the line with the counts
 
 
-def test_page_names_parameters_and_the_command_that_reproduces_it(template):
-    page = template.page("one")
-    assert "papermill book/one.py out.ipynb -f params/quick/one.yml" in page
-    assert "what is doubled" in page
-
-
 def test_prose_edit_shows_without_execution(built):
     built.edit("book/one.py", "Prose says", "Words say")
     assert executed(built.build()) == 0

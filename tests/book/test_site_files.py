@@ -187,19 +187,6 @@ def test_saving_a_paired_chapter_changes_no_cell(chapter):
     assert [c.source for c in after.cells] == [c.source for c in before.cells]
 
 
-def test_published_notebooks_are_those_of_the_commit():
-    steps = load(".github/workflows/publish.yml")["jobs"]["build"]["steps"]
-    uses = [step.get("uses", step.get("run", "")) for step in steps]
-    book = next(i for i, use in enumerate(uses) if use.startswith("make book"))
-    assert any(use.startswith("actions/configure-pages") for use in uses[:book])
-    assert steps[book]["env"] == {"COMPANION_SITE": "${{ steps.pages.outputs.base_url }}"}
-    publish = next(use for use in uses[book:] if "notebooks" in use)
-    # What is looked for in each is what the cell says.
-    cell = site.colab_cell("some/where", "0123456789")
-    assert "git checkout --quiet 0123456789" in cell.source
-    assert 'grep -q "git checkout --quiet ${GITHUB_SHA}"' in publish
-
-
 # ------------------------------------------------------------- parts of the site
 
 
@@ -233,17 +220,6 @@ def test_address_of_the_site(configured, repository, address):
 def test_address_must_be_absolute(configured):
     with pytest.raises(ValueError, match=re.escape(repr(configured))):
         site.site_address(configured, "")
-
-
-def test_social_tags_without_an_address_have_no_address():
-    tags = site.social_tags('A "page" & more', "What it says", "Book", "", "one.html")
-    assert 'content="A &quot;page&quot; &amp; more"' in tags
-    assert "http" not in tags
-    assert "card.png" not in tags
-    assert 'name="twitter:card" content="summary"' in tags
-    tags = site.social_tags("A", "B", "C", "https://x.org/y/", "one.html")
-    assert 'content="https://x.org/y/_static/card.png"' in tags
-    assert 'content="summary_large_image"' in tags
 
 
 def test_descriptions_end_with_a_word():

@@ -149,11 +149,6 @@ def test_still_captions_have_the_numbers_of_lib(widgets):
     assert f"perfect 0.0000, random {random:.4f}, worst {worst:.4f}" in caption
 
 
-def test_show_displays_html_and_text(widgets, capsys):
-    interactive.show("chapter", widgets["positivity"])  # no notebook here: the text
-    assert capsys.readouterr().out.startswith("[interactive figure positivity: Doubly robust")
-
-
 def test_quantiles_give_back_the_model(model):
     """At the model's own accuracy and size the points have the model's score, ties and all."""
     correct, score = model
@@ -536,22 +531,6 @@ class TestBrowser:
         )
         assert min(wide) > 400
         assert page.faults == []
-        page.context.close()
-
-    def test_themes_and_motion(self, browser, address):
-        page = visit(browser, address, reduced_motion="reduce")
-        probe = """theme => {
-          document.documentElement.dataset.theme = theme;
-          document.documentElement.style.setProperty("--pst-color-text-base",
-            theme === "dark" ? "#ced6dd" : "#222832");
-          const of = s => getComputedStyle(document.querySelector(".companion-live " + s));
-          return [of("svg text").fill, of("path.a").stroke];
-        }"""
-        light, dark = page.evaluate(probe, "light"), page.evaluate(probe, "dark")
-        assert light == ["rgb(34, 40, 50)", "rgb(0, 114, 178)"]
-        assert dark == ["rgb(206, 214, 221)", "rgb(86, 180, 233)"]
-        show(page, "bound-and-score", accuracy=0.5)
-        assert page.evaluate("document.getAnimations().length") == 0
         page.context.close()
 
     def test_scripts_off_shows_the_still_figure(self, browser, address):
