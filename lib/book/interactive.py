@@ -113,12 +113,12 @@ class Widget:
         data = data.replace("<", "\\u003c")
         return (
             f"<figure class='companion-widget' data-widget='{self.kind}' id='{prefix}'>"
-            f"<div class='companion-still'><img src='{source}' alt='{_quoted(self.alt)}'>"
+            f"<div class='companion-still'><img src='{source}' alt='{html.escape(self.alt)}'>"
             f"<p class='companion-said'>{html.escape(self.still_caption)}</p></div>"
             "<div class='companion-live' hidden>"
-            f"<div class='companion-controls' role='group' aria-label='{_quoted(self.title)}'>"
+            f"<div class='companion-controls' role='group' aria-label='{html.escape(self.title)}'>"
             f"{''.join(control.html(prefix) for control in self.controls)}</div>"
-            f"<svg role='img' aria-label='{_quoted(self.moving)}'></svg>"
+            f"<svg role='img' aria-label='{html.escape(self.moving)}'></svg>"
             f"<dl class='companion-numbers'>{numbers}</dl>"
             "<p class='companion-said' role='status' aria-live='polite'></p>"
             f"<script type='application/json'>{data}</script></div>"
@@ -492,10 +492,3 @@ def _at_level(n: int, learner: str, level: float, seed: int) -> dict[str, Any]:
 
 def _width(level: Mapping[str, Any]) -> float:
     return level["dr"][2] - level["dr"][1]
-
-
-# ---------------------------------------------------------------------- shared
-
-
-def _quoted(text: str) -> str:
-    return html.escape(text, quote=True)

@@ -81,7 +81,7 @@ def _scrolling(label: str, head: str, body: str, title: str = "", also: str = ""
     """A table, given as HTML of its cells, in a box that scrolls sideways by itself."""
     return (
         "<div class='companion-scroll' role='region' tabindex='0' "
-        f"aria-label='{html.escape(label, quote=True)}'><table class='companion-table{also}'>"
+        f"aria-label='{html.escape(label)}'><table class='companion-table{also}'>"
         f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -124,7 +124,7 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
     source = base64.b64encode(svg).decode()
     return (
         f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
-        f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt, quote=True)}'>"
+        f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"
     )
 
@@ -132,7 +132,7 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
     """Return a link that downloads the table as CSV, with no server involved."""
     content = base64.b64encode(frame.to_csv(index=False).encode()).decode()
-    name = html.escape(file_name, quote=True)
+    name = html.escape(file_name)
     return (
         f"<p class='companion-download'><a download='{name}' "
         f"href='data:text/csv;base64,{content}'>Download this table as CSV</a></p>"
@@ -329,7 +329,7 @@ def claim_mark_html(ledger: Ledger, claim: Claim) -> str:
     found, source = ledger.largest(claim)
     kind, mark = _MARKS[found["verdict"]]
     said = f"{claim.paper}, {claim.place}: {found['verdict']} ({source}). {claim.claim}"
-    said = html.escape(said, quote=True)
+    said = html.escape(said)
     return (
         f"<a class='claim-mark mark-{kind}' href='{ledger.address(claim)}' "
         f"title='{said}' aria-label='{said}'>{mark}</a>"
