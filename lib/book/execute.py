@@ -131,9 +131,9 @@ class Executed:
         return found
 
 
-def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str, Executed]:
+def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     """Execute all chapters of a book, or take them from the cache, and audit the ledger."""
-    jobs = _jobs(jobs)
+    jobs = _jobs()
     try:
         claims = read_claims(book / "claims.yml")
         paths = chapter_files(book)
@@ -152,12 +152,11 @@ def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str,
     return executed
 
 
-def _jobs(given: int | None) -> int:
+def _jobs() -> int:
     """The number of chapters at a time."""
-    name = "jobs" if given is not None else "COMPANION_JOBS"
-    text = str(given) if given is not None else os.environ.get("COMPANION_JOBS") or "1"
+    text = os.environ.get("COMPANION_JOBS") or "1"
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise BuildError(f"{name} must be a whole number of at least 1, got {text!r}")
+        raise BuildError(f"COMPANION_JOBS must be a whole number of at least 1, got {text!r}")
     return int(text)
 
 

@@ -62,15 +62,13 @@ _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "null"}
 _MOST_CATEGORIES = 30
 
 
-def find_file(path: Any, name: str = "predictions") -> Path:
+def find_file(path: Any) -> Path:
     """Find a user's file, wherever the kernel happens to run.
 
     Parameters
     ----------
     path : path-like
         Absolute; or relative to the working directory or, failing that, to the repository's root.
-    name : str
-        What messages call the argument.
 
     Returns
     -------
@@ -81,13 +79,13 @@ def find_file(path: Any, name: str = "predictions") -> Path:
     FileNotFoundError
         If it is in neither place; the message names both.
     """
-    path = as_path(name, path)
+    path = as_path("predictions", path)
     places = [path] if path.is_absolute() else [Path.cwd() / path, _root() / path]
     for place in places:
         if place.exists():
             return place
     tried = " and no ".join(str(place) for place in dict.fromkeys(places))
-    raise FileNotFoundError(f"{name} must be a file, got {path}: there is no {tried}")
+    raise FileNotFoundError(f"predictions must be a file, got {path}: there is no {tried}")
 
 
 def read_predictions(path: Any) -> ModelPredictions:
