@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import types
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -151,6 +152,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker("fast")
         for mark in WRITTEN:
             assert not item.get_closest_marker(mark) or names(item.path, mark), item.nodeid
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Makes a module of a script of `.ci`; no bytecode is written beside it."""
+
+    def load(name: str) -> types.ModuleType:
+        path, module = ROOT / ".ci" / name, types.ModuleType(f"ci_{name}")
+        module.__file__ = str(path)
+        exec(compile(path.read_text(encoding="utf-8"), path, "exec"), vars(module))
+        return module
+
+    return load
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,8 @@
 """What `.ci/coverage` keeps of a measurement, and when it fails."""
 
-import importlib.machinery
-import importlib.util
 import json
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,16 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def script():
-    loader = importlib.machinery.SourceFileLoader("ci_coverage", str(ROOT / ".ci" / "coverage"))
-    spec = importlib.util.spec_from_file_location(loader.name, loader.path, loader=loader)
-    module = importlib.util.module_from_spec(spec)
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
+def script(program):
+    return program("coverage")
 
 
 def file(executed, missing, branches=()):
@@ -137,26 +126,8 @@ def test_processes_and_copies_count_together(script, checkout, capsys):
     assert json.loads(path.read_text())["not_reached"] == {}
 
 
-def test_another_place_for_the_record(script, checkout):
-    root, _, measure = checkout
-    measure(root, 1, -1)
-    out = root / "elsewhere.json"
-    arguments = ["--data", str(root / "data"), "--root", str(root), "--out", str(out)]
-    assert script.main(arguments) == 0
-    assert json.loads(out.read_text())["total"]["percent"] == 100
-    assert not out.with_name("elsewhere.json.part").exists()
-
-
 def test_nothing_measured_writes_nothing(script, checkout, capsys):
     root, *_ = checkout
     assert script.main(["--data", str(root / "data"), "--root", str(root)]) == 1
     assert capsys.readouterr().err.startswith("error: ")
     assert not (root / "book" / "records" / "coverage.json").exists()
-
-
-def test_sections_of_the_configuration(script):
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]
-    assert tool["run"]["branch"] is True
-    assert tool["run"]["source"] == ["lib"]
-    assert "subprocess" in tool["run"]["patch"]
-    assert script.LEAST == 95

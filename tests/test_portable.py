@@ -1,10 +1,7 @@
 """`make portable`: what a setting switches off, and what is said of settings and their tests."""
 
-import importlib.machinery
-import importlib.util
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,12 +12,8 @@ RESULTS = {"a sum": 4.0, "a zero": 0.0}
 
 
 @pytest.fixture
-def script(monkeypatch, tmp_path):
-    loader = importlib.machinery.SourceFileLoader("ci_portable", str(ROOT / ".ci" / "portable"))
-    spec = importlib.util.spec_from_file_location(loader.name, loader.path, loader=loader)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    loader.exec_module(module)
+def script(program, monkeypatch, tmp_path):
+    module = program("portable")
     monkeypatch.setattr(module, "FOLDER", module.ROOT / ".cache" / "portable" / tmp_path.name)
     return module
 

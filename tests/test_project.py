@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
@@ -33,13 +32,6 @@ def test_pins_that_must_hold(pins):
     assert not any(name.startswith(("nvidia", "cuda", "triton")) for name in pins)
 
 
-def test_environment_installs_the_same_pins():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    assert "python=3.11" in environment["dependencies"]
-    by_pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
-    assert by_pip == ["-r requirements.txt", "-e ."]
-
-
 def test_no_data_in_the_repository():
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -56,21 +48,6 @@ def test_chapters_define_nothing():
     """No method is implemented in a chapter: a cell calls lib and shows the result."""
     for path in (ROOT / "book").glob("*.py"):
         assert not re.search(r"^\s*(def|class|lambda) ", path.read_text(), re.M), path.name
-
-
-def test_subjects_do_not_import_each_others_insides():
-    """It may use what another makes public, ``from lib.audit import ...``, but not both ways."""
-    subjects = {"selective", "suitability", "audit", "canaries", "counterfactual"}
-    uses = {subject: set() for subject in subjects}
-    for subject in subjects:
-        for path in (ROOT / "lib" / subject).rglob("*.py"):
-            text = path.read_text()
-            for other in subjects - {subject}:
-                inside = rf"from lib\.{other}\.|import lib\.{other}|from lib import .*\b{other}\b"
-                assert not re.search(inside, text), (path, other)
-                if re.search(rf"from lib\.{other} import ", text):
-                    uses[subject].add(other)
-    assert not any(subject in uses[other] for subject in subjects for other in uses[subject])
 
 
 def test_make_refuses_an_unknown_profile():

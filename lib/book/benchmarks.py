@@ -9,7 +9,7 @@ import html
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,6 @@ from lib.runs import code_fingerprint, package_versions, python_version
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["AREAS", "PARTS", "benchmarks_html", "benchmarks_page", "make_record", "plot_growth"]
 
 #: What is compared, in the order of the page.
 AREAS = ("audit", "training", "suitability", "counterfactual", "selective")
@@ -118,14 +116,13 @@ def _check(row: Mapping[str, Any]) -> None:
 
 
 def derived(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with what follows from its times: ratios of each round, and exponents."""
+    """A record with the ratios of its times, of each round."""
     for row in record["results"]:
         _check(row)
-    rows = [row | _derived(row) for row in record["results"]]
-    return dict(record) | {"results": rows, "growth": _growth(rows)}
+    return dict(record) | {"results": [row | _ratios(row) for row in record["results"]]}
 
 
-def _derived(row: Mapping[str, Any]) -> dict[str, Any]:
+def _ratios(row: Mapping[str, Any]) -> dict[str, Any]:
     """Ratios of a result: median and quartiles over the rounds, each of one round."""
     times = {side: np.asarray(values, float) for side, values in row["seconds"].items()}
     return {
@@ -139,35 +136,34 @@ def _spread(values: np.ndarray) -> dict[str, float]:
     return {"low": float(low), "median": float(median), "high": float(high)}
 
 
-def _growth(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Exponents of time and memory in the size, by least squares on logarithms."""
-    found = []
-    for area, comparison in dict.fromkeys((r["area"], r["comparison"]) for r in rows):
-        group = [r for r in rows if (r["area"], r["comparison"]) == (area, comparison)]
+def _groups(record: Mapping[str, Any]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """Results by area and comparison, from the smallest size."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in sorted(record["results"], key=lambda row: row["size"]):
+        found.setdefault((row["area"], row["comparison"]), []).append(row)
+    order = dict.fromkeys((r["area"], r["comparison"]) for r in record["results"])
+    return {key: found[key] for key in order}
+
+
+def _medians(rows: Sequence[Mapping[str, Any]], side: str) -> dict[int, float]:
+    """Time by size."""
+    return {r["size"]: float(np.median(r["seconds"][side])) for r in rows if side in r["seconds"]}
+
+
+def exponents(record: Mapping[str, Any]) -> dict[tuple[str, str, str, str], float]:
+    """Exponents in the size, by area, comparison, ``time`` or ``memory``, and side.
+
+    By least squares on logarithms, of three sizes at least.
+    """
+    found = {}
+    for key, rows in _groups(record).items():
         for side in _SIDES:
-            time = {
-                r["size"]: float(np.median(r["seconds"][side]))
-                for r in group
-                if side in r["seconds"]
-            }
-            memory = {
-                r["size"]: r["memory"][side]
-                for r in group
-                if r["memory"].get(side, 0) >= _LEAST_MEMORY
-            }
-            for what, values in (("time", time), ("memory", memory)):
+            peaks = {r["size"]: r["memory"].get(side, 0) for r in rows}
+            peaks = {size: peak for size, peak in peaks.items() if peak >= _LEAST_MEMORY}
+            for what, values in (("time", _medians(rows, side)), ("memory", peaks)):
                 if len(values) >= _FEWEST:
-                    slope = np.polyfit(np.log(list(values)), np.log(list(values.values())), 1)[0]
-                    found.append(
-                        {
-                            "area": area,
-                            "comparison": comparison,
-                            "side": side,
-                            "what": what,
-                            "sizes": sorted(values),
-                            "exponent": float(slope),
-                        }
-                    )
+                    logs = np.log([list(values), list(values.values())])
+                    found[(*key, what, side)] = float(np.polyfit(*logs, 1)[0])
     return found
 
 
@@ -237,6 +233,10 @@ def _ratio_text(spread: Mapping[str, float] | None) -> str:
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
+def _items(texts: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{html.escape(text)}</li>" for text in texts) + "</ul>"
+
+
 def _sized(row: Mapping[str, Any]) -> str:
     return f"{row['size']:,} {row['unit']}"
 
@@ -264,7 +264,7 @@ def _area_html(record: Mapping[str, Any], area: str) -> str:
     remarks += [f"{_named(r)}: {r['reason']}" for r in rows if r["reason"]]
     remarks = list(dict.fromkeys(remarks))
     if remarks:
-        page += "<ul>" + "".join(f"<li>{html.escape(text)}.</li>" for text in remarks) + "</ul>"
+        page += _items(f"{text}." for text in remarks)
     checks = [(r["comparison"], each) for r in rows for each in r["agreement"]]
     if checks:
         worst: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -295,42 +295,23 @@ def _share(agreement: Mapping[str, Any]) -> float:
     return agreement["difference"] / agreement["tolerance"] if agreement["tolerance"] else 0.0
 
 
-def _exponents(record: Mapping[str, Any]) -> dict[tuple[str, str, str, str], Mapping[str, Any]]:
-    return {(g["area"], g["comparison"], g["side"], g["what"]): g for g in record["growth"]}
-
-
 def _growth_html(record: Mapping[str, Any]) -> str:
-    known, times, peaks = _exponents(record), [], []
-    for area, comparison in dict.fromkeys((r["area"], r["comparison"]) for r in record["results"]):
-        group = [r for r in record["results"] if (r["area"], r["comparison"]) == (area, comparison)]
-        group.sort(key=lambda r: r["size"])
-        found = {
-            (what, side): f"{known[area, comparison, side, what]['exponent']:.2f}"
-            if (area, comparison, side, what) in known
-            else "–"
+    known, times, peaks = exponents(record), [], []
+    for key, group in _groups(record).items():
+        ours, peer, *memory = (
+            f"{known[(*key, what, side)]:.2f}" if (*key, what, side) in known else "–"
             for what in ("time", "memory")
             for side in _SIDES
-        }
-        if (area, comparison, "ours", "time") in known:
-            times.append(
-                {
-                    "what": f"{comparison}, {group[0]['size']:,} to {_sized(group[-1])}",
-                    "book": found["time", "ours"],
-                    "peer": found["time", "peer"],
-                }
-            )
+        )
+        if (*key, "time", "ours") in known:
+            span = f"{key[1]}, {group[0]['size']:,} to {_sized(group[-1])}"
+            times.append({"what": span, "book": ours, "peer": peer})
         measured = [r for r in group if r["memory"]]
         if measured:
-            largest = measured[-1]
-            peaks.append(
-                {
-                    "what": _named(largest),
-                    "MiB": _mib_text(largest, "ours"),
-                    "MiB, peer": _mib_text(largest, "peer"),
-                    "exponent": found["memory", "ours"],
-                    "exponent, peer": found["memory", "peer"],
-                }
-            )
+            mib = [_mib_text(measured[-1], side) for side in _SIDES]
+            columns = ("MiB", "MiB, peer", "exponent", "exponent, peer")
+            numbers = dict(zip(columns, mib + memory, strict=True))
+            peaks.append({"what": _named(measured[-1])} | numbers)
     page = table_html(pd.DataFrame(times), "Exponents of time in the size") if times else ""
     if peaks:
         page += table_html(
@@ -351,39 +332,27 @@ def plot_growth(record: Mapping[str, Any]) -> "Figure":
     # Here, because most builds draw nothing, and importing these takes seconds.
     from lib.plot import COLOURS, MARKERS, new_figure, style
 
+    groups = _groups(record)
     with style():
         figure, axes = new_figure(2, 1, height=3.4, sharex=True, sharey=True)
         ends = [1.0, 10.0]
         for ax, side in zip(axes, _SIDES, strict=True):
             for place, key in enumerate(_DRAWN):
-                points = sorted(
-                    (r["size"], float(np.median(r["seconds"][side])))
-                    for r in record["results"]
-                    if (r["area"], r["comparison"]) == key and side in r["seconds"]
-                )
+                points = sorted(_medians(groups.get(key, ()), side).items())
                 if len(points) < 2:
                     continue
                 size, seconds = np.array(points).T
                 ends.append(size[-1] / size[0])
-                ax.plot(
-                    size / size[0],
-                    seconds / seconds[0],
-                    color=COLOURS[place],
-                    marker=MARKERS[place],
-                    label=key[1] if side == "ours" or not axes[0].lines else None,
-                )
+                label = key[1] if side == "ours" or not axes[0].lines else None
+                style_of = {"color": COLOURS[place], "marker": MARKERS[place], "label": label}
+                ax.plot(size / size[0], seconds / seconds[0], **style_of)
             ax.set(xscale="log", yscale="log", ylabel="relative time")
         for ax, title in zip(axes, ("This book's code", "The other software"), strict=True):
             ax.plot([1, max(ends)], [1, max(ends)], color="0.5", ls=":", marker="", zorder=0)
             ax.annotate(
-                "proportional",
-                (max(ends) ** 0.5, max(ends) ** 0.5),
-                xytext=(-4, 4),
-                textcoords="offset points",
-                ha="right",
-                color="0.35",
-                fontsize=10,
-            )
+                "proportional", (max(ends) ** 0.5, max(ends) ** 0.5), xytext=(-4, 4),
+                textcoords="offset points", ha="right", color="0.35", fontsize=10,
+            )  # fmt: skip
             ax.set_title(title, loc="left")
         axes[1].set_xlabel("relative size")
         figure.legend(loc="outside lower center", ncols=1)
@@ -391,12 +360,12 @@ def plot_growth(record: Mapping[str, Any]) -> "Figure":
 
 
 def _figure_html(record: Mapping[str, Any]) -> str:
-    known, said = _exponents(record), []
+    known, said = exponents(record), []
     for key in _DRAWN:
         parts = [
-            f"{name} {known[(*key, side, 'time')]['exponent']:.2f}"
+            f"{name} {known[(*key, 'time', side)]:.2f}"
             for side, name in (("ours", "here"), ("peer", "there"))
-            if (*key, side, "time") in known
+            if (*key, "time", side) in known
         ]
         if parts:
             said.append(f"{key[1]}: {', '.join(parts)}")
@@ -419,26 +388,16 @@ def _floors_html(record: Mapping[str, Any]) -> str:
     rows = [r for r in record["results"] if r["over_floor"] is not None]
     if not rows:
         return "<p>No floor was measured.</p>"
-    largest: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for row in rows:
-        key = row["area"], row["comparison"]
-        if key not in largest or row["size"] >= largest[key]["size"]:
-            largest[key] = row
+    largest = [group[-1] for group in _groups({"results": rows}).values()]
     frame = pd.DataFrame(
-        [
-            {"what": _named(r), "times the floor": _ratio_text(r["over_floor"])}
-            for r in largest.values()
-        ]
+        [{"what": _named(r), "times the floor": _ratio_text(r["over_floor"])} for r in largest]
     )
     texts: dict[str, list[str]] = {}
-    for row in largest.values():
+    for row in largest:
         texts.setdefault(row["floor"], []).append(row["comparison"])
-    items = "".join(
-        f"<li>{html.escape('; '.join(names))}: {html.escape(text)}.</li>"
-        for text, names in texts.items()
-    )
+    items = _items(f"{'; '.join(names)}: {text}." for text, names in texts.items())
     caption = "Time of this book's code over the floor, at the largest size"
-    return f"{table_html(frame, caption)}<p>The floors:</p><ul>{items}</ul>"
+    return f"{table_html(frame, caption)}<p>The floors:</p>{items}"
 
 
 def _slower_html(record: Mapping[str, Any]) -> str:
@@ -449,15 +408,14 @@ def _slower_html(record: Mapping[str, Any]) -> str:
             r for r in compared if r["ratio"]["low"] <= 1 <= r["ratio"]["high"]
         ],
     }
-    page = ""
-    for title, rows in groups.items():
-        if rows:
-            items = "".join(
-                f"<li>{html.escape(_named(r))}:"
-                f" {_ratio_text(r['ratio'])} times as fast as {html.escape(r['peer'])}.</li>"
-                for r in rows
-            )
-            page += f"<p>{title}</p><ul>{items}</ul>"
+    page = "".join(
+        f"<p>{title}</p>"
+        + _items(
+            f"{_named(r)}: {_ratio_text(r['ratio'])} times as fast as {r['peer']}." for r in rows
+        )
+        for title, rows in groups.items()
+        if rows
+    )
     heavier = [
         r
         for r in record["results"]
@@ -465,13 +423,11 @@ def _slower_html(record: Mapping[str, Any]) -> str:
         and r["memory"].get("ours", 0) > r["memory"]["peer"]
     ]
     if heavier:
-        items = "".join(
-            f"<li>{html.escape(_named(r))}:"
-            f" {_times_text(r['memory']['ours'] / r['memory']['peer'])} times the peak of"
-            f" {html.escape(r['peer'])}.</li>"
+        page += "<p>Faster or not, it takes more memory:</p>" + _items(
+            f"{_named(r)}: {_times_text(r['memory']['ours'] / r['memory']['peer'])} times the peak"
+            f" of {r['peer']}."
             for r in heavier
         )
-        page += f"<p>Faster or not, it takes more memory:</p><ul>{items}</ul>"
     if not any(groups.values()):
         page = f"<p>In none of the {len(compared)} comparisons of this run.</p>" + page
     return page

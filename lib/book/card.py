@@ -13,8 +13,6 @@ from matplotlib import pyplot as plt
 from lib.book.site import CARD
 from lib.plot import COLOURS
 
-__all__ = ["CARD_FILE", "draw_card", "main"]
-
 CARD_FILE = Path(__file__).parent / "static" / "card.png"
 _TITLE = "Knowing when\nnot to answer,\nand proving\nhow private"
 _SUBTITLE = "A reproducible companion\nto five papers"

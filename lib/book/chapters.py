@@ -11,14 +11,6 @@ import yaml
 
 from lib.book.parameters import Parameter, ParameterError, parse_parameters
 
-__all__ = [
-    "chapter_files",
-    "code_cells",
-    "declared_parameters",
-    "profile_parameters",
-    "read_chapter",
-]
-
 PROFILES = ("quick", "standard", "gpu")
 
 

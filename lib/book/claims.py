@@ -17,23 +17,6 @@ import yaml
 
 from lib.book.evidence import Evidence, ranges_beyond
 
-__all__ = [
-    "MISSED",
-    "MISSED_REDUCED",
-    "NOT_REPRODUCED",
-    "NOT_RUN",
-    "REDUCED",
-    "REPRODUCED",
-    "UNDECIDED",
-    "Claim",
-    "ClaimError",
-    "Verdict",
-    "audit_verdicts",
-    "judge",
-    "judged_anew",
-    "read_claims",
-]
-
 REPRODUCED = "reproduced"
 REDUCED = "reproduced at reduced scale"
 NOT_REPRODUCED = "not reproduced"
@@ -165,34 +148,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one execution of a chapter found about one claim.
-
-    Attributes
-    ----------
-    id : str
-        The claim.
-    verdict : str
-        One of the verdicts of this module.
-    value : float or None
-        The number that decided, None where the claim was not run.
-    reason : str
-        Why it was not run, at what reduced scale, that the value is not finite, or why nothing is
-        decided where the interval alone does not say it.
-    shown : float or None
-        What stands beside the reported value where another number decided.
-    interval : list of (float or None), or None
-        Of a random quantity: the two ends, None where an end is infinite.
-    n : int or None
-        How many runs the interval rests on.
-    """
+    """What one execution of a chapter found about one claim."""
 
     id: str
     verdict: str
-    value: float | None = None
-    reason: str = ""
-    shown: float | None = None
-    interval: list[float | None] | None = None
-    n: int | None = None
+    value: float | None = None  # what decided
+    reason: str = ""  # why it was not run, at what reduced scale, or why nothing is decided
+    shown: float | None = None  # beside the reported value where another number decided
+    interval: list[float | None] | None = None  # None where an end is infinite
+    n: int | None = None  # how many runs the interval rests on
 
     def as_dict(self) -> dict[str, Any]:
         """Plain mapping for JSON."""

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["main"]
-
 _FREE_GIB = 5.0  # a build with its environment and cache
 _INSTALL = "make book, or: pip install -r requirements.txt"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")

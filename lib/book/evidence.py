@@ -10,22 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are used
 
-__all__ = [
-    "LEVEL",
-    "Evidence",
-    "counted",
-    "hull",
-    "largest",
-    "least",
-    "of_mean",
-    "point",
-    "range_of",
-    "ranges_beyond",
-    "runs",
-    "share",
-    "standardized",
-]
-
 #: Of the intervals that decide: at a true effect of 0 either side is reached in 2.5% at most.
 LEVEL = 0.95
 
@@ -34,14 +18,8 @@ LEVEL = 0.95
 class Evidence:
     """A number found by chance, and the interval that decides about a claim.
 
-    Attributes
-    ----------
-    value : float
-        What was found.
-    low, high : float
-        The interval; infinite on a side about which the runs say nothing.
-    n : int
-        How many trainings, models, shuffles or repetitions it rests on.
+    It is infinite on a side about which the runs say nothing; `n` is how many trainings, models,
+    shuffles or repetitions it rests on.
     """
 
     value: float

@@ -12,7 +12,6 @@ The kernel and its worker processes note what they ask for: see :mod:`lib.data.s
 """
 
 import concurrent.futures
-import contextlib
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 from filelock import FileLock
@@ -53,19 +53,6 @@ from lib.runs import (
 )
 from lib.runs.executors import LocalProcesses
 
-__all__ = [
-    "CELLS_MIME",
-    "FIGURE_MIME",
-    "OWN_MIMES",
-    "TABLE_MIME",
-    "VALUE_MIME",
-    "VERDICT_MIME",
-    "BuildError",
-    "Executed",
-    "execute_book",
-    "execute_chapter",
-]
-
 VALUE_MIME = "application/vnd.companion.value+json"
 TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
@@ -83,31 +70,12 @@ class BuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Executed:
-    """An executed chapter.
+    """An executed chapter, under a profile and with its content key.
 
-    Attributes
-    ----------
-    chapter, profile, key : str
-        Which chapter, under which profile, and the content key of this execution:
-        ``<hash of the inputs without data>.<hash of data>``.
-    cells : list of dict
-        The executed code cells, the injected parameters included, in order.
-    parameters : dict
-        The parameters in effect.
-    data : dict
-        Fingerprints of the data that were asked for, ``"absent"`` for what could not be had.
-    source, code, python : str
-        Fingerprints of the chapter's code cells and of ``lib``, and the interpreter.
-    packages : dict
-        Versions of the main packages.
-    hardware : dict
-        The machine that executed it.
-    seconds : float
-        Duration of the execution.
-    finished : str
-        When it ended, ISO 8601, UTC.
-    cached : bool
-        Whether it was found in the cache rather than executed now.
+    The key is ``<hash of the inputs without data>.<hash of data>``. `cells` are the executed code
+    cells, the injected parameters included; `data` the fingerprints of the data that were asked
+    for, ``"absent"`` for what could not be had; `source` and `code` those of the chapter's code
+    cells and of ``lib``; `finished` is ISO 8601, UTC.
     """
 
     chapter: str
@@ -123,7 +91,7 @@ class Executed:
     hardware: dict[str, str | int]
     seconds: float
     finished: str
-    cached: bool = False
+    cached: bool = False  # found in the cache rather than executed now
 
     def _outputs(self, mime: str) -> Iterator[dict[str, Any]]:
         for cell in self.cells:
@@ -163,9 +131,9 @@ class Executed:
         return found
 
 
-def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str, Executed]:
+def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     """Execute all chapters of a book, or take them from the cache, and audit the ledger."""
-    jobs = _jobs(jobs)
+    jobs = _jobs()
     try:
         claims = read_claims(book / "claims.yml")
         paths = chapter_files(book)
@@ -184,12 +152,11 @@ def execute_book(book: Path, profile: str, jobs: int | None = None) -> dict[str,
     return executed
 
 
-def _jobs(given: int | None) -> int:
+def _jobs() -> int:
     """The number of chapters at a time."""
-    name = "jobs" if given is not None else "COMPANION_JOBS"
-    text = str(given) if given is not None else os.environ.get("COMPANION_JOBS") or "1"
+    text = os.environ.get("COMPANION_JOBS") or "1"
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise BuildError(f"{name} must be a whole number of at least 1, got {text!r}")
+        raise BuildError(f"COMPANION_JOBS must be a whole number of at least 1, got {text!r}")
     return int(text)
 
 
@@ -420,7 +387,7 @@ def _run(
         asked.touch()
         environment[data.ASKED] = str(asked)
         try:
-            with _environment(environment):
+            with mock.patch.dict(os.environ, environment):
                 done = papermill.execute_notebook(
                     str(source),
                     str(target),
@@ -459,17 +426,3 @@ def _run(
         if cell.cell_type == "code"
     ]
     return cells, names
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -24,18 +24,6 @@ from lib.counterfactual import PositivityWarning, counterfactual_difference, est
 from lib.plot import COLOURS, new_figure, svg_bytes
 from lib.studies.counterfactual import simulation
 
-__all__ = [
-    "POSITIVITY_LEVELS",
-    "Control",
-    "Widget",
-    "bound_and_score",
-    "epsilon_posterior",
-    "order_scores",
-    "positivity",
-    "show",
-    "suitability_decision",
-]
-
 #: Smallest probabilities of an answer that :func:`positivity` computes.
 POSITIVITY_LEVELS = (
     0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5,
@@ -125,12 +113,12 @@ class Widget:
         data = data.replace("<", "\\u003c")
         return (
             f"<figure class='companion-widget' data-widget='{self.kind}' id='{prefix}'>"
-            f"<div class='companion-still'><img src='{source}' alt='{_quoted(self.alt)}'>"
+            f"<div class='companion-still'><img src='{source}' alt='{html.escape(self.alt)}'>"
             f"<p class='companion-said'>{html.escape(self.still_caption)}</p></div>"
             "<div class='companion-live' hidden>"
-            f"<div class='companion-controls' role='group' aria-label='{_quoted(self.title)}'>"
+            f"<div class='companion-controls' role='group' aria-label='{html.escape(self.title)}'>"
             f"{''.join(control.html(prefix) for control in self.controls)}</div>"
-            f"<svg role='img' aria-label='{_quoted(self.moving)}'></svg>"
+            f"<svg role='img' aria-label='{html.escape(self.moving)}'></svg>"
             f"<dl class='companion-numbers'>{numbers}</dl>"
             "<p class='companion-said' role='status' aria-live='polite'></p>"
             f"<script type='application/json'>{data}</script></div>"
@@ -504,10 +492,3 @@ def _at_level(n: int, learner: str, level: float, seed: int) -> dict[str, Any]:
 
 def _width(level: Mapping[str, Any]) -> float:
     return level["dr"][2] - level["dr"][1]
-
-
-# ---------------------------------------------------------------------- shared
-
-
-def _quoted(text: str) -> str:
-    return html.escape(text, quote=True)

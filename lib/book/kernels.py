@@ -7,8 +7,6 @@ import weakref
 
 from jupyter_client.manager import AsyncKernelManager
 
-__all__ = ["ChapterKernelManager", "OwnSockets"]
-
 # What a socket's path may have: 104 bytes on macOS, 108 on Linux, and a number is added.
 _LONGEST = 90
 

@@ -29,8 +29,6 @@ from lib.book.render import (
 from lib.book.site import light_svg, svg_of
 from lib.runs import code_fingerprint
 
-__all__ = ["Page", "larger_runs"]
-
 #: Parameters that say what was trained on what.
 _WHAT = ("dataset", "images", "models", "model")
 

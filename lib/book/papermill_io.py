@@ -6,8 +6,6 @@ whatever is no ``.py`` file is handled as papermill itself would.
 
 import warnings
 
-__all__ = ["ChapterHandler"]
-
 
 class _ChapterHandler:
     """papermill's handler of local files, with one more format to read.

@@ -25,8 +25,6 @@ from typing import Any
 
 from lib.data.store import has_own
 
-__all__ = ["Parameter", "ParameterError", "parse_parameters", "validate_parameters"]
-
 OWN = "own"
 _TYPES = {"int": int, "float": float, "bool": bool, "str": str}
 _KINDS = (*_TYPES, "list[int]", "list[float]", "list[str]")
@@ -43,26 +41,12 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One declared parameter of a chapter.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the chapter and in ``params/<profile>/<chapter>.yml``.
-    kind : str
-        ``int``, ``float``, ``bool``, ``str`` or a list of one of them.
-    default : object
-        The value where nothing else is given.
-    allowed : str
-        The allowed values as written: an interval, a set, or ``any``.
-    meaning : str
-        One line for the reader.
-    """
+    """One declared parameter of a chapter: its default is used where nothing else is given."""
 
     name: str
-    kind: str
+    kind: str  # int, float, bool, str or a list of one of them
     default: Any
-    allowed: str
+    allowed: str  # as written: an interval, a set, or "any"
     meaning: str
 
     def check(self, value: Any) -> Any:

@@ -25,24 +25,6 @@ import pandas as pd
 from lib.book.records import origin, read_measured, record_command
 from lib.book.render import duration_text, note_html, table_html
 
-__all__ = ["PARTS", "make_record", "proofs_html", "proofs_page"]
-
-#: Parts of the page: the record that each shows.
-PARTS = {
-    "faults": "faults",
-    "long": "faults",
-    "coverage": "coverage",
-    "uncovered": "coverage",
-    "mutants": "mutants",
-    "survivors": "mutants",
-    "portable": "portable",
-}
-_COMMANDS = {
-    "faults": "make proofs",
-    "coverage": "make coverage",
-    "mutants": "make mutants",
-    "portable": "make portable",
-}
 _FIELDS = {
     "faults": ("finished", "commit", "machine", "files", "long"),
     "coverage": ("date", "commit", "tests", "total", "packages", "not_reached"),
@@ -100,16 +82,9 @@ def proofs_html(record: Mapping[str, Any] | None, part: str) -> str:
     if part not in PARTS:
         raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
     if record is None:
-        return note_html(f"No run has been recorded here: `{_COMMANDS[PARTS[part]]}` records one.")
-    return {
-        "faults": _faults_html,
-        "long": _long_html,
-        "coverage": _coverage_html,
-        "uncovered": _uncovered_html,
-        "mutants": _mutants_html,
-        "survivors": _survivors_html,
-        "portable": _portable_html,
-    }[part](record)
+        command = PARTS[part].replace("faults", "proofs")
+        return note_html(f"No run has been recorded here: `make {command}` records one.")
+    return _SHOWN[part][1](record)
 
 
 def _origin(record: Mapping[str, Any]) -> str:
@@ -282,6 +257,18 @@ def _portable_html(record: Mapping[str, Any]) -> str:
         "matrices, a p-value, a bound) from the native ones.</p>"
     )
 
+
+_SHOWN = {
+    "faults": ("faults", _faults_html),
+    "long": ("faults", _long_html),
+    "coverage": ("coverage", _coverage_html),
+    "uncovered": ("coverage", _uncovered_html),
+    "mutants": ("mutants", _mutants_html),
+    "survivors": ("mutants", _survivors_html),
+    "portable": ("portable", _portable_html),
+}
+#: Parts of the page: the record that each shows.
+PARTS = {part: record for part, (record, _) in _SHOWN.items()}
 
 if __name__ == "__main__":
     sys.exit(record_command("faults", make_record, None))

@@ -26,37 +26,9 @@ from lib.runs import hardware, write_atomic
 if TYPE_CHECKING:
     from lib.book.execute import Executed
 
-__all__ = [
-    "LARGEST_FIRST",
-    "by_size",
-    "figure_of",
-    "git_output",
-    "origin",
-    "read_measured",
-    "read_records",
-    "record_command",
-    "run_name",
-    "write_measured",
-    "write_record",
-]
-
 _FIELDS = {
-    "chapter",
-    "profile",
-    "parameters",
-    "values",
-    "tables",
-    "verdicts",
-    "code",
-    "data",
-    "python",
-    "packages",
-    "hardware",
-    "finished",
-    "seconds",
-    "source",
-    "figures",
-    "commit",
+    *("chapter", "profile", "parameters", "values", "tables", "verdicts", "code", "data", "python"),
+    *("packages", "hardware", "finished", "seconds", "source", "figures", "commit"),
 }
 _OPTIONAL = {"part_of", "source", "figures", "commit"}
 

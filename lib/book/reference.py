@@ -18,8 +18,6 @@ from sphinx.util.nodes import make_refnode
 
 import lib
 
-__all__ = ["PACKAGES", "public_names", "setup", "source_line"]
-
 #: Page to the modules that it documents; their ``__all__`` is what is public.
 PACKAGES = {
     "selective": ("lib.selective",),

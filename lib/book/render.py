@@ -5,6 +5,7 @@ import html
 import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -22,20 +23,8 @@ from lib.book.claims import (
 from lib.book.records import by_size
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
-__all__ = [
-    "cells_html",
-    "claim_html",
-    "claim_mark_html",
-    "csv_link",
-    "duration_text",
-    "figure_html",
-    "ledger_html",
-    "note_html",
-    "of_claim",
-    "status_html",
-    "table_html",
-    "tally_html",
-]
+Found = Mapping[str, Any]  # what one run found about a claim
+Runs = Mapping[str, Found | None]  # that of recorded runs, by their names
 
 #: Paper titles, in the order of the ledger.
 PAPERS = {
@@ -92,7 +81,7 @@ def _scrolling(label: str, head: str, body: str, title: str = "", also: str = ""
     """A table, given as HTML of its cells, in a box that scrolls sideways by itself."""
     return (
         "<div class='companion-scroll' role='region' tabindex='0' "
-        f"aria-label='{html.escape(label, quote=True)}'><table class='companion-table{also}'>"
+        f"aria-label='{html.escape(label)}'><table class='companion-table{also}'>"
         f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -135,7 +124,7 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
     source = base64.b64encode(svg).decode()
     return (
         f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
-        f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt, quote=True)}'>"
+        f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"
     )
 
@@ -143,7 +132,7 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
     """Return a link that downloads the table as CSV, with no server involved."""
     content = base64.b64encode(frame.to_csv(index=False).encode()).decode()
-    name = html.escape(file_name, quote=True)
+    name = html.escape(file_name)
     return (
         f"<p class='companion-download'><a download='{name}' "
         f"href='data:text/csv;base64,{content}'>Download this table as CSV</a></p>"
@@ -154,7 +143,7 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
-def _recorded(found: Mapping[str, Any] | None) -> str:
+def _recorded(found: Found | None) -> str:
     """Value, interval and mark of what one run found; runs may differ."""
     if not found:
         return "–"
@@ -166,7 +155,7 @@ def _recorded(found: Mapping[str, Any] | None) -> str:
     return f"{_number(value)}{_interval(found)} {mark}"
 
 
-def _interval(found: Mapping[str, Any]) -> str:
+def _interval(found: Found) -> str:
     """Return the interval that decided, where there is one; an open end is infinite."""
     if not found.get("interval"):
         return ""
@@ -180,9 +169,7 @@ def _chip(verdict: str) -> str:
     return f"<span class='verdict verdict-{kind}'>{mark} {verdict}</span>"
 
 
-def claim_html(
-    claim: Claim, verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
-) -> str:
+def claim_html(claim: Claim, verdict: Found, recorded: Runs) -> str:
     """Box that shows the verdict of the largest run where it was decided."""
     found, _ = _largest(verdict, recorded)
     kind, _ = _MARKS[found["verdict"]]
@@ -207,9 +194,7 @@ def claim_html(
 _REVISED = " (changed after its first evaluation)"
 
 
-def _remarks(
-    claim: Claim, verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
-) -> list[str]:
+def _remarks(claim: Claim, verdict: Found, recorded: Runs) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
     found, source = _largest(verdict, recorded)
     said = [f"{html.escape(found['reason'])}."] if found["reason"] else []
@@ -221,9 +206,7 @@ def _remarks(
     return said
 
 
-def _contradicted(
-    verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
-) -> bool:
+def _contradicted(verdict: Found, recorded: Runs) -> bool:
     """Whether this build and a recorded run disagree about the condition, both having decided."""
     neither = (NOT_RUN, UNDECIDED)
     if verdict["verdict"] in neither:
@@ -236,9 +219,7 @@ def _contradicted(
     )
 
 
-def _largest(
-    verdict: Mapping[str, Any], recorded: Mapping[str, Mapping[str, Any] | None]
-) -> tuple[Mapping[str, Any], str]:
+def _largest(verdict: Found, recorded: Runs) -> tuple[Found, str]:
     """Verdict of the largest run that covers a claim, and which run that is.
 
     A record that decides nothing, since it kept no interval, gives way to a build that does.
@@ -256,8 +237,8 @@ def _largest(
 
 def cells_html(
     claims: Sequence[Claim],
-    verdicts: Mapping[str, Mapping[str, Any]],
-    recorded: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    verdicts: Mapping[str, Found],
+    recorded: Mapping[str, Mapping[str, Found]],
     caption: str,
 ) -> str:
     """Table of the claims of a group, folded: reported value, recorded runs, this build."""
@@ -277,12 +258,7 @@ def cells_html(
     )
 
 
-def _cell_row(
-    claim: Claim,
-    verdict: Mapping[str, Any],
-    recorded: Mapping[str, Mapping[str, Any] | None],
-    first: Mapping[str, Any],
-) -> str:
+def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str:
     runs = "".join(f"<td class='number'>{_recorded(found)}</td>" for found in recorded.values())
     reason = f" {html.escape(first['reason'])}" if first["reason"] else ""
     return (
@@ -293,23 +269,41 @@ def _cell_row(
     )
 
 
-def _counts(verdicts: Iterable[Mapping[str, Any]]) -> str:
+def _counts(verdicts: Iterable[Found]) -> str:
     counts = dict.fromkeys(_MARKS, 0)
     for verdict in verdicts:
         counts[verdict["verdict"]] += 1
     return ", ".join(f"{n} {v}" for v, n in counts.items() if n)
 
 
-def ledger_html(
-    claims: Mapping[str, Claim],
-    verdicts: Mapping[str, Mapping[str, Any]],
-    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    addresses: Mapping[str, str],
-) -> str:
+@dataclass(frozen=True)
+class Ledger:
+    """All claims, this build's verdicts by id, recorded runs by chapter, addresses of pages."""
+
+    claims: Mapping[str, Claim]
+    verdicts: Mapping[str, Found]
+    records: Mapping[str, Mapping[str, Found]]
+    addresses: Mapping[str, str]
+
+    def runs(self, claim: Claim) -> Runs:
+        """What each recorded run says of a claim."""
+        return of_claim(self.records.get(claim.chapter, {}), claim.id)
+
+    def largest(self, claim: Claim) -> tuple[Found, str]:
+        """What the largest run says of a claim, and which run that is."""
+        return _largest(self.verdicts[claim.id], self.runs(claim))
+
+    def address(self, claim: Claim) -> str:
+        """Where a claim's verdict is shown."""
+        return f"{self.addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
+
+
+def ledger_html(ledger: Ledger) -> str:
     """Tables of all claims and their verdicts, by paper."""
+    claims, records = ledger.claims, ledger.records
     if not claims:
         return "<p>The ledger is empty.</p>"
-    parts = [_summary(claims, verdicts, records)]
+    parts = [_summary(ledger)]
     for paper, title in PAPERS.items():
         of_paper = [c for c in claims.values() if c.paper == paper]
         if not of_paper:
@@ -317,11 +311,7 @@ def ledger_html(
         profiles = by_size({p for c in of_paper for p in records.get(c.chapter, {})})
         head = ["Verdict", "Claim", "Paper", *(f"Recorded run ({p})" for p in profiles)]
         head.append("This build")
-        rows = "".join(
-            _ledger_row(c, verdicts[c.id], records.get(c.chapter, {}), profiles, addresses)
-            for c in of_paper
-            if c.group is None
-        )
+        rows = "".join(_ledger_row(ledger, c, profiles) for c in of_paper if c.group is None)
         table = _scrolling(f"Claims of {paper}", _heads(head), rows, also=" companion-ledger")
         parts.append(f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>{table}")
         for group in dict.fromkeys(c.group for c in of_paper if c.group):
@@ -330,38 +320,29 @@ def ledger_html(
                 profile: {v["id"]: v for v in run["verdicts"]}
                 for profile, run in records.get(of_group[0].chapter, {}).items()
             }
-            parts.append(cells_html(of_group, verdicts, runs, group))
+            parts.append(cells_html(of_group, ledger.verdicts, runs, group))
     return "".join(parts)
 
 
-def claim_mark_html(
-    claim: Claim, verdict: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]], address: str
-) -> str:
+def claim_mark_html(ledger: Ledger, claim: Claim) -> str:
     """Mark of a claim within a sentence; it leads to the place that decided it."""
-    found, source = _largest(verdict, of_claim(records, claim.id))
+    found, source = ledger.largest(claim)
     kind, mark = _MARKS[found["verdict"]]
     said = f"{claim.paper}, {claim.place}: {found['verdict']} ({source}). {claim.claim}"
-    said = html.escape(said, quote=True)
+    said = html.escape(said)
     return (
-        f"<a class='claim-mark mark-{kind}' href='{address}#claim-{html.escape(claim.id)}' "
+        f"<a class='claim-mark mark-{kind}' href='{ledger.address(claim)}' "
         f"title='{said}' aria-label='{said}'>{mark}</a>"
     )
 
 
-def tally_html(
-    claims: Mapping[str, Claim],
-    verdicts: Mapping[str, Mapping[str, Any]],
-    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    addresses: Mapping[str, str],
-    paper: str,
-) -> str:
+def tally_html(ledger: Ledger, paper: str) -> str:
     """How many claims of a paper stand in the largest run there is, and which do not."""
     if paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
     counts, missed, recorded, smaller = dict.fromkeys(_MARKS, 0), [], 0, 0
-    for claim in (c for c in claims.values() if c.paper == paper):
-        runs = of_claim(records.get(claim.chapter, {}), claim.id)
-        found, source = _largest(verdicts[claim.id], runs)
+    for claim in (c for c in ledger.claims.values() if c.paper == paper):
+        found, source = ledger.largest(claim)
         counts[found["verdict"]] += 1
         recorded += source != _THIS_BUILD
         if found["verdict"] in MISSED:
@@ -369,7 +350,7 @@ def tally_html(
             smaller += found["verdict"] == MISSED_REDUCED
     total = sum(counts.values())
     chips = " ".join(f"<li>{_chip(verdict)}: {n}</li>" for verdict, n in counts.items() if n)
-    rows = "".join(_missed_row(claim, found, addresses[claim.chapter]) for claim, found in missed)
+    rows = "".join(_missed_row(claim, found, ledger.address(claim)) for claim, found in missed)
     verb = "is" if len(missed) == 1 else "are"
     listed = (
         f"<details class='companion-cells'><summary>The {len(missed)} that {verb} not reproduced, "
@@ -378,7 +359,7 @@ def tally_html(
     return (
         f"<div class='companion-tally'><ul class='companion-counts'>{chips}</ul>"
         f"<p>Of {total} conditions, {recorded} by a recorded run. "
-        f"<a href='{addresses[_LEDGER]}#{paper.lower()}'>All of them in the ledger</a></p>"
+        f"<a href='{ledger.addresses[_LEDGER]}#{paper.lower()}'>All of them in the ledger</a></p>"
         f"{listed if missed else ''}</div>"
     )
 
@@ -388,21 +369,19 @@ _LEDGER = "reproduces"
 _THIS_BUILD = "this build"
 
 
-def _missed_row(claim: Claim, found: Mapping[str, Any], address: str) -> str:
+def _missed_row(claim: Claim, found: Found, address: str) -> str:
     shown = found["value"] if found.get("shown") is None else found["shown"]
     value = f"{_number(shown)}; {html.escape(claim.criterion)}"
     if found["reason"]:
         value += f"; {html.escape(found['reason'])}"
     place = claim.place[:1].upper() + claim.place[1:]
     return (
-        f"<li><a href='{address}#claim-{html.escape(claim.id)}'>{html.escape(place)}</a>: "
+        f"<li><a href='{address}'>{html.escape(place)}</a>: "
         f"{html.escape(claim.claim)} Found: {value}.</li>"
     )
 
 
-def of_claim(
-    records: Mapping[str, Mapping[str, Any]], claim_id: str
-) -> dict[str, Mapping[str, Any] | None]:
+def of_claim(records: Mapping[str, Found], claim_id: str) -> dict[str, Found | None]:
     """What each recorded run of a chapter says of a claim, by profile."""
     return {
         profile: next((v for v in run["verdicts"] if v["id"] == claim_id), None)
@@ -410,19 +389,15 @@ def of_claim(
     }
 
 
-def _summary(
-    claims: Mapping[str, Claim],
-    verdicts: Mapping[str, Mapping[str, Any]],
-    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
-) -> str:
+def _summary(ledger: Ledger) -> str:
+    claims = ledger.claims
     counts = dict.fromkeys(_MARKS, 0)
     differ = recorded = 0
     for claim in claims.values():
-        runs = of_claim(records.get(claim.chapter, {}), claim.id)
-        found, source = _largest(verdicts[claim.id], runs)
+        found, source = ledger.largest(claim)
         counts[found["verdict"]] += 1
         recorded += source != _THIS_BUILD
-        differ += _contradicted(verdicts[claim.id], runs)
+        differ += _contradicted(ledger.verdicts[claim.id], ledger.runs(claim))
     run = len(claims) - counts[NOT_RUN]
     items = "".join(
         f"<li>{_chip(v)}: {n}{f' of the {run} that were run' if v != NOT_RUN else ''}</li>"
@@ -437,25 +412,19 @@ def _summary(
     )
 
 
-def _ledger_row(
-    claim: Claim,
-    verdict: Mapping[str, Any],
-    records: Mapping[str, Mapping[str, Any]],
-    profiles: list[str],
-    addresses: Mapping[str, str],
-) -> str:
-    runs = of_claim(records, claim.id)
+def _ledger_row(ledger: Ledger, claim: Claim, profiles: list[str]) -> str:
+    verdict, runs = ledger.verdicts[claim.id], ledger.runs(claim)
     recorded = "".join(
         f"<td class='number' data-name='Recorded run ({profile})'>"
         f"{_recorded(runs.get(profile))}</td>"
         for profile in profiles
     )
-    address = f"{addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
     remarks = [f"Condition{'*' * claim.revised}: {html.escape(claim.criterion)}."]
     remarks += _remarks(claim, verdict, runs)
     place = claim.place[:1].upper() + claim.place[1:]
     return (
-        f"<tr><td><a href='{address}'>{_chip(_largest(verdict, runs)[0]['verdict'])}</a></td>"
+        f"<tr><td><a href='{ledger.address(claim)}'>{_chip(ledger.largest(claim)[0]['verdict'])}"
+        "</a></td>"
         f"<td><strong>{html.escape(place)}</strong><br>{html.escape(claim.claim)} "
         f"<span class='claim-why'>{' '.join(remarks)}</span></td>"
         f"<td class='number' data-name='Paper'>{_number(claim.reported)}</td>{recorded}"

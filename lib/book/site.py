@@ -15,23 +15,6 @@ from urllib.parse import quote, urlsplit
 
 import nbformat
 
-__all__ = [
-    "colab_cell",
-    "focusable_tables",
-    "footer_text",
-    "light_svg",
-    "minify_svg",
-    "not_found_page",
-    "plain_roles",
-    "quoted_values",
-    "shorten",
-    "site_address",
-    "social_tags",
-    "svg_of",
-    "with_own_values",
-    "with_values",
-]
-
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
 CARD_ALT = "Title of the book beside a curve of accuracy against the fraction of points answered"

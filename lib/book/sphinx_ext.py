@@ -7,11 +7,12 @@ read or written: a failing cell therefore leaves the previous site as it was.
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import nbformat
 from docutils import nodes
@@ -29,7 +30,7 @@ from lib.book.execute import OWN_MIMES, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
-from lib.book.render import claim_mark_html, ledger_html, status_html, tally_html
+from lib.book.render import Ledger, claim_mark_html, ledger_html, status_html, tally_html
 from lib.book.site import (
     colab_cell,
     focusable_tables,
@@ -44,8 +45,6 @@ from lib.book.site import (
 )
 from lib.book.slices import slices_page
 from lib.runs import fingerprint
-
-__all__ = ["read_executed", "setup"]
 
 logger = logging.getLogger(__name__)
 
@@ -146,26 +145,44 @@ def _own_value(app: Sphinx, quoted: str) -> str:
     return _value(app, quoted if "@" in source else f"{source}@build{dot}{rest}")
 
 
-class LedgerDirective(SphinxDirective):
-    """The ``ledger`` directive: all claims and verdicts of this build."""
+def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirective]:
+    """A directive whose function gives raw HTML; what that refuses stops the build."""
 
-    def run(self) -> list[nodes.Node]:
-        """Return the tables as raw HTML."""
-        return _sections(ledger_html(*_evidence(self.env.app, self.env.docname)))
+    class Part(SphinxDirective):
+        required_arguments = arguments
+
+        def run(self) -> list[nodes.Node]:
+            """Return the part of the page."""
+            try:
+                return [nodes.raw("", make(self.env, *self.arguments), format="html")]
+            except ValueError as error:
+                raise ExtensionError(f"{self.get_location()}: {error}") from None
+
+    return Part
 
 
-class TallyDirective(SphinxDirective):
-    """The ``tally`` directive: how many claims of a paper stand, and which do not."""
+def _ledger(env: Any) -> str:
+    """All claims and verdicts of this build."""
+    return ledger_html(_evidence(env.app, env.docname))
 
-    required_arguments = 1
 
-    def run(self) -> list[nodes.Node]:
-        """Return the counts as raw HTML; a paper that does not exist stops the build."""
-        evidence = _evidence(self.env.app, self.env.docname)
-        try:
-            return _sections(tally_html(*evidence, self.arguments[0]))
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: {error}") from None
+def _tally(env: Any, paper: str) -> str:
+    """How many claims of a paper stand, and which do not."""
+    return tally_html(_evidence(env.app, env.docname), paper)
+
+
+def _status(env: Any) -> str:
+    """Chapters, run times, versions and data."""
+    executed = {name: page.done for name, page in env.app.companion_pages.items()}
+    return status_html(executed, _addresses(env.app, env.docname))
+
+
+def _recorded(page: Callable[[Path, str], str], env: Any, part: str) -> str:
+    """A part of what a command has measured."""
+    book = Path(env.app.srcdir)
+    name = "rehearsal" if page is slices_page else PARTS.get(part, "benchmarks")
+    env.note_dependency(str(book / "records" / f"{name}.json"))
+    return page(book, part)
 
 
 class ClaimRole(SphinxRole):
@@ -173,49 +190,19 @@ class ClaimRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the mark; a claim that does not exist stops the build."""
-        claims, verdicts, records, addresses = _evidence(self.env.app, self.env.docname)
-        claim = claims.get(self.text)
+        ledger = _evidence(self.env.app, self.env.docname)
+        claim = ledger.claims.get(self.text)
         if claim is None:
             raise ExtensionError(f"{self.get_location()}: no claim {self.text!r} in the ledger")
-        mark = claim_mark_html(
-            claim, verdicts[claim.id], records[claim.chapter], addresses[claim.chapter]
-        )
-        return [nodes.raw("", mark, format="html")], []
+        return [nodes.raw("", claim_mark_html(ledger, claim), format="html")], []
 
 
-def _evidence(app: Sphinx, docname: str) -> tuple[dict[str, Any], ...]:
-    """Claims, their verdicts in this build, recorded runs, and addresses of pages."""
+def _evidence(app: Sphinx, docname: str) -> Ledger:
+    """All claims, with addresses as seen from a page."""
     pages: dict[str, Page] = app.companion_pages
     verdicts = {v["id"]: v for page in pages.values() for v in page.done.verdicts}
     records = {name: page.records for name, page in pages.items()}
-    return app.companion_claims, verdicts, records, _addresses(app, docname)
-
-
-class StatusDirective(SphinxDirective):
-    """The ``build-status`` directive: chapters, run times, versions and data."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return the tables as raw HTML."""
-        app = self.env.app
-        executed = {name: page.done for name, page in app.companion_pages.items()}
-        return _sections(status_html(executed, _addresses(app, self.env.docname)))
-
-
-class RecordDirective(SphinxDirective):
-    """The directives ``benchmarks``, ``proofs`` and ``gpu``: a part of what was measured."""
-
-    required_arguments = 1
-    pages: ClassVar = {"benchmarks": benchmarks_page, "proofs": proofs_page, "gpu": slices_page}
-
-    def run(self) -> list[nodes.Node]:
-        """Return the part as raw HTML; a damaged record or an unknown part stops the build."""
-        book, part = Path(self.env.app.srcdir), self.arguments[0]
-        name = "rehearsal" if self.name == "gpu" else PARTS.get(part, "benchmarks")
-        self.env.note_dependency(str(book / "records" / f"{name}.json"))
-        try:
-            return _sections(self.pages[self.name](book, part))
-        except ValueError as error:
-            raise ExtensionError(f"{self.get_location()}: {error}") from None
+    return Ledger(app.companion_claims, verdicts, records, _addresses(app, docname))
 
 
 class CloneDirective(SphinxDirective):
@@ -228,10 +215,6 @@ class CloneDirective(SphinxDirective):
             return []
         command = f"git clone https://github.com/{repository}\ncd {repository.rpartition('/')[2]}"
         return [nodes.literal_block(command, command, language="sh")]
-
-
-def _sections(page: str) -> list[nodes.Node]:
-    return [nodes.raw("", page, format="html")]
 
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
@@ -469,12 +452,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
-    app.add_directive("ledger", LedgerDirective)
-    app.add_directive("tally", TallyDirective)
-    app.add_directive("build-status", StatusDirective)
-    app.add_directive("benchmarks", RecordDirective)
-    app.add_directive("proofs", RecordDirective)
-    app.add_directive("gpu", RecordDirective)
+    app.add_directive("ledger", _directive(_ledger))
+    app.add_directive("tally", _directive(_tally, 1))
+    app.add_directive("build-status", _directive(_status))
+    app.add_directive("benchmarks", _directive(partial(_recorded, benchmarks_page), 1))
+    app.add_directive("proofs", _directive(partial(_recorded, proofs_page), 1))
+    app.add_directive("gpu", _directive(partial(_recorded, slices_page), 1))
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

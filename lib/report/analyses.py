@@ -8,8 +8,6 @@ from lib.report import abstention, audit, selective, services, suitability
 from lib.report.analysis import ANALYSES, Analysis, Settings, check
 from lib.report.predictions import ModelPredictions
 
-__all__ = ["explain", "run_analysis"]
-
 _NEEDS = {
     "selective": ("test_logits", "test_labels"),
     "suitability": suitability.NEEDS,

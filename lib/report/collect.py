@@ -7,15 +7,6 @@ from scipy import stats
 from lib import audit
 from lib.audit.one_run import FRACTIONS, fixed_guesses
 
-__all__ = [
-    "MOST_TRIALS",
-    "about",
-    "attack_ceiling",
-    "rows_for_half_width",
-    "rows_for_power",
-    "trials_to_refute",
-]
-
 #: Trials beyond which :func:`trials_to_refute` does not look.
 MOST_TRIALS = 200_000
 

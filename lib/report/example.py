@@ -1,20 +1,19 @@
 """An example of a user's file, made of scikit-learn's digits, and the ten lines that make one."""
 
-import csv
 import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import special
 
 from lib import data
 from lib.data.arrays import as_path
+from lib.report.files import COLUMNS
 from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic
-
-__all__ = ["EXAMPLES", "example_predictions", "example_source"]
 
 #: Libraries whose models' predictions :mod:`lib.report.examples` saves.
 EXAMPLES = ("pytorch", "scikit_learn", "hugging_face")
@@ -133,31 +132,17 @@ def _log_probabilities(model: Any, images: Any, labels: Any) -> npt.NDArray[Any]
 
 def _as_csv(arrays: dict[str, npt.NDArray[Any]]) -> str:
     """The arrays of the example as one table."""
-    k, d = arrays["test_logits"].shape[1], arrays["test_features"].shape[1]
-    header = ["part", "label", *(f"logit_{j}" for j in range(k))]
-    header += [*(f"feature_{j}" for j in range(d)), "abstained", "propensity"]
-    header += [*(f"other_logit_{j}" for j in range(k)), "other_abstained", "other_propensity"]
-    header += ["membership_score", "epsilon", "delta"]
-    stream = io.StringIO()
-    table = csv.DictWriter(stream, header, restval="", lineterminator="\n")
-    table.writeheader()
-
-    def several(kind: str, values: Any) -> dict[str, Any]:
-        return {f"{kind}_{j}": value for j, value in enumerate(values.tolist())}
-
-    for part in ("holdout", "test", "user"):
-        for i, label in enumerate(arrays[f"{part}_labels"].tolist()):
-            row = {"part": part, "label": "" if label < 0 else label}
-            row |= several("logit", arrays[f"{part}_logits"][i])
-            if part == "test":
-                row |= several("feature", arrays["test_features"][i])
-                row |= several("other_logit", arrays["other_logits"][i])
-                for who, before in (("test", ""), ("other", "other_")):
-                    row[f"{before}abstained"] = bool(arrays[f"{who}_abstained"][i])
-                    row[f"{before}propensity"] = float(arrays[f"{who}_propensities"][i])
-            table.writerow(row)
-    claim = {name: float(arrays[name]) for name in ("epsilon", "delta")}
-    for part in ("member", "nonmember"):
-        for score in arrays[f"{part}_scores"].tolist():
-            table.writerow({"part": part, "membership_score": score} | claim)
-    return stream.getvalue()
+    tables = []
+    for part, kinds in COLUMNS.items():
+        columns: dict[str, Any] = {"part": part}
+        for kind, name in kinds.items():
+            if name in arrays:
+                value = arrays[name]
+                if value.ndim == 2:
+                    columns |= {f"{kind}_{j}": column for j, column in enumerate(value.T)}
+                else:
+                    columns[kind] = value[()]
+        tables.append(pd.DataFrame(columns))
+    table = pd.concat(tables)
+    table["label"] = table["label"].where(table["label"] >= 0).astype("Int64")
+    return table.to_csv(index=False, lineterminator="\n")

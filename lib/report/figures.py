@@ -12,8 +12,6 @@ from lib.plot import COLOURS, new_figure
 from lib.selective import AccuracyCoverage, accuracy_bound
 from lib.suitability.tipping import FMOW_ERRORS
 
-__all__ = ["plot_curves", "plot_moved", "plot_propensities", "plot_roc"]
-
 _LINES = ("-", "--", ":", "-.")
 _MOST = 400  # points of a curve: more than a screen resolves
 

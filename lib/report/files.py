@@ -24,12 +24,10 @@ from lib.data.arrays import (
 )
 from lib.report.predictions import NAMES, ModelPredictions
 
-__all__ = ["find_file", "read_predictions"]
-
 Array = npt.NDArray[Any]
 
-# CSV: parts, what may stand in their rows, and the arrays that become of it.
-_ARRAYS = {
+#: CSV: parts, what may stand in their rows, and the arrays that become of it.
+COLUMNS = {
     "holdout": {"logit": "holdout_logits", "label": "holdout_labels"},
     "test": {
         "logit": "test_logits",
@@ -48,7 +46,7 @@ _ARRAYS = {
     "nonmember": {"membership_score": "nonmember_scores", "epsilon": "epsilon", "delta": "delta"},
 }
 _MANY = ("logit", "feature", "other_logit")
-_SINGLE = tuple({k: None for kinds in _ARRAYS.values() for k in kinds if k not in _MANY})
+_SINGLE = tuple({k: None for kinds in COLUMNS.values() for k in kinds if k not in _MANY})
 _MAY_LACK = (
     "score",
     "other_score",
@@ -64,15 +62,13 @@ _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "null"}
 _MOST_CATEGORIES = 30
 
 
-def find_file(path: Any, name: str = "predictions") -> Path:
+def find_file(path: Any) -> Path:
     """Find a user's file, wherever the kernel happens to run.
 
     Parameters
     ----------
     path : path-like
         Absolute; or relative to the working directory or, failing that, to the repository's root.
-    name : str
-        What messages call the argument.
 
     Returns
     -------
@@ -83,13 +79,13 @@ def find_file(path: Any, name: str = "predictions") -> Path:
     FileNotFoundError
         If it is in neither place; the message names both.
     """
-    path = as_path(name, path)
+    path = as_path("predictions", path)
     places = [path] if path.is_absolute() else [Path.cwd() / path, _root() / path]
     for place in places:
         if place.exists():
             return place
     tried = " and no ".join(str(place) for place in dict.fromkeys(places))
-    raise FileNotFoundError(f"{name} must be a file, got {path}: there is no {tried}")
+    raise FileNotFoundError(f"predictions must be a file, got {path}: there is no {tried}")
 
 
 def read_predictions(path: Any) -> ModelPredictions:
@@ -136,8 +132,8 @@ def _read_csv(path: Path) -> dict[str, Any]:
     if (size := path.stat().st_size) > MOST_BYTES:
         raise ValueError(f"{path}: {too_large('it', size, MOST_BYTES)}")
     # Numbers, not text, are kept: a cell of text takes ten times as much memory.
-    cells_of = {part: array("d") for part in _ARRAYS}
-    lines_of = {part: array("q") for part in _ARRAYS}
+    cells_of = {part: array("d") for part in COLUMNS}
+    lines_of = {part: array("q") for part in COLUMNS}
     with path.open(encoding="utf-8-sig", newline="") as stream:  # spreadsheets write a mark first
         records = csv_records(path, stream)
         _, header = next(records, (0, None))
@@ -150,8 +146,8 @@ def _read_csv(path: Path) -> dict[str, Any]:
         for line, cells in records:
             _same_cells(path, header, line, cells)
             part = cells[part_at]
-            if part not in _ARRAYS:
-                raise _cell_error(path, "part", f"one of {', '.join(_ARRAYS)}", part, line)
+            if part not in COLUMNS:
+                raise _cell_error(path, "part", f"one of {', '.join(COLUMNS)}", part, line)
             for name, kind, cell in zip(header, kinds, cells, strict=True):
                 if kind != "part":
                     cells_of[part].append(_value(path, part, name, kind, cell, line))
@@ -169,7 +165,7 @@ def _read_csv(path: Path) -> dict[str, Any]:
 
 def _add_part(path, part, columns, table, lines, arrays) -> None:
     """Turn a part's cells into arrays; a kind without any cell is not there."""
-    for kind, target in _ARRAYS[part].items():
+    for kind, target in COLUMNS[part].items():
         names = sorted((c for c in columns if _kind(c) == kind), key=_index)
         values = table[:, [columns.index(name) for name in names]]
         empty = np.isnan(values)
@@ -249,7 +245,7 @@ def _value(path: Path, part: str, name: str, kind: str, cell: str, line: int) ->
     """What a cell says, NaN if it is empty."""
     if not cell or cell.lower() == "nan":
         return math.nan
-    if kind not in _ARRAYS[part]:
+    if kind not in COLUMNS[part]:
         raise _cell_error(path, name, f"empty in rows of the part {part!r}", cell, line)
     if kind in ("abstained", "other_abstained"):
         return _flag(path, name, cell, line)

@@ -7,8 +7,6 @@ import pandas as pd
 from lib.report.analysis import ANALYSES
 from lib.report.report import Report
 
-__all__ = ["show"]
-
 _FORMAT = ".4g"
 
 

@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from lib.suitability.signals import _LARGEST
 
-__all__ = ["FORMAT", "ModelPredictions"]
-
 Array = npt.NDArray[Any]
 
 #: (array, columns, shape, meaning): what a file may hold, for people.

@@ -13,8 +13,6 @@ from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic
 
-__all__ = ["Report", "run_report"]
-
 
 @dataclass(frozen=True, eq=False)
 class Report:

@@ -27,8 +27,6 @@ from lib.counterfactual.overlap import without_overlap
 from lib.report.analysis import ANALYSES, Analysis, Settings, check
 from lib.report.predictions import ModelPredictions
 
-__all__ = ["Comparison", "compare_services", "comparison_table", "decide", "diagnostics_table"]
-
 NEEDS = ("test_features", "test_scores", "test_abstained", "other_scores", "other_abstained")
 
 Array = npt.NDArray[np.float64]

@@ -10,8 +10,6 @@ from scipy import special, stats
 from lib.report.analyses import Settings, run_analysis
 from lib.report.predictions import ModelPredictions
 
-__all__ = ["DESIGNS", "drawn_abstention"]
-
 #: What the probability of abstaining depends on; it is between 0.1 and 0.9.
 DESIGNS = ("confidence", "step in confidence", "feature")
 

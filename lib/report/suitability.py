@@ -33,8 +33,6 @@ from lib.suitability.guarantees import (
 from lib.suitability.signals import signals
 from lib.suitability.tipping import FMOW_ERRORS, tipping_point
 
-__all__ = ["SuitabilityReport", "suitability_report"]
-
 Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
 

@@ -12,10 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "book" / "_build" / "html"
 CHROMIUM = next(
     (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+)
+NEEDS_CHROMIUM = pytest.mark.skipif(
+    CHROMIUM is None and not os.environ.get("CI"),
+    reason="no Chromium on this machine (CI always has one)",
 )
 LAUNCH = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 

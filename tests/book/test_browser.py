@@ -1,7 +1,6 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
 import functools
-import os
 import re
 import urllib.error
 import urllib.request
@@ -11,28 +10,11 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from site_checks import page_names, page_weights, search, too_heavy, visit
-from site_tools import CHROMIUM, HTML, LAUNCH, build_site, serve
+from site_tools import HTML, NEEDS_CHROMIUM, build_site, serve
 
 from lib import data
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI"),
-        reason="no Chromium on this machine (CI always has one)",
-    ),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
-        yield instance
-        instance.close()
+pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
 
 @pytest.fixture(scope="module")
@@ -103,30 +85,19 @@ def test_search_finds_pages(browser, address, term, page):
     assert all((HTML / name).is_file() for name in names)
 
 
-def test_search_finds_nothing_where_there_is_nothing(browser, address):
-    assert search(browser, address, "zyzzyvaquux") == []
-
-
-def test_a_missing_page_is_answered_by_the_404_page(browser, address):
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(f"{address}/a/b/missing.html")
-    assert refused.value.code == 404
-    assert "Page not found" in refused.value.read().decode()
-
-
 @pytest.mark.data
-def test_ledger_links_lead_to_verdicts(browser, address):
-    page = browser.new_page()
-    page.goto(f"{address}/reproduces.html")
-    links = page.eval_on_selector_all(
-        "a[href*='#claim-']", "all => all.map(a => a.getAttribute('href'))"
-    )
-    page.close()
-    assert links
-    for link in links:
+@pytest.mark.parametrize(
+    ("page", "links"),
+    [("reproduces", r"<a [^>]*href='([^']+#claim-[^']+)'"),
+     ("papers", r"class='claim-mark mark-[\w-]+' href='([^']+)'")],
+)  # fmt: skip
+def test_links_to_claims_lead_to_verdicts(address, page, links):
+    found = re.findall(links, (HTML / f"{page}.html").read_text(encoding="utf-8"))
+    assert len(found) > 30
+    for link in found:
         name, _, anchor = link.partition("#")
-        text = (HTML / name).read_text(encoding="utf-8")
-        assert f"id='{anchor}'" in text or f'id="{anchor}"' in text, link
+        text = (HTML / (name or f"{page}.html")).read_text(encoding="utf-8")
+        assert f"id='{anchor}'" in text, link
 
 
 @pytest.mark.data
@@ -157,16 +128,6 @@ def test_the_ledger_can_be_filtered(browser, address):
     page.get_by_label("Words in the claim").fill("")
     assert page.evaluate(shown) == at_first
     page.close()
-
-
-@pytest.mark.data
-def test_marks_in_sentences_lead_to_verdicts(address):
-    page = (HTML / "papers.html").read_text(encoding="utf-8")
-    links = re.findall(r"class='claim-mark mark-[\w-]+' href='([^']+)'", page)
-    assert len(links) > 30
-    for link in links:
-        name, _, anchor = link.partition("#")
-        assert f"id='{anchor}'" in (HTML / name).read_text(encoding="utf-8"), link
 
 
 def test_notebook_download_and_csv(address):

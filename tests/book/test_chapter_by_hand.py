@@ -1,7 +1,6 @@
 """A chapter outside the build: run as a script or in a shell, with claims and a recorded run."""
 
 import json
-import re
 
 import pandas as pd
 import pytest
@@ -312,21 +311,6 @@ def test_chapters_are_those_of_the_table_of_contents(book):
     twice = read_chapter(TEXT + TEXT)
     with pytest.raises(ParameterError, match="2 cells are tagged parameters; one is allowed"):
         declared_parameters(twice)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("- 1\n", "must map names to values, not list"),
-        ("a: 2026-01-01\n", "is no plain YAML"),
-        ("a: [1\n", "is no plain YAML"),
-    ],
-)
-def test_files_of_parameters_that_are_none(book, content, message):
-    params = book.parent / "params"
-    (params / "quick" / "one.yml").write_text(content)
-    with pytest.raises(ParameterError, match=re.escape(message)):
-        profile_parameters(params, "quick", "one")
 
 
 def test_profiles_without_a_file_or_with_an_empty_one(book):

@@ -1,12 +1,11 @@
-import io
 import json
 import math
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 import yaml
 
+from lib.book import render
 from lib.book.claims import (
     MISSED_REDUCED,
     NOT_REPRODUCED,
@@ -21,9 +20,9 @@ from lib.book.claims import (
     judged_anew,
     read_claims,
 )
-from lib.book.evidence import Evidence, runs, share
+from lib.book.evidence import Evidence, runs
 from lib.book.largest import Page
-from lib.book.render import cells_html, claim_html, claim_mark_html, ledger_html, tally_html
+from lib.book.render import Ledger, cells_html, claim_html
 from lib.book.sphinx_ext import _own_value, _value
 
 BASE = {
@@ -38,6 +37,19 @@ BASE = {
 
 
 CHANCE = {"kind": "trend", "across": "seeds", "at_least": 0}
+
+
+def ledger_html(*parts):
+    return render.ledger_html(Ledger(*parts))
+
+
+def tally_html(*parts):
+    return render.tally_html(Ledger(*parts[:-1]), parts[-1])
+
+
+def claim_mark_html(claim, verdict, records, address):
+    ledger = Ledger({claim.id: claim}, {claim.id: verdict}, {"one": records}, {"one": address})
+    return render.claim_mark_html(ledger, claim)
 
 
 def make(**changes) -> Claim:
@@ -315,59 +327,11 @@ def test_a_record_without_interval_gives_way_to_a_build_that_decides():
     assert "undecided (recorded run (standard))" in mark  # an interval of a longer run counts
 
 
-def test_what_is_behind_a_miss_stands_beside_it_alone():
-    claim = make(reported=0.5, tolerance=0.1, if_not="A slip & no more.")
-    hit, miss = judge(claim, 0.55, {}), judge(claim, 0.7, {})
-    said = "A slip &amp; no more."
-    assert said in claim_html(claim, miss.as_dict(), {})
-    assert said in ledger(claim, miss)
-    assert said in cells_html([claim], {"A": miss.as_dict()}, {}, "cells")
-    for shown in (claim_html(claim, hit.as_dict(), {}), ledger(claim, hit)):
-        assert said not in shown
-    assert said not in cells_html([claim], {"A": hit.as_dict()}, {}, "cells")
-
-
-def test_a_condition_that_was_changed_is_marked():
-    plain, changed = (
-        make(reported=0.5, tolerance=0.1),
-        make(reported=0.5, tolerance=0.1, revised=True),
-    )
-    for claim, mark, count in ((plain, False, "0 conditions"), (changed, True, "1 conditions")):
-        verdict = judge(claim, 0.5, {})
-        assert (
-            "changed after its first evaluation" in claim_html(claim, verdict.as_dict(), {})
-        ) == mark
-        page = ledger(claim, verdict)
-        assert ("Condition*: within" in page) == mark
-        assert count in page
-
-
 def test_the_ledger_of_the_book_is_well_formed(root):
     claims = read_claims(root / "book" / "claims.yml")
     assert claims
     for claim in claims.values():
         assert claim.id.startswith(claim.paper + "-")
-
-
-def test_intervals_of_records_follow_from_what_these_runs_kept(root):
-    """They were added later, from the records' own tables and values."""
-    folder = root / "book/records/standard"
-    runs_of = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
-    found = {v["id"]: v for run in runs_of.values() for v in run["verdicts"]}
-    kept = runs_of["suitability"]["values"]
-    ends = [kept["fmow_id_fpr_lowest"], kept["fmow_id_fpr_highest"]]
-    assert found["P2-T1-fmow-id-fpr"]["interval"] == ends
-    draws = pd.read_csv(io.StringIO(runs_of["counterfactual_limits"]["tables"]["draws"]))
-    row = draws.query("data == 'cifar10-jpeg' and learner == 'linear' and scenario == 'II'")
-    exact = share(int(row["rejected"].iloc[0]), 100)
-    assert found["P4-S-II"]["interval"] == pytest.approx([exact.low, exact.high])
-    summary = pd.read_csv(io.StringIO(runs_of["interplay"]["tables"]["summary"]))
-    cells = summary.query("method == 'DE' and epsilon == 3.0").set_index("model")
-    half = 4.302653 * cells["coverage sd"] / math.sqrt(3)
-    wanted = [(cells["coverage"] - half).min(), (cells["coverage"] + half).max()]
-    cell = found["P1-T1-CIFAR10-DE-3"]
-    assert cell["interval"] == pytest.approx(wanted, abs=1e-6)
-    assert cell["value"] == pytest.approx(cells.loc["mlp", "coverage"])
 
 
 def test_no_record_decides_by_chance_alone(root):

@@ -18,16 +18,6 @@ REPORT = """<?xml version="1.0"?>
 <testcase classname="tests.malformed.test_c" name="test_f" time="0"><error>no</error></testcase>
 </testsuite></testsuites>
 """
-ROW = {"statements": 10, "missed": 1, "branches": 4, "missed_branches": 1, "partial": 1}
-SHARES = {"percent_lines": 90.0, "percent_branches": 75.0, "percent": 85.71}
-COVERAGE = {
-    "date": "2026-11-22",
-    "commit": "a" * 40 + " with changes",
-    "tests": "all of <them>",
-    "total": ROW | SHARES,
-    "packages": {"lib.audit": ROW | SHARES},
-    "not_reached": {"lib/audit/counts.py": ["12", "7->9"]},
-}
 MUTANTS = {
     "finished": "2026-11-22T10:00:00+00:00",
     "commit": "b" * 40,
@@ -148,19 +138,6 @@ def test_without_a_record_the_page_names_the_command(part):
     assert f"make {PARTS[part].replace('faults', 'proofs')}" in proofs_html(None, part)
 
 
-def test_coverage():
-    page = proofs_html(COVERAGE, "coverage")
-    for text in (
-        "all of &lt;them&gt;",
-        "lib.audit",
-        ">90.0<",
-        ">75.0<",
-        "aaaaaaaaaaaa with changes",
-    ):
-        assert text in page
-    assert "lib/audit/counts.py</code>: 12, 7-&gt;9" in proofs_html(COVERAGE, "uncovered")
-
-
 def test_mutants():
     page = proofs_html(MUTANTS, "mutants")
     for text in (
@@ -181,14 +158,6 @@ def test_mutants():
     assert "were run again" in whole
     same = MUTANTS | {"modules": {"lib.audit.counts": row | {"when_drawn": 0.97}}}
     assert "were run again" not in proofs_html(same, "mutants")
-
-
-def test_survivors_have_a_reason_or_are_called_gaps():
-    page = proofs_html(MUTANTS, "survivors")
-    assert "2 survivors; for 1 of them" in page
-    for text in ("a &lt;= b", "equal never occurs", "a gap in the tests"):
-        assert text in page
-    assert proofs_html(MUTANTS | {"survivors": []}, "survivors") == "<p>None survived.</p>"
 
 
 def test_settings():

@@ -143,54 +143,18 @@ def dockerfile() -> str:
     return (ROOT / ".devcontainer" / "Dockerfile").read_text(encoding="utf-8")
 
 
-def docker_faults(text: str) -> set[str]:
-    """What is wrong with a Dockerfile, after the rules that hadolint has for these things."""
-    joined = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
-    steps = [line.split(None, 1) for line in joined.splitlines() if line.strip()]
-    faults = set()
-    for name, rest in steps:
-        if name == "FROM" and not re.search(r":\d+\.\d+\.\d+[\w.-]*$|@sha256:[0-9a-f]{64}$", rest):
-            faults.add("image not pinned")
-        if name == "ADD":
-            faults.add("ADD")
-        if name == "RUN" and "apt-get install" in rest:
-            if "--no-install-recommends" not in rest or "rm -rf /var/lib/apt/lists" not in rest:
-                faults.add("apt-get leaves more than is needed")
-            if "apt-get update" not in rest:
-                faults.add("apt-get install without update")
-        if name == "RUN" and re.search(r"(curl|wget).*\|\s*(ba)?sh|\bsudo\b", rest):
-            faults.add("runs what it fetches, or sudo")
-        if name == "WORKDIR" and not rest.startswith("/"):
-            faults.add("relative WORKDIR")
-    users = [rest.strip() for name, rest in steps if name == "USER"]
-    if not users or users[-1] in ("root", "0"):
-        faults.add("root")
-    return faults
-
-
-def test_dockerfile_is_sound():
-    assert docker_faults(dockerfile()) == set()
-    assert re.search(r"\bmake\b", dockerfile())
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        (r"^FROM .*", "FROM python:3.11", "image not pinned"),
-        (r"^FROM .*", "FROM python", "image not pinned"),
-        (r"^WORKDIR .*", "ADD https://example.org/x /x", "ADD"),
-        (r"^USER .*", "", "root"),
-        (r"^USER .*", "USER root", "root"),
-        (r" --no-install-recommends", "", "apt-get leaves more than is needed"),
-        (r"apt-get update \\\n    && ", "", "apt-get install without update"),
-        (r"^WORKDIR .*", "WORKDIR work", "relative WORKDIR"),
-        (r"^WORKDIR .*", "RUN curl https://example.org | sh", "runs what it fetches, or sudo"),
-    ],
-)
-def test_unsound_dockerfiles_are_caught(old, new, fault):
-    text, n = re.subn(old, new, dockerfile(), flags=re.M)
-    assert n >= 1
-    assert docker_faults(text) == {fault}
+def test_dockerfile_is_pinned_small_and_not_root():
+    text = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", dockerfile(), flags=re.M))
+    steps = [line.split(None, 1) for line in text.splitlines() if line.strip()]
+    named = {name: rest.strip() for name, rest in steps}  # the last of each
+    assert re.search(r":\d+\.\d+\.\d+[\w.-]*$", named["FROM"])
+    assert named["USER"] not in ("root", "0")
+    assert named["WORKDIR"].startswith("/")
+    assert "ADD" not in named
+    (install,) = [rest for name, rest in steps if name == "RUN" and "apt-get install" in rest]
+    for part in ("apt-get update", "--no-install-recommends", "rm -rf /var/lib/apt/lists"):
+        assert part in install
+    assert not re.search(r"(curl|wget).*\|\s*(ba)?sh|\bsudo\b", text)
 
 
 def test_devcontainer_fits_its_dockerfile():
@@ -223,19 +187,6 @@ def test_saving_a_paired_chapter_changes_no_cell(chapter):
     assert [c.source for c in after.cells] == [c.source for c in before.cells]
 
 
-def test_published_notebooks_are_those_of_the_commit():
-    steps = load(".github/workflows/publish.yml")["jobs"]["build"]["steps"]
-    uses = [step.get("uses", step.get("run", "")) for step in steps]
-    book = next(i for i, use in enumerate(uses) if use.startswith("make book"))
-    assert any(use.startswith("actions/configure-pages") for use in uses[:book])
-    assert steps[book]["env"] == {"COMPANION_SITE": "${{ steps.pages.outputs.base_url }}"}
-    publish = next(use for use in uses[book:] if "notebooks" in use)
-    # What is looked for in each is what the cell says.
-    cell = site.colab_cell("some/where", "0123456789")
-    assert "git checkout --quiet 0123456789" in cell.source
-    assert 'grep -q "git checkout --quiet ${GITHUB_SHA}"' in publish
-
-
 # ------------------------------------------------------------- parts of the site
 
 
@@ -249,12 +200,6 @@ def test_card_is_drawn_by_the_code(tmp_path):
         difference = np.asarray(kept, float) - np.asarray(drawn, float)
     assert np.abs(difference).mean() < 1  # of 255: fonts are matplotlib's own
     assert plt.get_fignums() == before
-
-
-def test_favicon_is_a_small_picture():
-    path = CARD_FILE.parent / "favicon.svg"
-    assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"
-    assert path.stat().st_size < 2_000
 
 
 @pytest.mark.parametrize(
@@ -277,37 +222,11 @@ def test_address_must_be_absolute(configured):
         site.site_address(configured, "")
 
 
-def test_social_tags_without_an_address_have_no_address():
-    tags = site.social_tags('A "page" & more', "What it says", "Book", "", "one.html")
-    assert 'content="A &quot;page&quot; &amp; more"' in tags
-    assert "http" not in tags
-    assert "card.png" not in tags
-    assert 'name="twitter:card" content="summary"' in tags
-    tags = site.social_tags("A", "B", "C", "https://x.org/y/", "one.html")
-    assert 'content="https://x.org/y/_static/card.png"' in tags
-    assert 'content="summary_large_image"' in tags
-
-
 def test_descriptions_end_with_a_word():
     assert site.shorten("two\n words") == "two words"
     text = site.shorten("word, " * 40, 50)
     assert len(text) <= 50
     assert text.endswith("word…")
-
-
-def test_footer_text():
-    assert site.footer_text("1.2", []) == "Version 1.2."
-    days = ["2026-02-03T23:00:00+00:00", "2026-01-02T01:00:00+00:00"]
-    assert site.footer_text("1.2", days) == "Version 1.2. Computed 2026-01-02 to 2026-02-03 (UTC)."
-    assert site.footer_text("1.2", days[:1]) == "Version 1.2. Computed 2026-02-03 (UTC)."
-
-
-def test_404_page_begins_links_at_the_root():
-    page = site.not_found_page("A <book>", "https://some.github.io/where/")
-    assert re.findall(r'(?:href|src)="([^"]*)"', page) == ["/where/", "/where/search.html"]
-    assert "A &lt;book&gt;" in page
-    page = site.not_found_page("A book", "")
-    assert re.findall(r'(?:href|src)="([^"]*)"', page) == ["/", "/search.html"]
 
 
 def embedded(page: str) -> bytes:
@@ -355,16 +274,6 @@ def test_figures_become_lighter_and_stay_what_they_are():
 def test_other_pictures_are_left_alone():
     page = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
     assert site.minify_svg(page) == page
-
-
-def test_tables_of_the_prose_get_names():
-    box = '<div class="pst-scrollable-table-container"><table></table></div>'
-    page = site.focusable_tables(f"<p>a</p>{box}{box}")
-    assert re.findall(r'aria-label="([^"]*)"', page) == [
-        "Table 1 in the text",
-        "Table 2 in the text",
-    ]
-    assert page.count('role="region" tabindex="0"') == 2
 
 
 def test_values_are_put_into_prose_only():

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from tolerances import FILE, Tolerance, differences, number, split, tolerances
+from tolerances import FILE, Tolerance, differences, tolerances
 
 from lib.book.chapters import chapter_files
 
@@ -54,15 +54,6 @@ def test_named_tolerances():
     assert differences("other = 0.918", "other = 0.928", allowed)
     assert differences("accuracy = 0.918", "accuracy = 0.928", allowed, cell="table")
     assert differences("n = 100", "n = 101", {"*/n": Tolerance(relative=0.01, because="x")}) == []
-
-
-def test_parts():
-    assert split("a 1,234.5 (-2e-3) P3") == (
-        ["a", "(", ") P3"],
-        [number("1,234.5"), number("-2e-3")],
-    )
-    assert number("1,234.5")[1:] == (1234.5, 0.1)
-    assert number("7")[1:] == (7.0, 0.0)
 
 
 def test_the_file_says_why(tmp_path):

@@ -5,17 +5,18 @@ The page is a small one of its own, not the book.
 
 import itertools
 import math
-import os
 import re
 import shutil
 import warnings
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from scipy import stats
+from site_tools import NEEDS_CHROMIUM
 
 import lib
 from lib import audit, selective, suitability
@@ -24,17 +25,6 @@ from lib.counterfactual import PositivityWarning, counterfactual_difference
 from lib.studies.counterfactual import simulation
 
 STATIC = Path(lib.__file__).parent / "book" / "static"
-CHROMIUM = next(
-    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
-)
-in_browser = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None and not os.environ.get("CI"),
-        reason="no Chromium on this machine (CI always has one)",
-    ),
-]
 
 POINTS, SEED = 300, 5
 
@@ -159,11 +149,6 @@ def test_still_captions_have_the_numbers_of_lib(widgets):
     assert f"perfect 0.0000, random {random:.4f}, worst {worst:.4f}" in caption
 
 
-def test_show_displays_html_and_text(widgets, capsys):
-    interactive.show("chapter", widgets["positivity"])  # no notebook here: the text
-    assert capsys.readouterr().out.startswith("[interactive figure positivity: Doubly robust")
-
-
 def test_quantiles_give_back_the_model(model):
     """At the model's own accuracy and size the points have the model's score, ties and all."""
     correct, score = model
@@ -215,19 +200,6 @@ def test_the_script_is_small_and_asks_nobody():
 
 
 # ---------------------------------------------------------------------- browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield instance
-        instance.close()
 
 
 def write_page(folder, body):
@@ -365,7 +337,7 @@ def score_of(widgets, accuracy, order):
 
 
 class TestBrowser:
-    pytestmark = in_browser
+    pytestmark: ClassVar = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
     def test_bound_and_score(self, page, widgets):
         orders = range(len(widgets["bound-and-score"].data["orders"]))
@@ -487,7 +459,7 @@ class TestBrowser:
         text = page.locator("#widget-page-positivity svg").text_content()
         assert f"truth, {truth:.3f}" in text
 
-    def test_everything_moves_by_keyboard(self, browser, address, widgets, folds):
+    def test_everything_moves_by_keyboard(self, browser, address, widgets):
         page = visit(browser, address)
         asked = "#widget-page-{} [data-control={}]"
 
@@ -516,15 +488,6 @@ class TestBrowser:
         mirror = page.locator("#widget-page-epsilon-posterior [data-mirror=tn]")
         assert mirror.input_value() == "90"
 
-        page.focus(asked.format("suitability-decision", "fold"))
-        for key in ("ArrowDown", "Tab", "ArrowRight", "Tab", "ArrowLeft", "ArrowLeft"):
-            page.keyboard.press(key)
-        result = suitability.non_inferiority_test(*folds["year 2017"][:2], 0.021)
-        shown = numbers("suitability-decision")
-        assert shown["p_value"][0] == pytest.approx(result.p_value, abs=1e-9, rel=1e-6)
-        outputs = page.locator("#widget-page-suitability-decision output")
-        assert outputs.all_inner_texts() == ["0.021", "0.048"]
-
         page.focus(asked.format("positivity", "epsilon"))
         page.keyboard.press("End")
         data = widgets["positivity"].data["levels"]
@@ -537,30 +500,6 @@ class TestBrowser:
         status = page.locator("#widget-page-positivity [role=status]").inner_text()
         assert f"at least {data[-2]['epsilon']:g}" in status
         assert page.faults == []
-        page.context.close()
-
-    def test_tab_reaches_every_control_and_shows_where(self, browser, address):
-        page = visit(browser, address)
-        total = page.locator("input, select").count()
-        outlines, seen = [], []
-        for _ in range(total):
-            page.keyboard.press("Tab")
-            outline, name = page.evaluate(
-                """() => {
-                  const e = document.activeElement, s = getComputedStyle(e);
-                  window.order = window.order || [];
-                  window.order.push(e);
-                  const text = e.getAttribute("aria-labelledby")
-                    ? document.getElementById(e.getAttribute("aria-labelledby")).textContent
-                    : e.labels[0].textContent;
-                  return [s.outlineStyle === "solid" ? parseFloat(s.outlineWidth) : 0, text];
-                }"""
-            )
-            outlines.append(outline)
-            seen.append(name)
-        assert page.evaluate("new Set(window.order).size") == total == 22
-        assert min(outlines) >= 2
-        assert all(seen)
         page.context.close()
 
     def test_phone(self, browser, address):
@@ -592,22 +531,6 @@ class TestBrowser:
         )
         assert min(wide) > 400
         assert page.faults == []
-        page.context.close()
-
-    def test_themes_and_motion(self, browser, address):
-        page = visit(browser, address, reduced_motion="reduce")
-        probe = """theme => {
-          document.documentElement.dataset.theme = theme;
-          document.documentElement.style.setProperty("--pst-color-text-base",
-            theme === "dark" ? "#ced6dd" : "#222832");
-          const of = s => getComputedStyle(document.querySelector(".companion-live " + s));
-          return [of("svg text").fill, of("path.a").stroke];
-        }"""
-        light, dark = page.evaluate(probe, "light"), page.evaluate(probe, "dark")
-        assert light == ["rgb(34, 40, 50)", "rgb(0, 114, 178)"]
-        assert dark == ["rgb(206, 214, 221)", "rgb(86, 180, 233)"]
-        show(page, "bound-and-score", accuracy=0.5)
-        assert page.evaluate("document.getAnimations().length") == 0
         page.context.close()
 
     def test_scripts_off_shows_the_still_figure(self, browser, address):

@@ -33,6 +33,19 @@ def module_processes():
     yield from _processes()
 
 
+@pytest.fixture
+def chapters(tmp_path, monkeypatch):
+    """A book of one chapter whose execution is given, but for the kernel, by the real code."""
+    from fault_disk import Chapters
+
+    monkeypatch.setattr("fault_disk.PLACE", tmp_path)
+    monkeypatch.delenv("COMPANION_DATA", raising=False)
+    made = Chapters()
+    made.start()
+    monkeypatch.setattr(made.execute, "_run", made.execute._run)  # put back at the end
+    return made
+
+
 @pytest.fixture(scope="module")
 def light(tmp_path_factory):
     """Forks children that know `lib.runs` and `lib.data`."""

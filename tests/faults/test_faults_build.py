@@ -131,20 +131,6 @@ def test_fifty_killed_builds(builder, tmp_path, record_property):
     assert lived >= 35
 
 
-def test_a_build_killed_while_a_run_is_written(builder, tmp_path, undisturbed):
-    """What is left then is a folder with a dot, beside the place of the run."""
-    book = Small(tmp_path / "book", builder, "one")
-    key = sorted(undisturbed[1])[0]
-    leftover = book.store.path(key).parent / f".{key}.killed"
-    leftover.mkdir(parents=True)
-    (leftover / "arrays.npz").write_bytes(b"PK")
-    target = tmp_path / "given.json"
-    book.begin(target=str(target))
-    code, said = builder.end(), builder.printed()
-    assert code == 0, said
-    assert json.loads(target.read_text()) == undisturbed[0]
-
-
 def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factory, undisturbed):
     """The second build of the same book waits for the first, which is killed."""
     other = Forker("fault_build", tmp_path_factory.mktemp("other"), BOOK)
@@ -158,22 +144,6 @@ def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factor
         assert other.end() == 0, other.printed()
         assert json.loads(target.read_text()) == undisturbed[0]
         assert_same_runs(read_all(book.store), undisturbed[1])
-    finally:
-        assert not other.close()
-
-
-@pytest.mark.long
-def test_two_builds_at_once_execute_once(builder, tmp_path, tmp_path_factory, undisturbed):
-    other = Forker("fault_build", tmp_path_factory.mktemp("other"), BOOK)
-    try:
-        book = Small(tmp_path / "book", builder, "one")
-        targets = [tmp_path / "a.json", tmp_path / "b.json"]
-        book.begin(target=str(targets[0]))
-        book.begin(other, target=str(targets[1]))
-        assert (builder.end(), other.end()) == (0, 0), builder.printed() + other.printed()
-        assert [json.loads(t.read_text()) for t in targets] == [undisturbed[0]] * 2
-        said = builder.printed() + other.printed()
-        assert said.count("executing chapter one") == 1
     finally:
         assert not other.close()
 

@@ -7,10 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
-from fault_disk import Chapters
 from fault_light import Steps
 
-from lib.data import store as data_store
 from lib.runs import Checkpoint, RunStore, checkpoint, store
 
 JOB = Steps(3, size=100, pause=0.0)
@@ -88,31 +86,14 @@ def test_a_clock_that_goes_backwards(tmp_path, clock):
 def test_runs_whatever_their_files_say(tmp_path, when):
     runs = RunStore(tmp_path)
     first = runs.run(JOB)
-    JOB.execute(Checkpoint(tmp_path / "partial" / first.key))
+    place = Checkpoint(tmp_path / "partial" / first.key)
+    JOB.execute(place)
     set_times(tmp_path, MOMENTS[when])
+    same(JOB.execute(place), first)
     again = runs.run(JOB)
     assert again.provenance == first.provenance
     assert again.seconds == first.seconds  # read, not made
     same(again, first)
-
-
-def test_a_checkpoint_from_the_future_is_gone_on_from(tmp_path):
-    whole = JOB.execute(Checkpoint())
-    place = Checkpoint(tmp_path)
-    JOB.execute(place)
-    for seconds in MOMENTS.values():
-        set_times(tmp_path, seconds)
-        same(JOB.execute(place), whole)
-
-
-@pytest.fixture
-def chapters(tmp_path, monkeypatch):
-    monkeypatch.setattr("fault_disk.PLACE", tmp_path)
-    monkeypatch.delenv("COMPANION_DATA", raising=False)
-    made = Chapters()
-    made.start()
-    monkeypatch.setattr(made.execute, "_run", made.execute._run)  # put back at the end
-    return made
 
 
 def test_chapters_whatever_the_clock_and_the_files_say(chapters, clock, tmp_path, capsys):
@@ -128,30 +109,3 @@ def test_chapters_whatever_the_clock_and_the_files_say(chapters, clock, tmp_path
             chapters.path.touch()
             chapters.work("finished")
     assert capsys.readouterr().out.count("executing chapter") == 1
-
-
-def test_data_whatever_their_files_say(tmp_path, monkeypatch):
-    """A file is hashed again when its time has changed in either direction, and still known."""
-    import hashlib
-
-    from lib.data.errors import DataCorrupted
-    from lib.data.registry import Entry
-
-    content = b"what the authors published"
-    digest = hashlib.sha256(content).hexdigest()
-    entry = Entry("a", "t", None, "o/a", digest, len(content), "l", "c", ("one",))
-    monkeypatch.setattr(data_store, "registry", lambda: {"a": entry})
-    monkeypatch.setattr(data_store, "_hashes", {})
-    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-    monkeypatch.delenv("COMPANION_DATA", raising=False)
-    path = tmp_path / "o" / "a"
-    path.parent.mkdir()
-    path.write_bytes(content)
-    for number, seconds in enumerate(MOMENTS.values()):
-        os.utime(path, (seconds, seconds))
-        assert data_store.fetch("a") == path
-        path.write_bytes(content[::-1])
-        os.utime(path, (seconds, seconds - 1 - number))  # older than what was checked
-        with pytest.raises(DataCorrupted):
-            data_store.fetch("a")
-        path.write_bytes(content)

@@ -9,14 +9,13 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from fault_disk import Chapters
 from fault_light import Steps
 from fault_tools import changed, damages, untimed
 
 from lib.data import store
-from lib.data.errors import DataCorrupted, DataUnavailable
+from lib.data.errors import DataCorrupted
 from lib.data.registry import Entry
-from lib.runs import Checkpoint, RunStore
+from lib.runs import RunStore
 
 SEED = 20_261_124
 JOB = Steps(0, size=300, pause=0.0)
@@ -58,22 +57,6 @@ def test_run_results(tmp_path, name):
     assert content_of(runs.get(JOB)) == expected
 
 
-def test_checkpoints(tmp_path):
-    """A damaged checkpoint is not gone on from: the run begins anew, to the same result."""
-    whole = JOB.execute(Checkpoint())
-    place = Checkpoint(tmp_path / "c", tmp_path / "aside")
-    JOB.execute(place)
-    rng = np.random.default_rng(SEED)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the checkpoint .* is damaged", RuntimeWarning)
-        for damaged in damages(place.path.read_bytes(), rng, flips=60, cuts=10):
-            place.path.write_bytes(damaged)
-            found = JOB.execute(place)
-            assert np.array_equal(found.arrays["total"], whole.arrays["total"])
-            assert found.metrics == whole.metrics
-            assert found.privacy == whole.privacy
-
-
 @pytest.mark.parametrize(
     "error", [MemoryError(), OSError(5, "Input/output error"), PermissionError()]
 )
@@ -89,17 +72,6 @@ def test_a_passing_trouble_is_not_taken_for_damage(tmp_path, monkeypatch, error)
 
 
 # ---------------------------------------------------------------------------- executed chapters
-
-
-@pytest.fixture
-def chapters(tmp_path, monkeypatch):
-    """A book of one chapter whose execution is given, but for the kernel, by the real code."""
-    monkeypatch.setattr("fault_disk.PLACE", tmp_path)
-    made = Chapters()
-    monkeypatch.delenv("COMPANION_DATA", raising=False)
-    made.start()
-    monkeypatch.setattr(made.execute, "_run", made.execute._run)  # put back at the end
-    return made
 
 
 def test_executed_chapters(chapters, tmp_path):
@@ -181,51 +153,4 @@ def test_a_file_changed_behind_its_modification_time_is_noticed(cached):
         store.fetch("a")
 
 
-def test_noted_hash(cached, monkeypatch):
-    """A damaged note never makes another content count as the accepted one."""
-    entry = store.registry()["a"]
-    unknown = Entry(**(vars(entry) | {"sha256": None, "size": None}))
-    monkeypatch.setattr(store, "registry", lambda: {"a": unknown})
-    store.fetch_unverified("a", lambda name, path: "")
-    note = store._note_of(entry)
-    content = note.read_bytes()
-    refused = 0
-    for damaged in damages(content, np.random.default_rng(SEED), flips=150, cuts=50):
-        note.write_bytes(damaged)
-        store._hashes.clear()
-        try:
-            assert store.fetch("a").read_bytes() == CONTENT
-        except (DataCorrupted, DataUnavailable):
-            refused += 1
-    assert refused >= 50
-    note.write_bytes(content)
-    cached.write_bytes(CONTENT[::-1])
-    store._hashes.clear()
-    with pytest.raises(DataCorrupted):
-        store.fetch("a")
-
-
 # ------------------------------------------------------------------------------------ features
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".npy", ".sha256"])
-def test_cached_features(monkeypatch, tmp_path, suffix):
-    """Damaged features, or a damaged checksum of them, are computed anew, with a warning."""
-    from lib.data.features import cached_features
-
-    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-    expected = np.arange(500, dtype=np.float32)
-
-    def get():
-        return cached_features("made", "0", {}, lambda: expected)
-
-    get()
-    (path,) = (tmp_path / "features").glob(f"*{suffix}")
-    content = path.read_bytes()
-    for damaged in damages(content, np.random.default_rng(SEED), flips=30, cuts=5):
-        path.write_bytes(damaged)
-        with pytest.warns(RuntimeWarning, match="the cached features .* are damaged"):
-            assert np.array_equal(get(), expected)
-        assert path.read_bytes() == content
-    assert sorted(each.suffix for each in (tmp_path / "features").iterdir()) == [".npy", ".sha256"]

@@ -100,18 +100,6 @@ def test_a_download_that_goes_wrong(server, cache, how, error):
     assert len(kept(cache)) == 1
 
 
-def test_a_download_that_goes_wrong_leaves_the_damaged_copy_to_be_told_of(server, cache):
-    """A damaged file in the cache is not read because no better one can be had."""
-    path = cache / "o" / "a"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(CONTENT[:-1])
-    server.how = "cut"
-    with pytest.raises(DataCorrupted, match=f"{path} is not 'a'"):
-        store.fetch("a")
-    server.how = "well"
-    assert store.fetch("a").read_bytes() == CONTENT
-
-
 def fetching(forker: Forker, url: str, cache, target) -> int:
     variables = {
         "COMPANION_CACHE": str(cache),

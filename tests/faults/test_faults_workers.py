@@ -23,7 +23,7 @@ from fault_tools import (
     wait_until,
 )
 
-from lib.runs import RunStore, executors, run_all
+from lib.runs import RunStore, executors
 
 SEED = 20_261_123
 COUNT = 6  # jobs
@@ -111,22 +111,6 @@ def test_fifty_killed_workers_are_replaced(light, tmp_path, expected, record_pro
     assert hit >= 30
 
 
-@pytest.mark.long
-def test_a_killed_worker_of_trainings_is_replaced(heavy, tmp_path):
-    """The same with real trainings, whose workers load PyTorch first: three moments."""
-    heavy.run("train_all", tmp_path / "here")
-    whole = heavy.run("train_spread", tmp_path / "undisturbed")
-    expected = read_all(RunStore(tmp_path / "here"))
-    assert_same_runs(read_all(RunStore(tmp_path / "undisturbed")), expected)
-    for number, share in enumerate((0.5, 0.7, 0.9)):
-        pid = heavy.begin("train_spread", tmp_path / str(number))
-        time.sleep(share * whole)
-        for worker in workers(pid)[:1]:
-            os.kill(worker, signal.SIGKILL)
-        assert heavy.end() == 0, heavy.printed()
-        assert_same_runs(read_all(RunStore(tmp_path / str(number))), expected)
-
-
 @pytest.mark.slow
 def test_a_worker_killed_between_two_jobs_harms_none(tmp_path):
     """Killed after it has given a result and before it gets the next job."""
@@ -165,13 +149,3 @@ def test_two_processes_share_the_same_work(light, tmp_path, tmp_path_factory, ex
         assert not (store.folder / "set-aside").exists()
     finally:
         assert not other.close()
-
-
-@pytest.mark.slow
-def test_two_processes_with_workers_share_the_same_work(light, tmp_path, expected):
-    other = run_all  # this process, with workers of its own, is the second
-    light.begin("run_spread", tmp_path, COUNT, 0.03)
-    found = other(jobs(COUNT, 0.03), store=RunStore(tmp_path), max_workers=1)
-    assert light.end() == 0, light.printed()
-    assert len(found) == COUNT
-    same(RunStore(tmp_path), expected)

@@ -4,8 +4,11 @@ A value that does not speak for itself comes with a label and with what the mess
 it. ``shows`` is a tuple of texts one of which must be in the message.
 """
 
+import functools
+import importlib
+import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +79,14 @@ NATURAL = (-1, 2.5, "3")
 SEED = (-1, "a seed")
 RNG = (None, "a seed")
 CHOICE = ("no such thing", 3)
+MARGIN = (1.5, INF, *NUMBER)
+DELTA = (-0.1, 1.0, *NUMBER)
+LEARNER = CHOICE[:1]  # an object may be a learner of one's own
+CLIP = (-0.1, 1.0, NAN, "a")
+CLASSES = (1, 2.5, "3")
+SIDES = (0, 3, "1")
+BELOW_ONE = (1.0, -0.1, *NUMBER)
+RATE = (0.0, 1.5, *NUMBER)
 
 # ------------------------------------------------------------------ arrays
 
@@ -167,46 +178,95 @@ def but(values: tuple[Any, ...], *labels: str) -> tuple[Any, ...]:
     return found
 
 
-def tables(good: Any, column: str) -> tuple[Bad, ...]:
-    """What is wrong with a data frame that must have rows and finite numbers in a column."""
-    return (
-        Bad("no data frame", good.to_numpy(), ("ndarray",)),
-        Bad(f"no {column}", good.drop(columns=column), (column,)),
-        Bad("no rows", good.iloc[:0], ("none",)),
-        Bad("None", None, ("None",)),
-        Bad(f"text in {column}", good.assign(**{column: "a"}), ("object", "str")),
-        Bad(f"NaN in {column}", good.assign(**{column: NAN}), ("NaN",)),
-    )
-
-
 # ------------------------------------------------------------------ rows
 
 
-def rows_of(
-    name: str,
-    function: Callable[..., Any],
-    good: dict[str, Any],
-    /,
-    *,
-    error: type[Exception] = ValueError,
-    says: dict[str, str] | None = None,
-    **wrong: tuple[Any, ...],
-) -> Iterator[Row]:
-    """Rows for one function: all arguments good but one, which takes its bad values in turn.
+def scores(good: Any) -> tuple[Bad, ...]:
+    """What is wrong with scores: they may be infinite."""
+    return vectors(good, infinite=True)
 
-    `says` gives the words of a message for arguments that it calls by another name.
-    """
-    for argument, values in wrong.items():
-        for value in values:
-            bad = as_bad(value)
-            arguments = {**good, argument: bad.value}
-            yield Row(
-                name,
-                argument,
-                bad.label,
-                lambda arguments=arguments: function(**arguments),
-                error,
-                ((says or {}).get(argument, argument),),
-                bad.shows,
-                array=isinstance(value, Bad),
-            )
+
+def _named(**kinds: str) -> dict[str, Any]:
+    return {name: globals()[kind] for kind, names in kinds.items() for name in names.split()}
+
+
+#: What is wrong with an argument by its name, which means the same in all packages: values, or a
+#: function of the good value that gives them.
+BY_NAME = _named(
+    OPEN_UNIT="level alpha power share fit_share mass",
+    UNIT="fpr fnr rate",
+    POSITIVE="learning_rate half_width inverse_penalty norm ratio rho scale sigma sigma1 sigma2 "
+    "tolerance variance_ratio",
+    NOT_NEGATIVE="k mu point_variance unlabelled_weight weight_decay sd_test sd_user "
+    "sd_difference variance_test variance_user noise_multiplier",
+    NUMBER="drift eps_source eps_target threshold value",
+    COUNT="batch_size bins checkpoint_every chunk components draws labelled_batch looks "
+    "max_workers multiplicity n n_models n_test passes physical_batch records releases repeats "
+    "repetitions save_every steps threads tokens train unlabelled_ratio window",
+    NATURAL="tp fp tn fn crop_padding dropout_passes n_points public",
+    SEED="seed",
+    RNG="rng",
+    CHOICE="accountant activation algorithm audit_design by calibration choice device engine "
+    "estimator family features form grad_sample_mode head kind measure method metric "
+    "name noise_source precision reference rule same_randomness schedule side split standard_error "
+    "strong weak",
+    MARGIN="margin",
+    DELTA="delta",
+    RATE="sample_rate",
+    BELOW_ONE="momentum dropout",
+    LEARNER="learner",
+    CLIP="clip",
+    CLASSES="classes n_classes",
+    SIDES="sides",
+    booleans="correct other_correct test_correct user_correct fit_correct labelled_correct "
+    "abstained abstained_a abstained_b",
+    scores="score other_score second selection scores in_scores out_scores",
+    vectors="estimated estimates test_estimated user_estimated labelled_estimated test user",
+    matrices="signals fit_signals logits X shadows",
+    probabilities="probabilities confidences",
+    labels="labels",
+)
+
+
+class Table(list[Row]):
+    """Rows of malformed calls."""
+
+    def add(
+        self,
+        name: str,
+        good: Mapping[str, Any] | None = None,
+        /,
+        *,
+        call: Callable[..., Any] | None = None,
+        error: type[Exception] = ValueError,
+        says: Mapping[str, str] | None = None,
+        takes: Mapping[str, str | tuple[str, ...]] | None = None,
+        only: bool = False,
+        **wrong: Any,
+    ) -> None:
+        """Add rows for one function: all arguments are good but one, which is bad in turn.
+
+        The arguments in `wrong` have values of their own, the others (unless `only` these are
+        asked for) those of `BY_NAME`. `takes` has the labels of values that an argument takes,
+        `says` the words of a message that calls it by another name; `call` is what is called if
+        that is not `lib.<name>`.
+        """
+        good, takes = dict(good or {}), dict(takes or {})
+        package, own = name.split(".")[:2]
+        call = call or getattr(importlib.import_module(f"lib.{package}"), own)
+        names = [] if only else [n for n in inspect.signature(call).parameters if n in BY_NAME]
+        for argument in [n for n in names if n not in wrong] + [*wrong]:
+            values = wrong.get(argument, BY_NAME.get(argument))
+            if callable(values):
+                if good.get(argument) is None:
+                    continue
+                values = values(good[argument])
+            kept = takes.pop(argument, ())
+            for value in but(values, *((kept,) if isinstance(kept, str) else kept)):
+                bad = as_bad(value)
+                arguments = {**good, argument: bad.value}
+                words = ((says or {}).get(argument, argument),)
+                run = functools.partial(call, **arguments)
+                array = isinstance(value, Bad)
+                self.append(Row(name, argument, bad.label, run, error, words, bad.shows, array))
+        assert not takes, f"{name} has no {takes}"

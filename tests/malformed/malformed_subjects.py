@@ -1,60 +1,36 @@
-# ruff: noqa: C408, E402
+# ruff: noqa: C408
 """The table of malformed calls: rows of lib.audit, lib.canaries and lib.counterfactual."""
-
-import importlib
 
 import numpy as np
 from malformed_kinds import (
-    CHOICE,
-    COUNT,
     INF,
     NAN,
-    NATURAL,
     NOT_NEGATIVE,
     NUMBER,
-    OPEN_UNIT,
-    POSITIVE,
     RNG,
-    SEED,
     UNIT,
     Bad,
+    Table,
     booleans,
     but,
     labels,
     matrices,
     probabilities,
-    rows_of,
     vectors,
 )
 
 from lib import audit, counterfactual
-from lib.audit import insert_canaries
+from lib.studies.counterfactual import simulation
 
-ROWS = []
-
-
-def add(name, good, /, error=ValueError, says=None, **w):
-    m, f = name.split(".")
-    ROWS.extend(
-        rows_of(
-            name, getattr(importlib.import_module("lib." + m), f), good, error=error, says=says, **w
-        )
-    )
-
+ROWS = Table()
+add = ROWS.add
 
 rng = np.random.default_rng(0)
 COUNTS = [65, 25, 75, 35]
 C = audit.AttackCounts(65, 25, 75, 35)
 MEMBERS = np.arange(40) % 2 == 0
 SCORES = rng.normal(size=40)
-add(
-    "audit.AttackCounts",
-    dict(tp=6, fp=2, tn=7, fn=3),
-    tp=NATURAL,
-    fp=NATURAL,
-    tn=NATURAL,
-    fn=NATURAL,
-)
+add("audit.AttackCounts", dict(tp=6, fp=2, tn=7, fn=3))
 TAB = (
     Bad("negative", [[-1, 2, 3, 4]], ("-1",)),
     Bad("three", [[1, 2, 3]], ("(1, 3)", "3")),
@@ -69,63 +45,29 @@ TAB = (
 )
 DELTA = (-0.1, 1.0, *NUMBER)
 for f in ("epsilon_interval", "epsilon_posterior"):
-    add("audit." + f, dict(counts=C, delta=1e-05), delta=DELTA)
-    add("audit." + f, dict(counts=C, delta=1e-05), error=TypeError, counts=TAB)
-add(
-    "audit.epsilon_interval",
-    dict(counts=C, delta=1e-05),
-    level=OPEN_UNIT,
-    method=CHOICE,
-    side=CHOICE,
-)
+    add("audit." + f, dict(counts=C, delta=1e-05))
+    add("audit." + f, dict(counts=C, delta=1e-05), error=TypeError, only=True, counts=TAB)
 for f in ("epsilon_lower_bounds", "best_lower_bound", "union_lower_bound"):
-    add(
-        "audit." + f,
-        dict(counts=[COUNTS], delta=1e-05),
-        counts=TAB,
-        delta=DELTA,
-        level=OPEN_UNIT,
-        method=CHOICE,
-    )
-add("audit.union_lower_bound", dict(counts=[COUNTS], delta=1e-05), fixed=("yes", 1, None))
+    add("audit." + f, dict(counts=[COUNTS], delta=1e-05), counts=TAB)
+add(
+    "audit.union_lower_bound", dict(counts=[COUNTS], delta=1e-05), only=True, fixed=("yes", 1, None)
+)
 SM = dict(scores=SCORES, members=MEMBERS)
 V = vectors(SCORES)
 B = booleans(MEMBERS)
-add("audit.roc_counts", SM, scores=but(V, "infinite"), members=B)
-add(
-    "audit.counts_at",
-    {**SM, "threshold": 0.0},
-    scores=but(V, "infinite"),
-    members=B,
-    threshold=NUMBER,
-)
-add("audit.roc_thresholds", dict(scores=SCORES), scores=but(V, "infinite"))
-add(
-    "audit.held_out_lower_bound",
-    {**SM, "delta": 1e-05, "seed": 0},
-    scores=but(V, "infinite"),
-    members=B,
-    delta=DELTA,
-    level=OPEN_UNIT,
-    method=CHOICE,
-    share=OPEN_UNIT,
-    seed=SEED,
-)
+add("audit.roc_counts", SM, members=B)
+add("audit.counts_at", {**SM, "threshold": 0.0}, members=B)
+add("audit.roc_thresholds", dict(scores=SCORES))
+add("audit.held_out_lower_bound", {**SM, "delta": 1e-05, "seed": 0}, members=B)
 add(
     "audit.gaussian_lower_bound",
     dict(in_scores=SCORES, out_scores=SCORES, delta=1e-05),
-    in_scores=but(V, "infinite"),
-    out_scores=but(V, "infinite"),
     delta=(0.0, *DELTA),
-    level=OPEN_UNIT,
-    choice=CHOICE,
-    share=OPEN_UNIT,
-    seed=SEED,
 )
-add("audit.epsilon_point", dict(fpr=0.05, fnr=0.2, delta=1e-05), fpr=UNIT, fnr=UNIT, delta=DELTA)
-add("audit.gaussian_fnr", dict(fpr=0.05, mu=1.0), fpr=UNIT, mu=NOT_NEGATIVE)
-add("audit.true_best_epsilon", dict(mu=1.0, delta=1e-05), mu=NOT_NEGATIVE, delta=(0.0, *DELTA))
-add("audit.privacy_region", dict(epsilon=1.0, delta=1e-05), epsilon=NOT_NEGATIVE, delta=DELTA)
+add("audit.epsilon_point", dict(fpr=0.05, fnr=0.2, delta=1e-05))
+add("audit.gaussian_fnr", dict(fpr=0.05, mu=1.0))
+add("audit.true_best_epsilon", dict(mu=1.0, delta=1e-05), delta=(0.0, *DELTA))
+add("audit.privacy_region", dict(epsilon=1.0, delta=1e-05), epsilon=NOT_NEGATIVE)
 G = dict(scores=[[3.0, 1, -1, -2]], members=[[True, False, True, False]], guesses=2)
 add(
     "audit.one_run_guesses",
@@ -142,7 +84,6 @@ add(
     guesses=(-1, 501, 2.5, "3"),
     canaries=(0, 2.5, "3"),
     epsilon=NOT_NEGATIVE,
-    delta=DELTA,
 )
 P = dict(correct=80, guesses=100, canaries=500, delta=0.0)
 add(
@@ -151,34 +92,27 @@ add(
     correct=(-1, 101, 2.5, "3"),
     guesses=(-1, 501, 2.5, "3"),
     canaries=(0, 2.5, "3"),
-    delta=DELTA,
-    level=OPEN_UNIT,
-    family=CHOICE,
 )
 SH = rng.normal(size=(60, 20))
 SHM = rng.random((60, 20)) < 0.5
 add(
     "audit.select_worst",
     dict(shadows=SH, members=SHM, count=3),
-    shadows=matrices(SH),
     members=(
         Bad("shape", SHM[:, :3], ("(60, 3)",)),
         Bad("all inside", np.ones_like(SHM), ()),
         Bad("text", np.full(SHM.shape, "a"), ("<U1",)),
     ),
     count=(0, 21, 2.5, "3"),
-    fit_share=OPEN_UNIT,
 )
-S = dict(dataset="digits", model="linear", epsilon=4.0, points=500)
 for n in ("LiRA", "Threshold"):
     a = getattr(audit, n)()
-    ROWS.extend(
-        rows_of(
-            "audit." + n,
-            a.score,
-            dict(observed=np.array([0.0, 1.0]), shadows=SH[:, 0], members=SHM[:, 0]),
-            observed=but(vectors([0.0, 1.0]), "a number", "empty", "infinite", "two-dimensional"),
-        )
+    add(
+        "audit." + n,
+        dict(observed=np.array([0.0, 1.0]), shadows=SH[:, 0], members=SHM[:, 0]),
+        call=a.score,
+        only=True,
+        observed=but(vectors([0.0, 1.0]), "a number", "empty", "infinite", "two-dimensional"),
     )
 add(
     "audit.insert_canaries",
@@ -186,10 +120,9 @@ add(
     labels=labels([0, 1, 2, 0, 1, 2], 3),
     n=but((0, 7, 10**12, 2.5, "3"), "0"),
     n_classes=(1, 2, 2.5, "3"),
-    seed=SEED,
 )
 lab = rng.integers(10, size=50)
-d = insert_canaries(lab, 20, n_classes=10, seed=1)
+d = audit.insert_canaries(lab, 20, n_classes=10, seed=1)
 conf = rng.dirichlet(np.ones(10), 20)
 K = dict(confidences=conf, canary_labels=d.canary_labels, true_labels=d.true_labels)
 KW = dict(
@@ -198,37 +131,14 @@ KW = dict(
     true_labels=labels(d.true_labels, 10),
 )
 TH = ((), (0.0,), (1.0,), (NAN,), ("a",), 0.5, (-1.0,))
-add(
-    "audit.canary_epsilon",
-    K,
-    **KW,
-    thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"),
-    level=OPEN_UNIT,
-    standard_error=CHOICE,
-)
-add(
-    "audit.one_label_bound",
-    {**K, "seed": 0},
-    **KW,
-    thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"),
-    level=OPEN_UNIT,
-    delta=DELTA,
-    draws=COUNT,
-    seed=SEED,
-)
-add(
-    "audit.top_label_bound",
-    K,
-    **KW,
-    thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"),
-    level=OPEN_UNIT,
-)
+add("audit.canary_epsilon", K, **KW, thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"))
+add("audit.one_label_bound", {**K, "seed": 0}, **KW, thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"))
+add("audit.top_label_bound", K, **KW, thresholds=but(TH, "(0.0,)", "(1.0,)", "0.5"))
 add(
     "audit.single_label_guesses",
     {**K, "seed": 0, "threshold": 0.5},
     **KW,
     threshold=UNIT,
-    seed=SEED,
     says=dict(threshold="thresholds"),
 )
 add(
@@ -238,11 +148,9 @@ add(
     threshold=UNIT,
     says=dict(threshold="thresholds"),
 )
-add("audit.epsilon_of_rate", dict(rate=0.7), rate=UNIT)
+add("audit.epsilon_of_rate", dict(rate=0.7))
 add("audit.rate_of_epsilon", dict(epsilon=1.0), epsilon=(NAN, "0.5", -1.0))
-add("audit.Guesses", dict(made=np.array([True]), correct=np.array([True]), options=2))
 cf = counterfactual
-from lib.studies.counterfactual import simulation
 
 dr = simulation.simulate(200, rng=0)
 X, (a, b), (r, s) = (dr.X, dr.scores, dr.abstained)
@@ -256,59 +164,44 @@ bad_scores = (
 add(
     "counterfactual.counterfactual_score",
     dict(X=X, scores=a, abstained=r, rng=1, learner="linear", clip=0.2),
-    X=but(matrices(X), "complex"),
     scores=bad_scores,
     abstained=(*AB, Bad("always", np.ones(200, bool), ())),
-    estimator=CHOICE,
-    learner=but(CHOICE, "3"),
     folds=(1, 201, 2.5, "2"),
-    repeats=COUNT,
     clip=(-0.1, 0.0, 1.0, NAN, "a"),
-    level=OPEN_UNIT,
     rng=(*RNG, -1),
+    takes=dict(X="complex"),
 )
 add(
     "counterfactual.counterfactual_difference",
     dict(
         X=X, scores_a=a, abstained_a=r, scores_b=b, abstained_b=s, rng=1, learner="linear", clip=0.2
     ),
-    X=but(matrices(X), "complex"),
     scores_a=bad_scores,
-    abstained_a=AB,
     scores_b=bad_scores,
-    abstained_b=AB,
-    estimator=CHOICE,
-    learner=but(CHOICE, "3"),
     folds=(1, 201, 2.5, "2"),
-    repeats=COUNT,
-    clip=(-0.1, 1.0, NAN, "a"),
-    level=OPEN_UNIT,
-    rng=RNG,
+    takes=dict(X="complex"),
 )
 pr = rng.dirichlet(np.ones(3), 30)
 add(
     "counterfactual.abstain",
     dict(probabilities=pr, threshold=0.5),
-    probabilities=but(probabilities(pr), "too few dimensions"),
-    measure=CHOICE,
-    threshold=NUMBER,
+    rng=(),
+    takes=dict(probabilities="too few dimensions"),
 )
 add(
     "counterfactual.abstain",
     dict(probabilities=pr, rng=0),
+    probabilities=(),
     bounds=but(((0.8, 0.2), (0, 1, 2), "ab", (NAN, 1), (-1, 2), 0.5), "'ab'"),
-    rng=RNG,
 )
 add(
     "counterfactual.confidence",
     dict(probabilities=pr),
-    probabilities=but(probabilities(pr), "too few dimensions"),
-    measure=CHOICE,
+    takes=dict(probabilities="too few dimensions"),
 )
 add(
     "counterfactual.breakdown_share",
     dict(estimate=E),
-    value=NUMBER,
     score_range=((1, 0), (0, 0), "ab", (NAN, 1), 0.5),
 )
 add(
@@ -324,65 +217,34 @@ add(
 )
 m = dict(scores=sc, abstained=r)
 for f in ("selective_score", "classification_quality"):
-    add(
-        "counterfactual." + f,
-        m,
-        scores=bad_scores,
-        abstained=but(AB, "one too few"),
-        level=OPEN_UNIT,
-    )
-add(
-    "counterfactual.chow_score",
-    {**m, "reward": 0.5},
-    scores=bad_scores,
-    abstained=AB,
-    reward=(*NUMBER, INF),
-    level=OPEN_UNIT,
-)
-add("counterfactual.coverage", dict(abstained=r), abstained=AB[:-1], level=OPEN_UNIT)
+    add("counterfactual." + f, m, scores=bad_scores, takes=dict(abstained="one too few"))
+add("counterfactual.chow_score", {**m, "reward": 0.5}, scores=bad_scores, reward=(*NUMBER, INF))
+add("counterfactual.coverage", dict(abstained=r), takes=dict(abstained="one too few"))
 add(
     "counterfactual.confidence_sequence",
     dict(influence=a[:100]),
     influence=but(
         (*vectors(a[:100]), Bad("shorter than start", a[:10], ("10",))), "shorter than start"
     ),
-    level=OPEN_UNIT,
-    rho=POSITIVE,
     start=(1, 0, 2.5, "3"),
-    score_range=((1.0, 0.0), (0.0, 1e-9), (-INF, INF), 5, "ab"),
+    score_range=((1.0, 0.0), (0.0, 1e-09), (-INF, INF), 5, "ab"),
 )
-add("counterfactual.default_clip", dict(n=100), n=COUNT)
-add("counterfactual.optimal_rho", dict(n=100), n=COUNT, level=OPEN_UNIT)
+add("counterfactual.default_clip", dict(n=100))
+add("counterfactual.optimal_rho", dict(n=100))
 add(
     "counterfactual.estimate_from_nuisances",
     dict(nuisances=E.nuisances),
     nuisances=but(([], 3, "a"), "3", "[]"),
-    estimator=CHOICE,
-    clip=(-0.1, 1.0, NAN, "a"),
-    level=OPEN_UNIT,
     student=("yes", 1, None),
 )
-add(
-    "counterfactual.influence_values",
-    dict(nuisances=E.nuisances[0]),
-    estimator=CHOICE,
-    clip=(-0.1, 1.0, NAN, "a"),
-)
-add("counterfactual.first_exclusion", dict(sequence=cf.confidence_sequence(a[:100])), value=NUMBER)
-add(
-    "counterfactual.fold_numbers",
-    dict(n=20, folds=2, rng=0),
-    n=but((0, 1, 2.5, "3"), "1"),
-    folds=(1, 21, 2.5, "3"),
-    rng=RNG,
-)
+add("counterfactual.influence_values", dict(nuisances=E.nuisances[0]))
+add("counterfactual.first_exclusion", dict(sequence=cf.confidence_sequence(a[:100])))
+add("counterfactual.fold_numbers", dict(n=20, folds=2, rng=0), folds=(1, 21, 2.5, "3"))
 F = cf.fold_numbers(200, 2, rng=0)
 add(
     "counterfactual.fit_nuisances",
     dict(X=X, scores=a, abstained=r, fold=F, learner="linear", rng=0),
-    X=but(matrices(X), "complex"),
     scores=bad_scores,
-    abstained=AB,
     fold=but(
         (
             Bad("one fold", np.zeros(200, int), ()),
@@ -391,23 +253,12 @@ add(
         ),
         "floats",
     ),
-    learner=but(CHOICE, "3"),
-    rng=RNG,
+    takes=dict(X="complex"),
 )
-add(
-    "counterfactual.learner_pair",
-    dict(learner="linear", rng=np.random.default_rng(0)),
-    learner=but(CHOICE, "3"),
-)
+add("counterfactual.learner_pair", dict(learner="linear", rng=np.random.default_rng(0)), rng=())
 add(
     "counterfactual.score",
     dict(rule="brier", probabilities=pr, labels=np.zeros(30, int)),
-    rule=CHOICE,
-    probabilities=probabilities(pr),
     labels=labels(np.zeros(30, int), 3),
     floor=(0.0, 1.0, NAN, "a"),
-)
-add(
-    "counterfactual.Nuisances",
-    dict(abstained=r[:4], scores=a[:4], propensity=np.full(4, 0.5), outcome=np.full(4, 0.5)),
 )

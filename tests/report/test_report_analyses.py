@@ -180,7 +180,7 @@ def one_training(seed, epsilon, n=1000):
 def test_the_declared_design_decides_which_bound_is_used():
     """Not the held-out bound for one run, and never the larger of the two."""
     apart = {"one run": 0, "independent": 0}
-    for seed in range(20):
+    for seed in range(10):
         given = one_training(seed, 0.5)
         for design, item, condition in (
             ("one run", ("none: the surest points are guessed, corrected", "one run"), COIN),
@@ -192,26 +192,13 @@ def test_the_declared_design_decides_which_bound_is_used():
             assert found.values["audit_lower"] == own
             assert table.loc[item, "holds"] == f"if {condition}"
             assert f"the design '{design}', which holds if {condition}." in found.verdict
+            assert any("must be drawn alike" in text for text in found.warnings)
             assert ("is refuted at the level" in found.verdict) == (own > 0.5)
             assert ("does not contradict the claimed 0.5" in found.verdict) == (own <= 0.5)
             other = {"one run": "audit_held_out", "independent": "audit_one_run"}[design]
             apart[design] += own <= 0.5 < found.values[other]
     assert min(apart.values()) > 0  # so that taking the larger would fail
     assert Settings().audit_design == "one run"
-
-
-def test_members_must_be_drawn_by_coins():
-    """Nothing was learnt, but members are from elsewhere: that no file can show, so it is said."""
-    rng = np.random.default_rng(0)
-    other = {"member_scores": rng.normal(1.5, 1, 1000), "nonmember_scores": rng.normal(size=1000)}
-    for design, condition in (("one run", COIN), ("independent", RANDOM)):
-        found = run_analysis(
-            "audit", ModelPredictions(**other, epsilon=0.1), Settings(audit_design=design)
-        )
-        assert found.values["audit_lower"] > 1  # which is false
-        assert f"which holds if {condition}" in found.verdict
-        assert "on this condition the claim is refuted" in found.verdict
-        assert any("must be drawn alike" in text for text in found.warnings)
 
 
 def test_numbers_that_no_fair_coin_gives():
@@ -261,18 +248,15 @@ def test_a_weak_attack_still_chooses_a_threshold():
 
 def test_equal_scores_are_guessed_in_a_random_order():
     """Neither kind comes first: the bound is that of scores told apart by chance."""
-    for seed in range(3):
-        rng = np.random.default_rng([seed, 17])
-        a, b = (rng.random(500) < p for p in (0.85, 0.4))
-        given = ModelPredictions(member_scores=a.astype(float), nonmember_scores=b.astype(float))
-        found = run_analysis("audit", given, Settings(seed=seed)).values["audit_one_run"]
-        apart = []
-        for _ in range(15):
-            noise = rng.uniform(0, 0.5, size=(2, 500))
-            given = ModelPredictions(member_scores=a + noise[0], nonmember_scores=b + noise[1])
-            values = run_analysis("audit", given, Settings(seed=seed)).values
-            apart.append(values["audit_one_run"])
-        assert min(apart) - 0.05 <= found <= max(apart) + 0.05
+    rng = np.random.default_rng(17)
+    a, b = (rng.random(500) < p for p in (0.85, 0.4))
+
+    def bound(noise):
+        given = ModelPredictions(member_scores=a + noise[0], nonmember_scores=b + noise[1])
+        return run_analysis("audit", given, Settings(seed=0)).values["audit_one_run"]
+
+    apart = [bound(rng.uniform(0, 0.5, size=(2, 500))) for _ in range(12)]
+    assert min(apart) - 0.05 <= bound(np.zeros((2, 500))) <= max(apart) + 0.05
 
 
 def test_coverage_at_the_target_is_that_of_a_threshold():
@@ -312,19 +296,6 @@ def test_the_verdict_states_the_guaranteed_threshold_and_names_the_plug_in(examp
     assert "At no coverage can these rows promise 0.95" in few.verdict
     all_right = without(example, test_labels=example.test_logits.argmax(axis=1))
     assert "no abstention is needed" in run_analysis("selective", all_right, SETTINGS).verdict
-
-
-def test_levels_of_the_suitability_intervals_are_stated(report):
-    captions = report.analyses["suitability"].captions
-    assert (
-        "intervals at the level 0.9, each end a bound at the level 0.95"
-        in (captions["suitability"])
-    )
-    assert "at the level 0.9" in captions["suitability_calibration"]
-    assert (
-        "'high' is no upper bound on the model's epsilon"
-        in (report.analyses["audit"].captions["audit_bounds"])
-    )
 
 
 def answers(example, who="test"):
@@ -373,8 +344,11 @@ def test_counterfactual_with_known_propensities(example, features):
     fold = counterfactual.fold_numbers(len(r), 5, rng)
     mu = counterfactual.fit_nuisances(x, s, r, fold, "linear", rng=rng).outcome
     weight = ~r / (1 - example.test_propensities)
-    value = (mu + weight * (s - mu)).mean()
-    assert cell(table, "counterfactual accuracy (doubly robust)") == pytest.approx(value, rel=1e-12)
+    influence, item = mu + weight * (s - mu), "counterfactual accuracy (doubly robust)"
+    assert cell(table, item) == pytest.approx(influence.mean(), rel=1e-12)
+    half = 1.959964 * influence.std() / math.sqrt(len(r))
+    ends = [cell(table, item, end) - influence.mean() for end in ("low", "high")]
+    assert ends == pytest.approx([-half, half], rel=2e-3)
     weighted = cell(table, "counterfactual accuracy (weighting alone)")
     assert weighted == pytest.approx((weight * s).mean(), rel=1e-12)
     assert cell(table, "accuracy of the answers") == pytest.approx(s[~r].mean())
@@ -470,18 +444,6 @@ def test_labels_of_abstained_rows_are_shown_and_not_used(example):
                 for t in (tables[0], tables[2])}) == 2  # fmt: skip
 
 
-def test_a_rule_is_seen_as_one(example):
-    """Abstention as a function of the features: the warning is in the report, not on stderr."""
-    sure = example.test_features[:, 0]
-    rule = without(
-        example, "test_propensities", "other_propensities", test_abstained=sure < np.median(sure)
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = run_analysis("counterfactual", rule, Settings(learner="forest"))
-    assert "positivity" in found.warnings[0]
-
-
 def test_a_model_that_never_abstains(example):
     always = without(example, "test_propensities", test_abstained=np.zeros(450, bool))
     found = run_analysis("counterfactual", always, SETTINGS)
@@ -493,51 +455,25 @@ def test_a_model_that_never_abstains(example):
 # --- what is skipped, and why ---------------------------------------------------------------------
 
 FIRST = np.arange(450) < 20
+FEW = "must be false in at least 30 rows, got 20"
+NO_LABEL = "test_labels must be known wherever test_abstained is false, got .* answers without one"
+NOTHING_WRONG = "holdout_labels must make at least 5 predictions right and 5 wrong"
+ONE = np.where(np.arange(450) < 1, 0, -1)
 SKIPPED = [
-    ("selective", ["test_logits"], {}, "missing: test_logits$"),
-    ("selective", ["test_labels"], {}, "missing: test_labels$"),
-    ("suitability", ["holdout_labels", "user_logits"], {}, "missing: holdout_labels, user_logits"),
-    ("audit", ["nonmember_scores"], {}, "missing: nonmember_scores"),
-    ("audit", [], {"member_scores": [1.0]}, "member_scores must have at least 2 entries"),
-    ("counterfactual", ["test_abstained"], {}, "missing: test_abstained"),
-    (
-        "counterfactual",
-        ["test_features", "test_propensities"],
-        {},
-        r"missing: test_features \(or test_propensities\)",
-    ),
-    (
-        "comparison",
-        ["test_features", "other_propensities"],
-        {},
-        r"missing: test_features \(or test_propensities and other_propensities\)",
-    ),
-    ("comparison", ["other_logits"], {}, "missing: other_logits"),
-    (
-        "counterfactual",
-        ["test_propensities"],
-        {"test_abstained": ~FIRST},
-        "test_abstained must be false in at least 30 rows, got 20",
-    ),
-    (
-        "comparison",
-        ["other_propensities"],
-        {"other_abstained": ~FIRST},
-        "other_abstained must be false in at least 30 rows, got 20",
-    ),
-    (
-        "counterfactual",
-        [],
-        {"test_labels": np.where(FIRST, -1, 0)},
-        "test_labels must be known wherever test_abstained is false, got .* answers without one",
-    ),
-    ("selective", [], {"test_labels": np.where(np.arange(450) < 1, 0, -1)}, "at least 2 rows, got"),
-    (
-        "suitability",
-        [],
-        {"holdout_labels": "right"},
-        "holdout_labels must make at least 5 predictions right and 5 wrong",
-    ),
+    ("selective", "test_logits", {}, "missing: test_logits$"),
+    ("selective", "test_labels", {}, "missing: test_labels$"),
+    ("suitability", "holdout_labels user_logits", {}, "missing: holdout_labels, user_logits"),
+    ("audit", "nonmember_scores", {}, "missing: nonmember_scores"),
+    ("audit", "", {"member_scores": [1.0]}, "member_scores must have at least 2 entries"),
+    ("counterfactual", "test_abstained", {}, "missing: test_abstained"),
+    ("counterfactual", "test_features test_propensities", {}, r"features \(or test_propensities\)"),
+    ("comparison", "test_features other_propensities", {}, r"\(or test_pro.* and other_propensiti"),
+    ("comparison", "other_logits", {}, "missing: other_logits"),
+    ("counterfactual", "test_propensities", {"test_abstained": ~FIRST}, f"test_abstained {FEW}"),
+    ("comparison", "other_propensities", {"other_abstained": ~FIRST}, f"other_abstained {FEW}"),
+    ("counterfactual", "", {"test_labels": np.where(FIRST, -1, 0)}, NO_LABEL),
+    ("selective", "", {"test_labels": ONE}, "at least 2 rows, got"),
+    ("suitability", "", {"holdout_labels": "right"}, NOTHING_WRONG),
 ]
 
 
@@ -545,7 +481,7 @@ SKIPPED = [
 def test_skipped(example, name, left_out, changes, reason):
     if changes.get("holdout_labels") == "right":
         changes = {"holdout_labels": example.holdout_logits.argmax(axis=1)}
-    given = without(example, *left_out, **changes)
+    given = without(example, *left_out.split(), **changes)
     table = explain(given).set_index("analysis")
     assert not table.loc[name, "possible"]
     assert re.search(reason, table.loc[name, "reason"])
@@ -606,29 +542,6 @@ def test_log_probabilities_have_no_energy(example):
     table = found.tables["selective_scores"]
     assert list(table["score"]) == ["softmax response", "entropy", "margin"]
     assert "the energy is the same in all rows" in found.warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"alpha": 0.5}, r"alpha must be a number in \(0, 0.5\), got 0.5"),
-        ({"alpha": "x"}, "alpha must be a number"),
-        ({"margin": 1}, r"margin must be a number in \(-1, 1\), got 1"),
-        ({"target": 0}, "target must be a number above 0 and at most 1, got 0"),
-        ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1.0"),
-        ({"delta": NAN}, "delta must be in"),
-        ({"learner": "magic"}, "learner must be one of .*, got 'magic'"),
-        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
-        ({"seed": True}, "seed must be an integer"),
-        (
-            {"audit_design": "many"},
-            "audit_design must be one of 'one run', 'independent', got 'many'",
-        ),
-    ],
-)
-def test_bad_settings(example, settings, message):
-    with pytest.raises(ValueError, match=message):
-        run_report(example, **settings)
 
 
 def test_other_bad_arguments(example):
@@ -694,46 +607,6 @@ def allowed(n, rate):
     return stats.binom.ppf([0.0005, 0.9995], n, rate)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_counterfactual_interval_covers(known):
-    """40 models whose answers get worse as they abstain more; the truth is by integration.
-
-    The estimator's level is tested with it. Here it is that the report shows its interval and no
-    other: that of the accuracy of the answers, which lies two standard errors from the truth,
-    covers it in less than half of the repetitions. Of 40, 32 are demanded: with a chance of a half
-    that fails with a probability of 0.9999, with one of 0.95 it is reached with 0.9999, too.
-    """
-    repetitions, n = 40, 400
-    x = np.linspace(-3, 3, 20001)
-    density = stats.norm.pdf(x)
-    right = 0.55 + 0.4 * special.expit(2 * x)
-    truth = (right * density).sum() / density.sum()
-    covered = selective_covered = 0
-    for seed in range(repetitions):
-        rng = np.random.default_rng([seed, 77])
-        x = np.clip(rng.normal(size=n), -3, 3)
-        correct = rng.random(n) < 0.55 + 0.4 * special.expit(2 * x)
-        propensity = special.expit(-1.5 * x - 0.5)
-        labels = rng.integers(2, size=n)
-        r = rng.random(n) < propensity
-        given = ModelPredictions(
-            test_logits=np.eye(2)[np.where(correct, labels, 1 - labels)],
-            test_labels=np.where(r, -1, labels),
-            test_abstained=r,
-            test_features=x[:, None],
-            test_propensities=propensity if known else None,
-        )
-        found = run_analysis("counterfactual", given, Settings(learner="linear", seed=seed))
-        table = found.tables["counterfactual"].set_index("item")
-        low, high = table.loc["counterfactual accuracy (doubly robust)", ["low", "high"]]
-        covered += low <= truth <= high
-        low, high = table.loc["accuracy of the answers", ["low", "high"]]
-        selective_covered += low <= truth <= high
-    least, most = allowed(repetitions, 0.95)
-    assert least <= covered <= most
-    assert selective_covered < least  # so that the test can fail
-
-
 @pytest.mark.parametrize("there", [0.0, 1.0])
 def test_bounds_cover_where_some_rows_are_never_answered(there):
     """The worst that is possible there, which an estimate that extrapolates would miss.
@@ -770,24 +643,6 @@ def test_one_run_bound_holds_for_one_training():
     assert 0 < beyond <= allowed(repetitions, 0.05)[1]  # it is exact but for whole numbers
 
 
-def test_audit_bound_holds_and_the_biased_one_does_not():
-    repetitions = 100
-    held = union = biased = 0
-    for seed in range(repetitions):
-        rng = np.random.default_rng([seed, 5])
-        scores = rng.normal(size=(2, 40))  # no information at all: epsilon = 0
-        given = ModelPredictions(member_scores=scores[0], nonmember_scores=scores[1])
-        table = run_analysis("audit", given, Settings(seed=seed)).tables["audit_bounds"]
-        bounds = table.set_index(["threshold", "method"])["lower bound"]
-        held += bounds["chosen on the other half", "clopper-pearson"] > 0
-        union += bounds["best of all, corrected for the choice", "clopper-pearson"] > 0
-        biased += bounds["best of all (biased)", "bayesian"] > 0
-    most = allowed(repetitions, 0.05)[1]
-    assert held <= most
-    assert union <= most
-    assert biased > most  # so that the test can fail
-
-
 # --- abstention by a rule -------------------------------------------------------------------------
 
 
@@ -806,16 +661,10 @@ def thresholded(features, labels, quantile, seed, model=None):
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("quantile", [0.1, 0.2, 0.3])
-def test_a_threshold_of_its_own_leaves_only_bounds_and_they_hold(quantile):
-    """Six data sets and three models; the labels of abstained rows are told afterwards."""
+def test_a_threshold_of_its_own_leaves_only_bounds_and_they_hold():
+    """Four data sets and three models; the labels of abstained rows are told afterwards."""
     given = [getattr(datasets, f"load_{n}")(return_X_y=True)
              for n in ("digits", "breast_cancer", "wine", "iris")]  # fmt: skip
-    given += [
-        datasets.make_classification(600, 8, n_informative=6, n_classes=2 + s, random_state=s)
-        for s in (0, 1)
-    ]
     models = (
         LogisticRegression(max_iter=300),
         GaussianNB(),
@@ -823,7 +672,7 @@ def test_a_threshold_of_its_own_leaves_only_bounds_and_they_hold(quantile):
     )
     for x, y in given:
         for seed, model in enumerate(models):
-            arrays = thresholded(x, y, quantile, seed, model)
+            arrays = thresholded(x, y, (0.1, 0.2, 0.3)[seed], seed, model)
             truth = (arrays["test_logits"].argmax(axis=1) == arrays["test_labels"]).mean()
             r = arrays["test_abstained"]
             if (~r).sum() < 30:
@@ -875,13 +724,16 @@ def test_a_rule_beside_a_coin_is_bounded_where_it_is_a_rule():
 
 
 def test_a_fitted_propensity_that_shows_a_rule_leaves_bounds(example):
-    """A rule on the sum of two features, which no single one separates."""
+    """A rule on the sum of two features: the warning is in the report, not on stderr."""
     x = np.random.default_rng(4).random((450, 2))
     r = x.sum(axis=1) > 1.2
     rule = without(example, "test_propensities", test_abstained=r, test_features=x)
-    found = run_analysis("counterfactual", rule, SETTINGS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = run_analysis("counterfactual", rule, SETTINGS)
     assert "counterfactual" not in found.values
     assert "positivity" in found.verdict
+    assert "positivity" in found.warnings[0]
 
 
 def test_the_truth_comes_first_where_the_interval_misses_it():
@@ -909,20 +761,6 @@ def test_the_truth_comes_first_where_the_interval_misses_it():
     assert found.verdict.startswith("The interval below is wrong: by the labels")
     assert found.drawings["comparison_contamination"].draw().axes
     plt.close("all")
-
-
-def test_the_share_that_turns_the_verdict_is_the_librarys(example):
-    found = run_analysis("counterfactual", example, SETTINGS)
-    table = found.tables["counterfactual_contamination"]
-    inside = table[table["share"] == 0].iloc[0]
-    assert inside["low"] == inside["high"] == pytest.approx(found.values["counterfactual"])
-    (said,) = re.findall(r"from ([\d.]+)% of the rows on", found.verdict) or ["0"]
-    right = found.values["answers_right"]
-    share = float(said) / 100
-    excluded = (
-        not found.values["counterfactual_low"] <= right <= found.values["counterfactual_high"]
-    )
-    assert (share > 0) == excluded
 
 
 @pytest.mark.parametrize(

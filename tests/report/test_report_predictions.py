@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 import re
 import zipfile
 
@@ -180,8 +179,6 @@ NPZ_ERRORS = [
     (dict.fromkeys(NAMES), "there must be at least one array of holdout_logits"),
     ({**dict.fromkeys(NAMES), "epsilon": 1.0}, "there must be at least one array"),
     ({"logits": np.ones((3, 3))}, "arrays must be of holdout_logits, .*, delta, got logits.npy"),
-    ({"test_logits": np.ones(12)}, r"test_logits must be real numbers of shape .*\(12,\)"),
-    ({"test_logits": np.ones((12, 3, 1))}, "test_logits must be real numbers of shape"),
     ({"test_logits": np.ones((12, 1))}, "test_logits must have at least 2 columns.*got 1"),
     ({"test_logits": np.ones((12, 4))}, "test_logits must have 3 columns, as holdout_logits"),
     ({"other_logits": np.ones((12, 2))}, "other_logits must have 3 columns, as holdout_log"),
@@ -198,25 +195,18 @@ NPZ_ERRORS = [
     ),
     (spoilt("holdout_labels", 4, -1), "holdout_labels must be classes from 0 to 2, got -1"),
     (spoilt("test_labels", 5, 0.5), "test_labels .*or -1 or NaN where unknown, got 0.5 in row 5"),
-    ({"test_labels": np.ones((12, 1))}, r"test_labels must be real numbers of shape \(rows,\)"),
     ({"test_labels": np.ones(11)}, "test_labels must have 12 rows, as many as test_logits, got 11"),
     ({"test_features": np.ones((11, 2))}, "test_features must have 12 rows, as many as test_log"),
     (spoilt("test_features", (2, 1), np.inf), "test_features must be finite, got inf in row 2"),
     ({"test_abstained": np.ones(5, bool)}, "must have 5 rows, as many as test_abst"),
-    ({"test_abstained": np.full(12, 2)}, "test_abstained must be true or false.*got 2 in row 0"),
     (spoilt("test_abstained", 3, NAN), "test_abstained must be true or false.*got nan in row 3"),
-    (spoilt("test_propensities", 3, 1.5), r"test_propensities must be in \[0, 1\], got 1.5 in row"),
     (spoilt("test_propensities", 1, 1), "test_propensities must be below 1 where an answer was"),
     (spoilt("test_propensities", 3, 0), "test_propensities must be above 0 where there was an abs"),
     (spoilt("test_scores", 1, NAN), "test_scores must be finite where an answer was given.* row 1"),
     ({"other_scores": np.ones(5)}, "other_scores must have 12 rows, as many as other_abstained"),
     ({"test_logits": np.ones((12, 3), complex)}, "'test_logits' must be real.*got complex128"),
     ({"test_logits": np.zeros(12, "f8,f8,f8")}, "'test_logits' must be real numbers, got .*f0"),
-    (spoilt("member_scores", 2, NAN), "member_scores must be numbers, not NaN, got nan in row 2"),
-    ({"member_scores": np.ones((7, 1))}, "member_scores must be real numbers of shape"),
-    ({"epsilon": -1.0}, "epsilon must be at least 0, got -1"),
     ({"epsilon": np.ones(2)}, "epsilon must be one number"),
-    ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1"),
 ]
 
 
@@ -288,24 +278,6 @@ def test_malformed_text(tmp_path, text, message):
     (tmp_path / "own.csv").write_text(text)
     with pytest.raises(ValueError, match=f"own.csv: .*{message}"):
         read_predictions(tmp_path / "own.csv")
-
-
-class Touch:
-    """What a pickle can do."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
-def test_pickles_are_never_loaded(tmp_path):
-    target = tmp_path / "executed"
-    path = npz(tmp_path, member_scores=np.array([Touch(target)] * 3, dtype=object))
-    with pytest.raises(ValueError, match=r"'member_scores' must be .*have to be unpickled"):
-        read_predictions(path)
-    assert not target.exists()
 
 
 def test_no_archive_and_a_member_that_lies(tmp_path):
@@ -422,22 +394,6 @@ def test_a_size_that_is_declared_too_small_does_not_help(tmp_path):
         read_predictions(path)
 
 
-def test_csv_that_is_not_utf8(tmp_path):
-    path = csv(tmp_path, frame())
-    path.write_bytes(path.read_bytes() + b"user,,1,2,\xff\n")
-    with pytest.raises(ValueError, match=r"own.csv: must be text in UTF-8, got byte 0xff after"):
-        read_predictions(path)
-
-
-def test_zip_bomb_is_refused_by_what_it_declares(tmp_path):
-    path = npz(tmp_path)
-    content = path.read_bytes()
-    at = content.rindex(b"PK\x01\x02") + 24
-    path.write_bytes(content[:at] + (4_000_000_000).to_bytes(4, "little") + content[at + 4 :])
-    with pytest.raises(ValueError, match=r"own.npz: its arrays must have at most 2,000,000,000 by"):
-        read_predictions(path)
-
-
 def test_limit_of_a_csv_file(tmp_path, monkeypatch):
     path = csv(tmp_path, frame())
     monkeypatch.setattr(files, "MOST_BYTES", path.stat().st_size)
@@ -454,9 +410,13 @@ TRIAL_ROWS = 24
 TRIAL_LINES = [f"{i},0.5,0,,1" if i % 3 == 0 else f"{i},1,0,0.25,0" for i in range(TRIAL_ROWS)]
 
 
+def trial(lines, header=TRIAL):
+    return ("\n".join([header, *lines]) + "\n").encode()
+
+
 def trial_file(tmp_path, lines, header=TRIAL):
     path = tmp_path / "trial.csv"
-    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    path.write_bytes(trial(lines, header))
     return path
 
 
@@ -510,17 +470,6 @@ TRIAL_HEADS = [
     (f"{TRIAL}, score_a", ["column 'score_a' must be there once", "2 times"]),
     (f",{TRIAL}", ["every column must have a name", "column 1 of 6", "index=False"]),
 ]
-
-
-@pytest.mark.parametrize(("header", "parts"), TRIAL_HEADS)
-def test_bad_headers(tmp_path, header, parts):
-    path = trial_file(tmp_path, TRIAL_LINES, header)
-    with pytest.raises(ValueError) as caught:
-        read_predictions(path)
-    for part in (str(path), *parts):
-        assert part in str(caught.value)
-
-
 TRIAL_CELLS = [
     ("7,,0,1,0", ["column 'score_a'", "a finite number where abstained_a is no", "got ''"]),
     ("7,high,no,1,0", ["column 'score_a'", "a finite number", "got 'high'"]),
@@ -540,14 +489,25 @@ TRIAL_CELLS = [
     ("7,1,0,1,0,9", ["must have 5 cells", "got 6"]),
     ('"7,1,0,1,0', ["must be CSV", "end of data"]),
 ]
+TRIALS = [
+    *((trial(TRIAL_LINES, header), parts) for header, parts in TRIAL_HEADS),
+    *((trial(other_line(9, line)), ["row 9", *parts]) for line, parts in TRIAL_CELLS),
+    (f"{TRIAL}\n".encode(), ["must have rows, got a header only"]),
+    (f"{TRIAL}\nü".encode("latin-1"), ["text in UTF-8", "byte 0xfc"]),
+    (
+        trial(f"{i if i != 33 else 'oops'},1,0,1,0" for i in range(40)),
+        ["column 'x'", "at most 30 categories", "got 40", "'oops' in row 35"],
+    ),
+]
 
 
-@pytest.mark.parametrize(("line", "parts"), TRIAL_CELLS)
-def test_bad_cells_are_named_with_their_row(tmp_path, line, parts):
-    path = trial_file(tmp_path, other_line(9, line))
+@pytest.mark.parametrize(("content", "parts"), TRIALS)
+def test_bad_trials(tmp_path, content, parts):
+    path = tmp_path / "trial.csv"
+    path.write_bytes(content)
     with pytest.raises(ValueError) as caught:
         read_predictions(path)
-    for part in (str(path), "row 9", *parts):
+    for part in (str(path), *parts):
         assert part in str(caught.value)
 
 
@@ -556,26 +516,6 @@ def test_rows_are_lines_of_the_file(tmp_path):
     lines = ["", '"1\n",1,0,1,0', *TRIAL_LINES, "3,bad,0,1,0", "4,,0,1,0"]
     with pytest.raises(ValueError, match=rf"got 'bad' in row {TRIAL_ROWS + 5}"):
         read_predictions(trial_file(tmp_path, lines))
-
-
-TRIAL_FILES = [
-    (f"{TRIAL}\n".encode(), ["must have rows, got a header only"]),
-    (f"{TRIAL}\nü".encode("latin-1"), ["text in UTF-8", "byte 0xfc"]),
-    (
-        "\n".join([TRIAL, *(f"{i if i != 33 else 'oops'},1,0,1,0" for i in range(40))]).encode(),
-        ["column 'x'", "at most 30 categories", "got 40", "'oops' in row 35"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("content", "parts"), TRIAL_FILES)
-def test_bad_files(tmp_path, content, parts):
-    path = tmp_path / "trial.csv"
-    path.write_bytes(content)
-    with pytest.raises(ValueError) as caught:
-        read_predictions(path)
-    for part in (str(path), *parts):
-        assert part in str(caught.value)
 
 
 def test_categories_that_look_like_a_column(tmp_path):
