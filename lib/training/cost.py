@@ -157,7 +157,7 @@ def _timed_once(config: Any, steps: int, points: int) -> float:
         task = [replace(config, steps=max(10, steps))], images, rng.integers(0, 2, 256)
         rows = [np.arange(128)], np.arange(256)
         started = clock()
-        train_fixmatch(*task, *rows, images[np.arange(points) % 256], threads=1)
+        train_fixmatch(*task, *rows, images[np.arange(points) % 256])
         return clock() - started
     n = 2 * config.batch_size
     inputs = rng.standard_normal((n, *config.model.inputs), dtype=np.float32)

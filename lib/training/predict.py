@@ -9,6 +9,7 @@ import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.check import require_choice, require_finite, require_int
+from lib.training.checks import as_points
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
@@ -27,27 +28,8 @@ _BATCH = 1024
 
 
 def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """All outputs of the final model: class logits and those of its head.
-
-    Parameters
-    ----------
-    result : TrainingResult
-        A finished training.
-    points : array_like of float, shape (n, ...)
-        Where to evaluate.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, outputs)
-        In the order of :class:`lib.training.ModelSpec`'s `head`.
-
-    Examples
-    --------
-    >>> result = train(config, data, inputs[200:])
-    >>> bool(np.allclose(outputs_of(result, inputs[200:]), result.logits, atol=1e-5))
-    True
-    """
-    points = _points("points", points, result.config.model)
+    """All outputs of the final model: class logits and those of its head, (n, outputs)."""
+    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     network = module_of(result)
     with torch.no_grad():
         return torch.cat([forward(network, part) for part in points.split(_BATCH)]).numpy()
@@ -59,31 +41,13 @@ def averages(
     """What the intermediate models of a training say, and averages of the last of them.
 
     All of it is post-processing: the guarantee of DP-SGD covers every intermediate model
-    (De et al. 2022 average parameters; P1's SCTD compares predicted classes).
-
-    Parameters
-    ----------
-    result : TrainingResult
-        A finished training that kept its ``"weights"``.
-    points : array_like of float, shape (n, ...)
-        Where to evaluate.
-    parts : sequence of float
-        In (0, 1]: which part of the checkpoints, the last ones, is averaged; at least one is.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``checkpoints``, shape (t, n): predicted classes; ``of_parameters``, shape (parts, n,
-        classes): logits of the model with the mean parameters; ``of_probabilities``, of the same
-        shape: mean class probabilities.
-
-    Raises
-    ------
-    ValueError
-        If the result kept something else, or a part is out of range.
+    (De et al. 2022 average parameters; P1's SCTD compares predicted classes).  The training kept
+    its ``"weights"``; `parts` in (0, 1] say which part of the checkpoints, the last ones, is
+    averaged.  Returns ``checkpoints`` (t, n), predicted classes; ``of_parameters`` (parts, n,
+    classes), logits of the models with the mean parameters; ``of_probabilities``, of that shape.
     """
     require_choice("keep of result", result.config.keep, ("weights",))
-    points = _points("points", points, result.config.model)
+    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     for part in parts:
         require_finite("parts", part, above=0, at_most=1)
     weights = result.checkpoints
@@ -117,26 +81,13 @@ def dropout_probabilities(
 ) -> npt.NDArray[np.float32]:
     """Mean class probabilities over random sub-networks (Monte-Carlo dropout; P1, Eq. 15).
 
-    Parameters
-    ----------
-    result : TrainingResult
-        A finished training of a model with dropout.
-    points : array_like of float, shape (n, ...)
-        Where to evaluate.
-    passes : int
-        Sub-networks, each drawn for every point by itself.
-    seed : int
-        Of the draws; the global generator is put back as it was.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, classes)
+    Each of the `passes` is drawn for every point by itself, from `seed`.
     """
     if not result.config.model.dropout:
         raise ValueError("result must be of a model with dropout, got dropout = 0.0")
     require_int("passes", passes, at_least=1)
     require_int("seed", seed, at_least=0)
-    points = _points("points", points, result.config.model)
+    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     body, end = _at_dropout(module_of(result).train())
     found = []
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -197,7 +148,7 @@ def example_gradients(
     -------
     ndarray of float32, shape (models, p)
     """
-    x = _points("point", [point], spec)
+    x = torch.from_numpy(as_points("point", [point], spec.inputs))
     require_int("label", label, at_least=0, at_most=spec.outputs - 1)
     network = build_model(spec, 0).eval()
     parameters = np.asarray(parameters)
@@ -215,17 +166,3 @@ def example_gradients(
         gradient = torch.autograd.grad(loss, tuple(network.parameters()))
         found.append(torch.cat([g.reshape(-1) for g in gradient]).numpy())
     return np.stack(found)
-
-
-def _points(name: str, values: npt.ArrayLike, spec: ModelSpec) -> torch.Tensor:
-    array = np.array(values)
-    fits = array.ndim > 1 and len(array) and array[0].size == int(np.prod(spec.inputs))
-    if array.dtype.kind not in "fiub" or not fits:
-        raise ValueError(
-            f"{name} must be real numbers of shape {spec.inputs}, got {array.dtype} of shape"
-            f" {array.shape[1:]} ({len(array) if array.ndim else 0} points)"
-        )
-    array = array.astype(np.float32)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
-    return torch.from_numpy(array)

@@ -20,11 +20,12 @@ from scipy import special
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.check import require_int
+from lib.data.splits import as_classes
 from lib.data.transforms import augment
 from lib.privacy.accounting import PrivacyLedger
 from lib.runs.checkpoint import Checkpoint
 from lib.training import taps
-from lib.training.checks import check_evaluation, check_labels, check_match
+from lib.training.checks import check_evaluation, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private
@@ -95,7 +96,7 @@ class TrainingResult:
 
     def accuracy(self, labels: npt.ArrayLike) -> float:
         """Share of the evaluation points that the final model classifies correctly."""
-        labels = check_labels(labels, *self.logits.shape)
+        labels = as_classes("labels", labels, *self.logits.shape)
         return float(np.mean(self.logits.argmax(1) == labels))
 
 
@@ -262,18 +263,11 @@ class Trainer:
             self.optimizer.normals = self._noise()
         self.optimizer.step()
         self.step += 1
-        if self.step in self._checkpoint_steps:
+        if self.step in self.config.checkpoint_steps:
             self._keep()
 
     def _noise(self) -> torch.Tensor:
-        if self.config.noise_source == "device":
-            return device_noise(self.streams, self.step, self.size, self.device)
-        noise = self.streams.noise.standard_normal(self.size, dtype=np.float32)
-        return torch.from_numpy(noise).to(self.device)
-
-    @property
-    def _checkpoint_steps(self) -> frozenset[int]:
-        return frozenset(self.config.checkpoint_steps)
+        return noise_of(self.config, self.streams, self.step, self.size, self.device)
 
     def _gradients(self, positions: np.ndarray) -> None:
         config = self.config
@@ -396,11 +390,7 @@ class Trainer:
 
     def _keep(self) -> None:
         parameters = self.parameters()
-        if not np.isfinite(parameters).all():
-            raise TrainingDiverged(
-                f"parameters are not finite after step {self.step} with learning_rate ="
-                f" {self.config.learning_rate!r}"
-            )
+        _check_finite(parameters, self.config, self.step)
         if self.config.keep == "weights":
             self.kept.append(parameters)
         else:
@@ -481,6 +471,17 @@ class Trainer:
             part = torch.from_numpy(velocity[start : start + p.numel()].copy())
             state[p]["momentum_buffer"] = part.view_as(p).to(self.device)
             start += p.numel()
+
+
+def noise_of(
+    config: TrainingConfig, streams: Streams, step: int, size: int, device: torch.device
+) -> torch.Tensor:
+    """Standard normal numbers of one step; none without privacy."""
+    if not config.private:
+        return torch.zeros(size, device=device)
+    if config.noise_source == "device":
+        return device_noise(streams, step, size, device)
+    return torch.from_numpy(streams.noise.standard_normal(size, dtype=np.float32)).to(device)
 
 
 def device_noise(streams: Streams, step: int, size: int, device: torch.device) -> torch.Tensor:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lib.data.digits import SIZE, digits_splits, load_digits
-from lib.data.shifts import SHIFTS, corrupt
+from lib.data.shifts import corrupt
 
 NOISE = "gaussian_noise"
 
@@ -26,86 +26,17 @@ def test_digits():
     assert set(digits.labels) == set(range(10))
 
 
-@pytest.mark.parametrize(
-    ("kind", "severity"), [("rotation", 30), ("gaussian_noise", 0.3), ("blur", 0.8)]
-)
-def test_shift_changes_a_copy_reproducibly(images, kind, severity):
-    before = images.copy()
-    shifted = corrupt(images, kind, severity, rng())
-    np.testing.assert_array_equal(images, before)
-    assert shifted.shape == images.shape
-    assert shifted.min() >= 0
-    assert shifted.max() <= 1
-    np.testing.assert_array_equal(shifted, corrupt(images, kind, severity, rng()))
-    mild = corrupt(images, kind, severity / 4, rng())
-    assert 0 < np.abs(mild - images).mean() < np.abs(shifted - images).mean()
-
-
-@pytest.mark.parametrize("kind", SHIFTS)
-def test_severity_zero_is_the_identity(images, kind):
-    unchanged = corrupt(images, kind, 0, rng())
-    np.testing.assert_array_equal(unchanged, images)
-    assert unchanged is not images
-
-
-def test_rotation_by_a_right_angle_is_exact(images):
-    turned = corrupt(images, "rotation", 90, rng())
-    left = np.array([np.allclose(t, np.rot90(i)) for t, i in zip(turned, images, strict=True)])
-    right = np.array([np.allclose(t, np.rot90(i, -1)) for t, i in zip(turned, images, strict=True)])
-    assert np.all(left | right)
-    assert 60 < left.sum() < 140
-
-
-def test_noise_has_the_stated_deviation():
-    grey = np.full((500, 8, 8), 0.5)
-    noise = corrupt(grey, NOISE, 0.05, rng()) - 0.5
-    assert noise.std() == pytest.approx(0.05, rel=0.02)
-    assert noise.mean() == pytest.approx(0, abs=0.002)
-
-
-def test_blur_has_the_stated_deviation_and_stays_in_its_image():
-    dots = np.zeros((2, 21, 21))
-    dots[0, 10, 10] = 1
-    blurred = corrupt(dots, "blur", 1.5, rng())
-    assert blurred[1].max() == 0
-    offsets = np.arange(21) - 10
-    assert blurred[0].sum() == pytest.approx(1)
-    assert (blurred[0].sum(axis=0) * offsets**2).sum() == pytest.approx(1.5**2, rel=0.02)
+def test_images_need_no_channel(images):
+    for kind in ("gaussian_noise", "blur"):
+        shifted = corrupt(images, kind, 0.3, rng())
+        assert shifted.dtype == np.float64
+        np.testing.assert_array_equal(corrupt(images[:, None], kind, 0.3, rng())[:, 0], shifted)
 
 
 def test_blur_draws_nothing(images):
     used, fresh = rng(), rng()
     corrupt(images, "blur", 1, used)
     assert used.random() == fresh.random()
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"kind": "fog"}, ValueError, r"kind must be one of gaussian_noise, .*got 'fog'"),
-        (
-            {"severity": -1},
-            ValueError,
-            r"severity must be finite and in \[0, inf\] for gaussian",
-        ),
-        ({"severity": np.nan}, ValueError, "got nan"),
-        ({"severity": np.inf}, ValueError, "got inf"),
-        ({"kind": "rotation", "severity": 181}, ValueError, r"\[0, 180\] for rotation .*got 181"),
-        ({"rng": None}, ValueError, "rng must be a Generator or an int of at least 0, got None"),
-        ({"images": np.zeros((8, 8))}, ValueError, r"got shape \(8, 8\)"),
-        ({"images": np.full((1, 8, 8), 16.0)}, ValueError, r"values in \[0, 1\]"),
-        ({"images": np.full((1, 8, 8), np.nan)}, ValueError, r"values in \[0, 1\]"),
-    ],
-)
-def test_corrupt_refuses(changes, error, message):
-    arguments = {
-        "images": np.zeros((1, 8, 8)),
-        "kind": "gaussian_noise",
-        "severity": 1,
-        "rng": rng(),
-    }
-    with pytest.raises(error, match=message):
-        corrupt(**(arguments | changes))
 
 
 def test_splits_are_disjoint_and_reproducible():
@@ -132,17 +63,6 @@ def test_splits_ignore_and_leave_the_global_generator():
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize(
-    ("seed", "sizes", "message"),
-    [
-        (-1, {"one": 1}, "seed must be an int of at least 0, got -1"),
-        (None, {"one": 1}, "seed must be .* got None"),
-        (1.0, {"one": 1}, "seed must be .* got 1.0"),
-        (0, {"one": 0}, r"sizes\['one'\] must be an int of at least 1, got 0"),
-        (0, {"one": 0.5}, r"sizes\['one'\] must be .* got 0.5"),
-        (0, {"one": 1000, "two": 798}, "at most 1797, the number of digits, got 1798"),
-    ],
-)
-def test_splits_refuse(seed, sizes, message):
-    with pytest.raises(ValueError, match=message):
-        digits_splits(seed, sizes)
+def test_splits_refuse_more_digits_than_there_are():
+    with pytest.raises(ValueError, match="at most 1797, the number of digits, got 1798"):
+        digits_splits(0, {"one": 1000, "two": 798})

@@ -68,20 +68,6 @@ def test_scattering_equals_direct_convolution(shape):
     assert ours[17:].std() > 1e-3
 
 
-def test_filters_do_not_amplify():
-    """Littlewood-Paley: |low|^2 + sum of the wavelets' |psi|^2 for +-frequency / 2 is at most 1."""
-    y, x = np.mgrid[-24:25, -24:25]
-    low = np.exp(-(x**2 + y**2) / (2 * 1.6**2)) / (2 * np.pi * 1.6**2)
-    power = np.abs(np.fft.fft2(low)) ** 2
-    for scale in (0, 1):
-        for k in range(8):
-            psi = np.abs(np.fft.fft2(wavelet(scale, k))) ** 2
-            mirrored = np.roll(psi[::-1, ::-1], (1, 1), axis=(0, 1))
-            power += (psi + mirrored) / 2
-    assert power.max() < 1 + 1e-5
-    assert power[0, 0] == pytest.approx(1, abs=1e-5)
-
-
 @pytest.mark.parametrize("shape", [(2, 1, 28, 28), (1, 3, 32, 32), (3, 1, 8, 8), (1, 1, 8, 16)])
 def test_shapes(shape):
     n, channels, height, width = shape
@@ -97,25 +83,6 @@ def test_channels_and_examples_are_independent():
         for c in range(2):
             alone = scattering(images[i : i + 1, c : c + 1])[0]
             np.testing.assert_allclose(together[i, 81 * c : 81 * (c + 1)], alone, atol=1e-6)
-
-
-def test_constants_have_no_variation_and_energy_does_not_grow():
-    maps = scattering(np.full((1, 1, 16, 16), 0.7))
-    np.testing.assert_allclose(maps[0, 0], 0.7, atol=1e-5)
-    assert np.abs(maps[0, 1:]).max() < 1e-5
-    noise = RNG.normal(size=(20, 1, 32, 32))
-    energy = (scattering(noise) ** 2).sum(axis=(1, 2, 3)) * 16  # each value stands for 16 pixels
-    assert np.all(energy < 1.1 * (noise**2).sum(axis=(1, 2, 3)))
-
-
-def test_small_shifts_change_little():
-    image = ndimage.gaussian_filter(RNG.random((1, 1, 32, 32)), (0, 0, 1, 1))
-    moved = np.roll(image, 1, axis=3)
-    change = np.linalg.norm(scattering(moved) - scattering(image)) / np.linalg.norm(
-        scattering(image)
-    )
-    pixels = np.linalg.norm(moved - image) / np.linalg.norm(image - image.mean())
-    assert change < 0.25 * pixels
 
 
 def test_group_normalisation():
@@ -139,18 +106,6 @@ def test_patches_see_public_images_only():
     again = fit_patches(poisoned, public, n_filters=32, seed=1)
     assert np.array_equal(filters.weights, again.weights)
     assert np.array_equal(filters.bias, again.bias)
-    filters.check_disjoint(np.arange(10, 40))
-    with pytest.raises(ValueError, match="rows must not hold public examples, got 2 of them"):
-        filters.check_disjoint([3, 9, 20])
-    for rows in (np.arange(40) >= 10, [-1], [10.0], [[10, 11]]):
-        with pytest.raises(
-            ValueError, match=r"rows must be row numbers of at least 0 .*not a mask"
-        ):
-            filters.check_disjoint(rows)
-    filters.check_disjoint([])
-    filters.check_images(images[10:])
-    with pytest.raises(ValueError, match="got 1 of them, the first being number 2"):
-        filters.check_images(images[[20, 30, 5]])
     features = patch_features(images, filters)
     assert features.shape == (40, 64, 2, 2)
     assert features.min() >= 0
@@ -189,25 +144,10 @@ def test_patches_are_white():
         (lambda: scattering(np.ones((1, 1, 10, 12))), "multiples of 4"),
         (lambda: scattering(np.ones((1, 4, 4))), "images must be of shape"),
         (lambda: scattering(np.full((1, 1, 8, 8), np.nan)), "images must be finite"),
-        (lambda: group_normalise(np.ones((1, 2, 2, 2)), 1.0), "groups must be an int .*got 1.0"),
         (lambda: group_normalise(np.full((1, 2, 2, 2), np.nan), 1), "maps must be finite"),
         (lambda: fit_patches(np.full((2, 1, 8, 8), np.inf), [0]), "images must be finite"),
-        (
-            lambda: fit_patches(np.ones((2, 1, 8, 8)), [True, False]),
-            "public .*not a mask, got bool",
-        ),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [-1]), "public must be .* from -1"),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [0], n_filters=0), "n_filters must be an int"),
         (lambda: patch_features(np.ones((2, 3, 8, 8)), FILTERS), "images must have 1 channels"),
-        (lambda: patch_features(np.ones((2, 1, 8, 8)), FILTERS, grid=0), "grid must be an int"),
-        (
-            lambda: patch_features(np.ones((2, 1, 8, 8)), FILTERS, threshold=math.nan),
-            "threshold must be at least 0 and finite, got nan",
-        ),
-        (lambda: cached_features("../x", "a", {}, lambda: 0), "name must consist of letters"),
         (lambda: fit_patches(np.ones((2, 1, 4, 4)), [0], size=5), "size must fit"),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [2]), "public must hold rows between 0 and 1"),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [0], regularisation=0), "regularisation must"),
     ],
 )
 def test_bad_input(call, message):
@@ -215,48 +155,17 @@ def test_bad_input(call, message):
         call()
 
 
-class TestCache:
-    @pytest.fixture(autouse=True)
-    def cache(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-        self.folder = tmp_path / "features"
-        self.calls = 0
+def test_features_are_kept_by_what_they_depend_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
+    calls = []
 
-    def compute(self):
-        self.calls += 1
-        return np.arange(6, dtype=np.float32).reshape(2, 3)
+    def compute():
+        calls.append(1)
+        return np.arange(6.0).reshape(2, 3)
 
-    def test_is_computed_once_and_mapped(self):
-        first = cached_features("test", "abc", {"a": 1}, self.compute)
-        second = cached_features("test", "abc", {"a": 1}, self.compute)
-        assert self.calls == 1
-        assert isinstance(second, np.memmap)
-        assert np.array_equal(first, second)
-        with pytest.raises(ValueError, match="read-only"):
-            second[0] = 1
-        cached_features("test", "abc", {"a": 2}, self.compute)
-        cached_features("test", "abd", {"a": 1}, self.compute)
-        assert self.calls == 3
-
-    @pytest.mark.parametrize("damage", ["truncate", "flip", "sum", "foreign"])
-    def test_damage_is_found(self, damage):
-        cached_features("test", "abc", {}, self.compute)
-        (path,) = self.folder.glob("*.npy")
-        content = path.read_bytes()
-        if damage == "truncate":
-            path.write_bytes(content[:-4])
-        elif damage == "flip":
-            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        elif damage == "sum":
-            path.with_suffix(".sha256").unlink()
-        else:
-            path.write_bytes(b"not an array")
-        with pytest.warns(RuntimeWarning, match="are damaged; computing them anew"):
-            again = cached_features("test", "abc", {}, self.compute)
-        assert np.array_equal(again, np.arange(6).reshape(2, 3))
-        assert self.calls == 2
-
-    def test_failure_leaves_nothing(self):
-        with pytest.raises(ZeroDivisionError):
-            cached_features("test", "abc", {}, lambda: 1 / 0)
-        assert not list(self.folder.iterdir())
+    keys = [("test", "abc", {"a": "1"}), ("test", "abc", {"a": "2"}), ("test", "abd", {"a": "1"})]
+    for key in (*keys, *keys):
+        found = cached_features(*key, compute)
+        assert np.array_equal(found, np.arange(6).reshape(2, 3))
+        assert found.dtype == np.float32
+    assert len(calls) == 3

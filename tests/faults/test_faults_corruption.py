@@ -154,3 +154,26 @@ def test_a_file_changed_behind_its_modification_time_is_noticed(cached):
 
 
 # ------------------------------------------------------------------------------------ features
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["features.npy", "SHA256SUMS"])
+def test_cached_features(monkeypatch, tmp_path, name):
+    """Damaged features, or a damaged checksum of them, are computed anew, with a warning."""
+    from lib.data.features import cached_features
+
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
+    expected = np.arange(500, dtype=np.float32)
+
+    def get():
+        return cached_features("made", "0", {}, lambda: expected)
+
+    get()
+    (path,) = (tmp_path / "features").glob(f"*/{name}")
+    content = path.read_bytes()
+    for damaged in damages(content, np.random.default_rng(SEED), flips=30, cuts=5):
+        path.write_bytes(damaged)
+        with pytest.warns(UserWarning, match="arrays kept in .* are damaged"):
+            assert np.array_equal(get(), expected)
+        assert path.read_bytes() == content
+    assert sorted(each.name for each in path.parent.iterdir()) == ["SHA256SUMS", "features.npy"]

@@ -94,14 +94,7 @@ add(
 add("training.train", dict(config=C, data=D, evaluation=X), evaluation=POINTS)
 add("training.train_many", dict(configs=[C], data=D, evaluation=X), evaluation=POINTS)
 add("training.engine_for", dict(config=C), config=(None, 3, "kernel"))
-ch = dict(config=C, data=D, validation=X, labels=lab, rates=[0.1], repetitions=1)
-add("training.choose_learning_rate", ch, labels=labels(lab, 3), rates=([], [0.0], [NAN], ["a"]))
 add("training.DataSpec", test=COUNT, validation=NATURAL, keep_class=but((0.0, 1.5, *NUMBER), "0.0"))
-res = T.train(C, D, X)
-add("training.outputs_of", dict(result=res, points=X), points=POINTS)
-DM = T.ModelSpec("mlp", (3,), 3, hidden=(4,), dropout=0.1)
-dres = T.train(T.TrainingConfig(DM, steps=2, batch_size=10), D, X)
-add("training.dropout_probabilities", dict(result=dres, points=X, passes=2, seed=0), points=POINTS)
 add(
     "training.example_gradients",
     dict(spec=M, parameters=T.initial_parameters(C)[None], point=X[0], label=0),
@@ -198,7 +191,6 @@ add(
         rows=[np.arange(10)],
         unlabelled=np.arange(10, 30),
         evaluation=IM[:3],
-        threads=1,
     ),
     configs=([],),
     images=(
@@ -273,7 +265,6 @@ add(
     "data.split_rows",
     dict(n=10, seed=0, sizes={"a": 3}),
     sizes=({}, {"a": -1}, {"a": 11}, {"a": 2.5}, {"a": "3"}, 3),
-    labels=(Bad("short", [0], ("1",)), Bad("2d", np.zeros((10, 2), int), ("2",))),
 )
 add(
     "data.subsample_class",

@@ -20,7 +20,6 @@ from lib.training import (
     SelfAdaptiveTraining,
     Training,
     TrainingConfig,
-    choose_learning_rate,
     dropout_probabilities,
     train,
 )
@@ -275,21 +274,6 @@ def test_dropout_predictions_are_means_over_sub_networks():
     plain = train(replace(CONFIG, steps=2), data.training, data.evaluation)
     with pytest.raises(ValueError, match="result must be of a model with dropout"):
         dropout_probabilities(plain, data.evaluation, 2, 0)
-
-
-def test_learning_rates_are_chosen_on_the_validation_split():
-    loaded = DataSpec(train=400, validation=200, test=100).load()
-    config = replace(CONFIG, epsilon=math.inf, steps=30, momentum=0.0)
-    arguments = (config, loaded.training, loaded.validation, loaded.validation_labels)
-    choice = choose_learning_rate(*arguments, [1.0, 1e-4, 1.0, 1e38])
-    assert choice.rates == (1e-4, 1.0, 1e38)
-    assert choice.best == 1.0
-    assert choice.accuracies[1] > 0.6
-    assert choice.accuracies[2] < 0.3  # diverged, or useless
-    with pytest.raises(ValueError, match="rates must hold at least one learning rate"):
-        choose_learning_rate(*arguments, [])
-    with pytest.raises(ValueError, match="rates must be a number above 0"):
-        choose_learning_rate(*arguments, [0.0])
 
 
 def test_chance_of_the_largest_difference():

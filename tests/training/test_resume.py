@@ -105,17 +105,18 @@ def test_models_go_on_where_they_were(tmp_path, killed, name):
 
 
 @pytest.mark.parametrize("model", [MLP, ModelSpec("small_cnn", (1, 28, 28), 10)])
-def test_fixmatch_goes_on(tmp_path, killed, model):
+def test_fixmatch_goes_on(tmp_path, killed, model, monkeypatch):
+    monkeypatch.setenv("COMPANION_THREADS", "1")
     rng = np.random.default_rng(0)
     config = FixMatch(model, steps=60 if model is MLP else 40, labelled_batch=5)
     images = rng.random((40, 1, *((8, 8) if model is MLP else (28, 28))), dtype=np.float32)
     labels, rows = rng.integers(0, 10, 40), [np.arange(7), np.arange(20, 23)]
     configs = [config, replace(config, seed=1)]
     task = configs, images, labels, rows, np.arange(40), images[:9]
-    killed(2, lambda: train_fixmatch(*task, threads=1, checkpoint=Checkpoint(tmp_path)))
+    killed(2, lambda: train_fixmatch(*task, checkpoint=Checkpoint(tmp_path)))
     assert max(steps_of(tmp_path)) > 0
-    resumed = train_fixmatch(*task, threads=1, checkpoint=Checkpoint(tmp_path))
-    same(resumed, train_fixmatch(*task, threads=1))
+    resumed = train_fixmatch(*task, checkpoint=Checkpoint(tmp_path))
+    same(resumed, train_fixmatch(*task))
     with pytest.raises(ValueError, match="checkpoint must be of these models"):
         train_fixmatch(
             [replace(config, seed=5), configs[1]], *task[1:], checkpoint=Checkpoint(tmp_path)
