@@ -20,9 +20,9 @@ from lib.training import (
     SelfAdaptiveTraining,
     Training,
     TrainingConfig,
-    dropout_probabilities,
     train,
 )
+from lib.training.predict import dropout_probabilities
 
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(8,))
 CONFIG = TrainingConfig(

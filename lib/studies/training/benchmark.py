@@ -23,6 +23,7 @@ import torch
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.models import ModelSpec, build_model
+from lib.training.torch_settings import accelerated, place
 
 #: Ways of Opacus to compute gradients per example.
 MODES = ("hooks", "ew", "functorch", "ghost")
@@ -37,9 +38,18 @@ SPECS = {
 
 
 def compare_all(
-    work: Mapping[str, tuple[int, int]], *, rounds: int = 3, opacus_seconds: float = 1.0
+    work: Mapping[str, tuple[int, int]],
+    *,
+    rounds: int = 3,
+    opacus_seconds: float = 1.0,
+    device: str = "cpu",
 ) -> pd.DataFrame:
-    """Training steps per second of one model, by three ways; medians over interleaved rounds."""
+    """Training steps per second of one model, by three ways; medians over interleaved rounds.
+
+    An accelerator has one process alone.
+    """
+    if device != "cpu":
+        return _compare_on(device, work, rounds, opacus_seconds)
     rows, modes = [], {}
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         for model in work:
@@ -58,6 +68,26 @@ def compare_all(
                 arguments = [(model, opacus_seconds, mode, 1)] * 2
                 two = sum(pool.starmap(opacus_steps_per_second, arguments, 1))
                 rows.append((model, many, one_by_one, two))
+    return _ratios(rows, modes)
+
+
+def _compare_on(
+    device: str, work: Mapping[str, tuple[int, int]], rounds: int, seconds: float
+) -> pd.DataFrame:
+    rows, modes = [], {}
+    for model in work:
+        many_steps_per_second(model, 2, 1, device)  # loads libraries
+        speeds = compare_modes(model, 0.2 * seconds, device=device)
+        modes[model] = max(speeds, key=speeds.__getitem__)
+    for _ in range(rounds):
+        for model, (n_models, steps) in work.items():
+            many = many_steps_per_second(model, n_models, steps, device)
+            one = opacus_steps_per_second(model, seconds, modes[model], device=device)
+            rows.append((model, many, one, one))
+    return _ratios(rows, modes)
+
+
+def _ratios(rows: list[tuple[str, float, float, float]], modes: dict[str, str]) -> pd.DataFrame:
     columns = ["model", "many at once", "Opacus", "Opacus, two processes"]
     table = pd.DataFrame(rows, columns=columns).groupby("model", sort=False).median().reset_index()
     return table.assign(
@@ -69,21 +99,23 @@ def compare_all(
     )
 
 
-def many_steps_per_second(model: str, n_models: int, steps: int) -> float:
+def many_steps_per_second(model: str, n_models: int, steps: int, device: str = "cpu") -> float:
     """Model-steps per second of many models trained together, all cores."""
-    configs, data = _configs(SPECS[model], n_models, steps), _data(SPECS[model])
+    configs, data = _configs(SPECS[model], n_models, steps, device), _data(SPECS[model])
     started = time.perf_counter()
     train_many(configs, data, data.inputs[:1])
     return n_models * steps / (time.perf_counter() - started)
 
 
-def compare_modes(model: str, seconds: float, threads: int | None = None) -> dict[str, float]:
+def compare_modes(
+    model: str, seconds: float, threads: int | None = None, device: str = "cpu"
+) -> dict[str, float]:
     """Steps per second of Opacus by its ways to compute per-example gradients."""
-    return {mode: opacus_steps_per_second(model, seconds, mode, threads) for mode in MODES}
+    return {mode: opacus_steps_per_second(model, seconds, mode, threads, device) for mode in MODES}
 
 
 def opacus_steps_per_second(
-    model: str, seconds: float, mode: str, threads: int | None = None
+    model: str, seconds: float, mode: str, threads: int | None = None, device: str = "cpu"
 ) -> float:
     """DP-SGD steps per second of Opacus, without its data loader."""
     from opacus.grad_sample.utils import wrap_model
@@ -93,17 +125,18 @@ def opacus_steps_per_second(
     before = torch.get_num_threads()
     if threads is not None:
         torch.set_num_threads(threads)
-    generator = torch.Generator().manual_seed(0)
+    where = place(device)
+    generator = torch.Generator(device=where).manual_seed(0)
     data = _data(SPECS[model])
-    inputs = torch.from_numpy(data.inputs.copy())
-    labels = torch.from_numpy(data.targets.copy())
+    inputs = torch.from_numpy(data.inputs.copy()).to(where)
+    labels = torch.from_numpy(data.targets.copy()).to(where)
     criterion = torch.nn.CrossEntropyLoss()
     options = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": BATCH}
     options["generator"] = generator
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Full backward hook is firing")
-            network = build_model(SPECS[model], 0)
+            network = build_model(SPECS[model], 0).to(where)
             arguments = {"max_grad_norm": 1.0} if mode == "ghost" else {}
             wrapped = wrap_model(network, grad_sample_mode=mode, **arguments)
             sgd = torch.optim.SGD(wrapped.parameters(), lr=0.1)
@@ -116,8 +149,8 @@ def opacus_steps_per_second(
                 optimizer = DPOptimizer(sgd, **options)
 
             def step() -> None:
-                drawn = torch.rand(len(inputs), generator=generator) < BATCH / len(inputs)
-                rows = drawn.nonzero().squeeze(1)
+                uniform = torch.rand(len(inputs), generator=generator, device=where)
+                rows = (uniform < BATCH / len(inputs)).nonzero().squeeze(1)  # waits for the device
                 optimizer.zero_grad()
                 criterion(wrapped(inputs[rows]), labels[rows]).backward()
                 optimizer.step()
@@ -163,8 +196,9 @@ def _data(spec: ModelSpec) -> TrainingData:
     return TrainingData(inputs, rng.integers(0, CLASSES, EXAMPLES), CLASSES)
 
 
-def _configs(spec: ModelSpec, count: int, steps: int) -> list[TrainingConfig]:
+def _configs(spec: ModelSpec, count: int, steps: int, device: str = "cpu") -> list[TrainingConfig]:
     base = TrainingConfig(
-        spec, noise_multiplier=1.0, batch_size=BATCH, steps=steps, learning_rate=0.1
-    )
+        spec, noise_multiplier=1.0, batch_size=BATCH, steps=steps, learning_rate=0.1, device=device,
+        noise_source="device" if accelerated(device) else "host",
+    )  # fmt: skip
     return [replace(base, seed=seed) for seed in range(count)]
