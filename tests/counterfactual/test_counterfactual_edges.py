@@ -268,6 +268,7 @@ def test_abstention_at_random_by_hand():
     abstained, propensity = abstain(p, threshold=0.7, bounds=None)
     assert abstained.tolist() == (p < 0.7).tolist()
     assert propensity.tolist() == abstained.astype(float).tolist()
+    assert not abstain([0.7], threshold=0.7)[0].any()  # at the threshold it answers
 
 
 # ------------------------------------------------------------------ estimates

@@ -572,6 +572,11 @@ GOOD = of(Population(np.random.default_rng(0), 3))
             "estimate must be an Estimate, got float",
         ),
         (
+            lambda: contamination_bounds(0.3, [0.1]),
+            TypeError,
+            "estimate must be an Estimate, got float",
+        ),
+        (
             lambda: contamination_bounds(replace(GOOD, estimator="ipw"), [0.1]),
             ValueError,
             "estimate must be by the estimator 'dr', got 'ipw'",
