@@ -185,6 +185,10 @@ def test_early_stopping_spends_what_the_accountant_says(panel):
     assert accuracies[place] >= target
     assert (accuracies[:place] < target).all()
     assert row["spent"] <= 3.0
+    wrong = (panel.labels + 1) % 10  # a model that never gets there is not stopped
+    never = {e: kept * 0 + wrong if e == 3.0 else kept for e, kept in panel.checkpoints.items()}
+    row = studies.early_stopping(replace(panel, checkpoints=never)).set_index("epsilon").loc[3.0]
+    assert row["spent"] == pytest.approx(3.0, rel=0.02)
 
 
 def test_sensitivity_keeps_the_final_model_and_finds_the_default(panel, monkeypatch):

@@ -398,7 +398,7 @@ def early_stopping(panel: Panel) -> pd.DataFrame:
     """Privacy that accuracy-aligned models have spent (P1, section 3.4).
 
     The less private models are stopped at the first checkpoint at which they are, on average over
-    seeds, as accurate as the most private one in the end.
+    seeds, as accurate as the most private one in the end; where they never are, not at all.
     """
     finite = [e for e in panel.settings.epsilons if math.isfinite(e)]
     target = full_accuracies(panel, "SR", min(finite)).mean()
@@ -406,7 +406,8 @@ def early_stopping(panel: Panel) -> pd.DataFrame:
     for epsilon in finite:
         accuracy = (panel.checkpoints[epsilon] == panel.labels).mean((0, 2))
         reached = accuracy >= target * (1 - ROUNDING)
-        place = int(np.argmax(reached)) if epsilon != min(finite) else len(accuracy) - 1
+        stops = reached.any() and epsilon != min(finite)
+        place = int(np.argmax(reached)) if stops else len(accuracy) - 1
         step = checkpoint_steps(panel.settings)[place]
         spent = spent_after(panel, epsilon, step)
         rows.append((epsilon, accuracy[place], step, spent, spent / epsilon))
