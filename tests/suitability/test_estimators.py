@@ -41,7 +41,8 @@ def brute_force(p, y, bins):
             gaps.append(abs(np.mean([y[i] for i in inside]) - np.mean([p[i] for i in inside])))
             shares.append(len(inside) / len(p))
     gaps, shares = np.array(gaps), np.array(shares)
-    return shares @ gaps, gaps.max(), np.sqrt(shares @ gaps**2)
+    by_bins = gaps.mean(), gaps.max(), np.sqrt((gaps**2).mean())
+    return (shares @ gaps, gaps.max(), np.sqrt(shares @ gaps**2)), by_bins
 
 
 @pytest.mark.parametrize("bins", [1, 2, 7, 15, 100])
@@ -51,10 +52,9 @@ def test_errors_equal_a_brute_force_count(n, bins):
     for kind in range(3):
         p = [rng.random(n), rng.integers(0, bins + 1, n) / bins, rng.beta(0.2, 0.2, n)][kind]
         y = rng.random(n) < p**2
-        found = calibration_errors(p, y, bins)
-        np.testing.assert_allclose(
-            [found.ece, found.mce, found.rmsce], brute_force(p, y, bins), atol=1e-12
-        )
+        pair = calibration_errors(p, y, bins, "bins"), calibration_errors(p, y, bins)
+        for found, expected in zip(pair, brute_force(p, y, bins)[::-1], strict=True):
+            np.testing.assert_allclose([found.ece, found.mce, found.rmsce], expected, atol=1e-12)
         assert found.accuracy == np.mean([(a >= 0.5) == b for a, b in zip(p, y, strict=True)])
         mean_error = abs(p.mean() - y.mean())
         assert mean_error <= found.ece + 1e-12 <= found.rmsce + 2e-12 <= found.mce + 3e-12

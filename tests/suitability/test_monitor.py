@@ -251,6 +251,15 @@ def test_labels_that_come_late_and_for_some():
     assert monitor.update(correct=[True, False]).n == 0
 
 
+@pytest.mark.parametrize("labels", [None, np.arange(400) % 5 > 0])
+def test_two_references_share_the_level(labels):
+    """Bonferroni: each has a lower bound at half of it."""
+    level = 0.05 if labels is None else 0.025
+    least = 1 - test_upper_bound(1 - REFERENCE, level)
+    with pytest.raises(ValueError, match=f"margin must be below {least:.6g} and at least"):
+        Monitor(REFERENCE, reference_correct=labels, margin=0.99)
+
+
 def test_delay_falls_with_the_drop():
     table = simulate_alarms(
         (0.02, 0.05, 0.1, 0.6), repetitions=20, n_test=20_000, rng=np.random.default_rng(24)

@@ -281,6 +281,16 @@ def test_e_process_equals_its_definition_however_it_is_cut(threshold):
     assert EProcess(threshold).update(values[0]) == pytest.approx(path[0])
 
 
+def test_e_process_remembers_its_largest_capital():
+    process = EProcess(0.5)
+    process.update([0.9] * 30)
+    p = process.p_value
+    assert p == pytest.approx(1 / max(brute_force([0.9] * 30, 0.5)))
+    process.update([0.0] * 200)
+    assert process.e_value < 1
+    assert process.p_value == p < 1e-3
+
+
 def test_e_process_at_the_extremes():
     assert EProcess(0.5).e_value == 1.0
     assert EProcess(0.5).update([]) == 1.0
