@@ -44,7 +44,7 @@ from lib import training
 from lib.runs import stored_table
 from lib.studies.training import benchmark, figures
 from lib.studies.training import tables as studies
-from lib.studies.training.cost import p1_panel, sample_steps
+from lib.studies.training.cost import p1_panel
 
 spec = training.DataSpec("digits", train=1000, validation=200, test=597, seed=seed)
 data = spec.load()
@@ -306,7 +306,7 @@ chapter.figure(
     caption="Training steps per second on this machine, logarithmic axis.",
 )
 chapter.table(
-    studies.speed_table(speeds),
+    speeds,
     "speeds",
     "Training steps per second, and ratios",
     {
@@ -316,14 +316,13 @@ chapter.table(
 )
 
 # %% tags=["hide-input"]
-memory = benchmark.peak_memory(n_models=n_models)
 chapter.values(
     volatile=True,
-    ratio_linear=speeds[0].ratio,
-    ratio_mlp=speeds[1].ratio,
-    ratio_cnn=speeds[2].ratio,
-    processes_mlp=speeds[1].ratio_processes,
-    memory=memory["peak"] - memory["before"],
+    ratio_linear=speeds["ratio"][0],
+    ratio_mlp=speeds["ratio"][1],
+    ratio_cnn=speeds["ratio"][2],
+    processes_mlp=speeds["ratio to two processes"][1],
+    memory=benchmark.peak_memory(n_models=n_models),
 )
 chapter.values(n_models=n_models)
 
@@ -350,7 +349,7 @@ chapter.table(
     "P1's whole panel by processor, and days by number of GPUs",
     {"samples/s, private": ",.0f", "GPU-hours": ",.0f", **days},
 )
-steps_in_all = sample_steps(p1_panel())
+steps_in_all = p1_panel().eval("sample_steps * count").sum()
 a100 = panel.set_index("processor").loc["A100 SXM 80 GB (TF32)"]
 cnn = training.parameter_count(training.ModelSpec("p3_cnn", inputs=(3, 32, 32), classes=10))
 chapter.values(billions=steps_in_all / 1e9, a100_hours=a100["GPU-hours"], a100_days=a100["days, 8"])

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lib.check import require_int
+
 __all__ = ["Digits", "digits_splits", "load_digits"]
 
 SIZE = 1797
@@ -67,13 +69,11 @@ def digits_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, npt.NDArray[
     >>> {name: len(rows) for name, rows in parts.items()}
     {'train': 900, 'user': 400}
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be an int of at least 0, got {seed!r}")
+    require_int("seed", seed, at_least=0)
     if not isinstance(sizes, Mapping):
         raise ValueError(f"sizes must be a mapping of names to numbers of digits, got {sizes!r}")
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise ValueError(f"sizes[{name!r}] must be an int of at least 1, got {size!r}")
+        require_int(f"sizes[{name!r}]", size, at_least=1)
     if (total := sum(sizes.values())) > SIZE:
         raise ValueError(f"sizes must add up to at most {SIZE}, the number of digits, got {total}")
     order = np.random.default_rng(seed).permutation(SIZE)

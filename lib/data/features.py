@@ -7,22 +7,19 @@ privacy.  Whitened patches are fitted: to examples that were declared public, an
 
 import hashlib
 import math
-import os
-import re
-import uuid
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from lib.data import store
+from lib.check import require_finite, require_int
+from lib.data.cache import kept_arrays
+from lib.data.splits import as_rows
 
 __all__ = [
     "PatchFilters",
@@ -39,23 +36,13 @@ _BATCH = 16  # small enough for the processor's cache
 
 
 def scattering(images: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Scattering transform of second order with Morlet wavelets.
+    """Scattering transform of second order with Morlet wavelets, (n, 81 channels, h / 4, w / 4).
 
     Averages of |x * psi| and ||x * psi| * psi'| over 4 x 4 pixels, for wavelets of two scales and
-    eight orientations, and of x itself: 1 + 16 + 64 = 81 maps a colour channel.
+    eight orientations, and of x itself: 1 + 16 + 64 = 81 maps a colour channel.  Height and width
+    are multiples of 4, at least 8.  Maps of the first channel come first; within one, order 0, 1
+    (scale by scale) and 2.
 
-    Parameters
-    ----------
-    images : array_like of float, shape (n, channels, height, width)
-        Height and width multiples of 4, at least 8.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, 81 channels, height / 4, width / 4)
-        Maps of the first channel first; within one, order 0, 1 (scale by scale) and 2.
-
-    Notes
-    -----
     The images are extended by reflection.  As in Kymatio, second-order waves are subsampled by two
     before the modulus; Kymatio does so with those of the larger scale in first order, too, and
     numbers the orientations differently.
@@ -152,24 +139,17 @@ def _gabor(
 
 
 def group_normalise(maps: npt.ArrayLike, groups: int) -> npt.NDArray[np.float32]:
-    """Normalise each example by its own groups of maps: zero mean, unit variance.
+    """Normalise each example's maps by groups of successive channels: zero mean, unit variance.
 
     No statistic is shared between examples, hence nothing is to be accounted for (Tramèr and Boneh
     2021).  A group that is constant becomes 0.
-
-    Parameters
-    ----------
-    maps : array_like of float, shape (n, channels, height, width)
-        For example from :func:`scattering`.
-    groups : int
-        Number of groups of successive channels; divides their number.
     """
     maps = np.asarray(maps)
     if maps.ndim != 4:
         raise ValueError(
             f"maps must be of shape (n, channels, height, width), got shape {maps.shape}"
         )
-    _check_int("groups", groups, 1)
+    require_int("groups", groups, at_least=1)
     if maps.shape[1] % groups:
         raise ValueError(f"groups must divide the number of channels of {maps.shape}, got {groups}")
     out = np.empty(maps.shape, np.float32)
@@ -197,43 +177,10 @@ class PatchFilters:
         The whitening is part of them.
     bias : ndarray of float32, shape (filters,)
         What the mean patch adds.
-    public : ndarray of int64
-        Rows of the images that they were fitted to.
-    contents : frozenset of bytes
-        SHA-256 of each of these images, as float32.
     """
 
     weights: npt.NDArray[np.float32]
     bias: npt.NDArray[np.float32]
-    public: npt.NDArray[np.int64]
-    contents: frozenset[bytes]
-
-    def check_disjoint(self, rows: npt.ArrayLike) -> None:
-        """Raise ValueError if any of these training rows was used for the filters.
-
-        Row numbers must be those of the images given to :func:`fit_patches`, counted from 0; where
-        that is in doubt, use :meth:`check_images`.  Masks and negative numbers are refused, as
-        they would be taken for other rows.
-        """
-        shared = np.intersect1d(self.public, _rows("rows", rows))
-        if len(shared):
-            raise ValueError(
-                f"rows must not hold public examples, got {len(shared)} of them, the first being"
-                f" {shared[0]}: the filters were fitted to them without noise"
-            )
-
-    def check_images(self, images: npt.ArrayLike) -> None:
-        """Raise ValueError if any of these training images was used for the filters.
-
-        Compares contents, however the images are numbered; they must be scaled as those given to
-        :func:`fit_patches`.
-        """
-        shared = [k for k, content in enumerate(_contents(images)) if content in self.contents]
-        if shared:
-            raise ValueError(
-                f"images must not hold public examples, got {len(shared)} of them, the first being"
-                f" number {shared[0]}: the filters were fitted to them without noise"
-            )
 
 
 def fit_patches(
@@ -245,24 +192,12 @@ def fit_patches(
     seed: int = 0,
     regularisation: float = 1e-2,
 ) -> PatchFilters:
-    """Take random patches of public images and whiten them.
+    """Take random patches of the public ones among some images and whiten them.
 
-    Parameters
-    ----------
-    images : array_like of float, shape (n, channels, height, width)
-        All images; only the public rows are read.
-    public : array_like of int
-        Rows declared public; numbers, not a mask.
-        They must be left out of training - :meth:`PatchFilters.check_disjoint` sees to it - or the
-        fit must be accounted for: it uses them without noise.
-    size : int
-        Side of a patch.
-    n_filters : int
-        Number of patches that become filters.
-    seed : int
-        Of the choice of patches.
-    regularisation : float
-        Added to the eigenvalues of the patches' covariance.
+    `public` are row numbers, not a mask, and no other rows are read.  They must be left out of
+    training, or the fit must be accounted for: it uses them without noise.  `n_filters` patches of
+    `size` x `size` become filters; `regularisation` is added to the eigenvalues of the patches'
+    covariance.
 
     References
     ----------
@@ -270,16 +205,14 @@ def fit_patches(
     Quantization: random patches as filters, whitening, thresholds on both sides.  Unlike there,
     patches are not normalised for contrast one by one, so that the responses are convolutions.
     """
-    images, public = np.asarray(images), np.unique(_rows("public", public))
-    _check_int("size", size, 1)
-    _check_int("n_filters", n_filters, 1)
-    _check_int("seed", seed, 0)
+    images = np.asarray(images)
+    require_int("size", size, at_least=1)
+    require_int("n_filters", n_filters, at_least=1)
+    require_int("seed", seed, at_least=0)
     if images.ndim != 4 or size > min(images.shape[2:]):
         raise ValueError(f"size must fit into the images {images.shape}, got {size}")
-    if not len(public) or public.max() >= len(images):
-        raise ValueError(f"public must hold rows between 0 and {len(images) - 1}")
-    if isinstance(regularisation, bool) or not 0 < regularisation < math.inf:
-        raise ValueError(f"regularisation must be positive and finite, got {regularisation!r}")
+    public = np.unique(as_rows("public", public, len(images), least=1))
+    require_finite("regularisation", regularisation, above=0)
     seen = images[public].astype(np.float32)
     if not np.isfinite(seen).all():
         raise ValueError("images must be finite in the public rows")
@@ -300,8 +233,6 @@ def fit_patches(
     return PatchFilters(
         weights.reshape(shape).astype(np.float32),
         (-weights @ mean).astype(np.float32),
-        public,
-        frozenset(_contents(seen)),
     )
 
 
@@ -310,20 +241,8 @@ def patch_features(
 ) -> npt.NDArray[np.float32]:
     """Responses to the filters, thresholded on both sides and averaged over a grid of cells.
 
-    Parameters
-    ----------
-    images : array_like of float, shape (n, channels, height, width)
-        Scaled as those given to :func:`fit_patches`.
-    filters : PatchFilters
-        What to respond to.
-    threshold : float
-        Not negative: max(0, response - threshold) and max(0, -response - threshold) are kept.
-    grid : int
-        Cells in either direction.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, 2 filters, grid, grid)
+    Of images scaled as those of :func:`fit_patches`, max(0, response - threshold) and max(0,
+    -response - threshold) are kept: shape (n, 2 filters, grid, grid).
     """
     images = np.array(images, dtype=np.float32)
     _, channels, size, _ = filters.weights.shape
@@ -334,9 +253,8 @@ def patch_features(
         )
     if not np.isfinite(images).all():
         raise ValueError(f"images must be finite, got shape {images.shape} with others")
-    if isinstance(threshold, bool) or not 0 <= threshold < math.inf:
-        raise ValueError(f"threshold must be at least 0 and finite, got {threshold!r}")
-    _check_int("grid", grid, 1)
+    require_finite("threshold", threshold, at_least=0)
+    require_int("grid", grid, at_least=1)
     weights, bias = torch.from_numpy(filters.weights), torch.from_numpy(filters.bias)
     # One array from the start: small results between large temporaries would fragment the memory.
     out = torch.empty(len(images), 2 * len(bias), grid, grid)
@@ -348,95 +266,21 @@ def patch_features(
     return out.numpy()
 
 
-def _contents(images: npt.ArrayLike) -> list[bytes]:
-    return [
-        hashlib.sha256(np.ascontiguousarray(image, dtype="<f4").tobytes()).digest()
-        for image in np.asarray(images)
-    ]
-
-
-def _rows(name: str, rows: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    rows = np.asarray(rows)
-    if not rows.size:
-        return np.zeros(0, np.int64)
-    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer) or rows.min() < 0:
-        raise ValueError(
-            f"{name} must be row numbers of at least 0 in one dimension, not a mask, got"
-            f" {rows.dtype} of shape {rows.shape}"
-            + (f" from {rows.min()}" if np.issubdtype(rows.dtype, np.integer) else "")
-        )
-    return rows.astype(np.int64)
-
-
-def _check_int(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
-
-
-# --------------------------------------------------------------------------------------- on disk
-
-
 def cached_features(
     name: str,
     content: str,
-    options: Mapping[str, Any],
+    options: Mapping[str, str],
     compute: Callable[[], npt.NDArray[np.float32]],
 ) -> npt.NDArray[np.float32]:
-    """Features computed once and memory-mapped afterwards.
+    """Features computed once and memory-mapped afterwards, read-only.
 
-    Parameters
-    ----------
-    name : str
-        Of the kind of features: letters, digits, "-" and "_".
-    content : str
-        Fingerprint of what they are computed from.
-    options : mapping
-        Everything else that they depend on.
-    compute : callable
-        Computes them; this module's source is part of the key.
-
-    Returns
-    -------
-    ndarray
-        Read-only.
+    `content` is the fingerprint of what they are computed from, and `options` are all else that
+    they depend on; this module's source is part of the key.
     """
-    from lib.runs import fingerprint, write_atomic
-
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-        raise ValueError(f"name must consist of letters, digits, - and _, got {name!r}")
     source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    key = fingerprint([name, content, dict(options), source])
-    path = store._cache() / "features" / f"{name}-{key[:32]}.npy"
-    sums = path.with_suffix(".sha256")
-    if path.exists():
-        found = _checked(path, sums)
-        if found is not None:
-            return found
-        warnings.warn(
-            f"the cached features {path} are damaged; computing them anew",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.npy")
-    try:
-        array = np.ascontiguousarray(compute(), dtype=np.float32)
-        with open(temporary, "wb") as stream:  # np.save does not say that a disk is full
-            header = np.lib.format.header_data_from_array_1_0(array)
-            np.lib.format.write_array_header_1_0(stream, header)
-            stream.write(array.data)
-        digest = store.pooch.file_hash(str(temporary), alg="sha256")
-        write_atomic(sums, digest)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
-def _checked(path: Path, sums: Path) -> npt.NDArray[np.float32] | None:
-    try:
-        if store.pooch.file_hash(str(path), alg="sha256") != sums.read_text():
-            return None
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
-        return None
+    kept = kept_arrays(
+        "features",
+        [name, content, dict(options), source],
+        lambda: {"features": np.asarray(compute(), dtype=np.float32)},
+    )
+    return kept["features"]

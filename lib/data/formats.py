@@ -108,17 +108,15 @@ def read_cifar10(path: Path, split: str) -> Parsed:
     return images, labels[:, 0], tuple(names.decode("ascii").split())
 
 
-def read_cifar100(path: Path, split: str, labels: str = "fine") -> Parsed:
-    """One split of CIFAR-100 from ``cifar-100-binary.tar.gz``, with 100 or 20 ("coarse") classes.
+def read_cifar100(path: Path, split: str) -> Parsed:
+    """One split of CIFAR-100 from ``cifar-100-binary.tar.gz``, with its 100 fine classes.
 
     Each record is one byte of coarse label, one of fine label and 3072 of pixels.
     """
-    if labels not in ("fine", "coarse"):
-        raise ValueError(f"labels must be one of ('fine', 'coarse'), got {labels!r}")
-    files = [f"{_split(split)}.bin", f"{labels}_label_names.txt"]
+    files = [f"{_split(split)}.bin", "fine_label_names.txt"]
     content, names = _tar_members(path, "cifar-100-binary/", files)
     images, both = _records([content], 2)
-    return images, both[:, ("coarse", "fine").index(labels)], tuple(names.decode("ascii").split())
+    return images, both[:, 1], tuple(names.decode("ascii").split())
 
 
 def _records(

@@ -1,28 +1,21 @@
 """Labelled sets of small images: loaded by name, parsed once, memory-mapped afterwards.
 
 What a published file holds is kept as arrays below ``parsed/`` in the cache (``COMPANION_CACHE``),
-in a folder named after the SHA-256 of the sources and the version of the parser.  Such a folder
-appears whole or not at all, and its content is checked against its checksums the first time that a
-process reads it.
+by the SHA-256 of the sources and the version of the parser.
 """
 
 import functools
 import hashlib
-import json
-import os
-import shutil
-import tempfile
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lib.data import store
 from lib.data.arrays import read_plain
+from lib.data.cache import hash_of, kept_arrays
 from lib.data.formats import (
     CIFAR10_NAMES,
     FASHION_NAMES,
@@ -36,13 +29,11 @@ from lib.data.formats import (
     read_gtsrb_training,
     read_svhn,
 )
+from lib.data.splits import as_rows
 
 __all__ = ["IMAGE_SETS", "ImageSet", "array_file", "image_files", "load_images"]
 
-PARSER_VERSION = 1  # to be raised whenever a reader in formats.py returns something else
-SUMS = "SHA256SUMS"
-
-_checked: set[tuple[Path, int, int, str]] = set()  # (path, size, mtime_ns, SHA-256)
+PARSER_VERSION = 2  # to be raised whenever a reader in formats.py returns something else
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +122,7 @@ class ImageSet:
         ValueError
             If the rows are not integers from 0 to n - 1.
         """
-        chosen = self.images if rows is None else self.images[self._rows(rows)]
+        chosen = self.images if rows is None else self.images[as_rows("rows", rows, len(self))]
         return np.divide(chosen.transpose(0, 3, 1, 2), np.float32(255), order="C")
 
     @functools.cached_property
@@ -143,27 +134,12 @@ class ImageSet:
         """
         return _fingerprint(self.images, self.labels, self.names)
 
-    def _rows(self, rows: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
-        rows = np.asarray(rows)
-        if rows.size == 0 and rows.ndim == 1:
-            rows = rows.astype(np.int64)
-        if rows.dtype.kind not in "iu" or rows.ndim != 1:
-            raise ValueError(
-                f"rows must be integers of shape (m,), got {rows.dtype} of shape {rows.shape}"
-            )
-        if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
-            raise ValueError(
-                f"rows must be from 0 to {len(self) - 1}, got {rows.min()} to {rows.max()}"
-            )
-        return rows
-
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a published set comes from: per split, registered files and the arrays' shape."""
+    """Where a published set comes from: registered files per split, and how they are read."""
 
     files: dict[str, tuple[str, ...]]
-    shapes: dict[str, tuple[int, int, int, int]]
     parse: Callable[..., Parsed]  # split, *paths
     arrays: str | None = None  # registered plain arrays, which are taken first
     names: tuple[str, ...] = ()  # of their classes
@@ -177,43 +153,33 @@ def _both(name: str) -> dict[str, tuple[str, ...]]:
     return dict.fromkeys(SPLITS, (name,))
 
 
-def _shapes(train: int, test: int, *shape: int) -> dict[str, tuple[int, int, int, int]]:
-    return {"train": (train, *shape), "test": (test, *shape)}
-
-
 _SOURCES = {
     "fashion-mnist": _Source(
         {s: (f"fashion_mnist/{s}_images", f"fashion_mnist/{s}_labels") for s in SPLITS},
-        _shapes(60_000, 10_000, 28, 28, 1),
         lambda split, *paths: read_fashion_mnist(*paths),
         "arrays/fashion_mnist",
         FASHION_NAMES,
     ),
     "cifar10": _Source(
         _both("cifar/cifar10_binary"),
-        _shapes(50_000, 10_000, 32, 32, 3),
         lambda split, path: read_cifar10(path, split),
         "arrays/cifar10",
         CIFAR10_NAMES,
     ),
     "cifar100": _Source(
         _both("cifar/cifar100_binary"),
-        _shapes(50_000, 10_000, 32, 32, 3),
         lambda split, path: read_cifar100(path, split),
     ),
     "svhn": _Source(
         {split: (f"svhn/{split}",) for split in SPLITS},
-        _shapes(73_257, 26_032, 32, 32, 3),
         lambda split, path: read_svhn(path),
     ),
     "gtsrb": _Source(
         {"train": ("gtsrb/training",), "test": ("gtsrb/test_images", "gtsrb/test_labels")},
-        _shapes(26_640, 12_630, 32, 32, 3),
         _gtsrb,
     ),
     "gtsrb32": _Source(
         dict.fromkeys(SPLITS, ()),
-        {"train": (13_069, 32, 32, 3), "test": (12_630, 32, 32, 3)},
         _gtsrb,
         "arrays/gtsrb32",
         GTSRB_NAMES,
@@ -249,7 +215,7 @@ def image_files(name: str, split: str | None = None) -> tuple[str, ...]:
     if name == "digits":
         return ()
     plain = array_file(name)
-    if plain is not None and (name not in _SOURCES or store.is_here(plain)):
+    if plain is not None and (name not in _SOURCES or store.state(plain) != store.ABSENT):
         return (plain,)
     files = _SOURCES[name].files
     wanted = SPLITS if split is None else (split,)
@@ -257,13 +223,7 @@ def image_files(name: str, split: str | None = None) -> tuple[str, ...]:
 
 
 def array_file(name: str) -> str | None:
-    """Return the data file of a set's plain arrays; None if none are registered for it.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`IMAGE_SETS`, or of arrays of your own.
-    """
+    """Return the data file of a set's plain arrays; None if none are registered for it."""
     if name in IMAGE_SETS:
         return _SOURCES[name].arrays if name in _SOURCES else None
     return f"{store.OWN}{name}"
@@ -339,30 +299,24 @@ def load_images(name: str, split: str) -> ImageSet:
         "split": split,
         "sources": [store.entry(file).sha256 for file in files],
     }
-    shape = source.shapes[split] if source else None
-    folder = store._cache() / "parsed" / _hash(identity)
-    if folder.exists():
-        try:
-            return _read(folder, name, shape)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            warnings.warn(
-                f"the parsed copy of {name} ({split}) in {folder} is damaged and is made anew:"
-                f" {error}",
-                stacklevel=2,
-            )
-    groups = None
-    if files == (array_file(name),):
-        images, labels, names, groups = read_plain(*paths, split, source.names if source else ())
-    else:
-        images, labels, names = source.parse(split, *paths)
-    if shape not in (None, images.shape):
-        raise ValueError(
-            f"{name} ({split}): expected images of shape {shape}, found"
-            f" {images.shape} in {', '.join(map(str, paths))}"
-        )
-    parsed = ImageSet(name, images, labels, names, groups)
-    _write(folder, parsed, identity)
-    return _read(folder, name, shape)
+
+    def parse() -> dict[str, np.ndarray]:
+        groups = None
+        if files == (array_file(name),):
+            names = source.names if source else ()
+            images, labels, names, groups = read_plain(*paths, split, names)
+        else:
+            images, labels, names = source.parse(split, *paths)
+        made = ImageSet(name, images, labels, names, groups)
+        arrays = {"images": made.images, "labels": made.labels, "names": np.array(made.names)}
+        arrays["fingerprint"] = np.array([made.fingerprint])
+        return arrays if groups is None else arrays | {"groups": made.groups}
+
+    kept = kept_arrays("parsed", identity, parse)
+    names = tuple(map(str, kept["names"]))
+    found = ImageSet(name, kept["images"], kept["labels"], names, kept.get("groups"))
+    found.__dict__["fingerprint"] = str(kept["fingerprint"][0])  # as cached_property keeps it
+    return found
 
 
 def _check(name: str, split: str | None) -> None:
@@ -375,66 +329,6 @@ def _check(name: str, split: str | None) -> None:
         raise ValueError(f"split must be one of {allowed} for {name}, got {split!r}")
 
 
-# --- the cache of parsed arrays -----------------------------------------------------------------
-
-
-def _write(folder: Path, parsed: ImageSet, identity: dict[str, Any]) -> None:
-    """Put the arrays, what they are and their checksums into a folder that appears at once."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:16]}."))
-    try:
-        np.save(temporary / "images.npy", parsed.images, allow_pickle=False)
-        np.save(temporary / "labels.npy", parsed.labels, allow_pickle=False)
-        if parsed.groups is not None:
-            np.save(temporary / "groups.npy", parsed.groups, allow_pickle=False)
-        about = {"names": parsed.names, "fingerprint": parsed.fingerprint, "made_from": identity}
-        (temporary / "about.json").write_text(json.dumps(about, indent=1), "utf-8")
-        files = sorted(temporary.iterdir())
-        sums = "".join(f"{_file_hash(path)}  {path.name}\n" for path in files)
-        (temporary / SUMS).write_text(sums, "utf-8")  # as sha256sum -c reads it
-        for path in temporary.iterdir():
-            with open(path, "rb+") as stream:
-                os.fsync(stream.fileno())
-        temporary.chmod(0o755)  # mkdtemp's folders are private
-        if folder.exists():  # damaged; who has it mapped keeps what is mapped
-            os.replace(folder, temporary / "damaged")
-        try:
-            os.replace(temporary, folder)
-        except OSError:
-            if not folder.exists():
-                raise
-            return  # another process was faster, and its copy is as good
-        shutil.rmtree(folder / "damaged", ignore_errors=True)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _read(folder: Path, name: str, shape: tuple[int, ...] | None) -> ImageSet:
-    """The set in a folder; any error means that the folder is damaged."""
-    lines = (folder / SUMS).read_text("utf-8").splitlines()
-    sums = {file: digest for digest, file in (line.split("  ") for line in lines)}
-    if set(sums) - {"groups.npy"} != {"images.npy", "labels.npy", "about.json"}:
-        raise ValueError(f"{SUMS} lists {sorted(sums)}")
-    for file, digest in sums.items():
-        status = (folder / file).stat()
-        key = (folder / file, status.st_size, status.st_mtime_ns, digest)
-        if key not in _checked:
-            if _file_hash(folder / file) != digest:
-                raise ValueError(f"{file} does not have the SHA-256 in {SUMS}")
-            _checked.add(key)
-    arrays = [
-        np.load(folder / f"{each}.npy", mmap_mode="r", allow_pickle=False)
-        for each in ("images", "labels", "groups")[: len(sums) - 1]
-    ]
-    if shape not in (None, arrays[0].shape):
-        raise ValueError(f"images.npy is of shape {arrays[0].shape} instead of {shape}")
-    about = json.loads((folder / "about.json").read_text("utf-8"))
-    # This checks types and labels.
-    found = ImageSet(name, *arrays[:2], tuple(about["names"]), *arrays[2:])
-    found.__dict__["fingerprint"] = about["fingerprint"]  # what cached_property would keep
-    return found
-
-
 def _fingerprint(
     images: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], names: tuple[str, ...]
 ) -> str:
@@ -442,13 +336,4 @@ def _fingerprint(
         hashlib.sha256(np.ascontiguousarray(array, dtype=dtype)).hexdigest()
         for array, dtype in ((images, "|u1"), (labels, "<i8"))
     ]
-    return _hash([images.shape, *parts, names])
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _file_hash(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return hash_of([images.shape, *parts, names])

@@ -13,7 +13,7 @@ import yaml
 
 from lib.data.errors import RegistryError
 
-__all__ = ["Entry", "is_sha256", "is_size", "parse_registry", "registry", "sum_of_arrays"]
+__all__ = ["Entry", "is_sha256", "parse_registry", "registry", "sum_of_arrays"]
 
 HOST = "https://raw.githubusercontent.com/"
 # Plain http will do, as no file is used before its SHA-256 has been compared; not so where there
@@ -99,11 +99,6 @@ def sum_of_arrays(sums: Mapping[str, str]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def is_size(value: Any) -> bool:
-    """Whether a value is a positive number of bytes."""
-    return type(value) is int and value > 0
-
-
 def _group(group: Any, place: str) -> Iterator[Entry]:
     source = "mirror" if isinstance(group, dict) and "mirror" in group else "url"
     _keys(group, GROUP_KEYS | {source}, place)
@@ -141,7 +136,7 @@ def _group(group: Any, place: str) -> Iterator[Entry]:
             raise RegistryError(
                 f"{where}.sha256: {sha256!r} is not 64 lower-case hexadecimal digits"
             )
-        elif not is_size(size):
+        elif type(size) is not int or size < 1:
             raise RegistryError(f"{where}.size: {size!r} is not a positive number of bytes")
         yield Entry(
             name=prefix + _text(file["name"], f"{where}.name"),

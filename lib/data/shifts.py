@@ -1,10 +1,11 @@
 """Covariate shifts of images."""
 
 import math
-from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
+
+from lib.check import require_choice, require_finite, require_int
 
 __all__ = ["SHIFTS", "corrupt"]
 
@@ -56,15 +57,8 @@ def corrupt(
             "images must be of shape (n, height, width) or (n, channels, height, width), with no"
             f" side of 0 and values in [0, 1], got shape {shape}"
         )
-    if kind not in SHIFTS:
-        raise ValueError(f"kind must be one of {', '.join(SHIFTS)}, got {kind!r}")
-    low, high, unit = SHIFTS[kind]
-    if isinstance(severity, bool) or not isinstance(severity, Real):
-        raise ValueError(f"severity must be a number, got {severity!r}")
-    if not (low <= severity <= high and math.isfinite(severity)):
-        raise ValueError(
-            f"severity must be finite and in [{low}, {high}] for {kind} ({unit}), got {severity!r}"
-        )
+    low, high, _ = SHIFTS[require_choice("kind", kind, tuple(SHIFTS))]
+    require_finite("severity", severity, at_least=low, at_most=high)
     if kind == "shot_noise" and 0 < severity < 1e-12:
         raise ValueError(f"severity must be 0 or at least 1e-12 for shot_noise, got {severity!r}")
     if kind == "blur" and severity > max(shape[-2:]):
@@ -73,8 +67,7 @@ def corrupt(
             f" {severity!r}"
         )
     if not isinstance(rng, np.random.Generator):
-        if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
-            raise ValueError(f"rng must be a Generator or an int of at least 0, got {rng!r}")
+        require_int("rng", rng, at_least=0)
         rng = np.random.default_rng([rng, 0xC0881])
     if severity == 0 or not len(images):
         return images

@@ -6,19 +6,19 @@ are ``private[rows]``, not ``rows``.
 """
 
 from collections.abc import Mapping
-from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["split_rows", "subsample_class"]
+from lib.check import as_array, require_int, require_number
+
+__all__ = ["as_classes", "as_rows", "split_rows", "subsample_class"]
 
 
 def split_rows(
     n: int,
     seed: int,
     sizes: Mapping[str, int],
-    labels: npt.ArrayLike | None = None,
     groups: npt.ArrayLike | None = None,
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Draw disjoint sets of rows.
@@ -31,48 +31,28 @@ def split_rows(
         Not negative.  The same arguments give the same sets.
     sizes : mapping of str to int
         How many rows each set gets, at least 1 each, at most `n` together.
-    labels : array_like of int, shape (n,), optional
-        Stratify by these classes: every set gets its share of each class, rounded up or down, up
-        where the remainders are largest.
     groups : array_like of int, shape (n,), optional
         No two sets share a group.  The group in which a set is full is left out of the next, so
-        that up to a group a set is not used.  Not together with `labels`.
+        that up to a group a set is not used.
 
     Returns
     -------
     dict of str to ndarray of int64
         Row numbers in random order, by the names in `sizes`.
-
-    Notes
-    -----
-    With several sets, rounding each by itself may leave too few or too many of a class.  The
-    counts are the integral solution of the transport problem that rounds up where the sum of the
-    remainders is largest; such a solution exists for every table.  For one set it
-    is the method of largest remainders.
     """
-    _check_int("n", n, 1)
-    _check_int("seed", seed, 0)
+    require_int("n", n, at_least=1)
+    require_int("seed", seed, at_least=0)
     if not isinstance(sizes, Mapping):
         raise ValueError(f"sizes must be a mapping of names to numbers of rows, got {sizes!r}")
     for name, size in sizes.items():
-        _check_int(f"sizes[{name!r}]", size, 1)
+        require_int(f"sizes[{name!r}]", size, at_least=1)
     total = sum(sizes.values())
     if not sizes or total > n:
         raise ValueError(f"sizes must name sets of at most {n} rows together, got {dict(sizes)}")
     rng = np.random.default_rng([seed, 0x5B117])
     order = rng.permutation(n)
     if groups is not None:
-        return _split_groups(rng, order, _classes(groups, "groups"), sizes)
-    if labels is not None:
-        labels = _classes(labels)
-        if labels.shape != (n,):
-            raise ValueError(f"labels must have shape ({n},), got {labels.shape}")
-        members = [order[labels[order] == label] for label in np.unique(labels)]
-        counts = _counts(np.array([*sizes.values(), n - total]), np.array([*map(len, members)]))
-        ends = counts.cumsum(axis=0)[:-1]
-        parts = [np.split(rows, end) for rows, end in zip(members, ends.T, strict=True)]
-        found = [np.concatenate(part) for part in zip(*parts, strict=True)]
-        return {name: rng.permutation(rows) for name, rows in zip(sizes, found, strict=False)}
+        return _split_groups(rng, order, as_classes("groups", groups, n), sizes)
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(order[:total], ends[:-1]), strict=True))
 
@@ -83,8 +63,6 @@ def _split_groups(
     groups: npt.NDArray[np.int64],
     sizes: Mapping[str, int],
 ) -> dict[str, npt.NDArray[np.int64]]:
-    if groups.shape != order.shape:
-        raise ValueError(f"groups must have shape ({len(order)},), got {groups.shape}")
     _, number = np.unique(groups, return_inverse=True)
     rank = rng.permutation(number.max() + 1)[number[order]]
     order = order[np.argsort(rank, kind="stable")]
@@ -128,47 +106,40 @@ def subsample_class(
     ----------
     Rabanser et al. 2023 (P1), appendix B.2: p_0 in {0.5, 0.25, 0.1, 0.01} for class 0.
     """
-    labels = _classes(labels)
-    _check_int("seed", seed, 0)
+    labels = as_classes("labels", labels)
+    require_int("seed", seed, at_least=0)
     if isinstance(class_index, bool) or not np.any(labels == class_index):
         raise ValueError(f"class_index must be a class that occurs in labels, got {class_index!r}")
-    if isinstance(keep, bool) or not isinstance(keep, Real) or not 0 <= keep <= 1:
-        raise ValueError(f"keep must be in [0, 1], got {keep!r}")
+    require_number("keep", keep, at_least=0, at_most=1)
     draws = np.random.default_rng([seed, 0x7415]).random(len(labels))
     return np.flatnonzero((labels != class_index) | (draws < keep))
 
 
-def _counts(sizes: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many of each class each set gets; the sums are `sizes` and `classes`."""
-    from scipy import optimize  # here, as importing it takes a quarter of a second
-
-    products = np.outer(sizes, classes)
-    down, remainder = np.divmod(products, classes.sum())
-    n_sets, n_classes = products.shape
-    sums = np.vstack(
-        [np.kron(np.eye(n_sets), np.ones(n_classes)), np.kron(np.ones(n_sets), np.eye(n_classes))]
-    )
-    missing = np.concatenate([sizes - down.sum(axis=1), classes - down.sum(axis=0)])
-    # The matrix of a transport problem is totally unimodular: a vertex is integral.
-    solved = optimize.linprog(
-        -remainder.ravel() / classes.sum(),
-        A_eq=sums,
-        b_eq=missing,
-        bounds=[(0, int(part > 0)) for part in remainder.ravel()],
-        method="highs-ds",
-    )
-    return down + np.rint(solved.x).astype(np.int64).reshape(down.shape)
-
-
-def _classes(labels: npt.ArrayLike, name: str = "labels") -> npt.NDArray[np.int64]:
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+def as_classes(
+    name: str, values: npt.ArrayLike, n: int | None = None, classes: int | None = None
+) -> npt.NDArray[np.integer]:
+    """Integers, one for each of `n` rows, from 0 to `classes` - 1, if these are given."""
+    values = as_array(name, values)
+    if values.dtype.kind not in "iu" or values.shape != (values.size if n is None else n,):
         raise ValueError(
-            f"{name} must be integers in one dimension, got shape {labels.shape} of {labels.dtype}"
+            f"{name} must be integers of shape ({'n' if n is None else n},), got {values.dtype} of"
+            f" shape {values.shape}"
         )
-    return labels
+    if classes is not None and values.size and not 0 <= values.min() <= values.max() < classes:
+        raise ValueError(
+            f"{name} must be from 0 to {classes - 1}, got {values.min()} to {values.max()}"
+        )
+    return values
 
 
-def _check_int(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
+def as_rows(name: str, rows: npt.ArrayLike, n: int, least: int = 0) -> npt.NDArray[np.int64]:
+    """At least so many numbers of rows, from 0 to `n` - 1; a mask would be taken for others."""
+    rows = as_array(name, rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu") or len(rows) < least:
+        raise ValueError(
+            f"{name} must be integers of shape (m,), m at least {least}, got {rows.dtype} of shape"
+            f" {rows.shape}"
+        )
+    if rows.size and not 0 <= rows.min() <= rows.max() < n:
+        raise ValueError(f"{name} must be from 0 to {n - 1}, got {rows.min()} to {rows.max()}")
+    return rows.astype(np.int64)

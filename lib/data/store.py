@@ -62,7 +62,6 @@ __all__ = [
     "fetch_unverified",
     "fingerprints",
     "has_own",
-    "is_here",
     "local_copies",
     "state",
 ]
@@ -153,22 +152,6 @@ def fingerprints(chapter: str, also: Collection[str] = ()) -> dict[str, str]:
     listed = [n for n, each in registry().items() if chapter in each.chapters or n in also]
     declared = [entry(name) for name in (*listed, *(n for n in also if n.startswith(OWN)))]
     return {each.name: each.sha256 if _obtainable(each) else ABSENT for each in declared}
-
-
-def is_here(name: str) -> bool:
-    """Whether a file is on this machine and can be checked; nothing is downloaded.
-
-    Parameters
-    ----------
-    name : str
-        A name in :func:`lib.data.registry`.
-
-    Raises
-    ------
-    UnknownData, DataCorrupted
-        As :func:`state`.
-    """
-    return state(name) != ABSENT
 
 
 def state(name: str) -> str:

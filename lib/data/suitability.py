@@ -6,6 +6,7 @@ a year, a region, a cell type, an identity that a comment mentions.
 """
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from lib.check import require_choice
 from lib.data.pickles import read_numpy_pickle
+from lib.data.splits import as_rows
 from lib.data.store import fetch
 
 __all__ = [
@@ -164,15 +167,7 @@ class SignalTable:
         rows : array_like of int, shape (m,)
             Row numbers from 0 to ``len(self) - 1``.
         """
-        rows = np.asarray(rows)
-        if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise ValueError(
-                f"rows must be integers of shape (m,), got {rows.dtype} of shape {rows.shape}"
-            )
-        if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
-            raise ValueError(
-                f"rows must be from 0 to {len(self) - 1}, got {rows.min()} to {rows.max()}"
-            )
+        rows = as_rows("rows", rows, len(self))
         return SignalTable(self.signals[rows], self.correct[rows], self.names)
 
 
@@ -281,36 +276,14 @@ def suitability_models(dataset: str) -> tuple[tuple[str, int], ...]:
 
 
 def examine_signals(name: str, path: Path) -> str:
-    """Check without its SHA-256 that a file can hold the signals it is named after.
+    """Check without its SHA-256 that a file can hold the signals of its name; say what it has.
 
     It must be readable without running code, with the right splits, every signal in its range, as
-    many rows as the authors published, where they did, and every row that a fold names.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the registry, e.g. ``"suitability/civilcomments_ERM_0"``.
-    path : pathlib.Path
-        The file.
-
-    Returns
-    -------
-    str
-        What was found.  For ERM, seed 0, it says how far the accuracies on the folds are from
-        those that the authors published; 0 is expected, but no difference is an error here.
-
-    Raises
-    ------
-    ValueError
-        If it cannot; or if no file of signals has that name.
+    many rows as the authors published, where they did, and every row that a fold names.  How far
+    the accuracies of ERM, seed 0, on the folds are from those published is said, but no error.
     """
-    known = {
-        f"suitability/{d}_{a}_{s}": (d, a, s) for d in DATASETS for a, s in suitability_models(d)
-    }
-    if name not in known:
-        raise ValueError(f"{name!r} names no file of signals")
-    dataset, algorithm, seed = known[name]
-    signals = _read_signals(dataset, algorithm, seed, path)
+    dataset, algorithm, seed = re.fullmatch(r"suitability/(\w+)_(\w+)_(\d+)", name).groups()
+    signals = _read_signals(dataset, algorithm, int(seed), path)
     published = load_published_folds(dataset).set_index("label")["num_samples"]
     for split, table in signals.splits.items():
         rows = published.get(f"{split} · all", len(table))
@@ -319,7 +292,7 @@ def examine_signals(name: str, path: Path) -> str:
     folds = load_suitability_folds(dataset)
     ours = fold_summary(signals, folds)
     found = ", ".join(f"{len(table):,} rows of {name}" for name, table in signals.splits.items())
-    if (algorithm, seed) == ("ERM", 0):
+    if (algorithm, seed) == ("ERM", "0"):
         theirs = published_for(folds, load_published_folds(dataset))
         gap = (ours["accuracy"] - theirs["accuracy"]).abs().max()
         found += f"; accuracies on the {len(folds)} folds within {gap:.1g} of the published ones"
@@ -468,8 +441,7 @@ def published_for(folds: Sequence[Fold], published: pd.DataFrame) -> pd.DataFram
 
 
 def _check_dataset(dataset: str) -> None:
-    if dataset not in DATASETS:
-        raise ValueError(f"dataset must be one of {DATASETS}, got {dataset!r}")
+    require_choice("dataset", dataset, DATASETS)
 
 
 def _label(split: str, restriction: Mapping[str, tuple[Any, ...]]) -> str:

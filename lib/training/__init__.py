@@ -25,7 +25,7 @@ from lib.training.jobs import DataSpec, LoadedData, ManyTrainings, Training
 from lib.training.label_jobs import LabelChange, LabelTrainings, PateStudents, Teachers
 from lib.training.linear import LinearClassifier, train_linear
 from lib.training.many import engine_for, train_many
-from lib.training.models import ModelSpec, build_model, check_private, parameter_count
+from lib.training.models import ModelSpec, build_model, parameter_count
 from lib.training.objectives import (
     CrossEntropy,
     DeepGamblers,
@@ -33,15 +33,9 @@ from lib.training.objectives import (
     SelectiveNet,
     SelfAdaptiveTraining,
 )
-from lib.training.predict import (
-    dropout_probabilities,
-    example_gradients,
-    initial_parameters,
-    outputs_of,
-)
+from lib.training.predict import example_gradients, initial_parameters
 from lib.training.single import TrainingDiverged, TrainingResult, module_of, train
 from lib.training.subsets import SubsetTrainings, confidence, relabel
-from lib.training.tuning import choose_learning_rate
 
 __all__ = [
     "Augmentation",
@@ -68,15 +62,11 @@ __all__ = [
     "TrainingDiverged",
     "TrainingResult",
     "build_model",
-    "check_private",
-    "choose_learning_rate",
     "confidence",
-    "dropout_probabilities",
     "engine_for",
     "example_gradients",
     "initial_parameters",
     "module_of",
-    "outputs_of",
     "parameter_count",
     "plan",
     "relabel",

@@ -1,12 +1,16 @@
-"""Random shifts, distortions and holes of images, for FixMatch."""
+"""Random shifts, distortions and holes of images (n, c, h, w) in [0, 1], for FixMatch.
+
+Weakly augmented images are shifted by up to an eighth of their sides, at least a pixel.  Digits are
+never mirrored and have black around them; photos are mirrored left to right with probability 1/2
+and continue as their own reflection.  Strongly augmented ones are distorted as well, change their
+light (contrast about the image's mean), and lose a square, black or grey, centred anywhere.
+"""
 
 import math
 from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
-
-from lib.check import require_choice
 
 _WEAK_NUMBERS, _STRONG_NUMBERS = 3, 11
 
@@ -30,48 +34,6 @@ POLICIES = {
     "digits": _Policy(False, "zeros", 15.0, 0.15, 0.1, 0.1, 0.3, 0.25, 0.0),
     "photo": _Policy(True, "reflection", 30.0, 0.3, 0.2, 0.3, 0.5, 0.5, 0.5),
 }
-
-
-def weak_augment(images: torch.Tensor, policy: str, generator: torch.Generator) -> torch.Tensor:
-    """Shift each image (..., c, h, w) in [0, 1] by up to an eighth of its sides, at least a pixel.
-
-    Digits are never mirrored and have black around them; photos are mirrored left to right with
-    probability 1/2 and continue as their own reflection.
-    """
-    flat, draws = _prepared(images, policy, generator, _WEAK_NUMBERS)
-    rows = torch.arange(len(flat), device=flat.device)
-    return _weak(_pad(flat, POLICIES[policy]), flat.shape, rows, POLICIES[policy], draws).view_as(
-        images
-    )
-
-
-def strong_augment(images: torch.Tensor, policy: str, generator: torch.Generator) -> torch.Tensor:
-    """Shift (and mirror) as :func:`weak_augment` does, distort, change the light and cut out.
-
-    At most, for digits and photos: rotation by 15 and 30 degrees; shear 0.15 and 0.3; scale
-    1 +- 0.1 and 1 +- 0.2; brightness +- 0.1 and +- 0.3; contrast 1 +- 0.3 and 1 +- 0.5, about
-    the image's mean; and a square of up to 1/4 and 1/2 of the sides, black and grey, centred
-    anywhere in the image.
-    """
-    flat, draws = _prepared(images, policy, generator, _STRONG_NUMBERS)
-    return _strong(flat, POLICIES[policy], draws).view_as(images)
-
-
-def _prepared(images, policy, generator, numbers: int) -> tuple[torch.Tensor, torch.Tensor]:
-    require_choice("policy", policy, tuple(POLICIES))
-    shape = tuple(getattr(images, "shape", ()))
-    if not isinstance(images, torch.Tensor) or images.dtype != torch.float32:
-        kind = getattr(images, "dtype", type(images).__name__)
-        raise ValueError(f"images must be a tensor of float32, got {kind}")
-    if len(shape) < 3 or min(shape[-2:]) < 2 or shape[-3] < 1:
-        raise ValueError(
-            f"images must be of shape (..., channels, height, width), at least 2 x 2, got {shape}"
-        )
-    if not isinstance(generator, torch.Generator):
-        raise ValueError(f"generator must be a torch.Generator, got {generator!r}")
-    flat = images.reshape(-1, *shape[-3:])
-    draws = torch.rand(len(flat), numbers, generator=generator, device=images.device)
-    return flat, draws
 
 
 def _reach(side: int) -> int:

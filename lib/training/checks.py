@@ -12,21 +12,6 @@ from lib.training.objectives import (
 )
 
 
-def check_labels(labels: npt.ArrayLike, n: int, classes: int) -> npt.NDArray:
-    """Labels of `n` evaluation points, or one clear error."""
-    labels = as_real("labels", labels)
-    if labels.shape != (n,):
-        raise ValueError(
-            f"labels must have one entry per evaluation point ({n}), got shape {labels.shape}"
-        )
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(
-            f"labels must be integers from 0 to {classes - 1}, got {labels.dtype}, the first"
-            f" {labels[0]!r}, the last {labels[-1]!r}"
-        )
-    return labels
-
-
 def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:
     """Evaluation points as float32, or one clear error."""
     evaluation = np.ascontiguousarray(as_real("evaluation", evaluation), dtype=np.float32)

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_real, require_choice, require_finite, require_int, require_number
+from lib.check import as_array, as_real, require_choice, require_finite, require_int, require_number
+from lib.data.splits import as_classes, as_rows
 from lib.privacy.accounting import ACCOUNTANTS, find_noise_multiplier
 from lib.training.models import ModelSpec
 from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
@@ -381,45 +382,24 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 def _rows(rows, n: int) -> np.ndarray:
     if rows is None:
         return np.arange(n)
-    rows = np.asarray(rows)
-    if rows.dtype == bool:
-        if rows.shape != (n,):
-            raise ValueError(f"rows must be a mask of shape ({n},), got shape {rows.shape}")
+    if np.asarray(rows).dtype == bool:
+        if np.shape(rows) != (n,):
+            raise ValueError(f"rows must be a mask of shape ({n},), got shape {np.shape(rows)}")
         rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer) or not len(rows):
-        raise ValueError(
-            f"rows must be a non-empty vector of row numbers, got {rows.dtype} of shape"
-            f" {rows.shape}"
-        )
-    if rows.min() < 0 or rows.max() >= n:
-        raise ValueError(
-            f"rows must lie between 0 and {n - 1}, got {int(rows.min())} to {int(rows.max())}"
-        )
+    rows = as_rows("rows", rows, n, least=1)
     if len(np.unique(rows)) != len(rows):
         raise ValueError("rows must not repeat: an example would count twice for privacy")
-    return rows.astype(np.int64)
+    return rows
 
 
 def _targets(targets, classes: int, inputs: np.ndarray) -> np.ndarray:
-    targets = np.asarray(targets)
-    if len(targets) != len(inputs):
-        raise ValueError(
-            f"targets must have one entry per input ({len(inputs)}), got {len(targets)}"
-        )
+    targets = as_array("targets", targets)
     if targets.ndim == 1:
-        if not np.issubdtype(targets.dtype, np.integer):
-            raise ValueError(
-                f"targets must be integers from 0 to {classes - 1}, got {targets.dtype}"
-            )
-        if targets.min() < 0 or targets.max() >= classes:
-            raise ValueError(
-                f"targets must lie between 0 and {classes - 1}, got {int(targets.min())} to"
-                f" {int(targets.max())}"
-            )
-        return targets.astype(np.int64)
-    if targets.ndim != 2 or targets.shape[1] != classes:
+        return as_classes("targets", targets, len(inputs), classes).astype(np.int64)
+    if targets.shape != (len(inputs), classes):
         raise ValueError(
-            f"targets must be of shape (n,) or (n, {classes}), got shape {targets.shape}"
+            f"targets must be of shape ({len(inputs)},) or ({len(inputs)}, {classes}), got shape"
+            f" {targets.shape}"
         )
     targets = targets.astype(np.float32)
     if not (targets >= 0).all() or np.abs(targets.sum(1) - 1).max() > 1e-4:

@@ -22,17 +22,14 @@ import torch
 from torch.nn.utils import parameters_to_vector
 
 from lib.check import require_choice, require_finite, require_int
+from lib.data.splits import as_classes, as_rows
 from lib.training.augmentation import _STRONG_NUMBERS, _WEAK_NUMBERS, POLICIES, _pad, _strong, _weak
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
 from lib.training.torch_settings import threads_here
 
-__all__ = [
-    "FixMatch",
-    "FixMatchResult",
-    "train_fixmatch",
-]
+__all__ = ["FixMatch", "FixMatchResult", "train_fixmatch"]
 
 _PURPOSE = 0xF1  # keeps these streams apart from those of lib.training.randomness
 _STEPS_AT_ONCE = 16  # random numbers are drawn for so many steps
@@ -74,7 +71,7 @@ class FixMatch:
         step k = 0, 1, ... it is at most (1 + k) / (10 + k), so that the initial parameters are soon
         forgotten.
     weak, strong : {"digits", "photo"}
-        Policies of :func:`weak_augment` and :func:`strong_augment`.
+        Policies of :mod:`lib.training.augmentation`: how far images are shifted and distorted.
     seed : int
         Of initial parameters, batches and augmentation.
     device : str
@@ -168,12 +165,6 @@ class FixMatchResult:
     pseudo_share: float
 
 
-# ----------------------------------------------------------------------------------- augmentation
-
-
-# --------------------------------------------------------------------------------------- training
-
-
 def train_fixmatch(
     configs: Sequence[FixMatch],
     images: npt.ArrayLike,
@@ -181,8 +172,6 @@ def train_fixmatch(
     rows: Sequence[npt.ArrayLike],
     unlabelled: npt.ArrayLike,
     evaluation: npt.ArrayLike,
-    *,
-    threads: int | None = None,
 ) -> list[FixMatchResult]:
     """Train many models by FixMatch, each with its own labelled rows.
 
@@ -200,8 +189,6 @@ def train_fixmatch(
         Rows whose images are used without labels, by all models.
     evaluation : array_like of float32, shape (m, channels, height, width)
         Where the models are evaluated.
-    threads : int, optional
-        By default the cores at hand, or a local worker's share of them.
 
     Returns
     -------
@@ -229,64 +216,41 @@ def train_fixmatch(
         raise ValueError(
             f"evaluation must hold images of shape {images.shape[1:]}, got {evaluation.shape[1:]}"
         )
-    labels = np.asarray(labels)
-    if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"labels must be {len(images)} integers, one per image, got shape {labels.shape} of"
-            f" {labels.dtype}"
-        )
+    labels = as_classes("labels", labels, len(images))
     rows = list(rows)
     if len(rows) != len(configs):
         raise ValueError(
             f"rows must have one array per configuration ({len(configs)}), got {len(rows)}"
         )
-    rows = [_rows(f"rows[{i}]", each, len(images)) for i, each in enumerate(rows)]
-    unlabelled = _rows("unlabelled", unlabelled, len(images))
+    rows = [as_rows(f"rows[{i}]", each, len(images), least=1) for i, each in enumerate(rows)]
+    unlabelled = as_rows("unlabelled", unlabelled, len(images), least=1)
     known = np.zeros(len(images), dtype=np.int64)  # what nobody may read stays 0
-    classes = configs[0].model.classes
     for each in rows:
-        if labels[each].min() < 0 or labels[each].max() >= classes:
-            bad = labels[each][(labels[each] < 0) | (labels[each] >= classes)][0]
-            raise ValueError(f"labels must be from 0 to {classes - 1} in rows, got {bad}")
-        known[each] = labels[each]
-    if threads is None:
-        threads = threads_here()
-    require_int("threads", threads, at_least=1)
-
+        mine = labels[each]
+        known[each] = as_classes("labels", mine, len(mine), configs[0].model.classes)
     shared = _Shared(configs[0], images, known, unlabelled, evaluation)
     groups = _groups(configs[0], len(configs), images[0].size)
-    results: list[FixMatchResult | None] = [None] * len(configs)
-    lock, stop = threading.Lock(), threading.Event()
+    lock = threading.Lock()
 
-    def one(group: range) -> None:
-        if stop.is_set():
-            return
-        try:
-            found = _train_group(
-                [configs[i] for i in group], shared, [rows[i] for i in group], lock
-            )
-        except BaseException:
-            stop.set()
-            raise
-        for i, result in zip(group, found, strict=True):
-            results[i] = result
+    def one(group: range) -> list[FixMatchResult]:
+        return _train_group([configs[i] for i in group], shared, [rows[i] for i in group], lock)
 
     before = torch.get_num_threads()
-    threads = min(threads, len(groups)) if shared.device.type == "cpu" else 1
+    threads = min(threads_here(), len(groups)) if shared.device.type == "cpu" else 1
     with ThreadPoolExecutor(threads) as pool:
         try:
             # Small products are not worth two threads, and their sums would depend on the number.
             lockstep = configs[0].model.name in _LOCKSTEP
             torch.set_num_threads(1 if lockstep else max(1, before // threads))
-            list(pool.map(one, groups))
+            return [result for results in pool.map(one, groups) for result in results]
         finally:
             torch.set_num_threads(before)
-    return results
 
 
 def _check_configs(configs: list[FixMatch]) -> None:
     if not configs:
         raise ValueError("configs must hold at least one FixMatch, got none")
+    seeds: set[int] = set()
     for config in configs:
         if not isinstance(config, FixMatch) or replace(config, seed=0) != replace(
             configs[0], seed=0
@@ -295,10 +259,11 @@ def _check_configs(configs: list[FixMatch]) -> None:
                 f"configs must be FixMatch configurations that are equal but for the seeds, got"
                 f" {config!r} beside {configs[0]!r}"
             )
-    seeds = [config.seed for config in configs]
-    if len(set(seeds)) < len(seeds):
-        twice = next(seed for seed in seeds if seeds.count(seed) > 1)
-        raise ValueError(f"configs must have different seeds, but seed {twice} comes twice")
+        if config.seed in seeds:
+            raise ValueError(
+                f"configs must have different seeds, but seed {config.seed} comes twice"
+            )
+        seeds.add(config.seed)
 
 
 def _images(name: str, images: npt.ArrayLike, spec: ModelSpec) -> npt.NDArray[np.float32]:
@@ -322,19 +287,6 @@ def _images(name: str, images: npt.ArrayLike, spec: ModelSpec) -> npt.NDArray[np
             f"{name} must be in [0, 1], got values from {images.min()} to {images.max()}"
         )
     return images
-
-
-def _rows(name: str, rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
-    rows = np.asarray(rows)
-    if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} must be row numbers, at least one, got shape {rows.shape} of {rows.dtype}"
-        )
-    if rows.min() < 0 or rows.max() >= n:
-        raise ValueError(
-            f"{name} must be from 0 to {n - 1}, got numbers from {rows.min()} to {rows.max()}"
-        )
-    return rows.astype(np.int64)
 
 
 def _groups(config: FixMatch, count: int, pixels: int) -> list[range]:
@@ -606,6 +558,3 @@ class _Network:
         """Of the model, shape (1, n, classes)."""
         with torch.no_grad():
             return self.network(images)[None]
-
-
-# -------------------------------------------------------------------------------------------- job

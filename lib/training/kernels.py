@@ -168,77 +168,37 @@ def _sigmoid(v):
 
 @_compiled
 def run_steps(
-    x,
-    labels,
-    soft,
-    rows,
-    starts,
-    params,
-    velocity,
-    noise,
-    noise_scale,
-    clipping_norm,
-    learning_rates,
-    batch_size,
-    momentum,
-    weight_decay,
-    entropy,
-    sizes,
-    activation,
-    objective,
-    constants,
-    settled,
-    memory,
-    normals,
-    masks,
-    keep,
+    x,  # float32 (n, sizes[0]): all examples
+    labels,  # int32 (n,): classes, ignored where `soft` has rows
+    soft,  # float32 (n, classes) or (0, classes): target distributions, if targets are soft
+    rows,  # int64: the sampled rows of all steps, one step after the other
+    starts,  # int64 (steps + 1,): step s uses rows[starts[s]:starts[s + 1]]
+    params,  # float32 (p,), changed in place
+    velocity,  # float32 (p,), changed in place: momentum's running sum
+    noise,  # float32 (steps, p) or (0, p): standard normal numbers, which noise_scale multiplies
+    noise_scale,  # float32: noise multiplier times clipping norm
+    clipping_norm,  # float32: infinite without privacy
+    learning_rates,  # float32 (steps,)
+    batch_size,  # float32: the expected one, which the noisy sum is divided by
+    momentum,  # float32
+    weight_decay,  # float32
+    entropy,  # float32: its weight in the loss
+    sizes,  # int64 (layers + 1,): numbers of units, inputs first, outputs last
+    activation,  # a value of ACTIVATIONS
+    objective,  # a value of OBJECTIVES
+    constants,  # float32, of the objective, see below
+    settled,  # bool (steps,): whether the burn-in of SAT and deep gamblers is over
+    memory,  # float32 (n, classes) or (0, classes): SAT's averages, changed in place; not private
+    normals,  # float32 (steps, 2) or (0, 2): standard normal, for SelectiveNet's statistics
+    masks,  # float32 (len(rows), dropped) or (0, dropped): dropout, see below
+    keep,  # float32: probability that a unit is not dropped
 ):
     """Train one model for some steps, in place.
 
-    Parameters
-    ----------
-    x : ndarray of float32, shape (n, sizes[0])
-        All examples.
-    labels : ndarray of int32, shape (n,)
-        Classes; ignored where `soft` has rows.
-    soft : ndarray of float32, shape (n, classes) or (0, classes)
-        Target distributions, if targets are soft.
-    rows : ndarray of int64
-        The sampled rows of all steps, one step after the other.
-    starts : ndarray of int64, shape (steps + 1,)
-        Step s uses ``rows[starts[s]:starts[s + 1]]``.
-    params, velocity : ndarray of float32, shape (p,)
-        Changed in place; `velocity` is momentum's running sum.
-    noise : ndarray of float32, shape (steps, p) or (0, p)
-        Standard normal numbers, added times `noise_scale` to the summed clipped gradient.
-    noise_scale, clipping_norm : float32
-        Noise multiplier times clipping norm; the clipping norm, infinite without privacy.
-    learning_rates : ndarray of float32, shape (steps,)
-        One a step.
-    batch_size : float32
-        The expected batch size, which the noisy sum is divided by.
-    momentum, weight_decay, entropy : float32
-        As in :class:`lib.training.TrainingConfig` and :class:`lib.training.CrossEntropy`.
-    sizes : ndarray of int64, shape (layers + 1,)
-        Numbers of units, inputs first, outputs last.
-    activation, objective : int
-        Values of `ACTIVATIONS` and `OBJECTIVES`.
-    constants : ndarray of float32
-        Of the objective.  Self-Adaptive Training: momentum m and 1 - m.  Deep gamblers: logarithm
-        of the reward.  SelectiveNet: coverage, alpha, penalty, loss bound, the smallest coverage,
-        and the standard deviation of the noise in the sums of its statistics.
-    settled : ndarray of bool, shape (steps,)
-        Whether the burn-in of Self-Adaptive Training and deep gamblers is over.
-    memory : ndarray of float32, shape (n, classes) or (0, classes)
-        Moving averages of Self-Adaptive Training, changed in place.  Not private.
-    normals : ndarray of float32, shape (steps, 2) or (0, 2)
-        Standard normal numbers for SelectiveNet's statistics.
-    masks : ndarray of float32, shape (len(rows), dropped) or (0, dropped)
-        Dropout: what every sampled row's hidden units (of a linear model: inputs), layer after
-        layer, are multiplied by: 0 or 1 / `keep`.  Not for SelectiveNet, which runs the network
-        twice a step.
-    keep : float32
-        Probability that a unit is not dropped; 1 without dropout.
+    `constants`: SAT's momentum m and 1 - m; the logarithm of deep gamblers' reward; SelectiveNet's
+    coverage, alpha, penalty, loss bound, smallest coverage, and standard deviation of the noise in
+    the sums of its statistics.  `masks` multiply hidden units (of a linear model: inputs), layer
+    after layer, by 0 or 1 / `keep`; not for SelectiveNet, which runs the network twice a step.
     """
     one, zero = np.float32(1.0), np.float32(0.0)
     n_layers = sizes.shape[0] - 1

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from lib.check import as_real, require_number
+from lib.check import as_real, require_finite
 
 __all__ = ["LinearClassifier", "train_linear"]
 
@@ -82,9 +82,7 @@ def train_linear(
         raise ValueError(
             f"labels must take every value from 0 to k - 1, k >= 3, got {classes.tolist()}"
         )
-    require_number("inverse_penalty", inverse_penalty)
-    if not 0 < inverse_penalty < np.inf:
-        raise ValueError(f"inverse_penalty must be positive and finite, got {inverse_penalty!r}")
+    require_finite("inverse_penalty", inverse_penalty, above=0)
     # To the optimum: what is left by a solver that stops early depends on the processor.
     model = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-12)
     model.fit(images.reshape(len(images), -1), labels)

@@ -160,30 +160,7 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
 
 
 def check_private(network: nn.Module) -> None:
-    """Refuse a network in which examples influence each other, or which Opacus cannot train.
-
-    Raises
-    ------
-    ValueError
-        Naming the first offending layer.
-    """
-    coupling = (
-        nn.modules.batchnorm._BatchNorm,
-        nn.SyncBatchNorm,
-        nn.modules.batchnorm._LazyNormBase,
-    )
-    for name, module in network.named_modules():
-        tracked = isinstance(module, nn.modules.instancenorm._InstanceNorm) and (
-            module.track_running_stats
-        )
-        if (
-            isinstance(module, coupling)
-            and not isinstance(module, nn.modules.instancenorm._InstanceNorm)
-        ) or tracked:
-            raise ValueError(
-                f"layer {name or type(module).__name__!r} is a {type(module).__name__}, which mixes"
-                " the examples of a batch: private training needs GroupNorm instead"
-            )
+    """Refuse a network in which examples influence each other, or which Opacus cannot train."""
     errors = ModuleValidator.validate(network, strict=False)
     if errors:
         raise ValueError(f"network cannot be trained privately: {errors[0]}")

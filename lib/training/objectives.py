@@ -305,15 +305,6 @@ class SelectiveNet:
         selective = (loss - ratio) * g / c - 2 * self.penalty * missing * g
         return self.alpha * selective + (1 - self.alpha) * _cross_entropy(h, targets)
 
-    def batch_loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The paper's loss of a whole batch, a scalar; for comparison, not for private training."""
-        f, h, g = self._split(outputs)
-        c = g.mean()
-        risk = (self._prediction_loss(f, targets) * g).mean() / c
-        missing = torch.clamp(self.coverage - c, min=0)
-        auxiliary = _cross_entropy(h, targets).mean()
-        return self.alpha * (risk + self.penalty * missing**2) + (1 - self.alpha) * auxiliary
-
     def statistics(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Sums over the batch of g_i and min(l_i, bound) g_i / bound; L2 sensitivity sqrt(2)."""
         f, _, g = self._split(outputs)
@@ -337,10 +328,6 @@ class SelectiveNet:
     def logits(self, outputs: torch.Tensor) -> torch.Tensor:
         """Logits f of the underlying classifier (P1 ranks by their softmax)."""
         return self._split(outputs)[0]
-
-    def selection(self, outputs: torch.Tensor) -> torch.Tensor:
-        """The selection function g, in (0, 1): larger means accepted earlier."""
-        return self._split(outputs)[2]
 
     def _prediction_loss(self, f: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         losses = _cross_entropy(f, targets)

@@ -27,26 +27,7 @@ _BATCH = 1024
 
 
 def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """All outputs of the final model: class logits and those of its head.
-
-    Parameters
-    ----------
-    result : TrainingResult
-        A finished training.
-    points : array_like of float, shape (n, ...)
-        Where to evaluate.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, outputs)
-        In the order of :class:`lib.training.ModelSpec`'s `head`.
-
-    Examples
-    --------
-    >>> result = train(config, data, inputs[200:])
-    >>> bool(np.allclose(outputs_of(result, inputs[200:]), result.logits, atol=1e-5))
-    True
-    """
+    """All outputs of the final model: class logits and those of its head, (n, outputs)."""
     points = _points("points", points, result.config.model)
     network = module_of(result)
     with torch.no_grad():
@@ -59,28 +40,10 @@ def averages(
     """What the intermediate models of a training say, and averages of the last of them.
 
     All of it is post-processing: the guarantee of DP-SGD covers every intermediate model
-    (De et al. 2022 average parameters; P1's SCTD compares predicted classes).
-
-    Parameters
-    ----------
-    result : TrainingResult
-        A finished training that kept its ``"weights"``.
-    points : array_like of float, shape (n, ...)
-        Where to evaluate.
-    parts : sequence of float
-        In (0, 1]: which part of the checkpoints, the last ones, is averaged; at least one is.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``checkpoints``, shape (t, n): predicted classes; ``of_parameters``, shape (parts, n,
-        classes): logits of the model with the mean parameters; ``of_probabilities``, of the same
-        shape: mean class probabilities.
-
-    Raises
-    ------
-    ValueError
-        If the result kept something else, or a part is out of range.
+    (De et al. 2022 average parameters; P1's SCTD compares predicted classes).  The training kept
+    its ``"weights"``; `parts` in (0, 1] say which part of the checkpoints, the last ones, is
+    averaged.  Returns ``checkpoints`` (t, n), predicted classes; ``of_parameters`` (parts, n,
+    classes), logits of the models with the mean parameters; ``of_probabilities``, of that shape.
     """
     require_choice("keep of result", result.config.keep, ("weights",))
     points = _points("points", points, result.config.model)
@@ -117,20 +80,7 @@ def dropout_probabilities(
 ) -> npt.NDArray[np.float32]:
     """Mean class probabilities over random sub-networks (Monte-Carlo dropout; P1, Eq. 15).
 
-    Parameters
-    ----------
-    result : TrainingResult
-        A finished training of a model with dropout.
-    points : array_like of float, shape (n, ...)
-        Where to evaluate.
-    passes : int
-        Sub-networks, each drawn for every point by itself.
-    seed : int
-        Of the draws; the global generator is put back as it was.
-
-    Returns
-    -------
-    ndarray of float32, shape (n, classes)
+    Each of the `passes` is drawn for every point by itself, from `seed`.
     """
     if not result.config.model.dropout:
         raise ValueError("result must be of a model with dropout, got dropout = 0.0")

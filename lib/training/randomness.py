@@ -35,8 +35,7 @@ class Streams:
     def __init__(self, seed: int):
         self.seed = seed
         for name in self.names:
-            sequence = np.random.SeedSequence([seed, _PURPOSES[name]])
-            setattr(self, name, np.random.Generator(np.random.SFC64(sequence)))
+            setattr(self, name, np.random.Generator(np.random.SFC64(_sequence(seed, name))))
         self.model = int(_sequence(seed, "model").generate_state(1)[0])
 
     def step(self, step: int) -> int:
@@ -48,12 +47,12 @@ class Streams:
         return self._of_step("device", step)
 
     def _of_step(self, purpose: str, step: int) -> int:
-        sequence = np.random.SeedSequence([self.seed, _PURPOSES[purpose], step])
-        return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+        state = _sequence(self.seed, purpose, step).generate_state(1, np.uint64)
+        return int(state[0] >> np.uint64(1))
 
 
-def _sequence(seed: int, purpose: str) -> np.random.SeedSequence:
-    return np.random.SeedSequence([seed, _PURPOSES[purpose]])
+def _sequence(seed: int, purpose: str, *step: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence([seed, _PURPOSES[purpose], *step])
 
 
 class PoissonSampler:

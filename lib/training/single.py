@@ -20,11 +20,12 @@ from scipy import special
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.check import require_int
+from lib.data.splits import as_classes
 from lib.data.transforms import augment
 from lib.privacy.accounting import PrivacyLedger, SampledGaussian
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
 from lib.training import taps
-from lib.training.checks import check_evaluation, check_labels, check_match
+from lib.training.checks import check_evaluation, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.models import build_model, check_private
 from lib.training.objectives import (
@@ -93,7 +94,7 @@ class TrainingResult:
 
     def accuracy(self, labels: npt.ArrayLike) -> float:
         """Share of the evaluation points that the final model classifies correctly."""
-        labels = check_labels(labels, *self.logits.shape)
+        labels = as_classes("labels", labels, *self.logits.shape)
         return float(np.mean(self.logits.argmax(1) == labels))
 
 
@@ -398,11 +399,7 @@ class Trainer:
 
     def _keep(self) -> None:
         parameters = self.parameters()
-        if not np.isfinite(parameters).all():
-            raise TrainingDiverged(
-                f"parameters are not finite after step {self.step} with learning_rate ="
-                f" {self.config.learning_rate!r}"
-            )
+        _check_finite(parameters, self.config, self.step)
         if self.config.keep == "weights":
             self.kept.append(parameters)
         else:

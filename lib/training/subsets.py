@@ -5,17 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_real, require_int
+from lib.check import as_matrix, require_int
+from lib.data.splits import as_classes
 from lib.runs import Checkpoint, Outcome
 from lib.training.config import TrainingConfig, TrainingData
-from lib.training.jobs import (
-    Chunk,
-    DataSpec,
-    LoadedData,
-    _data_fingerprint,
-    _privacy,
-    in_chunks,
-)
+from lib.training.jobs import Chunk, DataSpec, LoadedData, _data_fingerprint, _privacy, in_chunks
 from lib.training.many import train_many
 
 __all__ = ["SubsetTrainings", "confidence", "relabel"]
@@ -168,25 +162,10 @@ def confidence(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.f
     ----------
     Carlini et al. (2022), Membership inference attacks from first principles, section VI-A.
     """
-    logits, labels = as_real("logits", logits), as_real("labels", labels)
-    if logits.dtype.kind not in "fiu" or logits.ndim != 2 or logits.shape[1] < 2:
-        raise ValueError(
-            "logits must be real numbers of shape (n, classes) with two classes at least, got"
-            f" {logits.dtype} of shape {logits.shape}"
-        )
-    logits = logits.astype(np.float64)
-    if not np.isfinite(logits).all():
-        raise ValueError(f"logits must be finite, got {logits[~np.isfinite(logits)][0]}")
-    if labels.shape != logits.shape[:1]:
-        raise ValueError(
-            "labels must have one entry per row of logits, got shapes"
-            f" {labels.shape} and {logits.shape}"
-        )
-    if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < logits.shape[1])).all():
-        raise ValueError(
-            f"labels must be integers from 0 to {logits.shape[1] - 1}, got {labels.dtype} from"
-            f" {labels.min()} to {labels.max()}"
-        )
+    logits = as_matrix("logits", logits)
+    if logits.shape[1] < 2:
+        raise ValueError(f"logits must be of two classes at least, got shape {logits.shape}")
+    labels = as_classes("labels", labels, *logits.shape)
     rows = np.arange(len(logits))
     own = logits[rows, labels]
     others = logits.copy()

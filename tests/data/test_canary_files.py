@@ -1,8 +1,7 @@
-"""The canaries' files are refused in one sentence if they hold anything but what was published."""
+"""The canaries' files, as the authors published them."""
 
 import io
 import pickle
-import re
 import zipfile
 
 import numpy as np
@@ -67,64 +66,9 @@ def test_all_names_are_registered_and_told_once():
     assert set(names) <= set(data.registry())
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (P[:, :9], "must hold floats of shape (1000, 10), got float32 of shape (1000, 9)"),
-        (P.astype(int), "must hold floats of shape (1000, 10), got int64 of shape (1000, 10)"),
-    ],
-)
-def test_other_confidences_are_refused(files, wrong, message):
-    files["canaries/confs_cifar10_PATE_L"] = wrong
-    with pytest.raises(ValueError, match=re.escape(f"canaries_confs_cifar10_PATE_L {message}")):
-        data.load_canary_confidences("cifar10", "PATE", "L")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (np.zeros(999, int), "must hold integers of shape (1000,), got int64 of shape (999,)"),
-        (np.zeros(1000), "must hold integers of shape (1000,), got float64 of shape (1000,)"),
-        (np.arange(1000) - 1, "must hold numbers from 0 to 9, got -1 to 998"),
-        (np.full(1000, 10), "must hold numbers from 0 to 9, got 10 to 10"),
-    ],
-)
-def test_other_labels_are_refused(files, wrong, message):
-    files |= {
-        "canaries/10x100_confs_cifar10_RR_H": P,
-        "canaries/10x100_pos_cifar10_RR_H": np.zeros(1000, int),
-        "canaries/10x100_labels_cifar10_RR_H": wrong,
-    }
-    with pytest.raises(ValueError, match=re.escape(message)):
-        data.load_canary_runs("cifar10", "H")
-
-
-@pytest.mark.parametrize("members", [{}, {"a/data.pkl": {}, "b/data.pkl": {}}])
-def test_an_archive_with_another_number_of_pickles_is_refused(files, members):
-    files["cifar_n/cifar10_human"] = archive(members)
-    message = f"cifar_n_cifar10_human must hold one data.pkl, got {len(members)}"
+def test_levels_belong_to_a_mechanism():
+    message = "level must be one of 'H', 'M', 'L', got 'HH'"
     with pytest.raises(ValueError, match=message):
-        data.load_cifar_labels("cifar10")
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: data.load_cifar_labels("mnist"), "dataset must be one of 'cifar10', 'cifar100'"),
-        (
-            lambda: data.load_canary_confidences("cifar10", "RR", "H"),
-            "mechanism must be one of 'ALIBI', 'AGIBI', 'PATE', got 'RR'",
-        ),
-        (
-            lambda: data.load_canary_confidences("cifar10", "AGIBI", "HH"),
-            "level must be one of 'H', 'M', 'L', got 'HH'",
-        ),
-        (
-            lambda: data.load_canary_runs("cifar10", "HH"),
-            "level must be one of 'H', 'M', 'L', got 'HH'",
-        ),
-    ],
-)
-def test_unknown_names_say_what_there_is(call, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        call()
+        data.load_canary_confidences("cifar10", "AGIBI", "HH")
+    with pytest.raises(ValueError, match=message):
+        data.load_canary_runs("cifar10", "HH")

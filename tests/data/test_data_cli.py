@@ -1,4 +1,3 @@
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +12,11 @@ ROOT = Path(__file__).parents[2]
 NAME = "suitability/published_folds_rxrx1"
 
 
-def run(*arguments, **environment):
-    """Run the command as a user would; the environment is conftest's plus what is given."""
+def run(*arguments):
+    """Run the command as a user would."""
     return subprocess.run(
         [sys.executable, "-m", "lib.data", *arguments],
         cwd=ROOT,
-        env=os.environ | {key: str(value) for key, value in environment.items()},
         capture_output=True,
         text=True,
         check=False,
@@ -41,11 +39,13 @@ def one_line(text):
         (["fetch", "nothing/*"], "'nothing/*'"),
     ],
 )
-def test_bad_usage_exits_with_2(arguments, message):
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert message in one_line(done.stderr)
-    assert done.stdout == ""
+def test_bad_usage_exits_with_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+    out, error = capsys.readouterr()
+    assert message in one_line(error)
+    assert out == ""
 
 
 def test_unavailable_file_exits_with_1():
@@ -54,40 +54,36 @@ def test_unavailable_file_exits_with_1():
     assert "COMPANION_DATA" in one_line(done.stderr)
 
 
-def test_bad_mirror_exits_with_1(tmp_path):
-    done = run("list", COMPANION_DATA=tmp_path / "nowhere")
-    assert done.returncode == 1
-    assert "is not a directory" in one_line(done.stderr)
+def test_other_errors_are_one_line_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "nowhere"))
+    assert cli.main(["list"]) == 1
+    assert "is not a directory" in one_line(capsys.readouterr().err)
+    monkeypatch.delenv("COMPANION_DATA")
+    monkeypatch.setenv("COMPANION_CHAPTER", "calibration")
+    assert cli.main(["fetch", NAME]) == 1
+    assert "'calibration'" in one_line(capsys.readouterr().err)
 
 
-def test_undeclared_file_exits_with_1():
-    done = run("fetch", NAME, COMPANION_CHAPTER="calibration")
-    assert done.returncode == 1
-    assert "'calibration'" in one_line(done.stderr)
-
-
-def test_damage_is_found(tmp_path):
+def test_damage_is_found(tmp_path, monkeypatch, capsys):
     path = tmp_path / registry()[NAME].mirror
     path.parent.mkdir(parents=True)
     path.write_text("damaged")
-    done = run("verify", COMPANION_DATA=tmp_path)
-    assert done.returncode == 1
-    lines = done.stdout.splitlines()
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
+    assert cli.main(["verify"]) == 1
+    lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(registry())
     unknown = [name for name, entry in registry().items() if entry.sha256 is None]
     assert [line.split()[1] for line in lines if line.startswith("unknown ")] == unknown
     assert [line for line in lines if not line.startswith(("absent ", "unknown "))] == [
         line for line in lines if line.startswith(f"corrupted  {NAME} (mirror): {path}")
     ]
-    done = run("fetch", NAME, COMPANION_DATA=tmp_path)
-    assert done.returncode == 1
-    assert registry()[NAME].sha256 in one_line(done.stderr)
+    assert cli.main(["fetch", NAME]) == 1
+    assert registry()[NAME].sha256 in one_line(capsys.readouterr().err)
 
 
-def test_list_shows_every_file():
-    done = run("list")
-    assert done.returncode == 0
-    head, *rows = done.stdout.splitlines()
+def test_list_shows_every_file(capsys):
+    assert cli.main(["list"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["name", "bytes", "where", "chapters"]
     assert [row.split()[0] for row in rows] == list(registry())
     assert [row.split()[1:3] for row in rows] == [

@@ -214,7 +214,7 @@ ASK = {
     "fetch": store.fetch,
     "available": store.available,
     "fingerprints": lambda name: store.fingerprints("one"),
-    "is_here": store.is_here,
+    "state": store.state,
 }
 
 
@@ -248,16 +248,6 @@ def test_many_processes_note_at_once(mirror, monkeypatch, tmp_path):
     with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as workers:
         assert all(workers.map(store.available, names * 10))
     assert sorted(notes.read_text().splitlines()) == sorted(names * 10)
-
-
-def test_is_here(mirror):
-    mirror.add("a", CONTENT)
-    mirror.add("b", CONTENT, present=False)
-    assert store.is_here("a")
-    assert not store.is_here("b")
-    mirror.path("a").write_bytes(b"damaged")
-    with pytest.raises(DataCorrupted, match="is not 'a'"):
-        store.is_here("a")
 
 
 def test_chapter_reads_only_what_is_declared_for_it(mirror, monkeypatch):

@@ -79,35 +79,6 @@ def test_blur_draws_nothing(images):
     assert used.random() == fresh.random()
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"kind": "fog"}, ValueError, r"kind must be one of gaussian_noise, .*got 'fog'"),
-        (
-            {"severity": -1},
-            ValueError,
-            r"severity must be finite and in \[0, inf\] for gaussian",
-        ),
-        ({"severity": np.nan}, ValueError, "got nan"),
-        ({"severity": np.inf}, ValueError, "got inf"),
-        ({"kind": "rotation", "severity": 181}, ValueError, r"\[0, 180\] for rotation .*got 181"),
-        ({"rng": None}, ValueError, "rng must be a Generator or an int of at least 0, got None"),
-        ({"images": np.zeros((8, 8))}, ValueError, r"got shape \(8, 8\)"),
-        ({"images": np.full((1, 8, 8), 16.0)}, ValueError, r"values in \[0, 1\]"),
-        ({"images": np.full((1, 8, 8), np.nan)}, ValueError, r"values in \[0, 1\]"),
-    ],
-)
-def test_corrupt_refuses(changes, error, message):
-    arguments = {
-        "images": np.zeros((1, 8, 8)),
-        "kind": "gaussian_noise",
-        "severity": 1,
-        "rng": rng(),
-    }
-    with pytest.raises(error, match=message):
-        corrupt(**(arguments | changes))
-
-
 def test_splits_are_disjoint_and_reproducible():
     sizes = {"train": 900, "source": 400, "user": SIZE - 1300}
     splits = digits_splits(0, sizes)
@@ -132,17 +103,6 @@ def test_splits_ignore_and_leave_the_global_generator():
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize(
-    ("seed", "sizes", "message"),
-    [
-        (-1, {"one": 1}, "seed must be an int of at least 0, got -1"),
-        (None, {"one": 1}, "seed must be .* got None"),
-        (1.0, {"one": 1}, "seed must be .* got 1.0"),
-        (0, {"one": 0}, r"sizes\['one'\] must be an int of at least 1, got 0"),
-        (0, {"one": 0.5}, r"sizes\['one'\] must be .* got 0.5"),
-        (0, {"one": 1000, "two": 798}, "at most 1797, the number of digits, got 1798"),
-    ],
-)
-def test_splits_refuse(seed, sizes, message):
-    with pytest.raises(ValueError, match=message):
-        digits_splits(seed, sizes)
+def test_splits_refuse_more_digits_than_there_are():
+    with pytest.raises(ValueError, match="at most 1797, the number of digits, got 1798"):
+        digits_splits(0, {"one": 1000, "two": 798})

@@ -139,18 +139,6 @@ def test_patches_see_public_images_only():
     again = fit_patches(poisoned, public, n_filters=32, seed=1)
     assert np.array_equal(filters.weights, again.weights)
     assert np.array_equal(filters.bias, again.bias)
-    filters.check_disjoint(np.arange(10, 40))
-    with pytest.raises(ValueError, match="rows must not hold public examples, got 2 of them"):
-        filters.check_disjoint([3, 9, 20])
-    for rows in (np.arange(40) >= 10, [-1], [10.0], [[10, 11]]):
-        with pytest.raises(
-            ValueError, match=r"rows must be row numbers of at least 0 .*not a mask"
-        ):
-            filters.check_disjoint(rows)
-    filters.check_disjoint([])
-    filters.check_images(images[10:])
-    with pytest.raises(ValueError, match="got 1 of them, the first being number 2"):
-        filters.check_images(images[[20, 30, 5]])
     features = patch_features(images, filters)
     assert features.shape == (40, 64, 2, 2)
     assert features.min() >= 0
@@ -189,25 +177,10 @@ def test_patches_are_white():
         (lambda: scattering(np.ones((1, 1, 10, 12))), "multiples of 4"),
         (lambda: scattering(np.ones((1, 4, 4))), "images must be of shape"),
         (lambda: scattering(np.full((1, 1, 8, 8), np.nan)), "images must be finite"),
-        (lambda: group_normalise(np.ones((1, 2, 2, 2)), 1.0), "groups must be an int .*got 1.0"),
         (lambda: group_normalise(np.full((1, 2, 2, 2), np.nan), 1), "maps must be finite"),
         (lambda: fit_patches(np.full((2, 1, 8, 8), np.inf), [0]), "images must be finite"),
-        (
-            lambda: fit_patches(np.ones((2, 1, 8, 8)), [True, False]),
-            "public .*not a mask, got bool",
-        ),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [-1]), "public must be .* from -1"),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [0], n_filters=0), "n_filters must be an int"),
         (lambda: patch_features(np.ones((2, 3, 8, 8)), FILTERS), "images must have 1 channels"),
-        (lambda: patch_features(np.ones((2, 1, 8, 8)), FILTERS, grid=0), "grid must be an int"),
-        (
-            lambda: patch_features(np.ones((2, 1, 8, 8)), FILTERS, threshold=math.nan),
-            "threshold must be at least 0 and finite, got nan",
-        ),
-        (lambda: cached_features("../x", "a", {}, lambda: 0), "name must consist of letters"),
         (lambda: fit_patches(np.ones((2, 1, 4, 4)), [0], size=5), "size must fit"),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [2]), "public must hold rows between 0 and 1"),
-        (lambda: fit_patches(np.ones((2, 1, 8, 8)), [0], regularisation=0), "regularisation must"),
     ],
 )
 def test_bad_input(call, message):
@@ -215,48 +188,17 @@ def test_bad_input(call, message):
         call()
 
 
-class TestCache:
-    @pytest.fixture(autouse=True)
-    def cache(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-        self.folder = tmp_path / "features"
-        self.calls = 0
+def test_features_are_kept_by_what_they_depend_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
+    calls = []
 
-    def compute(self):
-        self.calls += 1
-        return np.arange(6, dtype=np.float32).reshape(2, 3)
+    def compute():
+        calls.append(1)
+        return np.arange(6.0).reshape(2, 3)
 
-    def test_is_computed_once_and_mapped(self):
-        first = cached_features("test", "abc", {"a": 1}, self.compute)
-        second = cached_features("test", "abc", {"a": 1}, self.compute)
-        assert self.calls == 1
-        assert isinstance(second, np.memmap)
-        assert np.array_equal(first, second)
-        with pytest.raises(ValueError, match="read-only"):
-            second[0] = 1
-        cached_features("test", "abc", {"a": 2}, self.compute)
-        cached_features("test", "abd", {"a": 1}, self.compute)
-        assert self.calls == 3
-
-    @pytest.mark.parametrize("damage", ["truncate", "flip", "sum", "foreign"])
-    def test_damage_is_found(self, damage):
-        cached_features("test", "abc", {}, self.compute)
-        (path,) = self.folder.glob("*.npy")
-        content = path.read_bytes()
-        if damage == "truncate":
-            path.write_bytes(content[:-4])
-        elif damage == "flip":
-            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        elif damage == "sum":
-            path.with_suffix(".sha256").unlink()
-        else:
-            path.write_bytes(b"not an array")
-        with pytest.warns(RuntimeWarning, match="are damaged; computing them anew"):
-            again = cached_features("test", "abc", {}, self.compute)
-        assert np.array_equal(again, np.arange(6).reshape(2, 3))
-        assert self.calls == 2
-
-    def test_failure_leaves_nothing(self):
-        with pytest.raises(ZeroDivisionError):
-            cached_features("test", "abc", {}, lambda: 1 / 0)
-        assert not list(self.folder.iterdir())
+    keys = [("test", "abc", {"a": "1"}), ("test", "abc", {"a": "2"}), ("test", "abd", {"a": "1"})]
+    for key in (*keys, *keys):
+        found = cached_features(*key, compute)
+        assert np.array_equal(found, np.arange(6).reshape(2, 3))
+        assert found.dtype == np.float32
+    assert len(calls) == 3

@@ -92,19 +92,11 @@ def test_batches_are_read_in_their_order_whatever_the_archive_s(put):
     check(read_cifar10(path, "train"), IMAGES[:10], LABELS[:10], CIFAR10_NAMES)
 
 
-def test_coarse_or_fine(put):
-    path = put(tar(cifar100(IMAGES, COARSE, FINE).items()))
-    with pytest.raises(ValueError, match=r"labels must be one of .*, got 'medium'"):
-        read_cifar100(path, "test", "medium")
-
-
 def test_cifar100(put):
     path = put(tar(cifar100(IMAGES, COARSE, FINE).items()))
     fine = [f"f{number}" for number in range(100)]
-    coarse = [f"c{number}" for number in range(20)]
     check(read_cifar100(path, "train"), IMAGES[:6], FINE[:6], fine)
     check(read_cifar100(path, "test"), IMAGES[6:], FINE[6:], fine)
-    check(read_cifar100(path, "test", "coarse"), IMAGES[6:], COARSE[6:], coarse)
 
 
 def test_other_members_are_not_touched(put, tmp_path):

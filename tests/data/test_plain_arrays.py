@@ -150,7 +150,7 @@ def test_groups_are_drawn_at_random_and_need_room():
     assert np.abs(counts / 4 - 30).max() < 4.5 * np.sqrt(300 * 0.1 * 0.9)
     with pytest.raises(ValueError, match="sizes must leave out up to a group for each set"):
         split_rows(400, 0, {"a": 201, "b": 199}, groups=groups)
-    with pytest.raises(ValueError, match=r"groups must have shape \(400,\)"):
+    with pytest.raises(ValueError, match=r"groups must be integers of shape \(400,\)"):
         split_rows(400, 0, {"a": 40}, groups=groups[1:])
 
 

@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.data.errors import DataUnavailable
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import registry
 from lib.data.store import fetch
@@ -87,35 +86,21 @@ def test_take_keeps_the_order_and_repeats():
     np.testing.assert_array_equal(taken.correct, [True, True, True])
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([0, 6], "rows must be from 0 to 5, got 0 to 6"),
-        ([-1], "rows must be from 0 to 5, got -1 to -1"),
-        ([0.0], "rows must be integers of shape .* got float64"),
-        (CORRECT, "rows must be integers of shape .* got bool"),
-        ([[0]], r"got int64 of shape \(1, 1\)"),
-        (np.array([], dtype=int), "at least one row"),
-    ],
-)
-def test_take_refuses(rows, message):
-    with pytest.raises(ValueError, match=message):
-        table().take(rows)
+def test_take_refuses_no_rows():
+    with pytest.raises(ValueError, match="at least one row"):
+        table().take([])
 
 
 BAD_TABLES = {
     "a column too few": (signals_array()[:, :11], CORRECT, r"shape \(n, 12\), got float32 of .*11"),
     "one-dimensional": (signals_array()[:, 0], CORRECT, r"shape \(n, 12\)"),
     "integers": (signals_array().astype(int), CORRECT, "must be floats"),
-    "text": ("signals", CORRECT, "must be floats"),
-    "none": (None, CORRECT, "must be floats"),
     "a row too many": (signals_array(7), CORRECT, r"correct must be bools of shape \(7,\)"),
     "numbers for correct": (signals_array(), CORRECT.astype(int), "correct must be bools"),
     "no rows": (signals_array(0), CORRECT[:0], "at least one row"),
     "NaN": (signals_array(energy=np.nan), CORRECT, "energy must be finite .* nan in row 1"),
     "infinity": (signals_array(conf_ratio=np.inf), CORRECT, "conf_ratio must be .* inf in row 1"),
     "confidence": (signals_array(conf_max=1.01), CORRECT, r"conf_max .* \[0, 1\], got 1.0"),
-    "negative confidence": (signals_array(conf_max=-0.01), CORRECT, "conf_max"),
     "entropy": (signals_array(conf_entropy=-1), CORRECT, "conf_entropy"),
     "margin": (signals_array(margin_loss=1), CORRECT, "margin_loss"),
     "ratio": (signals_array(conf_ratio=0.5), CORRECT, "conf_ratio"),
@@ -167,22 +152,13 @@ def test_loads_signals(dataset, mirror):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("imagenet",), r"must be one of \('fmow', 'rxrx1', 'civilcomments'\), got 'imagenet'"),
         (("fmow", "CORAL"), r"\('groupDRO', 0\)\), got \('CORAL', 0\)"),
-        (("fmow", "ERM", 3), r"\('groupDRO', 0\)\), got \('ERM', 3\)"),
-        (("rxrx1", "IRM", 1), r"got \('IRM', 1\)"),
         (("civilcomments", "IRM", 0), r"\('ERM', 2\)\), got \('IRM', 0\)"),
     ],
 )
 def test_bad_arguments_list_what_is_allowed(arguments, message):
     with pytest.raises(ValueError, match=message):
         load_suitability_signals(*arguments)
-
-
-def test_loaders_name_the_dataset():
-    for load in (load_suitability_folds, load_published_folds, suitability_models):
-        with pytest.raises(ValueError, match="got 'imagenet'"):
-            load("imagenet")
 
 
 @pytest.mark.parametrize(
@@ -201,17 +177,6 @@ def test_wrong_structure_names_the_file(content, message, mirror):
     add_signals(mirror, content)
     with pytest.raises(ValueError, match=rf"fmow_ERM_0:? .*{message}"):
         load_suitability_signals("fmow")
-
-
-def test_truncated_file(mirror):
-    mirror.add("suitability/fmow_ERM_0", pickle.dumps(good_signals(), protocol=4)[:-40])
-    with pytest.raises(ValueError, match="fmow_ERM_0 is damaged"):
-        load_suitability_signals("fmow")
-
-
-def test_absent_file():
-    with pytest.raises(DataUnavailable, match="suitability/rxrx1_ERM_0"):
-        load_suitability_signals("rxrx1")
 
 
 # --- folds --------------------------------------------------------------------------------------
@@ -413,19 +378,11 @@ def test_examination_refuses_folds_beyond_the_rows(civilcomments, tmp_path):
         examined(tmp_path, good_signals("civilcomments"))
 
 
-@pytest.mark.usefixtures("civilcomments")
-def test_examination_of_other_files(tmp_path):
-    with pytest.raises(ValueError, match="is damaged"):
-        examined(tmp_path, b"<html>404</html>")
-    with pytest.raises(ValueError, match="names no file of signals"):
-        examine_signals("suitability/folds_fmow_id", tmp_path / "any")
-
-
 def test_every_unknown_file_can_be_examined(tmp_path):
     """Whatever the registry does not know the hash of, ``fetch --unverified`` has a check for."""
     unknown = [name for name, entry in registry().items() if entry.sha256 is None]
     for name in unknown:
-        with pytest.raises(FileNotFoundError):  # rather than "names no file of signals"
+        with pytest.raises(FileNotFoundError):  # its name is understood
             examine_signals(name, tmp_path / "absent")
 
 

@@ -6,20 +6,9 @@ import numpy as np
 import pytest
 
 from lib.data import available, load_sst2, registry
-from lib.data.errors import DataUnavailable
 from lib.data.text import TEXT_FILES, hashed_words, read_sentences
 
 HEAD = "sentence\tlabel\n"
-
-
-@pytest.fixture
-def file(tmp_path):
-    def write(content):
-        path = tmp_path / "dev.tsv"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
 
 
 def test_files_are_registered():
@@ -55,45 +44,15 @@ def parts(text):
     return {" ".join(words[i:j]) for i, j in ends if j - i < len(words)}
 
 
-@pytest.mark.parametrize("split", ["test", "all", None])
-def test_other_splits(split):
-    with pytest.raises(ValueError, match=r"split must be one of 'train', 'validation', got"):
-        load_sst2(split)
-
-
-def test_without_files():
-    with pytest.raises(DataUnavailable, match="sst2/train"):
-        load_sst2("train")
-
-
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_rows(file, end):
+def test_rows(tmp_path, end):
     content = HEAD + 'a "fine film \t1\n\x85 dull\x0b one\t0' + end
-    texts, labels = read_sentences(file(content))
+    path = tmp_path / "dev.tsv"
+    path.write_text(content, "utf-8", newline="")
+    texts, labels = read_sentences(path)
     assert texts == ('a "fine film', "dull\x0b one")
     assert labels.tolist() == [1, 0]
     assert labels.dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "must have the columns sentence and label and a row, got '' and 0 rows"),
-        (HEAD, "and a row, got 'sentence.tlabel' and 0 rows"),
-        ("label\tsentence\n1\ta\n", "must have the columns sentence and label"),
-        (HEAD + "a\t1\nb\n", r"line 3: expected a sentence, a tab and 0 or 1, got 'b'"),
-        (HEAD + "a\t1\tb\n", "line 2: expected"),
-        (HEAD + "a\t1\n\nb\t0\n", "line 3: expected"),
-        (HEAD + " \t1\n", "line 2: expected"),
-        (HEAD + "a\t-1\n", "line 2: expected"),
-        (HEAD + "a\t 1\n", "line 2: expected"),
-        (HEAD + "a\t\n", "line 2: expected"),
-        (HEAD.encode() + b"caf\xe9\t1\n", "is not UTF-8"),
-    ],
-)
-def test_malformed(file, content, message):
-    with pytest.raises(ValueError, match=rf"dev.tsv.*{message}"):
-        read_sentences(file(content))
 
 
 def test_hashed_words_by_their_definition():
@@ -122,9 +81,3 @@ def test_hashed_words_stay_what_they_are():
 def test_no_words_are_zeros():
     assert not hashed_words(["", "  "]).any()
     assert hashed_words([]).shape == (0, 4096)
-
-
-@pytest.mark.parametrize("sentences", ["a film", ["a", 3], [None], [b"a"]])
-def test_sentences_must_be_strings(sentences):
-    with pytest.raises(ValueError, match="sentences must be a sequence of strings, got"):
-        hashed_words(sentences)

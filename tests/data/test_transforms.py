@@ -86,17 +86,14 @@ def test_pixelating_averages_blocks():
     [
         ((IMAGES[0, 0], "blur", 1, 0), "images must be of shape"),
         ((IMAGES * 2, "blur", 1, 0), r"values in \[0, 1\]"),
-        ((IMAGES * np.nan, "blur", 1, 0), r"values in \[0, 1\]"),
-        ((IMAGES, "fog", 1, 0), "kind must be one of gaussian_noise, .*got 'fog'"),
-        ((IMAGES, "blur", -1, 0), r"severity must be finite and in \[0, inf\] for blur"),
-        ((IMAGES, "contrast", 1.5, 0), r"\[0, 1\] for contrast .*got 1.5"),
-        ((IMAGES, "blur", np.nan, 0), "severity must be finite"),
-        ((IMAGES, "blur", True, 0), "severity must be a number, got True"),
-        ((IMAGES, "blur", "1", 0), "severity must be a number, got '1'"),
+        (
+            (IMAGES, "contrast", 1.5, 0),
+            "severity must be .* at most 1, got 1.5",
+        ),
         ((IMAGES, "blur", 21, 0), "severity must be at most 20 for blur"),
         ((IMAGES, "shot_noise", 1e-20, 0), "severity must be 0 or at least 1e-12 for shot_noise"),
         ((IMAGES[:, :0], "blur", 1, 0), "no side of 0"),
-        ((IMAGES, "blur", 1, -1), "rng must be .* an int of at least 0, got -1"),
+        ((IMAGES, "blur", 1, -1), "rng must be a number at least 0, got -1"),
     ],
 )
 def test_bad_shifts(arguments, message):
@@ -139,23 +136,8 @@ def test_augmentation_is_independent_and_can_be_switched_off():
     assert torch.equal(flipped[which], images[which].flip(3))
     assert 14 <= which.sum() <= 50  # binomial(64, 1/2), beyond 4.5 standard deviations
     assert torch.equal(images, before)
-    with pytest.raises(ValueError, match="crop_padding must be an int of at least 0, got -1"):
-        augment(images, generator(), crop_padding=-1)
     with pytest.raises(ValueError, match="images must be of shape"):
         augment(images[0], generator())
-    with pytest.raises(ValueError, match="padding must be 'zeros' or 'reflect', got 'edge'"):
-        augment(images, generator(), padding="edge")
-    with pytest.raises(ValueError, match="crop_padding must be less than the sides 8 and 8"):
-        augment(images, generator(), crop_padding=8, padding="reflect")
-
-
-def test_reflected_crops():
-    images = torch.rand(40, 2, 6, 7, generator=generator(3))
-    new = augment(images, generator(), flip=False, crop_padding=2, padding="reflect")
-    padded = torch.nn.functional.pad(images, [2] * 4, mode="reflect")
-    for k in range(40):
-        crops = [padded[k, :, i : i + 6, j : j + 7] for i in range(5) for j in range(5)]
-        assert sum(torch.equal(new[k], crop) for crop in crops) == 1
 
 
 def test_copies_of_one_example_are_augmented_independently():

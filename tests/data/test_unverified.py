@@ -50,7 +50,7 @@ def test_unknown_file_is_absent_wherever_copies_lie(mirror, server, copy):
         cached().parent.mkdir(parents=True)
         cached().write_bytes(CONTENT)
     assert not store.available("a")
-    assert not store.is_here("a")
+    assert store.state("a") == store.ABSENT
     assert store.fingerprints("one") == {"a": "absent", "b": SHA256}
     with pytest.raises(DataUnavailable) as caught:
         store.fetch("a")
@@ -58,15 +58,6 @@ def test_unknown_file_is_absent_wherever_copies_lie(mirror, server, copy):
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
     assert server.requests == 0
-
-
-def test_a_build_learns_that_an_unknown_file_was_asked_for(mirror, monkeypatch, tmp_path):
-    mirror.add("a", CONTENT, known=False)
-    notes = tmp_path / "notes"
-    notes.touch()
-    monkeypatch.setenv(store.ASKED, str(notes))
-    assert not store.available("a")
-    assert notes.read_text() == "a\n"
 
 
 def test_from_the_network(mirror, server):
@@ -97,7 +88,7 @@ def test_from_the_mirror(mirror, server):
     assert store.fetch("a") == mirror.path("a")
     assert server.requests == 0
     mirror.path("a").write_bytes(b"other")
-    for attempt in (store.fetch, store.available, store.is_here):
+    for attempt in (store.fetch, store.available, store.state):
         with pytest.raises(DataCorrupted, match=rf"{SHA256}, found {OTHER}; .* delete .*sha256"):
             attempt("a")
 
@@ -119,17 +110,6 @@ def test_the_registry_wins(mirror):
     note().parent.mkdir(parents=True)
     note().write_text(OTHER)
     assert store.fingerprints("one") == {"a": SHA256}
-
-
-def test_without_network_or_address(mirror, monkeypatch):
-    mirror.add("a", CONTENT, known=False, present=False, url="http://127.0.0.1:9/never")
-    mirror.add("b", CONTENT, known=False, present=False)
-    with pytest.raises(DataUnavailable, match="COMPANION_OFFLINE forbids"):
-        store.fetch_unverified("a", look)
-    monkeypatch.setenv("COMPANION_OFFLINE", "0")
-    with pytest.raises(DataUnavailable, match="has no public address"):
-        store.fetch_unverified("b", look)
-    assert kept() == []
 
 
 def test_a_chapter_cannot_accept(mirror, monkeypatch):
@@ -213,50 +193,13 @@ def test_refusals_are_one_line(mirror, command, arguments, code, message):
 
 # --- the build's key ----------------------------------------------------------------------------
 
-CHAPTER = f"""# %%
-from lib import data
-print(data.available("{REAL}"))
-"""
 
-
-@pytest.fixture
-def chapter(monkeypatch, tmp_path):
-    """A chapter that asks for a file of the true registry, of which a mirror has a copy."""
-    path = tmp_path / "root" / "book" / "suitability.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(CHAPTER)
-    (path.parent / "claims.yml").write_text("[]\n")
-    copy = tmp_path / "copies" / registry()[REAL].mirror
+def test_acceptance_during_execution_is_not_trusted(monkeypatch, tmp_path):
+    """Of a file of the true registry, of which a mirror has a copy."""
+    copy = tmp_path / registry()[REAL].mirror
     copy.parent.mkdir(parents=True)
     copy.write_bytes(CONTENT)
-    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "copies"))
-    # Somebody may be working on lib.
-    monkeypatch.setattr(execute, "code_fingerprint", lambda: "lib")
-    return path
-
-
-@pytest.mark.slow
-def test_acceptance_enters_the_key_by_its_hash(chapter):
-    def executed():
-        return execute.execute_chapter(chapter, "quick")
-
-    def printed(done):
-        return done.cells[-1]["outputs"][0]["text"].strip()
-
-    before = executed()
-    assert (before.cached, before.data, printed(before)) == (False, {REAL: "absent"}, "False")
-    store.fetch_unverified(REAL, look)
-    after = executed()
-    assert (after.cached, after.data, printed(after)) == (False, {REAL: SHA256}, "True")
-    assert after.key != before.key
-    assert executed().cached
-    note(REAL).unlink()
-    again = executed()
-    assert (again.cached, again.key) == (True, before.key)
-
-
-@pytest.mark.usefixtures("chapter")
-def test_acceptance_during_execution_is_not_trusted():
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
     states = store.fingerprints("suitability")
     assert states[REAL] == "absent"
     assert execute._unchanged("suitability", {REAL}, states) == {REAL: "absent"}

@@ -209,8 +209,8 @@ def test_noted_hash(cached, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".npy", ".sha256"])
-def test_cached_features(monkeypatch, tmp_path, suffix):
+@pytest.mark.parametrize("name", ["features.npy", "SHA256SUMS"])
+def test_cached_features(monkeypatch, tmp_path, name):
     """Damaged features, or a damaged checksum of them, are computed anew, with a warning."""
     from lib.data.features import cached_features
 
@@ -221,11 +221,11 @@ def test_cached_features(monkeypatch, tmp_path, suffix):
         return cached_features("made", "0", {}, lambda: expected)
 
     get()
-    (path,) = (tmp_path / "features").glob(f"*{suffix}")
+    (path,) = (tmp_path / "features").glob(f"*/{name}")
     content = path.read_bytes()
     for damaged in damages(content, np.random.default_rng(SEED), flips=30, cuts=5):
         path.write_bytes(damaged)
-        with pytest.warns(RuntimeWarning, match="the cached features .* are damaged"):
+        with pytest.warns(UserWarning, match="arrays kept in .* are damaged"):
             assert np.array_equal(get(), expected)
         assert path.read_bytes() == content
-    assert sorted(each.suffix for each in (tmp_path / "features").iterdir()) == [".npy", ".sha256"]
+    assert sorted(each.name for each in path.parent.iterdir()) == ["SHA256SUMS", "features.npy"]

@@ -168,15 +168,6 @@ add(
     same_randomness=CHOICE,
 )
 add("training.engine_for", dict(config=C), config=(None, 3, "kernel"))
-ch = dict(config=C, data=D, validation=X, labels=lab, rates=[0.1], repetitions=1)
-add(
-    "training.choose_learning_rate",
-    ch,
-    labels=labels(lab, 3),
-    rates=([], [0.0], [NAN], ["a"]),
-    repetitions=COUNT,
-    seed=SEED,
-)
 add(
     "training.DataSpec",
     {},
@@ -189,25 +180,6 @@ add(
     seed=SEED,
     keep_class=but((0.0, 1.5, *NUMBER), "0.0"),
     tokens=COUNT,
-)
-res = T.train(C, D, X)
-add(
-    "training.outputs_of",
-    dict(result=res, points=X),
-    points=(
-        Bad("other columns", X[:, :2], ("2",)),
-        Bad("text", np.full((3, 3), "a"), ("<U1",)),
-        Bad("NaN", with_value(X, NAN), ("nan", "NaN")),
-    ),
-)
-DM = T.ModelSpec("mlp", (3,), 3, hidden=(4,), dropout=0.1)
-dres = T.train(T.TrainingConfig(DM, steps=2, batch_size=10), D, X)
-add(
-    "training.dropout_probabilities",
-    dict(result=dres, points=X, passes=2, seed=0),
-    points=(Bad("other columns", X[:, :2], ("2",)),),
-    passes=COUNT,
-    seed=SEED,
 )
 add(
     "training.example_gradients",
@@ -377,7 +349,6 @@ add(
         rows=[np.arange(10)],
         unlabelled=np.arange(10, 30),
         evaluation=IM[:3],
-        threads=1,
     ),
     configs=([],),
     images=(
@@ -487,7 +458,6 @@ add(
     n=(0, "3", 2.5),
     seed=SEED,
     sizes=({}, {"a": -1}, {"a": 11}, {"a": 2.5}, {"a": "3"}, 3),
-    labels=(Bad("short", [0], ("1",)), Bad("2d", np.zeros((10, 2), int), ("2",))),
 )
 add(
     "data.subsample_class",

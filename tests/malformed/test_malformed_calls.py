@@ -83,7 +83,7 @@ REASONS = {
         data.fingerprints plot.style plot.new_figure""",
     OBJECTS: """
         suitability.tipping_point counterfactual.classification_quality_estimate report.explain
-        report.show data.fold_summary data.published_for training.check_private
+        report.show data.fold_summary data.published_for
         training.module_of training.initial_parameters training.Training training.LabelTrainings
         training.PateStudents runs.run_key book.Chapter""",
     PROTOCOL: """

@@ -4,12 +4,12 @@ import math
 
 import pandas as pd
 import pytest
+from lib.training.tuning import choose_learning_rate
 
 from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.studies.training import benchmark, cost, figures
 from lib.studies.training import tables as studies
 from lib.training import DataSpec, ModelSpec, TrainingConfig
-from lib.training.tuning import choose_learning_rate
 
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
 SPEEDS = [

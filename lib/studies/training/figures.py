@@ -1,14 +1,11 @@
 """Figures of the page "How the models are trained"."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from lib.plot import COLOURS, MARKERS, new_figure
 from lib.privacy.accounting import ACCOUNTANTS
-from lib.studies.training.benchmark import Speed
 
 
 def plot_spending(table: pd.DataFrame) -> Figure:
@@ -23,17 +20,11 @@ def plot_spending(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_speed(speeds: Sequence[Speed]) -> Figure:
+def plot_speed(speeds: pd.DataFrame) -> Figure:
     """Draw steps per second of the engines on a logarithmic axis."""
     figure, ax = new_figure()
-    frame = pd.DataFrame(
-        {
-            "many at once": [s.many for s in speeds],
-            "Opacus, two processes": [s.two_processes for s in speeds],
-            "Opacus": [s.one_by_one for s in speeds],
-        },
-        index=[s.model.replace("_", " ") for s in speeds],
-    )
+    ways = ["many at once", "Opacus, two processes", "Opacus"]
+    frame = speeds[ways].set_axis(speeds["model"].str.replace("_", " "))
     width = 0.26
     for k, (name, column) in enumerate(frame.items()):
         left = np.arange(len(frame)) + (k - 1) * width

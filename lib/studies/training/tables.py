@@ -11,13 +11,12 @@ from scipy import stats
 from lib.privacy.accounting import ACCOUNTANTS, PrivacyLedger, SampledGaussian, budget_table
 from lib.privacy.accounting import find_noise_multiplier as find
 from lib.studies.training import cost
-from lib.studies.training.benchmark import Speed
+from lib.ties import first_largest
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec, LoadedData
 from lib.training.many import train_many
 from lib.training.models import ModelSpec, forward_flops, parameter_count
-from lib.training.single import train
-from lib.training.tuning import choose_learning_rate
+from lib.training.single import TrainingDiverged, train
 
 
 def tune(
@@ -29,19 +28,22 @@ def tune(
 ) -> pd.DataFrame:
     """Mean validation accuracy by budget and learning rate, and the choice of every budget."""
     data, rows = spec.load(), []
+    rates = sorted(set(rates))
     for number, epsilon in enumerate(epsilons):
-        choice = choose_learning_rate(
-            replace(config, epsilon=epsilon),
-            data.training,
-            data.validation,
-            data.validation_labels,
-            rates,
-            repetitions=repetitions,
-            seed=10_000 * (number + 1),
-        )
+        accuracies = []
+        for place, rate in enumerate(rates):
+            first = 10_000 * (number + 1) + place * repetitions
+            each = replace(config, epsilon=epsilon, learning_rate=rate, checkpoint_every=None)
+            configs = [replace(each, seed=first + k) for k in range(repetitions)]
+            try:
+                results = train_many(configs, data.training, data.validation)
+                found = [result.accuracy(data.validation_labels) for result in results]
+            except TrainingDiverged:
+                found = [0.0]
+            accuracies.append(float(np.mean(found)))
         row = {"epsilon": epsilon}
-        row |= {f"{rate:g}": a for rate, a in zip(choice.rates, choice.accuracies, strict=True)}
-        rows.append(row | {"chosen": choice.best})
+        row |= {f"{rate:g}": a for rate, a in zip(rates, accuracies, strict=True)}
+        rows.append(row | {"chosen": rates[first_largest(accuracies)]})
     return pd.DataFrame(rows)
 
 
@@ -127,37 +129,16 @@ def budget_rules(
     return pd.DataFrame(rows)
 
 
-def speed_table(speeds: Sequence[Speed]) -> pd.DataFrame:
-    """Steps per second and ratios, one row per architecture."""
-    return pd.DataFrame(
-        {
-            "model": [s.model for s in speeds],
-            "many at once": [s.many for s in speeds],
-            "Opacus": [s.one_by_one for s in speeds],
-            "Opacus, two processes": [s.two_processes for s in speeds],
-            "ratio": [s.ratio for s in speeds],
-            "ratio to two processes": [s.ratio_processes for s in speeds],
-            "Opacus' mode": [s.mode for s in speeds],
-        }
-    )
-
-
-def panel_table(workers: Sequence[int], samples_per_second: float | None = None) -> pd.DataFrame:
+def panel_table(workers: Sequence[int]) -> pd.DataFrame:
     """P1's whole panel on paper: GPU-hours, and days by number of workers."""
     spec = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
     flops, parameters = forward_flops(spec), parameter_count(spec)
-    panel = cost.p1_panel()
-    machines = {
-        gpu.name: [cost.seconds_per_example(gpu, flops, parameters, private=p) for p in (0, 1)]
-        for gpu in cost.GPUS
-    }
-    if samples_per_second is not None:
-        machines["this book's 2 CPU cores"] = [1 / samples_per_second] * 2
     rows = []
-    for name, seconds in machines.items():
+    for name, gpu in cost.GPUS.items():
+        seconds = [cost.seconds_per_example(gpu, flops, parameters, private=p) for p in (0, 1)]
         durations = [
-            each.examples * each.epochs * seconds[each.private] / 3600
-            for each in panel
+            each.sample_steps * seconds[each.private] / 3600
+            for each in cost.p1_panel().itertuples()
             for _ in range(each.count)
         ]
         row = {

@@ -1,0 +1,110 @@
+"""Arrays computed once, kept in the user's cache, and memory-mapped afterwards.
+
+They lie in a folder named after the SHA-256 of what they are computed from.  Such a folder appears
+whole or not at all, and is checked against its checksums the first time that a process reads it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.data import store
+
+__all__ = ["hash_of", "kept_arrays"]
+
+SUMS = "SHA256SUMS"
+
+_checked: set[tuple[Path, int, int, str]] = set()  # (path, size, mtime_ns, SHA-256)
+
+
+def kept_arrays(
+    kind: str, identity: Any, compute: Callable[[], Mapping[str, npt.NDArray[Any]]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Read-only arrays by name, computed at need; a damaged copy is made anew, with a warning.
+
+    `identity` is all that they depend on, as JSON can hold it.
+    """
+    folder = store._cache() / kind / hash_of(identity)
+    if folder.exists():
+        try:
+            return _read(folder)
+        except (OSError, ValueError) as error:
+            warnings.warn(
+                f"the arrays kept in {folder} are damaged and made anew: {error}", stacklevel=3
+            )
+    _write(folder, compute())
+    return _read(folder)
+
+
+def hash_of(value: Any) -> str:
+    """SHA-256 of a value that JSON can hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _write(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Put arrays and their checksums into a folder that appears at once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:16]}."))
+    try:
+        for name, array in arrays.items():
+            array = np.ascontiguousarray(array)
+            with open(temporary / f"{name}.npy", "wb") as stream:  # np.save hides a full disk
+                header = np.lib.format.header_data_from_array_1_0(array)
+                np.lib.format.write_array_header_1_0(stream, header)
+                stream.write(array.data)
+        sums = {path.name: _file_hash(path) for path in sorted(temporary.iterdir())}
+        (temporary / SUMS).write_bytes(_listed(sums).encode())
+        for path in temporary.iterdir():
+            with open(path, "rb+") as stream:
+                os.fsync(stream.fileno())
+        temporary.chmod(0o755)  # mkdtemp's folders are private
+        if folder.exists():  # damaged; who has it mapped keeps what is mapped
+            os.replace(folder, temporary / "damaged")
+        try:
+            os.replace(temporary, folder)
+        except OSError:
+            if not folder.exists():
+                raise
+            return  # another process was faster, and its copy is as good
+        shutil.rmtree(folder / "damaged", ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _read(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays in a folder; any error means that it is damaged."""
+    text = (folder / SUMS).read_bytes().decode()
+    sums = {file: digest for digest, file in (line.split("  ") for line in text.splitlines())}
+    whole = text == _listed(sums) and set(sums) == {path.name for path in folder.glob("*.npy")}
+    if not sums or not whole:
+        raise ValueError(f"{SUMS} lists {sorted(sums)}")
+    for file, digest in sums.items():
+        status = (folder / file).stat()
+        key = (folder / file, status.st_size, status.st_mtime_ns, digest)
+        if key not in _checked:
+            if _file_hash(folder / file) != digest:
+                raise ValueError(f"{file} does not have the SHA-256 in {SUMS}")
+            _checked.add(key)
+    return {
+        file.removesuffix(".npy"): np.load(folder / file, mmap_mode="r", allow_pickle=False)
+        for file in sums
+    }
+
+
+def _listed(sums: Mapping[str, str]) -> str:
+    """Lines that ``sha256sum -c`` reads."""
+    return "".join(f"{digest}  {file}\n" for file, digest in sums.items())
+
+
+def _file_hash(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
