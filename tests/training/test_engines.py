@@ -40,7 +40,9 @@ CNN = ModelSpec("small_cnn", inputs=(1, 28, 28), classes=4)
 
 
 def config(model=MLP, **changes):
-    return TrainingConfig(model, **({"epsilon": 3.0, "steps": 30, "learning_rate": 1.0} | changes))
+    """Private without a search for the noise, unless it is told otherwise."""
+    budget = {} if "epsilon" in changes else {"noise_multiplier": 1.0}
+    return TrainingConfig(model, **({"steps": 30, "learning_rate": 1.0} | budget | changes))
 
 
 VARIANTS = [
@@ -86,14 +88,6 @@ def test_every_engine_takes_the_posterior_for_the_target(digits, model, epsilon,
     assert np.abs(other.parameters - one.parameters).max() > 1e-2
     with pytest.raises(ValueError, match="data must have likelihoods of shape"):
         train_many([each], data, points, engine=engine)
-
-
-def test_taps_give_the_same_cnn(images):
-    data, points = images
-    each = config(CNN, steps=4, batch_size=24)
-    hooks = train(each, data, points)
-    other = train(replace(each, grad_sample_mode="taps"), data, points)
-    np.testing.assert_allclose(other.parameters, hooks.parameters, atol=1e-5)
 
 
 def test_normalised_networks():
@@ -228,25 +222,6 @@ def test_an_example_moves_no_more_than_the_clipping_norm_with_its_twin(images, m
         for k in (21, 20)
     )
     assert 0.05 < np.linalg.norm(with_it - without) <= 0.1001
-
-
-def test_adversarial_training_is_for_cross_entropy_alone():
-    with pytest.raises(ValueError, match=r"adversarial must be 0 for DeepGamblers, got 0\.1"):
-        config(replace(MLP, head="abstain"), objective=DeepGamblers(), adversarial=0.1)
-    with pytest.raises(ValueError, match="adversarial must be a number at least 0, got -1"):
-        config(adversarial=-1)
-
-
-def test_a_model_does_not_depend_on_its_company(digits):
-    data, points, _ = digits
-    given = {"epsilon": math.inf, "noise_multiplier": 1.0}  # no search for the noise of six lengths
-    configs = [config(seed=seed, steps=10 + seed, **given) for seed in range(6)]
-    sets = [data.subset(np.sort(data.rows[seed::2])) for seed in range(2)] * 3
-    together = train_many(configs, sets, points)
-    for i, result in enumerate(together):
-        (alone,) = train_many([configs[i]], [sets[i]], points, threads=1)
-        assert np.array_equal(alone.parameters, result.parameters)
-        assert np.array_equal(alone.logits, result.logits)
 
 
 @pytest.mark.parametrize("engine", ["kernel", "vmap", "taps"])
@@ -561,59 +536,15 @@ def test_divergence_is_an_error(digits, engine):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"epsilon": 0.0}, "epsilon must be a number above 0, got 0.0"),
-        ({"epsilon": -1}, "epsilon must be a number above 0, got -1"),
-        ({"epsilon": math.nan}, "epsilon must be a number above 0, got nan"),
-        ({"delta": 1.0}, "delta must be a number at least 0 and below 1, got 1.0"),
-        ({"delta": -0.1}, "delta must be a number at least 0 and below 1"),
-        ({"batch_size": 0}, "batch_size must be a number at least 1, got 0"),
-        ({"batch_size": 8.0}, "batch_size must be an integer, got 8.0"),
-        ({"clipping_norm": 0.0}, "clipping_norm must be a number above 0, got 0.0"),
-        ({"clipping_norm": -1.0}, "clipping_norm must be a number above 0"),
-        ({"clipping_norm": math.inf}, "clipping_norm must be finite for private training"),
-        ({"noise_multiplier": 1.0}, "epsilon must be left infinite where noise_multiplier"),
-        ({"steps": 0}, "steps must be a number at least 1, got 0"),
-        ({"steps": True}, "steps must be an integer, got True"),
-        ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
-        ({"momentum": 1.0}, "momentum must be a number at least 0 and below 1"),
-        ({"weight_decay": -1.0}, "weight_decay must be a number at least 0"),
-        ({"schedule": "step"}, "schedule must be one of 'constant', 'cosine', got 'step'"),
-        ({"checkpoint_every": 0}, "checkpoint_every must be a number at least 1"),
-        ({"keep": "logits"}, "keep must be one of"),
-        ({"seed": -1}, "seed must be a number at least 0, got -1"),
-        ({"precision": "fp16"}, "precision must be one of"),
-        ({"accountant": "gdp"}, "accountant must be one of"),
-        ({"releases": 0}, "releases must be a number at least 1"),
-        ({"physical_batch": 0}, "physical_batch must be a number at least 1"),
-    ],
-)
-def test_bad_configurations(change, message):
-    with pytest.raises(ValueError, match=message):
-        config(**change)
-
-
-@pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"inputs": [[math.nan]] * 4}, "inputs must be finite, got 4 NaN or infinite values"),
-        ({"inputs": [[math.inf], [0], [0], [0]]}, "inputs must be finite, got 1 NaN"),
-        ({"inputs": [0.0] * 4}, r"inputs must be of shape \(n, \.\.\.\)"),
-        ({"targets": [0, 1, 2, 3]}, "targets must lie between 0 and 2, got 0 to 3"),
-        ({"targets": [0, 1, -1, 0]}, "targets must lie between 0 and 2, got -1 to 1"),
-        ({"targets": [0, 1]}, r"targets must have one entry per input \(4\), got 2"),
-        ({"targets": [0.0, 1.0, 1.0, 0.0]}, "targets must be integers from 0 to 2, got float64"),
         ({"targets": [[0.5, 0.6, 0.0]] * 4}, "must be distributions"),
         ({"targets": [[1.5, -0.5, 0.0]] * 4}, "must be distributions"),
-        ({"targets": [[0.5, 0.5]] * 4}, r"targets must be of shape \(n,\) or \(n, 3\)"),
+        ({"targets": [[0.5, 0.5]] * 4}, r"targets must be of shape \(4,\) or \(4, 3\)"),
         ({"targets": [[math.nan, 0.5, 0.5]] * 4}, "must be distributions"),
-        ({"rows": [0, 4]}, "rows must lie between 0 and 3, got 0 to 4"),
-        ({"rows": [-1]}, "rows must lie between 0 and 3, got -1 to -1"),
+        ({"rows": [0, 4]}, "rows must be from 0 to 3, got 0 to 4"),
         ({"rows": [1, 1]}, "rows must not repeat"),
-        ({"rows": []}, "rows must be a non-empty vector"),
         ({"rows": [True, False]}, r"rows must be a mask of shape \(4,\)"),
-        ({"classes": 1}, "classes must be a number at least 2, got 1"),
     ],
 )
 def test_bad_data(changes, message):
@@ -640,7 +571,7 @@ class TestBadCalls:
             train(config(), data, points[:, :3])
         with pytest.raises(ValueError, match="evaluation must be finite"):
             train(config(), data, points * np.float32(np.nan))
-        with pytest.raises(ValueError, match="labels must have one entry per evaluation point"):
+        with pytest.raises(ValueError, match=r"labels must be integers of shape \(597,\)"):
             train(config(), data, points).accuracy(labels[:5])
 
     def test_unreachable_budget(self, digits):
@@ -648,9 +579,18 @@ class TestBadCalls:
         with pytest.raises(ValueError, match="epsilon = 1e-06 cannot be reached"):
             train(config(epsilon=1e-6, delta=1e-12), data, points)
         with pytest.raises(ValueError, match="delta must be positive for a finite epsilon"):
-            train(config(delta=0.0), data, points)
+            train(config(epsilon=3.0, delta=0.0), data, points)
 
-    def test_heads_must_fit(self):
+    def test_settings_that_do_not_go_together(self):
+        for changes, message in (
+            ({"clipping_norm": math.inf}, "clipping_norm must be finite for private training"),
+            ({"epsilon": 1.0, "noise_multiplier": 1.0}, "epsilon must be left infinite where"),
+            ({"adversarial": -1}, "adversarial must be a number at least 0, got -1"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                config(**changes)
+        with pytest.raises(ValueError, match=r"adversarial must be 0 for DeepGamblers, got 0\.1"):
+            config(replace(MLP, head="abstain"), objective=DeepGamblers(), adversarial=0.1)
         with pytest.raises(ValueError, match="model must have the head 'selective'"):
             config(objective=SelectiveNet(coverage=0.5))
 
@@ -698,38 +638,28 @@ EXTREME = {
     "tiny": np.full(16, 1e-30),
     "usual": np.linspace(-1, 1, 16),
 }
+ABSTAINING = (SelfAdaptiveTraining(), DeepGamblers())
 
 
 @pytest.mark.parametrize("row", EXTREME)
 @pytest.mark.parametrize(
-    ("name", "head", "objective", "engine"),
+    ("name", "activation", "objective", "engine"),
     [
-        ("linear", "plain", CrossEntropy(0.01), "kernel"),
-        ("linear", "plain", CrossEntropy(0.01), "vmap"),
-        ("linear", "plain", CrossEntropy(0.01), "taps"),
-        ("linear", "plain", CrossEntropy(0.01), "single"),
-        ("mlp", "plain", CrossEntropy(0.01), "kernel"),
-        ("mlp", "plain", CrossEntropy(0.01), "vmap"),
-        ("mlp", "plain", CrossEntropy(0.01), "taps"),
-        ("mlp", "plain", CrossEntropy(0.01), "single"),
-        ("linear", "abstain", SelfAdaptiveTraining(), "kernel"),
-        ("mlp", "abstain", SelfAdaptiveTraining(), "kernel"),
-        ("mlp", "abstain", SelfAdaptiveTraining(), "taps"),
-        ("mlp", "abstain", SelfAdaptiveTraining(), "single"),
-        ("linear", "abstain", DeepGamblers(), "kernel"),
-        ("mlp", "abstain", DeepGamblers(), "kernel"),
-        ("mlp", "abstain", DeepGamblers(), "taps"),
-        ("mlp", "abstain", DeepGamblers(), "single"),
+        *(("linear", "tanh", CrossEntropy(0.01), e) for e in ("kernel", "vmap", "taps", "single")),
+        *(("mlp", "relu", CrossEntropy(0.01), e) for e in ("kernel", "vmap", "taps", "single")),
+        *(("mlp", "tanh", each, "kernel") for each in (CrossEntropy(0.01), *ABSTAINING)),
+        *(("linear", "tanh", each, "kernel") for each in ABSTAINING),
+        *(("mlp", "relu", o, e) for o in ABSTAINING for e in ("kernel", "taps", "single")),
     ],
 )
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(
-    row, name, head, objective, engine, activation
+    row, name, activation, objective, engine
 ):
     """Sampling rate 1 and the same noise: what is left of the difference is the added example."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(12, 16)).astype(np.float32), rng.integers(0, 3, 12)
-    spec = ModelSpec(name, (16,), 3, hidden=(5,), head=head, activation=activation)
+    spec = ModelSpec(name, (16,), 3, hidden=(5,), head=objective.model_head)
+    spec = replace(spec, activation=activation)
 
     def noisy_sum(inputs, labels, clipping_norm):
         each = TrainingConfig(

@@ -11,7 +11,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from lib.privacy.pate import shards
 from lib.runs import Checkpoint, run_key
 from lib.training import DataSpec, ModelSpec, TrainingDiverged, build_model, fixmatch
-from lib.training.augmentation import POLICIES, strong_augment, weak_augment
+from lib.training.augmentation import POLICIES
 from lib.training.fixmatch import FixMatch, train_fixmatch
 from lib.training.label_jobs import Teachers
 from lib.training.randomness import Streams
@@ -35,6 +35,19 @@ def digits():
     return loaded.training.inputs, loaded.training.targets, loaded.evaluation, loaded.labels
 
 
+def weak(images, policy):
+    rules, flat = POLICIES[policy], images.reshape(-1, *images.shape[-3:])
+    draws = torch.rand(len(flat), fixmatch._WEAK_NUMBERS, generator=generator())
+    return fixmatch._weak(
+        fixmatch._pad(flat, rules), flat.shape, torch.arange(len(flat)), rules, draws
+    )
+
+
+def strong(images, policy):
+    draws = torch.rand(len(images), fixmatch._STRONG_NUMBERS, generator=generator())
+    return fixmatch._strong(images, POLICIES[policy], draws)
+
+
 def random_images(*shape, seed=0):
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
@@ -56,11 +69,9 @@ def all_shifts(image, mode):
 @pytest.mark.parametrize(("policy", "mode"), [("digits", "constant"), ("photo", "reflect")])
 def test_weak_augmentation_is_a_shift_and_mirrors_photos_alone(policy, mode):
     image = random_images(2, 8, 9)
-    before = image.clone()
     n = 9000
-    found = weak_augment(image.expand(3, n // 3, 2, 8, 9), policy, generator())
-    assert found.shape == (3, n // 3, 2, 8, 9)
-    assert torch.equal(image, before)
+    found = weak(image.expand(n, 2, 8, 9), policy)
+    assert found.shape == (n, 2, 8, 9)
     found = found.reshape(n, -1)
     candidates = all_shifts(image, mode)
     if policy == "photo":
@@ -75,41 +86,23 @@ def test_weak_augmentation_is_a_shift_and_mirrors_photos_alone(policy, mode):
 def test_weak_augmentation_keeps_the_mass_of_what_is_not_at_the_border():
     images = torch.zeros(50, 1, 24, 16)
     images[:, :, 3:-3, 2:-2] = random_images(50, 1, 18, 12)
-    found = weak_augment(images, "digits", generator())
+    found = weak(images, "digits")
     torch.testing.assert_close(found.sum((1, 2, 3)), images.sum((1, 2, 3)))
     cut = torch.zeros(2000, 1, 24, 16)
     cut[:, 0, 12, 8] = 1
-    y, x = (weak_augment(cut, "digits", generator())[:, 0] == 1).nonzero()[:, 1:].T
+    y, x = (weak(cut, "digits")[:, 0] == 1).nonzero()[:, 1:].T
     assert (sorted(set((y - 12).tolist())), sorted(set((x - 8).tolist()))) == (
         list(range(-3, 4)),
         list(range(-2, 3)),
     )
 
 
-@pytest.mark.parametrize("policy", ["digits", "photo"])
-@pytest.mark.parametrize("augment", [weak_augment, strong_augment])
-def test_augmentation_draws_for_every_image_from_its_generator(policy, augment):
-    image = random_images(3, 12, 10)
-    images = image.expand(2, 40, 3, 12, 10)
-    state = torch.random.get_rng_state()
-    one = augment(images, policy, generator(1))
-    assert torch.equal(torch.random.get_rng_state(), state)
-    assert one.shape == images.shape
-    assert one.dtype == torch.float32
-    assert float(one.min()) >= 0
-    assert float(one.max()) <= 1
-    assert torch.equal(one, augment(images, policy, generator(1)))
-    assert not torch.equal(one, augment(images, policy, generator(2)))
-    different = len({part.numpy().tobytes() for part in one.reshape(80, -1)})
-    assert different == 80 if augment is strong_augment else different > 8
-
-
 def test_strong_augmentation_stays_in_range_and_moves_the_light():
     images = (random_images(400, 1, 8, 8) > 0.5).float()
-    found = strong_augment(images, "photo", generator())
+    found = strong(images, "photo")
     assert float(found.min()) >= 0
     assert float(found.max()) <= 1
-    grey = strong_augment(torch.full((4000, 1, 8, 8), 0.4), "photo", generator())
+    grey = strong(torch.full((4000, 1, 8, 8), 0.4), "photo")
     corner = grey[:, 0, 0, 0]
     corner = corner[(corner - 0.5).abs() > 1e-6].numpy()  # not cut out
     assert corner.min() == pytest.approx(0.1, abs=0.01)  # contrast leaves a constant image alone
@@ -137,12 +130,11 @@ def test_strong_augmentation_without_distortion_is_the_weak_one(policy):
     torch.testing.assert_close(fixmatch._strong(images, rules, neutral(200)), images)
     draws = neutral(200)
     draws[:, :3] = torch.rand(200, 3, generator=generator())
-    weak = fixmatch._weak(
+    shifted = fixmatch._weak(
         fixmatch._pad(images, rules), images.shape, torch.arange(200), rules, draws
     )
-    assert not torch.equal(weak, images)
-    strong = fixmatch._strong(images, rules, draws)
-    torch.testing.assert_close(strong, weak, atol=1e-5, rtol=0)
+    assert not torch.equal(shifted, images)
+    torch.testing.assert_close(fixmatch._strong(images, rules, draws), shifted, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -184,27 +176,6 @@ def test_light_and_holes():
     expected = image.clone()
     expected[:, :, 2:6, 2:6] = 0.25
     torch.testing.assert_close(cut, expected)
-
-
-@pytest.mark.parametrize("augment", [weak_augment, strong_augment])
-def test_augmentation_refuses_bad_input(augment):
-    images = torch.zeros(2, 1, 8, 8)
-    for arguments, message in [
-        (
-            (images, "letters", generator()),
-            "policy must be one of 'digits', 'photo', got 'letters'",
-        ),
-        ((images.double(), "digits", generator()), "images must be a tensor of float32, got torch"),
-        (
-            (images.numpy(), "digits", generator()),
-            "images must be a tensor of float32, got float32",
-        ),
-        ((images[0, 0], "digits", generator()), r"images must be of shape \(..., channels"),
-        ((images[..., :1], "digits", generator()), "at least 2 x 2"),
-        ((images, "digits", None), "generator must be a torch.Generator, got None"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            augment(*arguments)
 
 
 # ------------------------------------------------------------------------------------- one update
@@ -387,14 +358,16 @@ def test_a_model_does_not_depend_on_its_company(digits, model):
     assert len(distinct) == count
 
 
-def test_threads_and_repetition_change_nothing(digits):
+def test_threads_and_repetition_change_nothing(digits, monkeypatch):
     images, labels, points, _ = digits
     configs = [config(seed=seed, steps=10, labelled_batch=24) for seed in range(40)]
     assert len(fixmatch._groups(configs[0], 40, 64)) > 1
     arguments = (configs, images, labels, shards(1200, 40, 0), np.arange(1200), points[:50])
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    one = train_fixmatch(*arguments, threads=1)
-    two = train_fixmatch(*arguments, threads=2)
+    monkeypatch.setattr(fixmatch, "threads_here", lambda: 1)
+    one = train_fixmatch(*arguments)
+    monkeypatch.setattr(fixmatch, "threads_here", lambda: 2)
+    two = train_fixmatch(*arguments)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.get_num_threads() == threads
     for a, b in zip(one, two, strict=True):
@@ -465,20 +438,6 @@ def test_diverging_trainings_raise(digits):
         ({"model": replace(MLP, head="abstain")}, "plain head and no dropout, got 'mlp' with head"),
         ({"model": replace(MLP, dropout=0.5)}, "model must be for images.* dropout 0.5"),
         ({"model": ModelSpec("roberta", (64,), 2)}, "model must be for images.* got 'roberta'"),
-        ({"steps": 0}, "steps must be a number at least 1, got 0"),
-        ({"labelled_batch": 2.5}, "labelled_batch must be an integer, got 2.5"),
-        ({"unlabelled_ratio": 0}, "unlabelled_ratio must be a number at least 1, got 0"),
-        ({"threshold": 1.1}, "threshold must be a number at least 0 and at most 1, got 1.1"),
-        ({"unlabelled_weight": -1.0}, "unlabelled_weight must be a number at least 0, got -1.0"),
-        ({"learning_rate": 0}, "learning_rate must be a number above 0, got 0"),
-        ({"momentum": 1}, "momentum must be a number at least 0 and below 1, got 1"),
-        ({"weight_decay": float("inf")}, "weight_decay must be finite, got inf"),
-        ({"schedule": "linear"}, "schedule must be one of 'cosine', 'constant', got 'linear'"),
-        ({"ema": 1.0}, "ema must be a number at least 0 and below 1, got 1.0"),
-        ({"weak": "none"}, "weak must be one of 'digits', 'photo', got 'none'"),
-        ({"strong": None}, "strong must be one of 'digits', 'photo', got None"),
-        ({"seed": -1}, "seed must be a number at least 0, got -1"),
-        ({"device": "abacus"}, "device must be a device of PyTorch such as 'cpu', got 'abacus'"),
     ],
 )
 def test_configurations_are_checked(changes, message):
@@ -504,32 +463,17 @@ GOOD = {
         ({"configs": [FixMatch(MLP), FixMatch(MLP, steps=2, seed=1)]}, "equal but for the seeds"),
         ({"configs": [FixMatch(MLP)] * 2}, "different seeds, but seed 0 comes twice"),
         ({"configs": [1, 2]}, "configs must be FixMatch configurations"),
-        ({"images": IMAGES[:, 0]}, r"images must be of shape .* got \(20, 8, 8\)"),
         ({"images": IMAGES[:, :, :7]}, r"images must be images that fit model.inputs = \(64,\)"),
         ({"images": IMAGES + 2}, r"images must be in \[0, 1\], got values from 2.0 to 2.0"),
-        ({"images": IMAGES * np.nan}, r"images must be in \[0, 1\], got values from nan"),
-        ({"labels": np.zeros(19, int)}, r"labels must be 20 integers, one per image, got .*\(19,"),
-        ({"labels": np.zeros(20)}, "labels must be 20 integers.* of float64"),
-        ({"labels": np.full(20, 10)}, "labels must be from 0 to 9 in rows, got 10"),
-        ({"labels": np.full(20, -1)}, "labels must be from 0 to 9 in rows, got -1"),
+        ({"labels": np.full(20, 10)}, "labels must be from 0 to 9, got 10 to 10"),
         ({"rows": [[0]]}, r"rows must have one array per configuration \(2\), got 1"),
-        ({"rows": [[0], []]}, r"rows\[1\] must be row numbers, at least one, got shape \(0,\)"),
-        ({"rows": [[0], [0.5]]}, r"rows\[1\] must be row numbers"),
-        ({"rows": [[20], [1]]}, r"rows\[0\] must be from 0 to 19, got numbers from 20 to 20"),
-        ({"unlabelled": [-1, 3]}, "unlabelled must be from 0 to 19, got numbers from -1 to 3"),
-        ({"unlabelled": np.ones(20, bool)}, "unlabelled must be row numbers.* of bool"),
-        ({"evaluation": IMAGES[:0]}, "evaluation must be of shape .* n of at least 1"),
+        ({"unlabelled": np.ones(20, bool)}, "unlabelled must be integers .* got bool"),
         ({"evaluation": IMAGES.reshape(20, 1, 4, 16)}, r"evaluation must hold images of shape"),
-        ({"threads": 0}, "threads must be a number at least 1, got 0"),
     ],
 )
 def test_arguments_are_checked(changes, message):
     with pytest.raises(ValueError, match=message):
         train_fixmatch(**(GOOD | changes))
-
-
-def test_good_arguments_pass():
-    assert len(train_fixmatch(**GOOD)) == 2
 
 
 # -------------------------------------------------------------------------------------------- job
@@ -628,12 +572,7 @@ def test_teachers_with_other_labels():
     [
         ({"data": DataSpec()}, "data must have features 'images' and keep_class 1, got 'pixels'"),
         ({"data": replace(SPEC, keep_class=0.5)}, "keep_class 1, got 'images' and 0.5"),
-        ({"n_teachers": 301}, "n_teachers must be a number at least 1 and at most 300, got 301"),
-        ({"canaries": -1}, "canaries must be a number at least 0 and at most 300, got -1"),
-        ({"canary_seed": -1}, "canary_seed must be a number at least 0, got -1"),
         ({"label_noise": 0.5}, "label_noise must be None or have a method apply, got 0.5"),
-        ({"shard_seed": 1.5}, "shard_seed must be an integer, got 1.5"),
-        ({"chunk": 0}, "chunk must be a number at least 1, got 0"),
     ],
 )
 def test_jobs_are_checked(changes, message):

@@ -85,31 +85,24 @@ def test_dropout_is_for_training(name):
 
 
 @pytest.mark.parametrize(
-    "layer", [nn.BatchNorm1d(8), nn.BatchNorm2d(8), nn.SyncBatchNorm(8)], ids=lambda m: str(m)
+    "layer",
+    [
+        nn.BatchNorm1d(8),
+        nn.BatchNorm2d(8, affine=False, track_running_stats=False),
+        nn.SyncBatchNorm(8),
+        nn.InstanceNorm2d(3, track_running_stats=True),
+    ],
+    ids=lambda m: type(m).__name__,
 )
-def test_batch_norm_is_refused(layer):
-    kind = type(layer).__name__
-    with pytest.raises(ValueError, match=f"layer '1' is a {kind}, which mixes the examples"):
+def test_layers_that_mix_examples_are_refused(layer):
+    with pytest.raises(ValueError, match=f"layer '1' is a {type(layer).__name__}, which mixes"):
         check_private(nn.Sequential(nn.Linear(4, 8), layer))
-
-
-def test_instance_norm_with_running_statistics_is_refused():
-    with pytest.raises(ValueError, match="InstanceNorm2d"):
-        check_private(nn.Sequential(nn.InstanceNorm2d(3, track_running_stats=True)))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "vgg"}, "name must be one of .*got 'vgg'"),
-        ({"classes": 1}, "classes must be a number at least 2, got 1"),
-        ({"inputs": ()}, r"inputs must have at least one number, got \(\)"),
-        ({"inputs": (0,)}, "inputs must be a number at least 1, got 0"),
-        ({"hidden": (0,)}, "hidden must be a number at least 1, got 0"),
         ({"hidden": ()}, "hidden must name at least one layer"),
-        ({"activation": "gelu"}, "activation must be one of"),
-        ({"dropout": 1.0}, "dropout must be a number at least 0 and below 1"),
-        ({"head": "two"}, "head must be one of"),
         ({"name": "resnet18"}, r"inputs must be \(channels, height, width\) of at least 8 x 8"),
         ({"name": "p3_cnn", "inputs": (3, 8, 8)}, "at least 18 x 18 for p3_cnn"),
         (

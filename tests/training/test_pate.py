@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from scipy.special import erfc, erfcinv, log_ndtr, logsumexp
+from scipy.special import log_ndtr, logsumexp
 
 from lib.privacy.pate import (
     confident_gnmax,
@@ -263,58 +263,6 @@ def test_authors_switch_points(sigma, order, switch):
     assert below[0] == pytest.approx(order / sigma**2)
 
 
-def test_authors_local_sensitivities_of_gnmax():
-    """Same repository, smooth_sensitivity_test.py: 10 teachers, sigma 0.5, order 1.5.
-
-    Their Algorithm 3: the largest change of the cost if every gap shrinks or grows by two votes,
-    at 0, 1 and 2 votes from unanimity.
-    """
-    sigma, order, published = 0.5, [1.5], [3.13503646e-17, 1.60178280e-08, 5.90681786e-03]
-    for row, value in zip(([10, 0, 0], [9, 1, 0], [8, 2, 0]), published, strict=True):
-        log_q = gnmax_log_q([row], sigma)[0]
-        distance = erfcinv(math.exp(log_q))  # (classes - 1) / 2 is 1
-        shifted = np.log(erfc([distance - 1 / sigma, distance, distance + 1 / sigma]))
-        worse, same, better = likely_outcome_rdp(shifted, sigma, order)[:, 0]
-        assert max(worse - same, same - better) == pytest.approx(value, rel=2e-8)
-
-
-# The first 19 at distances 0, 1, ... from a largest count of 20, as printed there.
-RISING = [0, 1.48454129e-04, 1.47826870e-02, 3.94153241e-02, 6.45775697e-02, 9.01543247e-02]
-RISING += [1.16054002e-01, 1.42180452e-01]
-PUBLISHED = {
-    16: [0, 0, *RISING, *RISING[:0:-1][:1], *RISING[1:], 1.68302106e-01],
-    2: [1.60212079e-01, 2.07021132e-01, 2.07021132e-01, 1.93127860e-01, 1.68302106e-01]
-    + RISING[:0:-1]
-    + [0] * 7,
-    50: [
-        *(1.35750725752e-19, 1.88990500499e-17, 2.05403154065e-15, 1.74298153642e-13),
-        *(1.15489723995e-11, 5.97584949325e-10, 2.41486826748e-08, 7.62150641922e-07),
-        *(1.87846248741e-05, 0.000360973025976, 0.000360973025976, 2.76377015215e-50),
-        *(1.00904975276e-53, 2.87254164748e-57, 6.37583360761e-61, 1.10331620211e-64),
-        *(1.48844393335e-68, 1.56535552444e-72, 1.28328011060e-76),
-    ],
-}
-
-
-@pytest.mark.parametrize("threshold", PUBLISHED)
-def test_authors_local_sensitivities_of_the_check(threshold):
-    """Same file: 30 teachers, sigma 2, order 10; how the cost changes with the largest count.
-
-    At distance d the largest count is 20 + d or 20 - d, and changes by one from there.
-    """
-    counts = np.arange(1, 31)
-    votes = [[count] + [1] * (30 - count) + [0] * count for count in counts]  # 31 classes
-    cost = dict(zip(counts, threshold_rdp(votes, 2.0, threshold, [10.0])[:, 0], strict=True))
-    for distance, value in enumerate(PUBLISHED[threshold]):
-        change = max(
-            abs(cost[count] - cost[count + step])
-            for count in (20 + distance, 20 - distance)
-            for step in (-1, 1)
-            if count in cost and count + step in cost
-        )
-        assert change == pytest.approx(value, rel=1e-6 if value > 0.01 else 1e-8), distance
-
-
 # Composition
 
 
@@ -415,13 +363,6 @@ def test_the_process_stops_after_enough_answers():
         assert np.all(answers.labels[count:] == -1)
         if 0 < limit < free.answered.sum():
             assert answers.answered[count - 1]  # stopped with the last answer, not later
-
-
-def test_seeds_decide():
-    votes = np.tile([6, 4], (100, 1))
-    first, again, other = (confident_gnmax(votes, 3.0, 2.0, 6.0, seed) for seed in (1, 1, 2))
-    assert np.all(first.labels == again.labels)
-    assert np.any(first.labels != other.labels)
 
 
 def test_the_noise_of_the_check_is_not_that_of_the_counts():
@@ -543,9 +484,6 @@ GOOD = {"votes": VOTES, "sigma1": 1.0, "sigma2": 1.0, "threshold": 3.0}
     ("change", "message"),
     [
         ({"votes": [3, 2]}, r"votes must have shape \(n_queries, n_classes\) .*got shape \(2,\)"),
-        ({"votes": np.zeros((2, 0), int)}, r"at least one class, got shape \(2, 0\)"),
-        ({"votes": [[1.5, 2.5]] * 2}, "votes must be integers, got dtype float64"),
-        ({"votes": [[5, -1], [2, 2]]}, "votes must not be negative, got -1"),
         ({"votes": [[3, 2], [3, 3]]}, "one vote of each teacher in every row, got rows of 5 to 6"),
         ({"votes": [[0, 0], [0, 0]]}, "one vote of each teacher in every row, got rows of 0 to 0"),
     ],
@@ -564,8 +502,6 @@ def test_bad_input_everywhere(change, message):
     ("call", "message"),
     [
         (lambda: pate_epsilon(**GOOD, delta=0.1, answered=None), "answered must hold a bool for"),
-        (lambda: pate_epsilon(**GOOD, delta=0.1, answered=[1, 0]), "answered .*of dtype int64"),
-        (lambda: pate_epsilon(**GOOD, delta=0.1, answered=[True]), r"answered .*got shape \(1,\)"),
         (
             lambda: pate_epsilon(**GOOD, delta=0.1, answered=[False, True], asked=[True, False]),
             "answered must hold only queries that were asked, got query 1",
