@@ -32,7 +32,7 @@ def test_optimum_of_the_penalised_likelihood():
         (
             np.arange(300) % 3,
             {"inverse_penalty": 0},
-            "inverse_penalty must be a number above 0, got 0",
+            "inverse_penalty must be a number above 0",
         ),
     ],
 )
