@@ -14,15 +14,20 @@ from lib.training.objectives import (
 
 def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:
     """Evaluation points as float32, or one clear error."""
-    evaluation = np.ascontiguousarray(as_real("evaluation", evaluation), dtype=np.float32)
-    if evaluation.shape[1:] != data.inputs.shape[1:] or not len(evaluation):
+    return as_points("evaluation", evaluation, data.inputs.shape[1:])
+
+
+def as_points(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Finite points of a shape, at least one, as float32 that may be written to."""
+    points = np.ascontiguousarray(as_real(name, values), dtype=np.float32)
+    if points.shape[1:] != shape or not len(points):
         raise ValueError(
-            f"evaluation must be of shape (n, {', '.join(map(str, data.inputs.shape[1:]))}) with n"
-            f" of at least 1, got {evaluation.shape}"
+            f"{name} must be of shape (n, {', '.join(map(str, shape))}) with n of at least 1, got"
+            f" {points.shape}"
         )
-    if not np.isfinite(evaluation).all():
-        raise ValueError("evaluation must be finite, got NaN or infinite values")
-    return evaluation if evaluation.flags.writeable else evaluation.copy()
+    if not np.isfinite(points).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinite values")
+    return points if points.flags.writeable else points.copy()
 
 
 def check_match(config: TrainingConfig, data: TrainingData) -> None:

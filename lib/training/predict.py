@@ -9,6 +9,7 @@ import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.check import require_choice, require_finite, require_int
+from lib.training.checks import as_points
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
@@ -28,7 +29,7 @@ _BATCH = 1024
 
 def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """All outputs of the final model: class logits and those of its head, (n, outputs)."""
-    points = _points("points", points, result.config.model)
+    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     network = module_of(result)
     with torch.no_grad():
         return torch.cat([forward(network, part) for part in points.split(_BATCH)]).numpy()
@@ -46,7 +47,7 @@ def averages(
     classes), logits of the models with the mean parameters; ``of_probabilities``, of that shape.
     """
     require_choice("keep of result", result.config.keep, ("weights",))
-    points = _points("points", points, result.config.model)
+    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     for part in parts:
         require_finite("parts", part, above=0, at_most=1)
     weights = result.checkpoints
@@ -86,7 +87,7 @@ def dropout_probabilities(
         raise ValueError("result must be of a model with dropout, got dropout = 0.0")
     require_int("passes", passes, at_least=1)
     require_int("seed", seed, at_least=0)
-    points = _points("points", points, result.config.model)
+    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     body, end = _at_dropout(module_of(result).train())
     found = []
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -147,7 +148,7 @@ def example_gradients(
     -------
     ndarray of float32, shape (models, p)
     """
-    x = _points("point", [point], spec)
+    x = torch.from_numpy(as_points("point", [point], spec.inputs))
     require_int("label", label, at_least=0, at_most=spec.outputs - 1)
     network = build_model(spec, 0).eval()
     parameters = np.asarray(parameters)
@@ -165,17 +166,3 @@ def example_gradients(
         gradient = torch.autograd.grad(loss, tuple(network.parameters()))
         found.append(torch.cat([g.reshape(-1) for g in gradient]).numpy())
     return np.stack(found)
-
-
-def _points(name: str, values: npt.ArrayLike, spec: ModelSpec) -> torch.Tensor:
-    array = np.array(values)
-    fits = array.ndim > 1 and len(array) and array[0].size == int(np.prod(spec.inputs))
-    if array.dtype.kind not in "fiub" or not fits:
-        raise ValueError(
-            f"{name} must be real numbers of shape {spec.inputs}, got {array.dtype} of shape"
-            f" {array.shape[1:]} ({len(array) if array.ndim else 0} points)"
-        )
-    array = array.astype(np.float32)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
-    return torch.from_numpy(array)

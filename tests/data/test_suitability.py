@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import registry
 from lib.data.store import fetch
 from lib.data.suitability import (
@@ -147,18 +146,6 @@ def test_loads_signals(dataset, mirror):
     assert list(read.splits) == SPLITS[dataset]
     np.testing.assert_array_equal(read.splits["val"].signals, signals_array().astype(float))
     np.testing.assert_array_equal(read.splits["val"].correct, CORRECT)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("fmow", "CORAL"), r"\('groupDRO', 0\)\), got \('CORAL', 0\)"),
-        (("civilcomments", "IRM", 0), r"\('ERM', 2\)\), got \('IRM', 0\)"),
-    ],
-)
-def test_bad_arguments_list_what_is_allowed(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        load_suitability_signals(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -358,8 +345,6 @@ class Malice:
     ("change", "message"),
     [
         ({"val": (signals_array(7), np.append(CORRECT, True))}, "val must have 6 rows, got 7"),
-        ({"test": (signals_array(5), CORRECT[:5])}, "test must have 6 rows, got 5"),
-        ({"test": (signals_array()[:, 1:], CORRECT)}, r"split 'test': .* \(n, 12\), got"),
         ({"test": (signals_array(conf_max=2), CORRECT)}, "conf_max must be"),
         ({"id_val": (signals_array(), CORRECT)}, r"splits must be \['test', 'val'\], got"),
         ({"val": Malice()}, "the global builtins.print is refused"),
@@ -421,13 +406,6 @@ class TestAuthorsFiles:
         assert theirs["size"].tolist() == ours["size"].tolist()
         np.testing.assert_allclose(theirs["accuracy"], ours["accuracy"], rtol=1e-12)
 
-    @pytest.mark.parametrize("dataset", MIRRORED)
-    def test_another_seed_does_not_match(self, dataset):
-        folds = load_suitability_folds(dataset)
-        ours = fold_summary(load_suitability_signals(dataset, "ERM", 1), folds)
-        theirs = published_for(folds, load_published_folds(dataset))
-        assert not np.allclose(theirs["accuracy"], ours["accuracy"], atol=1e-3)
-
     def test_civilcomments_folds_are_the_papers(self):
         """Table 4's sizes; and they are what the authors publish beside the accuracies."""
         folds = load_suitability_folds("civilcomments")
@@ -468,12 +446,3 @@ class TestAuthorsFiles:
         gaps = [float(re.search("within (.*) of the published", said)[1]) for said in (own, other)]
         assert gaps[0] < 1e-12
         assert gaps[1] > 1e-3
-
-    def test_examination_counts_the_authors_rows(self, tmp_path):
-        content = dict(read_numpy_pickle(fetch("suitability/rxrx1_ERM_0")))
-        signals, correct = content["val"]
-        content["val"] = signals[:-1], correct[:-1]
-        path = tmp_path / "shorter.pkl"
-        path.write_bytes(pickle.dumps(content, protocol=4))
-        with pytest.raises(ValueError, match="val must have 9,854 rows, got 9,853"):
-            examine_signals("suitability/rxrx1_ERM_0", path)

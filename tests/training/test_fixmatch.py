@@ -83,11 +83,7 @@ def test_weak_augmentation_is_a_shift_and_mirrors_photos_alone(policy, mode):
     assert np.abs(counts - n * share).max() < 5 * np.sqrt(n * share * (1 - share))
 
 
-def test_weak_augmentation_keeps_the_mass_of_what_is_not_at_the_border():
-    images = torch.zeros(50, 1, 24, 16)
-    images[:, :, 3:-3, 2:-2] = random_images(50, 1, 18, 12)
-    found = weak(images, "digits")
-    torch.testing.assert_close(found.sum((1, 2, 3)), images.sum((1, 2, 3)))
+def test_weak_augmentation_reaches_an_eighth_of_the_sides():
     cut = torch.zeros(2000, 1, 24, 16)
     cut[:, 0, 12, 8] = 1
     y, x = (weak(cut, "digits")[:, 0] == 1).nonzero()[:, 1:].T
@@ -311,32 +307,6 @@ def test_schedules():
 # ------------------------------------------------------------------------------------ many models
 
 
-def test_unlabelled_images_teach_digits(digits):
-    """Two labels a class, eight draws: 0.82 against 0.72 without the loss on pseudo-labels."""
-    images, labels, points, answers = digits
-    rows = []
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        places = [rng.choice(np.flatnonzero(labels == c), 2, replace=False) for c in range(10)]
-        rows.append(np.concatenate(places))
-    accuracy = {}
-    for weight in (1.0, 0.0):
-        each = config(
-            steps=400,
-            labelled_batch=30,
-            learning_rate=0.3,
-            threshold=0.6,
-            unlabelled_weight=weight,
-        )
-        configs = [replace(each, seed=seed) for seed in range(8)]
-        found = train_fixmatch(configs, images, labels, rows, np.arange(1200), points)
-        accuracy[weight] = np.array([np.mean(r.logits.argmax(1) == answers) for r in found])
-    gain = accuracy[1.0] - accuracy[0.0]
-    assert accuracy[1.0].mean() > 0.78
-    assert gain.mean() > 0.06
-    assert gain.min() > 0.02
-
-
 @pytest.mark.parametrize("model", [MLP, CNN], ids=["mlp", "cnn"])
 def test_a_model_does_not_depend_on_its_company(digits, model):
     images, labels, points, _ = digits
@@ -395,22 +365,6 @@ def test_labels_of_other_rows_and_images_that_are_not_named_are_never_read(digit
         assert np.array_equal(a.parameters, b.parameters)
     assert np.array_equal(one_label[0].parameters, expected[0].parameters)  # the sensitivity of
     assert not np.array_equal(one_label[1].parameters, expected[1].parameters)  # a vote is 1
-
-
-def test_the_share_of_pseudo_labels(digits):
-    images, labels, points, _ = digits
-    arguments = (images, labels, [np.arange(30)], np.arange(300), points[:10])
-
-    def shared(**changes):
-        return train_fixmatch([config(**changes)], *arguments)[0]
-
-    assert shared(threshold=0.0).pseudo_share == 1
-    never = shared(threshold=1.0)
-    assert never.pseudo_share == 0
-    without = shared(threshold=0.3, unlabelled_weight=0.0)
-    assert 0 < without.pseudo_share <= 1
-    assert np.array_equal(never.parameters, without.parameters)
-    assert not np.array_equal(shared(threshold=0.3).parameters, never.parameters)
 
 
 def test_colour_images_and_models_that_flatten_them():
