@@ -263,21 +263,13 @@ class Trainer:
         with _seeded(self.streams.step(step), self.device, config):
             self._gradients(positions)
         if self.engine == "opacus":
-            self.optimizer.normals = self._noise()
+            self.optimizer.normals = noise_of(
+                self.config, self.streams, self.step, self.size, self.device
+            )
         self.optimizer.step()
         self.step += 1
-        if self.step in self._checkpoint_steps:
+        if self.step in self.config.checkpoint_steps:
             self._keep()
-
-    def _noise(self) -> torch.Tensor:
-        if self.config.noise_source == "device":
-            return device_noise(self.streams, self.step, self.size, self.device)
-        noise = self.streams.noise.standard_normal(self.size, dtype=np.float32)
-        return torch.from_numpy(noise).to(self.device)
-
-    @property
-    def _checkpoint_steps(self) -> frozenset[int]:
-        return frozenset(self.config.checkpoint_steps)
 
     def _gradients(self, positions: np.ndarray) -> None:
         config = self.config
@@ -332,7 +324,10 @@ class Trainer:
                 config.objective.update(self.memory, chunk, rows, self.step)
         if self.engine == "taps":
             scale = self.mechanism.noise_multiplier * config.clipping_norm
-            vector = (total + scale * self._noise()) / config.batch_size
+            vector = (
+                total
+                + scale * noise_of(self.config, self.streams, self.step, self.size, self.device)
+            ) / config.batch_size
             start = 0
             for p in self.network.parameters():
                 p.grad = vector[start : start + p.numel()].view_as(p)
@@ -496,6 +491,15 @@ def spent(config: TrainingConfig, mechanism: Plan, steps: int) -> PrivacyLedger:
     return PrivacyLedger(
         (SampledGaussian(mechanism.sample_rate, mechanism.effective_noise_multiplier, steps),)
     )
+
+
+def noise_of(
+    config: TrainingConfig, streams: Streams, step: int, size: int, device: torch.device
+) -> torch.Tensor:
+    """Standard normal numbers of one step."""
+    if config.noise_source == "device":
+        return device_noise(streams, step, size, device)
+    return torch.from_numpy(streams.noise.standard_normal(size, dtype=np.float32)).to(device)
 
 
 def device_noise(streams: Streams, step: int, size: int, device: torch.device) -> torch.Tensor:

@@ -9,7 +9,6 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from lib.training import taps
-from lib.training.config import TrainingConfig
 from lib.training.models import build_model, check_private
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
@@ -17,7 +16,7 @@ from lib.training.single import (
     TrainingResult,
     _check_finite,
     as_tensor,
-    device_noise,
+    noise_of,
     spent,
     summarise,
 )
@@ -140,7 +139,9 @@ def _train_by_vmap(work, members, results, points) -> None:
         if bool(private.any()):
             total += scale * torch.stack(
                 [
-                    _noise(each, s, step, params.shape[1], device)
+                    noise_of(each, s, step, params.shape[1], device)
+                    if each.private
+                    else torch.zeros(params.shape[1], device=device)
                     for each, s in zip(configs, streams, strict=True)
                 ]
             )
@@ -171,13 +172,3 @@ def _train_by_vmap(work, members, results, points) -> None:
             seconds=seconds,
             engine="vmap",
         )
-
-
-def _noise(
-    config: TrainingConfig, streams: Streams, step: int, size: int, device: torch.device
-) -> torch.Tensor:
-    if not config.private:
-        return torch.zeros(size, device=device)
-    if config.noise_source == "device":
-        return device_noise(streams, step, size, device)
-    return torch.from_numpy(streams.noise.standard_normal(size, dtype=np.float32)).to(device)

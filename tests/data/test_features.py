@@ -68,20 +68,6 @@ def test_scattering_equals_direct_convolution(shape):
     assert ours[17:].std() > 1e-3
 
 
-def test_filters_do_not_amplify():
-    """Littlewood-Paley: |low|^2 + sum of the wavelets' |psi|^2 for +-frequency / 2 is at most 1."""
-    y, x = np.mgrid[-24:25, -24:25]
-    low = np.exp(-(x**2 + y**2) / (2 * 1.6**2)) / (2 * np.pi * 1.6**2)
-    power = np.abs(np.fft.fft2(low)) ** 2
-    for scale in (0, 1):
-        for k in range(8):
-            psi = np.abs(np.fft.fft2(wavelet(scale, k))) ** 2
-            mirrored = np.roll(psi[::-1, ::-1], (1, 1), axis=(0, 1))
-            power += (psi + mirrored) / 2
-    assert power.max() < 1 + 1e-5
-    assert power[0, 0] == pytest.approx(1, abs=1e-5)
-
-
 @pytest.mark.parametrize("shape", [(2, 1, 28, 28), (1, 3, 32, 32), (3, 1, 8, 8), (1, 1, 8, 16)])
 def test_shapes(shape):
     n, channels, height, width = shape
@@ -97,25 +83,6 @@ def test_channels_and_examples_are_independent():
         for c in range(2):
             alone = scattering(images[i : i + 1, c : c + 1])[0]
             np.testing.assert_allclose(together[i, 81 * c : 81 * (c + 1)], alone, atol=1e-6)
-
-
-def test_constants_have_no_variation_and_energy_does_not_grow():
-    maps = scattering(np.full((1, 1, 16, 16), 0.7))
-    np.testing.assert_allclose(maps[0, 0], 0.7, atol=1e-5)
-    assert np.abs(maps[0, 1:]).max() < 1e-5
-    noise = RNG.normal(size=(20, 1, 32, 32))
-    energy = (scattering(noise) ** 2).sum(axis=(1, 2, 3)) * 16  # each value stands for 16 pixels
-    assert np.all(energy < 1.1 * (noise**2).sum(axis=(1, 2, 3)))
-
-
-def test_small_shifts_change_little():
-    image = ndimage.gaussian_filter(RNG.random((1, 1, 32, 32)), (0, 0, 1, 1))
-    moved = np.roll(image, 1, axis=3)
-    change = np.linalg.norm(scattering(moved) - scattering(image)) / np.linalg.norm(
-        scattering(image)
-    )
-    pixels = np.linalg.norm(moved - image) / np.linalg.norm(image - image.mean())
-    assert change < 0.25 * pixels
 
 
 def test_group_normalisation():

@@ -222,24 +222,6 @@ def test_other_sources_and_another_parser_make_another_copy(small, monkeypatch):
     assert len(parsed_folders()) == 3
 
 
-@pytest.mark.parametrize("call", [load_images, image_files])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("cifar", "train"),
-            r"name must be one of \('fashion-mnist', .*'digits'\), or .*, got 'cifar'",
-        ),
-        (("cifar10", "val"), r"split must be one of \('train', 'test'\) for cifar10, got 'val'"),
-        (("cifar10", "all"), "got 'all'"),
-        (("digits", "train"), r"split must be one of \('all',\) for digits, got 'train'"),
-    ],
-)
-def test_bad_arguments_list_what_is_allowed(call, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        call(*arguments)
-
-
 def test_absent_and_undeclared_files(monkeypatch):
     with pytest.raises(DataUnavailable, match="svhn/test"):
         load_images("svhn", "test")

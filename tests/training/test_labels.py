@@ -549,10 +549,3 @@ def test_bad_input(call, message):
 def test_randomised_response_wants_one_hot_vectors(row):
     with pytest.raises(ValueError, match=r"observed must have one-hot rows, got .* in row 1"):
         RandomizedResponse(1.0).likelihood([[1, 0], row])
-
-
-def test_mechanisms_are_frozen_values():
-    assert LaplaceLabels(1.0) == LaplaceLabels(1.0)
-    assert hash(GaussianLabels(2.0)) == hash(GaussianLabels(2.0))
-    with pytest.raises(AttributeError):
-        LaplaceLabels(1.0).scale = 2.0
