@@ -263,13 +263,14 @@ class Trainer:
         with _seeded(self.streams.step(step), self.device, config):
             self._gradients(positions)
         if self.engine == "opacus":
-            self.optimizer.normals = noise_of(
-                self.config, self.streams, self.step, self.size, self.device
-            )
+            self.optimizer.normals = self._noise()
         self.optimizer.step()
         self.step += 1
         if self.step in self.config.checkpoint_steps:
             self._keep()
+
+    def _noise(self) -> torch.Tensor:
+        return noise_of(self.config, self.streams, self.step, self.size, self.device)
 
     def _gradients(self, positions: np.ndarray) -> None:
         config = self.config
@@ -324,10 +325,7 @@ class Trainer:
                 config.objective.update(self.memory, chunk, rows, self.step)
         if self.engine == "taps":
             scale = self.mechanism.noise_multiplier * config.clipping_norm
-            vector = (
-                total
-                + scale * noise_of(self.config, self.streams, self.step, self.size, self.device)
-            ) / config.batch_size
+            vector = (total + scale * self._noise()) / config.batch_size
             start = 0
             for p in self.network.parameters():
                 p.grad = vector[start : start + p.numel()].view_as(p)
