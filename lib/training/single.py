@@ -494,7 +494,9 @@ def spent(config: TrainingConfig, mechanism: Plan, steps: int) -> PrivacyLedger:
 def noise_of(
     config: TrainingConfig, streams: Streams, step: int, size: int, device: torch.device
 ) -> torch.Tensor:
-    """Standard normal numbers of one step."""
+    """Standard normal numbers of one step; none without privacy."""
+    if not config.private:
+        return torch.zeros(size, device=device)
     if config.noise_source == "device":
         return device_noise(streams, step, size, device)
     return torch.from_numpy(streams.noise.standard_normal(size, dtype=np.float32)).to(device)

@@ -140,8 +140,6 @@ def _train_by_vmap(work, members, results, points) -> None:
             total += scale * torch.stack(
                 [
                     noise_of(each, s, step, params.shape[1], device)
-                    if each.private
-                    else torch.zeros(params.shape[1], device=device)
                     for each, s in zip(configs, streams, strict=True)
                 ]
             )
