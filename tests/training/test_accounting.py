@@ -81,11 +81,11 @@ def test_noise_found_keeps_the_budget_and_wastes_little(epsilon, n, batch, steps
 
 @pytest.mark.parametrize("accountant", ["prv", "pld"])
 def test_noise_by_a_tighter_accountant(accountant):
-    arguments = (3.0, 1e-3, 0.1, 50)
+    arguments = (3.0, 1 / 1200, 128 / 1200, 400)
     sigma = find_noise_multiplier(*arguments, accountant=accountant, tolerance=1e-2)
     assert sigma < find_noise_multiplier(*arguments)
-    ledger = PrivacyLedger((SampledGaussian(0.1, sigma, 50),))
-    assert 2.9 < ledger.epsilon(1e-3, accountant) <= 3.0
+    ledger = PrivacyLedger((SampledGaussian(128 / 1200, sigma, 400),))
+    assert 2.9 < ledger.epsilon(1 / 1200, accountant) <= 3.0
 
 
 def test_composition_is_the_sum_of_steps():
