@@ -53,7 +53,7 @@ def _audit(parameters: Mapping[str, Any]) -> list[Job]:
     return [
         job
         for settings in settings_from(parameters, parameters["dataset"])
-        for job in (*settings.shadows(), *settings.targets(range(settings.n_challenges)))
+        for job in (*settings.jobs(), *settings.jobs(range(settings.n_challenges)))
     ]
 
 

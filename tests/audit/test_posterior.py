@@ -226,6 +226,36 @@ def test_the_cheap_bound_step_by_step():
         assert module._Corner(ax, bx, ay, by, delta).mass(eps)[0] <= found[0] * (1 + 1e-9) + 1e-15
 
 
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
+def test_the_mass_of_a_corner_where_it_is_tiny():
+    """Relative precision far out, which quantiles at 1e-20 rest on."""
+    for counts, delta, eps in (
+        (AttackCounts(65, 25, 75, 35), 0.05, 4.0),
+        (AttackCounts(30, 30, 30, 30), 0.0, 3.0),
+        (AttackCounts(9, 4, 7, 6), 1e-3, 9.0),
+    ):
+        ax, bx, ay, by = (n + 0.5 for n in (counts.fn, counts.tp, counts.fp, counts.tn))
+        total = 0.0
+        for x, y in (((ax, bx), (ay, by)), ((bx, ax), (by, ay))):
+            end = 1 - delta
+            cross = end / (1 + math.exp(eps))
+
+            def inside(t, x=x, y=y, end=end, eps=eps):
+                # In log x, which spreads the corner out.
+                z = math.exp(t)
+                bound = max((end - z) * math.exp(-eps), end - math.exp(eps) * z, 0.0)
+                log = x[0] * t + special.xlog1py(x[1] - 1, -z) - special.betaln(*x)
+                return math.exp(log) * special.betainc(*y, bound)
+
+            ends = [-60.0, *(math.log(cross * f) for f in (1e-6, 1e-3, 0.03, 0.3, 0.7, 1.0))]
+            ends += [math.log(cross + (end - cross) * f) for f in (0.03, 0.1, 0.3, 0.6, 1.0)]
+            total += sum(
+                integrate.quad(inside, a, b, epsabs=0, epsrel=1e-10, limit=400)[0]
+                for a, b in itertools.pairwise(ends)
+            )
+        assert float(epsilon_posterior(counts, delta).sf(eps)) == pytest.approx(total, rel=1e-7)
+
+
 def mass_near_the_origin(a, n, c, m, delta, eps):
     """The mass of two error rates (a of n, c of m) below the region, by mpmath."""
     with mpmath.workdps(30):

@@ -28,6 +28,7 @@ from lib.training import (
     initial_parameters,
     relabel,
 )
+from lib.training.torch_settings import accelerated
 
 _SMALL_GRADIENT = 1e-3
 
@@ -92,7 +93,7 @@ class AuditSettings:
                 seed=self.seed,
                 keep_parameters=self.gradient,
                 first=first,
-                chunk=8 if slow else 128,
+                chunk=8 if slow and not accelerated(self.training.device) else 128,
             )
             for first in range(0, count, PART)
         ]
