@@ -15,7 +15,14 @@ import numpy.typing as npt
 from numba import njit
 from scipy import stats
 
-from lib.check import as_array, as_integer, as_level, as_predictions, as_scored
+from lib.check import (
+    as_array,
+    as_generator,
+    as_integer,
+    as_level,
+    as_predictions,
+    as_scored,
+)
 from lib.selective.areas import augrc, aurc, normalized_score, selective_auc
 
 #: The metrics of this module and the functions that compute them.
@@ -317,6 +324,9 @@ def compare_over_seeds(
         )
     area = _area(metric)
     rows = list(zip(*stacks, strict=True))
+    for a, b, c, d in rows:
+        as_scored(a, b)
+        as_scored(c, d, "other_")
     differences = [area(a, b) - area(c, d) for a, b, c, d in rows]
     influences = [influence(a, b, metric) - influence(c, d, metric) for a, b, c, d in rows]
     n = stacks[0].shape[1]
@@ -436,7 +446,7 @@ def bootstrap(
     if other_correct is not None:
         methods.append(as_scored(other_correct, other_score, "other_"))
         _check_paired(correct, methods[1][0])
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed)
     n = _enough(correct)
     harmonic = np.r_[0.0, np.cumsum(1.0 / np.arange(1, n + 1))]
     prepared = []

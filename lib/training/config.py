@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -183,6 +184,10 @@ class TrainingConfig:
             require_int("checkpoint_every", self.checkpoint_every, at_least=1)
         require_choice("keep", self.keep, KEEP)
         require_int("seed", self.seed, at_least=0)
+        if not (isinstance(self.device, str) and re.fullmatch(r"cpu|[a-z]+(:\d+)?", self.device)):
+            raise ValueError(
+                f"device must be a name such as 'cpu' or 'cuda:1', got {self.device!r}"
+            )
         require_choice("precision", self.precision, PRECISIONS)
         require_choice("noise_source", self.noise_source, ("host", "device"))
         require_choice("grad_sample_mode", self.grad_sample_mode, GRAD_SAMPLE_MODES)

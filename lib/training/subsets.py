@@ -196,6 +196,7 @@ def relabel(data: TrainingData, count: int, seed: int) -> TrainingData:
     if data.soft:
         raise ValueError("data must have classes as targets, got distributions")
     require_int("count", count, at_least=0, at_most=len(data.inputs))
+    require_int("seed", seed, at_least=0)
     rng = np.random.default_rng([seed, 2, 1])  # not a stream of the shadow or target models
     targets = data.targets.copy()
     if count:

@@ -26,7 +26,6 @@ add("selective.compare", FOUR)
 add(
     "selective.bootstrap",
     {**FOUR, "seed": 0, "repetitions": 100},
-    seed=(),
     takes=dict(other_score="None"),
 )
 add(
@@ -37,10 +36,8 @@ add(
         "other_correct": [CORRECT] * 3,
         "other_score": [SCORE[::-1], SCORE, SCORE],
     },
-    other_correct=(),
-    other_score=(),
-    correct=matrices([CORRECT] * 3),
-    score=but(matrices([SCORE] * 3), "infinite"),
+    **{name: matrices([CORRECT] * 3) for name in ("correct", "other_correct")},
+    **{name: but(matrices([SCORE] * 3), "infinite") for name in ("score", "other_score")},
 )
 add("selective.points_needed", FOUR, difference=but((0.0, NAN, "1"), "0.0"))
 add(

@@ -75,7 +75,7 @@ add(
     epsilon=(0.0, -1.0, *NUMBER),
     clipping_norm=but(POSITIVE, "inf"),
     keep=CHOICE,
-    device=(),  # asked for when it trains
+    device=("no such thing", "cuda:x", 3, None),
 )
 add(
     "training.ModelSpec",
@@ -104,7 +104,7 @@ add(
 )
 add("training.build_model", dict(spec=M, seed=0), spec=(None, "mlp"), seed=(*SEED, 2**64))
 add("training.confidence", dict(logits=[[2.0, 0.0]], labels=[0]), labels=labels([0], 2))
-add("training.relabel", dict(data=D, count=2, seed=0), seed=(), count=(-1, 61, 2.5, "3"))
+add("training.relabel", dict(data=D, count=2, seed=0), count=(-1, 61, 2.5, "3"))
 add("privacy.LaplaceLabels")
 add("privacy.GaussianLabels")
 add("privacy.RandomizedResponse", pure_epsilon=(-1.0, 0.0, *NUMBER))
