@@ -17,6 +17,7 @@ from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 
 __all__ = ["Augmentation", "Plan", "TrainingConfig", "TrainingData", "plan"]
 
+_DEVICES = r"(cpu|cuda|mps|xpu)(:\d+)?"
 PRECISIONS = ("float32", "tf32", "bf16")
 GRAD_SAMPLE_MODES = ("hooks", "taps")
 KEEP = ("labels", "probabilities", "weights")
@@ -184,7 +185,7 @@ class TrainingConfig:
             require_int("checkpoint_every", self.checkpoint_every, at_least=1)
         require_choice("keep", self.keep, KEEP)
         require_int("seed", self.seed, at_least=0)
-        if not (isinstance(self.device, str) and re.fullmatch(r"cpu|[a-z]+(:\d+)?", self.device)):
+        if not (isinstance(self.device, str) and re.fullmatch(_DEVICES, self.device)):
             raise ValueError(
                 f"device must be a name such as 'cpu' or 'cuda:1', got {self.device!r}"
             )
