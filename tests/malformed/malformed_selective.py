@@ -2,7 +2,7 @@
 """The table of malformed calls: rows of lib.selective."""
 
 import numpy as np
-from malformed_kinds import NAN, UNIT, Bad, Table, booleans, but, matrices, probabilities, vectors
+from malformed_kinds import NAN, UNIT, Bad, Table, but, matrices, vectors
 
 rng = np.random.default_rng(0)
 CORRECT = rng.random(40) < 0.8
@@ -14,8 +14,6 @@ FOUR = {**PAIR, "other_correct": CORRECT, "other_score": SCORE[::-1]}
 ROWS = Table()
 add = ROWS.add
 
-SC = vectors(SCORE, infinite=True)
-CO = booleans(CORRECT)
 for f in ("accuracy_coverage", "augrc", "aurc", "e_aurc", "normalized_score", "selective_auc"):
     add("selective." + f, PAIR)
 add("selective.coverage_at_accuracy", {**PAIR, "target": 0.9}, target=UNIT)
@@ -67,8 +65,6 @@ add(
     full_accuracy=UNIT,
     coverage=(0.0, *UNIT),
 )
-P2 = probabilities(PROBABILITIES)
-P3 = probabilities(PROBABILITIES[None])
 add("selective.conformal_set_size", {"probabilities": PROBABILITIES})
 for f in ("deep_gamblers", "self_adaptive_training", "entropy", "margin", "softmax_response"):
     add("selective." + f, {"probabilities": PROBABILITIES})

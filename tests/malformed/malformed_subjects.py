@@ -53,7 +53,6 @@ add(
     "audit.union_lower_bound", dict(counts=[COUNTS], delta=1e-05), only=True, fixed=("yes", 1, None)
 )
 SM = dict(scores=SCORES, members=MEMBERS)
-V = vectors(SCORES)
 B = booleans(MEMBERS)
 add("audit.roc_counts", SM, members=B)
 add("audit.counts_at", {**SM, "threshold": 0.0}, members=B)

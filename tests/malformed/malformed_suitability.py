@@ -32,7 +32,6 @@ V = vectors(te)
 B = booleans(CO)
 MX = matrices(T)
 UV = vectors(us)
-SIGMA = OPEN_UNIT
 MARG = (1.5, INF, *NUMBER)
 add("suitability.signals", dict(logits=LG), extra=(["no such thing"], [3], 3))
 add("suitability.SuitabilityFilter")
@@ -99,7 +98,6 @@ add(
     probabilities=(*V, Bad("above 1", te + 1, ("1.",))),
 )
 add("suitability.make_estimator", dict(name="logistic", seed=0), name=CHOICE, splits=(1, 2.5, "3"))
-Q = dict(train_signals=T, train_correct=CO, test_signals=T, test_correct=CO)
 add(
     "suitability.anova_table",
     dict(signals=T, correct=CO),
@@ -143,7 +141,6 @@ add(
     dict(test_accuracy=0.9, n_test=500, margin=0.15),
     test_accuracy=(0.0 - 0.1, 1.5, NAN),
 )
-g = np.random.default_rng(0)
 add("suitability.EProcess", dict(threshold=0.5), threshold=but(OPEN_UNIT, "1.0"))
 add(
     "suitability.EProcess.update",
