@@ -259,7 +259,7 @@ def judge(
     reasons = [
         f"{name} = {parameters[name]!r} instead of {full!r}"
         if name in parameters
-        else f"{name} not recorded instead of {full!r}"
+        else f"{name} (not recorded) instead of {full!r}"
         for name, full in claim.full_scale.items()
         if parameters.get(name) != full
     ]

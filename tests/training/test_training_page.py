@@ -150,7 +150,7 @@ def test_comparison_takes_opacus_at_its_best(monkeypatch):
     """Medians over rounds of our speed, the faster of two numbers of threads, and two processes."""
     asked = []
 
-    def speed(model, seconds, mode, threads=None):
+    def speed(model, seconds, mode, threads=None, device="cpu"):
         asked.append((mode, threads, seconds))
         return {"hooks": 1.0, "ew": 3.0, "functorch": 2.0, "ghost": 1.5}[mode] + (threads is None)
 
