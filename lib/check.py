@@ -283,8 +283,8 @@ def as_integer(name: str, value: Any, low: int = 1, high: int | None = None) -> 
 
 def as_number(name: str, value: Any, low: float, high: float) -> float:
     """A float strictly between `low` and `high`."""
-    is_number = isinstance(value, int | float | np.integer | np.floating)
-    if not is_number or isinstance(value, bool) or not low < value < high:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not low < float(value) < high:  # a fraction may round to an end
         raise ValueError(f"{name} must be a number in ({low:g}, {high:g}), got {value!r}")
     return float(value)
 
@@ -316,12 +316,13 @@ def check_level(level: float) -> float:
 
 
 def require_choice(name: str, value: Any, choices: Sequence[Any]) -> Any:
-    """One of a few values."""
+    """One of a few values; NumPy's scalars are what they hold."""
+    plain = value.item() if isinstance(value, np.generic) else value
     if not any(
-        value is choice or (type(value) is type(choice) and value == choice) for choice in choices
+        value is choice or (type(plain) is type(choice) and plain == choice) for choice in choices
     ):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-    return value
+    return plain
 
 
 def as_names(name: str, values: Any, known: Iterable[Any], low: int = 1) -> list[Any]:

@@ -340,9 +340,8 @@ def divided(
         rows = rng.permutation(np.flatnonzero(members == kind))
         count = round(share * len(rows))
         if not 0 < count < len(rows):
-            raise ValueError(
-                f"{name} must leave trials with members = {kind} to both parts, got {len(rows)}"
-            )
+            which = f"trials with members = {kind}" if names[0] == names[1] else "trials"
+            raise ValueError(f"{name} must leave {which} to both parts, got {len(rows)}")
         choosing[rows[:count]] = True
     return choosing
 

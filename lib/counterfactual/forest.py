@@ -36,6 +36,7 @@ class _Forest(BaseEstimator):
         self,
         n_estimators: int = 100,
         max_features: str | int = "all",
+        *,
         random_state: Any = None,
     ):
         self.n_estimators = n_estimators
@@ -140,9 +141,10 @@ class ForestClassifier(ClassifierMixin, _Forest):
         self,
         n_estimators: int = 100,
         max_features: str | int = "sqrt",
+        *,
         random_state: Any = None,
     ):
-        super().__init__(n_estimators, max_features, random_state)
+        super().__init__(n_estimators, max_features, random_state=random_state)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the trees from points of shape (n, d) and two classes of shape (n,)."""

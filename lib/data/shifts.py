@@ -57,8 +57,9 @@ def corrupt(
             "images must be of shape (n, height, width) or (n, channels, height, width), with no"
             f" side of 0 and values in [0, 1], got shape {shape}"
         )
-    low, high, _ = SHIFTS[require_choice("kind", kind, tuple(SHIFTS))]
-    require_finite("severity", severity, at_least=low, at_most=high)
+    low, high, unit = SHIFTS[require_choice("kind", kind, tuple(SHIFTS))]
+    most = {"at_most": high} if high < math.inf else {}
+    require_finite(f"severity of {kind} ({unit})", severity, at_least=low, **most)
     if kind == "shot_noise" and 0 < severity < 1e-12:
         raise ValueError(f"severity must be 0 or at least 1e-12 for shot_noise, got {severity!r}")
     if kind == "blur" and severity > max(shape[-2:]):

@@ -6,7 +6,6 @@ a year, a region, a cell type, an identity that a comment mentions.
 """
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -282,8 +281,13 @@ def examine_signals(name: str, path: Path) -> str:
     many rows as the authors published, where they did, and every row that a fold names.  How far
     the accuracies of ERM, seed 0, on the folds are from those published is said, but no error.
     """
-    dataset, algorithm, seed = re.fullmatch(r"suitability/(\w+)_(\w+)_(\d+)", name).groups()
-    signals = _read_signals(dataset, algorithm, int(seed), path)
+    known = {
+        f"suitability/{d}_{a}_{s}": (d, a, s) for d in DATASETS for a, s in suitability_models(d)
+    }
+    if name not in known:
+        raise ValueError(f"{name!r} names no file of signals")
+    dataset, algorithm, seed = known[name]
+    signals = _read_signals(dataset, algorithm, seed, path)
     published = load_published_folds(dataset).set_index("label")["num_samples"]
     for split, table in signals.splits.items():
         rows = published.get(f"{split} · all", len(table))
@@ -292,7 +296,7 @@ def examine_signals(name: str, path: Path) -> str:
     folds = load_suitability_folds(dataset)
     ours = fold_summary(signals, folds)
     found = ", ".join(f"{len(table):,} rows of {name}" for name, table in signals.splits.items())
-    if (algorithm, seed) == ("ERM", "0"):
+    if (algorithm, seed) == ("ERM", 0):
         theirs = published_for(folds, load_published_folds(dataset))
         gap = (ours["accuracy"] - theirs["accuracy"]).abs().max()
         found += f"; accuracies on the {len(folds)} folds within {gap:.1g} of the published ones"

@@ -137,13 +137,14 @@ def _regression(
     x = table.to_numpy()
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = standardiser(x)
-    if not np.isfinite(scale).all():
+        spread = x.std(axis=0)
+    if not np.isfinite(spread).all():
         raise ValueError(
             f"{name} must be small enough for a finite standard deviation, got values up to "
             f"{np.abs(x).max():.3g}"
         )
     # The rounding error that is left of a constant column is no signal.
-    constant = x.std(axis=0) <= 10 * np.finfo(float).eps * np.abs(mean)
+    constant = spread <= 10 * np.finfo(float).eps * np.abs(mean)
     z = np.where(constant, 0.0, (x - mean) / scale)
     theta, _ = fit_logistic(np.column_stack([z, np.ones(len(z))]), correct)
     return z, mean, scale, theta[:-1], float(theta[-1])

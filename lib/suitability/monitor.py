@@ -416,6 +416,11 @@ class Monitor:
         -------
         MonitorDecision
             Also appended to ``history``.
+
+        Raises
+        ------
+        ValueError
+            On bad input; the monitor is then as it was.
         """
         batch = as_array("batch", batch)
         batch = np.empty(0) if batch.shape == (0,) else as_sample("batch", batch, 0, 1, 1)

@@ -88,7 +88,7 @@ def test_pixelating_averages_blocks():
         ((IMAGES * 2, "blur", 1, 0), r"values in \[0, 1\]"),
         (
             (IMAGES, "contrast", 1.5, 0),
-            "severity must be .* at most 1, got 1.5",
+            "severity of .* must be .* at most 1, got 1.5",
         ),
         ((IMAGES, "blur", 21, 0), "severity must be at most 20 for blur"),
         ((IMAGES, "shot_noise", 1e-20, 0), "severity must be 0 or at least 1e-12 for shot_noise"),
