@@ -65,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         except (ParameterError, ValueError) as error:
             parser.error(str(error))
         print(table.to_string(index=False, float_format="{:,.2f}".format))
+        print("Not counted: evaluations between trainings, and chapters that train small models.")
         return 0
     if options.command == "slice":
         slices = read_slices(options.book.parent / "params")

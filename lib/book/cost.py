@@ -1,5 +1,7 @@
 """``python -m lib.book cost --profile gpu``: what a profile will take, before one begins it."""
 
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ def planned_jobs(chapter: str, parameters: Mapping[str, Any]) -> list[Job]:
     """All trainings of a chapter, searches over rates included.
 
     What a job learns from earlier ones (rates, challenge points) has a stand-in that takes as long.
-    Chapters without trainings of minutes have none.
+    Other chapters than P1's, the audits and the canaries have none: their models are small.
     """
     make = _PLANS.get(chapter)
     return [] if make is None else make(parameters)
@@ -76,7 +78,7 @@ def cost_table(book: Path, profile: str, names: Sequence[str] = ()) -> pd.DataFr
     """A row for each parameter file with trainings: models, hours and memory.
 
     Hours are those of this machine with all its cores, or accelerators where the profile uses them,
-    busy with trainings alone.
+    busy with trainings alone; NaN, and a line on standard error, for what cannot be trained here.
     """
     from lib.training.cost import kinds_of, seconds_of
 
@@ -90,13 +92,18 @@ def cost_table(book: Path, profile: str, names: Sequence[str] = ()) -> pd.DataFr
         declared = declared_parameters(read_chapter(paths[chapter].read_text(encoding="utf-8")))
         given = validate_parameters(declared, profile_parameters(params, profile, name))
         kinds = kinds_of(planned_jobs(chapter, given))
+        try:
+            seconds = sum(seconds_of(kinds))
+        except (ImportError, OSError, RuntimeError, ValueError) as error:
+            print(f"{name} cannot be timed here: {error}", file=sys.stderr)
+            seconds = math.nan
         workers = usable_cores() if given["device"] == "cpu" else max(1, len(accelerators()))
         rows.append(
             {
                 "parameter file": name,
                 "models": sum(kind.models for kind in kinds),
                 "examples": sum(kind.models * kind.examples for kind in kinds),
-                "hours": sum(seconds_of(kinds)) / workers / 3600,
+                "hours": seconds / workers / 3600,
                 "memory (MB)": max(kind.bytes for kind in kinds) / 1e6,
             }
         )

@@ -9,6 +9,7 @@ checkpoint and resumes. A parameter file that cannot be executed so fails.
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -154,23 +155,24 @@ def _rehearse_one(
 ) -> Rehearsed:
     started, most, killed = time.perf_counter(), [0.0], False
     command = [sys.executable, "-m", "lib.book.rehearse", str(book), profile, name]
-    kill_at: Path | None = scratch / "runs" / "partial"
-    for _ in range(2):
+    states = scratch / "runs" / "partial"
+    before = {*states.glob("*/*.npz")}  # of files that failed
+    for kill in (True, False):
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
                 command, env=environment, stdout=output, stderr=subprocess.STDOUT
             )
             with _watched(process, most):
                 while process.poll() is None:
-                    if kill_at is not None and any(kill_at.glob("*/*.npz")):
+                    if kill and {*states.glob("*/*.npz")} - before:
                         _kill(process)
-                        killed = True
+                        killed = process.returncode == -signal.SIGKILL
+                        break
                     time.sleep(0.05)
             output.seek(0)
             text = output.read()
-        if process.returncode >= 0:
+        if not (kill and killed):
             break
-        kill_at = None
     error = "" if process.returncode == 0 else text.strip()
     return Rehearsed(name, time.perf_counter() - started, most[0], killed, error)
 

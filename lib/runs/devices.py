@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -12,12 +13,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-__all__ = ["DEVICE", "DEVICES", "accelerators", "claimed", "device_of", "require_device"]
+__all__ = ["DEVICES", "accelerators", "claimed", "claimed_now", "device_of", "require_device"]
 
 #: Environment variable: numbers of the accelerators that jobs may use, as ``0,1``.
 DEVICES = "COMPANION_DEVICES"
-#: Environment variable: the number of the one that this process works on.
-DEVICE = "COMPANION_DEVICE"
+_own = threading.local()  # the number of the accelerator that this thread has claimed
 
 
 def accelerators() -> list[int]:
@@ -60,13 +60,13 @@ def require_device(device: str) -> None:
 
 @contextlib.contextmanager
 def claimed(device: str) -> Iterator[None]:
-    """Have a device to oneself: no other process of this user gets it until it is given back.
+    """Have a device to oneself: no other thread or process of this user gets it meanwhile.
 
     It waits until one is free. A process that dies gives its own back. ``cuda`` is whichever is
     free, ``cuda:1`` that one.
     """
     kind, _, number = device.partition(":")
-    if kind == "cpu" or DEVICE in os.environ:  # nothing to claim, or claimed already
+    if kind == "cpu" or claimed_now() is not None:  # nothing to claim, or claimed already
         yield
         return
     require_device(device)
@@ -75,14 +75,21 @@ def claimed(device: str) -> Iterator[None]:
     folder = Path(tempfile.gettempdir()) / f"companion-devices-{uid}"
     folder.mkdir(mode=0o700, exist_ok=True)
     free, lock = _first_free({each: FileLock(folder / f"{_name(each)}.lock") for each in wanted})
-    os.environ[DEVICE] = str(free)
+    _own.number = free
     try:
         yield
     finally:
-        del os.environ[DEVICE]
-        if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
-            sys.modules["torch"].cuda.empty_cache()
-        lock.release()
+        del _own.number
+        try:
+            if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+                sys.modules["torch"].cuda.empty_cache()  # raises where a kernel has failed
+        finally:
+            lock.release()
+
+
+def claimed_now() -> int | None:
+    """The number of the accelerator that this thread has claimed, None without one."""
+    return getattr(_own, "number", None)
 
 
 def _name(number: int) -> str:

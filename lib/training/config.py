@@ -119,7 +119,7 @@ class TrainingConfig:
         How per-example gradients come about: by Opacus, or by :mod:`lib.training.taps`.
     physical_batch : int, optional
         Largest number of examples whose gradients are in memory at once; by default what the
-        device's free memory allows (:mod:`lib.training.memory`).
+        device's memory allows (:mod:`lib.training.memory`).
     deterministic : bool
         Ask PyTorch for deterministic algorithms.  On a CPU with a fixed number of threads results
         repeat bit by bit; on a GPU some layers are slower for it.
@@ -261,6 +261,7 @@ class TrainingData:
         object.__setattr__(self, "inputs", _frozen(inputs))
         object.__setattr__(self, "targets", _frozen(_targets(self.targets, self.classes, inputs)))
         object.__setattr__(self, "rows", _frozen(_rows(self.rows, len(inputs))))
+        object.__setattr__(self, "_digests", {})  # of the inputs, for all that share them
 
     def __len__(self) -> int:
         """Return the number of training rows."""
@@ -281,15 +282,19 @@ class TrainingData:
 
     def _derived(self, **changed) -> "TrainingData":
         new = object.__new__(TrainingData)
-        for name in ("inputs", "targets", "classes", "rows"):
+        for name in ("inputs", "targets", "classes", "rows", "_digests"):
             object.__setattr__(new, name, changed.get(name, getattr(self, name)))
         return new
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over shapes and bytes of inputs, targets and rows."""
-        digest = hashlib.sha256(f"{self.classes}".encode())
-        for array in (self.inputs, self.targets, self.rows):
+        if "inputs" not in self._digests:
+            inputs = hashlib.sha256(f"{self.inputs.shape}".encode())
+            inputs.update(self.inputs.data)
+            self._digests["inputs"] = inputs.hexdigest()
+        digest = hashlib.sha256(f"{self.classes} {self._digests['inputs']}".encode())
+        for array in (self.targets, self.rows):
             digest.update(f"{array.shape}{array.dtype}".encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()

@@ -13,7 +13,7 @@ from lib.training.config import TrainingConfig, TrainingData
 from lib.training.fixmatch import FixMatch, train_fixmatch
 from lib.training.jobs import ManyTrainings, Training
 from lib.training.label_jobs import LabelTrainings, PateStudents, Teachers
-from lib.training.many import train_many
+from lib.training.many import engine_for, train_many
 from lib.training.memory import bytes_per_example
 from lib.training.models import parameter_count
 from lib.training.subsets import SubsetTrainings
@@ -127,23 +127,27 @@ def seconds_of(kinds: Iterable[Kind], least: float = 0.2) -> list[float]:
 
 def _paces(kind: Kind, alike: Any, least: float) -> tuple[float, float]:
     """Seconds of a step and of an evaluated point."""
-    few, many = 16, 256
-    _timed(alike, 2, few)  # compiled, loaded
+    few, many, base = 16, 256, 10  # FixMatch takes no fewer steps
+    together = 1  # models that advance at once
+    if isinstance(alike, TrainingConfig) and engine_for(alike) == "vmap":
+        together = min(kind.models, 16)
+    task = alike, together
+    _timed(*task, base, few)  # compiled, loaded
     steps = 2
-    while (whole := _timed(alike, 2 + steps, few) - (short := _timed(alike, 2, few))) < least:
+    while (whole := _timed(*task, base + steps, few) - (short := _timed(*task, base, few))) < least:
         if steps * 4 > kind.config.steps:
             break
         steps *= 4
-    evaluation = _timed(alike, 2, few + many) - short
+    evaluation = _timed(*task, base, few + many) - short
     return max(whole, 0.0) / steps, max(evaluation, 0.0) / many
 
 
-def _timed(config: Any, steps: int, points: int) -> float:
+def _timed(config: Any, together: int, steps: int, points: int) -> float:
     """Seconds of one model's training on noise, with one thread on a CPU; the least of three."""
-    return min(_timed_once(config, steps, points) for _ in range(3))
+    return min(_timed_once(config, together, steps, points) for _ in range(3))
 
 
-def _timed_once(config: Any, steps: int, points: int) -> float:
+def _timed_once(config: Any, together: int, steps: int, points: int) -> float:
     rng = np.random.default_rng(0)
     # Other work on the machine counts on no processor's clock but on the wall's.
     clock = time.process_time if config.device == "cpu" else time.perf_counter
@@ -154,15 +158,18 @@ def _timed_once(config: Any, steps: int, points: int) -> float:
             side = math.isqrt(shape[0] // channels)
             shape = (channels, side, side)
         images = rng.random((256, *shape), dtype=np.float32)
-        task = [replace(config, steps=max(10, steps))], images, rng.integers(0, 2, 256)
+        task = [replace(config, steps=steps)], images, rng.integers(0, 2, 256)
         rows = [np.arange(128)], np.arange(256)
         started = clock()
         train_fixmatch(*task, *rows, images[np.arange(points) % 256])
         return clock() - started
     n = 2 * config.batch_size
     inputs = rng.standard_normal((n, *config.model.inputs), dtype=np.float32)
+    if config.model.name == "roberta":
+        inputs = rng.integers(3, 1000, inputs.shape).astype(np.float32)  # numbers of tokens
     data = TrainingData(inputs, rng.integers(0, 2, n), config.model.classes)
     rows = inputs[np.arange(points) % n]
     started = clock()
-    train_many([replace(config, steps=steps, sample_rate=0.5)], data, rows, threads=1)
-    return clock() - started
+    configs = [replace(config, steps=steps, sample_rate=0.5, seed=i) for i in range(together)]
+    train_many(configs, data, rows, threads=1)
+    return (clock() - started) / together

@@ -38,7 +38,7 @@ from lib.runs import Checkpoint, progress
 from lib.training import kernels, taps
 from lib.training.checks import check_evaluation, check_match
 from lib.training.config import TrainingConfig, TrainingData, plan
-from lib.training.models import ModelSpec, build_model
+from lib.training.models import ModelSpec, build_model, parameter_count
 from lib.training.objectives import (
     CrossEntropy,
     DeepGamblers,
@@ -56,7 +56,7 @@ from lib.training.single import (
     summarise,
     train,
 )
-from lib.training.state import Work, load_state, save_state, spent, took_long
+from lib.training.state import Task, Work, load_state, save_state, spent, took_long
 from lib.training.torch_settings import accelerated, settings, threads_here
 from lib.training.vmap import _by_vmap
 
@@ -216,7 +216,9 @@ def engine_for(config: TrainingConfig) -> str:
         return "kernel"
     if not accelerated(config.device):
         return "single" if _unsuited(config, "taps") else "taps"
-    return "single" if _unsuited(config, "vmap") else "vmap"
+    # Without privacy a large network needs no gradient of each example.
+    alone = not config.private and parameter_count(config.model) > 1_000_000
+    return "single" if alone or _unsuited(config, "vmap") else "vmap"
 
 
 def _unsuited(config: TrainingConfig, engine: str) -> str | None:
@@ -314,7 +316,7 @@ def _train_by_kernel(
     params: np.ndarray,
     checkpoint: Checkpoint,
 ) -> TrainingResult:
-    started, began = time.perf_counter(), time.monotonic()
+    started = time.perf_counter()
     (config, data, mechanism), (labels, soft) = work, targets
     x = data.inputs.reshape(len(data.inputs), -1)
     streams = Streams(config.seed)
@@ -337,13 +339,16 @@ def _train_by_kernel(
     no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
     block = max(1, min(64, _BLOCK // len(params)))
     step, kept, logits = 0, [], np.empty((len(points), data.classes), np.float32)
+    task, began = Task("kernel", [work], points), started
 
     def save() -> None:
         arrays = {"parameters": params, "velocity": velocity, "memory": memory}
-        save_state(checkpoint, [work], [streams], step, arrays, kept)
+        seconds = time.perf_counter() - started
+        save_state(checkpoint, task, [streams], step, arrays, kept, seconds)
 
-    if (found := load_state(checkpoint, [work], [streams])) is not None:
-        step, arrays, kept = found
+    if (found := load_state(checkpoint, task, [streams])) is not None:
+        step, arrays, kept, seconds = found
+        started -= seconds
         params, velocity, memory = (arrays[n] for n in ("parameters", "velocity", "memory"))
     for end in config.checkpoint_steps[len(kept) :]:
         while step < end:
@@ -457,11 +462,10 @@ def _by_taps(work, rows, results, points, threads, show_progress, checkpoint) ->
             return
         config, data, mechanism = work[i]
         try:
-            started = time.perf_counter()
             with lock:  # making a model uses the global generator, too
                 trainer = Trainer(config, data, points, mechanism, mode="taps")
             trainer.run(checkpoint.part(i))
-            results[i] = trainer.result(time.perf_counter() - started)
+            results[i] = trainer.result()
         except BaseException:
             stop.set()
             raise

@@ -9,13 +9,16 @@ from torch import nn
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec, build_model, parameter_count
 
-#: Environment variable: bytes that trainings may take for granted, whatever the device has.
+#: Environment variable: bytes that count as the memory of any device.
 MEMORY = "COMPANION_MEMORY"
-_PART = 0.6  # of what is free: the rest is for libraries and for what was not counted
+_PART = 0.5  # of a device's memory: the rest is for data, models and what was not counted
 
 
-def free_bytes(device: torch.device) -> float:
-    """Free memory of an accelerator; of a CPU, no limit.
+def memory_of(device: torch.device) -> float:
+    """Memory of an accelerator in bytes; of a CPU, no limit.
+
+    Not what is free of it: pieces of batches, and with them the draws of dropout and augmentation,
+    shall be the same after a kill.
 
     Raises
     ------
@@ -31,7 +34,9 @@ def free_bytes(device: torch.device) -> float:
         if not number > 0:
             raise ValueError(f"{MEMORY} must be a positive number of bytes, got {given!r}")
         return number
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else float("inf")
+    if device.type != "cuda":
+        return float("inf")
+    return float(torch.cuda.get_device_properties(device).total_memory)
 
 
 def bytes_per_example(config: TrainingConfig) -> int:
@@ -46,18 +51,18 @@ def bytes_per_example(config: TrainingConfig) -> int:
 
 
 def examples_at_once(config: TrainingConfig, device: torch.device) -> float:
-    """How many examples of a batch fit the memory that is free; at least 1.
+    """How many examples of a batch fit the device's memory; at least 1.
 
     Raises
     ------
     ValueError
         If not even one does.
     """
-    free, each = free_bytes(device), bytes_per_example(config)
-    if (found := _PART * free / each) < 1:
+    memory, each = memory_of(device), bytes_per_example(config)
+    if (found := _PART * memory / each) < 1:
         raise ValueError(
-            f"device must have {each / _PART / 1e6:,.1f} MB of free memory for one example of"
-            f" {config.model.name!r}, got {free / 1e6:,.1f} MB on {str(device)!r}"
+            f"device must have {each / _PART / 1e6:,.1f} MB of memory for one example of"
+            f" {config.model.name!r}, got {memory / 1e6:,.1f} MB on {str(device)!r}"
         )
     return found
 

@@ -35,7 +35,7 @@ from lib.training.objectives import (
     SelfAdaptiveTraining,
 )
 from lib.training.randomness import PoissonSampler, Streams
-from lib.training.state import Work, load_state, save_state, spent, took_long
+from lib.training.state import Task, load_state, save_state, spent, took_long
 from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
 
@@ -69,7 +69,8 @@ class TrainingResult:
     parameters : ndarray of float32, shape (p,)
         The final model's, flat, in PyTorch's order.
     seconds : float
-        Duration; of the whole group divided by its size where many were trained together.
+        Duration, that before a kill included; of the whole group divided by its size where many
+        were trained together.
     engine : str
         ``"opacus"``, ``"taps"``, ``"autograd"`` (no privacy, hence no per-example gradients),
         ``"kernel"`` or ``"vmap"``.
@@ -192,11 +193,10 @@ def train(
     evaluation = check_evaluation(evaluation, data)
     check_match(config, data)
     mechanism = plan(config, len(data))
-    started = time.perf_counter()
     with settings(config), _threads(config):
         trainer = Trainer(config, data, evaluation, mechanism)
         trainer.run(Checkpoint() if checkpoint is None else checkpoint, save_every)
-        return trainer.result(time.perf_counter() - started)
+        return trainer.result()
 
 
 class Trainer:
@@ -207,7 +207,9 @@ class Trainer:
         self.engine = "autograd"
         if config.private:
             self.engine = "taps" if mode == "taps" else "opacus"
+        self.started = time.perf_counter()  # moved back by what a resumed training took before
         self.config, self.data, self.mechanism = config, data, mechanism
+        self.task = Task(self.engine, [(config, data, mechanism)], evaluation)
         self.streams = Streams(config.seed)
         self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
         self.device = place(config.device)
@@ -396,7 +398,7 @@ class Trainer:
         else:
             self.kept.append(summarise(self.evaluate(), self.config.keep))
 
-    def result(self, seconds: float) -> TrainingResult:
+    def result(self) -> TrainingResult:
         """What the finished training leaves behind."""
         return TrainingResult(
             config=self.config,
@@ -405,7 +407,7 @@ class Trainer:
             logits=self.evaluate(),
             checkpoints=np.stack(self.kept),
             parameters=self.parameters(),
-            seconds=seconds,
+            seconds=time.perf_counter() - self.started,
             engine=self.engine,
         )
 
@@ -416,21 +418,19 @@ class Trainer:
         with torch.no_grad():
             return parameters_to_vector(self.network.parameters()).cpu().numpy().copy()
 
-    @property
-    def _work(self) -> Work:
-        return self.config, self.data, self.mechanism
-
     def save(self, checkpoint: Checkpoint) -> None:
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
         if self.memory is not None:
             arrays["memory"] = self.memory.cpu().numpy()
-        save_state(checkpoint, [self._work], [self.streams], self.step, arrays, self.kept)
+        seconds = time.perf_counter() - self.started
+        save_state(checkpoint, self.task, [self.streams], self.step, arrays, self.kept, seconds)
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        found = load_state(checkpoint, [self._work], [self.streams])
+        found = load_state(checkpoint, self.task, [self.streams])
         if found is None:
             return
-        self.step, arrays, self.kept = found
+        self.step, arrays, self.kept, seconds = found
+        self.started -= seconds
         with torch.no_grad():
             vector = torch.from_numpy(arrays["parameters"]).to(self.device)
             vector_to_parameters(vector, self.network.parameters())
@@ -441,7 +441,7 @@ class Trainer:
     def run(self, checkpoint: Checkpoint, save_every: int | None = None) -> None:
         """Take all steps that are left, saving every so many of them or when it is due."""
         self.resume(checkpoint)
-        started = time.monotonic()
+        started = time.perf_counter()
         while self.step < self.config.steps:
             self.advance()
             wanted = checkpoint.due if save_every is None else self.step % save_every == 0

@@ -1,8 +1,10 @@
 """States of unfinished trainings: what every engine saves, and goes on from."""
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -22,20 +24,39 @@ def spent(config: TrainingConfig, mechanism: Plan, steps: int) -> PrivacyLedger:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One training, or several that advance together: what a saved state must agree with."""
+
+    engine: str
+    work: Sequence[Work]
+    points: np.ndarray  # That models are evaluated on
+
+    @cached_property
+    def identity(self) -> list[str]:
+        """Of all that decides about the result."""
+        digest = hashlib.sha256(f"{self.points.shape}".encode())
+        digest.update(np.ascontiguousarray(self.points).data)
+        where = f"{self.engine} {digest.hexdigest()}"
+        return [f"{where} {config!r} {data.fingerprint}" for config, data, _ in self.work]
+
+
 def save_state(
     checkpoint: Checkpoint,
-    work: Sequence[Work],
+    task: Task,
     streams: Sequence[Streams],
     step: int,
     arrays: Mapping[str, np.ndarray],
     kept: Sequence[np.ndarray],
+    seconds: float,
 ) -> None:
-    """Save one training, or several that advance together."""
+    """Save what was done in so many seconds."""
     if kept:
         arrays = {**arrays, "kept": np.stack(kept)}
     state = {
-        "trainings": [_identity(config, data) for config, data, _ in work],
-        "ledgers": [spent(config, plan, step).to_dict() for config, _, plan in work],
+        "trainings": task.identity,
+        "seconds": seconds,
+        "ledgers": [spent(config, plan, step).to_dict() for config, _, plan in task.work],
         "step": step,
         "streams": [
             {name: generator_state(getattr(each, name)) for name in Streams.names}
@@ -46,9 +67,9 @@ def save_state(
 
 
 def load_state(
-    checkpoint: Checkpoint, work: Sequence[Work], streams: Sequence[Streams]
-) -> tuple[int, dict[str, np.ndarray], list[np.ndarray]] | None:
-    """Step, arrays and what was kept; sets the streams.  None if nothing was saved.
+    checkpoint: Checkpoint, task: Task, streams: Sequence[Streams]
+) -> tuple[int, dict[str, np.ndarray], list[np.ndarray], float] | None:
+    """Step, arrays, what was kept, and seconds; sets the streams.  None if nothing was saved.
 
     Raises
     ------
@@ -59,10 +80,9 @@ def load_state(
     if found is None:
         return None
     arrays, state = found
-    step: Any = state.get("step")
-    ledgers = [spent(config, plan, step).to_dict() for config, _, plan in work]
-    trainings = [_identity(config, data) for config, data, _ in work]
-    if state.get("trainings") != trainings or state.get("ledgers") != ledgers:
+    if state.get("trainings") != task.identity or state["ledgers"] != [
+        spent(config, plan, state["step"]).to_dict() for config, _, plan in task.work
+    ]:
         raise ValueError(
             "checkpoint must be of this training, but another configuration or other data were"
             f" saved in {checkpoint.path}: remove the file or name another folder"
@@ -70,13 +90,9 @@ def load_state(
     for each, content in zip(streams, state["streams"], strict=True):
         for name in Streams.names:
             setattr(each, name, restore_generator(content[name]))
-    return step, arrays, list(arrays.pop("kept", ()))
+    return state["step"], arrays, list(arrays.pop("kept", ())), state["seconds"]
 
 
 def took_long(started: float) -> bool:
-    """Whether what began then, by ``time.monotonic``, is worth a save when it is finished."""
-    return time.monotonic() - started > 5
-
-
-def _identity(config: TrainingConfig, data: TrainingData) -> str:
-    return f"{config!r} {data.fingerprint}"
+    """Whether what began then, by ``time.perf_counter``, is worth a save when it is finished."""
+    return time.perf_counter() - started > 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from lib.runs.devices import DEVICE, require_device
+from lib.runs.devices import accelerators, claimed_now, require_device
 from lib.training.config import TrainingConfig
 from lib.training.models import forward_flops
 
@@ -90,6 +90,7 @@ def place(device: str) -> torch.device:
         If there is no such device.
     """
     require_device(device)
-    if device == "cuda" and DEVICE in os.environ:
-        return torch.device("cuda", int(os.environ[DEVICE]))
+    if device == "cuda":
+        own = claimed_now()
+        return torch.device("cuda", accelerators()[0] if own is None else own)
     return torch.device(device)

@@ -21,7 +21,7 @@ from lib.training.single import (
     noise_of,
     summarise,
 )
-from lib.training.state import load_state, save_state, spent
+from lib.training.state import Task, load_state, save_state, spent, took_long
 from lib.training.torch_settings import autocast, place, settings
 
 _GRADIENT_BYTES = 1 << 30  # of stored per-example gradients, where memory has no limit
@@ -113,15 +113,31 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
         fitting = min(fitting, _GRADIENT_BYTES // (4 * params.shape[1]))
     fitting = int(min(fitting, len(members) * len(sets[0].inputs)))
     kept, ends, begin = [], frozenset(config.checkpoint_steps), 0
-    members_work = [work[i] for i in members]
-    if (found := load_state(checkpoint, members_work, streams)) is not None:
-        begin, arrays, kept = found
+    began = started
+    task = Task("vmap", [work[i] for i in members], points)
+
+    def save(step: int) -> None:
+        arrays = {"parameters": params.cpu().numpy(), "velocity": velocity.cpu().numpy()}
+        save_state(checkpoint, task, streams, step, arrays, kept, time.perf_counter() - started)
+
+    def evaluate() -> np.ndarray:
+        with torch.no_grad():
+            logits = torch.cat(
+                [
+                    torch.cat([forward(params[m : m + 1], part) for part in parts], dim=1)
+                    for m in range(len(members))
+                ]
+            )
+        return config.objective.logits(logits).float().cpu().numpy()
+
+    if (found := load_state(checkpoint, task, streams)) is not None:
+        begin, arrays, kept, seconds = found
+        started -= seconds
         params = torch.from_numpy(arrays["parameters"]).to(device)
         velocity = torch.from_numpy(arrays["velocity"]).to(device)
     for step in range(begin, config.steps):
         if checkpoint.due:
-            arrays = {"parameters": params.cpu().numpy(), "velocity": velocity.cpu().numpy()}
-            save_state(checkpoint, members_work, streams, step, arrays, kept)
+            save(step)
         positions = [sampler.draw(1)[0] for sampler in samplers]
         longest = max(1, max(len(p) for p in positions))
         rows = np.zeros((len(members), longest), np.int64)
@@ -160,20 +176,17 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
         velocity = momentum * velocity + update
         params = params - rates[:, step : step + 1] * velocity
         if step + 1 in ends:
-            with torch.no_grad():
-                logits = torch.cat(
-                    [
-                        torch.cat([forward(params[m : m + 1], part) for part in parts], dim=1)
-                        for m in range(len(members))
-                    ]
-                )
-            logits = config.objective.logits(logits).float().cpu().numpy()
+            logits = evaluate()
             values = params.detach().cpu().numpy()
             for vector, each in zip(values, configs, strict=True):
                 _check_finite(vector, each, step + 1)
             kept.append(
                 values.copy() if config.keep == "weights" else summarise(logits, config.keep)
             )
+    if begin == config.steps:  # they were finished
+        logits, values = evaluate(), params.cpu().numpy()
+    elif took_long(began):
+        save(config.steps)
     seconds = (time.perf_counter() - started) / len(members)
     for m, i in enumerate(members):
         results[i] = TrainingResult(

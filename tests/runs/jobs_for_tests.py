@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lib.runs import Checkpoint, Outcome, generator_state, restore_generator
-from lib.runs.devices import DEVICE
+from lib.runs.devices import claimed_now
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class OnDevice(Walk):
     device: str = "cuda"
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
-        number, began = os.environ[DEVICE], time.monotonic()
+        number, began = claimed_now(), time.monotonic()
         log = Path(self.folder) / f"device-{number}-{self.seed}-{os.getpid()}"
         log.write_text(f"{began} {began}")
         outcome = super().execute(_Logging(checkpoint, log, began))

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,7 +15,14 @@ import pytest
 from jobs_for_tests import OnDevice, Walk, device_uses, executions
 
 from lib.runs import RunsFailed, RunStore, executor_for, run_all
-from lib.runs.devices import DEVICE, DEVICES, accelerators, claimed, device_of, require_device
+from lib.runs.devices import (
+    DEVICES,
+    accelerators,
+    claimed,
+    claimed_now,
+    device_of,
+    require_device,
+)
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train
 from lib.training.jobs import ManyTrainings
 
@@ -83,13 +91,32 @@ def test_a_device_that_is_not_there(monkeypatch, tmp_path):
 
 def test_a_process_has_one_at_a_time_and_gives_it_back():
     with claimed("cuda"):
-        assert os.environ[DEVICE] == "0"
+        assert claimed_now() == 0
         with claimed("cuda"):  # a job that runs another one
-            assert os.environ[DEVICE] == "0"
+            assert claimed_now() == 0
     with claimed("cpu"):
-        assert DEVICE not in os.environ
+        assert claimed_now() is None
     with claimed("cuda:1"):
-        assert os.environ[DEVICE] == "1"
+        assert claimed_now() == 1
+
+
+def test_two_threads_have_two():
+    """And a third waits for one of them."""
+    have, go = [], threading.Event()
+
+    def work():
+        with claimed("cuda"):
+            have.append(claimed_now())
+            go.wait(10)
+
+    with ThreadPoolExecutor(3) as pool:
+        threads = [pool.submit(work) for _ in range(3)]
+        time.sleep(0.7)
+        assert sorted(have) == [0, 1]
+        go.set()
+        for thread in threads:
+            thread.result(timeout=10)
+    assert len(have) == 3
 
 
 def test_a_timeout_inside_is_not_hidden():
@@ -97,7 +124,7 @@ def test_a_timeout_inside_is_not_hidden():
 
     with pytest.raises(Timeout), claimed("cuda"):
         raise Timeout("another lock")
-    assert DEVICE not in os.environ
+    assert claimed_now() is None
 
 
 @pytest.mark.slow
@@ -114,7 +141,7 @@ def test_a_killed_holder_gives_its_device_back(monkeypatch):
 
     def claim():
         with claimed("cuda"):
-            return os.environ[DEVICE]
+            return claimed_now()
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "mine\n"
@@ -123,7 +150,7 @@ def test_a_killed_holder_gives_its_device_back(monkeypatch):
             time.sleep(0.6)
             assert not waiting.done()
             process.send_signal(signal.SIGKILL)
-            assert waiting.result(timeout=10) == "0"
+            assert waiting.result(timeout=10) == 0
 
 
 @pytest.mark.slow

@@ -176,10 +176,31 @@ def test_what_was_trained_is_not_trained_again(tmp_path, killed):
     assert not np.allclose(resumed.parameters, whole.parameters, atol=0.1)
 
 
-@pytest.mark.parametrize("engine", ["kernel", "taps"])
+@pytest.mark.parametrize(
+    ("change", "engine"),
+    [
+        ({"configs": [replace(SHORT, seed=1)]}, "taps"),
+        ({"evaluation": DATA.load().evaluation[:50]}, "taps"),
+        ({"data": DATA.load().training.subset(range(140))}, "taps"),
+        ({}, "vmap"),
+    ],
+)
+def test_another_training_is_refused(tmp_path, killed, change, engine):
+    """Other configurations, points, data or engines: what was saved stays as it is."""
+    loaded = DATA.load()
+    task = {"configs": [SHORT], "data": loaded.training, "evaluation": loaded.evaluation}
+    place = Checkpoint(tmp_path)
+    killed(2, lambda: train_many(**task, engine="taps", checkpoint=place))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="checkpoint must be of this training"):
+        train_many(**task | change, engine=engine, checkpoint=Checkpoint(tmp_path))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("engine", ["kernel", "taps", "vmap"])
 def test_what_is_finished_is_read_back(tmp_path, monkeypatch, engine):
     """A model that took long is saved when it is finished, before its company is."""
-    for module in ("many", "single"):
+    for module in ("many", "single", "vmap"):
         monkeypatch.setattr(f"lib.training.{module}.took_long", lambda started: True)
     data = DATA.load()
     task = [SHORT], data.training, data.evaluation
@@ -188,6 +209,7 @@ def test_what_is_finished_is_read_back(tmp_path, monkeypatch, engine):
     advanced = []
     monkeypatch.setattr("lib.training.kernels.run_steps", lambda *a: advanced.append(a))
     monkeypatch.setattr("lib.training.single.Trainer.advance", lambda *a: advanced.append(a))
+    monkeypatch.setattr("lib.training.vmap.noise_of", lambda *a: advanced.append(a))
     same(train_many(*task, engine=engine, checkpoint=Checkpoint(tmp_path)), whole)
     assert advanced == []
 

@@ -56,7 +56,7 @@ class Classifiers(_OnData):
         ]
         n_validation, n_test = len(loaded.validation), len(loaded.labels)
         points = np.concatenate([loaded.validation, loaded.evaluation, *shifted])
-        results = train_many(list(self.configs), loaded.training, points)
+        results = train_many(list(self.configs), loaded.training, points, checkpoint=checkpoint)
         parts = [
             np.split(result.logits, [n_validation, n_validation + n_test]) for result in results
         ]
