@@ -376,8 +376,8 @@ chapter.values(
 # {value}`interplay.accuracy_strict:.3f` (softmax response, $\epsilon = $
 # {value}`interplay.strictest:g`). Recovering the former takes the coverage down to
 # {value}`interplay.coverage_moderate:.2f` at moderate and {value}`interplay.coverage_strict:.2f` at
-# the strictest budget, on average over the methods. Sharing the budget costs a deep ensemble and
-# SelectiveNet more: {value}`interplay.de_strict:.3f` and {value}`interplay.sn_strict:.3f`. Without
+# the strictest budget, on average over the methods. Sharing the budget costs a deep ensemble more:
+# {value}`interplay.de_strict:.3f`. (SelectiveNet shares it, too, where it is trained.) Without
 # privacy {value}`interplay.best_free` has the lowest {term}`normalized score`
 # ({doc}`normalized_score`), at the strictest budget {value}`interplay.best_strict` has.
 #
