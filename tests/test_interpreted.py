@@ -199,7 +199,7 @@ def test_forests(kind, classes, features, as_python):
         x[:, 2] = 3.0
     y = x[:, 0] + rng.normal(size=40)
     made = ForestClassifier if classes else ForestRegressor
-    options = {"n_estimators": 3, "max_features": features, "min_samples_leaf": 2}
+    options = {"n_estimators": 3, "max_features": features}
 
     def predictions():
         grown = made(**options, random_state=0).fit(x, y > 0 if classes else y)

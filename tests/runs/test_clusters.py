@@ -43,6 +43,8 @@ def follow(code, tmp_path, monkeypatch, folder="/shared/runs", **modules):
 class Cluster:
     """What a Dask client needs of a cluster, and what it was made with."""
 
+    status = "running"
+
     def __init__(self, address, options):
         self.scheduler_address, self.options, self.scaled = address, options, None
 
