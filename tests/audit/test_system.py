@@ -183,9 +183,7 @@ def test_confidence():
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     own = p[np.arange(50), labels]
     assert confidence(logits, labels) == pytest.approx(np.log(own / (1 - own)), rel=1e-5)
-    with pytest.raises(
-        ValueError, match=r"labels must be integers of shape \(50,\), got int64 of"
-    ):
+    with pytest.raises(ValueError, match=r"labels must be integers of shape \(50,\), got int64 of"):
         confidence(logits, labels[:3])
 
 
