@@ -1,7 +1,7 @@
 """Chapters as files: where they are, what they hold."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,16 @@ def declared_parameters(notebook: nbformat.NotebookNode) -> tuple[Parameter, ...
     if len(cells) > 1:
         raise ParameterError(f"{len(cells)} cells are tagged parameters; one is allowed")
     return parse_parameters(cells[0]["source"]) if cells else ()
+
+
+def parameter_files(book: Path, profile: str, names: Sequence[str] = ()) -> list[str]:
+    """Names of a profile's parameter files, or of some of them, in the order of the chapters."""
+    files = [path.stem for path in (book.parent / "params" / profile).glob("*.yml")]
+    if unknown := sorted({*names} - {*files}):
+        known = ", ".join(sorted(files))
+        raise ParameterError(f"no parameter file {unknown[0]!r} under {profile}; there are {known}")
+    order = list(chapter_files(book))
+    return sorted(names or files, key=lambda f: (order.index(f.partition(".")[0]), f))
 
 
 def profile_parameters(params: Path, profile: str, chapter: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pandas as pd
 from lib.book.chapters import (
     chapter_files,
     declared_parameters,
+    parameter_files,
     profile_parameters,
     read_chapter,
 )
@@ -83,9 +84,8 @@ def cost_table(book: Path, profile: str, names: Sequence[str] = ()) -> pd.DataFr
     from lib.training.cost import kinds_of, seconds_of
 
     params, paths = book.parent / "params", chapter_files(book)
-    files = names or sorted(path.stem for path in (params / profile).glob("*.yml"))
     rows = []
-    for name in files:
+    for name in parameter_files(book, profile, names):
         chapter = name.partition(".")[0]
         if chapter not in _PLANS:
             continue

@@ -7,7 +7,6 @@ checkpoint and resumes. A parameter file that cannot be executed so fails.
 """
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -23,7 +22,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
+from lib.book.chapters import (
+    chapter_files,
+    declared_parameters,
+    parameter_files,
+    profile_parameters,
+    read_chapter,
+)
 from lib.book.execute import BuildError, run_chapter
 from lib.book.parameters import ParameterError
 from lib.book.records import origin, write_measured
@@ -95,17 +100,10 @@ def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehear
     names : sequence of str, optional
         Of these alone; all of the profile by default.
     """
-    params = book.parent / "params"
-    files = sorted(path.stem for path in (params / profile).glob("*.yml"))
-    if unknown := sorted({*names} - {*files}):
-        raise ParameterError(
-            f"no parameter file {unknown[0]!r} under {profile}; there are {', '.join(files)}"
-        )
-    order = list(chapter_files(book))
-    found = []
+    files, found = parameter_files(book, profile, names), []
     with tempfile.TemporaryDirectory() as scratch:
-        environment = _environment(Path(scratch), _cuts(params))
-        for name in sorted(names or files, key=lambda f: (order.index(f.partition(".")[0]), f)):
+        environment = _environment(Path(scratch), _cuts(book.parent / "params"))
+        for name in files:
             done = _rehearse_one(book, profile, name, Path(scratch), environment)
             how = "killed and resumed" if done.killed else "no checkpoint"
             line = f"{name}: {done.seconds:.0f} s, {done.megabytes:,.0f} MB, {how}"
@@ -224,7 +222,7 @@ def main(arguments: Sequence[str]) -> int:
         cut = cut_parameters(book.parent / "params", profile, name, [p.name for p in declared])
         run_chapter(path, profile, cut)
     except (BuildError, ParameterError) as error:
-        print(f"error: {error}\nparameters: {json.dumps(locals().get('cut'))}")
+        print(f"error: {error}")
         return 1
     return 0
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import time
 import warnings
@@ -70,7 +71,14 @@ class Checkpoint:
         """
         if self.path is None:
             return False
-        return time.monotonic() - self._saved >= float(os.environ.get(SAVE_EVERY, 30))
+        given = os.environ.get(SAVE_EVERY, "30")
+        try:
+            seconds = float(given)
+        except ValueError:
+            seconds = math.nan
+        if not seconds >= 0:
+            raise ValueError(f"{SAVE_EVERY} must be a number of seconds, got {given!r}")
+        return time.monotonic() - self._saved >= seconds
 
     def save(self, arrays: Mapping[str, npt.NDArray], state: Mapping[str, Any]) -> None:
         """Replace the saved state.

@@ -171,7 +171,9 @@ def executor_for(scheduler: str | None = None) -> Iterator[Any]:
         ) from error
     if count:
         before = dict(os.environ)  # Dask sets the numbers of threads in this process, too
-        options = {"threads_per_worker": 1, "dashboard_address": None}
+        # Without an address Dask's server would want the port that another cluster has.
+        options = {"threads_per_worker": 1, "dashboard_address": ":0"}
+        options["scheduler_kwargs"] = {"dashboard": False}
         options["silence_logs"] = "ERROR"  # a replaced worker is no news for a page
         try:
             with LocalCluster(n_workers=count, **options) as cluster, Client(cluster) as client:

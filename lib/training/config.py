@@ -17,7 +17,7 @@ from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 
 __all__ = ["Augmentation", "Plan", "TrainingConfig", "TrainingData", "plan"]
 
-_DEVICES = r"(cpu|cuda|mps|xpu)(:\d+)?"
+_DEVICES = r"cpu|cuda(:\d+)?"
 PRECISIONS = ("float32", "tf32", "bf16")
 GRAD_SAMPLE_MODES = ("hooks", "taps")
 KEEP = ("labels", "probabilities", "weights")
@@ -109,7 +109,7 @@ class TrainingConfig:
         Private models that are released together need different seeds: the noise of the same seed
         is the same, and cancels in their difference.
     device : str
-        As PyTorch names it.
+        ``"cpu"``, ``"cuda"`` or one of several, as ``"cuda:1"``.
     precision : {"float32", "tf32", "bf16"}
         Of the forward and backward pass.  Clipping, noise and update are always in float32.
     noise_source : {"host", "device"}
@@ -187,7 +187,7 @@ class TrainingConfig:
         require_int("seed", self.seed, at_least=0)
         if not (isinstance(self.device, str) and re.fullmatch(_DEVICES, self.device)):
             raise ValueError(
-                f"device must be a name such as 'cpu' or 'cuda:1', got {self.device!r}"
+                f"device must be 'cpu', 'cuda' or such as 'cuda:1', got {self.device!r}"
             )
         require_choice("precision", self.precision, PRECISIONS)
         require_choice("noise_source", self.noise_source, ("host", "device"))

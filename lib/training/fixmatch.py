@@ -32,7 +32,7 @@ from lib.training.fixmatch_gradients import _Lockstep, _Network
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
-from lib.training.state import took_long
+from lib.training.state import require_own, took_long
 from lib.training.torch_settings import place, threads_here
 
 __all__ = ["FixMatch", "FixMatchResult", "train_fixmatch"]
@@ -493,11 +493,7 @@ def _resume(checkpoint, configs, shared, rows, draws, state) -> int:
     if found is None:
         return 0
     arrays, saved = found
-    if saved.get("trainings") != _identity(configs, shared, rows):
-        raise ValueError(
-            "checkpoint must be of these models, but others, or other data, were saved in"
-            f" {checkpoint.path}: remove the file or name another folder"
-        )
+    require_own(checkpoint, saved.get("trainings"), _identity(configs, shared, rows))
     for i, each in enumerate(state):
         each.copy_(torch.from_numpy(arrays[str(i)]))
     for i, each in enumerate(draws):

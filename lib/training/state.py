@@ -80,17 +80,22 @@ def load_state(
     if found is None:
         return None
     arrays, state = found
-    if state.get("trainings") != task.identity or state["ledgers"] != [
-        spent(config, plan, state["step"]).to_dict() for config, _, plan in task.work
-    ]:
-        raise ValueError(
-            "checkpoint must be of this training, but another configuration or other data were"
-            f" saved in {checkpoint.path}: remove the file or name another folder"
-        )
+    require_own(checkpoint, state.get("trainings"), task.identity)
+    ledgers = [spent(config, plan, state["step"]).to_dict() for config, _, plan in task.work]
+    require_own(checkpoint, state["ledgers"], ledgers)
     for each, content in zip(streams, state["streams"], strict=True):
         for name in Streams.names:
             setattr(each, name, restore_generator(content[name]))
     return state["step"], arrays, list(arrays.pop("kept", ())), state["seconds"]
+
+
+def require_own(checkpoint: Checkpoint, saved: object, own: object) -> None:
+    """Raise a ValueError if what was saved is not of the training at hand."""
+    if saved != own:
+        raise ValueError(
+            "checkpoint must be of this training, but another configuration or other data were"
+            f" saved in {checkpoint.path}: remove the file or name another folder"
+        )
 
 
 def took_long(started: float) -> bool:

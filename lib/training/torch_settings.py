@@ -82,7 +82,7 @@ def accelerated(device: str) -> bool:
 
 
 def place(device: str) -> torch.device:
-    """The device of a configuration: of ``"cuda"`` the one that this process has claimed.
+    """The device of a configuration: of ``"cuda"`` the one that this thread has claimed.
 
     Raises
     ------

@@ -57,7 +57,7 @@ def test_cuts_of_what_is_not_there(tmp_path, declared):
 
 @pytest.mark.slow
 def test_a_gpu_file_is_killed_and_resumed(capsys):
-    """P5's slice with its ResNet-18 would take long: the small profile of the training page."""
+    """SCTD's map, whose small networks take less time than the others'."""
     (done,) = rehearse(ROOT / "book", "gpu", ["sctd_map"])
     assert done.error == ""
     assert done.killed

@@ -278,6 +278,14 @@ def test_a_local_cluster_leaves_this_process_as_it_was():
     assert {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")} == before
 
 
+@pytest.mark.slow
+def test_two_local_clusters_at_a_time():
+    """Such as of two chapters that are executed side by side: no port is wanted twice."""
+    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
+    with executor_for("local-cluster:1") as one, executor_for("local-cluster:1") as other:
+        assert [c.submit(sum, [k, 2]).result() for k, c in enumerate((one, other))] == [2, 3]
+
+
 def test_dask_is_optional(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (

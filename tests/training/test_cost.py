@@ -15,7 +15,7 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.cost import cost_table, planned_jobs
-from lib.book.parameters import validate_parameters
+from lib.book.parameters import ParameterError, validate_parameters
 from lib.studies.interplay.panel import run_panel, settings_for
 from lib.training import (
     DataSpec,
@@ -96,6 +96,8 @@ def test_quick_profiles_can_be_planned(name):
 def test_chapters_without_trainings_cost_nothing():
     assert planned_jobs("audit", {}) == []
     assert cost_table(ROOT / "book", "quick", ["audit"]).empty
+    with pytest.raises(ParameterError, match="no parameter file 'interplai' under quick; there"):
+        cost_table(ROOT / "book", "quick", ["interplai"])
 
 
 CNN = ModelSpec("small_cnn", (1, 28, 28), 10)

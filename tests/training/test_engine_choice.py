@@ -1,5 +1,6 @@
 """Which engine trains what, and why another cannot: a table."""
 
+import math
 import sys
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from lib.training.config import Augmentation
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(8,))
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
 CNN = ModelSpec("small_cnn", inputs=(1, 8, 8), classes=10)
+RESNET = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
 ROBERTA = ModelSpec("roberta", inputs=(16,), classes=2)
 
 
@@ -86,6 +88,12 @@ def headed(objective, model=MLP):
                 "taps": "use device 'cuda'",
                 "single": None,
             },
+        ),
+        (config(RESNET, device="cuda"), "vmap", {"single": None}),
+        (  # without privacy it needs no gradient of each example
+            replace(config(RESNET, device="cuda"), epsilon=math.inf),
+            "single",
+            {"vmap": None},
         ),
         (
             config(CNN, augmentation=Augmentation()),

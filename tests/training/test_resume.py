@@ -117,7 +117,7 @@ def test_fixmatch_goes_on(tmp_path, killed, model, monkeypatch):
     assert max(steps_of(tmp_path)) > 0
     resumed = train_fixmatch(*task, checkpoint=Checkpoint(tmp_path))
     same(resumed, train_fixmatch(*task))
-    with pytest.raises(ValueError, match="checkpoint must be of these models"):
+    with pytest.raises(ValueError, match="checkpoint must be of this training"):
         train_fixmatch(
             [replace(config, seed=5), configs[1]], *task[1:], checkpoint=Checkpoint(tmp_path)
         )
@@ -225,6 +225,13 @@ def test_a_save_is_due_after_half_a_minute(tmp_path, monkeypatch):
     assert not place.due
     now[0] += math.inf
     assert not Checkpoint().part("of nothing").due
+
+
+@pytest.mark.parametrize("given", ["often", "-1", "nan", ""])
+def test_seconds_that_are_none(tmp_path, monkeypatch, given):
+    monkeypatch.setenv("COMPANION_SAVE_EVERY", given)
+    with pytest.raises(ValueError, match=f"COMPANION_SAVE_EVERY must be a number.*{given!r}"):
+        _ = Checkpoint(tmp_path).due
 
 
 def test_parts_vanish_with_the_whole(tmp_path):
