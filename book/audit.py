@@ -29,7 +29,7 @@ delta: float = 1e-5  # (0, 1) of all guarantees and audits
 level: float = 0.9  # (0, 1) of intervals
 coverage_trials: list[int] = [100, 1000]  # [4, 10000] trials in the study of coverage
 selection_trials: int = 256  # [8, 10000] trials in the study of thresholds
-selection_repetitions: int = 1000  # [10, 1000000] audits in the study of thresholds
+selection_repetitions: int = 400  # [10, 1000000] audits in the study of thresholds
 benchmark_tables: int = 2  # [1, 4] intervals that the authors' package computes, too
 seed: int = 0  # [0, 1000000] of data, models and coins
 

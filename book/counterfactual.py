@@ -22,18 +22,18 @@
 
 # %% tags=["parameters", "hide-input"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
-linear_repetitions: int = 200  # [1, 1000000] of experiment 1 with linear learners
-forest_repetitions: int = 60  # [1, 1000000] with random forests
-super_repetitions: int = 10  # [0, 1000000] with the super learner
-independent_repetitions: int = 20  # [1, 1000000] without cross-fitting
+linear_repetitions: int = 100  # [1, 1000000] of experiment 1 with linear learners
+forest_repetitions: int = 30  # [1, 1000000] with random forests
+super_repetitions: int = 5  # [0, 1000000] with the super learner
+independent_repetitions: int = 10  # [1, 1000000] without cross-fitting
 independent_learners: list[str] = ["linear", "forest"]  # {linear, forest, super} learners for these
 power_learner: str = "forest"  # {linear, forest, super} learner of experiment 2
 power_sizes: list[int] = [200, 800]  # [20, 1000000] sample sizes, ascending
 power_shifts: list[float] = [0.0, 0.1, 0.2, 0.4]  # [0, 1] shifts of B's boundary, from 0 up
-power_repetitions: int = 12  # [1, 1000000] of experiment 2
+power_repetitions: int = 6  # [1, 1000000] of experiment 2
 positivity_learner: str = "forest"  # {linear, forest, super} learner by positivity level
 epsilons: list[float] = [0.1, 0.15, 0.2, 0.3, 0.5]  # (0, 0.5] positivity levels, ascending
-positivity_repetitions: int = 12  # [1, 1000000] at each level
+positivity_repetitions: int = 6  # [1, 1000000] at each level
 services_learner: str = "super"  # {linear, forest, super} learner for the services
 margin: float = 0.03  # [0, 1000000] the smallest difference of scores that matters to you
 seed: int = 0  # [0, 1000000] of everything

@@ -19,9 +19,9 @@
 points: int = 2000  # [100, 1000000] points of a simulated data set
 streams: int = 500  # [1, 1000000] streams that confidence sequences watch
 images: str = "cifar10"  # {cifar10, cifar100} real images beside the digits
-image_train: int = 5000  # [100, 50000] images that classifiers learn from
-image_points: int = 5000  # [100, 10000] images that they are compared on
-linear_draws: int = 50  # [1, 100000] draws of abstentions, linear learners
+image_train: int = 2000  # [100, 50000] images that classifiers learn from
+image_points: int = 2000  # [100, 10000] images that they are compared on
+linear_draws: int = 20  # [1, 100000] draws of abstentions, linear learners
 super_draws: int = 1  # [0, 100000] draws, super learner
 services: str = ""  # any path of a CSV file with two services of your own; empty: the example
 services_learner: str = "super"  # {linear, forest, super} learner for the services

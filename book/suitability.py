@@ -43,17 +43,13 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("suitability", globals())
 
-import time
-
 import numpy as np
 import pandas as pd
 
 from lib import data, suitability
 from lib.book import evidence, interactive
-from lib.runs import progress
 from lib.studies.suitability import experiment, figures
 from lib.studies.suitability.calibration import margins_table
-from lib.studies.suitability.data import run_study
 from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table, share_suitable
 from lib.studies.suitability.opening import TITLES, find_data
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
@@ -224,22 +220,21 @@ for name, claim in (("fmow", "P2-T2-fmow-folds"), ("rxrx1", "P2-T3-rxrx1-folds")
 # are those of fitting each pair separately; the tests of this book compare them to $10^{-9}$.
 
 # %%
-started = time.perf_counter()
-results = []
 used = here or ["digits"]
-loaded = {(d, s): load_study(d, seed=s) for d in used for s in model_seeds}
-runs = [(study, p) for study in loaded.values() for p in partition_seeds]
-for study, partition in progress(runs, "suitability experiments"):
-    results.append(run_study(study, folds_used, partition, margin))
-everything = pd.concat(results, ignore_index=True)
-seconds = time.perf_counter() - started
+everything = run_studies(
+    [
+        StudyRun(d, "ERM", s, folds_used, p)
+        for d in used
+        for s in model_seeds
+        for p in partition_seeds
+    ]
+)
+everything = at_margin(everything, margin)
 results = everything[everything["partition"] == partition_seeds[0]]
 chapter.values(n_experiments=len(results), n_folds=folds_used, n_all=len(everything))
-chapter.values(seconds=seconds, volatile=True)
 
 # %% [markdown]
-# That was {value}`suitability.n_all:,` experiments in {value}`suitability.seconds:.1f` seconds, on
-# the machine named on the [status page](status.md) or in the recorded run.
+# These are {value}`suitability.n_all:,` experiments.
 #
 # ## Table 1
 #

@@ -45,12 +45,12 @@ from lib.studies.suitability.calibration import (
     estimated_and_true,
     evaluate_with_labels,
 )
-from lib.studies.suitability.data import run_study, stream, timeline
-from lib.studies.suitability.experiment import METRICS, metrics_table
+from lib.studies.suitability.data import stream, timeline
+from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table
 from lib.studies.suitability.fits import fit_errors
 from lib.studies.suitability.label_rates import label_errors
 from lib.studies.suitability.opening import TITLES, find_data
-from lib.studies.suitability.panel import load_study
+from lib.studies.suitability.panel import StudyRun, load_study, run_studies
 from lib.studies.suitability.repeated import sequential_errors
 from lib.studies.suitability.simulations import (
     impossibility_example,
@@ -71,10 +71,8 @@ for text in notes[:1]:
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}
-results = pd.concat(
-    [run_study(one, folds_used, partition_seed, margin) for one in loaded.values()],
-    ignore_index=True,
-)
+results = run_studies([StudyRun(main, "ERM", s, folds_used, partition_seed) for s in loaded])
+results = at_margin(results, margin)
 ood = results[results["kind"] == "OOD"]
 
 # %%

@@ -23,7 +23,7 @@ partition_seed: int = 32  # [0, 4294967295] seed of the shuffles; the authors' i
 digits_folds: int = 5  # [2, 5] folds where digits stand in for the real data
 signal_seeds: list[int] = [0]  # {0, 1, 2} models that the choice of signals reads
 algorithms: list[str] = ["IRM", "groupDRO"]  # {IRM, groupDRO} other trainings, seed 0
-calibration_splits: int = 3  # [1, 20] random splits of the calibration of single signals
+calibration_splits: int = 1  # [1, 20] random splits of the calibration of single signals
 estimator_rows: int = 1000  # [100, 10000] rows that all estimators and calibrations are fitted to
 full_splits: int = 0  # [0, 20] splits of the paper's comparison of estimators at full size; 0: none
 choice_partitions: list[int] = [32, 0, 1]  # [0, 4294967295] shuffles of the stronger filter
@@ -49,7 +49,6 @@ from lib.runs import stored_table
 from lib.studies.suitability import figures
 from lib.studies.suitability.checkpoints import checkpoint_example
 from lib.studies.suitability.comparisons import compare_estimators, compare_signals, over_splits
-from lib.studies.suitability.data import run_study
 from lib.studies.suitability.experiment import METRICS, at_margin, mean_and_sd, metrics_table
 from lib.studies.suitability.opening import TITLES, find_data
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies
@@ -76,10 +75,8 @@ for text in notes[:1]:
 # %%
 used = here or ["digits"]
 loaded = {(d, s): load_study(d, seed=s) for d in used for s in model_seeds}
-results = pd.concat(
-    [run_study(one, folds_used, partition_seed, margin) for one in loaded.values()],
-    ignore_index=True,
-)
+results = run_studies([StudyRun(d, "ERM", s, folds_used, partition_seed) for d, s in loaded])
+results = at_margin(results, margin)
 first = loaded[main, model_seeds[0]]
 
 # %% [markdown]

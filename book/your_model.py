@@ -204,12 +204,13 @@ report.show(chapter, found, "counterfactual")
 # at a confidence, or follow a feature.
 
 # %% tags=["hide-input"]
-drawn = stored_table(drawn_abstention, ["linear", "forest"], seed=seed)
+files = 50
+drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=files, seed=seed)
 chapter.table(
     drawn,
     "drawn_abstention",
     "Reports that give an estimate, coverage of its 95% interval with an interval of its own, and "
-    "mean width, by what the propensity depends on; 100 files each",
+    f"mean width, by what the propensity depends on; {files} files each",
     {"points": ".2f"} | dict.fromkeys(["coverage", "low", "high", "width"], ".3f"),
 )
 widths = drawn.pivot(index="propensity", columns="learner", values="width")

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,8 @@ class Kind:
     @property
     def evaluations(self) -> int:
         """Points at which one model is evaluated, over all its checkpoints."""
-        if isinstance(self.config, FixMatch):
-            return self.points
-        return self.points * len(self.config.checkpoint_steps)
+        config = self.config
+        return self.points * (1 if isinstance(config, FixMatch) else len(config.checkpoint_steps))
 
     @property
     def bytes(self) -> int:
@@ -111,40 +111,37 @@ def seconds_of(kinds: Iterable[Kind], least: float = 0.2) -> list[float]:
     least : float
         Seconds that the measured steps of a kind shall take: longer is more accurate.
     """
-    paces: dict[Any, tuple[float, float]] = {}
     found = []
     for kind in kinds:
-        alike = replace(kind.config, steps=1, seed=0, learning_rate=0.01)
+        alike, together = replace(kind.config, steps=1, seed=0, learning_rate=0.01), 1
         if isinstance(kind.config, TrainingConfig):
             given = {"noise_multiplier": 1.0 if kind.config.private else None}
             alike = replace(alike, epsilon=math.inf, delta=1e-5, checkpoint_every=None, **given)
-        if alike not in paces:
-            paces[alike] = _paces(kind, alike, least)
-        step, evaluation = paces[alike]
+            if engine_for(alike) == "vmap":  # models that advance at once
+                together = min(kind.models, 16)
+        step, evaluation = _paces(alike, together, least)
         found.append(kind.models * (kind.config.steps * step + kind.evaluations * evaluation))
     return found
 
 
-def _paces(kind: Kind, alike: Any, least: float) -> tuple[float, float]:
+@cache
+def _paces(config: Any, together: int, least: float) -> tuple[float, float]:
     """Seconds of a step and of an evaluated point."""
-    few, many, base = 16, 256, 10  # FixMatch takes no fewer steps
-    together = 1  # models that advance at once
-    if isinstance(alike, TrainingConfig) and engine_for(alike) == "vmap":
-        together = min(kind.models, 16)
-    task = alike, together
-    _timed(*task, base, few)  # compiled, loaded
-    steps = 2
-    while (whole := _timed(*task, base + steps, few) - (short := _timed(*task, base, few))) < least:
-        if steps * 4 > kind.config.steps:
-            break
+    few, many, base = 16, 256, 10 if isinstance(config, FixMatch) else 1  # it takes no fewer steps
+    _timed_once(config, together, base, few)  # compiled, loaded
+    short, steps = _timed(config, together, base, few), 2
+    while (whole := _timed(config, together, base + steps, few) - short) < least and steps < 500:
         steps *= 4
-    evaluation = _timed(*task, base, few + many) - short
+    evaluation = _timed(config, together, base, few + many) - short
     return max(whole, 0.0) / steps, max(evaluation, 0.0) / many
 
 
-def _timed(config: Any, together: int, steps: int, points: int) -> float:
-    """Seconds of one model's training on noise, with one thread on a CPU; the least of three."""
-    return min(_timed_once(config, together, steps, points) for _ in range(3))
+def _timed(*task: Any) -> float:
+    """Seconds of one model's training on noise, with one thread on a CPU; the least of some."""
+    found = [_timed_once(*task)]
+    while len(found) < 3 and sum(found) < 0.5:
+        found.append(_timed_once(*task))
+    return min(found)
 
 
 def _timed_once(config: Any, together: int, steps: int, points: int) -> float:

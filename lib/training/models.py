@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
-from opacus.validators import ModuleValidator
 from torch import nn
 
 from lib.check import require_choice, require_finite, require_int
@@ -161,6 +160,8 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
 
 def check_private(network: nn.Module) -> None:
     """Refuse a network in which examples influence each other, or which Opacus cannot train."""
+    from opacus.validators import ModuleValidator  # here: importing Opacus takes a second
+
     for name, module in network.named_modules():
         alone = isinstance(module, nn.modules.instancenorm._InstanceNorm)
         if isinstance(module, nn.modules.batchnorm._NormBase) and (

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from opacus.grad_sample.utils import wrap_model
-from opacus.optimizers import DPOptimizer
 from scipy import special
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -101,52 +99,6 @@ class TrainingResult:
         return float(np.mean(self.logits.argmax(1) == labels))
 
 
-class _GivenNoise(DPOptimizer):
-    """Opacus' optimizer, told the standard normal numbers instead of drawing them.
-
-    It clips and sums in float32 whatever the passes were computed in, since rounding after the
-    norms are known would change the sensitivity.
-    """
-
-    normals: torch.Tensor | None = None
-
-    def clip_and_accumulate(self):
-        for p in self.params:
-            if isinstance(p.grad_sample, torch.Tensor):
-                p.grad_sample = p.grad_sample.float()
-        with taps.exact(self.params[0].device):
-            self._clip_and_accumulate()
-
-    def _clip_and_accumulate(self):
-        """Leave out examples whose gradient is infinite or NaN: nothing would bound them."""
-        before = [None if p.summed_grad is None else p.summed_grad.clone() for p in self.params]
-        super().clip_and_accumulate()
-        if all(bool(p.summed_grad.isfinite().all()) for p in self.params):
-            return
-        each = [p.grad_sample.detach() for p in self.params]
-        finite = torch.stack([g.flatten(1).isfinite().all(dim=1) for g in each]).all(dim=0)
-        norms = torch.stack([g.flatten(1).norm(dim=1) for g in each]).norm(dim=0)
-        finite &= norms.isfinite()
-        for p, g, summed in zip(self.params, each, before, strict=True):
-            rows = finite.view(-1, *[1] * (g.dim() - 1))
-            p.grad_sample = torch.where(rows, g, torch.zeros_like(g))
-            p.summed_grad = summed
-        super().clip_and_accumulate()
-
-    def add_noise(self):
-        start = 0
-        for p in self.params:
-            p.grad = p.summed_grad.view_as(p)
-            if self.normals is not None:
-                scale = self.noise_multiplier * self.max_grad_norm
-                p.grad = p.grad + scale * self.normals[start : start + p.numel()].view_as(p)
-            start += p.numel()
-
-    def scale_grad(self):
-        for p in self.params:
-            p.grad /= self.expected_batch_size
-
-
 def train(
     config: TrainingConfig,
     data: TrainingData,
@@ -230,6 +182,10 @@ class Trainer:
                 f"grad_sample_mode 'taps' does not know all layers of {config.model.name!r}"
             )
         if self.engine == "opacus":
+            from opacus.grad_sample.utils import wrap_model
+
+            from lib.training.by_opacus import _GivenNoise
+
             self.model = wrap_model(model, grad_sample_mode=mode, loss_reduction="sum")
             self.optimizer = _GivenNoise(
                 optimizer,

@@ -11,7 +11,6 @@ import pandas as pd
 from lib import data
 from lib.studies.suitability.experiment import Task, evaluate_tasks, make_tasks
 from lib.suitability.signals import signals
-from lib.training import train_linear
 
 # Sizes of the disjoint sets of digits; few for training, so that errors remain.
 _DIGITS = {"train": 150, "source": 1050, "user": 597}
@@ -106,6 +105,8 @@ def digits_study(seed: int) -> Study:
     ID user folds are the ten digits, subpopulations of the source; OOD user folds are
     other images, rotated, noisy or blurred to several degrees, and as they are.
     """
+    from lib.training.linear import train_linear  # here: WILDS's studies need no PyTorch
+
     digits = data.load_digits()
     rows = data.digits_splits(seed, _DIGITS)
     rng = np.random.default_rng(seed)
