@@ -111,10 +111,7 @@ chapter.table(
     table,
     "example",
     "P3's example: FN, TP, FP, TN = 35, 65, 25, 75, delta = 0.05, level 95%",
-    {
-        **dict.fromkeys(["low", "high", "width"], ".4f"),
-        "against Clopper-Pearson": "+.0%",
-    },
+    {**dict.fromkeys(["low", "high", "width"], ".4f"), "against Clopper-Pearson": "+.0%"},
 )
 
 # %%
@@ -184,10 +181,7 @@ chapter.figure(
 
 # %%
 masses = {
-    m: (
-        studies.rectangle_mass(example, 0.95, m),
-        studies.enclosed_mass(example, 0.05, 0.95, m),
-    )
+    m: (studies.rectangle_mass(example, 0.95, m), studies.enclosed_mass(example, 0.05, 0.95, m))
     for m in ("jeffreys", "clopper-pearson")
 }
 chapter.check("P3-S3-rectangle-mass", masses["jeffreys"][0])

@@ -115,12 +115,7 @@ chapter.table(
     summary_table(results),
     "trainings",
     f"The audited trainings on {used} ({model})",
-    {
-        "noise multiplier": ".3f",
-        "proven epsilon": ".3f",
-        "accuracy": ".3f",
-        "LiRA accuracy": ".3f",
-    },
+    {"noise multiplier": ".3f", "proven epsilon": ".3f", "accuracy": ".3f", "LiRA accuracy": ".3f"},
 )
 
 # %%
@@ -158,10 +153,7 @@ chapter.table(
     swept,
     "table_2",
     f"Two-sided intervals ({level:.0%}) at the best threshold of the sweep, uncorrected",
-    {
-        **dict.fromkeys(["low", "high", "width", "proven"], ".3f"),
-        "against Clopper-Pearson": "+.0%",
-    },
+    {**dict.fromkeys(["low", "high", "width", "proven"], ".3f"), "against Clopper-Pearson": "+.0%"},
 )
 change = swept[swept["method"] == "bayesian"].set_index("epsilon")["against Clopper-Pearson"]
 lows = swept[swept["method"] == "bayesian"].set_index("epsilon")

@@ -36,6 +36,7 @@ steps: int = 1000  # [2, 1000000] updates of a training
 batch_size: int = 64  # [1, 100000] expected batch
 learning_rates: list[float] = [0.1]  # (0, 1000] one for all levels of noise, or one a level
 weight_decays: list[float] = [0.0]  # [0, 1] the same
+augment: bool = False  # any whether training images are shifted and mirrored, as in P5
 n_teachers: int = 50  # [1, 10000] teachers of an ensemble
 n_ensembles: int = 1  # [1, 1000] ensembles, with their own canaries
 pate_model: str = "mlp"  # {linear, mlp, small_cnn, resnet18, wide_resnet} teachers and students

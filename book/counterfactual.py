@@ -167,11 +167,7 @@ chapter.figure(
 # the two mean scores *on the same points*, had nobody abstained.
 
 # %%
-counts = {
-    "linear": linear_repetitions,
-    "forest": forest_repetitions,
-    "super": super_repetitions,
-}
+counts = {"linear": linear_repetitions, "forest": forest_repetitions, "super": super_repetitions}
 first = simulation.run_cells(simulation.cells_of_experiment_1(counts, points, seed=seed))
 reported = chapter.reported("P4, experiment 1")
 printed = {

@@ -187,10 +187,7 @@ interactive.show(
                 panel.predictions[method, epsilon].score[0],
             )
             for method in ("SR", "SCTD")
-            for epsilon, words in (
-                (np.inf, "no privacy"),
-                (strictest, f"epsilon {strictest:g}"),
-            )
+            for epsilon, words in ((np.inf, "no privacy"), (strictest, f"epsilon {strictest:g}"))
         }
     ),
 )
@@ -354,9 +351,7 @@ chapter.table(
 chapter.values(
     volatile=True, largest_gap=float((metrics["normalized"] - metrics["E-AURC"]).abs().max())
 )
-chapter.values(
-    pairs=int(disagreements["pairs"].sum() // 2),
-)
+chapter.values(pairs=int(disagreements["pairs"].sum() // 2))
 
 # %%
 # Ranks of nearly equal means, and what small differences call for: another processor's rounding
@@ -426,10 +421,7 @@ chapter.table(
     {"difference": "+.4f", "standard error": ".4f", "points": ",.0f"},
 )
 rest = needed[needed["method"].isin(["SAT", "MCDO", "DE"])]
-chapter.values(
-    at_hand=len(panel.labels),
-    comparisons=len(needed),
-)
+chapter.values(at_hand=len(panel.labels), comparisons=len(needed))
 
 # %%
 chapter.values(

@@ -17,6 +17,7 @@
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, own} data
+model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} the classifier
 points: int = 1000  # [40, 1000000] training points
 validation: int = 1000  # [40, 100000] points for thresholds and for fitting the filter
 test: int = 4000  # [40, 100000] points that all lenses look at
@@ -74,6 +75,7 @@ from lib.studies.six_lenses.views import (
 # %%
 settings = settings_for(
     dataset,
+    model=model,
     points=points,
     validation=validation,
     test=test,
@@ -179,8 +181,9 @@ if used != dataset:
 #
 # ## Training: what is promised, and what it costs
 #
-# An MLP is trained by DP-SGD: in every step each example is in the sample with probability
-# {value}`six_lenses.rate:.3f`, its gradient is clipped to norm {value}`six_lenses.clipping:g`, and
+# {value}`six_lenses.network` is trained by DP-SGD: in every step each example is in the sample with
+# probability {value}`six_lenses.rate:.3f`, its gradient is clipped to norm
+# {value}`six_lenses.clipping:g`, and
 # Gaussian noise of {value}`six_lenses.noise:.2f` times that norm is added to the sum. By the
 # accountant the result is ({value}`six_lenses.epsilon:.2f`, {value}`six_lenses.delta:.0e`)-private
 # for one record, added or removed. The *competitor* is the same network, trained on the same data
@@ -198,6 +201,13 @@ models = classify(settings, shifts)
 training = trained(models)
 
 # %%
+networks = {
+    "linear": "A linear model",
+    "mlp": "An MLP",
+    "small_cnn": "A small convolutional network",
+    "resnet18": "A ResNet-18",
+}
+chapter.values(network=networks[settings.training.model.name])
 chapter.values(
     epsilon=training.epsilon,
     odds=float(np.exp(settings.training.epsilon)),
@@ -429,13 +439,7 @@ chapter.table(
     labels.table(),
     "labels",
     f"Wrong labels in the training set: what is remembered, and the bound at {level:.0%}",
-    {
-        "accuracy": ".3f",
-        "remembered": ".1%",
-        "at least": ".2f",
-        "ceiling": ".2f",
-        "claimed": ".2f",
-    },
+    {"accuracy": ".3f", "remembered": ".1%", "at least": ".2f", "ceiling": ".2f", "claimed": ".2f"},
 )
 
 # %%

@@ -11,10 +11,7 @@
 # correct, and what holds when data keep arriving?
 
 # %% tags=["parameters", "hide-input"]
-datasets: list[str] = [
-    "fmow",
-    "rxrx1",
-]  # {fmow, rxrx1, civilcomments} data, the main set first
+datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 n_folds: int = 15  # [2, 30] folds that the source data are cut into
 margin: float = 0.0  # (-1, 1) largest acceptable drop in accuracy, m in Definition 3.1

@@ -11,10 +11,7 @@
 # training of the model, the method as a whole; and the labels of the test data are put to use.
 
 # %% tags=["parameters", "hide-input"]
-datasets: list[str] = [
-    "fmow",
-    "rxrx1",
-]  # {fmow, rxrx1, civilcomments} data, the main set first
+datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 n_folds: int = 15  # [2, 30] folds that the source data are cut into
 margin: float = 0.0  # (-1, 1) largest acceptable drop in accuracy, m in Definition 3.1
@@ -249,9 +246,7 @@ splits = each.pivot(index="split", columns="estimator", values="accuracy")
 others = splits.columns.drop(["logistic", "decision-tree"])
 ahead = [splits["logistic"] - splits[other] for other in others]
 chapter.settle(
-    "P2-T8-logistic-as-good",
-    lambda: {"": evidence.least(evidence.runs, ahead)},
-    unless=not_fmow,
+    "P2-T8-logistic-as-good", lambda: {"": evidence.least(evidence.runs, ahead)}, unless=not_fmow
 )
 
 # %% [markdown]

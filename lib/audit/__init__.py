@@ -36,12 +36,7 @@ from lib.audit.canaries import (
 from lib.audit.counts import AttackCounts
 from lib.audit.gaussian import GaussianBound, gaussian_lower_bound
 from lib.audit.insert import Canaries, insert_canaries
-from lib.audit.intervals import (
-    METHODS,
-    best_lower_bound,
-    epsilon_interval,
-    epsilon_lower_bounds,
-)
+from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
 from lib.audit.one_run import one_run_epsilon, one_run_guesses, one_run_p_value
 from lib.audit.planning import error_free_bound, trials_needed
 from lib.audit.posterior import EpsilonPosterior, epsilon_posterior

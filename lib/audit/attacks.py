@@ -111,11 +111,7 @@ def log_ratio(
 
 
 def select_worst(
-    shadows: npt.ArrayLike,
-    members: npt.ArrayLike,
-    count: int,
-    *,
-    fit_share: float = 0.8,
+    shadows: npt.ArrayLike, members: npt.ArrayLike, count: int, *, fit_share: float = 0.8
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The points on which LiRA does best (P3, Algorithm 3).
 

@@ -24,13 +24,7 @@ FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.3)
 
 
 def one_run_p_value(
-    correct: int,
-    guesses: int,
-    canaries: int,
-    epsilon: float,
-    delta: float,
-    *,
-    fixed: bool = True,
+    correct: int, guesses: int, canaries: int, epsilon: float, delta: float, *, fixed: bool = True
 ) -> float:
     """Bound on the chance of so many right guesses about an (epsilon, delta)-private training.
 
@@ -260,11 +254,7 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
 
 
 def best_one_run(
-    scores: npt.ArrayLike,
-    members: npt.ArrayLike,
-    delta: float,
-    level: float = 0.95,
-    **options: Any,
+    scores: npt.ArrayLike, members: npt.ArrayLike, delta: float, level: float = 0.95, **options: Any
 ) -> float:
     """The best one-run bound over :data:`FRACTIONS` of guesses, corrected for the choice."""
     scores, members = np.atleast_2d(scores), np.atleast_2d(members)

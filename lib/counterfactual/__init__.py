@@ -53,13 +53,7 @@ from lib.counterfactual.metrics import (
     coverage,
     selective_score,
 )
-from lib.counterfactual.scores import (
-    CONFIDENCE_MEASURES,
-    SCORING_RULES,
-    abstain,
-    confidence,
-    score,
-)
+from lib.counterfactual.scores import CONFIDENCE_MEASURES, SCORING_RULES, abstain, confidence, score
 from lib.counterfactual.sensitivity import (
     breakdown_share,
     clipping_sensitivity,

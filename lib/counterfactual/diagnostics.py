@@ -83,11 +83,7 @@ class Diagnostics:
 
 
 def diagnose(
-    abstained: npt.NDArray[np.bool_],
-    scores: Array,
-    propensity: Array,
-    outcome: Array,
-    clip: float,
+    abstained: npt.NDArray[np.bool_], scores: Array, propensity: Array, outcome: Array, clip: float
 ) -> Diagnostics:
     """Compute the diagnostics of one classifier."""
     n, answered = len(abstained), int((~abstained).sum())

@@ -33,11 +33,7 @@ class _Forest(BaseEstimator):
     """What both forests share."""
 
     def __init__(
-        self,
-        n_estimators: int = 100,
-        max_features: str | int = "all",
-        *,
-        random_state: Any = None,
+        self, n_estimators: int = 100, max_features: str | int = "all", *, random_state: Any = None
     ):
         self.n_estimators = n_estimators
         self.max_features = max_features
@@ -138,11 +134,7 @@ class ForestClassifier(ClassifierMixin, _Forest):
     """
 
     def __init__(
-        self,
-        n_estimators: int = 100,
-        max_features: str | int = "sqrt",
-        *,
-        random_state: Any = None,
+        self, n_estimators: int = 100, max_features: str | int = "sqrt", *, random_state: Any = None
     ):
         super().__init__(n_estimators, max_features, random_state=random_state)
 

@@ -37,14 +37,7 @@ _HEADERS = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 # What NumPy raises on a header that is no literal, or too deep a one.
-_BAD_HEADER = (
-    ValueError,
-    TypeError,
-    SyntaxError,
-    tokenize.TokenError,
-    RecursionError,
-    MemoryError,
-)
+_BAD_HEADER = (ValueError, TypeError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 
 
 def as_path(name: str, path: Any) -> Path:

@@ -231,8 +231,7 @@ def fit_patches(
     weights = chosen @ whiten
     shape = (len(weights), images.shape[1], size, size)
     return PatchFilters(
-        weights.reshape(shape).astype(np.float32),
-        (-weights @ mean).astype(np.float32),
+        weights.reshape(shape).astype(np.float32), (-weights @ mean).astype(np.float32)
     )
 
 

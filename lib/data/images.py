@@ -167,23 +167,15 @@ _SOURCES = {
         CIFAR10_NAMES,
     ),
     "cifar100": _Source(
-        _both("cifar/cifar100_binary"),
-        lambda split, path: read_cifar100(path, split),
+        _both("cifar/cifar100_binary"), lambda split, path: read_cifar100(path, split)
     ),
     "svhn": _Source(
-        {split: (f"svhn/{split}",) for split in SPLITS},
-        lambda split, path: read_svhn(path),
+        {split: (f"svhn/{split}",) for split in SPLITS}, lambda split, path: read_svhn(path)
     ),
     "gtsrb": _Source(
-        {"train": ("gtsrb/training",), "test": ("gtsrb/test_images", "gtsrb/test_labels")},
-        _gtsrb,
+        {"train": ("gtsrb/training",), "test": ("gtsrb/test_images", "gtsrb/test_labels")}, _gtsrb
     ),
-    "gtsrb32": _Source(
-        dict.fromkeys(SPLITS, ()),
-        _gtsrb,
-        "arrays/gtsrb32",
-        GTSRB_NAMES,
-    ),
+    "gtsrb32": _Source(dict.fromkeys(SPLITS, ()), _gtsrb, "arrays/gtsrb32", GTSRB_NAMES),
 }
 
 IMAGE_SETS = (*_SOURCES, "digits")

@@ -16,10 +16,7 @@ __all__ = ["as_classes", "as_rows", "split_rows", "subsample_class"]
 
 
 def split_rows(
-    n: int,
-    seed: int,
-    sizes: Mapping[str, int],
-    groups: npt.ArrayLike | None = None,
+    n: int, seed: int, sizes: Mapping[str, int], groups: npt.ArrayLike | None = None
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Draw disjoint sets of rows.
 

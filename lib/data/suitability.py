@@ -43,11 +43,7 @@ MODELS = (("ERM", 0), ("ERM", 1), ("ERM", 2), ("IRM", 0), ("groupDRO", 0))
 """The (algorithm, seed) pairs published; of CivilComments only the first three are registered."""
 
 #: The splits drawn from the distribution that the classifier was trained on, in the authors' order.
-ID_SPLITS = {
-    "fmow": ("id_val", "id_test"),
-    "rxrx1": ("id_test",),
-    "civilcomments": ("val", "test"),
-}
+ID_SPLITS = {"fmow": ("id_val", "id_test"), "rxrx1": ("id_test",), "civilcomments": ("val", "test")}
 
 #: The twelve signals, in the order of the authors' published tables.
 SIGNAL_NAMES = (
@@ -75,11 +71,7 @@ _FOLD_FILES = {
     "rxrx1": ("folds_rxrx1",),
     "civilcomments": ("folds_civilcomments",),
 }
-_PROPERTIES = {
-    "fmow": ["year", "region"],
-    "rxrx1": ["cell_type"],
-    "civilcomments": ["sensitive"],
-}
+_PROPERTIES = {"fmow": ["year", "region"], "rxrx1": ["cell_type"], "civilcomments": ["sensitive"]}
 
 # What each signal can be by its definition; SLACK allows for single precision.
 _INFINITY = float("inf")

@@ -9,11 +9,7 @@ __all__ = ["augment"]
 
 
 def augment(
-    images: torch.Tensor,
-    generator: torch.Generator,
-    *,
-    flip: bool = True,
-    crop_padding: int = 4,
+    images: torch.Tensor, generator: torch.Generator, *, flip: bool = True, crop_padding: int = 4
 ) -> torch.Tensor:
     """Flip and shift each image at random, independently.
 

@@ -405,11 +405,7 @@ def _pld_epsilon(
 
 
 def budget_table(
-    epsilons: Iterable[float],
-    delta: float,
-    sample_rate: float,
-    steps: int,
-    members: int,
+    epsilons: Iterable[float], delta: float, sample_rate: float, steps: int, members: int
 ) -> list[dict[str, float]]:
     """What each of several models may spend when all of them share one budget.
 

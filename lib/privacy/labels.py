@@ -383,10 +383,7 @@ def project_to_simplex(observed: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def rr_with_prior(
-    labels: npt.ArrayLike,
-    prior: npt.ArrayLike,
-    epsilon: float,
-    seed: int | np.random.Generator,
+    labels: npt.ArrayLike, prior: npt.ArrayLike, epsilon: float, seed: int | np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Randomised response among the classes that a prior holds likely.
 

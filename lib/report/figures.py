@@ -24,12 +24,7 @@ def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure
         shown = curve.coverage >= 0.02  # the first few points are noise
         coverage, accuracy = _thinned(curve.coverage[shown], curve.accuracy[shown])
         ax.plot(
-            coverage,
-            accuracy,
-            color=COLOURS[i % 7],
-            linestyle=_LINES[i % 4],
-            marker="",
-            label=name,
+            coverage, accuracy, color=COLOURS[i % 7], linestyle=_LINES[i % 4], marker="", label=name
         )
         lowest = min(lowest, accuracy.min())
     grid = np.linspace(0.02, 1, 200)

@@ -17,11 +17,7 @@ from scipy import stats
 
 from lib.check import as_number, require_finite
 from lib.counterfactual.diagnostics import PositivityWarning
-from lib.counterfactual.estimate import (
-    Estimate,
-    counterfactual_difference,
-    estimate_from_nuisances,
-)
+from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.counterfactual.overlap import without_overlap
 from lib.report.analysis import ANALYSES, Analysis, Settings, check

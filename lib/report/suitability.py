@@ -27,9 +27,7 @@ from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
 from lib.suitability.estimator import N_SPLITS
 from lib.suitability.filter import Decision, SuitabilityFilter, p_text
-from lib.suitability.guarantees import (
-    PredictionPowered,
-)
+from lib.suitability.guarantees import PredictionPowered
 from lib.suitability.signals import signals
 from lib.suitability.tipping import FMOW_ERRORS, tipping_point
 
@@ -290,10 +288,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     doubts = list(found.warnings)
     if not_at_random(given):
         doubts.append("test_labels are unknown only where the model abstained: they are not used")
-    tables = {
-        "suitability": printable(found.summary),
-        "suitability_moved": printable(found.moved),
-    }
+    tables = {"suitability": printable(found.summary), "suitability_moved": printable(found.moved)}
     captions = {
         "suitability": "Estimated accuracies, their difference and the test; intervals at the "
         f"level {1 - 2 * settings.alpha:g}, each end a bound at the level {settings.level:g}",

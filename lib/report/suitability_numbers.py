@@ -10,10 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from lib.report.analysis import (
-    share,
-    table,
-)
+from lib.report.analysis import share, table
 from lib.report.predictions import ModelPredictions
 from lib.suitability.equivalence import _holm
 from lib.suitability.filter import Decision
@@ -149,12 +146,7 @@ def outside(holdout: pd.DataFrame, table: pd.DataFrame) -> float:
 def calibration(
     given: ModelPredictions, estimated: dict[str, Array], decision: Decision
 ) -> tuple[
-    list[tuple],
-    Decision | None,
-    PredictionPowered | None,
-    bool | None,
-    bool | None,
-    list[str],
+    list[tuple], Decision | None, PredictionPowered | None, bool | None, bool | None, list[str]
 ]:
     """Rows of the table, decisions that allow for the estimator's errors, and doubts."""
     alpha, margin = decision.alpha, decision.margin

@@ -15,14 +15,7 @@ import numpy.typing as npt
 from numba import njit
 from scipy import stats
 
-from lib.check import (
-    as_array,
-    as_generator,
-    as_integer,
-    as_level,
-    as_predictions,
-    as_scored,
-)
+from lib.check import as_array, as_generator, as_integer, as_level, as_predictions, as_scored
 from lib.selective.areas import augrc, aurc, normalized_score, selective_auc
 
 #: The metrics of this module and the functions that compute them.

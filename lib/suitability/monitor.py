@@ -24,13 +24,7 @@ from lib.suitability.sequential import (
     test_upper_bound,
 )
 
-__all__ = [
-    "METHODS",
-    "AcceptanceDecision",
-    "AcceptanceMonitor",
-    "Monitor",
-    "MonitorDecision",
-]
+__all__ = ["METHODS", "AcceptanceDecision", "AcceptanceMonitor", "Monitor", "MonitorDecision"]
 
 #: Ways to control the error of :class:`AcceptanceMonitor`.
 METHODS = ("e-process", "benjamini-hochberg", "pocock", "obrien-fleming")

@@ -107,10 +107,7 @@ def non_inferiority_power(
         arrays[name] = array
     n_test, n_user, drop, sd_test, sd_user, margin, alpha = broadcasting(arrays)
     return rejection_probability(
-        margin - drop,
-        [sd_test**2 / n_test, sd_user**2 / n_user],
-        [n_test - 1, n_user - 1],
-        alpha,
+        margin - drop, [sd_test**2 / n_test, sd_user**2 / n_user], [n_test - 1, n_user - 1], alpha
     )
 
 
@@ -246,13 +243,7 @@ def sample_size_for(
     """
     deviations = [as_sample(name, v).std(ddof=1) for name, v in (("test", test), ("user", user))]
     return required_sample_size(
-        *deviations,
-        margin=margin,
-        drop=drop,
-        alpha=alpha,
-        power=power,
-        n_test=n_test,
-        ratio=ratio,
+        *deviations, margin=margin, drop=drop, alpha=alpha, power=power, n_test=n_test, ratio=ratio
     )
 
 

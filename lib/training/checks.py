@@ -5,11 +5,7 @@ import numpy.typing as npt
 
 from lib.check import as_real
 from lib.training.config import TrainingConfig, TrainingData
-from lib.training.objectives import (
-    DeepGamblers,
-    PosteriorTargets,
-    SelfAdaptiveTraining,
-)
+from lib.training.objectives import DeepGamblers, PosteriorTargets, SelfAdaptiveTraining
 
 
 def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:

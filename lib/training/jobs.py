@@ -253,10 +253,7 @@ Chunk = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 def in_chunks(
-    checkpoint: Checkpoint,
-    count: int,
-    chunk: int,
-    train_some: Callable[[range, Checkpoint], Chunk],
+    checkpoint: Checkpoint, count: int, chunk: int, train_some: Callable[[range, Checkpoint], Chunk]
 ) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
     """Arrays and records of all models, going on where models were saved, finished or not."""
     kept: dict[str, list[np.ndarray]] = {}

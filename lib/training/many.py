@@ -49,13 +49,7 @@ from lib.training.objectives import (
 )
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
-from lib.training.single import (
-    Trainer,
-    TrainingResult,
-    _check_finite,
-    summarise,
-    train,
-)
+from lib.training.single import Trainer, TrainingResult, _check_finite, summarise, train
 from lib.training.state import Task, Work, load_state, save_state, spent, took_long
 from lib.training.torch_settings import accelerated, settings, threads_here
 from lib.training.vmap import _by_vmap

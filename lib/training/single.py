@@ -27,11 +27,7 @@ from lib.training.checks import check_evaluation, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private
-from lib.training.objectives import (
-    DeepGamblers,
-    SelectiveNet,
-    SelfAdaptiveTraining,
-)
+from lib.training.objectives import DeepGamblers, SelectiveNet, SelfAdaptiveTraining
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.state import Task, load_state, save_state, spent, took_long
 from lib.training.stem import forward

@@ -68,10 +68,7 @@ def test_by_hand():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"in_scores": [1.0]},
-            "in_scores must leave trials to both parts, got 1",
-        ),
+        ({"in_scores": [1.0]}, "in_scores must leave trials to both parts, got 1"),
         ({"out_scores": [1.0, math.nan]}, "out_scores must not be NaN, got 1 NaN"),
     ],
 )

@@ -29,10 +29,7 @@ with warnings.catch_warnings():
     from doubleml.utils import PSProcessorConfig
 
 # Deterministic and solved to the end, so that both sides can agree to rounding.
-PAIR = (
-    LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000),
-    LinearRegression(),
-)
+PAIR = (LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000), LinearRegression())
 
 
 def sample(n):

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.counterfactual.scores import (
-    SCORING_RULES,
-    abstain,
-    confidence,
-    score,
-)
+from lib.counterfactual.scores import SCORING_RULES, abstain, confidence, score
 
 THREE = [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.0, 1.0, 0.0]]
 

@@ -139,10 +139,9 @@ def test_metrics_comparison_by_hand(estimator, level):
         s, r = drawn.scores[k], drawn.abstained[k]
         mu = difference.nuisances[k].outcome
         weight = np.where(r, 0, 1 / np.maximum(1 - drawn.propensities[k], 0.25))
-        psi = {
-            "dr": mu + weight * (np.where(r, 0, s) - mu),
-            "ipw": weight * np.where(r, 0, s),
-        }[estimator]
+        psi = {"dr": mu + weight * (np.where(r, 0, s) - mu), "ipw": weight * np.where(r, 0, s)}[
+            estimator
+        ]
         values = {
             "coverage": 1.0 - r,
             "selective score": s[~r],

@@ -25,10 +25,7 @@ with warnings.catch_warnings():
 
 CLOSE = {"rel": 0, "abs": 1e-8}
 # Deterministic, and logistic regression tight enough that the sign of the label does not matter.
-PAIR = (
-    LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000),
-    LinearRegression(),
-)
+PAIR = (LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000), LinearRegression())
 
 
 @contextlib.contextmanager

@@ -49,13 +49,7 @@ def features_of_roots(forest):
     return parts(forest)[0][parts(forest)[4][:-1]]
 
 
-@pytest.mark.parametrize(
-    ("kind", "d", "classes"),
-    [
-        ("distinct", 10, False),
-        ("ties", 10, True),
-    ],
-)
+@pytest.mark.parametrize(("kind", "d", "classes"), [("distinct", 10, False), ("ties", 10, True)])
 def test_same_distribution_as_scikit_learn(kind, d, classes):
     """2000 trees of ours, 1200 of theirs in two forests whose difference is the yardstick.
 

@@ -36,14 +36,8 @@ def experiment_1(n, rng):
     """P4's first simulation: X, and scores, abstentions and propensities of A and of B."""
     x = rng.random((n, 2))
     label = (x.sum(axis=1) >= 1) ^ (rng.random(n) < 0.15)
-    near = (
-        np.abs(x.sum(axis=1) - 1) < 0.2,
-        np.abs((x**2).sum(axis=1) - 0.8) < 1.25 * 0.2,
-    )
-    says = (
-        x.sum(axis=1) - 1 > 0,
-        np.clip(0.5 * (x**2).sum(axis=1) + 0.1, 0, 1) > 0.5,
-    )
+    near = (np.abs(x.sum(axis=1) - 1) < 0.2, np.abs((x**2).sum(axis=1) - 0.8) < 1.25 * 0.2)
+    says = (x.sum(axis=1) - 1 > 0, np.clip(0.5 * (x**2).sum(axis=1) + 0.1, 0, 1) > 0.5)
     classifiers = []
     for close, answer in zip(near, says, strict=True):
         pi = np.where(close, 0.8, 0.2)

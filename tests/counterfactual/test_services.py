@@ -13,13 +13,7 @@ from lib.counterfactual.estimate import counterfactual_difference, estimate_from
 from lib.counterfactual.metrics import selective_score
 from lib.report import ModelPredictions, Settings, explain, read_predictions, run_analysis
 from lib.report import services as module
-from lib.report.services import (
-    NEEDS,
-    compare_services,
-    comparison_table,
-    decide,
-    diagnostics_table,
-)
+from lib.report.services import NEEDS, compare_services, comparison_table, decide, diagnostics_table
 from lib.studies.counterfactual.classifiers import simulate
 
 NAN = math.nan
@@ -171,9 +165,7 @@ def test_selective_scores_that_mislead():
     x = rng.random((600, 1))
     scores = (x[:, 0], np.full(600, 0.6) + 0.01 * rng.normal(size=600))
     services = services_of(
-        x,
-        scores,
-        (rng.random(600) < 0.9 - 0.8 * x[:, 0], rng.random(600) < 0.3),
+        x, scores, (rng.random(600) < 0.9 - 0.8 * x[:, 0], rng.random(600) < 0.3)
     )
     found = linear(services)
     assert found.decision == "choose B"

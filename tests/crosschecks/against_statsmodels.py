@@ -257,10 +257,7 @@ def doubly_robust():
         theirs.append(effect.aipw(return_results=False)[2])
         line = sm.OLS(score[answered], exog[answered]).fit()
         known = Nuisances(
-            ~answered,
-            np.where(answered, score, 0.0),
-            1 - share.predict(exog),
-            line.predict(exog),
+            ~answered, np.where(answered, score, 0.0), 1 - share.predict(exog), line.predict(exog)
         )
         ours.append(estimate_from_nuisances(known, clip=1e-9).value)
         assert math.isfinite(ours[-1])

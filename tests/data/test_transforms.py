@@ -86,10 +86,7 @@ def test_pixelating_averages_blocks():
     [
         ((IMAGES[0, 0], "blur", 1, 0), "images must be of shape"),
         ((IMAGES * 2, "blur", 1, 0), r"values in \[0, 1\]"),
-        (
-            (IMAGES, "contrast", 1.5, 0),
-            "severity of .* must be .* at most 1, got 1.5",
-        ),
+        ((IMAGES, "contrast", 1.5, 0), "severity of .* must be .* at most 1, got 1.5"),
         ((IMAGES, "blur", 21, 0), "severity must be at most 20 for blur"),
         ((IMAGES, "shot_noise", 1e-20, 0), "severity must be 0 or at least 1e-12 for shot_noise"),
         ((IMAGES[:, :0], "blur", 1, 0), "no side of 0"),

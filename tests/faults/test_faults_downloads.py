@@ -101,11 +101,7 @@ def test_a_download_that_goes_wrong(server, cache, how, error):
 
 
 def fetching(forker: Forker, url: str, cache, target) -> int:
-    variables = {
-        "COMPANION_CACHE": str(cache),
-        "COMPANION_OFFLINE": "0",
-        "NO_PROXY": "127.0.0.1",
-    }
+    variables = {"COMPANION_CACHE": str(cache), "COMPANION_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}
     return forker.begin("fetch", "a", url, SHA256, target, **variables)
 
 

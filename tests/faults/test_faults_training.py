@@ -4,15 +4,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from fault_tools import (
-    Forker,
-    assert_same_runs,
-    kill_at,
-    moments,
-    read_all,
-    runs_files,
-    summary,
-)
+from fault_tools import Forker, assert_same_runs, kill_at, moments, read_all, runs_files, summary
 
 from lib.runs import RunStore
 from lib.runs.checkpoint import load_arrays

@@ -131,6 +131,15 @@ def test_the_pipeline_reads_what_the_training_data_read():
     )
 
 
+def test_the_pipeline_of_images():
+    data = small(model="small_cnn").data
+    pipeline = Pipeline.of(data)
+    assert data.features == "images"
+    np.testing.assert_array_equal(pipeline.transform(pipeline.images), data.load().evaluation)
+    assert pipeline.record().shape == pipeline.images.shape[1:]
+    assert pipeline.shifted("blur", 0.5, [5, 2], 3).shape == (2, *pipeline.images.shape[1:])
+
+
 def test_the_pipeline_of_patches(monkeypatch):
     """Without the data: random images in the place of CIFAR-10."""
     from lib.data import ImageSet

@@ -21,11 +21,7 @@ add("selective.guaranteed_threshold", {**PAIR, "target": 0.9}, target=(0.0, *UNI
 add("selective.estimate", PAIR, takes=dict(level="0.0"))
 add("selective.influence", PAIR)
 add("selective.compare", FOUR)
-add(
-    "selective.bootstrap",
-    {**FOUR, "seed": 0, "repetitions": 100},
-    takes=dict(other_score="None"),
-)
+add("selective.bootstrap", {**FOUR, "seed": 0, "repetitions": 100}, takes=dict(other_score="None"))
 add(
     "selective.compare_over_seeds",
     {

@@ -120,10 +120,7 @@ CALLS = {
         su.information_fractions,
         {"n_test": 100, "batch_size": 20, "looks": 3, "variance_ratio": 1.0},
     ),
-    "SequentialDesign.decide": (
-        su.SequentialDesign(3).decide,
-        {"p_values": np.array([0.5, 0.4])},
-    ),
+    "SequentialDesign.decide": (su.SequentialDesign(3).decide, {"p_values": np.array([0.5, 0.4])}),
     "SequentialDesign.power": (su.SequentialDesign(3).power, {"drift": 1.0}),
     "EProcess.update": (lambda values: su.EProcess(0.5).update(values), {"values": SCORE}),
     "canary_epsilon": (
@@ -166,14 +163,8 @@ CALLS = {
         {"influence": SCORE, "level": 0.9, "rho": 0.3, "low": -9.0},
     ),
     "optimal_rho": (cf.optimal_rho, {"n": 10, "level": 0.9}),
-    "effective_noise_multiplier": (
-        lambda one: effective_noise_multiplier(one, 2.0),
-        {"one": 1.0},
-    ),
-    "PrivacyLedger.epsilon": (
-        ledger,
-        {"sample_rate": 1.0, "noise_multiplier": 1.0, "delta": 1e-3},
-    ),
+    "effective_noise_multiplier": (lambda one: effective_noise_multiplier(one, 2.0), {"one": 1.0}),
+    "PrivacyLedger.epsilon": (ledger, {"sample_rate": 1.0, "noise_multiplier": 1.0, "delta": 1e-3}),
     "LaplaceLabels": (
         lambda scale, delta: LaplaceLabels(scale).epsilon(delta),
         {"scale": 1.0, "delta": 0.1},

@@ -476,10 +476,7 @@ TRIAL_CELLS = [
     ("7,inf,0,1,0", ["column 'score_a'", "a finite number", "got 'inf'"]),
     ("7,1,0,nan,0", ["column 'score_b'", "where abstained_b is no", "got 'nan'"]),
     ("7,1_0,0,1,0", ["column 'score_a'", "got '1_0'"]),
-    (
-        "7,1,maybe,1,0",
-        ["column 'abstained_a'", "true or false, yes or no", "got 'maybe'"],
-    ),
+    ("7,1,maybe,1,0", ["column 'abstained_a'", "true or false, yes or no", "got 'maybe'"]),
     ("7,1,0,1,", ["column 'abstained_b'", "true or false", "got ''"]),
     (",1,0,1,0", ["column 'x'", "a number or text, and not missing", "got ''"]),
     ("N/A,1,0,1,0", ["column 'x'", "not missing", "got 'N/A'"]),

@@ -15,14 +15,7 @@ import pytest
 from jobs_for_tests import OnDevice, Walk, device_uses, executions
 
 from lib.runs import RunsFailed, RunStore, executor_for, run_all
-from lib.runs.devices import (
-    DEVICES,
-    accelerators,
-    claimed,
-    claimed_now,
-    device_of,
-    require_device,
-)
+from lib.runs.devices import DEVICES, accelerators, claimed, claimed_now, device_of, require_device
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train
 from lib.training.jobs import ManyTrainings
 

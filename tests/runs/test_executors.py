@@ -247,9 +247,7 @@ def test_in_a_notebook(tmp_path, store):
         except RunsFailed as failed:
             print(*{{str(error) for error in failed.failures.values()}})
     """
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(textwrap.dedent(code))],
-    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(textwrap.dedent(code))])
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     (output,) = notebook.cells[0].outputs  # nothing on standard error
     assert output.text == (

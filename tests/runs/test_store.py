@@ -443,8 +443,7 @@ def same_result(a, b):
 
 
 @pytest.mark.parametrize(
-    ("kill_at", "bits"),
-    [((1,), "SFC64"), ((39,), "PCG64"), ((7, 23), "Philox")],
+    ("kill_at", "bits"), [((1,), "SFC64"), ((39,), "PCG64"), ((7, 23), "Philox")]
 )
 def test_a_killed_run_goes_on_to_the_same_result(tmp_path, store, kill_at, bits):
     code = textwrap.dedent(

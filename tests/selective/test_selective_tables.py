@@ -124,8 +124,7 @@ def test_ties_broken_and_regularization():
         predictions=made.predictions
         | {
             ("SCTD, ties by SR", e): replace(
-                made.predictions["SCTD", e],
-                score=made.predictions["SCTD", e].correct.astype(float),
+                made.predictions["SCTD", e], score=made.predictions["SCTD", e].correct.astype(float)
             )
             for e in EPSILONS
         },

@@ -5,13 +5,7 @@ import pytest
 from scipy import stats
 
 from lib.suitability import labels_for_power, labels_test
-from lib.suitability.labels import (
-    _MISSED,
-    _score,
-    critical_counts,
-    rejection_rate,
-    two_samples,
-)
+from lib.suitability.labels import _MISSED, _score, critical_counts, rejection_rate, two_samples
 from lib.suitability.noninferiority import welch_non_inferiority
 
 ACCURACIES = (0.5, 0.7, 0.9, 0.95, 0.99)

@@ -234,8 +234,7 @@ def test_simulation_runs_what_is_public():
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "seed"),
-    [(0.0, 0.0, 0), (0.03, -0.08, 2), (-0.03, 0.05, 3)],
+    ("source", "target", "seed"), [(0.0, 0.0, 0), (0.03, -0.08, 2), (-0.03, 0.05, 3)]
 )
 def test_false_positive_rates_at_the_boundary(source, target, seed):
     """Known miscalibration; accuracy lower by exactly the margin."""

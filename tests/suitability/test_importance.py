@@ -101,12 +101,7 @@ def test_signals_without_variation_come_last():
 
 
 @pytest.mark.parametrize(
-    "x",
-    [
-        np.repeat([0.0, 1.0], 10),
-        np.repeat([0.0, 1e-100], 10),
-        np.repeat([1e9, 1e9 + 1], 10),
-    ],
+    "x", [np.repeat([0.0, 1.0], 10), np.repeat([0.0, 1e-100], 10), np.repeat([1e9, 1e9 + 1], 10)]
 )
 def test_perfect_separation(x):
     row = anova_table(pd.DataFrame({"a": x}), np.repeat([False, True], 10)).iloc[0]

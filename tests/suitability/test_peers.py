@@ -8,11 +8,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from lib.studies.suitability.experiment import (
-    evaluate_tasks,
-    make_tasks,
-    metrics_table,
-)
+from lib.studies.suitability.experiment import evaluate_tasks, make_tasks, metrics_table
 from lib.studies.suitability.peers import (
     PEERS,
     RULES,
@@ -254,11 +250,7 @@ def test_nannymls_alert_knows_neither_margin_nor_test_fold():
 
 def study():
     rng = np.random.default_rng(7)
-    splits = {
-        "val": make(300, rng),
-        "test": make(260, rng),
-        "shifted": make(200, rng, -0.5),
-    }
+    splits = {"val": make(300, rng), "test": make(260, rng), "shifted": make(200, rng, -0.5)}
     folds = [("val", np.arange(50), "first"), ("shifted", np.arange(10, 150), "second")]
     sizes = {name: len(y) for name, (_, y) in splits.items()}
     return splits, make_tasks(sizes, folds, ("val", "test"), 4)

@@ -287,10 +287,7 @@ def test_misuse_of_the_filter_in_full():
 
 def test_frames_and_arrays_mean_the_same():
     x, y = table()
-    by_name, by_place = (
-        SuitabilityFilter().fit(x, y),
-        SuitabilityFilter().fit(x.to_numpy(), y),
-    )
+    by_name, by_place = (SuitabilityFilter().fit(x, y), SuitabilityFilter().fit(x.to_numpy(), y))
     assert by_name.fit(x, y) is by_name
     expected = by_name.estimate(x)
     for fitted in (by_name, by_place):

@@ -22,11 +22,7 @@ from lib.studies.suitability.data import run_study, wilds_files
 from lib.studies.suitability.panel import load_study
 from lib.suitability import SIGNAL_NAMES, SuitabilityFilter, labels_test, signals
 from lib.suitability.filter import p_text
-from lib.suitability.guarantees import (
-    adjusted_margin,
-    calibration_offset,
-    prediction_powered_test,
-)
+from lib.suitability.guarantees import adjusted_margin, calibration_offset, prediction_powered_test
 from lib.suitability.power import non_inferiority_power, required_sample_size
 from lib.suitability.tipping import FMOW_ERRORS
 

@@ -8,12 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.book.chapters import (
-    chapter_files,
-    declared_parameters,
-    profile_parameters,
-    read_chapter,
-)
+from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
 from lib.book.cost import cost_table, planned_jobs
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.studies.interplay.panel import run_panel, settings_for

@@ -43,21 +43,13 @@ def headed(objective, model=MLP):
     [
         (config(), "kernel", {"taps": None, "vmap": None, "single": None}),
         (config(LINEAR), "kernel", {"taps": None, "vmap": None}),
-        (
-            config(CNN),
-            "taps",
-            {"kernel": "train a 'small_cnn'", "vmap": None, "single": None},
-        ),
+        (config(CNN), "taps", {"kernel": "train a 'small_cnn'", "vmap": None, "single": None}),
         (
             config(ROBERTA),
             "single",
             dict.fromkeys(("kernel", "taps", "vmap"), "train a 'roberta'") | {"single": None},
         ),
-        (
-            config(replace(MLP, dropout=0.1)),
-            "kernel",
-            {"taps": None, "vmap": "train with dropout"},
-        ),
+        (config(replace(MLP, dropout=0.1)), "kernel", {"taps": None, "vmap": "train with dropout"}),
         (
             config(replace(MLP, dropout=0.1), physical_batch=16),
             "taps",
@@ -68,11 +60,7 @@ def headed(objective, model=MLP):
             "taps",
             {"kernel": "train SelectiveNet with dropout"},
         ),
-        (
-            headed(SelfAdaptiveTraining()),
-            "kernel",
-            {"vmap": "train with SelfAdaptiveTraining"},
-        ),
+        (headed(SelfAdaptiveTraining()), "kernel", {"vmap": "train with SelfAdaptiveTraining"}),
         (headed(DeepGamblers()), "kernel", {"vmap": "train with DeepGamblers"}),
         (
             config(precision="bf16"),

@@ -338,14 +338,8 @@ def test_module_of_gives_back_the_network(digits):
 
 OTHER = [
     {"model": replace(MLP, dropout=0.2)},
-    {
-        "model": replace(MLP, head="abstain"),
-        "objective": SelfAdaptiveTraining(burn_in_steps=5),
-    },
-    {
-        "model": replace(MLP, head="abstain"),
-        "objective": DeepGamblers(9.0, burn_in_steps=5),
-    },
+    {"model": replace(MLP, head="abstain"), "objective": SelfAdaptiveTraining(burn_in_steps=5)},
+    {"model": replace(MLP, head="abstain"), "objective": DeepGamblers(9.0, burn_in_steps=5)},
     {
         "model": replace(MLP, head="selective"),
         "objective": SelectiveNet(coverage=0.7, statistic_noise=20.0),

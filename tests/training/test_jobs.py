@@ -114,9 +114,7 @@ VARIANTS = {
     "dropout": replace(CONFIG, model=replace(MLP, dropout=0.3)),
     "taps": replace(CONFIG, grad_sample_mode="taps"),
     "sat": replace(
-        CONFIG,
-        model=replace(MLP, head="abstain"),
-        objective=SelfAdaptiveTraining(burn_in_steps=20),
+        CONFIG, model=replace(MLP, head="abstain"), objective=SelfAdaptiveTraining(burn_in_steps=20)
     ),
 }
 

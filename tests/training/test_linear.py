@@ -29,11 +29,7 @@ def test_optimum_of_the_penalised_likelihood():
         (np.zeros(299), {}, "one entry per image"),
         (np.arange(300) % 2, {}, "every value from 0 to k - 1"),
         (np.arange(300) % 3 + 1, {}, "every value from 0 to k - 1"),
-        (
-            np.arange(300) % 3,
-            {"inverse_penalty": 0},
-            "inverse_penalty must be a number above 0",
-        ),
+        (np.arange(300) % 3, {"inverse_penalty": 0}, "inverse_penalty must be a number above 0"),
     ],
 )
 def test_bad_input(labels, options, message):

@@ -62,9 +62,7 @@ def one_run_growth(
 
 
 def compare_one_run(
-    result: AuditResult,
-    models: Sequence[int],
-    level: float = 0.95,
+    result: AuditResult, models: Sequence[int], level: float = 0.95
 ) -> pd.DataFrame:
     """Lower bounds of many runs and of one, on the same models, by the number of models audited."""
     training, rows = result.settings.training, []

@@ -313,10 +313,7 @@ def alignment(
 
 
 def _alignments(
-    settings: AuditSettings,
-    places: npt.NDArray[np.int64],
-    shadow_run: _Models,
-    target_run: _Models,
+    settings: AuditSettings, places: npt.NDArray[np.int64], shadow_run: _Models, target_run: _Models
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Of every shadow model at all challenge points, and of the target models at their own."""
     loaded = settings.data.load().training

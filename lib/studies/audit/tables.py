@@ -10,12 +10,7 @@ import pandas as pd
 from scipy import special, stats
 
 from lib.audit.counts import AttackCounts, rate_interval
-from lib.audit.intervals import (
-    METHODS,
-    best_lower_bound,
-    epsilon_interval,
-    epsilon_lower_bounds,
-)
+from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import epsilon_point, privacy_region
 from lib.audit.selection import counts_at, roc_counts, roc_thresholds, true_best_epsilon
@@ -203,10 +198,7 @@ def actual_coverage(
 
 
 def coverage_table(
-    rates: Sequence[tuple[float, float]],
-    trials: Sequence[int],
-    delta: float,
-    level: float = 0.9,
+    rates: Sequence[tuple[float, float]], trials: Sequence[int], delta: float, level: float = 0.9
 ) -> pd.DataFrame:
     """:func:`actual_coverage` over a grid."""
     rows = [

@@ -15,6 +15,7 @@ from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import Job, run_all
 from lib.studies.default_problem import default_problem
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
+from lib.training.config import Augmentation
 from lib.training.label_jobs import Teachers
 
 
@@ -161,6 +162,7 @@ def settings_for(
     batch_size: int = 64,
     learning_rates: Sequence[float] = (0.1,),
     weight_decays: Sequence[float] = (0.0,),
+    augment: bool = False,
     pate_model: str = "mlp",
     pate_steps: int = 300,
     pate_batch: int = 20,
@@ -194,6 +196,7 @@ def settings_for(
             momentum=0.9,
             schedule="cosine",
             checkpoint_every=max(1, steps // 10),
+            augmentation=Augmentation() if augment else None,
             device=device,
         )
         for rate, decay in zip(rates, decays, strict=True)
@@ -214,9 +217,9 @@ def settings_for(
 
 def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSettings:
     """The trainings of a chapter's parameters."""
-    names = ("hidden", "steps", "batch_size", "learning_rates", "weight_decays", "pate_model")
-    names += ("pate_steps", "pate_batch", "pate_learning_rate", "pate_threshold", "device", "seed")
-    names += ("n_teachers", "canaries", "n_models", "n_ensembles", "delta")
+    names = ("hidden", "steps", "batch_size", "learning_rates", "weight_decays", "augment")
+    names += ("pate_model", "pate_steps", "pate_batch", "pate_learning_rate", "pate_threshold")
+    names += ("device", "seed", "n_teachers", "canaries", "n_models", "n_ensembles", "delta")
     pate = ("pate_sigma1", "pate_sigma2", "pate_thresholds", "pate_answers")
     return settings_for(
         dataset,

@@ -339,10 +339,7 @@ def _run(jobs: Mapping[Any, ManyTrainings], executor: Any) -> dict[Any, StoredRu
 
 
 def run_imbalance(
-    panel: Panel,
-    keep: Sequence[float],
-    n_seeds: int,
-    executor: Any = None,
+    panel: Panel, keep: Sequence[float], n_seeds: int, executor: Any = None
 ) -> Imbalance:
     """Train the plain family with fewer and fewer examples of class 0, at most `n_seeds` times."""
     settings = panel.settings

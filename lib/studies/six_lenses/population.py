@@ -27,8 +27,8 @@ class Pipeline:
     @classmethod
     def of(cls, data: DataSpec) -> "Pipeline":
         """The pipeline of a data set."""
-        if data.features not in ("pixels", "patches"):
-            raise ValueError(f"data must have pixels or patches as features, got {data.features!r}")
+        if data.features not in ("images", "pixels", "patches"):
+            raise ValueError(f"data must have images, pixels or patches, got {data.features!r}")
         drawn = {"train": data.train}
         drawn |= {"validation": data.validation} if data.validation else {}
         drawn |= {"public": data.public} if data.public else {}
@@ -42,8 +42,8 @@ class Pipeline:
                 "test"
             ]
             images = source.as_float(np.sort(rows))
-        if data.features == "pixels":
-            return cls(images, _flat)
+        if data.features != "patches":
+            return cls(images, _flat if data.features == "pixels" else np.asarray)
         source = load_images(data.name, "train")
         rows = np.sort(split_rows(len(source), data.seed, drawn, groups=source.groups)["public"])
         public = source.as_float(rows)
@@ -55,7 +55,7 @@ class Pipeline:
         return self.transform(corrupt(self.images[np.asarray(rows)], kind, severity, seed))
 
     def record(self) -> Floats:
-        """The audit's inserted record: the inputs of :func:`checkerboard`, shape (features,)."""
+        """The audit's inserted record: the inputs of :func:`checkerboard`, of one point."""
         return self.transform(checkerboard(self.images.shape[1:]))[0]
 
 

@@ -9,6 +9,7 @@ from lib.training import DataSpec, TrainingConfig
 
 #: What is trained on the digits, in whose place they stand where other data are not there.
 DIGITS = {
+    "model": "mlp",
     "points": 900,
     "validation": 297,
     "test": 600,
@@ -24,7 +25,7 @@ DIGITS = {
 }
 
 _DEFAULTS = {"hidden": 32, "activation": "tanh", "epsilon": 8.0, "delta": 1e-5, "steps": 100}
-_DEFAULTS |= {"learning_rate": 2.0}
+_DEFAULTS |= {"model": "mlp", "learning_rate": 2.0}
 
 # Purposes of trainings: far apart, so that no two models share their noise.
 _PURPOSES = ("private", "plain", "audit", "fault", "canaries", "plain canaries")
@@ -35,7 +36,7 @@ _STRIDE = 1_000_000
 class LensSettings:
     """The classifier of the chapter, and its competitor."""
 
-    data: DataSpec  # Training, validation and test points; pixels or patch features
+    data: DataSpec  # Training, validation and test points; images, pixels or patch features
     # The private training, with the delta for one record, added or removed.  Its samples' rate is
     # the batch size over the number of training points, also where an audit adds a record.
     training: TrainingConfig
@@ -64,5 +65,5 @@ def settings_for(dataset: str, *, seed: int = 0, **given: Any) -> LensSettings:
         dataset, given = "digits", given | DIGITS
     sizes = {"train": given.pop("points")} | {n: given.pop(n) for n in ("validation", "test")}
     shape = {name: given.pop(name) for name in ("hidden", "activation")}
-    data_spec, model = default_problem(dataset, "mlp", **sizes, **shape, seed=seed)
+    data_spec, model = default_problem(dataset, given.pop("model"), **sizes, **shape, seed=seed)
     return with_training(LensSettings, data_spec, model, given | {"seed": seed})

@@ -44,13 +44,7 @@ def compare_estimators(
 
 
 def compare_signals(
-    x: pd.DataFrame,
-    y: Any,
-    test: pd.DataFrame,
-    test_y: Any,
-    *,
-    bins: int = 15,
-    by: str = "rows",
+    x: pd.DataFrame, y: Any, test: pd.DataFrame, test_y: Any, *, bins: int = 15, by: str = "rows"
 ) -> pd.DataFrame:
     """Assess the paper's estimator on all signals and on each alone: the paper's Table 6."""
     rows = []

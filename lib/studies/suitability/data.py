@@ -15,11 +15,7 @@ from lib.suitability.signals import signals
 # Sizes of the disjoint sets of digits; few for training, so that errors remain.
 _DIGITS = {"train": 150, "source": 1050, "user": 597}
 # Kinds and severities (degrees, standard deviation, pixels) of the shifts of the digits.
-_SHIFTS = {
-    "rotation": (2, 4, 8, 16),
-    "noise": (0.05, 0.1, 0.2, 0.3),
-    "blur": (0.4, 0.5, 0.6, 0.7),
-}
+_SHIFTS = {"rotation": (2, 4, 8, 16), "noise": (0.05, 0.1, 0.2, 0.3), "blur": (0.4, 0.5, 0.6, 0.7)}
 
 #: Signals, shape (n, 12), and correctness, shape (n,).
 Table = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]

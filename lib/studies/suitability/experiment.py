@@ -222,11 +222,7 @@ def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05)
 def counts(group: pd.DataFrame) -> dict[str, int]:
     """How many experiments there are, of either truth."""
     suitable = int(group["truth"].sum())
-    return {
-        "experiments": len(group),
-        "suitable": suitable,
-        "unsuitable": len(group) - suitable,
-    }
+    return {"experiments": len(group), "suitable": suitable, "unsuitable": len(group) - suitable}
 
 
 def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.01) -> pd.DataFrame:

@@ -9,12 +9,7 @@ from scipy import stats
 
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.suitability.data import Study
-from lib.studies.suitability.experiment import (
-    Splits,
-    Task,
-    decision_metrics,
-    is_suitable,
-)
+from lib.studies.suitability.experiment import Splits, Task, decision_metrics, is_suitable
 from lib.studies.suitability.panel import StudyRun, load_study
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.noninferiority import non_inferiority_test

@@ -58,10 +58,7 @@ def spending(n: int, batch_size: int, steps: int, noise_multiplier: float, point
 
 
 def agreement(
-    config: TrainingConfig,
-    data: LoadedData,
-    rates: dict[float, float],
-    n_seeds: int,
+    config: TrainingConfig, data: LoadedData, rates: dict[float, float], n_seeds: int
 ) -> pd.DataFrame:
     """Train by Opacus one by one, by the batched engine with the same seeds, and with others."""
     rows = []
@@ -141,11 +138,7 @@ def panel_table(workers: Sequence[int]) -> pd.DataFrame:
             for each in cost.p1_panel().itertuples()
             for _ in range(each.count)
         ]
-        row = {
-            "processor": name,
-            "samples/s, private": 1 / seconds[1],
-            "GPU-hours": sum(durations),
-        }
+        row = {"processor": name, "samples/s, private": 1 / seconds[1], "GPU-hours": sum(durations)}
         row |= {f"days, {w}": cost.makespan(durations, w) / 24 for w in workers}
         rows.append(row)
     return pd.DataFrame(rows)
