@@ -157,7 +157,6 @@ def settings_for(
     points: int,
     *,
     hidden: int = 64,
-    activation: str = "tanh",
     steps: int = 1000,
     batch_size: int = 64,
     learning_rates: Sequence[float] = (0.1,),
@@ -176,7 +175,7 @@ def settings_for(
     few = dataset == "digits"  # of which there are 1,797
     sizes = {"train": min(points, 1000) if few else points, "test": 597 if few else 2000}
     sizes["validation"] = 0
-    shape = {"hidden": hidden, "activation": activation, "seed": seed}
+    shape = {"hidden": hidden, "seed": seed}
     data, spec = default_problem(dataset, model, **sizes, **shape)
     levels = max(len(others[name]) for name in ("alibi", "agibi", "response"))
     rates, decays = (
