@@ -31,8 +31,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import privacy_loss_distribution
 
 from lib.check import check_delta, require_choice, require_finite, require_int, require_number
 
@@ -391,9 +389,11 @@ def _pld_epsilon(
         return math.inf
     total = None
     grid = 1e-4 * min(1.0, max(0.1, _rdp_epsilon(history, delta)))  # finer where epsilon is small
+    from dp_accounting import NeighboringRelation, pld  # here: it loads much of SciPy
+
     which = NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
     for q, sigma, steps in history:
-        one = privacy_loss_distribution.from_gaussian_mechanism(
+        one = pld.privacy_loss_distribution.from_gaussian_mechanism(
             sigma,
             sampling_prob=q,
             value_discretization_interval=grid,

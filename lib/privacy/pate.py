@@ -37,7 +37,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from dp_accounting.rdp import compute_epsilon
 from scipy.special import log_ndtr
 
 from lib.check import require_finite, require_int
@@ -355,9 +354,8 @@ def pate_epsilon(
     in their implementation).  The conversion holds for one direction of the divergence at a time,
     so for these votes against any neighbour.
 
-    ``data_dependent`` is itself a function of the private labels.  It must not be published without
-    sanitisation by its smooth sensitivity (Papernot et al. 2018, section 3 and appendix B), which
-    adds to the cost and is not done here.
+    ``data_dependent`` is a function of the private labels, not to be published without sanitisation
+    by its smooth sensitivity (Papernot et al. 2018, section 3), which costs more; not done here.
 
     ``data_independent`` is a guarantee if the numbers of questions and of answers could not have
     been larger: all queries are counted as asked (leave out `asked`), and the process stops at a
@@ -395,6 +393,8 @@ def pate_epsilon(
     for count, sigma in ((asked.sum(), math.sqrt(2) * sigma1), (answered.sum(), sigma2)):
         if count:  # a price may be infinite, of which none is nothing
             independent += count * likely_outcome_rdp([0.0], sigma, _ORDERS)[0]
+    from dp_accounting.rdp import compute_epsilon  # here: it loads much of SciPy
+
     dependent_epsilon, order = compute_epsilon(_ORDERS, total, delta)
     independent_epsilon, independent_order = compute_epsilon(_ORDERS, independent, delta)
     best = int(np.argmin(np.abs(_ORDERS - order)))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
 
 from lib.check import as_real, require_finite
 
@@ -84,6 +83,8 @@ def train_linear(
         )
     require_finite("inverse_penalty", inverse_penalty, above=0)
     # To the optimum: what is left by a solver that stops early depends on the processor.
+    from sklearn.linear_model import LogisticRegression  # here: it takes a second
+
     model = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-12)
     model.fit(images.reshape(len(images), -1), labels)
     # The softmax ignores a common shift of the intercepts: of all optima, the one with sum 0.
