@@ -78,9 +78,7 @@ def train_linear(
         raise ValueError(f"labels must have one entry per image ({len(images)}), got {len(labels)}")
     classes = np.unique(labels)
     if len(classes) < 3 or not np.array_equal(classes, np.arange(len(classes))):
-        raise ValueError(
-            f"labels must take every value from 0 to k - 1, k >= 3, got {classes.tolist()}"
-        )
+        raise ValueError(f"labels must take all values 0 to k - 1, k >= 3, got {classes.tolist()}")
     require_finite("inverse_penalty", inverse_penalty, above=0)
     # To the optimum: what is left by a solver that stops early depends on the processor.
     from sklearn.linear_model import LogisticRegression  # here: it takes a second
@@ -88,5 +86,5 @@ def train_linear(
     model = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-12)
     model.fit(images.reshape(len(images), -1), labels)
     # The softmax ignores a common shift of the intercepts: of all optima, the one with sum 0.
-    weights, bias = model.coef_, model.intercept_
-    return LinearClassifier(weights - weights.mean(axis=0), bias - bias.mean())
+    bias = model.intercept_ - model.intercept_.mean()
+    return LinearClassifier(model.coef_ - model.coef_.mean(axis=0), bias)
