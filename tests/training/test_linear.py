@@ -27,8 +27,8 @@ def test_optimum_of_the_penalised_likelihood():
     ("labels", "options", "message"),
     [
         (np.zeros(299), {}, "one entry per image"),
-        (np.arange(300) % 2, {}, "every value from 0 to k - 1"),
-        (np.arange(300) % 3 + 1, {}, "every value from 0 to k - 1"),
+        (np.arange(300) % 2, {}, "all values 0 to k - 1"),
+        (np.arange(300) % 3 + 1, {}, "all values 0 to k - 1"),
         (np.arange(300) % 3, {"inverse_penalty": 0}, "inverse_penalty must be a number above 0"),
     ],
 )
