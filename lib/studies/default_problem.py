@@ -40,6 +40,11 @@ def at_hand(dataset: str) -> str:
     return dataset if all(data.available(file) for file in files) else "digits"
 
 
+def test_points(dataset: str) -> int:
+    """How many test images studies take: 2,000, or all where there are fewer."""
+    return 597 if dataset == "digits" else min(2000, len(load_images(dataset, "test")))
+
+
 def data_note(dataset: str, used: str, more: str = "") -> str:
     """What a page says of the data of its trainings, and of those that are not here."""
     if used == dataset:

@@ -18,7 +18,7 @@ from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_l
 from lib.data.text import TEXT_FILES
 from lib.privacy import PrivacyLedger
 from lib.runs import run_all
-from lib.studies.default_problem import default_problem, with_training
+from lib.studies.default_problem import default_problem, test_points, with_training
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -118,7 +118,7 @@ def settings_for(
             f"model must be {'linear, mlp or roberta' if texts else 'one for images'} for"
             f" {dataset!r}, got {model!r}"
         )
-    validation, test = SIZES.get(dataset, (1000, 2000))
+    validation, test = SIZES.get(dataset) or (1000, test_points(dataset))
     sizes = {"train": points, "validation": validation, "test": test}
     data, spec = default_problem(
         dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed

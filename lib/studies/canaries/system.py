@@ -13,7 +13,7 @@ from lib.audit.canaries import CanaryAudit, canary_epsilon, one_label_bound, top
 from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import Job, run_all
-from lib.studies.default_problem import default_problem
+from lib.studies.default_problem import default_problem, test_points
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
 from lib.training.config import Augmentation
 from lib.training.label_jobs import Teachers
@@ -173,7 +173,7 @@ def settings_for(
 ) -> MechanismSettings:
     """Trainings on a data set of the book, with models that suit it."""
     few = dataset == "digits"  # of which there are 1,797
-    sizes = {"train": min(points, 1000) if few else points, "test": 597 if few else 2000}
+    sizes = {"train": min(points, 1000) if few else points, "test": test_points(dataset)}
     sizes["validation"] = 0
     shape = {"hidden": hidden, "seed": seed}
     data, spec = default_problem(dataset, model, **sizes, **shape)
