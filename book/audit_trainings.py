@@ -24,6 +24,7 @@ n_shadow: int = 64  # [20, 100000] shadow models for each training
 n_target: int = 128  # [4, 100000] target models for each training
 n_challenges: int = 8  # [1, 10000] worst points to ask about
 canaries: int = 0  # [0, 100000] points with a wrong label
+epochs: float = 0.0  # [0, 10000] passes over a model's points; 0: as many updates as below
 steps: int = 250  # [2, 1000000] updates of a training
 batch_size: int = 64  # [1, 100000] expected size of a Poisson sample
 clipping_norm: float = 1.0  # (0, 1000] largest norm of an example's gradient

@@ -32,6 +32,7 @@ alibi_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] ALIBI, descending
 agibi_epsilons: list[float] = [19.0, 7.7, 3.7]  # (0, 100] AGIBI, descending
 rr_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] randomised response, descending
 hidden: int = 32  # [1, 10000] hidden units of the MLP
+epochs: float = 0.0  # [0, 10000] passes over the points; 0: as many updates as below
 steps: int = 1000  # [2, 1000000] updates of a training
 batch_size: int = 64  # [1, 100000] expected batch
 learning_rates: list[float] = [0.1]  # (0, 1000] one for all levels of noise, or one a level

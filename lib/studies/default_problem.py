@@ -1,7 +1,7 @@
 """Data and models that suit each other, for the studies of the book."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -87,14 +87,21 @@ def default_problem(
     )
 
 
+def updates(parameters: Mapping[str, Any], points: float) -> int:
+    """Steps of a training on so many points: a chapter's ``epochs`` where above 0, or ``steps``."""
+    passes = parameters.get("epochs", 0) * points / parameters["batch_size"]
+    return max(2, round(passes)) if passes else parameters["steps"]
+
+
 def with_training(
     kind: Callable[..., Any], data: DataSpec, model: ModelSpec, given: dict[str, Any]
 ) -> Any:
     """Settings that hold a training, from a chapter's flat parameters and a study's defaults."""
     names = {field.name for field in fields(TrainingConfig)} - {"seed"}
     given = dict(given)
-    if epochs := given.pop("epochs", 0):  # expected passes over the training points
-        given["steps"] = max(1, round(epochs * data.train / given["batch_size"]))
+    if "steps" in given:
+        given["steps"] = updates(given, data.train)
+        given.pop("epochs", None)
     training = {name: value for name, value in given.items() if name in names}
     if accelerated(training.get("device", "cpu")):  # drawing it on the host would take hours
         training = {"noise_source": "device", **training}

@@ -3,11 +3,13 @@
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lib.audit import epsilon_interval, select_worst
+from lib.book.chapters import declared_parameters, read_chapter
 from lib.runs import Checkpoint
 from lib.studies.audit import system
 from lib.studies.audit.detection import compare_one_run
@@ -243,3 +245,12 @@ def test_config_must_fix_the_mechanism():
 
 def test_gradient_attack_can_be_left_out():
     assert not small(1.0, gradient=False).jobs([0])[0].keep_parameters
+
+
+def test_epochs_are_passes_over_what_one_model_is_trained_on():
+    chapter = Path(__file__).parents[2] / "book" / "audit_trainings.py"
+    declared = declared_parameters(read_chapter(chapter.read_text(encoding="utf-8")))
+    given = {p.name: p.default for p in declared} | {"points": 600, "batch_size": 30}
+    for epochs, steps in ((0.0, 77), (4.0, 40)):
+        made = system.settings_from(given | {"epochs": epochs, "steps": 77}, "digits")
+        assert {each.training.steps for each in made} == {steps}

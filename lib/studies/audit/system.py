@@ -18,7 +18,7 @@ from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_l
 from lib.data.text import TEXT_FILES
 from lib.privacy import PrivacyLedger
 from lib.runs import run_all
-from lib.studies.default_problem import default_problem, test_points, with_training
+from lib.studies.default_problem import default_problem, test_points, updates, with_training
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -136,8 +136,9 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSett
             f"learning_rates must have one entry more than epsilons ({len(budgets)}), got {rates!r}"
         )
     names = ("hidden", "activation", "seed", "delta", "n_shadow", "n_target", "n_challenges")
-    names += ("canaries", "steps", "batch_size", "clipping_norm", "schedule", "gradient", "device")
+    names += ("canaries", "batch_size", "clipping_norm", "schedule", "gradient", "device")
     shared = {name: parameters[name] for name in names}
+    shared["steps"] = updates(parameters, parameters["points"] / 2)  # what one model has
     task = dataset, parameters["model"]
     return [
         settings_for(

@@ -13,7 +13,7 @@ from lib.audit.canaries import CanaryAudit, canary_epsilon, one_label_bound, top
 from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import Job, run_all
-from lib.studies.default_problem import default_problem, test_points
+from lib.studies.default_problem import default_problem, test_points, updates
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
 from lib.training.config import Augmentation
 from lib.training.label_jobs import Teachers
@@ -216,7 +216,7 @@ def settings_for(
 
 def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSettings:
     """The trainings of a chapter's parameters."""
-    names = ("hidden", "steps", "batch_size", "learning_rates", "weight_decays", "augment")
+    names = ("hidden", "batch_size", "learning_rates", "weight_decays", "augment")
     names += ("pate_model", "pate_steps", "pate_batch", "pate_learning_rate", "pate_threshold")
     names += ("device", "seed", "n_teachers", "canaries", "n_models", "n_ensembles", "delta")
     pate = ("pate_sigma1", "pate_sigma2", "pate_thresholds", "pate_answers")
@@ -229,6 +229,7 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSetti
         response=tuple(parameters["rr_epsilons"]),
         pate=tuple(zip(*(parameters[name] for name in pate), strict=True)),
         queries=parameters["pate_queries"],
+        steps=updates(parameters, parameters["points"]),
         **{name: parameters[name] for name in names},
     )
 

@@ -17,6 +17,7 @@ DIGITS = {
     "activation": "tanh",
     "batch_size": 128,
     "steps": 100,
+    "epochs": 0,
     "clipping_norm": 1.0,
     "learning_rate": 2.0,
     "plain_learning_rate": 1.0,
