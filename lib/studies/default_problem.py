@@ -98,10 +98,8 @@ def with_training(
 ) -> Any:
     """Settings that hold a training, from a chapter's flat parameters and a study's defaults."""
     names = {field.name for field in fields(TrainingConfig)} - {"seed"}
-    given = dict(given)
-    if "steps" in given:
-        given["steps"] = updates(given, data.train)
-        given.pop("epochs", None)
+    given = given | ({"steps": updates(given, data.train)} if "steps" in given else {})
+    given.pop("epochs", None)
     training = {name: value for name, value in given.items() if name in names}
     if accelerated(training.get("device", "cpu")):  # drawing it on the host would take hours
         training = {"noise_source": "device", **training}

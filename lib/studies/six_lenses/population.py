@@ -38,9 +38,8 @@ class Pipeline:
             images = digits.images[rows["test"], None].astype(np.float32)
         else:
             source = load_images(data.name, "test")
-            rows = split_rows(len(source), data.seed, {"test": data.test}, groups=source.groups)[
-                "test"
-            ]
+            groups = source.groups
+            rows = split_rows(len(source), data.seed, {"test": data.test}, groups=groups)["test"]
             images = source.as_float(np.sort(rows))
         if data.features != "patches":
             return cls(images, _flat if data.features == "pixels" else np.asarray)

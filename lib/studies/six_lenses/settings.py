@@ -8,22 +8,10 @@ from lib.studies.default_problem import at_hand, default_problem, with_training
 from lib.training import DataSpec, TrainingConfig
 
 #: What is trained on the digits, in whose place they stand where other data are not there.
-DIGITS = {
-    "model": "mlp",
-    "points": 900,
-    "validation": 297,
-    "test": 600,
-    "hidden": 32,
-    "activation": "tanh",
-    "batch_size": 128,
-    "steps": 100,
-    "epochs": 0,
-    "clipping_norm": 1.0,
-    "learning_rate": 2.0,
-    "plain_learning_rate": 1.0,
-    "plain_steps": 400,
-    "schedule": "constant",
-}
+DIGITS = {"model": "mlp", "points": 900, "validation": 297, "test": 600, "hidden": 32, "epochs": 0}
+DIGITS |= {"activation": "tanh", "batch_size": 128, "steps": 100, "clipping_norm": 1.0}
+DIGITS |= {"learning_rate": 2.0, "plain_learning_rate": 1.0, "plain_steps": 400}
+DIGITS |= {"schedule": "constant"}
 
 _DEFAULTS = {"hidden": 32, "activation": "tanh", "epsilon": 8.0, "delta": 1e-5, "steps": 100}
 _DEFAULTS |= {"model": "mlp", "learning_rate": 2.0}
@@ -52,11 +40,10 @@ class LensSettings:
             sample_rate=self.training.batch_size / self.data.train,
             seed=_STRIDE * (len(_PURPOSES) * self.seed + _PURPOSES.index(purpose)),
         )
-        if not purpose.startswith("plain"):
-            return config
-        return replace(
-            config, epsilon=math.inf, steps=self.plain_steps, learning_rate=self.plain_learning_rate
-        )
+        if purpose.startswith("plain"):
+            config = replace(config, epsilon=math.inf, steps=self.plain_steps)
+            config = replace(config, learning_rate=self.plain_learning_rate)
+        return config
 
 
 def settings_for(dataset: str, *, seed: int = 0, **given: Any) -> LensSettings:
