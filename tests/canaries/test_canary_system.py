@@ -3,14 +3,18 @@
 import dataclasses
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
+from lib.book.claims import read_claims
 from lib.studies.canaries import system
 
+BOOK = Path(__file__).parents[2] / "book"
 LEVELS = {"alibi": (20.0, 1.0), "agibi": (20.0, 1.0), "response": (20.0,)}
 
 
@@ -153,3 +157,29 @@ def test_accounting_table_by_hand():
         beyond = stats.norm.cdf(mu / 2 - row[0] / mu)
         spent = beyond - math.exp(row[0]) * stats.norm.cdf(-mu / 2 - row[0] / mu)
         assert spent == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_accuracies_stand_beside_p5s_only_where_network_data_and_settings_are_its_own(results):
+    """By claim of the ledger; PATE's row is found by its noise, wherever in the run it stands."""
+    pate = (800.0, 300.0, 400.0, 250)
+    settings = system.settings_for(
+        "digits", "mlp", 400, pate=(pate,), n_teachers=800, queries=200,
+        alibi=(8.0, 2.1, 1.0), agibi=(19.0, 7.7, 3.0), response=(1.0,),
+    )  # fmt: skip
+    claims = [c for c in read_claims(BOOK / "claims.yml") if c.startswith("P5-A")]
+    one = next(r for r in results if r.name == "PATE")
+    given = [replace(one, level=0), *(replace(one, name=n, level=2) for n in ("ALIBI", "AGIBI"))]
+    found = system.accuracy_cells(given, settings)
+    assert sorted(found) == sorted(claims)
+    assert set(found.values()) == {"trained here: mlp on digits"}
+    resnet = replace(settings.model, name="resnet18", inputs=(3, 32, 32))
+    theirs = replace(
+        settings, model=resnet, data=replace(settings.data, name="cifar10", features="images"),
+        fixmatch=replace(settings.fixmatch, model=resnet),
+    )  # fmt: skip
+    found = {k: v for k, v in system.accuracy_cells(given, theirs).items() if "cifar10-" in k}
+    decided = {k for k, v in found.items() if not isinstance(v, str)}
+    places = {f"P5-A3-cifar10-M-{what}" for what in ("ensemble", "student")}
+    assert decided == {*places, "P5-A6-cifar10-ALIBI-L"}  # AGIBI's lowest epsilon is not P5's
+    assert found["P5-A3-cifar10-M-ensemble"] is one.notes["ensemble"]
+    assert "no training of this run" in found["P5-A6-cifar10-AGIBI-L"]

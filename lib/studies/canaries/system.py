@@ -18,6 +18,17 @@ from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStud
 from lib.training.config import Augmentation
 from lib.training.label_jobs import Teachers
 
+# P5, Tables 3 and 6, at high, medium and low accuracy: PATE's teachers, sigma1, sigma2 and
+# threshold, and the epsilon that others claim.
+_TABLES: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("cifar10", "PATE"): ((200, 160, 20, 100), (800, 800, 300, 400), (800, 800, 500, 400)),
+    ("cifar10", "ALIBI"): (8.0, 2.1, 1.0),
+    ("cifar10", "AGIBI"): (19.0, 7.7, 3.7),
+    ("cifar100", "PATE"): ((20, 7, 2, 2), (100, 45, 15, 10), (100, 90, 30, 10)),
+    ("cifar100", "ALIBI"): (6.3, 3.0, 2.0),
+    ("cifar100", "AGIBI"): (17.0, 8.4, 5.4),
+}
+
 
 @dataclass(frozen=True)
 class CanaryDraw:
@@ -387,6 +398,33 @@ def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> 
             }
         )
     return pd.DataFrame(rows)
+
+
+def accuracy_cells(
+    results: Sequence[MechanismResult], settings: MechanismSettings
+) -> dict[str, npt.NDArray[np.float64] | str]:
+    """Accuracies over trainings for P5's Tables 3, 4 and 6 by claim, or why there are none."""
+    ours = {}
+    for each in results:
+        if each.name == "PATE":
+            ours["PATE", (settings.n_teachers, *settings.pate[each.level][:3])] = each
+        elif each.name in ("ALIBI", "AGIBI"):
+            ours[each.name, getattr(settings, each.name.lower())[each.level]] = each
+    found: dict[str, npt.NDArray[np.float64] | str] = {}
+    for (data, name), rows in _TABLES.items():
+        network = (settings.fixmatch if name == "PATE" else settings).model.name
+        for level, row in zip("HML", rows, strict=True):
+            one, places = ours.get((name, row)), {f"P5-A6-{data}-{name}-{level}": "accuracy"}
+            if name == "PATE":
+                places = {f"P5-A3-{data}-{level}-{what}": what for what in ("ensemble", "student")}
+            for place, what in places.items():
+                if settings.data.name != data or network not in ("resnet18", "wide_resnet"):
+                    found[place] = f"trained here: {network} on {settings.data.name}"
+                elif one is None:
+                    found[place] = "no training of this run has the settings of this row"
+                else:
+                    found[place] = one.notes["ensemble"] if what == "ensemble" else one.accuracy
+    return found
 
 
 def memorisation_table(results: Sequence[MechanismResult], steps: Sequence[int]) -> pd.DataFrame:
