@@ -35,8 +35,8 @@ hidden: int = 32  # [1, 10000] hidden units of the MLP
 epochs: float = 0.0  # [0, 10000] passes over the points; 0: as many updates as below
 steps: int = 1000  # [2, 1000000] updates of a training
 batch_size: int = 64  # [1, 100000] expected batch
-learning_rates: list[float] = [0.1]  # (0, 1000] one for all levels of noise, or one a level
-weight_decays: list[float] = [0.0]  # [0, 1] the same
+learning_rates: list[float] = [0.1]  # (0, 1000] one for all levels of noise, or one for each
+weight_decays: list[float] = [0.0]  # [0, 1] one for all, or one for each
 augment: bool = False  # any whether training images are shifted and mirrored, as in P5
 n_teachers: int = 50  # [1, 10000] teachers of an ensemble
 n_ensembles: int = 1  # [1, 1000] ensembles, with their own canaries
@@ -468,6 +468,8 @@ for other in of_mechanism["AGIBI"] + of_mechanism["ALIBI, projected"]:
 
 # %%
 chapter.check("P5-own-dominates", evidence.least(evidence.runs, advantages))
+
+# %%
 chapter.check_cells(
     "P5, accuracies",
     {
@@ -476,6 +478,8 @@ chapter.check_cells(
     },
     "P5's accuracies, Tables 3, 4 and 6",
 )
+
+# %%
 free = trained[trained["mechanism"] == "none"].iloc[0]
 projected = trained[trained["mechanism"] == "ALIBI, projected"]
 response = trained[trained["mechanism"] == "RR"]
