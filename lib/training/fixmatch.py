@@ -426,7 +426,6 @@ def _train_group(
     lock: threading.Lock,
     checkpoint: Checkpoint,
 ) -> list[FixMatchResult]:
-    started = time.perf_counter()
     config, device = configs[0], shared.device
     with lock:  # making a model uses PyTorch's global generator, which is not for threads
         networks = [build_model(each.model, Streams(each.seed).model) for each in configs]
@@ -442,10 +441,11 @@ def _train_group(
     last_tenth = config.steps - max(1, config.steps // 10)
     confident = torch.zeros(len(configs), device=device)
     state = (parameters, average, velocity, confident)
-    begin = _resume(checkpoint, configs, shared, rows, draws, state)
+    begin, before = _resume(checkpoint, configs, shared, rows, draws, state)
+    started = time.perf_counter() - before
     for start in range(begin, config.steps, _STEPS_AT_ONCE):
         if checkpoint.due:
-            _save(checkpoint, configs, shared, rows, draws, state, start)
+            _save(checkpoint, configs, shared, rows, draws, state, start, started)
         count = min(_STEPS_AT_ONCE, config.steps - start)
         block = [each.next(count) for each in draws]
         block_rows, block_draws = (
@@ -460,7 +460,7 @@ def _train_group(
             if step >= last_tenth:
                 confident += mask.mean(dim=1)
     if took_long(started):
-        _save(checkpoint, configs, shared, rows, draws, state, config.steps)
+        _save(checkpoint, configs, shared, rows, draws, state, config.steps, started)
     engine.load(average)
     logits = torch.cat(
         [engine.logits(part) for part in shared.evaluation.split(_EVALUATION_BATCH)], dim=1
@@ -480,25 +480,25 @@ def _train_group(
     ]
 
 
-def _save(checkpoint, configs, shared, rows, draws, state, step) -> None:
+def _save(checkpoint, configs, shared, rows, draws, state, step, started) -> None:
     arrays = {str(i): each.cpu().numpy() for i, each in enumerate(state)}
     streams = [each.state(arrays, f"left {i} ") for i, each in enumerate(draws)]
-    identity = _identity(configs, shared, rows)
-    checkpoint.save(arrays, {"trainings": identity, "step": step, "streams": streams})
+    said = {"trainings": _identity(configs, shared, rows), "seconds": time.perf_counter() - started}
+    checkpoint.save(arrays, said | {"step": step, "streams": streams})
 
 
-def _resume(checkpoint, configs, shared, rows, draws, state) -> int:
-    """Set everything to what was saved and return how many steps that was."""
+def _resume(checkpoint, configs, shared, rows, draws, state) -> tuple[int, float]:
+    """Set everything to what was saved and return how many steps and seconds that was."""
     found = checkpoint.load()
     if found is None:
-        return 0
+        return 0, 0.0
     arrays, saved = found
     require_own(checkpoint, saved.get("trainings"), _identity(configs, shared, rows))
     for i, each in enumerate(state):
         each.copy_(torch.from_numpy(arrays[str(i)]))
     for i, each in enumerate(draws):
         each.restore(saved["streams"][i], arrays, f"left {i} ")
-    return saved["step"]
+    return saved["step"], saved["seconds"]
 
 
 def _identity(configs: list[FixMatch], shared: _Shared, rows: list[np.ndarray]) -> list[str]:

@@ -258,6 +258,16 @@ def test_warning_in_a_chapter_fails_the_build(built):
     output = built.execute(fails=True).output
     assert "chapter two, cell 1 wrote to standard error" in output
     assert "careful" in output
+    # A run of hours is not lost for it: the console says it, no page does.
+    source = 'import sys; print("warning: a driver", file=sys.stderr)'
+    built.edit("book/one.py", "double = 2", f"{source}\ndouble = 2")
+    command = [sys.executable, "-m", "lib.book", "record", "one", "--profile", "standard"]
+    done = subprocess.run(
+        command, cwd=built.root, env=built.environment(), check=True, capture_output=True, text=True
+    )
+    assert re.search(r"one, cell \d wrote to standard error: warning: a driver", done.stderr)
+    record = (built.root / "book/records/standard/one.json").read_text()
+    assert "a driver" not in record
 
 
 def test_ledger_must_add_up(built):

@@ -115,7 +115,9 @@ def test_fixmatch_goes_on(tmp_path, killed, model, monkeypatch):
     task = configs, images, labels, rows, np.arange(40), images[:9]
     killed(2, lambda: train_fixmatch(*task, checkpoint=Checkpoint(tmp_path)))
     assert max(steps_of(tmp_path)) > 0
+    before = Checkpoint(tmp_path).part(0).load()[1]["seconds"]
     resumed = train_fixmatch(*task, checkpoint=Checkpoint(tmp_path))
+    assert sum(each.seconds for each in resumed) > before > 0
     same(resumed, train_fixmatch(*task))
     with pytest.raises(ValueError, match="checkpoint must be of this training"):
         train_fixmatch(
