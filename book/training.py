@@ -339,6 +339,30 @@ chapter.values(n_models=n_models)
 # convolutions the gain is {value}`training.ratio_cnn:.1f` times: on a CPU batching does not pay for
 # them.
 #
+# ## Precision, and the same numbers again
+#
+# `precision` is that of the forward and backward pass alone: `"float32"`, `"tf32"` (products of
+# 10-bit mantissas on NVIDIA's tensor cores; a CPU has none) or `"bf16"` (slow on a CPU, where the
+# compiled engine does not take it). The guarantee needs that no example moves the sum of gradients by more than the clipping norm, and that the noise is as
+# large as the accountant assumes. Gradients are therefore turned into float32 before their norms
+# are taken, and clipping, summation, noise and update are in float32 whatever the passes were: a
+# gradient that is coarse is clipped as it is, so that a lower precision may cost accuracy, never
+# privacy. Rounding in float32 itself is not accounted for; tests hold what an example moves to the
+# clipping norm but for rounding.
+#
+# `deterministic` makes PyTorch refuse algorithms whose sums depend on the order in which threads
+# finish. It is no part of the guarantee. Teachers and students of PATE are trained with PyTorch's
+# own settings; nothing of their guarantee depends on it.
+
+# %%
+chapter.table(
+    benchmark.precision_costs(device),
+    "precision",
+    "What precision and repeatability cost here: private training steps of the small CNN",
+    {"steps a second": ",.1f", "ratio": ".2f"},
+)
+
+# %% [markdown]
 # ## The panel of P1, on paper
 #
 # P1 trains 14 ResNet-18 per data set, budget and seed: four data sets, four budgets, five seeds,

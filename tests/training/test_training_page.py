@@ -179,3 +179,12 @@ def test_opacus_is_timed_in_all_its_modes(mode):
     threads = benchmark.torch.get_num_threads()
     assert benchmark.opacus_steps_per_second("linear", 0.02, mode, 1) > 0
     assert benchmark.torch.get_num_threads() == threads
+
+
+def test_precision_is_timed_against_the_default():
+    found = benchmark.precision_costs(n_models=1, steps=1)
+    assert list(zip(found["precision"], found["deterministic"], strict=True)) == [
+        *benchmark.CHOICES
+    ]
+    assert found["ratio"][0] == 1.0
+    assert (found["steps a second"] > 0).all()

@@ -166,6 +166,28 @@ def opacus_steps_per_second(
         torch.set_num_threads(before)
 
 
+#: Precision of the passes, and whether only algorithms whose sums repeat are allowed.
+CHOICES = (("float32", True), ("float32", False), ("tf32", True), ("bf16", True))
+
+
+def precision_costs(device: str = "cpu", n_models: int = 2, steps: int = 4) -> pd.DataFrame:
+    """Training steps per second of small CNNs by precision; the best of two rounds."""
+    data, rows = _data(SPECS["small_cnn"]), []
+    many_steps_per_second("small_cnn", 1, 1, device)  # compiles, loads libraries
+    for precision, deterministic in CHOICES:
+        given = {"precision": precision, "deterministic": deterministic}
+        configs = _configs(SPECS["small_cnn"], n_models, steps, device)
+        configs = [replace(config, **given) for config in configs]
+        seconds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            train_many(configs, data, data.inputs[:1])
+            seconds.append(time.perf_counter() - started)
+        rows.append((precision, deterministic, n_models * steps / min(seconds)))
+    table = pd.DataFrame(rows, columns=["precision", "deterministic", "steps a second"])
+    return table.assign(ratio=table["steps a second"] / table["steps a second"][0])
+
+
 def peak_memory(model: str = "mlp", n_models: int = 512, steps: int = 20) -> float:
     """MiB that training many models takes beyond libraries and data (Linux only)."""
     call = f"b._memory({model!r}, {n_models}, {steps})"
