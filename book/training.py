@@ -343,12 +343,12 @@ chapter.values(n_models=n_models)
 #
 # `precision` is that of the forward and backward pass alone: `"float32"`, `"tf32"` (products of
 # 10-bit mantissas on NVIDIA's tensor cores; a CPU has none) or `"bf16"` (slow on a CPU, where the
-# compiled engine does not take it). The guarantee needs that no example moves the sum of gradients by more than the clipping norm, and that the noise is as
-# large as the accountant assumes. Gradients are therefore turned into float32 before their norms
-# are taken, and clipping, summation, noise and update are in float32 whatever the passes were: a
-# gradient that is coarse is clipped as it is, so that a lower precision may cost accuracy, never
-# privacy. Rounding in float32 itself is not accounted for; tests hold what an example moves to the
-# clipping norm but for rounding.
+# compiled engine does not take it). The guarantee needs that no example moves the sum of gradients
+# by more than the clipping norm, and that the noise is as large as the accountant assumes.
+# Gradients are therefore turned into float32 before their norms are taken, and clipping, summation,
+# noise and update are in float32 whatever the passes were: a gradient that is coarse is clipped as
+# it is, so that a lower precision may cost accuracy, never privacy. Rounding in float32 itself is
+# not accounted for; tests hold what an example moves to the clipping norm but for rounding.
 #
 # `deterministic` makes PyTorch refuse algorithms whose sums depend on the order in which threads
 # finish. It is no part of the guarantee. Teachers and students of PATE are trained with PyTorch's
