@@ -250,8 +250,7 @@ chapter.values(
 # (swept {value}`audit_trainings.free_best:.2f`), at $\epsilon = $
 # {value}`audit_trainings.loosest:g` {value}`audit_trainings.loose_held:.2f` by Clopper-Pearson and
 # {value}`audit_trainings.loose_bayesian:.2f` by the posterior (swept
-# {value}`audit_trainings.loose_best:.2f`), at $\epsilon = $ {value}`audit_trainings.strictest:g`
-# {value}`audit_trainings.strict_held:.2f`. The build fails if a held-out bound (by Clopper-Pearson,
+# {value}`audit_trainings.loose_best:.2f`). The build fails if a held-out bound (by Clopper-Pearson,
 # at 99.9% for all attacks and budgets together) is above the proven $\epsilon$: then the
 # accountant, the training or the audit is wrong.
 #
@@ -502,9 +501,8 @@ chapter.values(
 # ## Summary
 #
 # - On {value}`audit_trainings.models:,` models the corrected bounds are
-#   {value}`audit_trainings.free_held:.2f` without privacy, {value}`audit_trainings.loose_held:.2f`
-#   at $\epsilon = $ {value}`audit_trainings.loosest:g` and {value}`audit_trainings.strict_held:.2f`
-#   at {value}`audit_trainings.strictest:g`.
+#   {value}`audit_trainings.free_held:.2f` without privacy and
+#   {value}`audit_trainings.loose_held:.2f` at $\epsilon = $ {value}`audit_trainings.loosest:g`.
 # - {value}`audit_trainings.faults_caught` of {value}`audit_trainings.faults` gross mistakes in
 #   DP-SGD are caught. With {value}`audit_trainings.most_models:,` models a Clopper-Pearson audit
 #   misses true values of $\epsilon$ up to {value}`audit_trainings.seen_held:.1f` times the claim in
