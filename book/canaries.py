@@ -530,8 +530,8 @@ chapter.values(
 # By the same game (one label), ALIBI with a claim of {value}`canaries.alibi_first:g` shows
 # {value}`canaries.alibi_first_one:.2f`, and AGIBI with a claim of {value}`canaries.agibi_first:g`,
 # at an accuracy of {value}`canaries.agibi_first_accuracy:.3f`, shows
-# {value}`canaries.agibi_first_one:.2f`, where the bound has to pay for $\delta$, too. The claims are
-# far apart; P5's own intervals for the two stand in the table.
+# {value}`canaries.agibi_first_one:.2f`, where the bound has to pay for $\delta$, too. The claims
+# are far apart; P5's own intervals for the two stand in the table.
 # Algorithm 4 in the place of Bayes' rule (training on the nearest distribution) has
 # {value}`canaries.projected_first_accuracy:.3f` and {value}`canaries.projected_last_accuracy:.3f`
 # at ALIBI's first and last budget, where ALIBI has {value}`canaries.alibi_first_accuracy:.3f` and
