@@ -409,20 +409,10 @@ def _run(
                 f"{error.ename}: {error.evalue}\n{error}"
             ) from None
         names = set(asked.read_text(encoding="utf-8").splitlines())
-    for cell in done.cells:
-        for output in cell.get("outputs", []):
-            if output.get("name") == "stderr":
-                said = f"chapter {chapter}, cell {cell.execution_count} wrote to standard error: "
-                said += output.text.strip()
-                if profile == "quick":  # a warning would end up in the page
-                    raise BuildError(said)
-                print(said, file=sys.stderr)  # what a driver says costs no run of hours
-        if cell.cell_type == "code":
-            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
     cells = [
         {
             "source": cell.source,
-            "outputs": json.loads(json.dumps(cell.outputs)),
+            "outputs": json.loads(json.dumps(_shown(cell, chapter, profile))),
             "execution_count": cell.execution_count,
             "tags": cell.metadata.get("tags", []),
         }
@@ -430,3 +420,17 @@ def _run(
         if cell.cell_type == "code"
     ]
     return cells, names
+
+
+def _shown(cell: nbformat.NotebookNode, chapter: str, profile: str) -> list:
+    """Outputs of a cell but standard error, which stops a quick execution: it would be a page's."""
+    shown = []
+    for output in cell.outputs:
+        if output.get("name") != "stderr":
+            shown.append(output)
+            continue
+        said = f"chapter {chapter}, cell {cell.execution_count} wrote to standard error: "
+        if profile == "quick":
+            raise BuildError(said + output.text.strip())
+        print(said + output.text.strip(), file=sys.stderr)  # costs no run of hours
+    return shown
