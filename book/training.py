@@ -299,7 +299,7 @@ speeds = benchmark.compare_all(
     {
         "linear": (n_models, 200),
         "mlp": (n_models, 200),
-        "small_cnn": (4, 8) if device == "cpu" else (64, 40),
+        "small_cnn": (4, 8) if device == "cpu" else (max(2, n_models // 8), 40),
     },
     rounds=rounds,
     opacus_seconds=0.25,

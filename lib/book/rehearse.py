@@ -1,8 +1,8 @@
 """``python -m lib.book rehearse --profile gpu``: every parameter file, cut down, on this CPU.
 
 ``params/rehearsal.yml`` says what is cut: examples, steps, models, repetitions. Everything else is
-as in the profile: architectures at their size, the engines and the noise of an accelerator, batches
-in as many pieces as a small memory asks for. Each execution is killed once at its first
+as in the profile: architectures at their size, the device with its engines, noise and claims (for
+which the CPU stands in), batches in as many pieces as a small memory asks for. Each execution is killed once at its first
 checkpoint and resumes. A parameter file that cannot be executed so fails.
 """
 
@@ -128,7 +128,7 @@ def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed]) -> Path
 
 
 def _environment(scratch: Path, cuts: Mapping[str, Any]) -> dict[str, str]:
-    """Data of noise, an empty store, a small memory, an accelerator's engines, frequent saves."""
+    """Data of noise, an empty store, a small memory, one accelerator, frequent saves."""
     (scratch / "sets").mkdir()
     rng = np.random.default_rng(0)
     for name, (train, test, channels, side) in cuts["sets"].items():
@@ -143,6 +143,7 @@ def _environment(scratch: Path, cuts: Mapping[str, Any]) -> dict[str, str]:
         "COMPANION_DATA": os.pathsep.join([*filter(None, [real]), str(scratch / "sets")]),
         "COMPANION_RUNS": str(scratch / "runs"),
         "COMPANION_REHEARSAL": "1",
+        "COMPANION_DEVICES": "0",  # a pretended one
         "COMPANION_MEMORY": str(cuts["memory"]),
         "COMPANION_SAVE_EVERY": "2",
     }

@@ -77,12 +77,14 @@ def threads_here() -> int:
 
 
 def accelerated(device: str) -> bool:
-    """Whether to work as accelerators do; in a rehearsal a CPU does, too."""
-    return not device.startswith("cpu") or os.environ.get("COMPANION_REHEARSAL") == "1"
+    """Whether a device is none of the processor's own: engines and noise are others there."""
+    return not device.startswith("cpu")
 
 
 def place(device: str) -> torch.device:
     """The device of a configuration: of ``"cuda"`` the one that this thread has claimed.
+
+    In a rehearsal (``COMPANION_REHEARSAL=1``) the CPU stands in for accelerators.
 
     Raises
     ------
@@ -90,6 +92,8 @@ def place(device: str) -> torch.device:
         If there is no such device.
     """
     require_device(device)
+    if os.environ.get("COMPANION_REHEARSAL") == "1":
+        return torch.device("cpu")
     if device == "cuda":
         own = claimed_now()
         return torch.device("cuda", accelerators()[0] if own is None else own)
