@@ -2,10 +2,12 @@
 
 ``params/rehearsal.yml`` says what is cut: examples, steps, models, repetitions. Everything else is
 as in the profile: architectures at their size, the device with its engines, noise and claims (for
-which the CPU stands in), batches in as many pieces as a small memory asks for. Each execution is killed once at its first
-checkpoint and resumes. A parameter file that cannot be executed so fails.
+which the CPU stands in), batches in as many pieces as a small memory asks for. Each execution is
+killed once at its first checkpoint and resumes. A parameter file that cannot be executed so fails.
+Two run side by side.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -14,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +35,7 @@ from lib.book.chapters import (
 from lib.book.execute import BuildError, run_chapter
 from lib.book.parameters import ParameterError
 from lib.book.records import origin, write_measured
+from lib.runs.provenance import usable_cores
 
 __all__ = ["Rehearsed", "cut_parameters", "rehearse", "write_rehearsal"]
 
@@ -100,16 +104,27 @@ def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehear
     names : sequence of str, optional
         Of these alone; all of the profile by default.
     """
-    files, found = parameter_files(book, profile, names), []
-    with tempfile.TemporaryDirectory() as scratch:
-        environment = _environment(Path(scratch), _cuts(book.parent / "params"))
-        for name in files:
-            done = _rehearse_one(book, profile, name, Path(scratch), environment)
-            how = "killed and resumed" if done.killed else "no checkpoint"
-            line = f"{name}: {done.seconds:.0f} s, {done.megabytes:,.0f} MB, {how}"
-            print(line if not done.error else f"{name}: FAILED\n{done.error}", flush=True)
-            found.append(done)
-    return found
+    files, cuts = parameter_files(book, profile, names), _cuts(book.parent / "params")
+    groups: dict[str, list[str]] = {}  # one after the other, with a store of their own
+    for name in files:
+        chapter = name.partition(".")[0]
+        groups.setdefault(cuts["with"].get(chapter, chapter), []).append(name)
+    found: dict[str, Rehearsed] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        _make_sets(Path(folder), cuts["sets"])
+
+        def some(group: list[str]) -> None:
+            for name in group:
+                done = _rehearse_one(book, profile, name, Path(folder, group[0]), cuts["memory"])
+                how = "killed and resumed" if done.killed else "no checkpoint"
+                line = f"{name}: {done.seconds:.0f} s, {done.megabytes:,.0f} MB, {how}"
+                print(line if not done.error else f"{name}: FAILED\n{done.error}", flush=True)
+                found[name] = done
+
+        with concurrent.futures.ThreadPoolExecutor(min(2, usable_cores())) as pool:
+            longest_first = sorted(groups.values(), key=len, reverse=True)
+            [*pool.map(some, longest_first)]
+    return [found[name] for name in files]
 
 
 def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed]) -> Path:
@@ -127,34 +142,37 @@ def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed]) -> Path
     return write_measured(book, "rehearsal", record)
 
 
-def _environment(scratch: Path, cuts: Mapping[str, Any]) -> dict[str, str]:
-    """Data of noise, an empty store, a small memory, one accelerator, frequent saves."""
-    (scratch / "sets").mkdir()
+def _make_sets(folder: Path, sets: Mapping[str, Sequence[int]]) -> None:
+    """Data of noise, in the folder ``sets``."""
+    (folder / "sets").mkdir()
     rng = np.random.default_rng(0)
-    for name, (train, test, channels, side) in cuts["sets"].items():
+    for name, (train, test, channels, side) in sets.items():
         arrays = {}
         for split, count in (("train", train), ("test", test)):
             shape = (count, side, side, channels)
             arrays[f"x_{split}"] = rng.integers(0, 256, shape, dtype=np.uint8)
             arrays[f"y_{split}"] = np.arange(count) % 10
-        np.savez(scratch / "sets" / f"{name}.npz", **arrays)
+        np.savez(folder / "sets" / f"{name}.npz", **arrays)
+
+
+def _environment(scratch: Path, memory: float) -> dict[str, str]:
+    """Those data, a store of one's own, a small memory, one accelerator, frequent saves."""
     real = os.environ.get("COMPANION_DATA", "")
+    sets = str(scratch.parent / "sets")
     return os.environ | {
-        "COMPANION_DATA": os.pathsep.join([*filter(None, [real]), str(scratch / "sets")]),
+        "COMPANION_DATA": os.pathsep.join([*filter(None, [real]), sets]),
         "COMPANION_RUNS": str(scratch / "runs"),
         "COMPANION_REHEARSAL": "1",
-        "COMPANION_DEVICES": "0",  # a pretended one
-        "COMPANION_MEMORY": str(cuts["memory"]),
+        "COMPANION_DEVICES": str(zlib.crc32(scratch.name.encode())),  # a pretended one
+        "COMPANION_MEMORY": str(memory),
         "COMPANION_SAVE_EVERY": "2",
     }
 
 
-def _rehearse_one(
-    book: Path, profile: str, name: str, scratch: Path, environment: dict[str, str]
-) -> Rehearsed:
+def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, memory: float) -> Rehearsed:
     started, most, killed = time.perf_counter(), [0.0], False
     command = [sys.executable, "-m", "lib.book.rehearse", str(book), profile, name]
-    states = scratch / "runs" / "partial"
+    states, environment = scratch / "runs" / "partial", _environment(scratch, memory)
     before = {*states.glob("*/*.npz")}  # of files that failed
     for kill in (True, False):
         with tempfile.TemporaryFile("w+") as output:
