@@ -13,6 +13,7 @@ from lib.runs import Checkpoint, Outcome, RunStore
 from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
 
 MAJORITY, OUTLIER = 1, 0  # classes; P1's labels 1 and -1
+BUDGETS = (math.inf, 7.0, 3.0, 1.0)  # P1's
 RATES = (0.1, 0.3, 1.0, 3.0)  # learning rates, which P1 does not give
 
 
