@@ -171,6 +171,7 @@ def compare_answers(found: Classified, draws: int, *, epsilon: float = 0.2) -> p
     """Compare both models when each abstains at random, the unsure more often."""
     settings = found.settings
     x = settings.data.load().evaluation.astype(np.float64)
+    x = x.reshape(len(x), -1)
     if x.shape[1] > 64:
         x = _components(x)
     labels = np.asarray(found.arrays["labels"])
