@@ -204,6 +204,8 @@ def test_sensitivity_keeps_the_final_model_and_finds_the_default(panel, monkeypa
     assert set(wide["checkpoints"]) == {3}
     labels = panel.checkpoints[3.0][0]
     assert studies.rank_agreement(labels[[4]], 3) != studies.rank_agreement(labels, 3)
+    alike = np.array([[0, 0], [1, 1], [1, 1]])  # (checkpoints, points): both disagree once
+    assert studies.rank_agreement(alike, 3) == 1.0
 
 
 def test_selective_net_score_by_hand():

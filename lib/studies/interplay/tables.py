@@ -251,11 +251,15 @@ def _rises(rows: Sequence[npt.ArrayLike]) -> float:
 
 
 def rank_agreement(labels: npt.ArrayLike, k: float) -> float:
-    """Kendall's tau between the two written forms of SCTD, over points that ever disagree."""
+    """Kendall's tau between the two written forms of SCTD, over points that ever disagree.
+
+    1 where neither tells any two of them apart, 0 where only one does.
+    """
     first, second = (scores.sctd(labels, k, form) for form in ("equation", "algorithm"))
     moved = first < 0
-    if moved.sum() < 2:
-        return math.nan
+    constant = [len(np.unique(each[moved])) < 2 for each in (first, second)]
+    if any(constant):
+        return float(all(constant))
     return float(stats.kendalltau(first[moved], second[moved]).statistic)
 
 
