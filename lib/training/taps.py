@@ -22,6 +22,7 @@ __all__ = ["ROWS", "clipped_sum", "supports"]
 _LAYERS = (nn.Linear, nn.Conv2d, nn.GroupNorm)
 _GUARD = 1e-6  # as in Opacus
 _CONV_CHUNK = 16  # examples whose unfolded patches are in memory, and in cache, at once
+_WRITING = 16  # multiplications that take as long as to write a number of a gradient and read it
 #: Rows of a batch that a CPU works on at once: their activations stay in its cache.
 ROWS = 256
 
@@ -152,6 +153,9 @@ def _contributions(pairs, copies: int) -> list:
         if isinstance(layer, nn.Linear) and x.dim() == 2 and copies == 1:
             found.extend(_outer_products(layer, x, error))
             continue
+        if isinstance(layer, nn.Conv2d) and copies == 1 and _by_ghost(layer, error):
+            found.extend(_ghost(layer, x, error.flatten(2)))
+            continue
         for p, gradient in _per_example(layer, x, error):
             flat = gradient.flatten(1).float()
             if copies > 1:
@@ -178,16 +182,51 @@ def _outer_products(layer: nn.Linear, x: torch.Tensor, error: torch.Tensor):
         yield layer.bias, size, lambda factor: factor @ error
 
 
+def _by_ghost(layer: nn.Conv2d, error: torch.Tensor) -> bool:
+    """Whether a convolution has few places for its weights: their gradients need not be written."""
+    places, weights = error[0, 0].numel(), layer.weight.numel()
+    width = layer.weight[0].numel() + layer.out_channels
+    return len(error) > 0 and places**2 * width < _WRITING * weights
+
+
+def _ghost(layer: nn.Conv2d, x: torch.Tensor, error: torch.Tensor):
+    """Norms from products between places (ghost clipping: Bu, Mao and Xu 2022).
+
+    In double precision: where places cancel, the norm would be too small by more than rounding.
+    """
+    squares = error.new_empty(len(x))
+    for some, patches in _patches(layer, x):
+        wide, errors = patches.double(), error[some].double()
+        between = torch.bmm(wide.transpose(1, 2), wide) * torch.bmm(errors.transpose(1, 2), errors)
+        squares[some] = between.sum(dim=(1, 2)).clamp(min=0).float()
+
+    def total(factor: torch.Tensor) -> torch.Tensor:
+        found = torch.zeros_like(layer.weight).flatten(1)
+        for some, patches in _patches(layer, x):
+            errors = error[some] * factor[some, None, None]
+            found += torch.einsum("npt,nkt->pk", errors, patches)
+        return found
+
+    yield layer.weight, squares, total
+    if layer.bias is not None:
+        sums = error.sum(dim=2)
+        yield layer.bias, sums.square().sum(dim=1), lambda factor: factor @ sums
+
+
 def _convolution_gradients(layer: nn.Conv2d, x: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
     """Per-example gradients (n, outputs, channels * kernel) of a convolution's weights."""
     gradients = x.new_empty(len(x), layer.out_channels, layer.weight[0].numel())
-    on_cpu = x.device.type == "cpu"
-    for start in range(0, len(x), _CONV_CHUNK):
-        some = slice(start, start + _CONV_CHUNK)
-        unfold = _unfolded if on_cpu else functional.unfold
-        patches = unfold(x[some], layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+    for some, patches in _patches(layer, x):
         torch.bmm(error[some], patches.transpose(1, 2), out=gradients[some])
     return gradients
+
+
+def _patches(layer: nn.Conv2d, x: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+    """What a convolution sees of some examples at a time, (n, channels * kernel, places)."""
+    unfold = _unfolded if x.device.type == "cpu" else functional.unfold
+    for start in range(0, len(x), _CONV_CHUNK):
+        some = slice(start, start + _CONV_CHUNK)
+        yield some, unfold(x[some], layer.kernel_size, layer.dilation, layer.padding, layer.stride)
 
 
 def _unfolded(x: torch.Tensor, kernel, dilation, padding, stride) -> torch.Tensor:

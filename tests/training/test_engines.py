@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 from lib.training import (
@@ -27,6 +28,7 @@ from lib.training import (
     module_of,
     parameter_count,
     plan,
+    taps,
     train,
     train_many,
 )
@@ -98,6 +100,39 @@ def test_normalised_networks():
     hooks = train(each, data, data.inputs[:4])
     other = train(replace(each, grad_sample_mode="taps"), data, data.inputs[:4])
     np.testing.assert_allclose(other.parameters, hooks.parameters, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_norms_of_convolutions_with_few_places_need_no_gradients(monkeypatch, bias):
+    """Also where the places of an example nearly cancel."""
+    generator = torch.Generator().manual_seed(0)
+    layer = nn.Conv2d(8, 32, 3, padding=1, bias=bias)
+    network = nn.Sequential(layer, nn.Flatten(), nn.Linear(288, 4))
+    x = torch.randn(40, 8, 3, 3, generator=generator)
+    loss = nn.CrossEntropyLoss(reduction="none")
+    labels = torch.arange(40) % 4
+    found = []
+    for writing in (16, 0):
+        monkeypatch.setattr(taps, "_WRITING", writing)
+        error = torch.zeros(1, 32, 3, 3)
+        assert taps._by_ghost(layer, error) is (writing == 16)
+        found.append(taps.clipped_sum(network, x, lambda z: loss(z, labels), 0.5)[0])
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+    alike = x[:, :, :1, :1].expand(-1, -1, 3, 3) + 1e-4 * x
+    inner = nn.Conv2d(8, 32, 2, bias=bias)
+    error = torch.randn(40, 32, 4, generator=generator)
+    error -= error.mean(2, keepdim=True)
+    ghost = [
+        (squares, total(torch.ones(40))) for _, squares, total in taps._ghost(inner, alike, error)
+    ]
+    exact = list(taps._per_example(inner, alike.double(), error.view(40, 32, 2, 2).double()))
+    for (squares, total), (_, gradients) in zip(ghost, exact, strict=True):
+        squared = gradients.flatten(1).square().sum(1).float()
+        floor = 1e-12 * error.square().sum((1, 2))
+        assert ((squares - squared).abs() <= 1e-5 * squared + floor).all()
+        torch.testing.assert_close(
+            total.flatten(), gradients.sum(0).flatten().float(), rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("engine", ["vmap", "taps", "single"])
