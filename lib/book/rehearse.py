@@ -19,6 +19,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ class Rehearsed:
         Whether it had checkpoints, so that it was killed at one and resumed.
     error : str
         Empty if all went well.
+    lacks : str
+        An optional package without which nothing could be executed.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Rehearsed:
     megabytes: float
     killed: bool
     error: str
+    lacks: str = ""
 
 
 def cut_parameters(params: Path, profile: str, name: str, declared: Sequence[str]) -> dict:
@@ -115,6 +119,11 @@ def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehear
 
         def some(group: list[str]) -> None:
             for name in group:
+                needed = cuts["needs"].get(f"{profile}/{name}", "")
+                if needed and find_spec(needed) is None:
+                    found[name] = Rehearsed(name, 0.0, 0.0, False, "", needed)
+                    print(f"{name}: not rehearsed, the package {needed} is not installed")
+                    continue
                 done = _rehearse_one(book, profile, name, Path(folder, group[0]), cuts["memory"])
                 how = "killed and resumed" if done.killed else "no checkpoint"
                 line = f"{name}: {done.seconds:.0f} s, {done.megabytes:,.0f} MB, {how}"
@@ -135,6 +144,7 @@ def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed]) -> Path
             "seconds": round(each.seconds, 1),
             "megabytes": round(each.megabytes),
             "killed": each.killed,
+            "lacks": each.lacks,
         }
         for each in done
     ]

@@ -42,7 +42,7 @@ def slices_page(book: Path, part: str) -> str:
         if record is None:
             return note_html("No rehearsal is recorded: `make rehearse PROFILE=gpu` records one.")
         return _rehearsal_html(record)
-    rehearsed = {each["file"] for each in record["files"]} if record else set()
+    rehearsed = {e["file"] for e in record["files"] if not e["lacks"]} if record else set()
     rows = []
     for name, each in read_slices(book.parent / "params").items():
         file = each["file"]
@@ -62,7 +62,8 @@ def _rehearsal_html(record: Mapping[str, Any]) -> str:
             "parameter file": each["file"],
             "seconds": each["seconds"],
             "memory (MB)": each["megabytes"],
-            "killed and resumed": "yes" if each["killed"] else "no checkpoint",
+            "killed and resumed": (each["lacks"] and f"not rehearsed: needs {each['lacks']}")
+            or ("yes" if each["killed"] else "no checkpoint"),
         }
         for each in record["files"]
     )

@@ -260,8 +260,10 @@ def plot_detection(table: pd.DataFrame) -> Figure:
             shown = rows[np.isfinite(rows[column])]
             line = {"linestyle": ("-", "--", "-.", ":")[i], "marker": "os^D"[i]}
             ax.plot(shown["models"], shown[column], color=COLOURS[i], label=audit, **line)
-        ax.set(xscale="log", yscale="log", ylabel=r"true over claimed $\epsilon$")
+        if np.isfinite(table[column]).any():  # there is no logarithmic axis of nothing
+            ax.set(xscale="log", yscale="log")
         ax.set_title(column, fontsize=10)
+        ax.set_ylabel(r"true over claimed $\epsilon$")
     axes[-1].set_xlabel("models (one run: canaries)")
     axes[0].legend(fontsize=8)
     return figure
