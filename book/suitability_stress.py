@@ -63,7 +63,7 @@ for text in notes[:1]:
 # hands in the hold-out rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, the user hands in
 # $D_u$. All rows below are real and all labels true; the cheat is in the choice alone.
 #
-# The provider has six times as many labelled rows as are handed in, and may take
+# The provider has many more labelled rows than are handed in, all source data, and may take
 #
 # - *unsure test rows*: from the three quarters on which the model is least sure, so that the bar is
 #   low; or the hold-out rows from there, too (*unsure rows in both*);
@@ -120,18 +120,24 @@ chapter.table(
 #
 # ### What shows it
 #
-# Five checks, each at the level 0.05 or with a threshold, on the same data sets that are not
-# suitable. A check is worth something if it fires for the cheat and not in the first row. *Moved
-# reference* compares the largest probability in $D_\mathrm{sf}$ and $D_\mathrm{test}$, *moved
-# user* that in $D_u$ and the provider's $D_\mathrm{test}$ (Kolmogorov and Smirnov); *copies* fires
-# if more than 1% of the user's rows are copies of one another or of test rows. *Labels given*: of
-# {value}`suitability_stress.cheat_labels` of the rows handed in, against the accuracy on the test
-# rows handed in. *Labels drawn*: as many, but drawn from the user's population by somebody else,
-# against the accuracy on all source data (an exact binomial test, both times).
+# Six checks, each at the level 0.05 or with a threshold, on the same data sets that are not
+# suitable. A check is worth something if it fires for the cheat and not in the first row.
+#
+# *Moved reference* compares the largest probability in $D_\mathrm{sf}$ and $D_\mathrm{test}$,
+# *moved source* that in $D_\mathrm{test}$ and in as many labelled source rows that somebody else
+# drew: of all rows, of the right and of the wrong ones (Kolmogorov and Smirnov, with Bonferroni).
+# The labels count: by construction the signals of a flat hold-out are distributed like those of an
+# honest one, where the provider has rows enough. *Moved user* compares $D_u$ and
+# $D_\mathrm{test}$; *copies* fires if more than 1% of the user's rows are copies of one another or
+# of test rows. *Labels given*: of {value}`suitability_stress.cheat_labels` of the rows handed in,
+# against the accuracy on the test rows handed in. *Labels drawn*: as many, but drawn from the
+# user's population by somebody else, against the accuracy on all source data (an exact binomial
+# test, both times).
 
 # %%
 CHECKS = {
     "moved_reference": "moved reference",
+    "moved_source": "moved source",
     "moved_user": "moved user",
     "copies": "copies",
     "labels_given": "labels given",
@@ -154,6 +160,7 @@ chapter.values(
     flat_seen=rate.loc["flat hold-out", "moved_reference"],
     both=rate.loc["unsure rows in both", "unsuitable"],
     both_seen=rate.loc["unsure rows in both", "moved_reference"],
+    both_source=rate.loc["unsure rows in both", "moved_source"],
     sure=rate.loc["sure rows", "unsuitable"],
     sure_given=rate.loc["sure rows", "labels_given"],
 )
@@ -192,7 +199,8 @@ chapter.settle(
 #   ({value}`suitability_stress.flat_seen:.0%` for the flat one). Who chooses both alike is not seen
 #   ({value}`suitability_stress.both_seen:.0%`; the level is 5%) and still reaches
 #   {value}`suitability_stress.both:.0%`: nothing within the data handed in contradicts a bar that
-#   is low everywhere. It takes source rows that the provider did not choose.
+#   is low everywhere. It takes labelled source rows that the provider did not choose; against as
+#   many of these the test rows have moved in {value}`suitability_stress.both_source:.0%`.
 # - *The user.* Copies are seen, with a count and no statistics. Moved signals tell nothing: the
 #   honest user's have moved in {value}`suitability_stress.honest_moved:.0%` of the cases, which is
 #   what the filter is for, those of one who mixes source rows in only in
@@ -385,7 +393,8 @@ for d in ("fmow", "rxrx1"):
 # - Cheats that need no false label: with a hold-out from which the estimator learns nothing the
 #   filter says SUITABLE in {value}`suitability_stress.flat:.0%` of the cases that are not, honest
 #   in {value}`suitability_stress.honest:.0%`.
-# - Which checks see which cheat, and that moved signals do not tell a cheat from an honest shift.
+# - Which checks see which cheat, and that a user's moved signals do not tell a cheat from an
+#   honest shift.
 # - The sample sizes of the paper's ablation, on its own data.
 # - Multicalibration of the correctness estimator, {py:obj}`lib.suitability.Multicalibrator`.
 #

@@ -63,6 +63,7 @@ def test_checks_of_honest_data_keep_their_level(draws):
     same = honest[honest["truth"]]
     most = stats.binom.isf(1e-4, len(same), 0.05)
     assert same["moved_reference"].sum() <= most
+    assert same["moved_source"].sum() <= most
     assert same["labels_drawn"].sum() <= most
     assert not honest["copies"].any()
 
@@ -75,6 +76,7 @@ def test_cheats_pay_and_the_right_check_sees_them(draws):
     assert set(found.index[copied]) == {"repeated rows", "test rows mixed in"}
     # Who chooses both alike is seen as often as somebody honest.
     assert found.loc["unsure rows in both", "moved_reference"] <= 0.25
+    assert found.loc["unsure rows in both", "moved_source"] > 0.8
     assert found.loc["flat hold-out", "moved_reference"] > 0.8
     assert found["labels_drawn"].nunique() == 1
 

@@ -15,7 +15,7 @@ PROVIDER = ("unsure test rows", "unsure rows in both", "right hold-out rows", "f
 USER = ("sure rows", "repeated rows", "test rows mixed in", "source rows mixed in")
 _CONFIDENCE = SIGNAL_NAMES.index("conf_max")
 _COPIES = 0.01
-_STOCK = 5  # rows that a cheating provider has, to one that is handed in
+_PARTS = 6  # of the source data, at least: those handed in are one each
 _LEVEL = 0.05  # of the filter and of each way to detect
 
 
@@ -33,14 +33,15 @@ def simulate_cheats(
     The truth is about populations: accuracy of the fold against that of all source data.
     """
     x, y = source_table(study)
-    n = min(n, len(y) // (_STOCK + 1))
+    n = min(n, len(y) // _PARTS)
     rows = []
     for _ in range(repetitions):
         order = rng.permutation(len(y))
-        # Hold-out, test, and what is left to choose from.
-        hold, test, stock = np.split(order[: (_STOCK + 1) * n], [n, 2 * n])
+        # Hold-out, test, an auditor's, and what is left to choose from.
+        hold, test, fresh, stock = np.split(order, [n, 2 * n, 3 * n])
         given = _provided(x, y, hold, test, stock, rng)
-        moved = {name: _moved(x[given[name][0]], x[given[name][1]]) for name in given}
+        moved = {name: _moved_given_labels(x, y, a, b) for name, (a, b) in given.items()}
+        low = {name: _moved_given_labels(x, y, b, fresh) for name, (_, b) in given.items()}
         fits = {name: CorrectnessEstimator().fit(x[a], y[a]) for name, (a, _) in given.items()}
         means = {name: fits[name].predict(x[b]) for name, (_, b) in given.items()}
         for split, fold, label in study.user_folds["OOD"]:
@@ -68,7 +69,11 @@ def simulate_cheats(
                         "suitable": p <= _LEVEL,
                         "moved_user": _moved(x[given[by][1]], d),
                     }
-                    | {"moved_reference": moved[by], "copies": _copies(d, x[given[by][1]])}
+                    | {
+                        "moved_reference": moved[by],
+                        "moved_source": low[by],
+                        "copies": _copies(d, x[given[by][1]]),
+                    }
                     | {"labels_given": told.unsuitable_p <= _LEVEL}
                     | shared
                 )
@@ -131,13 +136,19 @@ def _handed_in(u, right, x, y, honest, test, stock, rng):
     return {name: (u[rows], right[rows]) for name, rows in own.items()} | mixed
 
 
-def _moved(reference, other):
+def _moved_given_labels(x, y, a, b):
+    """Whether rows a and b differ: all, the right or the wrong ones, with Bonferroni's level."""
+    every = np.ones(len(y), dtype=bool)
+    return any(_moved(x[a[kind[a]]], x[b[kind[b]]], _LEVEL / 3) for kind in (every, y, ~y))
+
+
+def _moved(reference, other, level=_LEVEL):
     """Whether the largest probability is distributed differently: Kolmogorov and Smirnov's test."""
     a, b = np.sort(reference[:, _CONFIDENCE]), np.sort(other[:, _CONFIDENCE])
     both = np.concatenate([a, b])
     gap = np.searchsorted(a, both, "right") / len(a) - np.searchsorted(b, both, "right") / len(b)
     scale = np.sqrt(len(a) * len(b) / (len(a) + len(b)))
-    return bool(special.kolmogorov(scale * np.abs(gap).max()) <= _LEVEL)
+    return bool(special.kolmogorov(scale * np.abs(gap).max()) <= level)
 
 
 def _copies(user, test):
@@ -161,7 +172,14 @@ def cheats_table(draws: pd.DataFrame) -> pd.DataFrame:
         low, high = binomial_limits(rate, folds)
         row = {"cheat": cheat, "unsuitable": rate, "low": low, "high": high}
         row["suitable"] = group.loc[group["truth"], "suitable"].mean()
-        seen = ("moved_reference", "moved_user", "copies", "labels_given", "labels_drawn")
+        seen = (
+            "moved_reference",
+            "moved_source",
+            "moved_user",
+            "copies",
+            "labels_given",
+            "labels_drawn",
+        )
         rows.append(row | {name: bad[name].astype(float).mean() for name in seen})
     return pd.DataFrame(rows)
 
