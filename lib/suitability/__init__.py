@@ -63,6 +63,7 @@ from lib.suitability.guarantees import (
 from lib.suitability.importance import anova_table, shap_values
 from lib.suitability.labels import LabelsTest, labels_for_power, labels_test
 from lib.suitability.monitor import AcceptanceDecision, AcceptanceMonitor, Monitor, MonitorDecision
+from lib.suitability.multicalibration import Multicalibrator
 from lib.suitability.noninferiority import (
     NonInferiority,
     non_inferiority_test,
@@ -108,6 +109,7 @@ __all__ = [
     "LabelsTest",
     "Monitor",
     "MonitorDecision",
+    "Multicalibrator",
     "NonInferiority",
     "Offset",
     "PredictionPowered",

@@ -55,6 +55,18 @@ C = S.CorrectnessEstimator()
 add("suitability.CorrectnessEstimator.fit", dict(signals=T, correct=CO), call=C.fit)
 add("suitability.RefinedFilter")
 add("suitability.RefinedFilter.fit", dict(signals=T, correct=CO), call=S.RefinedFilter().fit)
+G = np.arange(600).reshape(300, 2) % 3 == 0
+add(
+    "suitability.Multicalibrator",
+    dict(bins=10, tolerance=0.02, least=100, z=0.0),
+    tolerance=(0.0, 1.0),
+)
+add(
+    "suitability.Multicalibrator.fit",
+    dict(estimates=np.full(300, 0.7), correct=CO, groups=G),
+    call=S.Multicalibrator().fit,
+    groups=(Bad("a vector", G[:, 0], ("(300, n_groups)",)), Bad("short", G[:9], ("300",))),
+)
 for f in ("non_inferiority_test", "equivalence_test"):
     add("suitability." + f, dict(test=te, user=us, margin=0.05))
 add("suitability.sample_size_for", dict(test=te, user=us, margin=0.05, n_test=500), drop=MARG)

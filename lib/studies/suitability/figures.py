@@ -131,6 +131,27 @@ def plot_lines(
     return figure
 
 
+def plot_cheats(draws: pd.DataFrame, panels: Mapping[str, Sequence[str]], margin: float) -> Figure:
+    """Draw SUITABLE decisions against the true drop, a panel for each who cheats, a line a cheat.
+
+    Points are sixths of the user folds and models, in the order of their drop.
+    """
+    figure, axes = new_figure(len(panels), 1, height=2.7, sharex=True)
+    keys = ["cheat", "seed", "user_fold"]
+    folds = draws.groupby(keys, sort=False)[["drop", "suitable"]].mean().reset_index()
+    for ax, (title, cheats) in zip(np.atleast_1d(axes), panels.items(), strict=True):
+        for number, cheat in enumerate(["honest", *cheats]):
+            rows = folds[folds["cheat"] == cheat].sort_values("drop", kind="stable")
+            means = rows.groupby(np.arange(len(rows)) * 6 // len(rows))[["drop", "suitable"]].mean()
+            x, y = 100 * means["drop"], 100 * means["suitable"]
+            ax.plot(x, y, linestyle=_STYLES[number % len(_STYLES)], markersize=4, label=cheat)
+        ax.axvline(100 * margin, color="0.4", linewidth=1)
+        ax.set_ylabel("SUITABLE (%)")
+        ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1), ncols=2, title=title)
+    ax.set_xlabel("drop in accuracy (points)")
+    return figure
+
+
 def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
     """Draw the critical values of sequential designs, look by look."""
     lines = {name: (range(1, len(z) + 1), z) for name, z in critical.items()}

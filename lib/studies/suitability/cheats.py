@@ -1,0 +1,192 @@
+"""A provider or a user who cheats: what each gains, and what would show it."""
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from lib.studies.suitability.data import Study
+from lib.studies.suitability.experiment import is_suitable
+from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
+from lib.suitability.labels import labels_test
+from lib.suitability.noninferiority import non_inferiority_test
+from lib.suitability.signals import SIGNAL_NAMES
+
+PROVIDER = ("unsure test rows", "unsure rows in both", "right hold-out rows", "flat hold-out")
+USER = ("sure rows", "repeated rows", "test rows mixed in", "source rows mixed in")
+_CONFIDENCE = SIGNAL_NAMES.index("conf_max")
+_COPIES = 0.01
+_PARTS = 6  # of the source data, at least: those handed in are one each
+_LEVEL = 0.05  # of the filter and of each way to detect
+
+
+def source_table(study: Study) -> tuple[np.ndarray, np.ndarray]:
+    """Signals and correctness of all source data."""
+    parts = [study.splits[name] for name in study.id_splits]
+    return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+
+
+def simulate_cheats(
+    study: Study, n: int, n_labels: int, margin: float, repetitions: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """One row for each draw, user fold and cheat: decision, truth, and what detects it.
+
+    The truth is about populations: accuracy of the fold against that of all source data.
+    """
+    x, y = source_table(study)
+    n = min(n, len(y) // _PARTS)
+    rows = []
+    for _ in range(repetitions):
+        order = rng.permutation(len(y))
+        # Hold-out, test, an auditor's, and what is left to choose from.
+        hold, test, fresh, stock = np.split(order, [n, 2 * n, 3 * n])
+        given = _provided(x, y, hold, test, stock, rng)
+        moved = {name: _moved_given_labels(x, y, a, b) for name, (a, b) in given.items()}
+        low = {name: _moved_given_labels(x, y, b, fresh) for name, (_, b) in given.items()}
+        fits = {name: CorrectnessEstimator().fit(x[a], y[a]) for name, (a, _) in given.items()}
+        means = {name: fits[name].predict(x[b]) for name, (_, b) in given.items()}
+        for split, fold, label in study.user_folds["OOD"]:
+            u, right = study.splits[split][0][fold], study.splits[split][1][fold]
+            size = min(n, len(fold))
+            honest = rng.choice(len(fold), size, replace=False)
+            later = rng.choice(len(fold), min(n_labels, len(fold)), replace=False)
+            population = labels_test(y, right[later], margin, reference="sample")
+            shared = {
+                "user_fold": label,
+                "drop": y.mean() - right.mean(),
+                "truth": bool(is_suitable(y.mean(), right.mean(), margin)),
+                "labels_drawn": population.unsuitable_p <= _LEVEL,
+            }
+            handed = _handed_in(u, right, x, y, honest, test, stock, rng)
+            for name in ("honest", *PROVIDER, *USER):
+                by = name if name in PROVIDER else "honest"
+                d, d_right = handed[name if name in USER else "honest"]
+                p = non_inferiority_test(means[by], fits[by].predict(d), margin).p_value
+                some = rng.choice(len(d), min(n_labels, len(d)), replace=False)
+                told = labels_test(y[given[by][1]], d_right[some], margin, reference="sample")
+                rows.append(
+                    {
+                        "cheat": name,
+                        "suitable": p <= _LEVEL,
+                        "moved_user": _moved(x[given[by][1]], d),
+                    }
+                    | {
+                        "moved_reference": moved[by],
+                        "moved_source": low[by],
+                        "copies": _copies(d, x[given[by][1]]),
+                    }
+                    | {"labels_given": told.unsuitable_p <= _LEVEL}
+                    | shared
+                )
+    return pd.DataFrame(rows)
+
+
+def _provided(x, y, hold, test, stock, rng):
+    """Hold-out and test rows under each cheat of the provider; all labels are true."""
+    n = len(hold)
+    more = np.concatenate([test, stock])
+    unsure = rng.permutation(_by_confidence(x, more)[: len(more) * 3 // 4])
+    pool = np.concatenate([hold, stock])
+    pool = rng.permutation(pool)
+    # Four in five of the wrong rows are left out, as far as an estimator can still be fitted.
+    wrong = 0.2 * (1 - y[pool].mean()) / (1 - 0.8 * (1 - y[pool].mean()))
+    n_wrong = max(round(n * wrong), 2 * N_SPLITS)
+    right = np.concatenate([pool[~y[pool]][:n_wrong], pool[y[pool]][: n - n_wrong]])
+    return {
+        "honest": (hold, test),
+        "unsure test rows": (hold, unsure[:n]),
+        "unsure rows in both": (unsure[n : 2 * n], unsure[:n]),
+        "right hold-out rows": (rng.permutation(right), test),
+        "flat hold-out": (_flat(x, y, pool, n, rng), test),
+    }
+
+
+def _by_confidence(x, rows):
+    """Rows by their largest probability, the least sure first."""
+    return rows[np.argsort(x[rows, _CONFIDENCE], kind="stable")]
+
+
+def _flat(x, y, pool, n, rng):
+    """N rows on which the honest estimate says nothing: the same fraction is right at any level."""
+    estimate = CorrectnessEstimator().fit(x[pool], y[pool]).predict(x[pool])
+    levels = int(np.clip(n // 50, 2, 10))
+    chosen, part = [], n // levels
+    n_right = min(round(part * y[pool].mean()), part - 1)
+    for rows in np.array_split(pool[np.argsort(estimate, kind="stable")], levels):
+        rows = rng.permutation(rows)
+        right, wrong = rows[y[rows]], rows[~y[rows]]
+        # Where one kind is short, fewer of both: the fraction is what counts.
+        share = min(1.0, len(right) / n_right, len(wrong) / (part - n_right))
+        chosen += [right[: int(share * n_right)], wrong[: int(share * (part - n_right))]]
+    return rng.permutation(np.concatenate(chosen))
+
+
+def _handed_in(u, right, x, y, honest, test, stock, rng):
+    """Signals and correctness of the rows that a user hands in, under each cheat of the user."""
+    n = len(honest)
+    sure = rng.permutation(_by_confidence(u, np.arange(len(u)))[len(u) // 4 :])[:n]
+    few, half = np.repeat(honest[: max(n // 10, 2)], 10), honest[: n // 2]
+    mixed = {
+        f"{name} rows mixed in": (
+            np.concatenate([u[half], x[rows[: n - n // 2]]]),
+            np.concatenate([right[half], y[rows[: n - n // 2]]]),
+        )
+        for name, rows in (("test", test), ("source", stock))
+    }
+    own = {"honest": honest, "sure rows": sure, "repeated rows": few}
+    return {name: (u[rows], right[rows]) for name, rows in own.items()} | mixed
+
+
+def _moved_given_labels(x, y, a, b):
+    """Whether rows a and b differ: all, the right or the wrong ones, with Bonferroni's level."""
+    every = np.ones(len(y), dtype=bool)
+    return any(_moved(x[a[kind[a]]], x[b[kind[b]]], _LEVEL / 3) for kind in (every, y, ~y))
+
+
+def _moved(reference, other, level=_LEVEL):
+    """Whether the largest probability is distributed differently: Kolmogorov and Smirnov's test."""
+    a, b = np.sort(reference[:, _CONFIDENCE]), np.sort(other[:, _CONFIDENCE])
+    both = np.concatenate([a, b])
+    gap = np.searchsorted(a, both, "right") / len(a) - np.searchsorted(b, both, "right") / len(b)
+    scale = np.sqrt(len(a) * len(b) / (len(a) + len(b)))
+    return bool(special.kolmogorov(scale * np.abs(gap).max()) <= level)
+
+
+def _copies(user, test):
+    """Whether more than 1% of the user's rows are copies of one another or of test rows.
+
+    A few are in honest data: images that were taken twice.
+    """
+    weights = np.linspace(1, 2, user.shape[1])  # rows are told apart by one projection
+    own, others = user @ weights, test @ weights
+    first, times = np.unique(own, return_counts=True)
+    copies = len(own) - len(first) + times[np.isin(first, others)].sum()
+    return bool(copies > _COPIES * len(own))
+
+
+def cheats_table(draws: pd.DataFrame) -> pd.DataFrame:
+    """Rates by cheat; limits count each user fold as one yes or no, the widest case."""
+    rows = []
+    for cheat, group in draws.groupby("cheat", sort=False):
+        bad = group[~group["truth"]]
+        rate, folds = bad["suitable"].mean(), bad["user_fold"].nunique()
+        low, high = binomial_limits(rate, folds)
+        row = {"cheat": cheat, "unsuitable": rate, "low": low, "high": high}
+        row["suitable"] = group.loc[group["truth"], "suitable"].mean()
+        seen = (
+            "moved_reference",
+            "moved_source",
+            "moved_user",
+            "copies",
+            "labels_given",
+            "labels_drawn",
+        )
+        rows.append(row | {name: bad[name].astype(float).mean() for name in seen})
+    return pd.DataFrame(rows)
+
+
+def binomial_limits(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Clopper and Pearson's limits for a mean of n fractions, which vary no more than yes or no."""
+    tail = (1 - level) / 2
+    low = stats.beta.ppf(tail, n * rate, n - n * rate + 1) if rate > 0 else 0.0
+    high = stats.beta.isf(tail, n * rate + 1, n - n * rate) if rate < 1 else 1.0
+    return float(low), float(high)

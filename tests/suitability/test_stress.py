@@ -1,0 +1,204 @@
+"""Cheats, sample sizes and groups on a made-up study whose truth is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from lib.studies.suitability import figures
+from lib.studies.suitability.cheats import (
+    PROVIDER,
+    USER,
+    _copies,
+    _flat,
+    _handed_in,
+    _moved,
+    binomial_limits,
+    cheats_table,
+    simulate_cheats,
+    source_table,
+)
+from lib.studies.suitability.data import Study
+from lib.studies.suitability.experiment import is_suitable
+from lib.studies.suitability.groups import calibration_table, compare_calibrations, group_members
+from lib.studies.suitability.sizes import by_sample_size, missed_table
+from lib.suitability import CorrectnessEstimator, non_inferiority_test, signals
+
+
+def table(n, strength, seed):
+    """Signals and correctness of a classifier of three classes, worse if its logits are weaker."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(3, size=n)
+    logits = strength * np.eye(3)[labels] + rng.normal(size=(n, 3))
+    return signals(logits).to_numpy(), logits.argmax(axis=1) == labels
+
+
+def study(n=6000):
+    splits = {"id": table(n, 2.0, 0), "same": table(3000, 2.0, 1), "worse": table(3000, 1.6, 2)}
+    half = np.arange(n) % 2 == 0
+    folds = {
+        "ID": [("id", np.flatnonzero(half), "id · a"), ("id", np.flatnonzero(~half), "id · b")],
+        "OOD": [("same", np.arange(3000), "same · b"), ("worse", np.arange(3000), "worse · c")],
+    }
+    return Study("made up", 0, splits, ("id",), folds)
+
+
+@pytest.fixture(scope="module")
+def draws():
+    return simulate_cheats(study(), 400, 100, 0.03, 60, np.random.default_rng(0)).assign(seed=0)
+
+
+def test_truth_is_that_of_the_populations(draws):
+    one = study()
+    gap = one.splits["id"][1].mean() - one.splits["worse"][1].mean()
+    found = draws.groupby("user_fold")[["drop", "truth"]].first()
+    assert found.loc["worse · c", "drop"] == pytest.approx(gap)
+    assert found["truth"].to_dict() == {"same · b": True, "worse · c": False}
+    assert set(draws["cheat"]) == {"honest", *PROVIDER, *USER}
+
+
+def test_checks_of_honest_data_keep_their_level(draws):
+    """60 draws: false alarms of the reference, and of labels drawn from suitable data."""
+    honest = draws[draws["cheat"] == "honest"]
+    same = honest[honest["truth"]]
+    most = stats.binom.isf(1e-4, len(same), 0.05)
+    assert same["moved_reference"].sum() <= most
+    assert same["moved_source"].sum() <= most
+    assert same["labels_drawn"].sum() <= most
+    assert not honest["copies"].any()
+
+
+def test_cheats_pay_and_the_right_check_sees_them(draws):
+    found = cheats_table(draws).set_index("cheat")
+    assert found.loc["flat hold-out", "unsuitable"] > found.loc["honest", "unsuitable"] + 0.5
+    assert found.loc["sure rows", "unsuitable"] > found.loc["honest", "unsuitable"] + 0.5
+    copied = found["copies"] > 0.5
+    assert set(found.index[copied]) == {"repeated rows", "test rows mixed in"}
+    # Who chooses both alike is seen as often as somebody honest.
+    assert found.loc["unsure rows in both", "moved_reference"] <= 0.25
+    assert found.loc["unsure rows in both", "moved_source"] > 0.8
+    assert found.loc["flat hold-out", "moved_reference"] > 0.8
+    assert found["labels_drawn"].nunique() == 1
+
+
+@pytest.mark.parametrize(("n", "m"), [(30, 20), (200, 500)])
+def test_moved_keeps_its_level(n, m):
+    rng = np.random.default_rng(n)
+    said = sum(_moved(rng.random((n, 12)), rng.random((m, 12))) for _ in range(2000))
+    assert said <= stats.binom.isf(1e-4, 2000, 0.05)
+    shifted = sum(_moved(rng.random((200, 12)), rng.random((200, 12)) ** 2) for _ in range(50))
+    assert shifted > 45
+
+
+def test_copies_are_counted_once_each():
+    user, test = np.random.default_rng(0).random((2, 100, 12))
+    assert not _copies(user, test)
+    assert not _copies(np.concatenate([user[:99], user[:1]]), test)  # one in a hundred
+    assert _copies(np.concatenate([user[:98], user[:2]]), test)
+    assert _copies(np.concatenate([user[:98], test[:2]]), test)
+
+
+def test_a_flat_hold_out_has_true_rows_and_no_slope():
+    x, y = source_table(study())
+    pool = np.arange(5000)
+    rows = _flat(x, y, pool, 800, np.random.default_rng(0))
+    assert len(rows) == len(set(rows))
+    assert set(rows) <= set(pool)
+    honest, flat = (CorrectnessEstimator().fit(x[r], y[r]) for r in (pool[:800], rows))
+    assert flat.predict(x).std() < honest.predict(x).std() / 4
+
+
+def test_users_hand_in_real_rows():
+    x, y = table(2000, 2.0, 3)
+    u, right = table(900, 1.6, 4)
+    known = {tuple(row): flag for row, flag in zip([*x, *u], [*y, *right], strict=True)}
+    rng = np.random.default_rng(0)
+    honest, test, stock = np.arange(300), np.arange(300), np.arange(300, 2000)
+    for name, (rows, flags) in _handed_in(u, right, x, y, honest, test, stock, rng).items():
+        assert len(rows) == len(flags) == 300, name
+        assert [known[tuple(row)] for row in rows] == list(flags)
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 8), (3, 8), (8, 8), (1, 30)])
+def test_limits_of_whole_counts_are_clopper_and_pearsons(count, n):
+    exact = stats.binomtest(count, n).proportion_ci(0.95, method="exact")
+    np.testing.assert_allclose(binomial_limits(count / n, n), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("concentration", [0.1, 1.0, 20.0])
+@pytest.mark.parametrize(("mean", "n"), [(0.02, 5), (0.1, 10), (0.5, 5), (0.9, 25)])
+def test_limits_of_fractions_cover(mean, n, concentration):
+    """Means of n beta variables, from nearly yes or no to nearly constant."""
+    rng = np.random.default_rng(0)
+    a, b = mean * concentration, (1 - mean) * concentration
+    limits = [binomial_limits(rng.beta(a, b, n).mean(), n) for _ in range(1000)]
+    missed = sum(not low <= mean <= high for low, high in limits)
+    assert missed <= stats.binom.isf(1e-4, 1000, 0.05)
+
+
+def test_sample_sizes_are_decided_as_the_filter_does():
+    one, sizes = study(), (20, 100, 5000)
+    found = by_sample_size(one, sizes, (150, 600), 500, 0.02, 1, np.random.default_rng(5))
+    assert list(found["n_user"][:4]) == [20, 100, 5000, 0]
+    assert list(found["rows"][:4]) == [20, 100, 3000, 3000]  # a fold has no more
+    x, y = source_table(one)
+    rng = np.random.default_rng(5)
+    order = rng.permutation(len(y))
+    rows = rng.permutation(np.arange(3000))
+    test, hold = order[:500], order[500:650]
+    fitted = CorrectnessEstimator().fit(x[hold], y[hold])
+    user = fitted.predict(one.splits["same"][0][rows])
+    for n, p in zip((20, 100, 3000), found["p_value"], strict=False):
+        by_hand = non_inferiority_test(fitted.predict(x[test]), user[:n], 0.02).p_value
+        assert p == pytest.approx(by_hand, rel=1e-9)
+    truth = is_suitable(y[test].mean(), one.splits["same"][1].mean(), 0.02)
+    assert found["truth"].iloc[0] == truth
+
+
+def test_missed_folds_by_size():
+    rows = [
+        {"user_fold": f, "n_user": n, "rows": r, "p_value": p, "truth": t}
+        for f, n, r, p, t in [
+            ("a", 5, 5, 0.5, True), ("a", 0, 70, 0.01, True), ("b", 5, 5, 0.5, True),
+            ("b", 0, 90, 0.2, True), ("c", 5, 5, 0.01, False), ("c", 0, 80, 0.9, False),
+        ]
+    ]  # fmt: skip
+    found = missed_table(pd.DataFrame(rows).assign(n_holdout=9, seed=0))
+    assert found["missed"].tolist() == [1.0, 0.5]
+    assert found["fpr"].tolist() == [1.0, 0.0]
+    assert found["user samples"].tolist() == [5, "all"]
+    assert found["rows"].tolist() == [5, 80]
+    assert (found["low"][1], found["high"][1]) == pytest.approx(binomial_limits(0.5, 2))
+
+
+def test_groups_are_found_across_splits():
+    names, members = group_members(study())
+    assert names == ["a", "b"]
+    assert members["id"].sum(axis=0).tolist() == [3000, 3000]
+    assert members["same"].mean(axis=0).tolist() == [0, 1]
+    assert not members["worse"].any()  # a group that the source does not have
+
+
+def test_multicalibration_corrects_a_group_that_signals_do_not_show():
+    """In every second source row a right prediction is taken away with probability 0.4."""
+    one = study()
+    x, y = one.splits["id"]
+    spoilt = (np.arange(len(y)) % 2 == 0) & (np.random.default_rng(9).random(len(y)) < 0.4)
+    one.splits["id"] = (x, y & ~spoilt)
+    found = compare_calibrations(one, 3000, 2, np.random.default_rng(0)).assign(dataset="made up")
+    table = calibration_table(found).set_index(["kind", "method"])["size"]["ID"]
+    assert table["paper"] > 0.1
+    for method in ("group means", "multicalibrated", "beyond 3 s.e."):
+        # Tolerance, and the chance of 750 and 1,500 rows: four standard errors.
+        assert table[method] < 0.02 + 4 * np.sqrt(0.25 / 750 + 0.25 / 1500)
+    assert table["half"] > 0.1
+
+
+def test_a_panel_for_each_who_cheats(draws):
+    figure = figures.plot_cheats(draws, {"the provider": PROVIDER, "the user": USER}, 0.03)
+    legends = [ax.get_legend() for ax in figure.axes]
+    assert [one.get_title().get_text() for one in legends] == ["the provider", "the user"]
+    assert [text.get_text() for text in legends[1].get_texts()] == ["honest", *USER]
+    flat = next(x for x in figure.axes[0].lines if x.get_label() == "flat hold-out")
+    rates = draws[draws["cheat"] == "flat hold-out"].groupby("drop")["suitable"].mean()
+    np.testing.assert_allclose(flat.get_ydata(), 100 * rates)
