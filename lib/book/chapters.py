@@ -19,6 +19,8 @@ def read_chapter(text: str) -> nbformat.NotebookNode:
     notebook = jupytext.reads(text, fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # jupytext draws them anew at each reading
+        if cell.cell_type == "markdown" and (title := cell.metadata.get("title")):
+            raise ValueError(f"text after [markdown] in the same line is shown nowhere: {title!r}")
     notebook.metadata["kernelspec"] = {
         "name": "python3",
         "display_name": "Python 3",

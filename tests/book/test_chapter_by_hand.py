@@ -308,6 +308,8 @@ def test_chapters_are_those_of_the_table_of_contents(book):
     assert [cell["id"] for cell in notebook.cells] == ["cell-0", "cell-1"]
     assert code_cells(notebook)[0]["tags"] == ["parameters"]
     assert [p.name for p in declared_parameters(notebook)] == ["base", "names"]
+    with pytest.raises(ValueError, match="in the same line is shown nowhere: 'Lost words'"):
+        read_chapter("# %% [markdown] Lost words\n# and others\n")
     twice = read_chapter(TEXT + TEXT)
     with pytest.raises(ParameterError, match="2 cells are tagged parameters; one is allowed"):
         declared_parameters(twice)
