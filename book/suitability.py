@@ -340,7 +340,7 @@ chapter.figure(
         "in one-percent buckets, beside the ideal step, which is drawn as a dashed line."
     ),
     caption=(
-        f"Share of SUITABLE decisions by true accuracy difference, {title} OOD, "
+        f"Fraction of SUITABLE decisions by true accuracy difference, {title} OOD, "
         f"{len(ood):,} experiments."
     ),
 )
@@ -388,7 +388,7 @@ chapter.figure(
         {f"margin {m:g}": share_suitable(at_margin(ood, m), alpha, width=0.02) for m in margins}
     ),
     "margins",
-    alt=f"Share of SUITABLE by accuracy difference, a line for each of {len(margins)} margins.",
+    alt=f"Fraction of SUITABLE by accuracy difference, a line for each of {len(margins)} margins.",
     caption=f"SUITABLE decisions by true accuracy difference and margin, {title} OOD.",
 )
 
@@ -396,7 +396,7 @@ chapter.figure(
 chapter.figure(
     figures.plot_shares({f"level {a:g}": share_suitable(ood, a, width=0.02) for a in alphas}),
     "levels",
-    alt=f"Share of SUITABLE by accuracy difference, a line for each of {len(alphas)} levels.",
+    alt=f"Fraction of SUITABLE by accuracy difference, a line for each of {len(alphas)} levels.",
     caption=f"SUITABLE decisions by true accuracy difference and level, {title} OOD.",
 )
 grid = margins_table(results[results["dataset"] == main], margins, alphas)

@@ -336,9 +336,9 @@ class PateStudents:
     Notes
     -----
     The arrays of the outcome: ``watched`` (students, 1, w, classes), ``rows`` (students, w),
-    ``accuracy`` (students,), ``ensemble`` (the share of the test points that the plurality of the
-    teachers gets right, one number), and per student ``answered``, ``label_accuracy`` (of the
-    answers), ``data_dependent`` (epsilon at `delta`, of the questions asked and answered; itself
+    ``accuracy`` (students,), ``ensemble`` (the rate at which the plurality of the teachers is right
+    on test points, one number), and per student ``answered``, ``label_accuracy`` (of the answers),
+    ``data_dependent`` (epsilon at `delta`, of the questions asked and answered; itself
     private), ``data_independent`` (of all questions and as many answers as allowed).  Without an
     answer a student cannot be trained: uniform predictions, the accuracy of guessing the first
     class.

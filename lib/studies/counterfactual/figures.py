@@ -76,7 +76,7 @@ def plot_miscoverage(results: pd.DataFrame, reported: Mapping[tuple[str, str], f
         ax.set_yticks(range(3), [ESTIMATOR_TITLES[e] for e in reversed(ESTIMATOR_TITLES)])
         ax.set_ylim(-0.5, 2.5)
         ax.set_title({"super": "super learner"}.get(learner, learner), loc="left")
-    axes[-1, 0].set_xlabel("share of intervals that miss the truth")
+    axes[-1, 0].set_xlabel("fraction of intervals that miss the truth")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2)
     return figure
@@ -97,7 +97,7 @@ def plot_power(results: pd.DataFrame) -> Figure:
         ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
     ax.axhline(_ALPHA, color="black", ls="--", lw=1)
     ax.set_xlabel(r"shift $\mu$ of B's boundary")
-    ax.set_ylabel("share of rejections")
+    ax.set_ylabel("fraction of rejections")
     figure.legend(loc="outside upper center", ncols=3, title="points")
     return figure
 
