@@ -30,11 +30,19 @@ from lib.book.execute import OWN_MIMES, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
-from lib.book.render import Ledger, claim_mark_html, ledger_html, status_html, tally_html
+from lib.book.render import (
+    Ledger,
+    claim_mark_html,
+    ledger_html,
+    picture_html,
+    status_html,
+    tally_html,
+)
 from lib.book.site import (
     colab_cell,
     focusable_tables,
     footer_text,
+    light_svg,
     minify_svg,
     not_found_page,
     quoted_values,
@@ -159,6 +167,18 @@ def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirec
                 raise ExtensionError(f"{self.get_location()}: {error}") from None
 
     return Part
+
+
+def _picture(env: Any, quoted: str) -> str:
+    """``chapter.figure``, as the largest run has it."""
+    chapter, _, name = quoted.partition(".")
+    pages: dict[str, Page] = env.app.companion_pages
+    try:
+        found = pages[chapter].picture(name)
+    except KeyError:
+        known = (f"{page}.{figure}" for page in pages for figure in pages[page].done.figures)
+        raise ValueError(f"no figure {quoted!r}; known are {', '.join(sorted(known))}") from None
+    return picture_html(light_svg(found["svg"]).encode(), found["alt"])
 
 
 def _ledger(env: Any) -> str:
@@ -452,6 +472,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
+    app.add_directive("picture", _directive(_picture, 1))
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
     app.add_directive("build-status", _directive(_status))

@@ -14,7 +14,7 @@ from lib.book.claims import Claim
 from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VERDICT_MIME, Executed
 from lib.book.largest import Page, larger_runs
 from lib.book.records import figure_of, read_records, write_record
-from lib.book.render import csv_link, figure_html, note_html, table_html
+from lib.book.render import csv_link, figure_html, note_html, picture_html, table_html
 from lib.plot import svg_bytes
 
 HARDWARE = {"cores": 2, "processor": "a <chip>", "memory_gib": 1}
@@ -90,6 +90,21 @@ def test_a_record_keeps_figures_small_and_whole(book):
     assert len(kept["figures"]["line"]["svg"]) < len(found["svg"]) / 2
     assert figure_of(kept, "no such") is None
     assert kept["tables"]["sizes"]["formats"] == FORMATS
+
+
+def test_a_picture_is_of_the_largest_run_that_has_the_figure(book):
+    other = figure(1.0, "On digits")
+    other[FIGURE_MIME] = {**other[FIGURE_MIME], "name": "other"}
+    page = page_of(book, figure(1.0, "On digits"), other)
+    recorded = figure_of(read_records(book, "one")["standard"], "line")
+    assert page.picture("line") == recorded
+    assert page.picture("other")["caption"] == "On digits"
+    assert page_of(book, figure(1.0, "On digits"), records={}).picture("line") != recorded
+    with pytest.raises(KeyError, match="no such"):
+        page.picture("no such")
+    html = picture_html(recorded["svg"].encode(), 'A "line".')
+    assert pictures(html) == [recorded["svg"]]
+    assert "alt='A &quot;line&quot;.'" in html
 
 
 def test_runs_that_are_larger_than_the_build_stand_first_by_size():
