@@ -3,11 +3,12 @@
 Nothing here knows Sphinx; :mod:`lib.book.sphinx_ext` calls it.
 """
 
+import ast
 import base64
 import html
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -176,6 +177,45 @@ def focusable_tables(body: str) -> str:
         ),
         body,
     )
+
+
+#: A code cell of more lines is folded on a page.
+LONGEST = 10
+
+
+def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
+    """Metadata that fold a code cell which is long, or wiring, and say what opens it."""
+    lines, wiring = len(source.splitlines()), is_wiring(source)
+    hidden = bool({"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(tags))
+    if not hidden and lines <= LONGEST and not wiring:
+        return {}
+    what = "the wiring" if wiring else "this cell" if "hide-cell" in tags else "the code"
+    count = f"{lines} line{'s' * (lines != 1)}"
+    return {
+        "tags": [*tags, *["hide-input"] * (not hidden)],
+        "mystnb": {
+            "code_prompt_show": f"Show {what} ({count})",
+            "code_prompt_hide": f"Hide {what}",
+        },
+    }
+
+
+def is_wiring(source: str) -> bool:
+    """Whether a cell imports, or hands the chapter what to show, and nothing else."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # a magic command
+        return False
+    return all(isinstance(node, (ast.Import, ast.ImportFrom)) or _shows(node) for node in body)
+
+
+def _shows(node: ast.stmt) -> bool:
+    """Whether a statement calls ``open_chapter`` or a method of ``chapter``, keeping no result."""
+    kept = [t.id for t in getattr(node, "targets", ()) if isinstance(t, ast.Name)]
+    if not isinstance(node, ast.Expr) and kept not in (["_"], ["chapter"]):
+        return False
+    called = node.value.func if isinstance(node.value, ast.Call) else None
+    return ast.unparse(called).split(".")[0] in ("chapter", "open_chapter") if called else False
 
 
 # ---------------------------------------------------------------------- notebooks

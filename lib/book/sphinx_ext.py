@@ -41,6 +41,7 @@ from lib.book.render import (
 from lib.book.site import (
     colab_cell,
     focusable_tables,
+    folding,
     footer_text,
     light_svg,
     minify_svg,
@@ -87,6 +88,8 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
         merged.append(_code_cell(executed, cell["id"], page))
+        if not own:
+            merged[-1].metadata |= folding(executed["source"], executed["tags"])
     notebook.cells = merged
     return notebook
 

@@ -134,6 +134,9 @@ WIDTH = r"""() => {
     const box = scroller(t)?.getBoundingClientRect().right ?? edge;
     return [...range.getClientRects()].some(r => r.right > Math.min(box, edge) + 1);
   }).map(t => t.caption.textContent));
+  const code = [...article.querySelectorAll('div.highlight pre')];
+  if (window.innerWidth >= 1280) note('code lines that are cut', code.filter(e =>
+    e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map(brief));
   const scrolling = [...article.querySelectorAll('*')].filter(e => e.checkVisibility()
     && !e.closest('mjx-container') && /auto|scroll/.test(getComputedStyle(e).overflowX)
     && e.scrollWidth > e.clientWidth + 1);

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 from notebooks import quick_parameters
+from page_shapes import all_shapes, too_long
 from site_checks import page_names, page_weights, search, too_heavy, visit
 from site_tools import HTML, NEEDS_CHROMIUM, build_site, serve
 
@@ -57,6 +58,11 @@ def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
     assert page.tables > 3
     assert page.scrolling > 0
     assert "data:image/svg+xml," in (HTML / "suitability.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.data
+def test_no_page_is_too_long(browser, address):
+    assert too_long(all_shapes(browser, address, HTML)) == []
 
 
 @pytest.mark.data

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from page_shapes import LONGEST_CELL, TALLEST, Shape, shape, too_long
 from site_checks import HEAVIEST, page_names, page_weights, search, too_heavy, visit
 from site_tools import NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
@@ -31,6 +32,7 @@ from lib.plot import new_figure
 figure, ax = new_figure()
 ax.plot([0.1, 0.2, 0.7], [1, 2, 3])
 chapter.figure(figure, "line", "A line that rises.", "It rises, as % of 'all' & <some>.")
+widest = "a line of code that is as long as the formatter lets a line of code become, 100 letters"
 wide = pd.DataFrame([[1.5] * 14], columns=[f"column_{i}" for i in range(14)])
 chapter.table(wide, "wide", "A table that is wider than a phone, under a caption of many words")
 """
@@ -77,6 +79,7 @@ def test_a_good_book_is_without_fault(browser, book, published):
     assert {name: seen.faults for name, seen in found.items() if seen.faults} == {}
     assert set(found) == {"index.html", "one.html", "two.html", "ledger.html", "search.html"}
     assert found["one.html"].figures == 1
+    assert "Show the wiring (4 lines)" in book.page("one")
     assert found["one.html"].scrolling >= 1  # the wide table, on a phone
     assert found["index.html"].formulas == 2
     assert found["index.html"].scrolling >= 1  # the code; the table of the prose does not
@@ -220,6 +223,12 @@ FAULTS = [
     ("raw markup", "Text,", "Text {value}`a.b`,"),
     ("formulas not typeset", "Text,", "Text <span class='math'>x</span>,"),
     ("formulas with errors", "Text,", "Text <mjx-merror>x</mjx-merror>,"),
+    (
+        "code lines that are cut (1280 px)",
+        "<p id=",
+        f"<div class='highlight'><pre style='overflow:auto' tabindex='0'>{'x' * 999}</pre></div>"
+        "<p id=",
+    ),
     ("scrolls sideways (360 px)", "<p id=", "<p style='width:700px' id="),
     ("tables that are cut (360 px)", "overflow-x:auto", "overflow-x:clip"),
     (
@@ -303,6 +312,27 @@ def test_themes_are_told_apart_and_figures_need_a_light_ground(browser, tmp_path
         browser, tmp_path, GOOD.replace("</head>", f"<style>{dark}</style></head>")
     ).faults
     assert set(faults) == {"low contrast (dark)", "figures on a dark ground (dark)"}
+
+
+def test_shape_is_that_of_what_is_shown_without_opening_anything(browser, tmp_path):
+    rows = "".join(f"<tr><td>{i}</td></tr>" for i in range(14))
+    code = "<div class='cell_input'><pre>a\nb\nc\n</pre></div>"
+    block = f"<table><tbody>{rows}</tbody></table>{code}<p style='height:{TALLEST}px'></p>"
+    for fold, text in (("", block), ("<details>", f"<details>{block}</details>")):
+        (tmp_path / "index.html").write_text(GOOD.replace("<p id=", f"{text}<p id="))
+        with serve(tmp_path) as url:
+            found = shape(browser, f"{url}/index.html")
+        if fold:
+            assert found.height < 1000
+            assert (found.tables, found.rows, found.lines, found.longest) == (1, 1, 0, 0)
+            assert too_long({"index.html": found}) == []
+        else:
+            assert found.height > TALLEST
+            assert (found.tables, found.rows, found.lines, found.longest) == (2, 14, 3, 3)
+            assert len(too_long({"index.html": found})) == 2
+    assert too_long({"notation.html": Shape(9, 1, 99, 0, LONGEST_CELL)}) == []
+    assert too_long({"a.html": Shape(9, 0, 0, 99, LONGEST_CELL + 1)}) != []
+    assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0)}) == []
 
 
 def test_weight_is_that_of_the_page_and_of_what_it_alone_uses(tmp_path):

@@ -301,6 +301,34 @@ def test_roles_leave_their_words(text, plain):
     assert site.plain_roles(text) == plain
 
 
+LONG = "\n".join(f"x{i} = {i}" for i in range(11))
+
+
+@pytest.mark.parametrize(
+    ("source", "tags", "prompt"),
+    [
+        ("x = 1", [], None),
+        (LONG[: LONG.rindex("\n")], [], None),
+        (LONG, [], "Show the code (11 lines)"),
+        (LONG, ["hide-input"], "Show the code (11 lines)"),
+        ("x = 1", ["hide-cell"], "Show this cell (1 line)"),
+        ("import a\nfrom b import c", [], "Show the wiring (2 lines)"),
+        ('chapter = open_chapter("a", globals())', ["x"], "Show the wiring (1 line)"),
+        ('chapter.note("a")\n_ = chapter.check("A", 1)', [], "Show the wiring (2 lines)"),
+        ('import a\nx = chapter.check("A", 1)', [], None),  # goes on with what it finds
+        ("figure, ax = a()\nchapter.figure(figure)", [], None),
+        ("other.note('a')", [], None),
+        ("%matplotlib inline", [], None),
+    ],
+)
+def test_long_code_and_wiring_are_folded(source, tags, prompt):
+    found = site.folding(source, tags)
+    assert found.get("mystnb", {}).get("code_prompt_show") == prompt
+    if prompt:
+        assert set(found["tags"]) >= set(tags)
+        assert len({"hide-input", "hide-cell"} & set(found["tags"])) == 1
+
+
 def test_a_notebook_of_ones_own_has_its_numbers():
     shown = nbformat.v4.new_output(
         "display_data", {VALUE_MIME: {"name": "b", "value": 0.25}, "text/plain": "0.25"}
