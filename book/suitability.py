@@ -92,7 +92,7 @@ for text in notes:
 # $$ (eq-welch)
 #
 # and the answer is SUITABLE if a larger $T$ has a probability of at most $\alpha$ under Student's
-# distribution with Welch's degrees of freedom. Mind the burden of proof: the null hypothesis says
+# distribution with Welch's degrees of freedom. Note the burden of proof: the null hypothesis says
 # "worse by more than $m$", and SUITABLE needs evidence against it. INCONCLUSIVE therefore also
 # covers user data that are fine but too few.
 #
@@ -415,7 +415,7 @@ chapter.values(
 )
 
 # %% [markdown]
-# Mind what a margin does to the false positive rate. With a margin of {value}`suitability.widest:g`
+# Note what a margin does to the false positive rate. With a margin of {value}`suitability.widest:g`
 # it is {value}`suitability.widest_fpr:.1%` at the first of these levels, and
 # {value}`suitability.widest_accuracy:.1%` of the decisions are right: whether the drop is larger
 # than the margin is then asked about user data on which estimates are furthest off.
