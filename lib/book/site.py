@@ -253,6 +253,11 @@ def plain_roles(text: str) -> str:
     return _ROLE.sub(r"\1", text)
 
 
+def given_value(value: Any) -> Any:
+    """A value as the chapter gave it: in the messages of a kernel infinities and NaN are words."""
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
 def with_own_values(text: str) -> str:
     """Put the numbers that an executed notebook holds itself into its prose."""
     if _VALUE_MIME not in text:
@@ -260,7 +265,7 @@ def with_own_values(text: str) -> str:
     notebook = json.loads(text)
     cells = notebook.get("cells", [])
     values = {
-        output["data"][_VALUE_MIME]["name"]: output["data"][_VALUE_MIME]["value"]
+        output["data"][_VALUE_MIME]["name"]: given_value(output["data"][_VALUE_MIME]["value"])
         for cell in cells
         for output in cell.get("outputs", [])
         if _VALUE_MIME in output.get("data", {})

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -200,6 +201,20 @@ def test_card_is_drawn_by_the_code(tmp_path):
         difference = np.asarray(kept, float) - np.asarray(drawn, float)
     assert np.abs(difference).mean() < 1  # of 255: fonts are matplotlib's own
     assert plt.get_fignums() == before
+
+
+def test_infinite_values_stay_numbers_from_the_kernel_to_the_record(tmp_path):
+    """Jupyter sends them as words, which no number format takes."""
+    shown = {VALUE_MIME: {"name": "b", "value": "inf"}}
+    output = nbformat.v4.new_output("display_data", shown)
+    cells = [
+        nbformat.v4.new_markdown_cell("{value}`a.b:.2f`"),
+        nbformat.v4.new_code_cell('chapter = open_chapter("a", globals())', outputs=[output]),
+    ]
+    text = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
+    assert nbformat.reads(site.with_own_values(text), as_version=4).cells[0].source == "inf"
+    assert site.given_value("-inf") == -math.inf
+    assert site.given_value("infinite") == "infinite"
 
 
 @pytest.mark.parametrize(
