@@ -34,6 +34,7 @@ from lib.privacy.pate import (
     shards,
     vote_histogram,
 )
+from lib.privacy.selection import draw_trials, selection_epsilon, selection_noise_multiplier
 
 __all__ = [
     "ACCOUNTANTS",
@@ -46,6 +47,7 @@ __all__ = [
     "SampledGaussian",
     "budget_table",
     "confident_gnmax",
+    "draw_trials",
     "effective_noise_multiplier",
     "find_noise_multiplier",
     "group_guarantee",
@@ -55,6 +57,8 @@ __all__ = [
     "posterior",
     "project_to_simplex",
     "rr_with_prior",
+    "selection_epsilon",
+    "selection_noise_multiplier",
     "shards",
     "vote_histogram",
 ]
