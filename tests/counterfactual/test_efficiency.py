@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from scipy import stats
 
 from lib.counterfactual import (
@@ -19,6 +20,7 @@ from lib.counterfactual import (
 from lib.counterfactual.efficiency import mix
 from lib.studies.counterfactual import stress
 from lib.studies.counterfactual.classifiers import FLIP, simulate, true_difference
+from lib.studies.counterfactual.figures import plot_leak
 from lib.studies.counterfactual.tables import oracle_nuisances
 
 FIT = {"learner": "linear", "clip": 0.2}
@@ -46,7 +48,7 @@ def test_bound_is_the_variance_of_the_influence_values_of_an_oracle():
     a, b = oracle_nuisances(simulate(400_000, rng=0))
     influence = influence_values(a) - influence_values(b)
     error = ((influence - influence.mean()) ** 2).std() / math.sqrt(len(influence))
-    assert abs(influence.var() - stress.bound_of_experiment(300)) < 4 * error
+    assert abs(influence.var() - stress.bound_of_experiment()) < 4 * error
 
 
 def test_oracle_reaches_the_bound_and_its_interval_keeps_its_level():
@@ -55,7 +57,7 @@ def test_oracle_reaches_the_bound_and_its_interval_keeps_its_level():
         estimate_from_nuisances(oracle_nuisances(simulate(n, rng=k)), clip=0.2)
         for k in range(repeated)
     ]
-    times = np.var([one.value for one in found], ddof=1) * n / stress.bound_of_experiment(300)
+    times = np.var([one.value for one in found], ddof=1) * n / stress.bound_of_experiment()
     low, high = stats.chi2.ppf([5e-4, 1 - 5e-4], repeated - 1) / (repeated - 1)
     assert low < times < high
     missed = sum(not one.interval[0] <= truth <= one.interval[1] for one in found)
@@ -157,12 +159,14 @@ def test_variances_in_multiples_of_the_bound():
             "bias": [-0.01],
         }
     )
-    row = stress.bound_table(results, 0.5, "cross-fitted").iloc[0]
-    assert row["variance / bound"] == pytest.approx(0.02**2 * 30 / 29 * 2000 / 0.5)
-    assert row["low"] == pytest.approx(0.02**2 * 30 * 2000 / 0.5 / stats.chi2.ppf(0.975, 29))
-    assert row["high"] == pytest.approx(0.02**2 * 30 * 2000 / 0.5 / stats.chi2.ppf(0.025, 29))
-    assert row["bias / bound"] == pytest.approx(-0.01 / math.sqrt(0.5 / 2000))
-    assert row["learner"] == "random forest"
+    fresh = results.assign(estimator="ipw")
+    row = stress.bound_table({"fitted": results, "fresh": fresh}, 0.5).iloc[0]
+    total = 0.02**2 * 30 * 2000 / 0.5
+    assert row["fitted"] == pytest.approx(total / 29)
+    assert row["fitted, low"] == pytest.approx(total / stats.chi2.ppf(0.975, 29))
+    assert row["fitted, high"] == pytest.approx(total / stats.chi2.ppf(0.025, 29))
+    assert row["bias"] == pytest.approx(-0.01 / math.sqrt(0.5 / 2000))
+    assert row.filter(like="fresh").isna().all()  # of another estimator
 
 
 def means(study, setting, learner, count):
@@ -185,6 +189,28 @@ def test_what_leaks_is_not_missing_at_random():
     # Who abstains by the answer itself shows right ones at 0.8, wrong ones at 0.2.
     shown = 0.8 * (1 - FLIP) / (0.8 * (1 - FLIP) + 0.2 * FLIP)
     assert leaked["bias"] == pytest.approx(shown - (1 - FLIP), abs=0.01)
+
+
+def test_figure_of_leaks_shows_bias_and_exact_intervals():
+    results = pd.DataFrame(
+        {
+            "leaked": [0.0, 1.0],
+            "repetitions": [20, 20],
+            "missed": [0.05, 1.0],
+            "bias": [0.01, 0.1],
+            "width": [0.04, 0.02],
+        }
+    )
+    figure = plot_leak(results)
+    estimate, misses = (ax.get_lines()[0] for ax in figure.axes)
+    assert estimate.get_ydata().tolist() == [0.01, 0.1]
+    assert misses.get_ydata().tolist() == [0.05, 1.0]
+    (band,), (rates,) = (ax.collections for ax in figure.axes)
+    heights = {round(float(y), 9) for y in band.get_paths()[0].vertices[:, 1]}
+    assert {-0.01, 0.03, 0.09, 0.11} <= heights
+    lowest = min(rates.get_paths()[0].vertices[:, 1])
+    assert lowest == pytest.approx(stats.binomtest(1, 20).proportion_ci(0.95, "exact").low)
+    plt.close(figure)
 
 
 def test_repetitions_do_not_hang_on_their_jobs(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ come out.
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from lib.counterfactual.estimate import (
 )
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.counterfactual.classifiers import FLIP, classify, simulate, true_difference
-from lib.studies.counterfactual.tables import ESTIMATOR_TITLES, LEARNER_TITLES, oracle_nuisances
+from lib.studies.counterfactual.tables import oracle_nuisances
 
 _EPSILON = 0.2  # of the power study
 _SHIFT = 0.2  # at which two edges meet there
@@ -46,22 +46,29 @@ def bound_of_experiment(cells: int = 1000) -> float:
     return efficiency_bound(propensities, outcomes, [variance, variance], covariance)
 
 
-def bound_table(results: pd.DataFrame, bound: float, nuisances: str) -> pd.DataFrame:
-    """Variances of experiment 1's estimates in multiples of the bound, with 95% intervals."""
-    degrees = results["repetitions"] - 1
-    times = results["spread"] ** 2 * results["repetitions"] / degrees * results["n"] / bound
-    return pd.DataFrame(
-        {
-            "nuisances": nuisances,
-            "learner": results["learner"].map(LEARNER_TITLES),
-            "estimator": results["estimator"].map(ESTIMATOR_TITLES),
-            "repetitions": results["repetitions"],
-            "variance / bound": times,
-            "low": times * degrees / stats.chi2.isf(0.025, degrees),
-            "high": times * degrees / stats.chi2.ppf(0.025, degrees),
-            "bias / bound": results["bias"] / np.sqrt(bound / results["n"]),
+def bound_table(parts: Mapping[str, pd.DataFrame], bound: float) -> pd.DataFrame:
+    """Variances of experiment 1's estimates in multiples of the bound, with 95% intervals.
+
+    `parts` are results of ``run_cells`` by where the nuisance functions come from.
+    """
+    tables = []
+    for name, results in parts.items():
+        degrees = results["repetitions"] - 1
+        total = results["spread"] ** 2 * results["repetitions"] * results["n"] / bound
+        columns = {
+            name: total / degrees,
+            f"{name}, low": total / stats.chi2.isf(0.025, degrees),
+            f"{name}, high": total / stats.chi2.ppf(0.025, degrees),
         }
+        tables.append(results[["learner", "estimator"]].assign(**columns))
+    first = next(iter(parts.values()))
+    tables.append(
+        first[["learner", "estimator"]].assign(bias=first["bias"] / np.sqrt(bound / first["n"]))
     )
+    merged = tables[0]
+    for table in tables[1:]:
+        merged = merged.merge(table, how="left", on=["learner", "estimator"])
+    return merged
 
 
 def edges(n: int, near: float, learner: str, rng: np.random.Generator) -> dict[str, float]:
