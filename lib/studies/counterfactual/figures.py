@@ -118,6 +118,28 @@ def plot_positivity(results: pd.DataFrame) -> Figure:
     return figure
 
 
+def plot_leak(results: pd.DataFrame) -> Figure:
+    """Bias and misses of intervals by the fraction of the evaluation data that leaked."""
+    figure, axes = new_figure(2, 1, height=2.1, sharex=True)
+    leaked, bias, half = (results[name] for name in ("leaked", "bias", "width"))
+    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "mean 95% interval"}
+    axes[0].fill_between(leaked, bias - half / 2, bias + half / 2, **band)
+    axes[0].plot(leaked, bias, color=COLOURS[0], marker=MARKERS[0], label="mean estimate")
+    axes[0].axhline(0, color="black", lw=1.2)
+    axes[0].set_ylabel("estimate less truth")
+    rates = [
+        share_interval(round(m * n), n)
+        for m, n in zip(results["missed"], results["repetitions"], strict=True)
+    ]
+    axes[1].fill_between(leaked, *np.transpose(rates), color=COLOURS[1], alpha=0.15, lw=0)
+    axes[1].plot(leaked, results["missed"], color=COLOURS[1], marker=MARKERS[1], label="misses")
+    axes[1].axhline(_ALPHA, color="black", ls="--", lw=1)
+    axes[1].set_ylabel("fraction that misses")
+    axes[1].set_xlabel("fraction of the evaluation data that leaked")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
 def plot_scenarios(table: pd.DataFrame) -> Figure:
     """Intervals of real-data scenarios with the true difference and that of selective scores."""
     figure, ax = new_figure(height=1.1 + 0.32 * len(table))
