@@ -34,6 +34,7 @@ from lib.privacy.pate import (
     shards,
     vote_histogram,
 )
+from lib.privacy.smooth import PublishedCost, publish_epsilon, smooth_noise_rdp, smooth_sensitivity
 
 __all__ = [
     "ACCOUNTANTS",
@@ -42,6 +43,7 @@ __all__ = [
     "LaplaceLabels",
     "PateCost",
     "PrivacyLedger",
+    "PublishedCost",
     "RandomizedResponse",
     "SampledGaussian",
     "budget_table",
@@ -54,7 +56,10 @@ __all__ = [
     "pate_epsilon",
     "posterior",
     "project_to_simplex",
+    "publish_epsilon",
     "rr_with_prior",
     "shards",
+    "smooth_noise_rdp",
+    "smooth_sensitivity",
     "vote_histogram",
 ]
