@@ -35,6 +35,7 @@ from lib.privacy.pate import (
     vote_histogram,
 )
 from lib.privacy.selection import draw_trials, selection_epsilon, selection_noise_multiplier
+from lib.privacy.smooth import PublishedCost, publish_epsilon, smooth_noise_rdp, smooth_sensitivity
 
 __all__ = [
     "ACCOUNTANTS",
@@ -43,6 +44,7 @@ __all__ = [
     "LaplaceLabels",
     "PateCost",
     "PrivacyLedger",
+    "PublishedCost",
     "RandomizedResponse",
     "SampledGaussian",
     "budget_table",
@@ -56,9 +58,12 @@ __all__ = [
     "pate_epsilon",
     "posterior",
     "project_to_simplex",
+    "publish_epsilon",
     "rr_with_prior",
     "selection_epsilon",
     "selection_noise_multiplier",
     "shards",
+    "smooth_noise_rdp",
+    "smooth_sensitivity",
     "vote_histogram",
 ]
