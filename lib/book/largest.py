@@ -6,7 +6,7 @@ parameters of their own. Only a page of the site sets the one before the other.
 
 import io
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from lib.book.render import (
     note_html,
     of_claim,
     table_html,
+    verdicts_html,
 )
 from lib.book.site import light_svg, svg_of
 from lib.runs import code_fingerprint
@@ -94,6 +95,12 @@ class Page:
         first, *others = (versions | {own: "this build"}).items()
         return first[0] + "".join(_folded(page, words) for page, words in others)
 
+    def verdicts(self, found: Sequence[Mapping[str, Any]]) -> str:
+        """HTML of several verdicts of a cell, as one table."""
+        runs = {each["id"]: of_claim(self.records, each["id"]) for each in found}
+        claims = [self.claims[each["id"]] for each in found]
+        return verdicts_html(claims, {each["id"]: each for each in found}, runs)
+
     def _version(self, name: str, data: Mapping[str, Any]) -> str:
         """A figure or table of a recorded run; the build's own where they are the same."""
         run, own = self.records[name], data["text/html"]
@@ -125,7 +132,7 @@ class Page:
             formats = {c: f for c, f in table["formats"].items() if c in frame}
             caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
-        return table_html(frame, caption, formats) + csv_link(frame, name)
+        return table_html(frame, caption, formats, csv_link(frame, name))
 
     def _speaks_of_both(self, caption: str) -> bool:
         return not any(word in caption for word in _what(self.done.parameters))

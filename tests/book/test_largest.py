@@ -10,11 +10,12 @@ import pytest
 from matplotlib import pyplot as plt
 
 from lib.book import largest
-from lib.book.claims import Claim
+from lib.book.claims import Claim, judge
 from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VERDICT_MIME, Executed
 from lib.book.largest import Page, larger_runs
 from lib.book.records import figure_of, read_records, write_record
 from lib.book.render import csv_link, figure_html, note_html, table_html
+from lib.book.sphinx_ext import _code_cell
 from lib.plot import svg_bytes
 
 HARDWARE = {"cores": 2, "processor": "a <chip>", "memory_gib": 1}
@@ -208,3 +209,26 @@ def test_verdicts_of_the_recorded_run_stand_in_the_boxes(book):
         assert "verdict-no'>✗ not reproduced" in said
         assert "title='reproduced'>✓" in said
     assert "Cells: 1 not reproduced" in page.outputs(cells)
+
+
+def test_more_than_three_verdicts_of_a_cell_are_one_table(book):
+    claims = {
+        i: Claim(i, "P1", "one", "Table 1", f"Claim {i}.", "exact", "arithmetic.", at_least=0)
+        for i in "ABCD"
+    }
+    shown = [
+        {"text/html": f"<i>{i}</i>", VERDICT_MIME: judge(claim, 1, {}).as_dict()}
+        for i, claim in claims.items()
+    ]
+    for count in (3, 4):
+        page = page_of(book, *shown[:count], claims=claims)
+        display = {"output_type": "display_data", "metadata": {}}
+        outputs = [display | {"data": data} for data in shown[:count]]
+        outputs.insert(1, {"output_type": "stream", "name": "stdout", "text": "x"})
+        executed = {"source": "x", "tags": [], "outputs": outputs, "execution_count": 1}
+        cell = _code_cell(executed, "cell-1", page)
+        pages = [o["data"]["text/html"] for o in cell.outputs if "data" in o]
+        assert sum(o.output_type == "stream" for o in cell.outputs) == 1
+        assert "".join(pages).count("id='claim-") == count
+        assert len(pages) == (3 if count == 3 else 1)
+        assert ("<table" in pages[0]) == (count == 4)
