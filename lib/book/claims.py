@@ -30,6 +30,8 @@ MISSED = (NOT_REPRODUCED, MISSED_REDUCED)
 #: Probability that chance refutes any of the claims that are judged by their range.
 _REFUTED = 0.05
 
+#: How the cells of a group can be drawn: :mod:`lib.book.pictures`.
+PICTURES = ("dots", "heat", "intervals")
 _KINDS = ("exact", "statistical", "trend")
 
 
@@ -63,6 +65,8 @@ class Claim:
         What the value is, where no reported one says it.
     unit : str, optional
         Of the values: ``trials``; ``epsilon`` stands before them.
+    picture, axis : str, optional
+        How the cells of a group are drawn, ``dots``, ``heat`` or ``intervals``; what their axis is.
     reported, tolerance : float, optional
         The paper's value and the largest absolute difference that still reproduces it.
     source : str, optional
@@ -110,6 +114,8 @@ class Claim:
     short: str = ""
     measures: str = ""
     unit: str = ""
+    picture: str = ""
+    axis: str = ""
     reported: float | None = None
     tolerance: float | None = None
     source: str | None = None
@@ -204,6 +210,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
             raise ClaimError(
                 f"{name} needs either reported and tolerance, or at_least and/or at_most"
             )
+        if claim.picture not in ("", *PICTURES):
+            raise ClaimError(f"{name}: picture must be one of {', '.join(PICTURES)}")
         if not isinstance(claim.revised, bool):
             raise ClaimError(f"{name}: revised must be true or false, got {claim.revised!r}")
         if claim.id in claims:

@@ -196,7 +196,7 @@ def _chip(verdict: str) -> str:
 
 def claim_html(claim: Claim, verdict: Found, recorded: Runs) -> str:
     """A verdict on a line, of the largest run where it was decided; the rest opens beneath it."""
-    found, _ = _largest(verdict, recorded)
+    found, _ = largest_run(verdict, recorded)
     kind, _ = _MARKS[found["verdict"]]
     ours = f"ours {_value(found, claim.unit)}"
     if claim.measures:
@@ -220,8 +220,8 @@ def verdicts_html(
     table = _scrolling("Verdicts", _heads(_HEAD), rows, also=" companion-ledger")
     if len(claims) <= LONGEST:
         return table
-    largest = [_largest(verdicts[claim.id], recorded[claim.id])[0] for claim in claims]
-    return _folded(f"{len(claims)} verdicts: {_counts(largest)}", table, "companion-cells")
+    largest = [largest_run(verdicts[claim.id], recorded[claim.id])[0] for claim in claims]
+    return _folded(f"{len(claims)} verdicts: {counts_text(largest)}", table, "companion-cells")
 
 
 _HEAD = ("Verdict", "Claim", "Paper", "Ours")
@@ -229,7 +229,7 @@ _HEAD = ("Verdict", "Claim", "Paper", "Ours")
 
 def _row(claim: Claim, verdict: Found, recorded: Runs, address: str = "") -> str:
     """A claim in a table of verdicts; its verdict leads to an `address` where there is one."""
-    found, _ = _largest(verdict, recorded)
+    found, _ = largest_run(verdict, recorded)
     chip = _chip(found["verdict"])
     chip = f"<a href='{address}'>{chip}</a>" if address else chip
     place = claim.place[:1].upper() + claim.place[1:]
@@ -276,7 +276,7 @@ _REVISED = " (changed after its first evaluation)"
 
 def _remarks(claim: Claim, verdict: Found, recorded: Runs) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
-    found, source = _largest(verdict, recorded)
+    found, source = largest_run(verdict, recorded)
     said = [f"{_reason(found)}."] if found["reason"] else []
     if found["verdict"] in MISSED and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
@@ -304,7 +304,7 @@ def _contradicted(verdict: Found, recorded: Runs) -> bool:
     )
 
 
-def _largest(verdict: Found, recorded: Runs) -> tuple[Found, str]:
+def largest_run(verdict: Found, recorded: Runs) -> tuple[Found, str]:
     """Verdict of the largest run that covers a claim, and which run that is.
 
     A record that decides nothing, since it kept no interval, gives way to a build that does.
@@ -328,7 +328,7 @@ def cells_html(
 ) -> str:
     """Table of the claims of a group, folded: reported value, recorded runs, this build."""
     runs = {c.id: {p: of_run.get(c.id) for p, of_run in recorded.items()} for c in claims}
-    first = {c.id: _largest(verdicts[c.id], runs[c.id])[0] for c in claims}
+    first = {c.id: largest_run(verdicts[c.id], runs[c.id])[0] for c in claims}
     rows = "".join(_cell_row(c, verdicts[c.id], runs[c.id], first[c.id]) for c in claims)
     head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
     missed = [c for c in claims if first[c.id]["verdict"] in MISSED]
@@ -339,7 +339,7 @@ def cells_html(
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
         f"{_scrolling(caption, _heads(head), rows)}"
     )
-    return _folded(f"{caption}: {_counts(first.values())}", content, "companion-cells")
+    return _folded(f"{caption}: {counts_text(first.values())}", content, "companion-cells")
 
 
 def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str:
@@ -355,7 +355,8 @@ def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str
     )
 
 
-def _counts(verdicts: Iterable[Found]) -> str:
+def counts_text(verdicts: Iterable[Found]) -> str:
+    """How many verdicts there are of each kind."""
     counts = dict.fromkeys(_MARKS, 0)
     for verdict in verdicts:
         counts[verdict["verdict"]] += 1
@@ -377,7 +378,7 @@ class Ledger:
 
     def largest(self, claim: Claim) -> tuple[Found, str]:
         """What the largest run says of a claim, and which run that is."""
-        return _largest(self.verdicts[claim.id], self.runs(claim))
+        return largest_run(self.verdicts[claim.id], self.runs(claim))
 
     def address(self, claim: Claim) -> str:
         """Where a claim's verdict is shown."""
@@ -401,7 +402,7 @@ def ledger_html(ledger: Ledger) -> str:
             _row(c, ledger.verdicts[c.id], ledger.runs(c), ledger.address(c)) for c in single
         )
         if single:
-            counts = _counts(ledger.largest(c)[0] for c in single)
+            counts = counts_text(ledger.largest(c)[0] for c in single)
             table = _scrolling(f"Claims of {paper}", _heads(_HEAD), rows, also=" companion-ledger")
             parts.append(_folded(f"Claims one by one: {counts}", table, "companion-cells"))
         for group in dict.fromkeys(c.group for c in of_paper if c.group):

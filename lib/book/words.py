@@ -88,6 +88,11 @@ _VALUE = r"(\[[^\]]*\]|'[^']*'|[^,\s]+)"
 _DIFFERS = re.compile(rf"(\w+)(?: = {_VALUE}| \(not recorded\)) instead of {_VALUE}(?:, )?")
 
 
+def name_text(name: str) -> str:
+    """Name of a data set or model as readers know it; any other as it is."""
+    return _KNOWN.get(name, name)
+
+
 def scale_text(reason: str) -> str:
     """Say in words what a verdict's reason says in parameters; other parts stay as they are."""
     here: dict[str, Any] = {}
@@ -142,4 +147,4 @@ def _difference(name: str, ours: Any, papers: Any) -> str:
 def _plain(value: Any) -> str:
     if value is None:
         return "an unknown number"
-    return _KNOWN.get(value, value) if isinstance(value, str) else number_text(value)
+    return name_text(value) if isinstance(value, str) else number_text(value)

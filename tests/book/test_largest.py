@@ -232,3 +232,27 @@ def test_more_than_three_verdicts_of_a_cell_are_one_table(book):
         assert "".join(pages).count("id='claim-") == count
         assert len(pages) == (3 if count == 3 else 1)
         assert ("<table" in pages[0]) == (count == 4)
+
+
+def test_a_group_of_cells_is_drawn_from_the_largest_run(book):
+    claims = {
+        i: Claim(
+            *(i, "P1", "one", f"Table 1, {i}, x", "It is.", "exact", "arithmetic."),
+            reported=0.5,
+            tolerance=0.25,
+            group="P1, Table 1",
+            picture="dots",
+        )
+        for i in "AB"
+    }
+    here = {i: judge(claim, 0.5, {}).as_dict() for i, claim in claims.items()}
+    cells = {"text/html": "", CELLS_MIME: {"ids": list(claims), "caption": "Table 1"}}
+    verdicts = [{VERDICT_MIME: each} for each in here.values()]
+    larger = {"verdicts": [judge(claims["A"], 9.0, {}).as_dict()], "values": {}}
+    page = page_of(book, cells, *verdicts, claims=claims, records={"standard": larger})
+    shown = page.outputs(cells)
+    assert shown.count("<figure") == 1
+    assert "The 2 cells of P1, Table 1: 1 reproduced, 1 not reproduced." in shown
+    assert shown.index("<figure") < shown.index("companion-cells")
+    plain = {i: replace(claim, picture="") for i, claim in claims.items()}
+    assert "<figure" not in page_of(book, cells, *verdicts, claims=plain).outputs(cells)
