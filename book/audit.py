@@ -185,7 +185,7 @@ masses = {
     for m in ("jeffreys", "clopper-pearson")
 }
 chapter.check("P3-S3-rectangle-mass", masses["jeffreys"][0])
-chapter.check("P3-S3-enclosed-mass", masses["jeffreys"][1])
+_ = chapter.check("P3-S3-enclosed-mass", masses["jeffreys"][1])
 
 # %%
 chapter.values(
@@ -273,7 +273,7 @@ chapter.figure(
 chapter.check("P3-F4-clopper-pearson", needed["clopper-pearson"])
 chapter.check("P3-F4-jeffreys", 1 - needed["jeffreys"] / needed["clopper-pearson"])
 chapter.check("P3-F4-bayesian", needed["bayesian"])
-chapter.check("P3-F4-saving", 1 - needed["bayesian"] / needed["clopper-pearson"])
+_ = chapter.check("P3-F4-saving", 1 - needed["bayesian"] / needed["clopper-pearson"])
 
 # %%
 chapter.values(
@@ -298,7 +298,7 @@ for method, name in (("jeffreys", "jeffreys"), ("clopper-pearson", "cp")):
     column = grid[f"below {method}"]
     chapter.check(f"P3-F5-{name}-least", column.min())
     chapter.check(f"P3-F5-{name}-most", column.max())
-chapter.check(
+_ = chapter.check(
     "P3-F5-narrowest", min(grid["below jeffreys"].min(), grid["below clopper-pearson"].min())
 )
 

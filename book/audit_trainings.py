@@ -230,7 +230,7 @@ ends = [
 ]
 above = np.array(ends) - np.array([[result.proven] for result in private])
 low, high = above.max(0)
-chapter.check("P3-T2-below-proven", evidence.Evidence(high, low, high, n_target))
+_ = chapter.check("P3-T2-below-proven", evidence.Evidence(high, low, high, n_target))
 
 # %%
 lira = bounds[bounds["attack"] == "LiRA"].set_index("epsilon")

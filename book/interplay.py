@@ -180,7 +180,7 @@ private = table[np.isfinite(table["epsilon"])]
 aligned, overall = outlier.growth_of_wrong_confidence(study), outlier.overall_growth(study)
 wrong = dict(zip(study.epsilons, (study.wrong_confidence >= 0.5).sum(1), strict=True))
 chapter.check("P1-F1-separates", evidence.share(wrong.pop(np.inf), outlier_seeds))
-chapter.check(
+_ = chapter.check(
     "P1-F1-misclassifies",
     evidence.least(evidence.share, [(n, outlier_seeds) for n in wrong.values()]),
 )
@@ -337,7 +337,7 @@ if used == "cifar10":
 else:
     chapter.not_run(["P1-S4-cifar-coverage"], f"the data are {used}")
 leads = by_seed.leads(studied, "coverage", by_budget=True)
-chapter.check("P1-T1-sctd-highest", evidence.least(evidence.runs, leads))
+_ = chapter.check("P1-T1-sctd-highest", evidence.least(evidence.runs, leads))
 
 # %%
 overall_leads = by_seed.leads(studied, "score")

@@ -30,6 +30,8 @@ MISSED = (NOT_REPRODUCED, MISSED_REDUCED)
 #: Probability that chance refutes any of the claims that are judged by their range.
 _REFUTED = 0.05
 
+#: How the cells of a group can be drawn: :mod:`lib.book.pictures`.
+PICTURES = ("dots", "heat", "intervals")
 _KINDS = ("exact", "statistical", "trend")
 
 
@@ -57,6 +59,14 @@ class Claim:
         quantities).
     why : str
         The reason for the tolerance or the bound.
+    short : str, optional
+        The claim in about eight words, for a line; else `claim` has so few.
+    measures : str, optional
+        What the value is, where no reported one says it.
+    unit : str, optional
+        Of the values: ``trials``; ``epsilon`` stands before them.
+    picture, axis : str, optional
+        How the cells of a group are drawn, ``dots``, ``heat`` or ``intervals``; what their axis is.
     reported, tolerance : float, optional
         The paper's value and the largest absolute difference that still reproduces it.
     source : str, optional
@@ -101,6 +111,11 @@ class Claim:
     claim: str
     kind: str
     why: str
+    short: str = ""
+    measures: str = ""
+    unit: str = ""
+    picture: str = ""
+    axis: str = ""
     reported: float | None = None
     tolerance: float | None = None
     source: str | None = None
@@ -169,8 +184,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
     Notes
     -----
     An entry with ``over``, a mapping of axes to lists of words, stands for one claim per
-    combination: ``{axis}`` in id, place and claim is replaced by the word, and ``reported`` and
-    ``sd`` are lists (of lists) in the order of the axes; so is ``tolerance``, or one number for
+    combination: ``{axis}`` in id, place, claim and short is replaced by the word, and ``reported``
+    and ``sd`` are lists (of lists) in the order of the axes; so is ``tolerance``, or one number for
     all.  A combination whose reported value is null is left out.
     """
     if not path.exists():
@@ -195,6 +210,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
             raise ClaimError(
                 f"{name} needs either reported and tolerance, or at_least and/or at_most"
             )
+        if claim.picture not in ("", *PICTURES):
+            raise ClaimError(f"{name}: picture must be one of {', '.join(PICTURES)}")
         if not isinstance(claim.revised, bool):
             raise ClaimError(f"{name}: revised must be true or false, got {claim.revised!r}")
         if claim.id in claims:
@@ -241,7 +258,7 @@ def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
             continue
         words = {axis: str(axes[axis][i]) for axis, i in zip(axes, place, strict=True)}
         one = {key: content for key, content in entry.items() if key != "over"}
-        for key in ("id", "place", "claim"):
+        for key in {"id", "place", "claim", "short"} & set(one):
             one[key] = str(one[key]).format(**words)
         yield one | numbers
 

@@ -6,7 +6,7 @@ parameters of their own. Only a page of the site sets the one before the other.
 
 import io
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +15,23 @@ import pandas as pd
 from lib.book.chapters import PROFILES
 from lib.book.claims import Claim
 from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VERDICT_MIME, Executed
+from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
 from lib.book.render import (
     cells_html,
     claim_html,
+    counts_text,
     csv_link,
     duration_text,
     figure_html,
+    largest_run,
     note_html,
     of_claim,
     table_html,
+    verdicts_html,
 )
 from lib.book.site import light_svg, svg_of
+from lib.plot import svg_bytes
 from lib.runs import code_fingerprint
 
 #: Parameters that say what was trained on what.
@@ -105,6 +110,12 @@ class Page:
         first, *others = (versions | {own: "this build"}).items()
         return first[0] + "".join(_folded(page, words) for page, words in others)
 
+    def verdicts(self, found: Sequence[Mapping[str, Any]]) -> str:
+        """HTML of several verdicts of a cell, as one table."""
+        runs = {each["id"]: of_claim(self.records, each["id"]) for each in found}
+        claims = [self.claims[each["id"]] for each in found]
+        return verdicts_html(claims, {each["id"]: each for each in found}, runs)
+
     def _version(self, name: str, data: Mapping[str, Any]) -> str:
         """A figure or table of a recorded run; the build's own where they are the same."""
         run, own = self.records[name], data["text/html"]
@@ -123,9 +134,18 @@ class Page:
         return own if kept["csv"] == table["csv"] else self._table(kept, table, name)
 
     def _cells(self, ids: list[str], caption: str) -> str:
+        claims = [self.claims[i] for i in ids]
         verdicts = {verdict["id"]: verdict for verdict in self.done.verdicts}
         recorded = {p: {v["id"]: v for v in run["verdicts"]} for p, run in self.records.items()}
-        return cells_html([self.claims[i] for i in ids], verdicts, recorded, caption)
+        table = cells_html(claims, verdicts, recorded, caption)
+        found = {i: largest_run(verdicts[i], of_claim(self.records, i))[0] for i in ids}
+        figure = draw_cells(claims, found)
+        if figure is None:
+            return table
+        name = claims[0].group.replace(", ", "-").replace(" ", "-")
+        alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(found.values())}."
+        said = f"{caption}: the printed numbers beside those of the largest run."
+        return figure_html(svg_bytes(figure, name), name, alt, said) + table
 
     def _table(self, kept: Mapping[str, Any], table: Mapping[str, Any], run: str) -> str:
         frame = pd.read_csv(io.StringIO(kept["csv"]), keep_default_na=False, na_values=[""])
@@ -136,7 +156,7 @@ class Page:
             formats = {c: f for c, f in table["formats"].items() if c in frame}
             caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
-        return table_html(frame, caption, formats) + csv_link(frame, name)
+        return table_html(frame, caption, formats, csv_link(frame, name))
 
     def _speaks_of_both(self, caption: str) -> bool:
         return not any(word in caption for word in _what(self.done.parameters))

@@ -21,6 +21,7 @@ from lib.book.claims import (
     Claim,
 )
 from lib.book.records import by_size
+from lib.book.words import number_text, scale_text
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 Found = Mapping[str, Any]  # what one run found about a claim
@@ -45,10 +46,21 @@ _MARKS = {
 }
 
 
+#: A table of more rows is folded: what is open on a page is read, not searched.
+LONGEST = 12
+
+
 def table_html(
-    frame: pd.DataFrame, caption: str = "", formats: Mapping[str, str] | None = None
+    frame: pd.DataFrame,
+    caption: str = "",
+    formats: Mapping[str, str] | None = None,
+    download: str = "",
+    fold: bool = True,
 ) -> str:
-    """HTML of a data frame in a box that scrolls sideways by itself."""
+    """HTML of a data frame in a box that scrolls sideways by itself, and of its download.
+
+    A long one is folded under its caption, unless `fold` says that it is within something folded.
+    """
     formats = formats or {}
     rows = [
         [_text(value, formats.get(str(name))) for name, value in zip(frame, row, strict=True)]
@@ -73,8 +85,16 @@ def table_html(
         + "</tr>"
         for row in rows
     )
+    if fold and len(frame) > LONGEST:
+        table = _scrolling(caption or "table", head, body) + download
+        return _folded(f"{caption or 'Table'} ({len(frame)} rows)", table, "companion-rows")
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    return _scrolling(caption or "table", head, body, title)
+    return _scrolling(caption or "table", head, body, title) + download
+
+
+def _folded(summary: str, content: str, kind: str) -> str:
+    """What a click opens. A search within the page and links to parts of it open it, too."""
+    return f"<details class='{kind}'><summary>{html.escape(summary)}</summary>{content}</details>"
 
 
 def _scrolling(label: str, head: str, body: str, title: str = "", also: str = "") -> str:
@@ -148,20 +168,22 @@ def csv_link(frame: pd.DataFrame, file_name: str) -> str:
     )
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
-
-
-def _recorded(found: Found | None) -> str:
+def _recorded(found: Found | None, unit: str) -> str:
     """Value, interval and mark of what one run found; runs may differ."""
     if not found:
         return "–"
-    kind, mark = _MARKS[found["verdict"]]
-    word = found["verdict"]
+    return f"{_value(found, unit)}{_interval(found)} {_mark(found['verdict'])}"
+
+
+def _value(found: Found, unit: str) -> str:
     shown = found.get("shown")
-    value = found["value"] if shown is None else shown
-    mark = f"<span class='mark-{kind}' title='{word}'>{mark}</span>"
-    return f"{_number(value)}{_interval(found)} {mark}"
+    return html.escape(number_text(found["value"] if shown is None else shown, unit))
+
+
+def _mark(verdict: str) -> str:
+    kind, mark = _MARKS[verdict]
+    said = f"role='img' aria-label='{verdict}' title='{verdict}'"
+    return f"<span class='mark-{kind}' {said}>{mark}</span>"
 
 
 def _interval(found: Found) -> str:
@@ -169,8 +191,11 @@ def _interval(found: Found) -> str:
     if not found.get("interval"):
         return ""
     low, high = found["interval"]
-    ends = ("−∞" if low is None else f"{low:.4g}", "∞" if high is None else f"{high:.4g}")
-    return f" <span class='claim-interval'>[{ends[0]}, {ends[1]}]</span>"
+    low, high = (
+        "−∞" if low is None else number_text(low),
+        "∞" if high is None else number_text(high),
+    )
+    return f" <span class='claim-interval'>[{low}, {high}]</span>"
 
 
 def _chip(verdict: str) -> str:
@@ -179,25 +204,80 @@ def _chip(verdict: str) -> str:
 
 
 def claim_html(claim: Claim, verdict: Found, recorded: Runs) -> str:
-    """Box that shows the verdict of the largest run where it was decided."""
-    found, _ = _largest(verdict, recorded)
+    """A verdict on a line, of the largest run where it was decided; the rest opens beneath it."""
+    found, _ = largest_run(verdict, recorded)
     kind, _ = _MARKS[found["verdict"]]
-    columns = [("paper", _number(claim.reported))]
-    columns += [
-        (f"recorded run ({profile})", _recorded(of_run)) for profile, of_run in recorded.items()
-    ]
-    columns.append(("this build", _recorded(verdict)))
+    ours = f"ours {_value(found, claim.unit)}"
+    if claim.measures:
+        ours = f"{html.escape(claim.measures)}: {_value(found, claim.unit)}"
+    paper = "" if claim.reported is None else f"paper {_reported(claim)} | "
+    values = "not run" if found["verdict"] == NOT_RUN else paper + ours
+    return (
+        f"<details class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
+        f"<summary>{_mark(found['verdict'])} <span class='claim-words'>{_words(claim)}</span> "
+        f"<span class='claim-values'>{values}</span></summary>"
+        f"<p class='claim-head'>{_chip(found['verdict'])} {claim.paper}, "
+        f"{html.escape(claim.place)}</p>{_details(claim, verdict, recorded)}</details>"
+    )
+
+
+def verdicts_html(
+    claims: Sequence[Claim], verdicts: Mapping[str, Found], recorded: Mapping[str, Runs]
+) -> str:
+    """Table of several verdicts, folded where it is long; `recorded` are the runs by claim."""
+    rows = "".join(_row(claim, verdicts[claim.id], recorded[claim.id]) for claim in claims)
+    table = _scrolling("Verdicts", _heads(_HEAD), rows, also=" companion-ledger")
+    if len(claims) <= LONGEST:
+        return table
+    largest = [largest_run(verdicts[claim.id], recorded[claim.id])[0] for claim in claims]
+    return _folded(f"{len(claims)} verdicts: {counts_text(largest)}", table, "companion-cells")
+
+
+_HEAD = ("Verdict", "Claim", "Paper", "Ours")
+
+
+def _row(claim: Claim, verdict: Found, recorded: Runs, address: str = "") -> str:
+    """A claim in a table of verdicts; its verdict leads to an `address` where there is one."""
+    found, _ = largest_run(verdict, recorded)
+    chip = _chip(found["verdict"])
+    chip = f"<a href='{address}'>{chip}</a>" if address else chip
+    place = claim.place[:1].upper() + claim.place[1:]
+    measured = f"{html.escape(claim.measures)}: " if claim.measures else ""
+    return (
+        f"<tr id='claim-{html.escape(claim.id)}'><td>{chip}</td><td><details class='claim-more'>"
+        f"<summary>{_words(claim)} <span class='claim-why'>{html.escape(place)}"
+        f"{'*' * claim.revised}</span></summary>{_details(claim, verdict, recorded)}</details></td>"
+        f"<td class='number' data-name='Paper'>{_reported(claim)}</td>"
+        f"<td class='value' data-name='Ours'>{measured}{_value(found, claim.unit)}"
+        f"{_interval(found)}</td></tr>"
+    )
+
+
+def _words(claim: Claim) -> str:
+    return html.escape(claim.short or claim.claim)
+
+
+def _reported(claim: Claim) -> str:
+    return html.escape(number_text(claim.reported, claim.unit))
+
+
+def _details(claim: Claim, verdict: Found, recorded: Runs) -> str:
+    """What a line leaves out: the claim in full, remarks, every run, the condition and why."""
+    columns = [("paper", _reported(claim))]
+    columns += [(_run_name(name), _recorded(of, claim.unit)) for name, of in recorded.items()]
+    columns.append((_THIS_BUILD, _recorded(verdict, claim.unit)))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
     remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, verdict, recorded))
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
     return (
-        f"<div class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
-        f"<p class='claim-head'>{_chip(found['verdict'])} <span>{claim.paper}, "
-        f"{html.escape(claim.place)}</span></p><p>{html.escape(claim.claim)}</p>{remarks}"
-        f"<dl>{facts}</dl><details class='claim-why'><summary>Condition{_REVISED * claim.revised}: "
-        f"{html.escape(claim.criterion)}</summary>{html.escape(claim.why)}{source} "
-        f"<code>{html.escape(claim.id)}</code></details></div>"
+        f"<p>{html.escape(claim.claim)}</p>{remarks}<dl>{facts}</dl><p class='claim-why'>"
+        f"Condition{_REVISED * claim.revised}: {html.escape(claim.criterion)}. "
+        f"{html.escape(claim.why)}{source} <code>{html.escape(claim.id)}</code></p>"
     )
+
+
+def _run_name(name: str) -> str:
+    return f"recorded run ({name})"
 
 
 _REVISED = " (changed after its first evaluation)"
@@ -205,14 +285,19 @@ _REVISED = " (changed after its first evaluation)"
 
 def _remarks(claim: Claim, verdict: Found, recorded: Runs) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
-    found, source = _largest(verdict, recorded)
-    said = [f"{html.escape(found['reason'])}."] if found["reason"] else []
+    found, source = largest_run(verdict, recorded)
+    said = [f"{_reason(found)}."] if found["reason"] else []
     if found["verdict"] in MISSED and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
     if _contradicted(verdict, recorded):
         smaller = "This build, which is smaller," if source != _THIS_BUILD else "A recorded run"
         said.append(f"<strong>{smaller} says otherwise.</strong>")
     return said
+
+
+def _reason(found: Found) -> str:
+    words = html.escape(scale_text(found["reason"]))
+    return words if " = " in words else words[:1].upper() + words[1:]
 
 
 def _contradicted(verdict: Found, recorded: Runs) -> bool:
@@ -228,7 +313,7 @@ def _contradicted(verdict: Found, recorded: Runs) -> bool:
     )
 
 
-def _largest(verdict: Found, recorded: Runs) -> tuple[Found, str]:
+def largest_run(verdict: Found, recorded: Runs) -> tuple[Found, str]:
     """Verdict of the largest run that covers a claim, and which run that is.
 
     A record that decides nothing, since it kept no interval, gives way to a build that does.
@@ -240,7 +325,7 @@ def _largest(verdict: Found, recorded: Runs) -> tuple[Found, str]:
             continue
         if found["verdict"] == UNDECIDED and not found.get("interval") and decided:
             continue
-        return found, f"recorded run ({name})"
+        return found, _run_name(name)
     return verdict, _THIS_BUILD
 
 
@@ -252,33 +337,35 @@ def cells_html(
 ) -> str:
     """Table of the claims of a group, folded: reported value, recorded runs, this build."""
     runs = {c.id: {p: of_run.get(c.id) for p, of_run in recorded.items()} for c in claims}
-    first = {c.id: _largest(verdicts[c.id], runs[c.id])[0] for c in claims}
+    first = {c.id: largest_run(verdicts[c.id], runs[c.id])[0] for c in claims}
     rows = "".join(_cell_row(c, verdicts[c.id], runs[c.id], first[c.id]) for c in claims)
     head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
     missed = [c for c in claims if first[c.id]["verdict"] in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
-    return (
-        f"<details class='companion-cells'><summary>{html.escape(caption)}: "
-        f"{_counts(first.values())}</summary>"
+    content = (
         f"<p>Condition{_REVISED * claims[0].revised}: {html.escape(claims[0].criterion)}. "
         f"{html.escape(claims[0].why)}</p>"
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
-        f"{_scrolling(caption, _heads(head), rows)}</details>"
+        f"{_scrolling(caption, _heads(head), rows)}"
     )
+    return _folded(f"{caption}: {counts_text(first.values())}", content, "companion-cells")
 
 
 def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str:
-    runs = "".join(f"<td class='number'>{_recorded(found)}</td>" for found in recorded.values())
-    reason = f" {html.escape(first['reason'])}" if first["reason"] else ""
+    runs = "".join(
+        f"<td class='number'>{_recorded(found, claim.unit)}</td>" for found in recorded.values()
+    )
+    reason = f" {_reason(first)}" if first["reason"] else ""
     return (
         f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"
-        f"<td class='number'>{_number(claim.reported)}</td>{runs}"
-        f"<td class='number'>{_recorded(verdict)}</td>"
+        f"<td class='number'>{_reported(claim)}</td>{runs}"
+        f"<td class='number'>{_recorded(verdict, claim.unit)}</td>"
         f"<td>{_chip(first['verdict'])}{reason}</td></tr>"
     )
 
 
-def _counts(verdicts: Iterable[Found]) -> str:
+def counts_text(verdicts: Iterable[Found]) -> str:
+    """How many verdicts there are of each kind."""
     counts = dict.fromkeys(_MARKS, 0)
     for verdict in verdicts:
         counts[verdict["verdict"]] += 1
@@ -300,7 +387,7 @@ class Ledger:
 
     def largest(self, claim: Claim) -> tuple[Found, str]:
         """What the largest run says of a claim, and which run that is."""
-        return _largest(self.verdicts[claim.id], self.runs(claim))
+        return largest_run(self.verdicts[claim.id], self.runs(claim))
 
     def address(self, claim: Claim) -> str:
         """Where a claim's verdict is shown."""
@@ -308,7 +395,7 @@ class Ledger:
 
 
 def ledger_html(ledger: Ledger) -> str:
-    """Tables of all claims and their verdicts, by paper."""
+    """All claims and their verdicts, by paper: a grid, and tables that it leads to."""
     claims, records = ledger.claims, ledger.records
     if not claims:
         return "<p>The ledger is empty.</p>"
@@ -317,12 +404,16 @@ def ledger_html(ledger: Ledger) -> str:
         of_paper = [c for c in claims.values() if c.paper == paper]
         if not of_paper:
             continue
-        profiles = by_size({p for c in of_paper for p in records.get(c.chapter, {})})
-        head = ["Verdict", "Claim", "Paper", *(f"Recorded run ({p})" for p in profiles)]
-        head.append("This build")
-        rows = "".join(_ledger_row(ledger, c, profiles) for c in of_paper if c.group is None)
-        table = _scrolling(f"Claims of {paper}", _heads(head), rows, also=" companion-ledger")
-        parts.append(f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>{table}")
+        parts.append(f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>")
+        parts.append(_grid(ledger, of_paper))
+        single = [c for c in of_paper if c.group is None]
+        rows = "".join(
+            _row(c, ledger.verdicts[c.id], ledger.runs(c), ledger.address(c)) for c in single
+        )
+        if single:
+            counts = counts_text(ledger.largest(c)[0] for c in single)
+            table = _scrolling(f"Claims of {paper}", _heads(_HEAD), rows, also=" companion-ledger")
+            parts.append(_folded(f"Claims one by one: {counts}", table, "companion-cells"))
         for group in dict.fromkeys(c.group for c in of_paper if c.group):
             of_group = [c for c in of_paper if c.group == group]
             runs = {
@@ -331,6 +422,20 @@ def ledger_html(ledger: Ledger) -> str:
             }
             parts.append(cells_html(of_group, ledger.verdicts, runs, group))
     return "".join(parts)
+
+
+def _grid(ledger: Ledger, claims: Iterable[Claim]) -> str:
+    """A square for each claim with the mark of its verdict; it leads to the claim's row."""
+    squares = []
+    for claim in claims:
+        verdict = ledger.largest(claim)[0]["verdict"]
+        kind, mark = _MARKS[verdict]
+        said = f"{html.escape(claim.place)}: {_words(claim)}: {verdict}"
+        squares.append(
+            f"<li><a class='verdict-{kind}' href='#claim-{html.escape(claim.id)}' "
+            f"title='{said}' aria-label='{said}'>{mark}</a></li>"
+        )
+    return f"<ul class='companion-grid'>{''.join(squares)}</ul>"
 
 
 def claim_mark_html(ledger: Ledger, claim: Claim) -> str:
@@ -379,10 +484,9 @@ _THIS_BUILD = "this build"
 
 
 def _missed_row(claim: Claim, found: Found, address: str) -> str:
-    shown = found["value"] if found.get("shown") is None else found["shown"]
-    value = f"{_number(shown)}; {html.escape(claim.criterion)}"
+    value = f"{_value(found, claim.unit)}; {html.escape(claim.criterion)}"
     if found["reason"]:
-        value += f"; {html.escape(found['reason'])}"
+        value += f"; {html.escape(scale_text(found['reason']))}"
     place = claim.place[:1].upper() + claim.place[1:]
     return (
         f"<li><a href='{address}'>{html.escape(place)}</a>: "
@@ -407,37 +511,13 @@ def _summary(ledger: Ledger) -> str:
         counts[found["verdict"]] += 1
         recorded += source != _THIS_BUILD
         differ += _contradicted(ledger.verdicts[claim.id], ledger.runs(claim))
-    run = len(claims) - counts[NOT_RUN]
-    items = "".join(
-        f"<li>{_chip(v)}: {n}{f' of the {run} that were run' if v != NOT_RUN else ''}</li>"
-        for v, n in counts.items()
-    )
+    items = "".join(f"<li>{_chip(v)}: {n}</li>" for v, n in counts.items())
     revised = sum(c.revised for c in claims.values())
     return (
-        f"<ul class='companion-counts'>{items}</ul><p>Of the largest run that covers each: for "
-        f"{recorded} conditions a recorded one. In {differ} this build, which is smaller, comes "
-        f"to another verdict; {revised} conditions were changed after they had first been "
-        "evaluated, and are marked with an asterisk.</p>"
-    )
-
-
-def _ledger_row(ledger: Ledger, claim: Claim, profiles: list[str]) -> str:
-    verdict, runs = ledger.verdicts[claim.id], ledger.runs(claim)
-    recorded = "".join(
-        f"<td class='number' data-name='Recorded run ({profile})'>"
-        f"{_recorded(runs.get(profile))}</td>"
-        for profile in profiles
-    )
-    remarks = [f"Condition{'*' * claim.revised}: {html.escape(claim.criterion)}."]
-    remarks += _remarks(claim, verdict, runs)
-    place = claim.place[:1].upper() + claim.place[1:]
-    return (
-        f"<tr><td><a href='{ledger.address(claim)}'>{_chip(ledger.largest(claim)[0]['verdict'])}"
-        "</a></td>"
-        f"<td><strong>{html.escape(place)}</strong><br>{html.escape(claim.claim)} "
-        f"<span class='claim-why'>{' '.join(remarks)}</span></td>"
-        f"<td class='number' data-name='Paper'>{_number(claim.reported)}</td>{recorded}"
-        f"<td class='number' data-name='This build'>{_recorded(verdict)}</td></tr>"
+        f"<ul class='companion-counts'>{items}</ul><p>{len(claims)} conditions, each by the "
+        f"largest run that covers it: {recorded} by a recorded one. In {differ} this build, which "
+        f"is smaller, comes to another verdict. {revised} were changed after they had first been "
+        "evaluated; an asterisk marks them.</p>"
     )
 
 

@@ -159,7 +159,11 @@ class Chapter:
             columns=["parameter", "value", "allowed", "meaning"],
         )
         command = self.command()
-        table = table_html(rows) if self._declared else "<p>This chapter has no parameters.</p>"
+        table = (
+            table_html(rows, fold=False)
+            if self._declared
+            else "<p>This chapter has no parameters.</p>"
+        )
         page = (
             "<details class='companion-parameters'><summary>Parameters in effect and how to "
             f"reproduce this page</summary>{table}"
@@ -233,7 +237,8 @@ class Chapter:
         """
         flat = frame if frame.index.names == [None] else frame.reset_index()
         source = flat if csv is None else csv
-        page = table_html(flat, caption, formats) + csv_link(source, f"{self.name}_{name}.csv")
+        download = csv_link(source, f"{self.name}_{name}.csv")
+        page = table_html(flat, caption, formats, download)
         _display(
             {
                 "text/html": page,

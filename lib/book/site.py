@@ -201,12 +201,17 @@ def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
 
 
 def is_wiring(source: str) -> bool:
-    """Whether a cell imports, or hands the chapter what to show, and nothing else."""
+    """Whether two of three lines of a cell import, or hand the chapter what to show."""
     try:
         body = ast.parse(source).body
     except SyntaxError:  # a magic command
         return False
-    return all(isinstance(node, (ast.Import, ast.ImportFrom)) or _shows(node) for node in body)
+    lines = [
+        (node.end_lineno - node.lineno + 1)
+        * (1 if isinstance(node, (ast.Import, ast.ImportFrom)) or _shows(node) else -2)
+        for node in body
+    ]
+    return sum(lines) >= 0
 
 
 def _shows(node: ast.stmt) -> bool:

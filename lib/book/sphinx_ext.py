@@ -26,7 +26,7 @@ import lib
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
-from lib.book.execute import OWN_MIMES, BuildError, execute_book
+from lib.book.execute import OWN_MIMES, VERDICT_MIME, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
@@ -94,13 +94,23 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
     return notebook
 
 
+#: Of more verdicts of one cell a page makes a table.
+_SINGLE = 3
+
+
 def _code_cell(executed: dict[str, Any], cell_id: str, page: Page) -> nbformat.NotebookNode:
     outputs = []
+    alone = {"text/html", VERDICT_MIME}
+    shown = [o["data"] for o in executed["outputs"] if alone <= o.get("data", {}).keys()]
+    verdicts = [data[VERDICT_MIME] for data in shown] if len(shown) > _SINGLE else []
     for output in executed["outputs"]:
         data = {k: v for k, v in output.get("data", {}).items() if k not in OWN_MIMES}
-        if "data" in output and not data:
+        verdict = output.get("data", {}).get(VERDICT_MIME)
+        if ("data" in output and not data) or (verdict and verdict in verdicts[1:]):
             continue
-        if "text/html" in data:
+        if verdict and verdict in verdicts:
+            data["text/html"] = page.verdicts(verdicts)
+        elif "text/html" in data:
             data["text/html"] = minify_svg(page.outputs(output["data"]))
         outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
     return nbformat.v4.new_code_cell(

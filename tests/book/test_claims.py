@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from lib.book.claims import (
     UNDECIDED,
     Claim,
     ClaimError,
+    Verdict,
     audit_verdicts,
     judge,
     judged_anew,
@@ -22,8 +24,9 @@ from lib.book.claims import (
 )
 from lib.book.evidence import Evidence, runs
 from lib.book.largest import Page
-from lib.book.render import Ledger, cells_html, claim_html
+from lib.book.render import Ledger, cells_html, claim_html, verdicts_html
 from lib.book.sphinx_ext import _own_value, _value
+from lib.book.words import NAMED, number_text, scale_text
 
 BASE = {
     "id": "A",
@@ -295,15 +298,18 @@ def test_undecided_is_shown_with_its_interval_wherever_verdicts_are():
     verdict = judge(claim, runs([0.02, -0.01, 0.0]), {})
     assert verdict.verdict == UNDECIDED
     kept = {"standard": {"verdicts": [verdict.as_dict()]}}
-    ends = "[-0.03461, 0.04128]"
-    for page in (
-        claim_html(claim, verdict.as_dict(), {"standard": verdict.as_dict()}),
-        cells_html(
-            [claim], {"A": verdict.as_dict()}, {"standard": {"A": verdict.as_dict()}}, "cells"
+    ends = "[-0.0346, 0.0413]"
+    for page, times in (
+        (claim_html(claim, verdict.as_dict(), {"standard": verdict.as_dict()}), 2),
+        (
+            cells_html(
+                [claim], {"A": verdict.as_dict()}, {"standard": {"A": verdict.as_dict()}}, "cells"
+            ),
+            2,
         ),
-        ledger_html({"A": claim}, {"A": verdict.as_dict()}, {"one": kept}, ADDRESSES),
+        (ledger_html({"A": claim}, {"A": verdict.as_dict()}, {"one": kept}, ADDRESSES), 3),
     ):
-        assert page.count(ends) == 2
+        assert page.count(ends) == times
         assert "verdict-undecided'>? undecided" in page
         assert "mark-undecided" in page
     half = judge(claim, Evidence(1.0, 0.5, math.inf, 3), {})
@@ -327,11 +333,112 @@ def test_a_record_without_interval_gives_way_to_a_build_that_decides():
     assert "undecided (recorded run (standard))" in mark  # an interval of a longer run counts
 
 
+def test_a_verdict_is_a_line_that_opens():
+    claim = make(reported=0.12345, tolerance=0.1, claim="It is long." * 20, short="It <is> short")
+    box = claim_html(claim, judge(claim, 0.5, {"n": 2}).as_dict(), {})
+    line, rest = box.split("</summary>")
+    assert "It &lt;is&gt; short" in line
+    assert ">✗</span>" in line
+    assert "aria-label='not reproduced'" in line
+    assert "paper 0.123 | ours 0.5" in line
+    assert claim.claim not in line
+    assert claim.claim in rest
+    trend = make(at_least=0, measures="slope", unit="trials")
+    assert ">slope: 1,230 trials<" in claim_html(trend, judge(trend, 1234, {}).as_dict(), {})
+    none = claim_html(trend, Verdict("A", NOT_RUN, None, "no data").as_dict(), {})
+    assert ">not run<" in none.split("</summary>")[0]
+    assert "No data." in none
+
+
+def test_many_verdicts_are_a_table_and_very_many_a_folded_one():
+    for count in (4, 13):
+        claims = [make(id=f"A{i}", at_least=0, measures="slope") for i in range(count)]
+        found = {c.id: judge(c, 1.5, {}).as_dict() for c in claims}
+        page = verdicts_html(claims, found, {c.id: {} for c in claims})
+        assert page.count("<tr id='claim-A") == count
+        assert page.count("slope: 1.5") == count
+        assert page.startswith("<details") == (count == 13)
+    assert "13 verdicts: 13 reproduced" in page
+
+
+def test_the_ledger_is_a_grid_whose_squares_lead_to_rows():
+    claims = {i: make(id=i, reported=0.5, tolerance=0.1, place=f"cell {i}") for i in "ABC"}
+    claims["C"] = make(id="C", reported=0.5, tolerance=0.1, group="Table 2", place="cell C")
+    values = {"A": 0.5, "B": 0.9, "C": 0.5}
+    page = ledger_html(
+        claims, {i: judge(claims[i], v, {}).as_dict() for i, v in values.items()}, {}, ADDRESSES
+    )
+    grid = page.split("<ul class='companion-grid'>")[1].split("</ul>")[0]
+    assert re.findall(r"class='verdict-(\S+)' href='#claim-(.)'", grid) == [
+        ("yes", "A"),
+        ("no", "B"),
+        ("yes", "C"),
+    ]
+    assert re.findall(r">([^<])</a>", grid) == ["✓", "✗", "✓"]  # not by colour alone
+    assert "aria-label='cell B: It is &lt;so&gt;.: not reproduced'" in grid
+    for i in claims:
+        assert page.count(f"<tr id='claim-{i}'") == 1
+        assert f"one.html#claim-{i}" in page or i == "C"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.97251, "", "0.973"), (3.124, "epsilon", "ε = 3.12"), (1474, "trials", "1,470 trials"),
+        (0.0, "", "0"), (-0.034567, "", "-0.0346"), (1e-12, "", "1 × 10⁻¹²"), (100.0, "", "100"),
+        (2_345_678, "", "2.35 × 10⁶"), (math.inf, "", "∞"), (-math.inf, "", "-∞"),
+        (math.nan, "", "–"), (None, "trials", "–"), (999.6, "", "1,000"), (12.0, "", "12"),
+    ],
+)  # fmt: skip
+def test_numbers_have_three_digits_and_units(value, unit, text):
+    assert number_text(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "full", "words"),
+    [
+        (
+            {"dataset": "digits", "models": ["mlp"], "n_seeds": 2, "epochs": 0.0},
+            {"dataset": "cifar10", "models": ["resnet18"], "n_seeds": 5, "epochs": 200},
+            "an MLP on digits instead of a ResNet-18 on CIFAR-10, 2 instead of 5 seeds, "
+            "a fixed number of steps instead of 200 epochs",
+        ),
+        ({"images": "digits"}, {"images": "cifar100"}, "digits instead of CIFAR-100"),
+        ({"datasets": ["fmow"]}, {"datasets": ["fmow", "rxrx1"]}, "FMoW instead of FMoW and RxRx1"),
+        ({"points": 20000}, {"points": 50000}, "20,000 instead of 50,000 points"),
+        ({}, {"n_seeds": 5}, "an unknown number instead of 5 seeds"),
+        ({"model_seeds": [0]}, {"model_seeds": [0, 1, 2]}, "1 instead of 3 models"),
+        ({"model_seeds": [3]}, {"model_seeds": [0]}, "other models"),
+        ({"margin": 0.01}, {"margin": 0.0}, "margin 0.01 instead of 0"),
+        (
+            {"power_learner": "forest"},
+            {"power_learner": "super"},
+            "learners for the power: random forests instead of super learners",
+        ),
+        ({"unheard": 1}, {"unheard": 2}, "unheard = 1 instead of 2"),
+    ],
+)
+def test_scales_are_said_in_words(given, full, words):
+    reason = judge(make(at_least=0, full_scale=full), 1, given).reason
+    assert scale_text(reason) == words
+    chance = make(**CHANCE | {"full_scale": full})
+    assert scale_text(judge(chance, 1, given).reason) == f"{words}, no interval over seeds"
+
+
+def test_other_reasons_keep_their_words_but_for_names():
+    assert scale_text("the data are fashion-mnist") == "the data are Fashion-MNIST"
+    assert scale_text("the linear part is too small") == "the linear part is too small"
+    assert scale_text("") == ""
+
+
 def test_the_ledger_of_the_book_is_well_formed(root):
     claims = read_claims(root / "book" / "claims.yml")
     assert claims
     for claim in claims.values():
         assert claim.id.startswith(claim.paper + "-")
+        assert len(claim.short or claim.claim) <= 72, claim.id  # fits on a line
+        assert claim.measures or claim.reported is not None, claim.id
+        assert set(claim.full_scale) <= NAMED, claim.id
 
 
 def test_no_record_decides_by_chance_alone(root):

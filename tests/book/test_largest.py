@@ -11,11 +11,12 @@ import pytest
 from matplotlib import pyplot as plt
 
 from lib.book import largest
-from lib.book.claims import Claim
+from lib.book.claims import Claim, judge
 from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME, Executed
 from lib.book.largest import Page, larger_runs
 from lib.book.records import figure_of, read_records, write_record
 from lib.book.render import csv_link, figure_html, note_html, picture_html, table_html
+from lib.book.sphinx_ext import _code_cell
 from lib.plot import svg_bytes
 
 HARDWARE = {"cores": 2, "processor": "a <chip>", "memory_gib": 1}
@@ -231,3 +232,50 @@ def test_verdicts_of_the_recorded_run_stand_in_the_boxes(book):
         assert "verdict-no'>✗ not reproduced" in said
         assert "title='reproduced'>✓" in said
     assert "Cells: 1 not reproduced" in page.outputs(cells)
+
+
+def test_more_than_three_verdicts_of_a_cell_are_one_table(book):
+    claims = {
+        i: Claim(i, "P1", "one", "Table 1", f"Claim {i}.", "exact", "arithmetic.", at_least=0)
+        for i in "ABCD"
+    }
+    shown = [
+        {"text/html": f"<i>{i}</i>", VERDICT_MIME: judge(claim, 1, {}).as_dict()}
+        for i, claim in claims.items()
+    ]
+    for count in (3, 4):
+        page = page_of(book, *shown[:count], claims=claims)
+        display = {"output_type": "display_data", "metadata": {}}
+        outputs = [display | {"data": data} for data in shown[:count]]
+        outputs.insert(1, {"output_type": "stream", "name": "stdout", "text": "x"})
+        executed = {"source": "x", "tags": [], "outputs": outputs, "execution_count": 1}
+        cell = _code_cell(executed, "cell-1", page)
+        pages = [o["data"]["text/html"] for o in cell.outputs if "data" in o]
+        assert sum(o.output_type == "stream" for o in cell.outputs) == 1
+        assert "".join(pages).count("id='claim-") == count
+        assert len(pages) == (3 if count == 3 else 1)
+        assert ("<table" in pages[0]) == (count == 4)
+
+
+def test_a_group_of_cells_is_drawn_from_the_largest_run(book):
+    claims = {
+        i: Claim(
+            *(i, "P1", "one", f"Table 1, {i}, x", "It is.", "exact", "arithmetic."),
+            reported=0.5,
+            tolerance=0.25,
+            group="P1, Table 1",
+            picture="dots",
+        )
+        for i in "AB"
+    }
+    here = {i: judge(claim, 0.5, {}).as_dict() for i, claim in claims.items()}
+    cells = {"text/html": "", CELLS_MIME: {"ids": list(claims), "caption": "Table 1"}}
+    verdicts = [{VERDICT_MIME: each} for each in here.values()]
+    larger = {"verdicts": [judge(claims["A"], 9.0, {}).as_dict()], "values": {}}
+    page = page_of(book, cells, *verdicts, claims=claims, records={"standard": larger})
+    shown = page.outputs(cells)
+    assert shown.count("<figure") == 1
+    assert "The 2 cells of P1, Table 1: 1 reproduced, 1 not reproduced." in shown
+    assert shown.index("<figure") < shown.index("companion-cells")
+    plain = {i: replace(claim, picture="") for i, claim in claims.items()}
+    assert "<figure" not in page_of(book, cells, *verdicts, claims=plain).outputs(cells)

@@ -34,6 +34,8 @@ ax.plot([0.1, 0.2, 0.7], [1, 2, 3])
 chapter.figure(figure, "line", "A line that rises.", "It rises, as % of 'all' & <some>.")
 widest = "a line of code that is as long as the formatter lets a line of code become, 100 letters"
 wide = pd.DataFrame([[1.5] * 14], columns=[f"column_{i}" for i in range(14)])
+long = pd.DataFrame({"number": range(14), "word": ["even", "odd"] * 7})
+chapter.table(long, "long", "A table that is longer than twelve rows")
 chapter.table(wide, "wide", "A table that is wider than a phone, under a caption of many words")
 """
 PROSE = """
@@ -96,6 +98,35 @@ def test_tables_of_words_are_stacked_on_phones(browser, published, width, shown)
     assert set(page.eval_on_selector_all("article table.table td", cells)) == {shown}
     page.goto(f"{published}/one.html")  # tables of numbers are not
     assert set(page.eval_on_selector_all("article td.number", cells)) == {"table-cell"}
+    page.close()
+
+
+def test_a_long_table_is_folded_and_can_be_searched(browser, published):
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"{published}/one.html")
+    rows = page.locator("details.companion-rows tbody tr")
+    assert rows.count() == 14
+    assert not rows.first.is_visible()
+    page.get_by_text("A table that is longer than twelve rows (14 rows)").click()
+    page.get_by_label("Search these rows").fill("odd 1")
+    seen = [row.inner_text().split() for row in rows.all() if row.is_visible()]
+    assert seen == [["1", "odd"], ["11", "odd"], ["13", "odd"]]
+    assert page.locator(".companion-search output").text_content() == "3 of 14"
+    assert page.locator("details.companion-rows a[download]").is_visible()
+    page.close()
+
+
+def test_squares_of_the_ledger_open_what_they_lead_to(browser, published):
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"{published}/ledger.html")
+    row = page.locator("#claim-T-2")
+    assert not row.is_visible()
+    page.locator(".companion-grid a[href='#claim-T-2']").click()
+    assert row.is_visible()
+    row.get_by_text("reproduced").first.click()
+    verdict = page.locator("#claim-T-2")
+    assert page.url.endswith("two.html#claim-T-2")
+    assert verdict.get_attribute("open") is not None
     page.close()
 
 

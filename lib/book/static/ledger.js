@@ -1,13 +1,43 @@
-/* A filter for the ledger: by verdict, and by words in the claim. Without scripts all rows show. */
+/* Opens what a link leads to, searches folded tables, and filters the ledger by verdict and words.
+   Without scripts all rows show. */
 "use strict";
 
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  const folds = [...target.querySelectorAll(":scope details.claim-more")];
+  for (let fold = target; fold; fold = fold.parentElement) if (fold.tagName === "DETAILS") folds.push(fold);
+  for (const fold of folds) fold.open = true;
+  if (folds.length) target.scrollIntoView();
+}
+addEventListener("hashchange", openTarget);
+
+/* A field above the rows of a folded table: those without its words are hidden. */
+function addSearch(fold) {
+  const rows = [...fold.querySelectorAll("tbody tr")];
+  const label = document.createElement("label");
+  label.className = "companion-search";
+  label.innerHTML = 'Search these rows <input type="search" autocomplete="off"><output></output>';
+  label.firstElementChild.addEventListener("input", (event) => {
+    const wanted = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !wanted.every((word) => text.includes(word));
+    }
+    label.lastElementChild.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
+  });
+  fold.querySelector("summary").after(label);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
-  const first = document.querySelector(".companion-ledger");
+  document.querySelectorAll("details.companion-rows").forEach(addSearch);
+  openTarget();
+  const first = document.querySelector(".companion-grid");
   if (!first) return;
   const article = first.closest("article") || document.body;
   const groups = [...article.querySelectorAll("details.companion-cells")];
   const rows = [
-    ...article.querySelectorAll(".companion-ledger tbody tr, details.companion-cells tbody tr"),
+    ...article.querySelectorAll("details.companion-cells tbody tr"),
   ].map((row) => ({
     row,
     verdict: (row.querySelector(".verdict") || {}).className || "",
@@ -49,10 +79,6 @@ document.addEventListener("DOMContentLoaded", () => {
       const left = group.querySelectorAll("tbody tr:not([hidden])").length;
       group.hidden = active && !left;
       group.open = active ? left > 0 : opened.has(group);
-    }
-    for (const table of article.querySelectorAll(".companion-ledger")) {
-      const left = table.querySelectorAll("tbody tr:not([hidden])").length;
-      table.closest(".companion-scroll").hidden = !left;
     }
     said.textContent = active ? `${shown} of ${rows.length} claims` : `${rows.length} claims`;
   }

@@ -1,0 +1,127 @@
+"""Pictures of a paper's table: every printed number beside ours, for those who would rather look.
+
+Drawn when a page is made, since a recorded run has the numbers and no such picture.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lib.book.claims import Claim
+from lib.book.words import name_text
+from lib.plot import COLOURS, new_figure, style
+
+_PAPER, _OURS = {"marker": "D", "color": "0.45"}, {"marker": "o", "color": COLOURS[0]}
+
+
+def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> Figure | None:
+    """Draw the cells of a group as its claims ask for: ``dots``, ``heat`` or ``intervals``.
+
+    The place of a cell, "Table 1, SVHN, SR, epsilon = 7", says where it stands: the first part in
+    which cells differ names the panel, the rest the row (and the column or the end). A panel of
+    which there is no number of ours is left out; without any there is no figure.
+    """
+    if not claims[0].picture:
+        return None
+    cells = _cells(claims, found)
+    kept = cells.groupby("panel", sort=False)["ours"].transform(lambda ours: ours.notna().any())
+    cells = cells[kept.astype(bool)]
+    if cells.empty:
+        return None
+    draw = _DRAW[claims[0].picture]
+    panels = list(cells.groupby("panel", sort=False))
+    rows = max(of["row"].nunique() for _, of in panels)
+    heat = claims[0].picture == "heat"
+    height = 0.9 + (0.3 if heat else 0.24) * rows
+    figure, axes = new_figure(rows=len(panels), height=height, squeeze=False, sharex=not heat)
+    with style():
+        for ax, (panel, of) in zip(axes[:, 0], panels, strict=True):
+            draw(ax, of)
+            ax.set_title(name_text(panel), loc="left")
+        if not heat:
+            figure.legend(
+                *axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=2
+            )
+            axes[-1, 0].set_xlabel(claims[0].axis)
+    return figure
+
+
+def _cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """A row per cell: panel, row and last part of its place, values of the paper and of ours."""
+    parts = [claim.place.split(", ") for claim in claims]
+    common = next(i for i, of in enumerate(zip(*parts, strict=False)) if len(set(of)) > 1)
+    last = claims[0].picture in ("heat", "intervals")
+    rows = []
+    for claim, part in zip(claims, parts, strict=True):
+        verdict = found[claim.id]
+        shown, value = verdict.get("shown"), verdict["value"]
+        inner = part[common + 1 : len(part) - last]
+        low, high = (verdict.get("interval") if shown in (None, value) else None) or (None, None)
+        rows.append(
+            {
+                "panel": part[common],
+                "row": ", ".join(inner),
+                "last": part[-1],
+                "paper": claim.reported,
+                "ours": value if shown is None else shown,
+                "low": low,
+                "high": high,
+            }
+        )
+    numbers = ["paper", "ours", "low", "high"]
+    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+
+def _dots(ax: Axes, cells: pd.DataFrame) -> None:
+    at = np.arange(len(cells))
+    ax.hlines(at, cells["low"], cells["high"], color=COLOURS[0], linewidth=1.2)
+    ax.plot(cells["paper"], at, linestyle="", label="paper", markerfacecolor="none", **_PAPER)
+    ax.plot(cells["ours"], at, linestyle="", label="ours", **_OURS)
+    _rows(ax, cells["row"])
+
+
+def _intervals(ax: Axes, cells: pd.DataFrame) -> None:
+    ends = cells.pivot(index="row", columns="last", values=["paper", "ours"])
+    ends = ends.loc[cells["row"].unique()]
+    at = np.arange(len(ends))
+    for name, looks, shift in (("paper", _PAPER, -0.15), ("ours", _OURS, 0.15)):
+        low, high = (ends[name, f"{end} end"] for end in ("low", "high"))
+        ax.hlines(at + shift, low, high, color=looks["color"], linewidth=2.5)
+        ax.plot(low, at + shift, linestyle="", label=name, markersize=4, **looks)
+        ax.plot(high, at + shift, linestyle="", markersize=4, **looks)
+    _rows(ax, list(ends.index))
+
+
+def _rows(ax: Axes, names: Sequence[str]) -> None:
+    ax.set_yticks(np.arange(len(names)), labels=names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _heat(ax: Axes, cells: pd.DataFrame) -> None:
+    """Colours are of ours minus the paper's, so that what differs is seen; both are written."""
+    of = {n: cells.pivot(index="row", columns="last", values=n) for n in ("paper", "ours")}
+    order = {"index": cells["row"].unique(), "columns": cells["last"].unique()}
+    paper, ours = (of[name].reindex(**order) for name in ("paper", "ours"))
+    text = ours.map("{:.3f}".format) + "\n" + paper.map("({:.3f})".format)
+    reach = {"vmin": -0.05, "vmax": 0.05, "center": 0}
+    text_options = {"annot": text, "fmt": "", "annot_kws": {"size": 7}}
+    bar = {"cbar_kws": {"label": "ours - paper", "shrink": 0.6}}
+    with warnings.catch_warnings():  # seaborn 0.13 calls what matplotlib 3.11 is to deprecate
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        sns.heatmap(ours - paper, ax=ax, cmap="vlag", **reach, **text_options, **bar)
+    ax.set(xlabel="", ylabel="")
+    names = [str(name).replace("_", "\n") for name in order["columns"]]
+    ax.set_xticks(ax.get_xticks(), labels=names, rotation=0, fontsize=8)
+
+
+_DRAW: dict[str, Callable[[Axes, pd.DataFrame], None]] = {
+    "dots": _dots,
+    "heat": _heat,
+    "intervals": _intervals,
+}

@@ -1,0 +1,150 @@
+"""Numbers and scales as a reader wants them: few digits, units, and words for parameters."""
+
+import ast
+import math
+import re
+from typing import Any
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number_text(value: float | None, unit: str = "") -> str:
+    """Return a number with three significant digits and its unit: "ε = 3.12", "1,470 trials"."""
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        text = "∞" if value > 0 else "-∞" if value < 0 else "–"
+    elif value and not 1e-4 <= abs(value) < 1e6:
+        digits, power = f"{value:.2e}".split("e")
+        digits = digits.rstrip("0").rstrip(".")
+        text = f"{digits} × 10{str(int(power)).translate(_SUPERSCRIPTS)}"
+    elif abs(value) >= 999.5:
+        text = f"{float(f'{value:.2e}'):,.0f}"
+    else:
+        text = f"{value:.3g}"
+    return f"ε = {text}" if unit == "epsilon" else f"{text} {unit}" if unit else text
+
+
+#: How a reader knows data sets and models: one of them, and several.
+_KNOWN = {
+    "cifar10": "CIFAR-10",
+    "cifar10-jpeg": "CIFAR-10 (JPEG)",
+    "cifar100": "CIFAR-100",
+    "fashion-mnist": "Fashion-MNIST",
+    "svhn": "SVHN",
+    "gtsrb": "GTSRB",
+    "gtsrb32": "GTSRB at 32 x 32",
+    "sst2": "SST-2",
+    "fmow": "FMoW",
+    "rxrx1": "RxRx1",
+    "own": "data of your own",
+    "linear": "a linear model",
+    "mlp": "an MLP",
+    "small_cnn": "a small CNN",
+    "cnn": "a CNN",
+    "p3_cnn": "P3's CNN",
+    "resnet18": "a ResNet-18",
+    "wide_resnet": "a wide ResNet",
+    "roberta": "RoBERTa",
+    "forest": "random forests",
+    "super": "super learners",
+}
+_NAMES = re.compile("|".join(sorted((n for n in _KNOWN if not n.isalpha()), key=len)[::-1]))
+_MODELS, _DATA = ("models", "model", "pate_model"), ("dataset", "datasets", "images")
+#: What is counted, by the parameter that is the number or the list of them.
+COUNTS = {name: name for name in ("epochs", "points", "canaries", "draws", "members")} | {
+    "n_seeds": "seeds",
+    "n_folds": "folds",
+    "n_shadow": "shadow models",
+    "n_target": "target models",
+    "image_points": "images",
+    "full_splits": "splits",
+    "calibration_rows": "rows to calibrate with",
+    "model_seeds": "models",
+    "signal_seeds": "models for single signals",
+    "choice_partitions": "partitions",
+    "epsilons": "values of epsilon",
+    "user_sizes": "sample sizes",
+    "power_sizes": "sample sizes",
+    "power_shifts": "shifts",
+    "linear_repetitions": "repetitions with linear learners",
+    "forest_repetitions": "repetitions with random forests",
+    "super_repetitions": "repetitions with super learners",
+    "independent_repetitions": "repetitions with fresh samples",
+    "positivity_repetitions": "repetitions for positivity",
+    "power_repetitions": "repetitions for the power",
+}
+#: What is set, by the parameter.
+SETTINGS = {
+    "margin": "margin",
+    "alpha": "level",
+    "cheat_margin": "margin of the cheats",
+    "power_learner": "learners for the power:",
+    "positivity_learner": "learners for positivity:",
+}
+NAMED = {*_MODELS, *_DATA, *COUNTS, *SETTINGS}
+
+_VALUE = r"(\[[^\]]*\]|'[^']*'|[^,\s]+)"
+_DIFFERS = re.compile(rf"(\w+)(?: = {_VALUE}| \(not recorded\)) instead of {_VALUE}(?:, )?")
+
+
+def name_text(name: str) -> str:
+    """Name of a data set or model as readers know it; any other as it is."""
+    return _KNOWN.get(name, name)
+
+
+def scale_text(reason: str) -> str:
+    """Say in words what a verdict's reason says in parameters; other parts stay as they are."""
+    here: dict[str, Any] = {}
+    full: dict[str, Any] = {}
+
+    def take(found: re.Match[str]) -> str:
+        name, ours, papers = found.groups()
+        if name not in NAMED:
+            return found[0]
+        here[name] = None if ours is None else ast.literal_eval(ours)
+        full[name] = ast.literal_eval(papers)
+        return ""
+
+    rest = _NAMES.sub(lambda found: _KNOWN[found[0]], _DIFFERS.sub(take, reason))
+    said = [_what(here, full)] if {*_MODELS, *_DATA} & set(here) else []
+    said += [_difference(n, here[n], full[n]) for n in here if n in COUNTS or n in SETTINGS]
+    return ", ".join([*said, *[rest.removesuffix(", ")] * bool(rest)])
+
+
+def _what(here: dict[str, Any], full: dict[str, Any]) -> str:
+    """What was trained on what, instead of what: "an MLP on digits instead of ..."."""
+    sides = []
+    for values in (here, full):
+        words = [
+            " and ".join(_named(values[n]) for n in names if n in values)
+            for names in (_MODELS, _DATA)
+        ]
+        sides.append(" on ".join(word for word in words if word))
+    return " instead of ".join(sides)
+
+
+def _named(value: Any) -> str:
+    each = value if isinstance(value, list) else [value]
+    return " and ".join(
+        "what was not recorded" if v is None else _KNOWN.get(v, str(v)) for v in each
+    )
+
+
+def _difference(name: str, ours: Any, papers: Any) -> str:
+    if name in SETTINGS:
+        return f"{SETTINGS[name]} {_plain(ours)} instead of {_plain(papers)}"
+    noun = COUNTS[name]
+    if isinstance(papers, list):
+        if isinstance(ours, list) and len(ours) == len(papers):
+            return f"other {noun}"
+        ours, papers = ours and len(ours), len(papers)
+    if name == "epochs" and ours == 0:
+        return f"a fixed number of steps instead of {papers:,} {noun}"
+    return f"{_plain(ours)} instead of {_plain(papers)} {noun}"
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "an unknown number"
+    return name_text(value) if isinstance(value, str) else number_text(value)
