@@ -66,6 +66,8 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 
 # %%
 table = stored_table(studies.costs, settings, min(epsilons), (2, 4, 8, 16, 32, 64))
+
+# %%
 chapter.figure(
     studies.plot_costs(table),
     "costs",
@@ -73,7 +75,7 @@ chapter.figure(
     caption=f"What a search costs whose trials spend epsilon = {min(epsilons):g} each.",
 )
 
-# %% tags=["hide-input"]
+# %%
 by_trials = table.set_index("trials")
 chapter.values(
     least=min(epsilons),
@@ -100,6 +102,8 @@ chapter.values(
 # %%
 found = studies.run_choosing(settings)
 results = studies.summary(settings, found)
+
+# %%
 chapter.figure(
     studies.plot_accuracy(results),
     "accuracy",
@@ -124,6 +128,8 @@ chapter.table(
 
 # %%
 changes = studies.changes(results)
+
+# %%
 chapter.table(
     changes,
     "changes",
@@ -131,7 +137,7 @@ chapter.table(
     {"accuracy": "+.3f", "se": ".3f"},
 )
 
-# %% tags=["hide-input"]
+# %%
 strictest, mildest = min(epsilons), max(epsilons)
 spent = results.set_index(["way", "epsilon"])["spent"]["not counted"]
 every = changes.set_index(["way", "epsilon"]).loc[("every trial counted", strictest)]
@@ -173,6 +179,10 @@ chapter.values(
 #    ```sh
 #    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml \
 #        -y '{"rates": [0.02, 0.05, 0.1, 0.15, 0.3, 0.45]}'
+#    ```
+# 3. How much does a search cost whose trials train eight times as long?
+#    ```sh
+#    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml -p steps 1040
 #    ```
 #
 # ## Summary
