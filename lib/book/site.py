@@ -206,12 +206,15 @@ def is_wiring(source: str) -> bool:
         body = ast.parse(source).body
     except SyntaxError:  # a magic command
         return False
-    lines = [
-        (node.end_lineno - node.lineno + 1)
-        * (1 if isinstance(node, (ast.Import, ast.ImportFrom)) or _shows(node) else -2)
-        for node in body
-    ]
-    return sum(lines) >= 0
+    return sum(map(_weight, body)) >= 0
+
+
+def _weight(node: ast.stmt) -> int:
+    """Lines of a statement, negative and double unless it imports or shows."""
+    if isinstance(node, (ast.For, ast.If, ast.With)):
+        return sum(map(_weight, node.body))
+    wiring = isinstance(node, (ast.Import, ast.ImportFrom)) or _shows(node)
+    return (node.end_lineno - node.lineno + 1) * (1 if wiring else -2)
 
 
 def _shows(node: ast.stmt) -> bool:

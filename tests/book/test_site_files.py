@@ -333,6 +333,7 @@ LONG = "\n".join(f"x{i} = {i}" for i in range(11))
         ('import a\nx = chapter.check("A", 1)', [], None),  # goes on with what it finds
         ("figure, ax = a()\nchapter.figure(figure)", [], None),
         ("x = a()\nchapter.table(\n    x,\n)", [], "Show the wiring (4 lines)"),
+        ("for x in y:\n    chapter.note(x)", [], "Show the wiring (2 lines)"),
         ("x = a()\nx = b(x)\nchapter.table(\n    x,\n)", [], None),
         ("other.note('a')", [], None),
         ("%matplotlib inline", [], None),
