@@ -179,6 +179,29 @@ def focusable_tables(body: str) -> str:
     )
 
 
+_LINK = re.compile(r'<a class="reference internal"([^>]*?) href="([^"]+)"([^>]*)>')
+
+
+def with_cards(body: str, cards: Mapping[str, str]) -> str:
+    """Describe links to the glossary and the bibliography: hovered or focused, they show a card.
+
+    `cards` are texts by the end of an address, such as ``glossary.html#term-coverage``.  Links to
+    the literature have their text as a title, which only a mouse gets to see.
+    """
+
+    def described(link: re.Match[str]) -> str:
+        before, address, after = link.groups()
+        title = re.search(r' title="([^"]*)"', after)
+        card = title[1] if title else html.escape(cards.get(address.rpartition("/")[2], ""))
+        if not card or not re.search(r"(glossary|bibliography)\.html#", address):
+            return link[0]
+        after = after.replace(title[0], "") if title else after
+        name = f'class="reference internal companion-card"{before}'
+        return f'<a {name} href="{address}"{after} aria-description="{card}">'
+
+    return _LINK.sub(described, body)
+
+
 #: A code cell of more lines is folded on a page.
 LONGEST = 10
 

@@ -50,6 +50,7 @@ from lib.book.site import (
     shorten,
     site_address,
     social_tags,
+    with_cards,
     with_values,
 )
 from lib.book.slices import slices_page
@@ -458,7 +459,19 @@ def _describe(
     footer = footer_text(lib.__version__, [page.done.finished for page in shown])
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
-        context["body"] = focusable_tables(context["body"])
+        context["body"] = with_cards(focusable_tables(context["body"]), _definitions(app))
+
+
+def _definitions(app: Sphinx) -> dict[str, str]:
+    """What the glossary says of each word, by the end of its address."""
+    if not hasattr(app, "companion_definitions"):
+        found = app.companion_definitions = {}
+        if "glossary" in app.env.found_docs:
+            for item in app.env.get_doctree("glossary").findall(nodes.definition_list_item):
+                text = shorten(item.children[-1].astext().replace("\n", " "), 300)
+                for term in item.findall(nodes.term):
+                    found |= {f"glossary.html#{name}": text for name in term["ids"]}
+    return app.companion_definitions
 
 
 def _description(doctree: Any) -> str:

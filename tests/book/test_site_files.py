@@ -347,6 +347,22 @@ def test_long_code_and_wiring_are_folded(source, tags, prompt):
         assert len({"hide-input", "hide-cell"} & set(found["tags"])) == 1
 
 
+def test_links_to_words_and_sources_are_described():
+    def link(address, rest=""):
+        return f'<a class="reference internal" href="{address}"{rest}>word</a>'
+
+    cards = {"glossary.html#term-x": 'A <b> & "c".'}
+    found = site.with_cards(link("../glossary.html#term-x"), cards)
+    assert 'class="reference internal companion-card"' in found
+    assert found.count("aria-description=") == 1
+    assert 'aria-description="A &lt;b&gt; &amp; &quot;c&quot;."' in found
+    found = site.with_cards(link("bibliography.html#id3", ' title="Someone, 2020"'), cards)
+    assert 'aria-description="Someone, 2020"' in found
+    assert "title=" not in found
+    for other in (link("glossary.html#term-y"), link("audit.html#x", ' title="Another page"')):
+        assert site.with_cards(other, cards) == other
+
+
 def test_a_notebook_of_ones_own_has_its_numbers():
     shown = nbformat.v4.new_output(
         "display_data", {VALUE_MIME: {"name": "b", "value": 0.25}, "text/plain": "0.25"}
