@@ -340,7 +340,7 @@ chapter.values(
 )
 
 # %% [markdown]
-# Two similar classifiers that answer half of the time gain: the mixed interval is
+# Two similar classifiers that answer half of the time gain in width: the mixed interval is
 # {value}`counterfactual_limits.mixed_width:.3f` wide instead of
 # {value}`counterfactual_limits.robust_width:.3f`, and in
 # {value}`counterfactual_limits.mixed_repetitions` repetitions
@@ -350,9 +350,10 @@ chapter.values(
 # {value}`counterfactual_limits.rare_robust_misses:.1%` miss: the propensity and the mean of the
 # difference are learned from few rows. The code's default misses in
 # {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less often than
-# it allows for. Use {py:obj}`~lib.counterfactual.mixed_difference` if the classifiers are alike,
-# both answer often everywhere, and abstentions do not hang together but by the features; otherwise
-# the doubly robust interval.
+# it allows for. The narrower interval is not free: a third pair of functions is fitted, and
+# its errors are not in the width. Use {py:obj}`~lib.counterfactual.mixed_difference` if the
+# classifiers are alike, both answer often everywhere, and differences of scores do not depend,
+# given the features, on whether both answered; otherwise the doubly robust interval.
 #
 # ## Other metrics
 #
