@@ -31,6 +31,7 @@ from lib.book.render import (
     verdicts_html,
 )
 from lib.book.site import light_svg, svg_of
+from lib.book.words import name_text
 from lib.plot import svg_bytes
 from lib.runs import code_fingerprint
 
@@ -163,7 +164,7 @@ class Page:
 
     def _source(self) -> str:
         run, (first, *others) = self.run, self.records
-        what = ", ".join(_what(run["parameters"]))
+        what = ", ".join(map(name_text, _what(run["parameters"])))
         machine = run["hardware"]
         version = "by this version of the code"
         if run["code"] != code_fingerprint():

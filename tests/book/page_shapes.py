@@ -20,10 +20,10 @@ TALLER = {
         19_900,
         "the paper's panel: four curves below each other, ten tables; to be split",
     ),
-    "reference/*": (60_000, "looked up by name, not read from top to bottom"),
+    "reference/*": (50_000, "looked up by name, not read from top to bottom"),
 }
 #: Pages whose tables may be longer, and why.
-LONGER = {"notation.html": "looked up by symbol", "reference/index.html": "one row per package"}
+LONGER = {"which_function.html": "looked up by question"}
 
 MEASURE = r"""() => {
   const article = document.querySelector('article') || document.body;

@@ -206,7 +206,7 @@ def test_the_page_says_where_its_numbers_come_from(book, monkeypatch):
         ({"part_of": "two"}, "in 3 min for all pages of two together, stored"),
     ):
         said = page_of(book, begin, records={"standard": kept | changes}).outputs(begin)
-        assert "(<code>standard</code>: photographs, cnn), made on 2026-01-02" in said
+        assert "(<code>standard</code>: photographs, a CNN), made on 2026-01-02" in said
         assert words in said
     assert page_of(book, begin).outputs(begin).count("Numbers, tables and figures") == 1
     older = replace(page_of(book, begin), quoted={"n"}).outputs(begin)

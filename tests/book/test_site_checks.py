@@ -361,7 +361,7 @@ def test_shape_is_that_of_what_is_shown_without_opening_anything(browser, tmp_pa
             assert found.height > TALLEST
             assert (found.tables, found.rows, found.lines, found.longest) == (2, 14, 3, 3)
             assert len(too_long({"index.html": found})) == 2
-    assert too_long({"notation.html": Shape(9, 1, 99, 0, LONGEST_CELL)}) == []
+    assert too_long({"which_function.html": Shape(9, 1, 99, 0, LONGEST_CELL)}) == []
     assert too_long({"a.html": Shape(9, 0, 0, 99, LONGEST_CELL + 1)}) != []
     assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0)}) == []
 
