@@ -8,6 +8,7 @@ import base64
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -166,17 +167,25 @@ def _rounded(number: re.Match[str]) -> str:
     return "0" if text == "-0" else text
 
 
-def focusable_tables(body: str) -> str:
-    """Make the boxes in which tables of the prose scroll reachable by keyboard, and name them."""
-    count = iter(range(1, body.count("pst-scrollable-table-container") + 1))
-    return re.sub(
-        r'<div class="pst-scrollable-table-container">',
-        lambda found: (
-            '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
-            f'aria-label="Table {next(count)} in the text">'
-        ),
-        body,
+_REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
+
+
+def named_regions(body: str) -> str:
+    """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
+    body = body.replace(
+        '<div class="pst-scrollable-table-container">',
+        '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
+        'aria-label="Table in the text">',
     )
+    counts: Counter[str] = Counter()
+
+    def named(region: re.Match[str]) -> str:
+        before, quote, name = region.groups()
+        counts[name] += 1
+        number = f" ({counts[name]})" if counts[name] > 1 else ""
+        return f"{before}{quote}{name}{number}{quote}"
+
+    return _REGION.sub(named, body)
 
 
 _LINK = re.compile(r'<a class="reference internal"([^>]*?) href="([^"]+)"([^>]*)>')

@@ -40,11 +40,11 @@ from lib.book.render import (
 )
 from lib.book.site import (
     colab_cell,
-    focusable_tables,
     folding,
     footer_text,
     light_svg,
     minify_svg,
+    named_regions,
     not_found_page,
     quoted_values,
     shorten,
@@ -270,6 +270,9 @@ def _lock(app: Sphinx, config: Any) -> None:
     app.companion_lock = FileLock(out.parent / ".companion.lock")
     app.companion_lock.acquire()
     config.html_static_path.append(str(_STATIC))
+    config.templates_path.append(str(_STATIC.parent / "templates"))
+    parts = ("logo", "icon-links", "search-button-field", "sbt-sidebar-nav")
+    config.html_sidebars = {"**": [f"{part}.html" for part in parts]}
     config.html_favicon = str(_STATIC / "favicon.svg")
     given = config.html_baseurl or os.environ.get("COMPANION_SITE", "")
     try:
@@ -459,7 +462,7 @@ def _describe(
     footer = footer_text(lib.__version__, [page.done.finished for page in shown])
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
-        context["body"] = with_cards(focusable_tables(context["body"]), _definitions(app))
+        context["body"] = with_cards(named_regions(context["body"]), _definitions(app))
 
 
 def _definitions(app: Sphinx) -> dict[str, str]:

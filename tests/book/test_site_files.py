@@ -347,6 +347,14 @@ def test_long_code_and_wiring_are_folded(source, tags, prompt):
         assert len({"hide-input", "hide-cell"} & set(found["tags"])) == 1
 
 
+def test_boxes_that_scroll_have_names_of_their_own():
+    box = '<div class="pst-scrollable-table-container">'
+    own = "<div class='companion-scroll' role='region' tabindex='0' aria-label='It\"s'>"
+    found = re.findall(r"aria-label=(['\"])(.*?)\1", site.named_regions(2 * box + 3 * own))
+    names = ["Table in the text", "Table in the text (2)", 'It"s', 'It"s (2)', 'It"s (3)']
+    assert [name for _, name in found] == names
+
+
 def test_links_to_words_and_sources_are_described():
     def link(address, rest=""):
         return f'<a class="reference internal" href="{address}"{rest}>word</a>'
