@@ -302,8 +302,8 @@ def make_book(root: Path, chapters: bool = True) -> Book:
     add_data(root, NUMBERS)
     shutil.copy(ROOT / "_config.yml", book)
     (book / "references.bib").write_text("")
-    toc = "format: jb-book\nroot: index\nchapters:\n" + "".join(
-        f"  - file: {name}\n" for name in (*names, "ledger")
+    toc = "format: jb-book\nroot: index\nparts:\n  - caption: Read\n    chapters:\n" + "".join(
+        f"      - file: {name}\n" for name in (*names, "ledger")
     )
     (book / "_toc.yml").write_text(toc)
     (book / "index.md").write_text(INDEX if chapters else "# A book\n")
