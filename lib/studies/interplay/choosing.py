@@ -196,8 +196,8 @@ def plot_costs(table: pd.DataFrame) -> Figure:
         ax.plot(
             table["trials"], table[name], MARKERS[place], ls="-", color=COLOURS[place], label=name
         )
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(table["trials"], [str(n) for n in table["trials"]])
     ax.set_xlabel("number of trials (mean)")
     ax.set_ylabel(r"$\epsilon$ of the search")
     ax.legend()
@@ -221,5 +221,5 @@ def plot_accuracy(table: pd.DataFrame) -> Figure:
         )
     ax.set_xticks(range(len(budgets)), [rf"$\epsilon = {e:g}$" for e in budgets])
     ax.set_ylabel("test accuracy")
-    ax.legend()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
     return figure
