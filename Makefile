@@ -85,9 +85,15 @@ bench: $(READY)  ## compare with other software, and record it in book/records/b
 		--benchmark-enable --benchmark-json=.cache/benchmarks.json tests/benchmarks $(PYTEST_ARGS)
 	$(BIN)/python -m lib.book.benchmarks .cache/benchmarks.json
 
-lint: $(READY)  ## check style and formatting
+# Spelling, and the words that this project does not use (.ci/words.txt), phrases of two among them.
+TEXTS := book/*.py book/*.md book/*.yml book/*.bib *.md lib params
+PHRASES := (?i)\b(?:(?:lower|upper) ends?|told propensities|mutation rate|shares? of|mind (?:that|what|the)|[a-z]+)\b
+
+lint: $(READY)  ## check style, formatting, spelling and words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell $(TEXTS)
+	$(BIN)/codespell --regex '$(PHRASES)' --dictionary .ci/words.txt $(TEXTS)
 
 format: $(READY)  ## format the code
 	$(BIN)/ruff check --fix .

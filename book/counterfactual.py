@@ -48,7 +48,7 @@ import numpy as np
 from lib.book import evidence, interactive
 from lib.report import ModelPredictions
 from lib.report import services as trials
-from lib.studies.counterfactual import figures, simulation
+from lib.studies.counterfactual import figures, simulation, stress
 from lib.studies.counterfactual import tables as studies
 
 chapter.note("Data: simulations.")
@@ -351,6 +351,47 @@ chapter.values(
 # population's difference in {value}`counterfactual.last_cross_misses:.3f` and
 # {value}`counterfactual.last_apart_misses:.3f` of the repetitions.
 #
+# ### How near to the least variance
+#
+# No estimator that assumes no more than P4 does varies less, in the limit, than the true
+# influence values do: that is the {term}`efficiency bound`. The theorem says that the doubly robust
+# estimate reaches it.
+
+# %%
+least_variance = stress.bound_of_experiment()
+ratios = stress.bound_table({"cross-fitted": first, "fresh halves": apart}, least_variance)
+titles = {"learner": studies.LEARNER_TITLES, "estimator": studies.ESTIMATOR_TITLES}
+chapter.table(
+    ratios.assign(**{name: ratios[name].map(words) for name, words in titles.items()}),
+    "efficiency",
+    "Variance in multiples of the bound, with 95% intervals, and bias of the cross-fitted "
+    "estimates in standard errors at the bound",
+    dict.fromkeys(ratios.columns[2:], ".2f"),
+)
+by_ratio = ratios[ratios["estimator"] == "dr"].set_index("learner")
+
+# %%
+for learner in ("forest", "super"):
+    if learner in by_ratio.index:
+        ends = by_ratio.loc[learner, ["cross-fitted", "cross-fitted, low", "cross-fitted, high"]]
+        found = evidence.Evidence(*ends, counts[learner])
+        verdict = chapter.check(f"P4-bound-{learner}", found)
+    else:
+        chapter.not_run([f"P4-bound-{learner}"], "no repetitions with this learner here")
+chapter.values(
+    least_variance=least_variance,
+    bound_forest=by_ratio.loc["forest", "cross-fitted"],
+    bound_ipw=ratios.set_index(["learner", "estimator"]).loc[("forest", "ipw"), "cross-fitted"],
+)
+
+# %% [markdown]
+# In experiment 1 the bound is {value}`counterfactual.least_variance:.4f`, divided by
+# the number of points. With forests the
+# doubly robust estimate varies {value}`counterfactual.bound_forest:.2f` times as much, and IPW
+# {value}`counterfactual.bound_ipw:.2f` times. Less than the bound is no merit: linear models
+# vary less about a wrong place, see the last column. (If scores and abstentions of A and B are
+# *jointly* independent given $X$, less is possible: [mixed estimation](counterfactual_limits.py).)
+#
 # ### Less and less overlap
 #
 # One draw, with forests, for every level of positivity: what happens to the intervals?
@@ -411,7 +452,9 @@ chapter.check(
 chapter.values(false_alarms=still["rejected"].sum() / still["repetitions"].sum())
 
 # %% [markdown]
-# Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject.
+# Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject. Intervals miss most
+# at a shift of 0.2, where an edge of B's propensity falls on an edge of its score: [the next
+# page](counterfactual_limits.py) shows why.
 #
 # ## Positivity
 #

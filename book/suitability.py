@@ -92,7 +92,7 @@ for text in notes:
 # $$ (eq-welch)
 #
 # and the answer is SUITABLE if a larger $T$ has a probability of at most $\alpha$ under Student's
-# distribution with Welch's degrees of freedom. Mind the burden of proof: the null hypothesis says
+# distribution with Welch's degrees of freedom. Note the burden of proof: the null hypothesis says
 # "worse by more than $m$", and SUITABLE needs evidence against it. INCONCLUSIVE therefore also
 # covers user data that are fine but too few.
 #
@@ -340,7 +340,7 @@ chapter.figure(
         "in one-percent buckets, beside the ideal step, which is drawn as a dashed line."
     ),
     caption=(
-        f"Share of SUITABLE decisions by true accuracy difference, {title} OOD, "
+        f"Fraction of SUITABLE decisions by true accuracy difference, {title} OOD, "
         f"{len(ood):,} experiments."
     ),
 )
@@ -388,7 +388,7 @@ chapter.figure(
         {f"margin {m:g}": share_suitable(at_margin(ood, m), alpha, width=0.02) for m in margins}
     ),
     "margins",
-    alt=f"Share of SUITABLE by accuracy difference, a line for each of {len(margins)} margins.",
+    alt=f"Fraction of SUITABLE by accuracy difference, a line for each of {len(margins)} margins.",
     caption=f"SUITABLE decisions by true accuracy difference and margin, {title} OOD.",
 )
 
@@ -396,7 +396,7 @@ chapter.figure(
 chapter.figure(
     figures.plot_shares({f"level {a:g}": share_suitable(ood, a, width=0.02) for a in alphas}),
     "levels",
-    alt=f"Share of SUITABLE by accuracy difference, a line for each of {len(alphas)} levels.",
+    alt=f"Fraction of SUITABLE by accuracy difference, a line for each of {len(alphas)} levels.",
     caption=f"SUITABLE decisions by true accuracy difference and level, {title} OOD.",
 )
 grid = margins_table(results[results["dataset"] == main], margins, alphas)
@@ -415,7 +415,7 @@ chapter.values(
 )
 
 # %% [markdown]
-# Mind what a margin does to the false positive rate. With a margin of {value}`suitability.widest:g`
+# Note what a margin does to the false positive rate. With a margin of {value}`suitability.widest:g`
 # it is {value}`suitability.widest_fpr:.1%` at the first of these levels, and
 # {value}`suitability.widest_accuracy:.1%` of the decisions are right: whether the drop is larger
 # than the margin is then asked about user data on which estimates are furthest off.

@@ -460,7 +460,7 @@ chapter.table(
 #
 # "Neither worse nor better by more than $m$" is a pair of one-sided tests ({term}`TOST`, A.3.1).
 # Between groups it speaks about fairness: no two groups may differ by more than $m$. All pairs have
-# to pass, and no correction is needed for that. Mind that estimates are compared; the true
+# to pass, and no correction is needed for that. Note that estimates are compared; the true
 # accuracies stand beside.
 
 # %%

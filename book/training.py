@@ -219,7 +219,8 @@ else:
 #
 # The learning rate is chosen on the validation digits, never on the test digits, for every budget
 # by itself. *This choice is not accounted for*: each trial reads the training data once more, and
-# an honest total would add what the trials spend. The papers do not account for it either.
+# an honest total would add what the trials spend. The papers do not account for it either;
+# [The price of choosing](choosing.py) does.
 
 # %%
 choices = stored_table(studies.tune, config, spec, [np.inf, *epsilons], rates, repetitions=4)

@@ -71,6 +71,7 @@ STUDIES = (
     "canaries/test_canary_system.py",
     "counterfactual/test_counterfactual_studies.py",
     "counterfactual/test_doubleml.py",
+    "counterfactual/test_efficiency.py",
     "counterfactual/test_learners.py",
     "counterfactual/test_scenarios.py",
     "selective/test_outlier.py",

@@ -126,14 +126,14 @@ def select_worst(
     count : int
         Points to select, from 1 to n.
     fit_share : float
-        Share of the shadow models that LiRA is fitted to, in (0, 1); P3's 80:20.
+        Fraction of the shadow models that LiRA is fitted to, in (0, 1); P3's 80:20.
 
     Returns
     -------
     places : ndarray of int64, shape (count,)
         The worst points, the worst first.
     weights : ndarray of float64, shape (n,)
-        Share of right guesses on the shadow models left out.
+        Fraction of right guesses on the shadow models left out.
 
     Notes
     -----

@@ -173,7 +173,7 @@ class Guesses:
         -----
         The bit says which of the two labels came first, by a fair coin: a guess is a trial with a
         true bit.  Which trials make the adversary abstain does not depend on the coin, so that
-        given a guess delta counts as delta over the share of guesses.
+        given a guess delta counts as delta over the fraction of guesses.
 
         The coin makes two error rates out of one, and the posterior is about the larger of two
         logarithms that are equal here: its lower limit is above the truth more often than it says.
@@ -292,7 +292,7 @@ def canary_epsilon(
 
     Notes
     -----
-    With a_i the rate of canary i and w_i its share of all guesses: the mean m = sum w_i a_i, the
+    With a_i the rate of canary i and w_i its fraction of all guesses: the mean m = sum w_i a_i, the
     variance sum w_i (a_i - m)^2 / (1 - sum w_i^2) (reliability weights), and the normal interval
     with the number k of canaries that have a guess, m -+ z sqrt(variance / k), clipped to
     [1/2, 1].  A mean below 1/2 is mirrored: the reverse of the attack is an attack.  If the attack
@@ -428,7 +428,7 @@ def one_label_bound(
     -----
     The error is divided by the number of thresholds (Bonferroni), and with several draws by two
     more: of bounds that each fail with probability a, the median fails with at most 2 a (Markov's
-    inequality for the share of bounds that fail), however they depend on each other.
+    inequality for the fraction of bounds that fail), however they depend on each other.
 
     Examples
     --------

@@ -333,7 +333,7 @@ def _rescaled(table: npt.NDArray[np.int64], trials: int) -> npt.NDArray[np.int64
 def divided(
     members: npt.NDArray[np.bool_], share: float, seed, names: Sequence[str] = ("scores", "scores")
 ) -> npt.NDArray[np.bool_]:
-    """Which trials choose a threshold: a share of those of each kind."""
+    """Which trials choose a threshold: a fraction of those of each kind."""
     as_number("share", share, 0, 1)
     rng, choosing = as_generator(seed), np.zeros(len(members), bool)
     for name, kind in zip(names, (True, False), strict=True):

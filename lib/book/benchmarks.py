@@ -57,7 +57,7 @@ _MIB = 2**20
 _DRAWN = (
     ("audit", "interval"),
     ("audit", "sweep of a ROC curve"),
-    ("training", "perceptron"),
+    ("training", "perceptron"),  # codespell:ignore perceptron
     ("suitability", "one user fold, solved exactly"),
     ("counterfactual", "interval, linear learners"),
     ("counterfactual", "interval, super learner"),

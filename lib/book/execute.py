@@ -40,7 +40,7 @@ from lib.book.chapters import (
 from lib.book.claims import audit_verdicts, read_claims
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
-from lib.book.site import svg_of
+from lib.book.site import given_value, svg_of
 from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
@@ -106,7 +106,7 @@ class Executed:
     @property
     def values(self) -> dict[str, Any]:
         """Named values for the prose, last one given wins."""
-        return {item["name"]: item["value"] for item in self._payloads(VALUE_MIME)}
+        return {item["name"]: given_value(item["value"]) for item in self._payloads(VALUE_MIME)}
 
     @property
     def verdicts(self) -> list[dict[str, Any]]:

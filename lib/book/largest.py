@@ -74,6 +74,17 @@ class Page:
         """What prose quotes: values of the first run, or of this build if that lacks some."""
         return self.run["values"] if self.complete else self.done.values
 
+    def picture(self, name: str) -> dict[str, str]:
+        """A figure of the page with its ``svg`` and ``alt``, of the first run that has it.
+
+        Raises
+        ------
+        KeyError
+            If there is none of that name.
+        """
+        kept = (figure_of(run, name) for run in self.records.values())
+        return next(filter(None, kept), None) or self.done.figures[name]
+
     def outputs(self, data: Mapping[str, Any]) -> str:
         """HTML of one output, whatever stands first in it."""
         own = data["text/html"]

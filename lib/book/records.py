@@ -12,6 +12,7 @@ Figures are SVG, compressed; older records have none, and no captions of their t
 import argparse
 import base64
 import json
+import math
 import subprocess
 import sys
 import zlib
@@ -20,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib.book.site import light_svg
+from lib.book.site import given_value, light_svg
 from lib.runs import hardware, write_atomic
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
             name: {"csv": kept, "caption": None, "formats": {}} if isinstance(kept, str) else kept
             for name, kept in record["tables"].items()
         }
+        record["values"] = {name: given_value(each) for name, each in record["values"].items()}
         found[run_name(path.parent.name, path.stem)] = {"figures": {}} | record
     return {name: found[name] for name in by_size(found)}
 
@@ -88,6 +90,8 @@ def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
     """
     record = {name: getattr(executed, name) for name in _FIELDS - {"figures", "commit"}}
     record["commit"] = git_output(book.parent, "rev-parse", "HEAD")
+    infinite = (math.inf, -math.inf)  # which JSON has no numbers for
+    record["values"] = {k: str(v) if v in infinite else v for k, v in executed.values.items()}
     record["figures"] = {
         name: kept | {"svg": _packed(light_svg(kept["svg"]))}
         for name, kept in executed.figures.items()

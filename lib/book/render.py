@@ -150,6 +150,15 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
     )
 
 
+def picture_html(svg: bytes, alt: str) -> str:
+    """The upper part of a figure, small, for a page that leads to it."""
+    source = base64.b64encode(svg).decode()
+    return (
+        f"<p class='companion-picture'><img src='data:image/svg+xml;base64,{source}' "
+        f"alt='{html.escape(alt)}'></p>"
+    )
+
+
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
     """Return a link that downloads the table as CSV, with no server involved."""
     content = base64.b64encode(frame.to_csv(index=False).encode()).decode()

@@ -8,6 +8,7 @@ import base64
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -166,17 +167,48 @@ def _rounded(number: re.Match[str]) -> str:
     return "0" if text == "-0" else text
 
 
-def focusable_tables(body: str) -> str:
-    """Make the boxes in which tables of the prose scroll reachable by keyboard, and name them."""
-    count = iter(range(1, body.count("pst-scrollable-table-container") + 1))
-    return re.sub(
-        r'<div class="pst-scrollable-table-container">',
-        lambda found: (
-            '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
-            f'aria-label="Table {next(count)} in the text">'
-        ),
-        body,
+_REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
+
+
+def named_regions(body: str) -> str:
+    """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
+    body = body.replace(
+        '<div class="pst-scrollable-table-container">',
+        '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
+        'aria-label="Table in the text">',
     )
+    counts: Counter[str] = Counter()
+
+    def named(region: re.Match[str]) -> str:
+        before, quote, name = region.groups()
+        counts[name] += 1
+        number = f" ({counts[name]})" if counts[name] > 1 else ""
+        return f"{before}{quote}{name}{number}{quote}"
+
+    return _REGION.sub(named, body)
+
+
+_LINK = re.compile(r'<a class="reference internal"([^>]*?) href="([^"]+)"([^>]*)>')
+
+
+def with_cards(body: str, cards: Mapping[str, str]) -> str:
+    """Describe links to the glossary and the bibliography: hovered or focused, they show a card.
+
+    `cards` are texts by the end of an address, such as ``glossary.html#term-coverage``.  Links to
+    the literature have their text as a title, which only a mouse gets to see.
+    """
+
+    def described(link: re.Match[str]) -> str:
+        before, address, after = link.groups()
+        title = re.search(r' title="([^"]*)"', after)
+        card = title[1] if title else html.escape(cards.get(address.rpartition("/")[2], ""))
+        if not card or not re.search(r"(glossary|bibliography)\.html#", address):
+            return link[0]
+        after = after.replace(title[0], "") if title else after
+        name = f'class="reference internal companion-card"{before}'
+        return f'<a {name} href="{address}"{after} aria-description="{card}">'
+
+    return _LINK.sub(described, body)
 
 
 #: A code cell of more lines is folded on a page.
@@ -261,6 +293,11 @@ def plain_roles(text: str) -> str:
     return _ROLE.sub(r"\1", text)
 
 
+def given_value(value: Any) -> Any:
+    """A value as the chapter gave it: in the messages of a kernel infinities and NaN are words."""
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
 def with_own_values(text: str) -> str:
     """Put the numbers that an executed notebook holds itself into its prose."""
     if _VALUE_MIME not in text:
@@ -268,7 +305,7 @@ def with_own_values(text: str) -> str:
     notebook = json.loads(text)
     cells = notebook.get("cells", [])
     values = {
-        output["data"][_VALUE_MIME]["name"]: output["data"][_VALUE_MIME]["value"]
+        output["data"][_VALUE_MIME]["name"]: given_value(output["data"][_VALUE_MIME]["value"])
         for cell in cells
         for output in cell.get("outputs", [])
         if _VALUE_MIME in output.get("data", {})

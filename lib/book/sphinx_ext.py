@@ -30,18 +30,27 @@ from lib.book.execute import OWN_MIMES, VERDICT_MIME, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
-from lib.book.render import Ledger, claim_mark_html, ledger_html, status_html, tally_html
+from lib.book.render import (
+    Ledger,
+    claim_mark_html,
+    ledger_html,
+    picture_html,
+    status_html,
+    tally_html,
+)
 from lib.book.site import (
     colab_cell,
-    focusable_tables,
     folding,
     footer_text,
+    light_svg,
     minify_svg,
+    named_regions,
     not_found_page,
     quoted_values,
     shorten,
     site_address,
     social_tags,
+    with_cards,
     with_values,
 )
 from lib.book.slices import slices_page
@@ -174,6 +183,18 @@ def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirec
     return Part
 
 
+def _picture(env: Any, quoted: str) -> str:
+    """``chapter.figure``, as the largest run has it."""
+    chapter, _, name = quoted.partition(".")
+    pages: dict[str, Page] = env.app.companion_pages
+    try:
+        found = pages[chapter].picture(name)
+    except KeyError:
+        known = (f"{page}.{figure}" for page in pages for figure in pages[page].done.figures)
+        raise ValueError(f"no figure {quoted!r}; known are {', '.join(sorted(known))}") from None
+    return picture_html(light_svg(found["svg"]).encode(), found["alt"])
+
+
 def _ledger(env: Any) -> str:
     """All claims and verdicts of this build."""
     return ledger_html(_evidence(env.app, env.docname))
@@ -249,6 +270,9 @@ def _lock(app: Sphinx, config: Any) -> None:
     app.companion_lock = FileLock(out.parent / ".companion.lock")
     app.companion_lock.acquire()
     config.html_static_path.append(str(_STATIC))
+    config.templates_path.append(str(_STATIC.parent / "templates"))
+    parts = ("logo", "icon-links", "search-button-field", "sbt-sidebar-nav")
+    config.html_sidebars = {"**": [f"{part}.html" for part in parts]}
     config.html_favicon = str(_STATIC / "favicon.svg")
     given = config.html_baseurl or os.environ.get("COMPANION_SITE", "")
     try:
@@ -438,7 +462,19 @@ def _describe(
     footer = footer_text(lib.__version__, [page.done.finished for page in shown])
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
-        context["body"] = focusable_tables(context["body"])
+        context["body"] = with_cards(named_regions(context["body"]), _definitions(app))
+
+
+def _definitions(app: Sphinx) -> dict[str, str]:
+    """What the glossary says of each word, by the end of its address."""
+    if not hasattr(app, "companion_definitions"):
+        found = app.companion_definitions = {}
+        if "glossary" in app.env.found_docs:
+            for item in app.env.get_doctree("glossary").findall(nodes.definition_list_item):
+                text = shorten(item.children[-1].astext().replace("\n", " "), 300)
+                for term in item.findall(nodes.term):
+                    found |= {f"glossary.html#{name}": text for name in term["ids"]}
+    return app.companion_definitions
 
 
 def _description(doctree: Any) -> str:
@@ -465,6 +501,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
+    app.add_directive("picture", _directive(_picture, 1))
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
     app.add_directive("build-status", _directive(_status))

@@ -26,6 +26,7 @@ Those on this page begin so:
 """
 
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning
+from lib.counterfactual.efficiency import efficiency_bound, mixed_difference
 from lib.counterfactual.estimate import (
     ESTIMATORS,
     Estimate,
@@ -94,12 +95,14 @@ __all__ = [
     "counterfactual_score",
     "coverage",
     "default_clip",
+    "efficiency_bound",
     "estimate_from_nuisances",
     "first_exclusion",
     "fit_nuisances",
     "fold_numbers",
     "influence_values",
     "learner_pair",
+    "mixed_difference",
     "optimal_rho",
     "score",
     "selective_score",

@@ -12,7 +12,7 @@ _BINS = 20
 #: seems never to answer; it matters if that is at least _PART of all points, and fewer than _ENOUGH
 #: points do not tell.
 SURE, _SELDOM, _PART, _ENOUGH = 0.95, 0.02, 0.02, 20
-#: Share of the variance of abstention explained from which on it looks deterministic.
+#: Fraction of the variance of abstention explained from which on it looks deterministic.
 _ALL_EXPLAINED = 0.9
 
 
@@ -40,18 +40,18 @@ class Diagnostics:
     largest_weight : float
         After clipping.
     clipped : float
-        Share of all points whose propensity is above 1 - epsilon.
+        Fraction of all points whose propensity is above 1 - epsilon.
     explained : float
-        Share of the variance of abstention that the propensity explains: 1 for a deterministic
-        rule that is learned, 0 for the share of abstentions as a constant.
+        Fraction of the variance of abstention that the propensity explains: 1 for a deterministic
+        rule that is learned, 0 for the fraction of abstentions as a constant.
     calibration_slope, calibration_intercept : float
         Of a logistic regression of abstention on the propensity's log odds: 1 and 0 if calibrated.
         NaN if abstention or propensity does not vary.
     calibration_error : float
-        Mean absolute gap between propensity and share of abstentions, over tenths of the points.
+        Mean absolute gap between propensity and fraction of abstentions, over tenths of the points.
     outcome_r2 : float
-        Share of the variance of the scores that the outcome model explains where there are answers;
-        NaN if they do not vary.
+        Fraction of the variance of the scores that the outcome model explains where there are
+        answers; NaN if they do not vary.
     outcome_bias : float
         Mean of score minus prediction where there are answers.
     positivity : tuple of str

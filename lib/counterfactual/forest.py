@@ -153,7 +153,7 @@ class ForestClassifier(ClassifierMixin, _Forest):
         return np.column_stack([1 - second, second])
 
     def predict_proba(self, X: Any) -> Array:
-        """Mean over the trees' shares of the classes, shape (m, 2)."""
+        """Mean over the trees' fractions of the classes, shape (m, 2)."""
         second = self._mean(X)
         return np.column_stack([1 - second, second])
 

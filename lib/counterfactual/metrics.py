@@ -86,7 +86,7 @@ def selective_score(
 
 
 def coverage(abstained: npt.ArrayLike, *, level: float = 0.95) -> Metric:
-    """Share of the points that are answered, P(R = 0): observed.
+    """Fraction of the points that are answered, P(R = 0): observed.
 
     Parameters
     ----------

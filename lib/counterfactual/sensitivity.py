@@ -1,6 +1,6 @@
 """How far an estimate could be off: other clipping levels, and scores not missing at random.
 
-Contamination.  A share of at most gamma of the points is contaminated (U = 1): there, what the
+Contamination.  A fraction of at most gamma of the points is contaminated (U = 1): there, what the
 classifier would have scored where it abstained may have any mean m(X) in [low, high], whatever it
 scored where it answered.  On the others scores are missing at random.  Who is contaminated is not
 known, but given X it does not depend on abstention, nor on the scores that are seen, so that pi and
@@ -58,7 +58,7 @@ def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFra
     pandas.DataFrame
         One row a level, in the order given, with the columns ``clip``; ``value``, ``low``,
         ``high``, ``stderr``: the estimate, its interval at the level of `estimate`, its standard
-        error; ``clipped``: share of the points whose propensity is clipped, and
+        error; ``clipped``: fraction of the points whose propensity is clipped, and
         ``effective_sample_size``: see :class:`lib.counterfactual.Diagnostics`; of two classifiers,
         the largest share and the smallest size.
 
@@ -105,9 +105,9 @@ def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFra
 def contamination_bounds(
     estimate: Estimate, shares: npt.ArrayLike, score_range: tuple[float, float] = (0.0, 1.0)
 ) -> pd.DataFrame:
-    """Bounds on a score, or a difference, if a share of the points is not missing at random.
+    """Bounds on a score, or a difference, if a fraction of the points is not missing at random.
 
-    On at most that share of the points the scores of abstentions may have any mean in
+    On at most that fraction of the points the scores of abstentions may have any mean in
     `score_range`, whatever is seen; on the others they are missing at random.  See the module for
     model, bounds and influence functions.
 
@@ -188,7 +188,7 @@ def breakdown_share(
     score_range: tuple[float, float] = (0.0, 1.0),
     interval: bool = True,
 ) -> float:
-    """Smallest share of contaminated points at which a value can no longer be excluded.
+    """Smallest fraction of contaminated points at which a value can no longer be excluded.
 
     Parameters
     ----------

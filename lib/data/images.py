@@ -109,7 +109,7 @@ class ImageSet:
         Parameters
         ----------
         rows : array_like of int, shape (m,), optional
-            Which images, in that order; a row may be repeated.  All by default: mind that this
+            Which images, in that order; a row may be repeated.  All by default: note that this
             takes four times the memory of ``images``.
 
         Returns

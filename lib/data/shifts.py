@@ -17,9 +17,9 @@ SHIFTS = {
     "blur": (0, math.inf, "standard deviation in pixels"),
     "rotation": (0, 180, "degrees, one way or the other"),
     "translation": (0, math.inf, "pixels, in a random direction"),
-    "contrast": (0, 1, "share of contrast lost"),
+    "contrast": (0, 1, "fraction of contrast lost"),
     "brightness": (-1, 1, "added to every pixel"),
-    "pixelate": (0, 1, "share of resolution lost"),
+    "pixelate": (0, 1, "fraction of resolution lost"),
     "occlusion": (0, 1, "sides of a grey rectangle over the sides of the image"),
 }
 

@@ -34,6 +34,8 @@ from lib.privacy.pate import (
     shards,
     vote_histogram,
 )
+from lib.privacy.selection import draw_trials, selection_epsilon, selection_noise_multiplier
+from lib.privacy.smooth import PublishedCost, publish_epsilon, smooth_noise_rdp, smooth_sensitivity
 
 __all__ = [
     "ACCOUNTANTS",
@@ -42,10 +44,12 @@ __all__ = [
     "LaplaceLabels",
     "PateCost",
     "PrivacyLedger",
+    "PublishedCost",
     "RandomizedResponse",
     "SampledGaussian",
     "budget_table",
     "confident_gnmax",
+    "draw_trials",
     "effective_noise_multiplier",
     "find_noise_multiplier",
     "group_guarantee",
@@ -54,7 +58,12 @@ __all__ = [
     "pate_epsilon",
     "posterior",
     "project_to_simplex",
+    "publish_epsilon",
     "rr_with_prior",
+    "selection_epsilon",
+    "selection_noise_multiplier",
     "shards",
+    "smooth_noise_rdp",
+    "smooth_sensitivity",
     "vote_histogram",
 ]

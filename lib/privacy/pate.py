@@ -15,9 +15,9 @@ Cost that depends on the votes: where one outcome is very likely the divergence 
 Three things about these smaller numbers should not be overlooked.
 
 1. They are functions of the private labels.  An epsilon computed from them must not be published
-   as it is: Papernot et al. (section 3 and appendix B) add noise scaled by its smooth sensitivity,
-   which this module does not do.  ``data_independent`` costs may be published, as far as the
-   numbers of questions and answers that they count may.
+   as it is: :func:`lib.privacy.publish_epsilon` adds noise scaled by its smooth sensitivity.
+   ``data_independent`` costs may be published, as far as the numbers of questions and answers that
+   they count may.
 2. They bound D_a(M(votes) || M(neighbour)) for every neighbour, in this direction only.  The
    reverse divergence is bounded by the cost at the neighbour's votes.  It often exceeds the cost
    here, even by orders of magnitude (the tests hold examples); never the data-independent one.
@@ -355,7 +355,7 @@ def pate_epsilon(
     so for these votes against any neighbour.
 
     ``data_dependent`` is a function of the private labels, not to be published without sanitisation
-    by its smooth sensitivity (Papernot et al. 2018, section 3), which costs more; not done here.
+    by its smooth sensitivity, which costs more: :func:`lib.privacy.publish_epsilon`.
 
     ``data_independent`` is a guarantee if the numbers of questions and of answers could not have
     been larger: all queries are counted as asked (leave out `asked`), and the process stops at a

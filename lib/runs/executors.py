@@ -72,7 +72,7 @@ def run_all(
         Where runs are kept: a folder that all workers share.
     max_workers : int, optional
         Local processes; the usable cores by default, and one for each accelerator of jobs that
-        work on these.  Each gets its share of the cores as threads.  An executor that is handed in
+        work on these.  Each gets its part of the cores as threads.  An executor that is handed in
         has its own number; its workers wait for an accelerator that is free, too.
 
     Returns
@@ -268,7 +268,7 @@ class _ThisProcess:
 
 
 class LocalProcesses:
-    """Worker processes, each with a share of the cores and in a pool of its own.
+    """Worker processes, each with a part of the cores and in a pool of its own.
 
     In a common pool, a dying worker takes the jobs of all others with it, and it cannot be told
     which one was to blame.

@@ -113,7 +113,7 @@ class RunStore:
         except Exception as error:
             if _passing(error):
                 raise
-            with self._lock(key):  # lest a second process sets aside what a first has mended
+            with self._lock(key):  # lest a second process sets aside what a first has corrected
                 return self._read_or_set_aside(key)
 
     def run(self, job: Job) -> StoredRun:

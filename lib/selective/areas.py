@@ -153,7 +153,7 @@ def augrc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
 
     Notes
     -----
-    The generalized risk at coverage c is the share of *all* points that are accepted and wrong.
+    The generalized risk at coverage c is the fraction of *all* points that are accepted and wrong.
     With the trapezoidal rule from c = 0 on, AUGRC is exactly
     (1 - AUROC) a (1 - a) + (1 - a)^2 / 2, AUROC being the probability that a correct point is
     accepted before a wrong one.

@@ -23,7 +23,7 @@ class AccuracyCoverage:
     coverage : ndarray of float64, shape (n,)
         i / n, ascending.
     accuracy : ndarray of float64, shape (n,)
-        Selective accuracy at that coverage: the expected share of correct predictions among the
+        Selective accuracy at that coverage: the expected fraction of correct predictions among the
         first i accepted points.
     """
 

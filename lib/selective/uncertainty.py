@@ -263,7 +263,7 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
     total = seeds + point_variance
     if total == 0:
         return Mean(float(values.mean()), 0.0, math.inf)
-    # Shares of the variance: squares of tiny variances would vanish.
+    # Fractions of the variance: squares of tiny variances would vanish.
     parts = (seeds / total) ** 2 / (len(values) - 1)
     if point_variance:
         parts += (point_variance / total) ** 2 / max(1, n_points - 1)

@@ -155,7 +155,7 @@ class CalibrationErrors:
     Attributes
     ----------
     accuracy : float
-        Share of samples for which "at least one half" says whether they are correct.
+        Fraction of samples for which "at least one half" says whether they are correct.
     ece, mce, rmsce : float
         Expected, maximum and root mean square calibration error.
     """

@@ -105,7 +105,7 @@ def welch_non_inferiority(
     drop = np.where((a + b == 0) & (np.abs(drop) <= rounding), 0.0, drop)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where((a + b == 0) & (drop == 0), 0.0, drop / np.sqrt(a + b))
-        # In shares of the variance, so that tiny variances do not underflow when squared.
+        # In fractions of the variance, so that tiny variances do not underflow when squared.
         share = a / (a + b)
         dof = 1.0 / (
             share**2 / (np.asarray(n_test) - 1) + (1 - share) ** 2 / (np.asarray(n_user) - 1)

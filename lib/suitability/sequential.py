@@ -36,7 +36,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _PANEL, _REACH, _CHUNK = 4.0, 8.5, 512
 _MIN_STEP = 1e-6
 
-# Bets stay below this share of what would lose all capital on an observation of 0.
+# Bets stay below this fraction of what would lose all capital on an observation of 0.
 _MAX_BET = 0.75
 _BISECTIONS = 24  # to 6e-8, on the safe side
 
@@ -243,7 +243,7 @@ class SequentialDesign:
     sides : {1, 2}
         One-sided, as the non-inferiority test is, or two-sided, as published tables mostly are.
     information : array_like, shape (looks,), optional
-        Information at each look as a share of that at the last: increasing, ending in 1; equally
+        Information at each look as a fraction of that at the last: increasing, ending in 1; equally
         spaced if left out.  :func:`information_fractions` for a fixed test sample.
 
     Attributes
@@ -314,9 +314,9 @@ class SequentialDesign:
         return float(self.crossing(drift).sum())
 
     def expected_information(self, drift: float) -> float:
-        """Expected information when it stops, as a share of that at the last look.
+        """Expected information when it stops, as a fraction of that at the last look.
 
-        Where information grows with the sample that is the expected share of the full sample;
+        Where information grows with the sample that is the expected fraction of the full sample;
         with a fixed test sample it is not, but ``crossing`` gives the expected number of looks.
         """
         crossing = self.crossing(drift)

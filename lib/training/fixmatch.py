@@ -161,7 +161,7 @@ class FixMatchResult:
     seconds : float
         Duration; of the whole group divided by its size where many were trained together.
     pseudo_share : float
-        Share of the unlabelled examples that got a pseudo-label in the last tenth of the steps.
+        Fraction of the unlabelled examples that got a pseudo-label in the last tenth of the steps.
     """
 
     config: FixMatch

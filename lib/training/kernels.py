@@ -1,4 +1,4 @@
-"""Compiled DP-SGD for linear models and multi-layer perceptrons on a CPU.
+"""Compiled DP-SGD for linear models and MLPs on a CPU.
 
 A whole training step of one small model - gather the sampled examples, forward, per-example
 gradient norms, clipping, summed gradient, noise, update - is one pass over tiles of 64 examples

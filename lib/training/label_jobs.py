@@ -19,6 +19,7 @@ from lib.privacy.labels import (
     rr_with_prior,
 )
 from lib.privacy.pate import confident_gnmax, pate_epsilon, shards, vote_histogram
+from lib.privacy.smooth import publish_epsilon
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.fixmatch import FixMatch, train_fixmatch
@@ -336,12 +337,13 @@ class PateStudents:
     Notes
     -----
     The arrays of the outcome: ``watched`` (students, 1, w, classes), ``rows`` (students, w),
-    ``accuracy`` (students,), ``ensemble`` (the share of the test points that the plurality of the
-    teachers gets right, one number), and per student ``answered``, ``label_accuracy`` (of the
-    answers), ``data_dependent`` (epsilon at `delta`, of the questions asked and answered; itself
-    private), ``data_independent`` (of all questions and as many answers as allowed).  Without an
-    answer a student cannot be trained: uniform predictions, the accuracy of guessing the first
-    class.
+    ``accuracy`` (students,), ``ensemble`` (the rate at which the plurality of the teachers is right
+    on test points, one number), and per student ``answered``, ``label_accuracy`` (of the answers),
+    ``data_dependent`` (epsilon at `delta`, of the questions asked and answered; itself
+    private), ``published`` (the same as it may be published, and the limits of its noise's central
+    95%), ``votes_unseen`` (without the votes) and ``data_independent`` (of all questions and as
+    many answers as allowed).  Without an answer a student cannot be trained: uniform predictions,
+    the accuracy of guessing the first class.
     """
 
     teachers: Teachers
@@ -384,6 +386,7 @@ class PateStudents:
             answers = confident_gnmax(votes, sigma1, sigma2, threshold, noise_seed, most)
             spent = (votes, sigma1, sigma2, threshold, self.delta, answers.answered)
             cost = pate_epsilon(*spent, answers.asked)
+            release = publish_epsilon(*spent, answers.asked, seed=[self.seed, 7, i])
             # Before anything was asked, only this was sure: all queries, and `most` answers.
             ahead = pate_epsilon(*spent[:-1], np.arange(len(votes)) < most)
             asked = order[answers.answered]
@@ -404,6 +407,8 @@ class PateStudents:
                 "answered": np.float64(len(asked)),
                 "label_accuracy": np.float64(right.mean() if len(asked) else math.nan),
                 "data_dependent": np.float64(cost.data_dependent),
+                "published": np.array([release.epsilon, release.low, release.high]),
+                "votes_unseen": np.float64(cost.data_independent),
                 "data_independent": np.float64(ahead.data_independent),
             }
             for name, value in one.items():

@@ -94,7 +94,7 @@ def train_many(
         ``physical_batch``.
     threads : int, optional
         Threads of the kernel and taps engines; by default the cores at hand, or a local
-        worker's share of them.
+        worker's part of them.
     same_randomness : {"refuse", "allow"}
         Trainings with the same seed draw the same noise.  It cancels in the difference of two
         private models, so that no accountant covers their joint release; and equal configurations

@@ -30,7 +30,7 @@ class ModelSpec:
     Attributes
     ----------
     name : str
-        ``"linear"``: softmax regression.  ``"mlp"``: a multilayer perceptron.
+        ``"linear"``: softmax regression.  ``"mlp"``: a multi-layer network (MLP).
         ``"small_cnn"``: the two-layer tanh network that Papernot et al. (2021) and Tramèr and Boneh
         (2021) use on small grey images, about 26 thousand parameters there.
         ``"p3_cnn"``: three convolutions and a dense

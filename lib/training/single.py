@@ -90,7 +90,7 @@ class TrainingResult:
         return self.ledger.epsilon(self.plan.delta, self.config.accountant)
 
     def accuracy(self, labels: npt.ArrayLike) -> float:
-        """Share of the evaluation points that the final model classifies correctly."""
+        """Fraction of the evaluation points that the final model classifies correctly."""
         labels = as_classes("labels", labels, *self.logits.shape)
         return float(np.mean(self.logits.argmax(1) == labels))
 

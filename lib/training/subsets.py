@@ -50,7 +50,7 @@ class SubsetTrainings:
     The arrays of the outcome: ``confidence``, (models, n) for shadow models and (models,) for
     targets, at their challenge point (:func:`confidence`); ``members`` of the same shape;
     ``challenge`` (models,), an index into `challenges`; ``parameters``; ``correct`` (models,), the
-    share of right answers on the evaluation points.
+    fraction of right answers on the evaluation points.
     """
 
     config: TrainingConfig

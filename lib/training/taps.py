@@ -184,9 +184,9 @@ def _outer_products(layer: nn.Linear, x: torch.Tensor, error: torch.Tensor):
 
 def _by_ghost(layer: nn.Conv2d, error: torch.Tensor) -> bool:
     """Whether a convolution has few places for its weights: their gradients need not be written."""
-    places, weights = error[0, 0].numel(), layer.weight.numel()
+    places, weights = error.shape[2:].numel(), layer.weight.numel()
     width = layer.weight[0].numel() + layer.out_channels
-    return len(error) > 0 and places**2 * width < _WRITING * weights
+    return places**2 * width < _WRITING * weights
 
 
 def _ghost(layer: nn.Conv2d, x: torch.Tensor, error: torch.Tensor):

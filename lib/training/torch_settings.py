@@ -70,7 +70,7 @@ def settings(config: TrainingConfig) -> Iterator[None]:
 
 
 def threads_here() -> int:
-    """The cores at hand, or a local worker's share of them (see :mod:`lib.runs`)."""
+    """The cores at hand, or a local worker's part of them (see :mod:`lib.runs`)."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     allowed = os.environ.get("COMPANION_THREADS", "")
     return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores

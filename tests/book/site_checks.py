@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from axe_playwright_python.sync_playwright import Axe
+
+AXE = Axe()
 DESKTOP, PHONE = 1280, 360
 MEGABYTE = 1_000_000
 HEAVIEST = 1.5 * MEGABYTE
@@ -262,6 +265,12 @@ def visit(browser, url: str, settle: float = 0.5) -> Visit:
     result.formulas, result.figures = structure["formulas"], structure["figures"]
     result.tables = structure["tables"]
     result.faults |= structure["found"]
+    # Contrast is looked at below, of formulas too and faster. Formulas describe themselves.
+    rules = {"color-contrast": {"enabled": False}}
+    options = {"resultTypes": ["violations"], "rules": rules, "preload": False}
+    accessible = AXE.run(page, {"exclude": [["mjx-container"]]}, options).response["violations"]
+    seen = [f"{v['id']}: {n['html'][:160]}" for v in accessible for n in v["nodes"]]
+    result.faults |= {"axe": seen} if seen else {}
     for theme in ("light", "dark"):
         contrast = page.evaluate(CONTRAST, theme)
         result.texts += contrast["looked"]

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import all_shapes, too_long
-from site_checks import page_names, page_weights, search, too_heavy, visit
+from site_checks import TYPESET, page_names, page_weights, search, too_heavy, visit
 from site_tools import HTML, NEEDS_CHROMIUM, build_site, serve
 
 from lib import data
@@ -142,3 +142,44 @@ def test_notebook_download_and_csv(address):
     assert any(cell.get("outputs") for cell in notebook.cells)
     assert not any("{value}`" in c.source for c in notebook.cells if c.cell_type == "markdown")
     assert "data:text/csv;base64," in (HTML / "suitability.html").read_text(encoding="utf-8")
+
+
+def test_a_word_shows_its_card_to_mouse_and_keyboard(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/audit.html")
+    for kind, said in (("glossary", "accuracy"), ("bibliography", "2023")):
+        link = page.locator(f"a.companion-card[href*='{kind}.html#']").first
+        link.hover()
+        content = link.evaluate("e => getComputedStyle(e, '::after').content")
+        assert content == f'"{link.get_attribute("aria-description")}"'.replace("\\", ""), said
+        page.mouse.move(0, 0)
+        assert link.evaluate("e => getComputedStyle(e, '::after').content") == "none"
+        page.keyboard.press("Tab")
+        link.focus()
+        assert link.evaluate("e => getComputedStyle(e, '::after').content") == content
+    page.close()
+
+
+def test_a_chapter_prints_as_a_clean_document(browser, address):
+    """A4 in portrait: what is folded is there, navigation is not, nothing runs out at the side."""
+    page = browser.new_page(viewport={"width": 703, "height": 1000})  # A4 less Chromium's margins
+    page.goto(f"{address}/audit.html")
+    page.evaluate(TYPESET)
+    page.emulate_media(media="print")
+    visible = "e => e.checkVisibility() && e.getBoundingClientRect().height > 0"
+    for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
+        assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
+    folded = page.query_selector_all(".bd-article details:not(.companion-build) > :not(summary)")
+    assert len(folded) > 3
+    assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('.bd-article :is(p, pre, table, figure, li)')]
+        .filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)
+        .map(e => e.outerHTML.slice(0, 120))"""
+    )
+    assert wide == []
+    printed = page.pdf(format="A4", print_background=True)
+    assert printed.startswith(b"%PDF-")
+    pages = len(re.findall(rb"/Type\s*/Page\b", printed))
+    assert 8 <= pages <= 60
+    page.close()

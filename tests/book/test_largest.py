@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -11,10 +12,10 @@ from matplotlib import pyplot as plt
 
 from lib.book import largest
 from lib.book.claims import Claim, judge
-from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VERDICT_MIME, Executed
+from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME, Executed
 from lib.book.largest import Page, larger_runs
 from lib.book.records import figure_of, read_records, write_record
-from lib.book.render import csv_link, figure_html, note_html, table_html
+from lib.book.render import csv_link, figure_html, note_html, picture_html, table_html
 from lib.book.sphinx_ext import _code_cell
 from lib.plot import svg_bytes
 
@@ -91,6 +92,28 @@ def test_a_record_keeps_figures_small_and_whole(book):
     assert len(kept["figures"]["line"]["svg"]) < len(found["svg"]) / 2
     assert figure_of(kept, "no such") is None
     assert kept["tables"]["sizes"]["formats"] == FORMATS
+
+
+def test_a_picture_is_of_the_largest_run_that_has_the_figure(book):
+    other = figure(1.0, "On digits")
+    other[FIGURE_MIME] = {**other[FIGURE_MIME], "name": "other"}
+    page = page_of(book, figure(1.0, "On digits"), other)
+    recorded = figure_of(read_records(book, "one")["standard"], "line")
+    assert page.picture("line") == recorded
+    assert page.picture("other")["caption"] == "On digits"
+    assert page_of(book, figure(1.0, "On digits"), records={}).picture("line") != recorded
+    with pytest.raises(KeyError, match="no such"):
+        page.picture("no such")
+    html = picture_html(recorded["svg"].encode(), 'A "line".')
+    assert pictures(html) == [recorded["svg"]]
+    assert "alt='A &quot;line&quot;.'" in html
+
+
+def test_infinite_values_are_recorded_as_words_and_read_as_numbers(book):
+    values = [{VALUE_MIME: {"name": n, "value": v}} for n, v in (("a", "inf"), ("b", 0.5))]
+    path = write_record(book, executed("standard", values), "one.more")
+    assert json.loads(path.read_text(), parse_constant=pytest.fail)["values"]["a"] == "inf"
+    assert read_records(book, "one")["standard.more"]["values"] == {"a": math.inf, "b": 0.5}
 
 
 def test_runs_that_are_larger_than_the_build_stand_first_by_size():

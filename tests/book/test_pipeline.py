@@ -280,6 +280,12 @@ def test_unknown_value_in_prose_fails(built):
     assert "no value 'one.duoble'" in built.build(fails=True)
 
 
+def test_unknown_figure_on_another_page_fails(built):
+    with (built.root / "book/index.md").open("a") as page:
+        page.write("\n```{picture} one.nothing\n```\n")
+    assert "no figure 'one.nothing'" in built.build(fails=True)
+
+
 def test_bad_parameters_stop_the_build_before_any_work(built):
     (built.root / "params/quick/one.yml").write_text("base: 200.0\n")
     output = built.execute(fails=True).output

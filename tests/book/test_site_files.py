@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -202,6 +203,20 @@ def test_card_is_drawn_by_the_code(tmp_path):
     assert plt.get_fignums() == before
 
 
+def test_infinite_values_stay_numbers_from_the_kernel_to_the_record(tmp_path):
+    """Jupyter sends them as words, which no number format takes."""
+    shown = {VALUE_MIME: {"name": "b", "value": "inf"}}
+    output = nbformat.v4.new_output("display_data", shown)
+    cells = [
+        nbformat.v4.new_markdown_cell("{value}`a.b:.2f`"),
+        nbformat.v4.new_code_cell('chapter = open_chapter("a", globals())', outputs=[output]),
+    ]
+    text = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
+    assert nbformat.reads(site.with_own_values(text), as_version=4).cells[0].source == "inf"
+    assert site.given_value("-inf") == -math.inf
+    assert site.given_value("infinite") == "infinite"
+
+
 @pytest.mark.parametrize(
     ("configured", "repository", "address"),
     [
@@ -330,6 +345,30 @@ def test_long_code_and_wiring_are_folded(source, tags, prompt):
     if prompt:
         assert set(found["tags"]) >= set(tags)
         assert len({"hide-input", "hide-cell"} & set(found["tags"])) == 1
+
+
+def test_boxes_that_scroll_have_names_of_their_own():
+    box = '<div class="pst-scrollable-table-container">'
+    own = "<div class='companion-scroll' role='region' tabindex='0' aria-label='It\"s'>"
+    found = re.findall(r"aria-label=(['\"])(.*?)\1", site.named_regions(2 * box + 3 * own))
+    names = ["Table in the text", "Table in the text (2)", 'It"s', 'It"s (2)', 'It"s (3)']
+    assert [name for _, name in found] == names
+
+
+def test_links_to_words_and_sources_are_described():
+    def link(address, rest=""):
+        return f'<a class="reference internal" href="{address}"{rest}>word</a>'
+
+    cards = {"glossary.html#term-x": 'A <b> & "c".'}
+    found = site.with_cards(link("../glossary.html#term-x"), cards)
+    assert 'class="reference internal companion-card"' in found
+    assert found.count("aria-description=") == 1
+    assert 'aria-description="A &lt;b&gt; &amp; &quot;c&quot;."' in found
+    found = site.with_cards(link("bibliography.html#id3", ' title="Someone, 2020"'), cards)
+    assert 'aria-description="Someone, 2020"' in found
+    assert "title=" not in found
+    for other in (link("glossary.html#term-y"), link("audit.html#x", ' title="Another page"')):
+        assert site.with_cards(other, cards) == other
 
 
 def test_a_notebook_of_ones_own_has_its_numbers():

@@ -19,7 +19,7 @@ LEVELS = {"alibi": (20.0, 1.0), "agibi": (20.0, 1.0), "response": (20.0,)}
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         settings = system.settings_for(
@@ -35,11 +35,18 @@ def results(tmp_path_factory):
             canaries=40,
             n_models=4,
             n_ensembles=1,
+            groups=8,
             seed=3,
             **LEVELS,
         )
         with ThreadPoolExecutor(1) as one:  # other processes would import PyTorch first
-            yield system.run_mechanisms(settings, one)
+            results = system.run_mechanisms(settings, one)
+            yield settings, results, system.run_designs(settings, results, one)
+
+
+@pytest.fixture
+def results(runs):
+    return runs[1]
 
 
 def test_everything_is_trained(results):
@@ -83,6 +90,66 @@ def test_models_without_privacy_memorise_and_private_ones_do_not(results):
     assert table.loc[("ALIBI", 1), "top label"] < 1
     assert table.loc[("ALIBI", 0), "accuracy"] > table.loc[("ALIBI", 1), "accuracy"]
     system.require_consistent(results)
+
+
+def test_groups_hold_the_canaries_of_the_first_training_once_each(runs):
+    settings, results, (together, apart) = runs
+    alibi, truth = results[1], np.asarray(settings.data.load().training.targets)
+    changes = system._grouped(settings).changes
+    whole = changes[0].whole.draw(truth)
+    changed = [np.flatnonzero(each.apply(truth) != truth) for each in changes]
+    assert [len(rows) for rows in changed] == [5] * 8
+    np.testing.assert_array_equal(np.sort(np.concatenate(changed)), np.sort(whole.positions))
+    for rows, each in zip(changed, changes, strict=True):
+        np.testing.assert_array_equal(each.apply(truth)[rows], whole.apply(truth)[rows])
+        np.testing.assert_array_equal(each.watched(truth), whole.positions)
+    np.testing.assert_array_equal(together.confidences[0], alibi.confidences[-1, :40])
+    for each in (together, apart):
+        np.testing.assert_array_equal(each.canary_labels, whole.canary_labels)
+        np.testing.assert_array_equal(each.true_labels, truth[whole.positions])
+    assert len(apart.accuracy) == 8
+    assert apart.confidences.shape == together.confidences.shape == (1, 40, 10)
+    assert len(system.planned(settings)) == len(results) + 2  # teachers, and the groups
+    with pytest.raises(ValueError, match=r"groups must be at most 40 \(canaries\), got 41"):
+        replace(settings, groups=41)
+
+
+def test_a_canary_is_judged_by_the_model_that_was_trained_on_it(runs):
+    """Epsilon is 20: labels are hardly noised, and remembered where they were trained with."""
+    _, _, (together, apart) = runs
+    rows = np.arange(40)
+    own = apart.confidences[0, rows, apart.canary_labels]
+    other = (1 - own - apart.confidences[0, rows, apart.true_labels]) / 8
+    assert own.mean() > 2 * other.mean()
+    differences = system.design_differences(together, apart)
+    right = [
+        system.top_label_guesses(*each.final, 0.0).correct.mean() for each in (together, apart)
+    ]
+    assert differences.shape == (8,)
+    assert differences.mean() == pytest.approx(right[0] - right[1])
+
+
+def test_differences_of_designs_by_hand(runs):
+    _, _, (together, _) = runs
+    p = np.full((4, 5), 0.125)
+    p[:, 3] = 0.5  # everybody names 3
+    labels = {"canary_labels": np.array([3, 3, 2, 3]), "true_labels": np.zeros(4, int)}
+    one = replace(together, confidences=p[None], accuracy=np.zeros(1), **labels)
+    none = replace(one, confidences=p[None, :, [0, 1, 2, 4, 3]], accuracy=np.zeros(2))
+    # groups {0, 2} and {1, 3}: right 1 of 2 and 2 of 2 in the one, never in the other
+    np.testing.assert_allclose(system.design_differences(one, none), [0.5, 1.0])
+
+
+def test_what_pate_publishes_lies_between_its_limits_and_knows_its_order(results):
+    table = system.release_table(results)
+    assert list(table["level"]) == [0]
+    row = table.iloc[0]
+    pate = results[-1]
+    assert row["by the votes (private)"] == pate.claimed
+    assert row["before"] == pate.notes["data-independent epsilon"]
+    assert row["by the votes (private)"] <= row["without the votes"] <= row["before"]
+    assert 0 < row["low"] < row["high"]
+    assert row["published"] > 0
 
 
 def test_a_broken_mechanism_is_caught(results):

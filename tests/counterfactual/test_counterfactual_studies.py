@@ -320,7 +320,7 @@ def test_plot_power():
         for count, one, other in zip(counts, low, high, strict=True):
             found = stats.binomtest(count, 50).proportion_ci(0.95, method="exact")
             assert (one, other) == pytest.approx((found.low, found.high), abs=1e-9)
-    assert ax.get_ylabel() == "share of rejections"
+    assert ax.get_ylabel() == "fraction of rejections"
     assert "shift" in ax.get_xlabel()
 
 

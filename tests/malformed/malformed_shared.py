@@ -178,6 +178,26 @@ add(
     delta=DELTA,
     answered=(Bad("short", [True], ("1",)), Bad("text", ["a"] * 5, ("<U1",))),
 )
+add(
+    "privacy.publish_epsilon",
+    dict(votes=V, sigma1=1.0, sigma2=1.0, threshold=5.0, delta=1e-05, answered=1, seed=0),
+    votes=VB,
+    delta=DELTA,
+    answered=(3, -1, 1.5, Bad("short", [True], ("1",)), Bad("text", ["a"] * 2, ("<U1",))),
+)
+add(
+    "privacy.smooth_noise_rdp",
+    dict(beta=0.1, noise=1.0, order=2.0),
+    beta=(-0.1, *NUMBER),
+    noise=(0.0, *NUMBER),
+    order=(1.0, *NUMBER),
+)
+add(
+    "privacy.smooth_sensitivity",
+    dict(bounds=[1.0, 2.0], beta=0.1),
+    beta=(-0.1, *NUMBER),
+    bounds=([NAN, 1.0], ["a"], []),
+)
 add("training.train_linear", dict(images=X, labels=lab))
 FM = T.ModelSpec("mlp", (1, 8, 8), 10)
 add("training.FixMatch", dict(model=FM), threshold=(-0.1, 1.5, *NUMBER), ema=(1.5, -0.1, NAN))

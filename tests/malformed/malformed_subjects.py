@@ -180,6 +180,29 @@ add(
     folds=(1, 201, 2.5, "2"),
     takes=dict(X="complex"),
 )
+add(
+    "counterfactual.mixed_difference",
+    dict(
+        X=X, scores_a=a, abstained_a=r, scores_b=b, abstained_b=s, rng=1, learner="linear", clip=0.2
+    ),
+    scores_a=bad_scores,
+    scores_b=bad_scores,
+    folds=(1, 201, 2.5, "2"),
+    weight=(-0.1, 1.1, NAN, "a"),
+    takes=dict(X="complex"),
+)
+halves = [np.full(4, 0.5)]
+add(
+    "counterfactual.efficiency_bound",
+    dict(propensities=halves, outcomes=halves, variances=halves, covariance=np.zeros(4)),
+    propensities=([], Bad("1", [np.ones(4)], ("1",)), Bad("NaN", [np.full(4, NAN)], ("nan",))),
+    outcomes=([], Bad("short", [np.ones(3)], ("(3,)",)), Bad("NaN", [np.full(4, NAN)], ("nan",))),
+    variances=(
+        [],
+        Bad("negative", [-np.ones(4)], ("-1",)),
+        Bad("inf", [np.full(4, INF)], ("inf",)),
+    ),
+)
 pr = rng.dirichlet(np.ones(3), 30)
 add(
     "counterfactual.abstain",

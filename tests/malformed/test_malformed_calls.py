@@ -75,8 +75,8 @@ REASONS = {
         counterfactual.Diagnostics counterfactual.Estimate counterfactual.Metric
         counterfactual.Nuisances report.Analysis report.Drawing report.Report data.CanaryRuns
         data.Digits data.Entry data.Fold data.ImageSet data.SignalTable data.SuitabilitySignals
-        data.TextSet privacy.Answers
-        training.LinearClassifier training.LoadedData privacy.PateCost training.Plan
+        data.TextSet privacy.Answers privacy.PateCost privacy.PublishedCost
+        training.LinearClassifier training.LoadedData training.Plan
         training.TrainingResult runs.Outcome runs.StoredRun""",
     NOTHING: """
         suitability.registered_signals data.canary_files data.load_digits

@@ -13,20 +13,23 @@ REASONS = {
         GaussianBound PrivacyRegion ConfidenceSequence Diagnostics Metric PositivityWarning
         AcceptanceDecision AdjustedMargin CalibrationErrors Decision Equivalence GroupEquivalence
         LabelsTest MonitorDecision NonInferiority Offset PredictionPowered SampleSize
-        SequentialDecision Answers PateCost""",
+        SequentialDecision Answers PateCost PublishedCost""",
     "a table of names": """
         ACCOUNTANTS CALIBRATIONS LEARNERS SIGNAL_NAMES register_signal registered_signals
         unregister_signal""",
     "a model or a learner, which has no order of points to forget": """
         Attack LiRA CorrectnessEstimator RefinedFilter make_estimator shap_values fit_nuisances
         learner_pair ForestClassifier ForestRegressor SuperLearnerClassifier SuperLearnerRegressor
-        counterfactual_score counterfactual_difference insert_canaries select_worst""",
+        counterfactual_score counterfactual_difference mixed_difference insert_canaries
+        select_worst""",
     "passes its numbers to one that has a property test": """
         influence_values sample_size_for labels_test tipping_point anova_table budget_table
         gaussian_lower_bound""",
     "has closed forms or a definition that its own tests hold it to": """
         error_free_bound trials_needed confident_gnmax group_guarantee label_guarantee
-        Multicalibrator multi_stage_parts pate_epsilon shards vote_histogram""",
+        efficiency_bound Multicalibrator multi_stage_parts pate_epsilon publish_epsilon shards
+        smooth_noise_rdp smooth_sensitivity vote_histogram selection_epsilon
+        selection_noise_multiplier draw_trials""",
 }
 ELSEWHERE = {name for names in REASONS.values() for name in names.split()}
 PACKAGES = {"selective", "audit", "cf", "su"}  # as the property tests call them

@@ -156,6 +156,11 @@ def test_students_learn_from_answers_alone(monkeypatch):
     assert math.isnan(outcome.arrays["label_accuracy"][2])
     assert (outcome.arrays["data_dependent"][1] <= outcome.arrays["data_independent"][1]).all()
     assert outcome.arrays["watched"].shape == (3, 1, 100, 10)
+    published, unseen = outcome.arrays["published"], outcome.arrays["votes_unseen"]
+    assert published.shape == (3, 3)
+    assert (published[:, 1] <= published[:, 2]).all()
+    assert (outcome.arrays["data_dependent"] <= unseen).all()
+    assert (unseen <= outcome.arrays["data_independent"]).all()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.audit.canaries import CanaryAudit, canary_epsilon, one_label_bound, top_label_bound
+from lib.audit.canaries import (
+    CanaryAudit,
+    canary_epsilon,
+    one_label_bound,
+    top_label_bound,
+    top_label_guesses,
+)
 from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import Job, run_all
@@ -52,6 +58,25 @@ class CanaryDraw:
 
 
 @dataclass(frozen=True)
+class CanaryGroup:
+    """One of several groups of a training's canaries, inserted alone: every so many-th."""
+
+    whole: CanaryDraw  # All groups
+    group: int  # Which, from 0
+    groups: int  # How many there are
+
+    def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The labels with the wrong ones of this group's canaries."""
+        drawn, part = self.whole.draw(labels), slice(self.group, None, self.groups)
+        names = ("positions", "true_labels", "canary_labels")
+        return replace(drawn, **{name: getattr(drawn, name)[part] for name in names}).apply(labels)
+
+    def watched(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The rows of all groups' canaries."""
+        return self.whole.watched(labels)
+
+
+@dataclass(frozen=True)
 class MechanismSettings:
     """What is trained and attacked."""
 
@@ -72,7 +97,15 @@ class MechanismSettings:
     n_models: int = 10  # Trainings of each kind, each with its own canaries and noise
     n_ensembles: int = 2  # The same for PATE
     delta: float = 1e-5  # Of AGIBI's and PATE's guarantees
+    # Trainings that share the canaries of ALIBI's first one; 0: nothing of the kind
+    groups: int = 0
     seed: int = 0  # Of everything
+
+    def __post_init__(self):
+        if self.groups > self.canaries:
+            raise ValueError(
+                f"groups must be at most {self.canaries} (canaries), got {self.groups}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +263,7 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSetti
     names = ("hidden", "batch_size", "learning_rates", "weight_decays", "augment")
     names += ("pate_model", "pate_steps", "pate_batch", "pate_learning_rate", "pate_threshold")
     names += ("device", "seed", "n_teachers", "canaries", "n_models", "n_ensembles", "delta")
+    names += ("groups",)
     pate = ("pate_sigma1", "pate_sigma2", "pate_thresholds", "pate_answers")
     return settings_for(
         dataset,
@@ -248,6 +282,7 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSetti
 def planned(settings: MechanismSettings) -> list[Job]:
     """All trainings."""
     mechanisms = _trainings(settings, _plan(settings))
+    mechanisms += [_grouped(settings)] if settings.groups else []
     return mechanisms + (_teachers(settings) + _students(settings) if settings.pate else [])
 
 
@@ -285,6 +320,23 @@ def _trainings(settings: MechanismSettings, plan: list[Any]) -> list[LabelTraini
         )
         for number, (_, level, mechanism, _, options) in enumerate(plan)
     ]
+
+
+def _grouped(settings: MechanismSettings) -> LabelTrainings:
+    """The canaries of ALIBI's first training, a group to a model (P5, appendix C)."""
+    plan = _plan(settings)
+    number = next(i for i, (name, *_) in enumerate(plan) if name == "ALIBI")
+    _, level, mechanism, _, options = plan[number]
+    (whole,) = _draws(settings, number, 1)
+    seed = 100_000 * (1000 * settings.seed + number) + 50_000  # beyond those of the others
+    return LabelTrainings(
+        replace(settings.configs[level], seed=seed),
+        settings.data,
+        mechanism,
+        tuple(CanaryGroup(whole, i, settings.groups) for i in range(settings.groups)),
+        seed=_seed(settings.seed, 903, number),
+        **options,
+    )
 
 
 def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
@@ -367,6 +419,7 @@ def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list
                 canary_labels=labels,
                 true_labels=true,
                 notes={
+                    "published": _release(found),
                     "answered": found["answered"],
                     "label accuracy": found["label_accuracy"],
                     "data-independent epsilon": float(found["data_independent"].max()),
@@ -375,6 +428,55 @@ def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list
             )
         )
     return results
+
+
+def _release(found: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """What may be said of the cost of the ensemble whose votes were the dearest."""
+    dearest = int(found["data_dependent"].argmax())
+    published, low, high = found["published"][dearest]
+    return {
+        "by the votes (private)": found["data_dependent"][dearest],
+        "published": published,
+        "low": low,
+        "high": high,
+        "without the votes": found["votes_unseen"][dearest],
+        "before": found["data_independent"][dearest],
+    }
+
+
+def release_table(results: Sequence[MechanismResult]) -> pd.DataFrame:
+    """PATE's epsilon by its votes, as published, and without them: a row a level."""
+    rows = [(each.level, each.notes["published"]) for each in results if each.name == "PATE"]
+    return pd.DataFrame([{"level": level, **release} for level, release in rows])
+
+
+def run_designs(
+    settings: MechanismSettings, results: Sequence[MechanismResult], executor: Any = None
+) -> tuple[MechanismResult, MechanismResult]:
+    """ALIBI with the same canaries in one training, and in groups: a training each."""
+    (run,) = run_all([_grouped(settings)], executor)
+    first, n = next(each for each in results if each.name == "ALIBI"), settings.canaries
+    together = replace(
+        first,
+        accuracy=first.accuracy[:1],
+        confidences=first.confidences[-1:, :n],
+        canary_labels=first.canary_labels[:n],
+        true_labels=first.true_labels[:n],
+    )
+    watched = np.asarray(run.arrays["watched"], dtype=np.float64)[:, -1]
+    own = watched[np.arange(n) % settings.groups, np.arange(n)]
+    accuracy = np.asarray(run.arrays["accuracy"])
+    return together, replace(together, accuracy=accuracy, confidences=own[None])
+
+
+def design_differences(
+    together: MechanismResult, apart: MechanismResult
+) -> npt.NDArray[np.float64]:
+    """Rate of right guesses, of all, in the one training less that in the group's own, by group."""
+    right = [top_label_guesses(*each.final, 0.0).correct for each in (together, apart)]
+    group = np.arange(len(right[0])) % len(apart.accuracy)
+    difference = right[0].astype(float) - right[1]
+    return np.bincount(group, difference) / np.bincount(group)
 
 
 def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> pd.DataFrame:

@@ -11,7 +11,6 @@ from scipy import integrate, special
 FLIP = 0.15
 
 _NEAR = 0.2  # A abstains mostly where |x0 + x1 - 1| is less
-_NEAR_B = 1.25 * _NEAR
 _CIRCLE = 0.8
 
 Array = npt.NDArray[np.float64]
@@ -39,6 +38,7 @@ def simulate(
     experiment: str = "curved",
     epsilon: float = 0.2,
     shift: float = 0.0,
+    near: float = _NEAR,
     *,
     rng: np.random.Generator | int,
 ) -> Simulated:
@@ -49,19 +49,30 @@ def simulate(
     rng = np.random.default_rng(rng)
     x = rng.uniform(size=(n, 2))
     labels = (x.sum(axis=1) >= 1) ^ (rng.random(n) < FLIP)
-    total, square = x.sum(axis=1), (x**2).sum(axis=1)
-    predictions = [special.expit(total - 1)]
-    near = [np.abs(total - 1) < _NEAR]
-    if experiment == "curved":
-        predictions.append(np.clip(0.5 * square + 0.1, 0, 1))
-        near.append(np.abs(square - _CIRCLE) < _NEAR_B)
-    else:
-        predictions.append(special.expit(total - 1 - shift))
-        near.append(np.abs(total - 1 - shift) < _NEAR)
-    propensities = tuple(np.where(close, 1 - epsilon, epsilon) for close in near)
+    predictions, propensities = classify(x, experiment, epsilon, shift, near)
     abstained = tuple(rng.random(n) < p for p in propensities)
     scores = tuple(((p > 0.5) == labels).astype(float) for p in predictions)
-    return Simulated(x, labels, tuple(predictions), propensities, abstained, scores)
+    return Simulated(x, labels, predictions, propensities, abstained, scores)
+
+
+def classify(
+    x: Array,
+    experiment: str = "curved",
+    epsilon: float = 0.2,
+    shift: float = 0.0,
+    near: float = _NEAR,
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Predictions of A and B, and their propensities: B's region is `near` wide to either side."""
+    total, square = x.sum(axis=1), (x**2).sum(axis=1)
+    predictions = [special.expit(total - 1)]
+    close = [np.abs(total - 1) < _NEAR]
+    if experiment == "curved":
+        predictions.append(np.clip(0.5 * square + 0.1, 0, 1))
+        close.append(np.abs(square - _CIRCLE) < 1.25 * near)
+    else:
+        predictions.append(special.expit(total - 1 - shift))
+        close.append(np.abs(total - 1 - shift) < near)
+    return tuple(predictions), tuple(np.where(one, 1 - epsilon, epsilon) for one in close)
 
 
 def true_difference(experiment: str = "curved", shift: float = 0.0) -> float:

@@ -76,7 +76,7 @@ def plot_miscoverage(results: pd.DataFrame, reported: Mapping[tuple[str, str], f
         ax.set_yticks(range(3), [ESTIMATOR_TITLES[e] for e in reversed(ESTIMATOR_TITLES)])
         ax.set_ylim(-0.5, 2.5)
         ax.set_title({"super": "super learner"}.get(learner, learner), loc="left")
-    axes[-1, 0].set_xlabel("share of intervals that miss the truth")
+    axes[-1, 0].set_xlabel("fraction of intervals that miss the truth")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2)
     return figure
@@ -97,7 +97,7 @@ def plot_power(results: pd.DataFrame) -> Figure:
         ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
     ax.axhline(_ALPHA, color="black", ls="--", lw=1)
     ax.set_xlabel(r"shift $\mu$ of B's boundary")
-    ax.set_ylabel("share of rejections")
+    ax.set_ylabel("fraction of rejections")
     figure.legend(loc="outside upper center", ncols=3, title="points")
     return figure
 
@@ -115,6 +115,28 @@ def plot_positivity(results: pd.DataFrame) -> Figure:
     axes[1].set_ylim(bottom=0)
     axes[1].set_xlabel(r"positivity level $\epsilon$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def plot_leak(results: pd.DataFrame) -> Figure:
+    """Bias and misses of intervals by the fraction of the evaluation data that leaked."""
+    figure, axes = new_figure(2, 1, height=2.1, sharex=True)
+    leaked, bias, half = (results[name] for name in ("leaked", "bias", "width"))
+    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "mean 95% interval"}
+    axes[0].fill_between(leaked, bias - half / 2, bias + half / 2, **band)
+    axes[0].plot(leaked, bias, color=COLOURS[0], marker=MARKERS[0], label="mean estimate")
+    axes[0].axhline(0, color="black", lw=1.2)
+    axes[0].set_ylabel("estimate less truth")
+    rates = [
+        share_interval(round(m * n), n)
+        for m, n in zip(results["missed"], results["repetitions"], strict=True)
+    ]
+    axes[1].fill_between(leaked, *np.transpose(rates), color=COLOURS[1], alpha=0.15, lw=0)
+    axes[1].plot(leaked, results["missed"], color=COLOURS[1], marker=MARKERS[1], label="misses")
+    axes[1].axhline(_ALPHA, color="black", ls="--", lw=1)
+    axes[1].set_ylabel("fraction that misses")
+    axes[1].set_xlabel("fraction of the evaluation data that leaked")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

@@ -103,7 +103,7 @@ def losses(panels: Sequence[Panel], method: str) -> list[Values]:
 
 
 def spent_shares(panel: Panel) -> Values:
-    """Share of the largest finite budget that is spent when accuracies are aligned, by seed."""
+    """Fraction of the largest finite budget that is spent when accuracies are aligned, by seed."""
     finite = [e for e in panel.settings.epsilons if math.isfinite(e)]
     accuracy = (panel.checkpoints[max(finite)] == panel.labels).mean(2)
     reached = accuracy >= full_accuracies(panel, "SR", min(finite))[:, None]

@@ -74,7 +74,7 @@ class PanelSettings:
     adversarial: float = 0.01  # Of adversarial training: Lakshminarayanan et al.'s for [0, 1]
     # Target coverages of SelectiveNet, ascending, 1 the last
     coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
-    # Share of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT)
+    # Fraction of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT)
     burn_in: float = 0.5
     reward: float = 4.0  # Of deep gamblers
 

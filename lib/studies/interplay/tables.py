@@ -227,13 +227,13 @@ def wins_with_ties_broken(panel: Panel) -> int:
 
 
 def worsening_share(table: pd.DataFrame) -> float:
-    """Share of the steps from one budget to the next smaller one at which the score rises."""
+    """Fraction of the steps from one budget to the next smaller one at which the score rises."""
     descending = table.sort_values("epsilon", ascending=False)
     return _rises([rows["score"] for _, rows in descending.groupby("method")])
 
 
 def worsening_in_paper(reported: Mapping[str, tuple[float, float]]) -> float:
-    """Share of the steps to a smaller budget at which the score rises in P1's own Table 2."""
+    """Fraction of the steps to a smaller budget at which the score rises in P1's own Table 2."""
     rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for claim_id, (mean, _) in reported.items():
         _, _, data, method, epsilon = claim_id.split("-")
@@ -242,7 +242,7 @@ def worsening_in_paper(reported: Mapping[str, tuple[float, float]]) -> float:
 
 
 def _rises(rows: Sequence[npt.ArrayLike]) -> float:
-    """Share of the means that are above the one before, by more than rounding."""
+    """Fraction of the means that are above the one before, by more than rounding."""
     means = [np.asarray(row, dtype=float) for row in rows]
     return float(np.mean(np.concatenate([np.diff(m) > ROUNDING * np.abs(m[1:]) for m in means])))
 
@@ -341,7 +341,7 @@ def acceptance_position(score: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def right_first(correct: npt.NDArray, score: npt.NDArray) -> float:
-    """Share of the pairs of a right and a wrong point of which the right one comes first."""
+    """Fraction of the pairs of a right and a wrong point of which the right one comes first."""
     right, wrong = score[correct], score[~correct]
     if not len(right) or not len(wrong):
         return math.nan

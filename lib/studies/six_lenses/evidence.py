@@ -172,7 +172,7 @@ class LabelEvidence:
         return audit.one_run_epsilon(count, count, count, self.private.delta, level, fixed=False)
 
     def remembered(self, which: str = "private") -> float:
-        """Share of the canaries for which the model prefers their wrong label to the true one."""
+        """Rate of canaries of which the model prefers their wrong label to the true one."""
         p, wrong, true = getattr(self, which).final
         rows = np.arange(len(true))
         return float((p[rows, wrong] > p[rows, true]).mean())

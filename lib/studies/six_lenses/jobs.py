@@ -81,7 +81,7 @@ class RecordTrainings(_OnData):
     The arrays of the outcome, each of shape (models,): ``members``; ``confidence`` at the record
     (:func:`lib.training.confidence`), which anyone with the model sees; ``alignment``, how far the
     model went along the record's gradient from where it began, which takes the parameters, also the
-    initial ones; ``correct``, the share of right answers on the test points.
+    initial ones; ``correct``, the fraction of right answers on the test points.
     """
 
     # Of all; model i has its seed plus i. `sample_rate` and `delta` must be given.

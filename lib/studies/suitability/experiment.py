@@ -226,7 +226,7 @@ def counts(group: pd.DataFrame) -> dict[str, int]:
 
 
 def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.01) -> pd.DataFrame:
-    """Share of SUITABLE decisions by bucket of accuracy difference, the paper's Figure 4."""
+    """Fraction of SUITABLE decisions by bucket of accuracy difference, the paper's Figure 4."""
     difference = results["user_accuracy"] - results["test_accuracy"]
     bucket = np.floor(difference / width + 1e-9).astype(int)  # 0.03 / 0.01 is 2.9999...
     decided = (results["p_value"] <= alpha).groupby(bucket)

@@ -48,7 +48,7 @@ def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
 
 
 def plot_shares(steps: Mapping[str, pd.DataFrame], reach: float = 0.1) -> Figure:
-    """Draw the share of SUITABLE decisions for several margins or significance levels."""
+    """Draw the fraction of SUITABLE decisions for several margins or significance levels."""
     shown = {label: _within(table, reach) for label, table in steps.items()}
     lines = {n: (50 * (t["low"] + t["high"]), 100 * t["share"]) for n, t in shown.items()}
     return plot_lines(lines, _ACCURACY, _SUITABLE)

@@ -12,7 +12,7 @@ estimated as well, as the filter does, or known, since the test fold has labels.
   in-distribution data has none, so that this is the difference itself ("DoC-feat" in Garg et
   al.).  On test and user data it differs from AC by the same constant: with an estimated
   reference the two decide alike, which is also what DoC with the labels of the test fold does.
-- **ATC**: the share of scores at or above a threshold, below which fold i has as many scores as
+- **ATC**: the fraction of scores at or above a threshold, below which fold i has as many scores as
   it has errors; where scores tie, nearest to as many, and the larger of two (the authors' code
   takes the largest score that counts as an error, one sample lower).  Garg et al. also rescale
   the logits by a temperature first, which cannot be done from signals.

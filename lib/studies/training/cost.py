@@ -2,7 +2,7 @@
 
 A roofline model: the time for one example in one step is its floating-point operations over a share
 of the processor's peak, plus - for DP-SGD - the traffic of its stored per-example gradient over a
-share of the memory bandwidth.  It was not calibrated on a GPU; take it as an order of magnitude.
+fraction of the memory bandwidth.  It was not calibrated on a GPU; take it as an order of magnitude.
 """
 
 import heapq

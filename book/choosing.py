@@ -1,0 +1,201 @@
+# ---
+# jupyter:
+#   kernelspec: {name: python3, display_name: Python 3, language: python}
+# ---
+
+# %% [markdown]
+# # The price of choosing
+#
+# A team has a privacy budget and does not know which learning rate to use. It tries three, looks
+# which model is best, publishes that one, and states the $\epsilon$ of a single training. But all
+# three trainings read the private data. How much accuracy would an honest budget have left?
+#
+# **The idea.** What is published is the best of several trials, so all of them count. Counting each
+# is safe and dear. If instead the *number* of trials is drawn at random and kept secret, the price
+# grows with the logarithm of its mean {cite}`papernot2022hyperparameter`. P1 and the other
+# papers choose their learning rates on the private data and do not count the trials, and the other
+# chapters of this book follow them. This page says what that leaves out.
+
+# %% tags=["parameters", "hide-input"]
+dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
+model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
+epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending
+rates: list[float] = [0.05, 0.15, 0.45]  # (0, 100] learning rates to choose from
+searches: int = 4  # [2, 100] of each kind at each budget
+mean_trials: float = 6.0  # (1, 1000] of a search with a random number of trials
+shape: float = 0.0  # [0, 100] of its distribution: 0 logarithmic, 1 geometric
+epochs: int = 0  # [0, 1000] expected passes over the data; 0: `steps` counts
+steps: int = 130  # [1, 1000000] updates of each training
+batch_size: int = 256  # [1, 100000] expected batch size
+clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
+momentum: float = 0.9  # [0, 1) of the updates
+schedule: str = "constant"  # {constant, cosine} of the learning rate
+hidden: int = 16  # [1, 10000] hidden units of the MLP
+activation: str = "tanh"  # {tanh, relu} of the MLP
+device: str = "cpu"  # {cpu, cuda} where models are trained
+seed: int = 0  # [0, 1000000] of the division of the data
+
+# %% tags=["hide-input"]
+from lib.book.session import open_chapter
+
+chapter = open_chapter("choosing", globals())
+
+from lib.runs import stored_table
+from lib.studies.default_problem import at_hand, data_note
+from lib.studies.interplay import choosing as studies
+
+used = at_hand(dataset)
+settings = studies.settings_from(globals(), used)
+chapter.note(data_note(dataset, used, f" ({model})"))
+
+# %% [markdown]
+# ## What a search costs
+#
+# Let one trial have the Rényi divergences $\rho_\alpha$, whatever learning rate it draws. The
+# number of trials $K$ is drawn from a truncated negative binomial distribution with mean $\mu$,
+# shape $\eta$ (1 is geometric, 0 logarithmic) and stopping probability $\gamma$. Released is the
+# model with the best score on public points. The search then has
+#
+# $$
+# \rho'_\alpha = \rho_\alpha + (1 + \eta) \min_\beta \Bigl\{ \Bigl(1 - \frac{1}{\beta}\Bigr)
+#   \rho_\beta + \frac{1}{\beta} \log\frac{1}{\gamma} \Bigr\} + \frac{\log \mu}{\alpha - 1} .
+# $$ (eq-search)
+#
+# $K$ must stay secret: who knows that there were many trials knows more than is proven. In the
+# figure each trial spends the smallest of the budgets.
+
+# %%
+table = stored_table(studies.costs, settings, min(epsilons), (2, 4, 8, 16, 32, 64))
+
+# %%
+chapter.figure(
+    studies.plot_costs(table),
+    "costs",
+    alt="Epsilon against trials: counting each rises steeply, random numbers more slowly.",
+    caption=f"What a search costs whose trials spend epsilon = {min(epsilons):g} each.",
+)
+
+# %%
+by_trials = table.set_index("trials")
+chapter.values(
+    least=min(epsilons),
+    counted_8=by_trials.loc[8, "every trial counted"],
+    random_8=by_trials.loc[8, "logarithmic"],
+    counted_64=by_trials.loc[64, "every trial counted"],
+    random_64=by_trials.loc[64, "logarithmic"],
+)
+
+# %% [markdown]
+# Eight trials that spend $\epsilon = $ {value}`choosing.least:g` each cost
+# {value}`choosing.counted_8:.2f` if all are counted, and {value}`choosing.random_8:.2f` if their
+# number is logarithmic with mean 8; with 64 it is {value}`choosing.counted_64:.2f` against
+# {value}`choosing.random_64:.2f`. A random number pays for long lists of settings. For a short list
+# counting every trial may cost less, and it tries them all: a logarithmic number is one or two most
+# of the time, and large now and then.
+#
+# ## What it costs in accuracy
+#
+# Four teams with the same budget: one does not count its trials, one takes the middle rate of the
+# list and searches nothing, one counts every trial, one draws their number. Each search is made
+# anew several times, with other noise.
+
+# %%
+found = studies.run_choosing(settings)
+results = studies.summary(settings, found)
+
+# %%
+chapter.figure(
+    studies.plot_accuracy(results),
+    "accuracy",
+    alt="Test accuracy of four ways of choosing at each budget; the honest searches lie lower.",
+    caption=(
+        f"Test accuracy of what is released, {used} ({model}): means of {searches} searches with "
+        "95% intervals."
+    ),
+)
+
+# %%
+chapter.table(
+    results.drop(columns=["score se"]),
+    "ways",
+    "What is spent (epsilon at delta = 1/N), and what comes of it: means and standard errors",
+    {
+        **dict.fromkeys(("noise", "spent"), ".2f"),
+        "trials": ".1f",
+        **dict.fromkeys(("accuracy", "accuracy se", "score"), ".3f"),
+    },
+)
+
+# %%
+changes = studies.changes(results)
+
+# %%
+chapter.table(
+    changes,
+    "changes",
+    "Accuracy against the team that does not count its trials: differences and standard errors",
+    {"accuracy": "+.3f", "se": ".3f"},
+)
+
+# %%
+strictest, mildest = min(epsilons), max(epsilons)
+spent = results.set_index(["way", "epsilon"])["spent"]["not counted"]
+every = changes.set_index(["way", "epsilon"]).loc[("every trial counted", strictest)]
+chapter.values(
+    strictest=strictest,
+    mildest=mildest,
+    really=spent[strictest],
+    really_mild=spent[mildest],
+    every_strict=every["accuracy"],
+    every_strict_se=every["se"],
+)
+
+# %% [markdown]
+# The team that claims $\epsilon = $ {value}`choosing.strictest:g` and does not count has spent
+# {value}`choosing.really:.2f`; with {value}`choosing.mildest:g` it is
+# {value}`choosing.really_mild:.2f`. Counting every trial changes the accuracy by
+# {value}`choosing.every_strict:+.3f` at the smallest budget.
+#
+# **What to do.** Choose on public or on simulated data if you can: it costs nothing. If you must
+# search on the private data, write down the list of settings before you look. Count every trial
+# of a short list: `releases` of {py:obj}`lib.privacy.find_noise_multiplier`. For a long one draw
+# the number of trials ({py:obj}`lib.privacy.draw_trials`), find the noise by
+# {py:obj}`lib.privacy.selection_noise_multiplier`, and do not tell the number.
+#
+# ## What this page leaves out
+#
+# - Scores are taken on validation points that count as public. Private ones need a score with noise
+#   of its own, counted in every trial.
+# - Methods, architectures and clipping norms were chosen as well, by people, over years. No
+#   accountant counts that.
+#
+# ## Exercises
+#
+# 1. From how many trials on is the random search cheaper than counting each? Compare the noise.
+#    ```sh
+#    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml -p mean_trials 3
+#    ```
+# 2. Does a longer list of rates help the random search?
+#    ```sh
+#    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml \
+#        -y '{"rates": [0.02, 0.05, 0.1, 0.15, 0.3, 0.45]}'
+#    ```
+# 3. How much does a search cost whose trials train eight times as long?
+#    ```sh
+#    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml -p steps 1040
+#    ```
+#
+# ## Summary
+#
+# - A claim of $\epsilon = $ {value}`choosing.mildest:g` that does not count its search stands for
+#   {value}`choosing.really_mild:.2f`.
+# - Counting every trial of a short list changes the accuracy by {value}`choosing.every_strict:+.3f`
+#   at $\epsilon = $ {value}`choosing.strictest:g` (standard error
+#   {value}`choosing.every_strict_se:.3f`): that is the price of honesty here.
+# - A random number of trials pays for long lists: 64 trials cost {value}`choosing.random_64:.2f`
+#   instead of {value}`choosing.counted_64:.2f`.
+#
+# All numbers of this page that do not depend on the machine:
+
+# %% tags=["hide-cell", "expect-numbers"]
+print(chapter.numbers())

@@ -1,0 +1,225 @@
+"""What a learning rate costs that is chosen under privacy, on P1's plain family.
+
+The papers choose learning rates by trying several on the private data, and do not count the trials.
+Here the same search is made three more ways: without a search, with every trial counted, and with a
+random number of trials, of which only the best is released (Papernot and Steinke 2022).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import special
+
+from lib.plot import COLOURS, MARKERS, new_figure
+from lib.privacy import (
+    PrivacyLedger,
+    SampledGaussian,
+    draw_trials,
+    find_noise_multiplier,
+    selection_epsilon,
+    selection_noise_multiplier,
+)
+from lib.runs import run_all
+from lib.selective import areas
+from lib.studies.interplay.panel import PanelSettings, settings_for
+from lib.ties import first_largest
+from lib.training import ManyTrainings, TrainingConfig
+
+#: Ways of choosing a learning rate.
+WAYS = ("not counted", "middle rate, no search", "every trial counted", "random number of trials")
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """The searches that are made."""
+
+    panel: PanelSettings  # data, model, rates; the plain family is trained
+    searches: int  # of each way at each budget
+    mean_trials: float  # of the random number
+    shape: float = 0.0  # of its distribution, see lib.privacy.selection_epsilon
+
+    def noise(self, epsilon: float) -> dict[str, float]:
+        """Noise multipliers that keep a budget, by way of choosing; "not counted" does not."""
+        n, config = self.panel.data.train, self.panel.training
+        plan = (epsilon, 1 / n, config.batch_size / n, config.steps)
+        once = find_noise_multiplier(*plan)
+        every = find_noise_multiplier(*plan, releases=len(self.panel.rates))
+        chosen = selection_noise_multiplier(*plan, self.mean_trials, self.shape)
+        return dict(zip(WAYS, (once, once, every, chosen), strict=True))
+
+    def trials(self, epsilon: float, way: str) -> list[list[float]]:
+        """Learning rates that each of the searches tries."""
+        rates = sorted(self.panel.rates)
+        if way == WAYS[1]:
+            return [[rates[len(rates) // 2]]] * self.searches
+        if way != WAYS[3]:
+            return [rates] * self.searches
+        rng = np.random.default_rng([7, self._place(epsilon, way)])
+        numbers = draw_trials(self.mean_trials, self.shape, size=self.searches, rng=rng)
+        return [rng.choice(rates, k).tolist() for k in numbers]
+
+    def configs(self, epsilon: float, way: str) -> list[list[TrainingConfig]]:
+        """All trainings of each of the searches."""
+        base = self.panel.configs("plain", epsilon, 1.0)[0]
+        sigma, first = self.noise(epsilon)[way], 1_000_000 * (1 + self._place(epsilon, way))
+        private = {"epsilon": math.inf, "noise_multiplier": sigma, "checkpoint_every": None}
+        return [
+            [
+                replace(base, **private, learning_rate=rate, seed=first + 1000 * number + place)
+                for place, rate in enumerate(rates)
+            ]
+            for number, rates in enumerate(self.trials(epsilon, way))
+        ]
+
+    @property
+    def budgets(self) -> list[float]:
+        """The finite ones."""
+        return [epsilon for epsilon in self.panel.epsilons if math.isfinite(epsilon)]
+
+    def _place(self, epsilon: float, way: str) -> int:
+        return 10 * self.budgets.index(epsilon) + WAYS.index(way)
+
+
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> Choosing:
+    """The searches of a chapter's parameters."""
+    names = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
+    given = {name: parameters[name] for name in (*names, "momentum", "schedule", "device")}
+    given |= {"epsilons": tuple(parameters["epsilons"]), "rates": tuple(parameters["rates"])}
+    panel = settings_for(dataset, parameters["model"], families=("plain",), n_seeds=1, **given)
+    return Choosing(panel, parameters["searches"], parameters["mean_trials"], parameters["shape"])
+
+
+def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
+    """Every search: ``epsilon``, ``way``, ``trials``, ``rate``, ``accuracy``, ``score``.
+
+    The best on validation points, which count as public, is looked at on test points.  A search
+    that makes no trial has no model: its accuracy is that of guessing, its score undefined.
+    """
+    places = [(epsilon, way) for epsilon in settings.budgets for way in WAYS]
+    searches = {place: settings.configs(*place) for place in places}
+    data = settings.panel.data
+    flat = {place: tuple(c for each in searches[place] for c in each) for place in places}
+    several = [place for place in places if flat[place] and place[1] != WAYS[1]]
+    tried = run_all([ManyTrainings(flat[p], data, points="validation") for p in several], executor)
+    accuracy = {
+        place: iter([model["accuracy"] for model in run.metrics["models"]])
+        for place, run in zip(several, tried, strict=True)
+    }
+    winners: dict[tuple[float, str], list[TrainingConfig | None]] = {}
+    for place in places:
+        winners[place] = []
+        for trials in searches[place]:
+            found = [next(accuracy[place]) for _ in trials] if place in accuracy else [1.0]
+            winners[place].append(trials[first_largest(found)] if trials else None)
+    kept = {place: tuple(c for c in winners[place] if c) for place in places}
+    released = [place for place in places if kept[place]]
+    runs = run_all([ManyTrainings(kept[place], data) for place in released], executor)
+    rows = []
+    for place in places:
+        run = dict(zip(released, runs, strict=True)).get(place)
+        models = iter(special.softmax(run.arrays["logits"], axis=-1)) if run else iter(())
+        for trials, config in zip(searches[place], winners[place], strict=True):
+            row = {"epsilon": place[0], "way": place[1], "trials": len(trials)}
+            row |= {"rate": math.nan, "accuracy": math.nan, "score": math.nan}
+            if config:
+                p, labels = next(models), run.arrays["labels"]
+                correct = p.argmax(-1) == labels
+                row["rate"], row["accuracy"] = config.learning_rate, correct.mean()
+                row["score"] = areas.normalized_score(correct, p.max(-1))
+            else:
+                row["accuracy"] = 1 / settings.panel.training.model.classes
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def summary(settings: Choosing, found: pd.DataFrame) -> pd.DataFrame:
+    """A row per budget and way: noise, trials, what is spent, means and standard errors."""
+    n, config = settings.panel.data.train, settings.panel.training
+    rows = []
+    for (epsilon, way), each in found.groupby(["epsilon", "way"], sort=False):
+        sigma = settings.noise(epsilon)[way]
+        step = SampledGaussian(config.batch_size / n, sigma, config.steps)
+        trials = len(settings.panel.rates) if way in (WAYS[0], WAYS[2]) else 1
+        spent = PrivacyLedger((step,) * trials).epsilon(1 / n)
+        if way == WAYS[3]:
+            ledger = PrivacyLedger((step,))
+            spent = selection_epsilon(ledger, 1 / n, settings.mean_trials, settings.shape)
+        row = {"epsilon": epsilon, "way": way, "noise": sigma, "trials": each["trials"].mean()}
+        row["spent"] = spent
+        for name in ("accuracy", "score"):
+            row[name] = each[name].mean()
+            row[f"{name} se"] = each[name].std(ddof=1) / math.sqrt(each[name].count())
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def changes(table: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of each other way minus that of the search that is not counted."""
+    rows = []
+    for epsilon, each in table.groupby("epsilon", sort=False):
+        ways = each.set_index("way")
+        free = ways.loc[WAYS[0]]
+        for way in WAYS[1:]:
+            row = {"way": way, "epsilon": epsilon}
+            row["accuracy"] = ways.loc[way, "accuracy"] - free["accuracy"]
+            row["se"] = math.hypot(ways.loc[way, "accuracy se"], free["accuracy se"])
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def costs(settings: Choosing, epsilon: float, numbers: tuple[int, ...]) -> pd.DataFrame:
+    """Epsilon of searches of trials that each spend `epsilon`, by number and kind of search."""
+    n, config = settings.panel.data.train, settings.panel.training
+    sigma = find_noise_multiplier(epsilon, 1 / n, config.batch_size / n, config.steps)
+    step = SampledGaussian(config.batch_size / n, sigma, config.steps)
+    one = PrivacyLedger((step,))
+    return pd.DataFrame(
+        {
+            "trials": number,
+            "every trial counted": PrivacyLedger((step,) * number).epsilon(1 / n),
+            "geometric": selection_epsilon(one, 1 / n, number, 1.0),
+            "logarithmic": selection_epsilon(one, 1 / n, number),
+        }
+        for number in numbers
+    )
+
+
+def plot_costs(table: pd.DataFrame) -> Figure:
+    """Draw what searches cost, by their mean number of trials."""
+    figure, ax = new_figure()
+    for place, name in enumerate(table.columns[1:]):
+        ax.plot(
+            table["trials"], table[name], MARKERS[place], ls="-", color=COLOURS[place], label=name
+        )
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("number of trials (mean)")
+    ax.set_ylabel(r"$\epsilon$ of the search")
+    ax.legend()
+    return figure
+
+
+def plot_accuracy(table: pd.DataFrame) -> Figure:
+    """Draw the accuracy of what is released, by budget and way of choosing."""
+    figure, ax = new_figure()
+    budgets = sorted(table["epsilon"].unique(), reverse=True)
+    for place, way in enumerate(WAYS):
+        each = table[table["way"] == way].set_index("epsilon").loc[budgets]
+        at = np.arange(len(budgets)) + 0.12 * (place - 1.5)
+        ax.errorbar(
+            at,
+            each["accuracy"],
+            1.96 * each["accuracy se"],
+            fmt=MARKERS[place],
+            color=COLOURS[place],
+            label=way,
+        )
+    ax.set_xticks(range(len(budgets)), [rf"$\epsilon = {e:g}$" for e in budgets])
+    ax.set_ylabel("test accuracy")
+    ax.legend()
+    return figure
