@@ -218,8 +218,8 @@ GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A pa
 <meta property="og:title" content="A page"><meta property="og:type" content="article">
 <meta property="og:description" content="A page"><meta name="twitter:card" content="summary">
 <link rel="icon" href="data:,"></head><body style="margin:0;background:#fff;color:#222">
-<main><article>
-<h1>Top</h1><h2>Part</h2><h3>Piece</h3><h2>Part</h2><p>Text, <a href="#end">a link</a>.</p>
+<main><article><h1>Top</h1><h2>Part</h2><h3>Piece</h3><h2>Part</h2>
+<p>Text, <a href="#end">a link</a>.</p>
 <figure><img src="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
  width='9' height='9'/%3E" alt="nothing"><figcaption>A figure.</figcaption></figure>
 <label>Name <input></label><div style="overflow-x:auto" role="region" tabindex="0" aria-label="t">
