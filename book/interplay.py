@@ -218,6 +218,7 @@ chapter.table(
     "Mean wrong confidence by learning rate; z of the growth, aligned and over all seeds",
     {name: ".3f" for name in sweep.columns if name.startswith("epsilon")}
     | {"z, aligned": ".1f", "z, all": ".1f"},
+    aside=True,
 )
 
 # %%
@@ -246,7 +247,8 @@ chapter.uses(epochs=panel.settings.epochs)
 for model, each in panels.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
 tuned = studies.chosen_rates(panels)
-chapter.table(tuned, "rates", "Learning rate chosen on the validation points, and its accuracy")
+caption = "Learning rate chosen on the validation points, and its accuracy"
+chapter.table(tuned, "rates", caption, aside=True)
 
 # %%
 spent = studies.budget_cells(panel)
@@ -255,6 +257,7 @@ chapter.table(
     "spent",
     "Noise multiplier, what each model spends, and what the models of one method spend together",
     {"noise_multiplier": ".2f", "each": ".3f", "spent": ".3f"},
+    aside=True,
 )
 
 # %% [markdown]
@@ -297,6 +300,7 @@ for model, found in summaries.items():
         studies.pivot(private_rows, "coverage"),
         f"coverage_{model}",
         f"Coverage for non-private accuracy on {used} ({model})",
+        aside=True,
     )
 
 # %%
@@ -398,6 +402,7 @@ chapter.table(
     studies.pivot(studies.summary(panel, ["SR", *others]), "score"),
     "others",
     f"Normalized score of other scores ({models[0]}), smaller is better",
+    aside=True,
 )
 
 # %% [markdown]
@@ -441,6 +446,7 @@ chapter.table(
     "sctd_coverage",
     "P1's Table 1 for SCTD: groups of equal scores whole, or in part, drawn at random",
     {"whole": ".3f", "random": ".3f", "largest group": ".1%"},
+    aside=True,
 )
 
 # %%
@@ -547,6 +553,7 @@ chapter.table(
     "imbalance",
     "The rare class by sampling probability and budget",
     dict.fromkeys(["accuracy", "rare accuracy", "position", "right first"], ".3f"),
+    aside=True,
 )
 
 # %%

@@ -215,7 +215,7 @@ def _machine_html(record: Mapping[str, Any]) -> str:
         f" {html.escape(str(machine['system']))}. When it began, {record['load']:.1f} other"
         " processes wanted a core on average over the minute before.</p>"
         f"<details class='companion-parameters'><summary>Versions</summary>"
-        f"{table_html(versions, fold=False)}</details>"
+        f"{table_html(versions, longest=len(versions))}</details>"
     )
 
 

@@ -18,6 +18,7 @@ from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VERDICT_MIME, 
 from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
 from lib.book.render import (
+    LONGEST,
     cells_html,
     claim_html,
     counts_text,
@@ -157,7 +158,8 @@ class Page:
             formats = {c: f for c, f in table["formats"].items() if c in frame}
             caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
-        return table_html(frame, caption, formats, csv_link(frame, name))
+        longest = 0 if table.get("aside") else LONGEST
+        return table_html(frame, caption, formats, csv_link(frame, name), longest)
 
     def _speaks_of_both(self, caption: str) -> bool:
         return not any(word in caption for word in _what(self.done.parameters))

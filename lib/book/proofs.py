@@ -221,7 +221,7 @@ def _survivors_html(record: Mapping[str, Any]) -> str:
         )
         parts.append(
             f"<details class='companion-parameters'><summary>{html.escape(module)}: {len(rows)}"
-            f"</summary>{table_html(rows, fold=False)}</details>"
+            f"</summary>{table_html(rows, longest=len(rows))}</details>"
         )
     gaps = sum(not one["reason"] for one in found)
     return (

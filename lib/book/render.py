@@ -55,14 +55,14 @@ def table_html(
     caption: str = "",
     formats: Mapping[str, str] | None = None,
     download: str = "",
-    fold: bool = True,
+    longest: float = LONGEST,
 ) -> str:
     """HTML of a data frame in a box that scrolls sideways by itself, and of its download.
 
-    A long one is folded under its caption, unless `fold` says that it is within something folded.
+    One of more rows than `longest` is folded under its caption.
     """
     formats = formats or {}
-    rows = [
+    texts = [
         [_text(value, formats.get(str(name))) for name, value in zip(frame, row, strict=True)]
         for row in frame.itertuples(index=False, name=None)
     ]
@@ -83,11 +83,12 @@ def table_html(
             for text, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
-        for row in rows
+        for row in texts
     )
-    if fold and len(frame) > LONGEST:
+    if len(frame) > longest:
         table = _scrolling(caption or "table", head, body) + download
-        return _folded(f"{caption or 'Table'} ({len(frame)} rows)", table, "companion-rows")
+        rows = f"{len(frame)} row{'s' * (len(frame) != 1)}"
+        return _folded(f"{caption or 'Table'} ({rows})", table, "companion-rows")
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return _scrolling(caption or "table", head, body, title) + download
 

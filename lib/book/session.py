@@ -4,6 +4,7 @@ import ast
 import difflib
 import html
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,7 +20,15 @@ from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_cla
 from lib.book.evidence import Evidence
 from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
-from lib.book.render import cells_html, claim_html, csv_link, figure_html, note_html, table_html
+from lib.book.render import (
+    LONGEST,
+    cells_html,
+    claim_html,
+    csv_link,
+    figure_html,
+    note_html,
+    table_html,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,7 +169,7 @@ class Chapter:
         )
         command = self.command()
         table = (
-            table_html(rows, fold=False)
+            table_html(rows, longest=math.inf)
             if self._declared
             else "<p>This chapter has no parameters.</p>"
         )
@@ -219,6 +228,7 @@ class Chapter:
         caption: str,
         formats: Mapping[str, str] | None = None,
         csv: pd.DataFrame | None = None,
+        aside: bool = False,
     ) -> None:
         """Show a table that scrolls on a phone and can be had as CSV.
 
@@ -234,11 +244,13 @@ class Chapter:
             Column to Python format, ``".3f"``. The CSV keeps all digits.
         csv : pandas.DataFrame, optional
             What the download holds, where the table shown is a digest of it.
+        aside : bool
+            Whether the argument does without it: then it is folded, however short.
         """
         flat = frame if frame.index.names == [None] else frame.reset_index()
         source = flat if csv is None else csv
         download = csv_link(source, f"{self.name}_{name}.csv")
-        page = table_html(flat, caption, formats, download)
+        page = table_html(flat, caption, formats, download, 0 if aside else LONGEST)
         _display(
             {
                 "text/html": page,
@@ -248,6 +260,7 @@ class Chapter:
                     "csv": flat.to_csv(index=False),
                     "caption": caption,
                     "formats": dict(formats or {}),
+                    "aside": aside,
                 },
             }
         )

@@ -15,13 +15,7 @@ LONGEST_TABLE = 12  # rows in the flow
 LONGEST_CELL = 10  # lines of code in the flow
 
 #: Pages that may be taller: up to what height, and why.
-TALLER = {
-    "interplay.html": (
-        19_900,
-        "the paper's panel: four curves below each other, ten tables; to be split",
-    ),
-    "reference/*": (50_000, "looked up by name, not read from top to bottom"),
-}
+TALLER = {"reference/*": (50_000, "looked up by name, not read from top to bottom")}
 #: Pages whose tables may be longer, and why.
 LONGER = {"which_function.html": "looked up by question"}
 

@@ -179,7 +179,11 @@ def test_tables_have_a_download_with_all_digits(chapter, shown, capsys):
         "csv": "row,a\nx,1.23456789\n",
         "caption": "Caption <1>",
         "formats": {"a": ".2f"},
+        "aside": False,
     }
+    assert "<details" not in bundle["text/html"]
+    chapter.table(frame, "aside", "Aside", aside=True)
+    assert "<summary>Aside (1 row)</summary>" in shown.pop()["text/html"]
     digest = pd.DataFrame({"b": [1]})
     chapter.table(digest, "digest", "", csv=frame.reset_index())
     assert shown[1][TABLE_MIME]["csv"] == "b\n1\n"

@@ -279,3 +279,12 @@ def test_a_group_of_cells_is_drawn_from_the_largest_run(book):
     assert shown.index("<figure") < shown.index("companion-cells")
     plain = {i: replace(claim, picture="") for i, claim in claims.items()}
     assert "<figure" not in page_of(book, cells, *verdicts, claims=plain).outputs(cells)
+
+
+def test_a_table_aside_is_folded_in_a_record_too(book):
+    for aside in (False, True):
+        own = table("sizes", SMALL, "Sizes on digits", {})
+        own[TABLE_MIME]["aside"] = aside
+        shown = page_of(book, own).outputs(own)
+        assert "Sizes on photographs" in shown
+        assert shown.startswith("<details class='companion-rows'") == aside
