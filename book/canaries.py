@@ -255,6 +255,7 @@ for classes, frame in studies.items():
         f"coverage_{classes}",
         f"Audits of randomized response with {classes} classes (medians of the ends)",
         {"covers": ".3f", "exceeds": ".3f", "low": ".2f", "high": ".2f"},
+        aside=True,
     )
 both_classes = pd.concat(studies.values())
 valid = both_classes[both_classes["interval"].isin(["one label, lower", "top label, lower"])]
@@ -294,6 +295,7 @@ chapter.table(
     "parts",
     "Fraction of lower bounds above the truth (2.5% allowed), by what is corrected",
     dict.fromkeys(simulation.READINGS, ".3f"),
+    aside=True,
 )
 
 # %% [markdown]
@@ -416,6 +418,7 @@ chapter.table(
     "accounting",
     "Noise on every coordinate, exactly accounted, and the Renyi accountant's epsilon for it",
     {"Laplace, sd": ".3f", "Gaussian, sd": ".3f", "Gaussian, by RDP": ".2f"},
+    aside=True,
 )
 
 # %%
@@ -601,9 +604,8 @@ chapter.note(
 #
 # ## All canaries at once, or in groups?
 #
-# The guesses about one model are not independent. Appendix C therefore compares one training with
-# 1,000 canaries with ten that have 100 each. Here the canaries of ALIBI's first training are
-# inserted once more, a group to each of several models.
+# Guesses about one model are not independent. Appendix C compares one training with 1,000 canaries
+# with ten that have 100 each. Here the canaries of ALIBI's first training are inserted in groups.
 
 # %%
 designs = system.run_designs(settings, results)
@@ -615,6 +617,7 @@ chapter.table(
     f"The same {canaries} canaries, in one training of ALIBI or in groups",
     {"accuracy": ".3f", "claimed": ".2f"}
     | dict.fromkeys(["low", "high", "corrected", "one label", "top label"], ".2f"),
+    aside=True,
 )
 _ = chapter.check("P5-own-designs", evidence.runs(system.design_differences(*designs)))
 
