@@ -284,9 +284,7 @@ chapter.values(
 )
 
 # %%
-parts = pd.concat(
-    [frame.assign(classes=classes) for classes, frame in studies.items()], ignore_index=True
-)
+parts = pd.concat([f.assign(classes=c) for c, f in studies.items()], ignore_index=True)
 parts = parts[parts["interval"].isin(simulation.READINGS)]
 chapter.table(
     parts.pivot(index=["classes", "epsilon"], columns="interval", values="exceeds")[
