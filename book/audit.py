@@ -322,7 +322,7 @@ chapter.values(
 # {value}`audit.jeffreys_least:.0%` to {value}`audit.jeffreys_most:.0%` against Jeffreys, by
 # {value}`audit.cp_narrower_least:.0%` to {value}`audit.cp_narrower_most:.0%` against
 # Clopper-Pearson. P3 prints 20 to 32% and 36 to 52%, for a range of rates that our copy of its
-# Figure 5 does not show. It is probably one of very small rates: between
+# Figure 5 does not show; its numbers come nearest where the rates are very small. Between
 # {value}`audit.small_from` and {value}`audit.small_to` it is
 # {value}`audit.small_jeffreys_least:.0%` to {value}`audit.small_jeffreys_most:.0%` and
 # {value}`audit.small_cp_least:.0%` to {value}`audit.small_cp_most:.0%`.
@@ -379,10 +379,10 @@ chapter.values(
 # point. But where both rates are equal, which is where its examples are, the coverage of the
 # Bayesian bound is only {value}`audit.bayesian_equal:.3f` to
 # {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials: $\epsilon$ is the larger of
-# two logarithms, and of two equal ones that are known with error the larger is too large. Jeffreys'
-# rectangle falls to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
+# two logarithms, and the larger of two equal ones comes out too large when both are estimated with
+# error. Jeffreys' rectangle falls to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
 # {value}`audit.cp_least:.3f`. *Near* $\epsilon = 0$ the coverage of the Bayesian bound falls to
-# {value}`audit.bayesian_near_zero:.3f` (rates of {value}`audit.near`), *at* 0 to
+# {value}`audit.bayesian_near_zero:.3f` (rates of {value}`audit.near`). *At* 0 it is
 # {value}`audit.bayesian_at_zero:.0%`: with $\delta = $ {value}`audit.delta:g` the posterior has no
 # mass there, so its lower bound is always positive. A small positive Bayesian lower bound is no
 # evidence against perfect privacy.
@@ -408,6 +408,10 @@ chapter.values(
 # \max_j \underline\epsilon_j(\alpha) \quad\text{and}\quad
 # \max_j \underline\epsilon_j\Bigl(\frac{2 \alpha}{N}\Bigr) .
 # $$ (eq-union)
+#
+# A bound fails if one of two limits does, each with probability half of its $\alpha$, and all
+# thresholds together have only $N$ such limits, one for each score. In code these are
+# {py:obj}`lib.audit.union_lower_bound` and {py:obj}`lib.audit.held_out_lower_bound`.
 
 # %%
 selected = stored_table(
@@ -443,7 +447,8 @@ chapter.values(
 # The best Bayesian bound of the sweep is above the truth in up to {value}`audit.best_bayesian:.1%`
 # of the audits ({value}`audit.best_bayesian_03:.0%` at $\mu = 0.3$), where
 # {value}`audit.allowed:.0%` were promised. (At $\mu = 0$ even a fixed threshold exceeds in
-# {value}`audit.fixed_bayesian:.0%`, as the last section explains.) Even Clopper-Pearson,
+# {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near $\epsilon = 0$, as the
+# section before shows.) Even Clopper-Pearson,
 # conservative as it is, reaches {value}`audit.best_cp:.0%` when the best of the sweep is taken.
 # Corrected by a union bound or by held-out trials Clopper-Pearson exceeds the truth in at most
 # {value}`audit.safe_cp:.1%`. Held-out trials take away the bias of the choice only: the Bayesian
@@ -510,6 +515,16 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 # - *The choice of the threshold.* The reported bound is the largest of $N + 1$, uncorrected.
 # - *The range of rates in Figure 5.* The printed savings belong to rates that our copy of the paper
 #   does not show.
+#
+# ## If you audit tomorrow
+#
+# 1. Decide the design first: who is a member is drawn by fair coins that the attack does not see.
+#    {py:obj}`lib.audit.trials_needed` says how many trainings a claim needs to be refuted.
+# 2. Choose the threshold on other trials, or pay for the choice.
+# 3. Report a one-sided Clopper-Pearson bound; show the Bayesian interval as a description.
+# 4. With a single training, plant canaries by coins and use {py:obj}`lib.audit.one_run_epsilon`.
+# 5. A bound of 0 does not show that the model is private: say which $\epsilon$ the audit could
+#    have seen.
 #
 # ## Exercises
 #

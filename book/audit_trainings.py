@@ -257,8 +257,9 @@ chapter.values(
 # ## Audits whose answer is known
 #
 # Would the audit notice? A challenge point with a feature of its own, always clipped to the full
-# norm, is put through the book's engine and through a plain {term}`DP-SGD` of a few lines that can
-# be told to make a mistake. All claim the same $\epsilon$.
+# norm, is put through the engines of `lib.training` (each a row: `kernel` is compiled, `taps` and
+# `vmap` are for larger networks, `single` is Opacus) and through a plain {term}`DP-SGD` of a few
+# lines that can be told to make a mistake. All claim the same $\epsilon$.
 
 # %%
 problem = sanity.SanityCheck(delta=delta)
@@ -500,9 +501,10 @@ chapter.values(
 #
 # ## Summary
 #
-# - On {value}`audit_trainings.models:,` models the corrected bounds are
+# - LiRA's bounds at 95%, Clopper-Pearson with thresholds chosen on shadow models, are
 #   {value}`audit_trainings.free_held:.2f` without privacy and
-#   {value}`audit_trainings.loose_held:.2f` at $\epsilon = $ {value}`audit_trainings.loosest:g`.
+#   {value}`audit_trainings.loose_held:.2f` at $\epsilon = $ {value}`audit_trainings.loosest:g`; the
+#   trainings are {value}`audit_trainings.models:,`, those of the shadow models among them.
 # - {value}`audit_trainings.faults_caught` of {value}`audit_trainings.faults` gross mistakes in
 #   DP-SGD are caught. With {value}`audit_trainings.most_models:,` models a Clopper-Pearson audit
 #   misses true values of $\epsilon$ up to {value}`audit_trainings.seen_held:.1f` times the claim in
