@@ -381,7 +381,8 @@ chapter.values(
 # {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials: $\epsilon$ is the larger of
 # two logarithms, and the larger of two equal ones comes out too large when both are estimated with
 # error. Jeffreys' rectangle falls to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's
-# never below {value}`audit.cp_least:.3f`. *Near* $\epsilon = 0$ the coverage of the Bayesian bound falls to
+# never below {value}`audit.cp_least:.3f`. *Near* $\epsilon = 0$ the coverage of the Bayesian bound
+# falls to
 # {value}`audit.bayesian_near_zero:.3f` (rates of {value}`audit.near`). *At* 0 it is
 # {value}`audit.bayesian_at_zero:.0%`: with $\delta = $ {value}`audit.delta:g` the posterior has no
 # mass there, so its lower bound is always positive. A small positive Bayesian lower bound is no
