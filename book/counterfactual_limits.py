@@ -347,11 +347,12 @@ chapter.values(
 # {value}`counterfactual_limits.mixed_misses:.1%` miss instead of
 # {value}`counterfactual_limits.robust_misses:.1%`. If both seldom answer near their boundaries,
 # {value}`counterfactual_limits.rare_mixed_misses:.1%` against
-# {value}`counterfactual_limits.rare_robust_misses:.1%` miss: the propensity and the mean of the
-# difference are learned from few rows. The code's default misses in
+# {value}`counterfactual_limits.rare_robust_misses:.1%` miss; the propensity and the mean of the
+# difference are learned from few rows there. The code's default misses in
 # {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less often than
-# it allows for. The narrower interval is not free: a third pair of functions is fitted, and
-# its errors are not in the width. Use {py:obj}`~lib.counterfactual.mixed_difference` if the
+# it allows for. So few repetitions tell large differences only. A third pair of functions is
+# fitted, and its errors are not in the width: that costs most where its rows are few. Use
+# {py:obj}`~lib.counterfactual.mixed_difference` if the
 # classifiers are alike, both answer often everywhere, and differences of scores do not depend,
 # given the features, on whether both answered; otherwise the doubly robust interval.
 #

@@ -178,6 +178,7 @@ def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.n
         now[rows, 1:] = np.sort(now[rows, 1:], axis=1)[:, ::-1]
         log_q[rows] = gnmax_log_q(now[rows], sigma2)
         rows = rows[np.where(left[rows], log_q[rows] > top, log_q[rows] < least)]
+    bounds[:, -1:] = plateau  # where all disagree, a neighbour may be there one move before
     return bounds[which.ravel()]
 
 

@@ -29,6 +29,9 @@ ROWS = 256
 
 def supports(network: nn.Module) -> bool:
     """Whether every parameter belongs to a layer whose per-example gradients are known here."""
+    own = [p for module in network.modules() for p in module.parameters(recurse=False)]
+    if len(own) > len(list(network.parameters())):
+        return False  # layers that share a parameter
     for module in network.modules():
         own = list(module.parameters(recurse=False))
         if own and not isinstance(module, _LAYERS):
@@ -58,6 +61,8 @@ def clipped_sum(
     taps: dict[nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def tap(module, arguments, output):
+        if module in taps:
+            raise ValueError("network must use each of its layers once, but used one again")
         if not output.requires_grad:
             output.requires_grad_()
         taps[module] = (arguments[0].detach(), output)

@@ -135,6 +135,17 @@ def test_norms_of_convolutions_with_few_places_need_no_gradients(monkeypatch, bi
         )
 
 
+def test_layers_that_are_used_twice_or_share_weights_are_refused():
+    """Their gradients would add up, of which the norms would know a part."""
+    layer, tied = nn.Linear(4, 4), nn.Linear(4, 4)
+    twice = nn.Sequential(layer, nn.Tanh(), layer)
+    with pytest.raises(ValueError, match="each of its layers once"):
+        taps.clipped_sum(twice, torch.ones(2, 4), lambda z: z.sum(1), 1.0)
+    assert taps.supports(nn.Sequential(layer, nn.Tanh(), tied))
+    tied.weight = layer.weight
+    assert not taps.supports(nn.Sequential(layer, nn.Tanh(), tied))
+
+
 @pytest.mark.parametrize("engine", ["vmap", "taps", "single"])
 def test_many_cnns(images, engine):
     data, points = images

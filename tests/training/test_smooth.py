@@ -179,6 +179,18 @@ def test_what_is_smooth_changes_by_a_factor_of_at_most_e_to_the_beta(sigma, orde
         assert max(changes) > beta / 2
 
 
+@pytest.mark.parametrize("apart", [[1, 1], [1, 1, 1], [1] * 10])
+def test_teachers_who_all_disagree_get_noise_as_their_neighbours_do(apart):
+    """Where only unanimity, n - 1 moves away, is next to votes that may cost less."""
+    closer = [2, *apart[1:-1], 0]
+    for sigma, queries in ((3.0, 100), (10.0, 1000)):
+        run = (3 * sigma, sigma, 1.0, 1e-5, [True] * queries)
+        here, there = (publish_epsilon([row] * queries, *run, seed=0) for row in (apart, closer))
+        allowed = 0.5 * math.log1p(0.5 / (here.order - 1))
+        assert there.smooth > 0
+        assert abs(math.log(here.smooth / there.smooth)) <= allowed * (1 + 1e-9)
+
+
 def test_what_the_authors_program_adds_up_over_queries_is_not_smooth():
     """It takes what is largest at exactly a distance, as if all largest counts moved at once."""
     beta, votes, changed = 0.02, [[29, 1], [21, 9]], [[28, 2], [20, 10]]
