@@ -140,6 +140,7 @@ if real:
         "published",
         "P5's audits from its authors' confidences",
         {"claimed epsilon": ".1f", "low": ".2f", "high": ".2f", "threshold": ".2f"},
+        aside=True,
     )
     cells = {"P5, Table 5": {}, "P5, Table 6": {}}
     for (name, mechanism, place, runs), audit in audits.items():
@@ -596,9 +597,9 @@ chapter.note(
 )
 
 # %% [markdown]
-# Where the published $\epsilon$ is above the one without the votes, these were better not looked
-# at. All but the last column (before anything was asked) record what a run has spent, and guarantee
-# nothing beforehand.
+# The published $\epsilon$ carries noise and is below the cost about half of the time: it describes,
+# and bounds nothing. Do not take the smaller of it and the one without the votes. All columns but
+# the last (before anything was asked) record what a run has spent, and promise nothing beforehand.
 #
 # ## All canaries at once, or in groups?
 #

@@ -67,9 +67,32 @@ else:
 # ## What the file may hold
 #
 # An NPZ file holds arrays, a CSV file one row per example, whose column `part` says `holdout`,
-# `test`, `user`, `member` or `nonmember`; cells that a part has no use for are empty. Nothing is
-# required: leave out what you do not have. Other names are refused, and so is anything that would
-# have to be unpickled.
+# `test`, `user`, `member` or `nonmember`; cells that a part has no use for are empty. Leave out
+# what you do not have: each analysis runs if what it needs is there. Other names are refused, and
+# so is anything that would have to be unpickled.
+
+# %% tags=["hide-input"]
+chapter.table(
+    report.needs(),
+    "needs",
+    "What each analysis needs, and what would tell more; counterfactual analyses also need "
+    "test_features or the propensities",
+)
+
+# %% [markdown]
+# Labelled data that the model was not trained on are one set to you. Divide it at random, half
+# and half: *test* rows say how good the model is, *holdout* rows teach the estimate that the
+# suitability test rests on. In a CSV file for these two analyses a row of each part might be
+#
+# ```text
+# part,logit_0,logit_1,logit_2,label
+# holdout,2.1,-0.3,0.4,0
+# test,0.2,1.7,0.1,1
+# user,0.9,0.8,-1.2,
+# ```
+#
+# and `python -m lib.report my.csv --out report` writes what follows from it; `--margin`,
+# `--target`, `--alpha` and the others are the parameters above.
 
 # %% tags=["hide-input"]
 chapter.table(
@@ -79,9 +102,8 @@ chapter.table(
 )
 
 # %% [markdown]
-# - *Holdout* and *test* are labelled data from the same source that the model was not trained on,
-#   *user* is where it might be used. If only some test or user rows have labels, these must be
-#   drawn at random.
+# - *User* rows are from where the model might be used. If only some test or user rows have labels,
+#   these must be drawn at random.
 # - *Features* are what abstaining and being right depend on: inputs, embeddings, a confidence. If
 #   your model abstains by a coin whose bias you know, give the propensities.
 # - Where the model abstained, its logits may be unknown (NaN, or empty cells). Then nothing shows

@@ -25,8 +25,9 @@ from lib.privacy.accounting import (
 
 
 def _check_trials(mean_trials: float, shape: float) -> None:
-    require_finite("mean_trials", mean_trials, above=1, at_most=1e6)
-    require_finite("shape", shape, at_least=0, at_most=100)
+    require_finite("mean_trials", mean_trials, at_least=1.001, at_most=1e6)
+    if shape != 0:  # below, nearly all draws would be none, which are drawn again
+        require_finite("shape", shape, at_least=0.01, at_most=100)
 
 
 def selection_epsilon(
@@ -41,11 +42,11 @@ def selection_epsilon(
     delta : float
         In (0, 1).
     mean_trials : float
-        Expected number of trials, above 1, at most 10^6.
+        Expected number of trials, at least 1.001 and at most 10^6.
     shape : float
-        Of the distribution of their number, in [0, 100]: 0 is logarithmic, which is the cheapest
-        for many trials and makes few of them most of the time; 1 geometric, others negative
-        binomial without 0.
+        Of the distribution of their number, 0 or in [0.01, 100]: 0 is logarithmic, which is the
+        cheapest for many trials and makes few of them most of the time; 1 geometric, others
+        negative binomial without 0.
 
     Returns
     -------

@@ -22,7 +22,7 @@ Those on this page begin so:
 ... )
 """
 
-from lib.report.analyses import explain, run_analysis
+from lib.report.analyses import explain, needs, run_analysis
 from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.example import EXAMPLES, example_predictions, example_source
 from lib.report.files import find_file, read_predictions
@@ -45,6 +45,7 @@ __all__ = [
     "example_source",
     "explain",
     "find_file",
+    "needs",
     "read_predictions",
     "run_analysis",
     "run_report",

@@ -30,6 +30,24 @@ _ADDS = {
 }
 
 
+def needs() -> pd.DataFrame:
+    """Say what each analysis needs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per analysis: ``analysis``, ``needs`` (arrays) and ``would add`` (arrays that tell
+        more).  Counterfactual analyses also need features, or the propensities.
+
+    Examples
+    --------
+    >>> needs()["needs"][0]
+    'test_logits, test_labels'
+    """
+    rows = [(name, ", ".join(_NEEDS[name]), ", ".join(_ADDS[name])) for name in ANALYSES]
+    return pd.DataFrame(rows, columns=["analysis", "needs", "would add"])
+
+
 def explain(predictions: ModelPredictions) -> pd.DataFrame:
     """Say which analyses a file allows, and what the others lack.
 

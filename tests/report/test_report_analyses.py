@@ -22,10 +22,12 @@ from statsmodels.stats.proportion import proportion_confint
 from lib import audit, counterfactual, selective
 from lib.report import (
     ANALYSES,
+    FORMAT,
     ModelPredictions,
     Settings,
     example_predictions,
     explain,
+    needs,
     read_predictions,
     run_analysis,
     run_report,
@@ -841,3 +843,11 @@ def test_drawn_abstention_keeps_its_point_and_its_level():
     assert (found["low"] < found["coverage"]).all()
     assert found.loc["step in confidence", "width"] < 0.23
     assert (found.loc[["confidence", "feature"], "width"] < 0.14).all()  # 0.10 and 0.13 without
+
+
+def test_what_analyses_need_are_arrays_of_the_format():
+    table = needs()
+    assert table["analysis"].tolist() == [*ANALYSES]
+    names = {name for name, *_ in FORMAT}
+    for column in ("needs", "would add"):
+        assert {each for text in table[column] for each in text.split(", ") if each} <= names

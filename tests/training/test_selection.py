@@ -116,10 +116,10 @@ def test_nothing_spent_costs_nothing_and_no_noise_is_no_privacy():
     ("call", "message"),
     [
         (lambda one: selection_epsilon(one, 0.0, 5), "delta must be a number above 0"),
-        (lambda one: selection_epsilon(one, 1e-5, 0.5), "mean_trials must be a number above 1"),
+        (lambda one: selection_epsilon(one, 1e-5, 0.5), "mean_trials must be a number at least"),
         (lambda one: selection_epsilon(one, 1e-5, math.inf), "mean_trials must be"),
         (lambda one: selection_epsilon(one, 1e-5, 1), "mean_trials must be"),
-        (lambda one: selection_epsilon(one, 1e-5, 5, -0.5), "shape must be a number at least 0"),
+        (lambda one: selection_epsilon(one, 1e-5, 5, -0.5), "shape must be a number at least 0.01"),
         (lambda one: selection_noise_multiplier(-1.0, *PLAN, 5), "epsilon must be"),
         (lambda one: selection_noise_multiplier(0.001, *PLAN, 1e5), "cannot be reached"),
         (lambda one: draw_trials(5, size=0, rng=0), "size must be a number at least 1"),
