@@ -471,7 +471,7 @@ def _definitions(app: Sphinx) -> dict[str, str]:
         found = app.companion_definitions = {}
         if "glossary" in app.env.found_docs:
             for item in app.env.get_doctree("glossary").findall(nodes.definition_list_item):
-                text = shorten(item.children[-1].astext().replace("\n", " "), 300)
+                text = shorten(item.children[-1].astext().replace("\\", ""), 300)
                 for term in item.findall(nodes.term):
                     found |= {f"glossary.html#{name}": text for name in term["ids"]}
     return app.companion_definitions

@@ -169,7 +169,10 @@ def test_a_chapter_prints_as_a_clean_document(browser, address):
     visible = "e => e.checkVisibility() && e.getBoundingClientRect().height > 0"
     for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
         assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
-    folded = page.query_selector_all(".bd-article details:not(.companion-build) > :not(summary)")
+    clicked = "summary, .companion-search, .companion-download, .companion-filter"
+    folded = page.query_selector_all(
+        f".bd-article details:not(.companion-build, .companion-build *) > :not({clicked})"
+    )
     assert len(folded) > 3
     assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
     wide = page.evaluate(
