@@ -167,8 +167,8 @@ if out:
 # ## Selective classification
 #
 # How accurate is the model, and how much more so if it answers only where it is sure? A coverage
-# that reaches the target on the very rows that it was chosen on does so on others about every
-# second time. So the verdict states the largest coverage at which the target is *guaranteed*
+# that is chosen because it reaches the target on these rows misses it on others about half of the
+# time. So the verdict states the largest coverage at which the target is *guaranteed*
 # ({py:obj}`lib.selective.guaranteed_threshold`), which is smaller, and the plug-in beside it. The
 # chapters
 # on [the interplay of privacy and abstention](interplay.py) and on
