@@ -170,8 +170,7 @@ if out:
 # that is chosen because it reaches the target on these rows misses it on others about half of the
 # time. So the verdict states the largest coverage at which the target is *guaranteed*
 # ({py:obj}`lib.selective.guaranteed_threshold`), which is smaller, and the plug-in beside it. The
-# chapters
-# on [the interplay of privacy and abstention](interplay.py) and on
+# chapters on [the interplay of privacy and abstention](interplay.py) and on
 # [the accuracy-normalized score](normalized_score.py) say what the numbers mean.
 
 # %% tags=["hide-input"]
