@@ -90,8 +90,8 @@ chapter.values(
 # {value}`choosing.counted_8:.2f` if all are counted, and {value}`choosing.random_8:.2f` if their
 # number is logarithmic with mean 8; with 64 it is {value}`choosing.counted_64:.2f` against
 # {value}`choosing.random_64:.2f`. A random number pays for long lists of settings. For a short list
-# counting every trial may cost less, and it tries them all: a logarithmic number is one or two most
-# of the time, and large now and then.
+# counting every trial may cost less, and it tries them all: a logarithmic number is far below its
+# mean half of the time, and far above it now and then.
 #
 # ## What it costs in accuracy
 #
@@ -105,9 +105,9 @@ results = studies.summary(settings, found)
 
 # %%
 chapter.figure(
-    studies.plot_accuracy(results),
+    studies.plot_accuracy(results, searches),
     "accuracy",
-    alt="Test accuracy of four ways of choosing at each budget; the honest searches lie lower.",
+    alt="Test accuracy of four ways of choosing at each budget, with error bars.",
     caption=(
         f"Test accuracy of what is released, {used} ({model}): means of {searches} searches with "
         "95% intervals."
@@ -191,7 +191,7 @@ chapter.values(
 #   {value}`choosing.really_mild:.2f`.
 # - Counting every trial of a short list changes the accuracy by {value}`choosing.every_strict:+.3f`
 #   at $\epsilon = $ {value}`choosing.strictest:g` (standard error
-#   {value}`choosing.every_strict_se:.3f`): that is the price of honesty here.
+#   {value}`choosing.every_strict_se:.3f`), and the table says what it costs not to search at all.
 # - A random number of trials pays for long lists: 64 trials cost {value}`choosing.random_64:.2f`
 #   instead of {value}`choosing.counted_64:.2f`.
 #

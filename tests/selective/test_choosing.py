@@ -100,5 +100,10 @@ def test_costs_grow_with_the_trials(settings):
 
 
 def test_the_figure_shows_every_way(settings, found):
-    ax = choosing.plot_accuracy(summary(settings, found)).axes[0]
+    table = summary(settings, found)
+    ax = choosing.plot_accuracy(table, settings.searches).axes[0]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [*WAYS]
+    # Intervals from three searches: Student's t with two degrees of freedom, 4.303.
+    ends = ax.containers[0].lines[2][0].get_segments()[0][:, 1]
+    first = table[table["way"] == WAYS[0]].sort_values("epsilon", ascending=False).iloc[0]
+    assert np.ptp(ends) == pytest.approx(2 * 4.302653 * first["accuracy se"], rel=1e-6)

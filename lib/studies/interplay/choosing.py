@@ -97,42 +97,33 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> Choosing:
 def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
     """Every search: ``epsilon``, ``way``, ``trials``, ``rate``, ``accuracy``, ``score``.
 
-    The best on validation points, which count as public, is looked at on test points.  A search
-    that makes no trial has no model: its accuracy is that of guessing, its score undefined.
+    The best on validation points, which count as public, is looked at on test points.
     """
     places = [(epsilon, way) for epsilon in settings.budgets for way in WAYS]
     searches = {place: settings.configs(*place) for place in places}
     data = settings.panel.data
     flat = {place: tuple(c for each in searches[place] for c in each) for place in places}
-    several = [place for place in places if flat[place] and place[1] != WAYS[1]]
+    several = [place for place in places if place[1] != WAYS[1]]
     tried = run_all([ManyTrainings(flat[p], data, points="validation") for p in several], executor)
     accuracy = {
         place: iter([model["accuracy"] for model in run.metrics["models"]])
         for place, run in zip(several, tried, strict=True)
     }
-    winners: dict[tuple[float, str], list[TrainingConfig | None]] = {}
+    winners: dict[tuple[float, str], list[TrainingConfig]] = {}
     for place in places:
         winners[place] = []
         for trials in searches[place]:
             found = [next(accuracy[place]) for _ in trials] if place in accuracy else [1.0]
-            winners[place].append(trials[first_largest(found)] if trials else None)
-    kept = {place: tuple(c for c in winners[place] if c) for place in places}
-    released = [place for place in places if kept[place]]
-    runs = run_all([ManyTrainings(kept[place], data) for place in released], executor)
+            winners[place].append(trials[first_largest(found)])
+    runs = run_all([ManyTrainings(tuple(winners[place]), data) for place in places], executor)
     rows = []
-    for place in places:
-        run = dict(zip(released, runs, strict=True)).get(place)
-        models = iter(special.softmax(run.arrays["logits"], axis=-1)) if run else iter(())
-        for trials, config in zip(searches[place], winners[place], strict=True):
+    for place, run in zip(places, runs, strict=True):
+        models = special.softmax(run.arrays["logits"], axis=-1)
+        for trials, config, p in zip(searches[place], winners[place], models, strict=True):
             row = {"epsilon": place[0], "way": place[1], "trials": len(trials)}
-            row |= {"rate": math.nan, "accuracy": math.nan, "score": math.nan}
-            if config:
-                p, labels = next(models), run.arrays["labels"]
-                correct = p.argmax(-1) == labels
-                row["rate"], row["accuracy"] = config.learning_rate, correct.mean()
-                row["score"] = areas.normalized_score(correct, p.max(-1))
-            else:
-                row["accuracy"] = 1 / settings.panel.training.model.classes
+            correct = p.argmax(-1) == run.arrays["labels"]
+            row["rate"], row["accuracy"] = config.learning_rate, correct.mean()
+            row["score"] = areas.normalized_score(correct, p.max(-1))
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -204,9 +195,10 @@ def plot_costs(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_accuracy(table: pd.DataFrame) -> Figure:
-    """Draw the accuracy of what is released, by budget and way of choosing."""
+def plot_accuracy(table: pd.DataFrame, searches: int) -> Figure:
+    """Draw the accuracy of what is released, by budget and way, with Student's 95% intervals."""
     figure, ax = new_figure()
+    times = special.stdtrit(searches - 1, 0.975)
     budgets = sorted(table["epsilon"].unique(), reverse=True)
     for place, way in enumerate(WAYS):
         each = table[table["way"] == way].set_index("epsilon").loc[budgets]
@@ -214,7 +206,7 @@ def plot_accuracy(table: pd.DataFrame) -> Figure:
         ax.errorbar(
             at,
             each["accuracy"],
-            1.96 * each["accuracy se"],
+            times * each["accuracy se"],
             fmt=MARKERS[place],
             color=COLOURS[place],
             label=way,
