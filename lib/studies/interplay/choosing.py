@@ -213,5 +213,5 @@ def plot_accuracy(table: pd.DataFrame, searches: int) -> Figure:
         )
     ax.set_xticks(range(len(budgets)), [rf"$\epsilon = {e:g}$" for e in budgets])
     ax.set_ylabel("test accuracy")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return figure
