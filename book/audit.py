@@ -493,8 +493,8 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 # %% [markdown]
 # In this build at least {value}`audit@build.speed_ratio:,.0f` times as fast. The ends differ by the
 # peer's tolerance ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability); ours are exact to
-# about $10^{-10}$ in probability. The best bound over all {value}`audit.sweep_thresholds:,` thresholds of a ROC curve
-# takes {value}`audit.sweep_seconds:.2f` s.
+# about $10^{-10}$ in probability. The best bound over all {value}`audit.sweep_thresholds:,`
+# thresholds of a ROC curve takes {value}`audit.sweep_seconds:.2f` s.
 
 # %% [markdown]
 # ## What is new here
