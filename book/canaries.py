@@ -130,17 +130,13 @@ if real:
         figures.plot_published(table),
         "published",
         alt="Interval bars for each training; AGIBI's hollow claims lie far to the right of them.",
-        caption=(
-            "95% intervals from the authors' confidences (bars) and the epsilon that is claimed "
-            "(hollow); bars that reach the edge are unbounded."
-        ),
+        caption="95% intervals from the authors' confidences; hollow: claims. Bars may be endless.",
     )
     chapter.table(
         table,
         "published",
         "P5's audits from its authors' confidences",
         {"claimed epsilon": ".1f", "low": ".2f", "high": ".2f", "threshold": ".2f"},
-        aside=True,
     )
     cells = {"P5, Table 5": {}, "P5, Table 6": {}}
     for (name, mechanism, place, runs), audit in audits.items():
@@ -588,6 +584,7 @@ chapter.table(
     "releases",
     "PATE's epsilon; low and high: where noise puts the published one 95% of the time (private)",
     dict.fromkeys(releases.columns[1:], ".2f"),
+    aside=True,
 )
 spent = releases.iloc[0]
 chapter.note(
@@ -673,12 +670,7 @@ _ = chapter.check("P5-own-designs", evidence.runs(system.design_differences(*des
 #    papermill book/canaries.py out.ipynb -f params/quick/canaries.yml \
 #        -p steps 4000
 #    ```
-# 4. Repeat the study of the intervals more often. Do the two valid bounds keep their 5%?
-#    ```sh
-#    papermill book/canaries.py out.ipynb -f params/quick/canaries.yml \
-#        -p study_repetitions 1000
-#    ```
-# 5. Audit a model of your own: `canaries.insert_canaries`, train, then `canaries.canary_epsilon`.
+# 4. Audit a model of your own: `canaries.insert_canaries`, train, then `canaries.canary_epsilon`.
 #
 # ## Summary
 #

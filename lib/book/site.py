@@ -172,7 +172,7 @@ _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2"""
 
 def named_regions(body: str) -> str:
     """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
-    body = body.replace(' role="doc-biblioentry"', "")  # which is for items of a list alone
+    body = body.replace(' role="doc-biblioentry"', ' role="listitem"')  # as their list needs
     body = body.replace(
         '<div class="pst-scrollable-table-container">',
         '<div class="pst-scrollable-table-container" role="region" tabindex="0" '

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import pandas as pd
+from pandas.api.types import is_float_dtype
 
 from lib.report.analysis import ANALYSES
 from lib.report.report import Report
@@ -34,9 +34,9 @@ def show(chapter: Any, report: Report, name: str) -> None:
         return
     found = report.analyses[name]
     chapter.note(found.verdict)
-    for key, table in found.tables.items():
-        numbers = [c for c in table if pd.api.types.is_float_dtype(table[c])]
-        chapter.table(table, key, found.captions[key], dict.fromkeys(numbers, _FORMAT))
+    for place, (key, table) in enumerate(found.tables.items()):
+        formats = dict.fromkeys((c for c in table if is_float_dtype(table[c])), _FORMAT)
+        chapter.table(table, key, found.captions[key], formats, aside=place > 0)
     for key, drawing in found.drawings.items():
         chapter.figure(drawing.draw(), key, alt=drawing.alt, caption=drawing.caption)
     for text in found.warnings:

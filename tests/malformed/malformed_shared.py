@@ -185,6 +185,18 @@ add(
     delta=DELTA,
     answered=(3, -1, 1.5, Bad("short", [True], ("1",)), Bad("text", ["a"] * 2, ("<U1",))),
 )
+TRIALS = dict(mean_trials=(1.0, 1e7, "inf", *NUMBER), shape=(-1.0, 0.001, 101.0, *NUMBER))
+add(
+    "privacy.selection_epsilon", dict(ledger=L, delta=1e-05, mean_trials=5.0), delta=DELTA, **TRIALS
+)
+add(
+    "privacy.selection_noise_multiplier",
+    dict(epsilon=3.0, delta=1e-05, sample_rate=0.1, steps=10, mean_trials=5.0),
+    epsilon=but(POSITIVE, "inf"),
+    delta=DELTA,
+    **TRIALS,
+)
+add("privacy.draw_trials", dict(mean_trials=5.0, rng=0), **TRIALS)
 add(
     "privacy.smooth_noise_rdp",
     dict(beta=0.1, noise=1.0, order=2.0),

@@ -79,7 +79,7 @@ REASONS = {
         training.LinearClassifier training.LoadedData training.Plan
         training.TrainingResult runs.Outcome runs.StoredRun""",
     NOTHING: """
-        suitability.registered_signals data.canary_files data.load_digits
+        report.needs suitability.registered_signals data.canary_files data.load_digits
         training.PosteriorTargets runs.hardware runs.python_version runs.progress
         data.fingerprints plot.style plot.new_figure""",
     OBJECTS: """
