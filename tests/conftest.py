@@ -1,7 +1,9 @@
 """Two workers, as `make test` has them: who runs which tests, in which order, and where they part.
 
-A file's tests stay together, because its fixtures are expensive; so do the files that build or read
-the real site. What takes longest begins first. Without pytest-xdist only the order is affected.
+A file's tests stay together, because its fixtures are expensive; but pages of the real site are
+looked at in two halves. What takes longest begins first: the file that builds the site, whose build
+takes both cores where it has to execute chapters; what else reads the site comes late, when it is
+there. Without pytest-xdist only the order is affected.
 
 The marker `fast` is given here: to the tests of formulas and pure functions, which are those of the
 folders `FAST`, but for figures, studies, the files that take longest, and what is marked `slow` or
@@ -9,6 +11,7 @@ in a way that keeps it out of an ordinary run.
 """
 
 import functools
+import hashlib
 import os
 import re
 import shutil
@@ -22,10 +25,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 
-SITE = ("book/test_browser.py", "book/test_numbers.py")
 # Files of 5 seconds of a core or more, longest first.
 LONGEST = (
-    *SITE,
+    "book/test_browser.py",
     "book/test_pipeline.py",
     "training/test_engines.py",
     "book/test_site_checks.py",
@@ -65,6 +67,8 @@ LONGEST = (
     "crosschecks/test_cross_summary.py",
     "audit/test_one_run.py",
     "counterfactual/test_forest.py",
+    "book/test_numbers.py",
+    "book/test_browser.py::second",
 )
 # Of experiments, trainings and other software: what is left of their folders is fast.
 STUDIES = (
@@ -88,34 +92,46 @@ WRITTEN = ("browser", "data", "long", "speed")  # marks that the file itself wri
 if WORKER:
     # Two workers that compile a function for different types at once can mix up numba's index of
     # it. Each has its own; kernels and other processes that it starts inherit it. What it has not
-    # compiled and another has, it copies before each file.
+    # compiled and another, or a build, has, it copies before each file.
     os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba" / WORKER))
 
 
-def adopt(own: Path, others: Iterable[Path]) -> None:
-    """Copy what other numba caches hold of functions that one lacks.
+def adopt(own: Path, others: Iterable[tuple[str, Path]]) -> None:
+    """Copy what other numba caches hold of functions that one lacks, by the name of their folder.
 
     numba writes each file at once, and compiles anew where an index names a file that is not there:
     so the index comes last, and nothing is harmed by what another worker writes meanwhile.
     """
-    for index in sorted(index for other in others for index in other.glob("*/*.nbi")):
-        place = own / index.parent.name
-        if not (place / index.name).exists():
-            place.mkdir(parents=True, exist_ok=True)
-            for file in [*index.parent.glob(f"{index.stem}.*.nbc"), index]:
-                shutil.copy2(file, place / f"{file.name}.copy")
-                os.replace(place / f"{file.name}.copy", place / file.name)
+    for name, folder in sorted(others):
+        for index in sorted(folder.glob("*.nbi")):
+            place = own / name
+            if not (place / index.name).exists():
+                place.mkdir(parents=True, exist_ok=True)
+                for file in [*index.parent.glob(f"{index.stem}.*.nbc"), index]:
+                    shutil.copy2(file, place / f"{file.name}.copy")
+                    os.replace(place / f"{file.name}.copy", place / file.name)
+
+
+def compiled_by_others(own: Path) -> Iterable[tuple[str, Path]]:
+    """Caches of other workers, and those beside the code, under the names that numba gives them."""
+    for folder in own.parent.glob("gw*/*"):
+        if folder.parent != own:
+            yield folder.name, folder
+    for folder in (ROOT / "lib").glob("*/__pycache__"):
+        package = folder.parent
+        yield f"{package.name}_{hashlib.sha1(str(package).encode()).hexdigest()}", folder
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
     own = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
     if WORKER and own == ROOT / ".cache" / "numba" / WORKER:
-        adopt(own, set(own.parent.glob("gw*")) - {own})
+        adopt(own, compiled_by_others(own))
 
 
 def pytest_configure(config):
-    if gone := [name for name in LONGEST + STUDIES + FAST if not (ROOT / "tests" / name).exists()]:
+    named = [name.partition("::")[0] for name in LONGEST + STUDIES + FAST]
+    if gone := [name for name in named if not (ROOT / "tests" / name).exists()]:
         raise pytest.UsageError(f"tests/conftest.py names what is not there: {', '.join(gone)}")
     if config.getoption("numprocesses", None):
         import matplotlib.font_manager  # noqa: F401  # made once, before two workers make it
@@ -144,10 +160,16 @@ def pytest_ignore_collect(collection_path, config):
     return None if (is_fast(path) if mark == "fast" else names(path, mark)) else True
 
 
+def together(nodeid: str) -> str:
+    """The name under which tests are one worker's: their file, or the second half of one."""
+    file, _, test = nodeid.removeprefix("tests/").partition("::")
+    return f"{file}::second" if "[second-" in test else file
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    rank = {f"tests/{name}": place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.nodeid.split("::")[0], len(rank)))
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(together(item.nodeid), len(rank)))
     for item in items:
         if is_fast(item.path) and not any(map(item.get_closest_marker, ("slow", *WRITTEN))):
             item.add_marker("fast")
@@ -177,7 +199,7 @@ def _close_figures():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """By file, but the site's files as one.
+    """By file, but halves of a file apart.
 
     Not by the marker xdist_group: under pytest 9.2 it has no effect in pytest-xdist 3.8.
     """
@@ -187,7 +209,6 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Scheduler(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            return "site" if file.removeprefix("tests/") in SITE else file
+            return together(nodeid)
 
     return Scheduler(config, log)

@@ -7,6 +7,7 @@ everything that is wrong on it, by the kind of fault; `page_weights` needs no br
 
 import re
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -233,13 +234,15 @@ class Visit:
     scrolling: int = 0
     texts: int = 0
     seen: list[str] = field(default_factory=list)
+    measured: list[int] = field(default_factory=list)
 
 
-def visit(browser, url: str, settle: float = 0.5) -> Visit:
+def visit(browser, url: str, settle: float = 0.5, measure: str = "") -> Visit:
     """Open a page and look at it: on a desktop in either theme, then as wide as a phone.
 
     The theme's script makes what has begun to scroll focusable 0.3 s after the window changed;
-    `settle` is how long to wait for it.
+    `settle` is how long to wait for it. On a desktop that time has passed with other checks.
+    `measure` is evaluated before anything is opened, and its result kept.
     """
     context = browser.new_context(viewport={"width": DESKTOP, "height": 900})
     page = context.new_page()
@@ -260,6 +263,9 @@ def visit(browser, url: str, settle: float = 0.5) -> Visit:
     page.route("**/*", guard)
     page.goto(url, wait_until="load")
     page.evaluate(TYPESET)
+    if measure:
+        result.measured = page.evaluate(measure)
+    opened = time.monotonic()
     page.evaluate(PREPARE)
     structure = page.evaluate(STRUCTURE)
     result.formulas, result.figures = structure["formulas"], structure["figures"]
@@ -267,7 +273,7 @@ def visit(browser, url: str, settle: float = 0.5) -> Visit:
     result.faults |= structure["found"]
     # Contrast is looked at below, of formulas too and faster. Formulas describe themselves.
     rules = {"color-contrast": {"enabled": False}}
-    options = {"resultTypes": ["violations"], "rules": rules, "preload": False}
+    options = {"resultTypes": ["violations"], "rules": rules, "preload": False, "selectors": False}
     accessible = AXE.run(page, {"exclude": [["mjx-container"]]}, options).response["violations"]
     seen = [f"{v['id']}: {n['html'][:160]}" for v in accessible for n in v["nodes"]]
     result.faults |= {"axe": seen} if seen else {}
@@ -276,8 +282,11 @@ def visit(browser, url: str, settle: float = 0.5) -> Visit:
         result.texts += contrast["looked"]
         result.faults |= contrast["found"]
     for width in (DESKTOP, PHONE):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate("ms => new Promise(done => setTimeout(done, ms))", 1000 * settle)
+        if width != DESKTOP:
+            page.set_viewport_size({"width": width, "height": 900})
+            opened = time.monotonic()
+        rest = max(0, settle - (time.monotonic() - opened))
+        page.evaluate("ms => new Promise(done => setTimeout(done, ms))", 1000 * rest)
         shape = page.evaluate(WIDTH)
         result.scrolling = shape["scrolling"]
         result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
@@ -350,8 +359,6 @@ def too_heavy(folder: Path) -> dict[str, int]:
 
 def main(folder: Path) -> int:
     """Print every fault of a site."""
-    import time
-
     from playwright.sync_api import sync_playwright
     from site_tools import CHROMIUM, LAUNCH, serve
 

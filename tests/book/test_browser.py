@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 from notebooks import quick_parameters
-from page_shapes import all_shapes, too_long
+from page_shapes import MEASURE, Shape, shape, too_long
 from site_checks import TYPESET, page_names, page_weights, search, too_heavy, visit
 from site_tools import HTML, NEEDS_CHROMIUM, build_site, serve
 
@@ -28,7 +28,7 @@ def address():
 @pytest.fixture(scope="module")
 def visited(browser, address):
     """Opens a page, each once."""
-    return functools.cache(lambda name: visit(browser, f"{address}/{name}"))
+    return functools.cache(lambda name: visit(browser, f"{address}/{name}", measure=MEASURE))
 
 
 def shows_data(name: str) -> bool:
@@ -42,12 +42,27 @@ def shows_data(name: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("of_data", [pytest.param(True, marks=pytest.mark.data), False])
-def test_every_page_is_without_fault(visited, of_data):
-    found = {name: visited(name) for name in page_names(HTML) if shows_data(name) == of_data}
-    assert len(found) >= 7
+@pytest.mark.parametrize(
+    ("half", "of_data"),
+    [
+        pytest.param(half, of_data, id=f"{name}-{of_data}", marks=[pytest.mark.data] * of_data)
+        for half, name in enumerate(("first", "second"))
+        for of_data in (True, False)
+    ],
+)
+def test_every_page_is_without_fault_and_none_too_long(browser, address, visited, half, of_data):
+    """The halves are for two workers."""
+    names = [name for name in page_names(HTML) if shows_data(name) == of_data][half::2]
+    assert len(names) >= 4
+    found = {name: visited(name) for name in names}
     assert {name: page.faults for name, page in found.items() if page.faults} == {}
     assert all(page.texts > 20 for page in found.values())
+    shapes = {name: Shape(*page.measured) for name, page in found.items()}
+    if not of_data:
+        inner = sorted(p.relative_to(HTML).as_posix() for p in HTML.glob("reference/*.html"))
+        assert len(inner) >= 8
+        shapes |= {name: shape(browser, f"{address}/{name}") for name in inner[half::2]}
+    assert too_long(shapes) == []
 
 
 @pytest.mark.data
@@ -58,11 +73,6 @@ def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
     assert page.tables > 3
     assert page.scrolling > 0
     assert "data:image/svg+xml," in (HTML / "suitability.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.data
-def test_no_page_is_too_long(browser, address):
-    assert too_long(all_shapes(browser, address, HTML)) == []
 
 
 @pytest.mark.data

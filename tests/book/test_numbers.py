@@ -28,22 +28,30 @@ from lib.book.execute import execute_chapter
 CHAPTERS = chapter_files(ROOT / "book")
 
 
-def run_nbval(notebook: nbformat.NotebookNode, folder: Path) -> tuple[list[str], list[str], str]:
-    """The cells that passed, those that failed, and what was printed."""
-    path, report = folder / "chapter.ipynb", folder / "report.xml"
-    nbformat.write(notebook, path)
+def run_nbval(folder: Path) -> tuple[dict[str, dict[str, bool]], str]:
+    """By notebook of a folder, whether each cell passed; and what was printed.
+
+    All in one process: that of pytest, nbval and ``lib`` takes seconds to start.
+    """
+    report = folder / "report.xml"
     # Without our pytest settings: nbval itself warns.
     command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", str(folder), "-q"]
     command += ["-p", "nbval_tolerances", "--nbval-lax", "--nbval-current-env"]
-    command += ["--nbval-cell-timeout", "600", f"--junitxml={report}", str(path)]
+    command += ["--nbval-cell-timeout", "600", f"--junitxml={report}", "-o", "junit_family=xunit1"]
     places = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True
+        [*command, *sorted(map(str, folder.glob("*.ipynb")))],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": places},
+        capture_output=True,
+        text=True,
     )
     assert report.exists(), done.stdout + done.stderr
-    cells = list(ElementTree.parse(report).iter("testcase"))
-    failed = [c.get("name") for c in cells if len(c)]
-    return [c.get("name") for c in cells if not len(c)], failed, done.stdout
+    cells: dict[str, dict[str, bool]] = {}
+    for cell in ElementTree.parse(report).iter("testcase"):
+        name = Path(cell.get("file")).stem
+        cells.setdefault(name, {})[cell.get("name")] = len(cell) == 0
+    return cells, done.stdout
 
 
 @pytest.mark.data
@@ -63,19 +71,31 @@ def test_the_site_shows_the_expected_numbers(chapter):
         assert table_differences(text, shown[name], allowed, name) == [], name
 
 
+@pytest.fixture(scope="module")
+def by_nbval(request, tmp_path_factory):
+    """The chapters asked for, executed anew: their cells, how many there are, and what was said."""
+    build_site()
+    folder, counts = tmp_path_factory.mktemp("chapters"), {}
+    asked = [item for item in request.session.items if "by_nbval" in item.fixturenames]
+    for chapter in {item.callspec.params["chapter"] for item in asked}:
+        notebook = reference_notebook(
+            chapter,
+            CHAPTERS[chapter].read_text(encoding="utf-8"),
+            quick_parameters(chapter),
+            execute_chapter(CHAPTERS[chapter], "quick").cells,
+            *expected_texts(EXPECTED / chapter / data_in_use(chapter)),
+        )
+        counts[chapter] = sum(cell.cell_type == "code" for cell in notebook.cells)
+        nbformat.write(notebook, folder / f"{chapter}.ipynb")
+    cells, shown = run_nbval(folder)
+    return cells, counts, shown
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_nbval_finds_the_expected_numbers_and_refuses_changed_ones(chapter, tmp_path):
-    """Executed anew, trainings and long tables from the store; the last two cells must fail."""
-    build_site()
-    notebook = reference_notebook(
-        chapter,
-        CHAPTERS[chapter].read_text(encoding="utf-8"),
-        quick_parameters(chapter),
-        execute_chapter(CHAPTERS[chapter], "quick").cells,
-        *expected_texts(EXPECTED / chapter / data_in_use(chapter)),
-    )
-    count = sum(cell.cell_type == "code" for cell in notebook.cells)
-    passed, failed, shown = run_nbval(notebook, tmp_path)
-    assert failed == [f"Cell {count - 2}", f"Cell {count - 1}"], shown
-    assert len(passed) == count - 2
+def test_nbval_finds_the_expected_numbers_and_refuses_changed_ones(chapter, by_nbval):
+    """Trainings and long tables come from the store; the last two cells must fail."""
+    cells, counts, shown = by_nbval
+    count = counts[chapter]
+    expected = {f"Cell {number}": number < count - 2 for number in range(count)}
+    assert cells.get(chapter) == expected, shown

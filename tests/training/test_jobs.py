@@ -1,11 +1,6 @@
 """Trainings as jobs: stored, killed and resumed, with the same result and the same privacy."""
 
 import math
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from dataclasses import replace
 
 import numpy as np
@@ -166,58 +161,6 @@ def test_a_foreign_checkpoint_is_refused(tmp_path):
     with pytest.raises(ValueError, match="checkpoint must be of this training"):
         train(replace(CONFIG, seed=9), *others, checkpoint=Checkpoint(tmp_path))
     assert place.path.read_bytes() == before
-
-
-@pytest.mark.slow
-def test_training_survives_kill_9(tmp_path):
-    """A real SIGKILL in the middle of a training, again and again.
-
-    Each life is a fork of a process that has imported PyTorch and searched for the noise, once for
-    all, and has trained nothing.
-    """
-    code = textwrap.dedent(
-        """
-        import os, signal, sys
-        import lib.training.single as single
-        from lib.runs import RunStore
-        from lib.training import plan
-        from tests_jobs import JOB
-        plan(JOB.config, len(JOB.data.load().training))
-        advance = single.Trainer.advance
-        def live(died):
-            def step(self):
-                advance(self)
-                if self.step == died:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            single.Trainer.advance = step
-            RunStore(sys.argv[1]).run(JOB)
-        for died in (13, 38, 10):
-            if not (child := os.fork()):
-                live(died)
-                os._exit(0)
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        """
-    )
-    (tmp_path / "tests_jobs.py").write_text(
-        "from lib.training import *\n"
-        f"JOB = Training({CONFIG!r}, {DATA!r}, save_every=10)\n".replace("inf", "float('inf')")
-    )
-    environment = os.environ | {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "runs")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    # The third never takes step 10, which is behind it, and so is not killed.
-    assert done.stdout.split() == [str(-signal.SIGKILL)] * 2 + ["0"], done.stderr
-    run = RunStore(tmp_path / "runs").get(Training(CONFIG, DATA, save_every=10))
-    loaded = DATA.load()
-    whole = train(CONFIG, loaded.training, loaded.evaluation)
-    np.testing.assert_allclose(run.arrays["logits"], whole.logits, atol=1e-5)
-    assert np.array_equal(run.arrays["checkpoints"], whole.checkpoints)
-    assert PrivacyLedger.from_dict(run.privacy["ledger"]) == whole.ledger
 
 
 def test_many_trainings_resume_after_a_chunk(tmp_path):
