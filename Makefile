@@ -26,12 +26,14 @@ help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 	@echo "  PROFILE=quick|standard|gpu chooses the parameters (now: $(PROFILE))"
 
-# torch is looked up first in an environment that has it: see "PyTorch" in the README.
+# torch is looked up first in an environment that has it: see "PyTorch" in the README. Bytecode is
+# made on all cores, where pip takes one for more than half a minute; some files are only templates.
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"error: Python 3.11 is needed, {sys.executable} is {v[0]}.{v[1]}; set PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $(TORCH_INDEX:%=--index-url %) torch==2.13.0
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile $(TORCH_INDEX:%=--index-url %) torch==2.13.0
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements.txt
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
