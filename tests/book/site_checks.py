@@ -242,10 +242,12 @@ def visit(browser, url: str, settle: float = 0.5, measure: str = "") -> Visit:
 
     The theme's script makes what has begun to scroll focusable 0.3 s after the window changed;
     `settle` is how long to wait for it. On a desktop that time has passed with other checks.
-    `measure` is evaluated before anything is opened, and its result kept.
+    `measure` is evaluated before anything is opened, and its result kept. Pages that share a
+    context, given for `browser`, load the theme and MathJax once. No other host is reached: see
+    `site_tools.LAUNCH`.
     """
-    context = browser.new_context(viewport={"width": DESKTOP, "height": 900})
-    page = context.new_page()
+    page = browser.new_page()
+    page.set_viewport_size({"width": DESKTOP, "height": 900})
     result = Visit()
     errors, outside = [], []
     page.on("pageerror", lambda e: errors.append(str(e)))
@@ -253,14 +255,12 @@ def visit(browser, url: str, settle: float = 0.5, measure: str = "") -> Visit:
     page.on("response", lambda r: result.seen.append(r.url))
     page.on("response", lambda r: errors.append(f"{r.status} {r.url}") if r.status >= 400 else None)
 
-    def guard(route):
-        target = urlsplit(route.request.url)
+    def guard(request):
+        target = urlsplit(request.url)
         if target.scheme in ("http", "https") and target.hostname != "127.0.0.1":
-            outside.append(route.request.url)
-            return route.abort()
-        return route.continue_()
+            outside.append(request.url)
 
-    page.route("**/*", guard)
+    page.on("request", guard)
     page.goto(url, wait_until="load")
     page.evaluate(TYPESET)
     if measure:
@@ -290,7 +290,7 @@ def visit(browser, url: str, settle: float = 0.5, measure: str = "") -> Visit:
         shape = page.evaluate(WIDTH)
         result.scrolling = shape["scrolling"]
         result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
-    context.close()
+    page.close()
     if errors:
         result.faults["errors"] = errors
     if outside:

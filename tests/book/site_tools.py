@@ -25,6 +25,7 @@ NEEDS_CHROMIUM = pytest.mark.skipif(
     reason="no Chromium on this machine (CI always has one)",
 )
 LAUNCH = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+LAUNCH += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # no other host is reached
 
 
 @functools.cache

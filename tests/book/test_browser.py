@@ -28,7 +28,8 @@ def address():
 @pytest.fixture(scope="module")
 def visited(browser, address):
     """Opens a page, each once."""
-    return functools.cache(lambda name: visit(browser, f"{address}/{name}", measure=MEASURE))
+    context = browser.new_context()
+    return functools.cache(lambda name: visit(context, f"{address}/{name}", measure=MEASURE))
 
 
 def shows_data(name: str) -> bool:
