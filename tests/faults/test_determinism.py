@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import threadpoolctl
-from fault_build import make_chapters
 from fault_tools import HERE, ROOT, environment
 
 from lib.counterfactual import counterfactual_score
@@ -33,19 +32,6 @@ def build(processes, root: Path, target: Path, chapter: str, **extra: str) -> di
     )
     assert status == 0, output
     return json.loads(target.read_text())
-
-
-@pytest.mark.slow
-def test_two_builds_of_a_small_chapter(processes, tmp_path):
-    given = []
-    for name in ("first", "second"):
-        make_chapters(tmp_path / name, "one")
-        target, runs = tmp_path / f"{name}.json", str(tmp_path / name / "runs")
-        given.append(build(processes, tmp_path / name, target, "one", COMPANION_RUNS=runs))
-    assert given[0] == given[1]
-    assert given[0]["values"].keys() == {"double", "mean"}
-    assert given[0]["tables"]
-    assert given[0]["verdicts"]
 
 
 def volatile(chapter: Path) -> set[str]:

@@ -171,9 +171,12 @@ def test_a_cluster_of_workers_that_claim_devices_loses_one(tmp_path):
 
     with executor_for("local-cluster:3") as client, ThreadPoolExecutor(1) as killer:
         client.wait_for_workers(3, timeout=60)
+        pids = set(client.run(os.getpid).values())
         killed = killer.submit(kill_one)
         found = run_all(wanted, client, store=store)
         killed.result()
+        client.wait_for_workers(3, timeout=60)
+        assert set(client.run(os.getpid).values()) - pids  # another has its place
     assert_nobody_shared(tmp_path, {0, 1})
     assert sum(executions(tmp_path, seed) for seed in range(7)) == 7 + 1  # one went on elsewhere
     whole = RunStore(tmp_path / "other")

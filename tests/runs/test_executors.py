@@ -8,7 +8,6 @@ import sys
 import textwrap
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -302,36 +301,6 @@ def cluster():
     with executor_for("local-cluster:2") as client:
         client.wait_for_workers(2, timeout=60)
         yield client
-
-
-@pytest.mark.slow
-def test_a_dask_cluster_loses_a_worker_and_finishes(tmp_path, store, cluster):
-    jobs = [walk(tmp_path, seed=seed, steps=20, pause=0.1) for seed in range(6)]
-    pids = set(cluster.run(os.getpid).values())
-    assert len(pids) == 2
-
-    def begun():
-        return sum(executions(tmp_path, seed) for seed in range(6))
-
-    def kill_one():
-        deadline = time.monotonic() + 60
-        while begun() < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        time.sleep(0.8)  # beyond the first checkpoint
-        os.kill(min(pids), signal.SIGKILL)
-
-    with ThreadPoolExecutor(1) as killer:
-        killed = killer.submit(kill_one)
-        with pytest.raises(RunsFailed, match=r"1 of 7 runs failed(.|\n)*Fails\(number=1\)"):
-            run_all([*jobs, Fails(1)], cluster, store=store)
-        killed.result()
-    found = [store.get(job) for job in jobs]
-    assert begun() == 6 + 1  # one ran again
-    whole = RunStore(tmp_path / "other")
-    for run, job in zip(found, jobs, strict=True):
-        assert same_result(run, whole.run(replace(job, pause=0.0)))
-    assert {run.metrics["pid"] for run in found} - pids  # the replacement worked, too
 
 
 @pytest.mark.slow
