@@ -10,6 +10,9 @@ SETTING ?=
 WORKERS ?= 2
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
+# Where this is set, as in some containers, hundreds of processes compile lib and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 ifeq ($(filter quick standard gpu,$(PROFILE)),)
 $(error PROFILE=$(PROFILE) is not allowed: it must be quick, standard or gpu)
 endif
