@@ -85,6 +85,16 @@ class Page:
         kept = (figure_of(run, name) for run in self.records.values())
         return next(filter(None, kept), None) or self.done.figures[name]
 
+    def figure(self, name: str) -> str:
+        """HTML of a figure as :meth:`outputs` has it.
+
+        Raises
+        ------
+        KeyError
+            If there is none of that name.
+        """
+        return self.outputs(self.done.outputs_of_figures[name])
+
     def outputs(self, data: Mapping[str, Any]) -> str:
         """HTML of one output, whatever stands first in it."""
         own = data["text/html"]

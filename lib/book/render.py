@@ -159,6 +159,14 @@ def picture_html(svg: bytes, alt: str) -> str:
     )
 
 
+def above_html(name: str) -> str:
+    """What stands where a figure is made that the page has shown before."""
+    return (
+        f"<p class='companion-source'>The figure of this cell stands "
+        f"<a href='#figure-{html.escape(name)}'>in the main line</a>.</p>"
+    )
+
+
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
     """Return a link that downloads the table as CSV, with no server involved."""
     content = base64.b64encode(frame.to_csv(index=False).encode()).decode()

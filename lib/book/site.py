@@ -290,8 +290,17 @@ _ROLE = re.compile(r"(?<!`)\{(?:term|doc|ref|cite|cite:t|py:obj)\}`([^`<]+?)(?:\
 
 
 def plain_roles(text: str) -> str:
-    """Prose without the roles that only a book understands: their words stay."""
-    return _ROLE.sub(r"\1", text)
+    """Prose without what only a book understands: the words of roles stay, a `result` goes."""
+    return _RESULT.sub("", _ROLE.sub(r"\1", text))
+
+
+_RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
+
+
+def shown_first(notebook: nbformat.NotebookNode) -> set[str]:
+    """Names of the figures that a chapter's prose shows before the cells that make them."""
+    prose = (c.source for c in notebook.cells if c.cell_type == "markdown")
+    return {name for text in prose for name in _RESULT.findall(f"{text}\n\n")}
 
 
 def given_value(value: Any) -> Any:

@@ -7,7 +7,7 @@ read or written: a failing cell therefore leaves the previous site as it was.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -26,12 +26,13 @@ import lib
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
-from lib.book.execute import OWN_MIMES, VERDICT_MIME, BuildError, execute_book
+from lib.book.execute import FIGURE_MIME, OWN_MIMES, VERDICT_MIME, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
 from lib.book.render import (
     Ledger,
+    above_html,
     claim_mark_html,
     ledger_html,
     picture_html,
@@ -48,6 +49,7 @@ from lib.book.site import (
     not_found_page,
     quoted_values,
     shorten,
+    shown_first,
     site_address,
     social_tags,
     with_cards,
@@ -77,6 +79,7 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
     if own:
         page = replace(page, records={})
     merged, pending = [], list(done.cells)
+    above = set() if own else shown_first(notebook)
     for cell in notebook.cells:
         if cell.cell_type != "code":
             merged.append(cell)
@@ -88,7 +91,7 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
         executed = pending.pop(0)
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
-        merged.append(_code_cell(executed, cell["id"], page))
+        merged.append(_code_cell(executed, cell["id"], page, above))
         if not own:
             merged[-1].metadata |= folding(executed["source"], executed["tags"])
     notebook.cells = merged
@@ -99,7 +102,9 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
 _SINGLE = 3
 
 
-def _code_cell(executed: dict[str, Any], cell_id: str, page: Page) -> nbformat.NotebookNode:
+def _code_cell(
+    executed: dict[str, Any], cell_id: str, page: Page, above: Collection[str] = ()
+) -> nbformat.NotebookNode:
     outputs = []
     alone = {"text/html", VERDICT_MIME}
     shown = [o["data"] for o in executed["outputs"] if alone <= o.get("data", {}).keys()]
@@ -109,8 +114,11 @@ def _code_cell(executed: dict[str, Any], cell_id: str, page: Page) -> nbformat.N
         verdict = output.get("data", {}).get(VERDICT_MIME)
         if ("data" in output and not data) or (verdict and verdict in verdicts[1:]):
             continue
+        figure = output.get("data", {}).get(FIGURE_MIME, {}).get("name")
         if verdict and verdict in verdicts:
             data["text/html"] = page.verdicts(verdicts)
+        elif figure in above:
+            data["text/html"] = above_html(figure)
         elif "text/html" in data:
             data["text/html"] = minify_svg(page.outputs(output["data"]))
         outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
@@ -193,6 +201,14 @@ def _picture(env: Any, quoted: str) -> str:
         known = (f"{page}.{figure}" for page in pages for figure in pages[page].done.figures)
         raise ValueError(f"no figure {quoted!r}; known are {', '.join(sorted(known))}") from None
     return picture_html(light_svg(found["svg"]).encode(), found["alt"])
+
+
+def _result(env: Any, name: str) -> str:
+    """A figure of the page itself, before the cell that makes it: the chapter's one result."""
+    try:
+        return minify_svg(env.app.companion_pages[env.docname].figure(name))
+    except KeyError:
+        raise ValueError(f"the page {env.docname} makes no figure {name!r}") from None
 
 
 def _ledger(env: Any) -> str:
@@ -502,6 +518,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
     app.add_directive("picture", _directive(_picture, 1))
+    app.add_directive("result", _directive(_result, 1))
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
     app.add_directive("build-status", _directive(_status))

@@ -10,10 +10,11 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import all_shapes, too_long
-from site_checks import TYPESET, page_names, page_weights, search, too_heavy, visit
-from site_tools import HTML, NEEDS_CHROMIUM, build_site, serve
+from site_checks import TYPESET, load_times, page_names, page_weights, search, too_heavy, visit
+from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
+from lib.book.chapters import chapter_files
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
@@ -62,7 +63,13 @@ def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
 
 @pytest.mark.data
 def test_no_page_is_too_long(browser, address):
-    assert too_long(all_shapes(browser, address, HTML)) == []
+    chapters = {f"{name}.html" for name in chapter_files(ROOT / "book")}
+    assert too_long(all_shapes(browser, address, HTML), chapters) == []
+
+
+def test_the_first_page_is_there_within_a_second(browser, address):
+    """From a local server, with an empty cache; the best of five, as others use the machine."""
+    assert min(times["painted"] for times in load_times(browser, f"{address}/index.html")) < 1000
 
 
 @pytest.mark.data

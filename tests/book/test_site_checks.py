@@ -9,11 +9,12 @@ import re
 import subprocess
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
-from page_shapes import LONGEST_CELL, TALLEST, Shape, shape, too_long
+from page_shapes import LONGEST_CELL, MAIN_LINE, TALLEST, Shape, shape, too_long
 from site_checks import HEAVIEST, page_names, page_weights, search, too_heavy, visit
 from site_tools import NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
@@ -359,14 +360,46 @@ def test_shape_is_that_of_what_is_shown_without_opening_anything(browser, tmp_pa
         if fold:
             assert found.height < 1000
             assert (found.tables, found.rows, found.lines, found.longest) == (1, 1, 0, 0)
+            assert found.main == 0
             assert too_long({"index.html": found}) == []
         else:
             assert found.height > TALLEST
             assert (found.tables, found.rows, found.lines, found.longest) == (2, 14, 3, 3)
             assert len(too_long({"index.html": found})) == 2
-    assert too_long({"which_function.html": Shape(9, 1, 99, 0, LONGEST_CELL)}) == []
-    assert too_long({"a.html": Shape(9, 0, 0, 99, LONGEST_CELL + 1)}) != []
-    assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0)}) == []
+    assert too_long({"which_function.html": Shape(9, 0, 1, 99, 0, LONGEST_CELL, 0)}) == []
+    assert too_long({"a.html": Shape(9, 0, 0, 0, 99, LONGEST_CELL + 1, 0)}) != []
+    assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0, 0, 0)}) != []
+
+
+def test_the_main_line_ends_where_the_page_says_so(browser, tmp_path):
+    space = f"<p style='height:{MAIN_LINE - 500}px'></p>"
+    end = "<section id='for-those-who-go-on'><h2>For those who go on</h2></section>"
+    found = []
+    for text in (space, space + end, space * 2 + end):
+        (tmp_path / "index.html").write_text(GOOD.replace("<p id=", f"{text}<p id="))
+        with serve(tmp_path) as url:
+            found.append(shape(browser, f"{url}/index.html"))
+    assert found[0].main == 0
+    assert MAIN_LINE - 500 < found[1].main < MAIN_LINE < found[2].main
+    said = [too_long({"a.html": replace(one, height=0, wide=0)}, {"a.html"}) for one in found]
+    assert ["ends" in "".join(said[0]), said[1], "main line" in "".join(said[2])] == [
+        True,
+        [],
+        True,
+    ]
+
+
+def test_tables_that_scroll_are_counted_the_folded_ones_too(browser, tmp_path):
+    (tmp_path / "index.html").write_text(GOOD.replace("900px", "2000px"))
+    wide = (
+        "<div style='overflow-x:auto'><table style='width:2000px'><tr><td>a</td></tr></table></div>"
+    )
+    folded = GOOD.replace("<p id=", f"<details><summary>More</summary>{wide}</details><p id=")
+    (tmp_path / "folded.html").write_text(folded)
+    with serve(tmp_path) as url:
+        assert shape(browser, f"{url}/index.html").wide == 1
+        assert (one := shape(browser, f"{url}/folded.html")).wide == 1
+    assert too_long({"a.html": one}) == ["a.html has 1 tables that scroll sideways"]
 
 
 def test_weight_is_that_of_the_page_and_of_what_it_alone_uses(tmp_path):
