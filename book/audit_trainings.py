@@ -107,6 +107,42 @@ chapter.note(
 #
 # The sampling rate and $\delta$ do not depend on whether $z$ is in: neighbouring data sets go
 # through the same mechanism.
+#
+# ## In one figure
+#
+# A claim can be wrong and no audit notice. By how much must the true $\epsilon$ exceed the claimed
+# one before an audit finds it?
+#
+# ```{result} detection
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* LiRA's lower bounds stay below what is proven. With thresholds chosen on shadow models
+#   it shows {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
+#   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy.
+# - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
+#   {value}`audit_trainings.faults` planted ones, and {value}`audit_trainings.correct_caught` of the
+#   correct trainings is accused.
+# - *Does not hold.* "Nothing found" is no "nothing wrong". With
+#   {value}`audit_trainings.most_models:,` models and everything in view, a Clopper-Pearson audit
+#   needs a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the claim.
+# - *Does not hold.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
+#   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.
+#
+# ## What to do
+#
+# - Say beside the bound by how much a claim may be wrong without your audit noticing.
+# - Let the attack see more before you train more models: all steps instead of the final weights, or
+#   many canaries in one training ({py:obj}`lib.audit.one_run_epsilon`).
+# - The whole list is on the page before: [If you audit tomorrow](audit.py).
+#
+# ## For those who go on
+#
+# Next come the trainings and their attacks, P3's Table 2 and its correction, the planted mistakes,
+# and one training instead of hundreds.
+#
+# ### The trainings
 
 # %%
 results = run_audits(settings_from(globals(), used))
@@ -146,7 +182,17 @@ chapter.figure(
 # %% [markdown]
 # ### P3's Table 2, computed its way
 #
-# For each method the threshold with the largest lower bound, on the trials it is computed from.
+# For each method the threshold with the largest lower bound, on the trials it is computed from. P3
+# prints, for 1,024 target models and intervals of 90%:
+#
+# | P3's Table 2 | Clopper-Pearson | Jeffreys | Bayesian |
+# |---|---|---|---|
+# | CIFAR-10, no DP | 1.8 to 5.3, width 3.5 | 1.9 to 5.0, width 3.1 | 2.2 to 4.5, width 2.3 |
+# | CIFAR-10, $\epsilon = 8$ | 0.23 to 7.7, width 7.5 | 0.43 to 6.0, width 5.6 | 1.1 to 5.0, width 3.9 |
+# | SST-2, no DP | 0 to $\infty$ | 3.57 to $\infty$ | 4.0 to 9.2, width 5.25 |
+# | SST-2, $\epsilon = 8$ | 0 to $\infty$ | 0 to $\infty$ | 0.12 to 8.5, width 8.4 |
+#
+# Ours:
 
 # %%
 swept = table_2(results, level=level)
@@ -501,14 +547,10 @@ chapter.values(
 #
 # ## Summary
 #
-# - LiRA's bounds at 95%, Clopper-Pearson with thresholds chosen on shadow models, are
-#   {value}`audit_trainings.free_held:.2f` without privacy and
-#   {value}`audit_trainings.loose_held:.2f` at $\epsilon = $ {value}`audit_trainings.loosest:g`; the
-#   trainings are {value}`audit_trainings.models:,`, those of the shadow models among them.
-# - {value}`audit_trainings.faults_caught` of {value}`audit_trainings.faults` gross mistakes in
-#   DP-SGD are caught. With {value}`audit_trainings.most_models:,` models a Clopper-Pearson audit
-#   misses true values of $\epsilon$ up to {value}`audit_trainings.seen_held:.1f` times the claim in
-#   more than {value}`audit_trainings.unnoticed:.0%` of the audits.
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. The trainings of this
+# page are {value}`audit_trainings.models:,`, those of the shadow models among them. With as many
+# models as there a Clopper-Pearson audit misses smaller excesses in more than
+# {value}`audit_trainings.unnoticed:.0%` of the audits.
 #
 # All numbers of this page that do not depend on the machine:
 

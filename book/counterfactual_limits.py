@@ -72,6 +72,44 @@ else:
     )
 
 # %% [markdown]
+# ## What can go wrong
+#
+# The doubly robust estimate is off by the mean product of two errors (Eq. {eq}`eq-dr-bias`), and it is
+# an estimate of the right number only if every input has some chance of an answer and abstention
+# depends on the features alone. This page looks at each of these by itself.
+#
+# ## In one figure
+#
+# The labels of real images are known to us. So scores can be hidden, and the interval from the rest
+# compared with the truth.
+#
+# ```{result} scenarios
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* With known propensities on digits, {value}`counterfactual_limits.digits_three_known:.0f`
+#   of {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers.
+# - *Does not hold.* With fitted ones {value}`counterfactual_limits.digits_three` miss: linear learners
+#   are not enough on images.
+# - *Does not hold.* An overlap that looks good proves nothing. If the service has seen the evaluation
+#   data, {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and no diagnostic shows
+#   it.
+# - *Does not hold.* Who looks as data arrive, and stops when pleased, misses the truth at some time in
+#   {value}`counterfactual_limits.pointwise_missed:.0%` of the streams with plain intervals.
+#
+# ## What to do
+#
+# - Ask for the propensities. An auditor who may require a minimal level of positivity may as well
+#   require that they are logged.
+# - Evaluate on data that nobody could train on.
+# - Say how much contamination a decision bears: {py:obj}`lib.counterfactual.contamination_bounds`.
+# - Watch arriving data by {py:obj}`lib.counterfactual.confidence_sequence`.
+#
+# ## For those who go on
+#
+# Next come diagnostics and leaks, abstention by a rule, confidence sequences, the images, and a
+# report on two services of your own.
 # ## How far can the estimate be trusted?
 #
 # Four questions to the estimate of [the previous page](counterfactual.py): do the propensities
@@ -567,13 +605,7 @@ for text in report.warnings:
 #
 # ## Summary
 #
-# - No diagnostic proves positivity or missingness at random; bounds say how much a decision bears.
-# - Look at arriving data through a confidence sequence: a pointwise interval misses the truth at
-#   some time in {value}`counterfactual_limits.pointwise_missed:.0%` of the streams.
-# - Linear learners fail on real images; with known propensities the intervals of scenarios II and
-#   III on digits miss in {value}`counterfactual_limits.digits_two_known:.0f` and
-#   {value}`counterfactual_limits.digits_three_known:.0f` of
-#   {value}`counterfactual_limits.digits_draws` draws.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
 #
 # All numbers of this page that do not depend on the machine:
 

@@ -128,6 +128,39 @@ chapter.values(
 # gradient of it exists to be clipped. Here the batch's coverage and risk are released with noise of
 # their own and accounted for ({doc}`training`).
 #
+# ## In one figure
+#
+# Every method of P1 at every budget. A curve shows how accurate the answers are if only the surest
+# are given; the method of abstaining is better the longer it stays up.
+#
+# ```{result} panel
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* Privacy makes abstaining dear: to be as accurate as without it, a model at $\epsilon = $
+#   {value}`interplay.strictest:g` may answer {value}`interplay.coverage_strict:.0%` of the questions.
+# - *Holds.* Methods of one model cost no privacy. A deep ensemble must share its budget and needs
+#   {value}`interplay.noise_ratio:.2f` times the noise.
+# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. Here private
+#   models get it wrong in {value}`interplay.misclassified_least:.0%` to
+#   {value}`interplay.misclassified_most:.0%` of the seeds, and how sure they are depends on a learning
+#   rate that P1 does not give.
+# - *Does not hold here.* P1 finds {term}`SCTD` best. At $\epsilon = $ {value}`interplay.strictest:g`
+#   {value}`interplay.best_strict` has the lowest normalized score on our models. SCTD leaves
+#   {value}`interplay.tied_strict:.0%` of the points tied, and P1 does not say how it breaks ties.
+#
+# ## What to do
+#
+# - Take the softmax response as the baseline: it costs nothing, and little is better.
+# - Report accuracy at full coverage beside every selective number, and say how ties are broken.
+# - Spend the budget on one model, not on five.
+# - Whether SCTD pays depends on the noise: [Where does SCTD win?](sctd_map.py)
+#
+# ## For those who go on
+#
+# Next come one outlier over many seeds, the panel with P1's Table 1 cell by cell, SCTD's two
+# formulas, and a rare class.
 # ## One outlier
 #
 # A thousand points around the origin belong to the majority, a single one near $(10, 0)$ to another
@@ -644,17 +677,10 @@ chapter.values(
 #
 # ## Summary
 #
-# - SR, {term}`MCDO`, SAT, deep gamblers and SCTD are free under privacy; DE and SelectiveNet must
-#   share the budget: {value}`interplay.noise_ratio:.2f` times the noise at $\epsilon = $
-#   {value}`interplay.strictest:g`.
-# - One outlier is misclassified by private models in {value}`interplay.misclassified_least:.0%` to
-#   {value}`interplay.misclassified_most:.0%` of the seeds; whether the confidence in its wrong
-#   class grows as $\epsilon$ falls depends on the learning rate.
-# - {value}`interplay.best_free` has the lowest normalized score without privacy,
-#   {value}`interplay.best_strict` at $\epsilon = $ {value}`interplay.strictest:g`.
-# - SCTD leaves {value}`interplay.tied_strict:.0%` of the points tied at the strictest budget; how
-#   the ties are broken moves its score from {value}`interplay.sctd_strict:.4f` to
-#   {value}`interplay.ties_strict:.4f`, and P1 does not say how it breaks them.
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. Without privacy
+# {value}`interplay.best_free` has the lowest normalized score. How SCTD's ties are broken moves its
+# score at the strictest budget from {value}`interplay.sctd_strict:.4f` to
+# {value}`interplay.ties_strict:.4f`.
 #
 # All numbers of this page that do not depend on the machine:
 

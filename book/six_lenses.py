@@ -181,6 +181,17 @@ if used != dataset:
 #   count; and how likely it was to answer each input, so that what it withheld can be estimated.
 #   With a file of them, [Your own model](your_model.py) computes all of this page.
 #
+# ## In one figure
+#
+# What is proven, what attacks show, and what they could have shown at most, for a record and for a
+# label.
+#
+# ```{result} ladder
+# ```
+#
+# ## For those who go on
+#
+# Next comes each lens by itself, and how they fit together.
 # ## Training: what is promised, and what it costs
 #
 # {value}`six_lenses.network` is trained by DP-SGD: in every step each example is in the sample with

@@ -119,6 +119,27 @@ chapter.table(
 # The interval is over user folds alone; folds of the same split share rows, so it is a little too
 # narrow even so.
 #
+# ## What holds, and what does not
+#
+# - *Does not hold.* Honesty is needed. With honest parties the filter says SUITABLE in
+#   {value}`suitability_stress.honest:.0%` of the cases that are not. With a hold-out that teaches the
+#   estimator nothing it does in {value}`suitability_stress.flat:.0%`, without a false label.
+# - *Holds.* Too few samples explain false negatives: from {value}`suitability_stress.few` user samples
+#   to all, the fraction of suitable folds that are missed falls from
+#   {value}`suitability_stress.missed_few:.0%` to {value}`suitability_stress.missed_all:.0%`.
+# - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
+#   of the error on data that have moved.
+#
+# ## What to do
+#
+# - Draw the rows, or have them drawn by somebody whom neither party chose. No statistic on the rows
+#   handed in replaces that.
+# - Compare the provider's hold-out with its test rows, and both with source rows of your own.
+# - Bring hundreds of user rows, not dozens.
+#
+# ## For those who go on
+#
+# Next come the checks that see a cheat, sample sizes, and multicalibration.
 # ### What shows it
 #
 # Six checks, each at the level 0.05 or with a threshold, on the same data sets that are not
@@ -421,13 +442,9 @@ for d in ("fmow", "rxrx1"):
 #
 # ## Summary
 #
-# - The filter is no protection against somebody who chooses rows: the guarantee is about data that
-#   represent their population, and only rows that neither party chose can show that they do.
-# - The fraction of suitable folds that are missed goes from
-#   {value}`suitability_stress.missed_few:.0%` with {value}`suitability_stress.few` user samples to
-#   {value}`suitability_stress.missed_all:.0%` with all; labelled hold-out rows matter less.
-# - Multicalibration corrects groups of the source that are far off, adds noise where they are not,
-#   and leaves most of the error on shifted data.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above: the guarantee is
+# about data that represent their population, and only rows that neither party chose can show that
+# they do.
 #
 # All numbers of this page that do not depend on the machine:
 

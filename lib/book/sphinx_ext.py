@@ -6,6 +6,7 @@ read or written: a failing cell therefore leaves the previous site as it was.
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -256,15 +257,26 @@ def _evidence(app: Sphinx, docname: str) -> Ledger:
 
 
 class CloneDirective(SphinxDirective):
-    """The ``clone`` directive: the command that gets the code, where its address is known."""
+    """The ``clone`` directive: where the code is and how to get it, or that nobody has said so."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the command as a code block, or nothing."""
+        """Return the address and the command as a code block, or a sentence."""
         repository = self.env.app.companion_repository
         if not repository:
-            return []
-        command = f"git clone https://github.com/{repository}\ncd {repository.rpartition('/')[2]}"
-        return [nodes.literal_block(command, command, language="sh")]
+            return [nodes.paragraph("", _UNKNOWN)]
+        address, folder = f"https://github.com/{repository}", repository.rpartition("/")[2]
+        command = f"git clone {address}\ncd {folder}"
+        link = nodes.reference("", address, refuri=address)
+        return [
+            nodes.paragraph("", "", nodes.Text("The repository is "), link, nodes.Text(".")),
+            nodes.literal_block(command, command, language="sh"),
+        ]
+
+
+_UNKNOWN = (
+    "The build of this copy of the site was not told the public address of the repository "
+    "(COMPANION_REPOSITORY): whoever gave you the site can say where it lies."
+)
 
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
@@ -503,7 +515,11 @@ def _description(doctree: Any) -> str:
 
 
 def _repository(root: Path) -> str:
-    """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
+    """``owner/name`` on GitHub, as told or as this checkout came from; empty if from elsewhere."""
+    if told := os.environ.get("COMPANION_REPOSITORY", ""):
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", told):
+            raise ExtensionError(f"COMPANION_REPOSITORY = {told!r} must be owner/name")
+        return told
     address = git_output(root, "remote", "get-url", "origin")
     _, found, path = address.removesuffix(".git").partition("github.com")
     return path.lstrip("/:") if found else ""
