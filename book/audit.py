@@ -416,18 +416,21 @@ chapter.values(
 )
 
 # %% [markdown]
-# Where one of the two logarithms clearly dominates, the Bayesian bound has the coverage it promises
-# ({value}`audit.bayesian_typical:.3f` in the median at {value}`audit.most_trials:,` trials) and the
-# rectangles waste theirs (Clopper-Pearson {value}`audit.cp_typical:.3f`). That is the paper's
-# point. But where both rates are equal, which is where its examples are, the coverage of the
-# Bayesian bound is only {value}`audit.bayesian_equal:.3f` to
-# {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials: $\epsilon$ is the larger of
-# two logarithms, and the larger of two equal ones comes out too large when both are estimated with
-# error. Jeffreys' rectangle falls to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's
-# never below {value}`audit.cp_least:.3f`. *Near* $\epsilon = 0$ the coverage of the Bayesian bound
-# falls to
-# {value}`audit.bayesian_near_zero:.3f` (rates of {value}`audit.near`). *At* 0 it is
-# {value}`audit.bayesian_at_zero:.0%`: with $\delta = $ {value}`audit.delta:g` the posterior has no
+# Where one of the two logarithms clearly dominates, the paper's point stands. The Bayesian bound has
+# the coverage that it promises: {value}`audit.bayesian_typical:.3f` in the median at
+# {value}`audit.most_trials:,` trials. The rectangles are too careful; Clopper-Pearson's coverage is
+# {value}`audit.cp_typical:.3f`.
+#
+# But the paper's examples have equal rates, and there the Bayesian bound covers less. $\epsilon$ is
+# the larger of two logarithms, and the larger of two equal ones comes out too large when both are
+# estimated with error. So the coverage is {value}`audit.bayesian_equal:.3f` to
+# {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials. Jeffreys' rectangle falls to
+# {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
+# {value}`audit.cp_least:.3f`.
+#
+# *Near* $\epsilon = 0$ it is worse: with rates of {value}`audit.near` the Bayesian bound covers the
+# truth in {value}`audit.bayesian_near_zero:.3f` of the audits. *At* 0 the coverage is
+# {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the posterior has no
 # mass there, so its lower bound is always positive. A small positive Bayesian lower bound is no
 # evidence against perfect privacy.
 #

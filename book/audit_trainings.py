@@ -401,24 +401,27 @@ chapter.values(
 )
 
 # %% [markdown]
-# With {value}`audit_trainings.most_models:,` models and everything in view, the held-out
-# Clopper-Pearson bound finds a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the
-# claimed {value}`audit_trainings.claim:g`, the union over all thresholds
-# {value}`audit_trainings.seen_union:.1f` times, the Gaussian bound
-# {value}`audit_trainings.seen_gaussian:.1f` times, and one run with as many canaries
-# {value}`audit_trainings.seen_one_run:.1f` times. Anything less passes in more than
-# {value}`audit_trainings.unnoticed:.0%` of the audits. With {value}`audit_trainings.least_models`
-# models the first needs a factor of {value}`audit_trainings.seen_few:.1f`.
+# Even large audits see large mistakes only. With {value}`audit_trainings.most_models:,` models and
+# everything in view, the held-out Clopper-Pearson bound finds a true $\epsilon$ of
+# {value}`audit_trainings.seen_held:.1f` times the claimed {value}`audit_trainings.claim:g`. The union
+# over all thresholds needs a factor of {value}`audit_trainings.seen_union:.1f`, the Gaussian bound
+# {value}`audit_trainings.seen_gaussian:.1f`, and one run with as many canaries
+# {value}`audit_trainings.seen_one_run:.1f`. Anything less passes in more than
+# {value}`audit_trainings.unnoticed:.0%` of the audits. Few models see still less: with
+# {value}`audit_trainings.least_models` the first bound needs
+# {value}`audit_trainings.seen_few:.1f`.
 #
-# In the final model the attack finds {value}`audit_trainings.final_seen:.2f` of the mechanism's
-# $\mu$ (standard error {value}`audit_trainings.final_error:.2f`); with
-# {value}`audit_trainings.most_models:,` models it then takes factors of
-# {value}`audit_trainings.final_held:.1f` and, on the hypothesis of a Gaussian curve,
-# {value}`audit_trainings.final_gaussian:.1f`. This is a hard case, whose weights keep nearly all;
-# an attack that sees outputs only, as a black box, keeps less. Where the attack sees a part $a$ of
-# $\mu$, the limit in $\mu$ grows by $1 / a$. So that nothing was caught does not say that little is
-# wrong. The price of a false alarm is small: a correct claim is accused in at most
-# {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the audit and its size.
+# Whoever sees the final model alone sees less. There the attack finds
+# {value}`audit_trainings.final_seen:.2f` of the mechanism's $\mu$ (standard error
+# {value}`audit_trainings.final_error:.2f`). With {value}`audit_trainings.most_models:,` models it then
+# takes a factor of {value}`audit_trainings.final_held:.1f`, or of
+# {value}`audit_trainings.final_gaussian:.1f` on the hypothesis of a Gaussian curve. This is a hard
+# case, whose weights keep nearly all; an attack that sees outputs only, as a black box, keeps less.
+# Where the attack sees a part $a$ of $\mu$, the limit in $\mu$ grows by $1 / a$.
+#
+# So "nothing was caught" does not say that little is wrong. False alarms are rare: a correct claim is
+# accused in at most {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the audit
+# and its size.
 #
 # ## One training run instead of hundreds
 #

@@ -93,15 +93,15 @@ chapter.values(
 )
 
 # %% [markdown]
-# By the scores seen (the {term}`selective scores <selective score>`) A is ahead by
+# Each service abstains mostly where it is weak, and B is weaker there. So the scores seen (the
+# {term}`selective scores <selective score>`) compare two different exams. By them A is ahead by
 # {value}`counterfactual.selective_difference:.3f`, in a 95% interval from
 # {value}`counterfactual.selective_low:.3f` to {value}`counterfactual.selective_high:.3f`:
-# *{value}`counterfactual.seen_decision`*. But each abstains mostly where it is weak, and B is
-# weaker there. With abstentions accounted for the difference is
+# *{value}`counterfactual.seen_decision`*. With abstentions accounted for the difference is
 # {value}`counterfactual.trial_value:.3f`, from {value}`counterfactual.trial_low:.3f` to
-# {value}`counterfactual.trial_high:.3f`: *{value}`counterfactual.decision`*. The truth, which only
-# the simulation knows, is {value}`counterfactual.trial_truth:.3f`. (This is one draw; others may be
-# less clear.)
+# {value}`counterfactual.trial_high:.3f`: *{value}`counterfactual.decision`*. The truth, which only the
+# simulation knows, is {value}`counterfactual.trial_truth:.3f`. (This is one draw; others may be less
+# clear.)
 #
 # ## What is estimated, and when it can be
 #

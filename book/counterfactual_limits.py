@@ -378,20 +378,20 @@ chapter.values(
 )
 
 # %% [markdown]
-# Two similar classifiers that answer half of the time gain in width: the mixed interval is
-# {value}`counterfactual_limits.mixed_width:.3f` wide instead of
-# {value}`counterfactual_limits.robust_width:.3f`, and in
-# {value}`counterfactual_limits.mixed_repetitions` repetitions
-# {value}`counterfactual_limits.mixed_misses:.1%` miss instead of
-# {value}`counterfactual_limits.robust_misses:.1%`. If both seldom answer near their boundaries,
+# Mixed estimation pays if the classifiers are alike and both answer often everywhere. Two similar ones
+# that answer half of the time gain in width: {value}`counterfactual_limits.mixed_width:.3f` instead of
+# {value}`counterfactual_limits.robust_width:.3f`. In {value}`counterfactual_limits.mixed_repetitions`
+# repetitions {value}`counterfactual_limits.mixed_misses:.1%` of the mixed intervals miss, and
+# {value}`counterfactual_limits.robust_misses:.1%` of the doubly robust ones.
+#
+# It does harm if both seldom answer near their boundaries:
 # {value}`counterfactual_limits.rare_mixed_misses:.1%` against
-# {value}`counterfactual_limits.rare_robust_misses:.1%` miss; the propensity and the mean of the
-# difference are learned from few rows there. The code's default misses in
-# {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less often than
-# it allows for. So few repetitions tell large differences only. A third pair of functions is
-# fitted, and its errors are not in the width: that costs most where its rows are few. Use
-# {py:obj}`~lib.counterfactual.mixed_difference` if the
-# classifiers are alike, both answer often everywhere, and differences of scores do not depend,
+# {value}`counterfactual_limits.rare_robust_misses:.1%` miss. A third pair of functions is fitted, and
+# its errors are not in the width. That costs most where its rows are few. The code's default misses in
+# {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less often than it
+# allows for. (So few repetitions tell large differences only.)
+#
+# Use {py:obj}`~lib.counterfactual.mixed_difference` if, moreover, differences of scores do not depend,
 # given the features, on whether both answered; otherwise the doubly robust interval.
 #
 # ## Other metrics

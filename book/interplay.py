@@ -517,17 +517,22 @@ chapter.values(
 )
 
 # %% [markdown]
-# Without privacy {value}`interplay.tied_free:.0%` of the points are tied, at the strictest budget
-# {value}`interplay.tied_strict:.0%`. Breaking the ties by softmax response takes SCTD from
-# {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f` without privacy and from
-# {value}`interplay.sctd_strict:.4f` to {value}`interplay.ties_strict:.4f` at the strictest budget;
-# plain softmax response has {value}`interplay.sr_free:.4f` and {value}`interplay.sr_strict:.4f`.
-# Eq. {eq}`eq-sctd-algorithm` instead of {eq}`eq-sctd` gives {value}`interplay.algorithm_free:.4f`
-# and {value}`interplay.algorithm_strict:.4f`; Kendall's $\tau$ between the two, over points that
-# ever disagree, lies between {value}`interplay.tau_least:.2f` and {value}`interplay.tau_most:.2f`.
-# SCTD has the lowest mean score of P1's methods at {value}`interplay.wins_averaged` of
-# {value}`interplay.budgets` budgets with ties averaged, and at {value}`interplay.wins_broken` with
-# ties broken by softmax response.
+# Most points never disagree with the final model, so they share one score: without privacy
+# {value}`interplay.tied_free:.0%` of them, at the strictest budget
+# {value}`interplay.tied_strict:.0%`. How such ties are broken decides how good SCTD looks. If the
+# softmax response breaks them, SCTD's score at the strictest budget goes from
+# {value}`interplay.sctd_strict:.4f` to {value}`interplay.ties_strict:.4f`; the softmax response alone
+# has {value}`interplay.sr_strict:.4f`. Without privacy the step is from
+# {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f`, beside
+# {value}`interplay.sr_free:.4f`.
+#
+# The two formulas are two methods. Over points that ever disagree, Kendall's $\tau$ between them is
+# as low as {value}`interplay.tau_least:.2f` (at best {value}`interplay.tau_most:.2f`). With Eq.
+# {eq}`eq-sctd-algorithm` the score at the strictest budget is {value}`interplay.algorithm_strict:.4f`.
+#
+# Of P1's methods SCTD has the lowest mean score at {value}`interplay.wins_averaged` of
+# {value}`interplay.budgets` budgets if ties are averaged, and at {value}`interplay.wins_broken` if the
+# softmax response breaks them.
 #
 # Where one group of equal scores holds up to {value}`interplay.largest_group:.0%` of the points, a
 # coverage inside of it is one that no threshold has. Answered in random parts, SCTD reaches

@@ -296,16 +296,18 @@ chapter.values(
 )
 
 # %% [markdown]
-# The score of the {term}`softmax response` goes from {value}`normalized_score.sr_free:.4f` without
-# privacy to {value}`normalized_score.sr_strict:.4f` at $\epsilon = $
-# {value}`normalized_score.strictest:g`. Of all steps to the next smaller budget,
-# {value}`normalized_score.growing:.0%` make a method's mean score worse (in P1's own Table 2, where
-# the text says *all*, {value}`normalized_score.growing_paper:.0%`). Without privacy
-# {value}`normalized_score.best_free` has the lowest score, at the strictest budget
-# {value}`normalized_score.best_strict`. There the best of P1's other methods,
-# {value}`normalized_score.best_other`, minus {term}`SCTD` is {value}`normalized_score.gap:.4f`,
-# with a 95% interval over trainings and points from {value}`normalized_score.gap_low:.4f` to
-# {value}`normalized_score.gap_high:.4f`; P1 finds it positive.
+# Privacy makes the order worse: the score of the {term}`softmax response` goes from
+# {value}`normalized_score.sr_free:.4f` without it to {value}`normalized_score.sr_strict:.4f` at
+# $\epsilon = $ {value}`normalized_score.strictest:g`. But not at every step. Of all steps to the next
+# smaller budget {value}`normalized_score.growing:.0%` make a method's mean score worse. P1 says *all*;
+# in its own Table 2 it is {value}`normalized_score.growing_paper:.0%`.
+#
+# Which method is best depends on the budget. Without privacy it is
+# {value}`normalized_score.best_free`, at the strictest budget
+# {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best of the other
+# methods, {value}`normalized_score.best_other`, minus SCTD is {value}`normalized_score.gap:.4f`; the
+# 95% interval over trainings and points reaches from {value}`normalized_score.gap_low:.4f` to
+# {value}`normalized_score.gap_high:.4f`.
 #
 # ## Why not just stop early?
 #

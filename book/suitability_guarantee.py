@@ -292,19 +292,22 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
     chapter.check(claim, evidence.largest(evidence.share, counts))
 
 # %% [markdown]
-# If the estimator flatters the user's data by five points, the unadjusted filter says SUITABLE in
-# {value}`suitability_guarantee.flattered:.1%` of the cases; with the exact adjustment in
-# {value}`suitability_guarantee.flattered_exact:.1%`. But nobody knows $\Delta_u$. The paper
-# estimates it from a small labelled sample and uses the estimate as if it were exact: with 100
-# labels that gives {value}`suitability_guarantee.flattered_plug_in:.1%`, more than the level. Its
-# own uncertainty has to count: a lower bound for $m'$ at half the level, tested at the other half,
-# gives {value}`suitability_guarantee.flattered_bound:.1%`; and a {term}`prediction-powered` test
-# {cite}`angelopoulos2023prediction`, which takes the labelled sample's error off the unlabelled
-# estimates and adds up both variances, {value}`suitability_guarantee.flattered_powered:.1%`. With
-# no true drop the bound then finds {value}`suitability_guarantee.power_bound:.0%` of the data
-# suitable, the prediction-powered test {value}`suitability_guarantee.power_powered:.0%`, and the
-# exact test of the labels alone {value}`suitability_guarantee.power_labels:.0%`: with estimates as
-# vague as these, they add little to labels.
+# Suppose that the estimator flatters the user's data by five points. The unadjusted filter then says
+# SUITABLE in {value}`suitability_guarantee.flattered:.1%` of the cases, with the exact adjustment in
+# {value}`suitability_guarantee.flattered_exact:.1%`. But nobody knows $\Delta_u$. The paper estimates
+# it from a small labelled sample and uses the estimate as if it were exact. With 100 labels that gives
+# {value}`suitability_guarantee.flattered_plug_in:.1%`, more than the level.
+#
+# The estimate's own uncertainty has to count. One way is a lower bound for $m'$ at half the level,
+# tested at the other half: {value}`suitability_guarantee.flattered_bound:.1%`. Another is a
+# {term}`prediction-powered` test {cite}`angelopoulos2023prediction`, which takes the labelled sample's
+# error off the unlabelled estimates and adds up both variances:
+# {value}`suitability_guarantee.flattered_powered:.1%`.
+#
+# Both are safe and see little. With no true drop the bound finds
+# {value}`suitability_guarantee.power_bound:.0%` of the data suitable, the prediction-powered test
+# {value}`suitability_guarantee.power_powered:.0%`, and the exact test of the labels alone
+# {value}`suitability_guarantee.power_labels:.0%`. Estimates as vague as these add little to labels.
 #
 # The prediction-powered test is one for many labels. With few, or with few errors among them, it
 # errs more often than 5%, and so does every test that takes zeros and ones for normal numbers.

@@ -536,16 +536,17 @@ else:
     chapter.not_run(["P2-B-follow-up"], "FMoW is not the main data set of this run")
 
 # %% [markdown]
-# On {value}`suitability.main`, out of distribution, on the first shuffle: ROC AUC and fraction of
-# right decisions are {value}`suitability_peers.paper_area:.4f` and
-# {value}`suitability_peers.paper_accuracy:.1%` for the paper's filter,
-# {value}`suitability_peers.known_area:.4f` and {value}`suitability_peers.known_accuracy:.1%` with
-# the known reference, {value}`suitability_peers.all_area:.4f` and
-# {value}`suitability_peers.all_accuracy:.1%` (false positive rate
-# {value}`suitability_peers.all_fpr:.3f`) with all labels. Over
-# {value}`suitability_peers.n_shuffles` shuffles the last one's ROC AUC has the median
-# {value}`suitability_peers.shuffles_median:.4f` ({value}`suitability_peers.shuffles_lowest:.4f` to
-# {value}`suitability_peers.shuffles_highest:.4f`).
+# Known labels help most in ordering the decisions. On {value}`suitability.main`, out of distribution,
+# the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter,
+# {value}`suitability_peers.known_area:.4f` with the known reference, and
+# {value}`suitability_peers.all_area:.4f` with all labels. The fraction of right decisions goes from
+# {value}`suitability_peers.paper_accuracy:.1%` over {value}`suitability_peers.known_accuracy:.1%` to
+# {value}`suitability_peers.all_accuracy:.1%`. All labels do not make the filter bold: its false
+# positive rate is {value}`suitability_peers.all_fpr:.3f`.
+#
+# All this is of one shuffle. Over {value}`suitability_peers.n_shuffles` shuffles the ROC AUC with all
+# labels has the median {value}`suitability_peers.shuffles_median:.4f`, and lies between
+# {value}`suitability_peers.shuffles_lowest:.4f` and {value}`suitability_peers.shuffles_highest:.4f`.
 #
 # The test is as valid as its assumption, and on these data that fails: in units of its standard
 # error the estimated user accuracy is off by {value}`suitability_peers.z_mean:+.1f` in the mean,

@@ -314,18 +314,18 @@ chapter.settle(
 )
 
 # %% [markdown]
-# From {value}`suitability_stress.few` user samples to all, the fraction of suitable
-# folds that are missed goes from {value}`suitability_stress.missed_few:.0%` to
-# {value}`suitability_stress.missed_all:.0%`, with {value}`suitability_stress.most_holdout:,`
-# hold-out rows; the paper's explanation needs it to fall. What is left with all samples is no
-# matter of the user's: the test rows are as many as before, and estimates that are off stay off.
-# False positives are {value}`suitability_stress.fpr_few:.1%` with the fewest and
-# {value}`suitability_stress.fpr_all:.1%` with all samples. The labelled hold-out rows matter less:
-# with {value}`suitability_stress.least_holdout` of them instead of
-# {value}`suitability_stress.most_holdout:,`, {value}`suitability_stress.accuracy_least:.1%`
-# instead of {value}`suitability_stress.accuracy_all:.1%` of the decisions about whole folds are
-# right. Accuracy alone would mislead: most folds are not suitable, so INCONCLUSIVE throughout is
-# right for most of them.
+# The paper's explanation needs misses to go away with more samples. With
+# {value}`suitability_stress.most_holdout:,` hold-out rows the fraction of suitable folds that are
+# missed goes from {value}`suitability_stress.missed_few:.0%` at {value}`suitability_stress.few` user
+# samples to {value}`suitability_stress.missed_all:.0%` at all. What is left is no matter of the
+# user's: the test rows are as many as before, and estimates that are off stay off. False positives
+# are {value}`suitability_stress.fpr_few:.1%` with the fewest and
+# {value}`suitability_stress.fpr_all:.1%` with all samples.
+#
+# Labelled hold-out rows matter less. With {value}`suitability_stress.least_holdout` of them
+# {value}`suitability_stress.accuracy_least:.1%` of the decisions about whole folds are right, with all
+# {value}`suitability_stress.accuracy_all:.1%`. Accuracy alone would mislead: most folds are not
+# suitable, so INCONCLUSIVE throughout is right for most of them.
 #
 # ## Multicalibration: right in every group
 #
