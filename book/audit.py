@@ -128,10 +128,10 @@ for method in audit.METHODS:
 #   {value}`audit.level:.0%` holds in {value}`audit.bayesian_equal:.0%`. At $\epsilon = 0$ it never
 #   does: a small positive Bayesian bound is no evidence against perfect privacy.
 # - *Does not hold.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
-#   best threshold of a sweep exceeds the truth in {value}`audit.best_bayesian_03:.0%` of the audits,
-#   where {value}`audit.allowed:.0%` are allowed.
-# - *Two slips.* P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and 99.8%
-#   belong to Clopper-Pearson's rectangle.
+#   best threshold of a sweep exceeds the truth in {value}`audit.best_bayesian_03:.0%` of the
+#   audits, where {value}`audit.allowed:.0%` are allowed.
+# - *Two slips.* P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and
+#   99.8% belong to Clopper-Pearson's rectangle.
 #
 # ## If you audit tomorrow
 #
@@ -142,16 +142,16 @@ for method in audit.METHODS:
 # 3. *Threshold.* Choose it on other trials ({py:obj}`lib.audit.held_out_lower_bound`), or pay for
 #    the choice ({py:obj}`lib.audit.union_lower_bound`).
 # 4. *Report* a one-sided Clopper-Pearson bound. Show the Bayesian interval as a description.
-# 5. *A single training.* Plant canaries by coins, and use {py:obj}`lib.audit.one_run_epsilon`. Where
-#    labels alone are private, guess each outright: {py:obj}`lib.audit.top_label_bound`
+# 5. *A single training.* Plant canaries by coins, and use {py:obj}`lib.audit.one_run_epsilon`.
+#    Where labels alone are private, guess each outright: {py:obj}`lib.audit.top_label_bound`
 #    ([why](canaries.py)).
 # 6. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
 #    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
 #
 # ## For those who go on
 #
-# Next come P3's numbers one by one, the number of trials that an interval takes, how often intervals
-# are right, and the sweep. [The next page](audit_trainings.py) audits trained models.
+# Next come P3's numbers one by one, the number of trials that an interval takes, how often
+# intervals are right, and the sweep. [The next page](audit_trainings.py) audits trained models.
 
 # %%
 chapter.figure(
@@ -416,16 +416,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# Where one of the two logarithms clearly dominates, the paper's point stands. The Bayesian bound has
-# the coverage that it promises: {value}`audit.bayesian_typical:.3f` in the median at
+# Where one of the two logarithms clearly dominates, the paper's point stands. The Bayesian bound
+# has the coverage that it promises: {value}`audit.bayesian_typical:.3f` in the median at
 # {value}`audit.most_trials:,` trials. The rectangles are too careful; Clopper-Pearson's coverage is
 # {value}`audit.cp_typical:.3f`.
 #
 # But the paper's examples have equal rates, and there the Bayesian bound covers less. $\epsilon$ is
 # the larger of two logarithms, and the larger of two equal ones comes out too large when both are
 # estimated with error. So the coverage is {value}`audit.bayesian_equal:.3f` to
-# {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials. Jeffreys' rectangle falls to
-# {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
+# {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials. Jeffreys' rectangle falls
+# to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
 # {value}`audit.cp_least:.3f`.
 #
 # *Near* $\epsilon = 0$ it is worse: with rates of {value}`audit.near` the Bayesian bound covers the
@@ -586,9 +586,9 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 #
 # ## Summary
 #
-# [What holds, and what does not](#what-holds-and-what-does-not), and
-# [what to do](#if-you-audit-tomorrow), stand above.
-# [What an audit of trained models sees](audit_trainings.py), and what it does not, is the next page.
+# [What holds, and what does not](#what-holds-and-what-does-not), and [what to
+# do](#if-you-audit-tomorrow), stand above. [What an audit of trained models
+# sees](audit_trainings.py), and what it does not, is the next page.
 #
 # All numbers of this page that do not depend on the machine:
 

@@ -183,14 +183,14 @@ chapter.figure(
 # ### P3's Table 2, computed its way
 #
 # For each method the threshold with the largest lower bound, on the trials it is computed from. P3
-# prints, for 1,024 target models and intervals of 90%:
+# prints, for 1,024 target models, intervals of 90% and (in brackets) their widths:
 #
 # | P3's Table 2 | Clopper-Pearson | Jeffreys | Bayesian |
 # |---|---|---|---|
-# | CIFAR-10, no DP | 1.8 to 5.3, width 3.5 | 1.9 to 5.0, width 3.1 | 2.2 to 4.5, width 2.3 |
-# | CIFAR-10, $\epsilon = 8$ | 0.23 to 7.7, width 7.5 | 0.43 to 6.0, width 5.6 | 1.1 to 5.0, width 3.9 |
-# | SST-2, no DP | 0 to $\infty$ | 3.57 to $\infty$ | 4.0 to 9.2, width 5.25 |
-# | SST-2, $\epsilon = 8$ | 0 to $\infty$ | 0 to $\infty$ | 0.12 to 8.5, width 8.4 |
+# | CIFAR-10, no DP | 1.8 to 5.3 (3.5) | 1.9 to 5.0 (3.1) | 2.2 to 4.5 (2.3) |
+# | CIFAR-10, $\epsilon = 8$ | 0.23 to 7.7 (7.5) | 0.43 to 6.0 (5.6) | 1.1 to 5.0 (3.9) |
+# | SST-2, no DP | 0 to $\infty$ | 3.57 to $\infty$ | 4.0 to 9.2 (5.25) |
+# | SST-2, $\epsilon = 8$ | 0 to $\infty$ | 0 to $\infty$ | 0.12 to 8.5 (8.4) |
 #
 # Ours:
 
@@ -403,25 +403,24 @@ chapter.values(
 # %% [markdown]
 # Even large audits see large mistakes only. With {value}`audit_trainings.most_models:,` models and
 # everything in view, the held-out Clopper-Pearson bound finds a true $\epsilon$ of
-# {value}`audit_trainings.seen_held:.1f` times the claimed {value}`audit_trainings.claim:g`. The union
-# over all thresholds needs a factor of {value}`audit_trainings.seen_union:.1f`, the Gaussian bound
-# {value}`audit_trainings.seen_gaussian:.1f`, and one run with as many canaries
+# {value}`audit_trainings.seen_held:.1f` times the claimed {value}`audit_trainings.claim:g`. The
+# union over all thresholds needs a factor of {value}`audit_trainings.seen_union:.1f`, the Gaussian
+# bound {value}`audit_trainings.seen_gaussian:.1f`, and one run with as many canaries
 # {value}`audit_trainings.seen_one_run:.1f`. Anything less passes in more than
 # {value}`audit_trainings.unnoticed:.0%` of the audits. Few models see still less: with
-# {value}`audit_trainings.least_models` the first bound needs
-# {value}`audit_trainings.seen_few:.1f`.
+# {value}`audit_trainings.least_models` the first bound needs {value}`audit_trainings.seen_few:.1f`.
 #
 # Whoever sees the final model alone sees less. There the attack finds
 # {value}`audit_trainings.final_seen:.2f` of the mechanism's $\mu$ (standard error
-# {value}`audit_trainings.final_error:.2f`). With {value}`audit_trainings.most_models:,` models it then
-# takes a factor of {value}`audit_trainings.final_held:.1f`, or of
+# {value}`audit_trainings.final_error:.2f`). With {value}`audit_trainings.most_models:,` models it
+# then takes a factor of {value}`audit_trainings.final_held:.1f`, or of
 # {value}`audit_trainings.final_gaussian:.1f` on the hypothesis of a Gaussian curve. This is a hard
 # case, whose weights keep nearly all; an attack that sees outputs only, as a black box, keeps less.
 # Where the attack sees a part $a$ of $\mu$, the limit in $\mu$ grows by $1 / a$.
 #
-# So "nothing was caught" does not say that little is wrong. False alarms are rare: a correct claim is
-# accused in at most {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the audit
-# and its size.
+# So "nothing was caught" does not say that little is wrong. False alarms are rare: a correct claim
+# is accused in at most {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the
+# audit and its size.
 #
 # ## One training run instead of hundreds
 #
@@ -550,9 +549,9 @@ chapter.values(
 #
 # ## Summary
 #
-# [What holds, and what does not](#what-holds-and-what-does-not), stands above. The trainings of this
-# page are {value}`audit_trainings.models:,`, those of the shadow models among them. With as many
-# models as there a Clopper-Pearson audit misses smaller excesses in more than
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. The trainings of
+# this page are {value}`audit_trainings.models:,`, those of the shadow models among them. With as
+# many models as there a Clopper-Pearson audit misses smaller excesses in more than
 # {value}`audit_trainings.unnoticed:.0%` of the audits.
 #
 # All numbers of this page that do not depend on the machine:

@@ -202,8 +202,8 @@ chapter.values(
 #
 # ## Summary
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above; the tables say
-# what it costs not to search at all.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above; the tables
+# say what it costs not to search at all.
 #
 # All numbers of this page that do not depend on the machine:
 

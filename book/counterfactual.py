@@ -99,9 +99,9 @@ chapter.values(
 # {value}`counterfactual.selective_low:.3f` to {value}`counterfactual.selective_high:.3f`:
 # *{value}`counterfactual.seen_decision`*. With abstentions accounted for the difference is
 # {value}`counterfactual.trial_value:.3f`, from {value}`counterfactual.trial_low:.3f` to
-# {value}`counterfactual.trial_high:.3f`: *{value}`counterfactual.decision`*. The truth, which only the
-# simulation knows, is {value}`counterfactual.trial_truth:.3f`. (This is one draw; others may be less
-# clear.)
+# {value}`counterfactual.trial_high:.3f`: *{value}`counterfactual.decision`*. The truth, which only
+# the simulation knows, is {value}`counterfactual.trial_truth:.3f`. (This is one draw; others may be
+# less clear.)
 #
 # ## What is estimated, and when it can be
 #
@@ -155,16 +155,16 @@ chapter.values(
 #
 # ## What holds, and what does not
 #
-# - *Holds.* The scores seen can mislead: they put A {value}`counterfactual.selective_difference:.3f`
-#   ahead, the doubly robust estimate {value}`counterfactual.trial_value:.3f`, the truth
-#   {value}`counterfactual.trial_truth:.3f`.
+# - *Holds.* The scores seen can mislead: they put A
+#   {value}`counterfactual.selective_difference:.3f` ahead, the doubly robust estimate
+#   {value}`counterfactual.trial_value:.3f`, the truth {value}`counterfactual.trial_truth:.3f`.
 # - *Holds.* The doubly robust interval is valid where the product of two errors is small. Linear
 #   learners fail at that, forests and stacks nearly do not.
-# - *Does not hold.* Of P4's nine rates {value}`counterfactual.agreeing` come out with cross-fitting,
-#   which the paper describes. With nuisance functions from one fresh sample it is
+# - *Does not hold.* Of P4's nine rates {value}`counterfactual.agreeing` come out with
+#   cross-fitting, which the paper describes. With nuisance functions from one fresh sample it is
 #   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run.
-# - *Does not hold.* For the *population's* difference the interval errs more often than it says: with
-#   forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
+# - *Does not hold.* For the *population's* difference the interval errs more often than it says:
+#   with forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
 #
 # ## What to do
 #

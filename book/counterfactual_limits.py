@@ -74,8 +74,8 @@ else:
 # %% [markdown]
 # ## What can go wrong
 #
-# The doubly robust estimate is off by the mean product of two errors (Eq. {eq}`eq-dr-bias`), and it is
-# an estimate of the right number only if every input has some chance of an answer and abstention
+# The doubly robust estimate is off by the mean product of two errors (Eq. {eq}`eq-dr-bias`), and it
+# is an estimate of the right number only if every input has some chance of an answer and abstention
 # depends on the features alone. This page looks at each of these by itself.
 #
 # ## In one figure
@@ -88,15 +88,16 @@ else:
 #
 # ## What holds, and what does not
 #
-# - *Holds.* With known propensities on digits, {value}`counterfactual_limits.digits_three_known:.0f`
-#   of {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers.
-# - *Does not hold.* With fitted ones {value}`counterfactual_limits.digits_three` miss: linear learners
-#   are not enough on images.
-# - *Does not hold.* An overlap that looks good proves nothing. If the service has seen the evaluation
-#   data, {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and no diagnostic shows
-#   it.
-# - *Does not hold.* Who looks as data arrive, and stops when pleased, misses the truth at some time in
-#   {value}`counterfactual_limits.pointwise_missed:.0%` of the streams with plain intervals.
+# - *Holds.* With known propensities on digits,
+#   {value}`counterfactual_limits.digits_three_known:.0f` of
+#   {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers.
+# - *Does not hold.* With fitted ones {value}`counterfactual_limits.digits_three` miss: linear
+#   learners are not enough on images.
+# - *Does not hold.* An overlap that looks good proves nothing. If the service has seen the
+#   evaluation data, {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and no
+#   diagnostic shows it.
+# - *Does not hold.* Who looks as data arrive, and stops when pleased, misses the truth at some time
+#   in {value}`counterfactual_limits.pointwise_missed:.0%` of the streams with plain intervals.
 #
 # ## What to do
 #
@@ -378,21 +379,22 @@ chapter.values(
 )
 
 # %% [markdown]
-# Mixed estimation pays if the classifiers are alike and both answer often everywhere. Two similar ones
-# that answer half of the time gain in width: {value}`counterfactual_limits.mixed_width:.3f` instead of
-# {value}`counterfactual_limits.robust_width:.3f`. In {value}`counterfactual_limits.mixed_repetitions`
-# repetitions {value}`counterfactual_limits.mixed_misses:.1%` of the mixed intervals miss, and
+# Mixed estimation pays if the classifiers are alike and both answer often everywhere. Two similar
+# ones that answer half of the time gain in width: {value}`counterfactual_limits.mixed_width:.3f`
+# instead of {value}`counterfactual_limits.robust_width:.3f`. In
+# {value}`counterfactual_limits.mixed_repetitions` repetitions
+# {value}`counterfactual_limits.mixed_misses:.1%` of the mixed intervals miss, and
 # {value}`counterfactual_limits.robust_misses:.1%` of the doubly robust ones.
 #
 # It does harm if both seldom answer near their boundaries:
 # {value}`counterfactual_limits.rare_mixed_misses:.1%` against
-# {value}`counterfactual_limits.rare_robust_misses:.1%` miss. A third pair of functions is fitted, and
-# its errors are not in the width. That costs most where its rows are few. The code's default misses in
-# {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less often than it
-# allows for. (So few repetitions tell large differences only.)
+# {value}`counterfactual_limits.rare_robust_misses:.1%` miss. A third pair of functions is fitted,
+# and its errors are not in the width. That costs most where its rows are few. The code's default
+# misses in {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less
+# often than it allows for. (So few repetitions tell large differences only.)
 #
-# Use {py:obj}`~lib.counterfactual.mixed_difference` if, moreover, differences of scores do not depend,
-# given the features, on whether both answered; otherwise the doubly robust interval.
+# Use {py:obj}`~lib.counterfactual.mixed_difference` if, moreover, differences of scores do not
+# depend, given the features, on whether both answered; otherwise the doubly robust interval.
 #
 # ## Other metrics
 #

@@ -138,17 +138,19 @@ chapter.values(
 #
 # ## What holds, and what does not
 #
-# - *Holds.* Privacy makes abstaining dear: to be as accurate as without it, a model at $\epsilon = $
-#   {value}`interplay.strictest:g` may answer {value}`interplay.coverage_strict:.0%` of the questions.
+# - *Holds.* Privacy makes abstaining dear: to be as accurate as without it, a model at $\epsilon =
+#   $ {value}`interplay.strictest:g` may answer {value}`interplay.coverage_strict:.0%` of the
+#   questions.
 # - *Holds.* Methods of one model cost no privacy. A deep ensemble must share its budget and needs
 #   {value}`interplay.noise_ratio:.2f` times the noise.
-# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. Here private
-#   models get it wrong in {value}`interplay.misclassified_least:.0%` to
-#   {value}`interplay.misclassified_most:.0%` of the seeds, and how sure they are depends on a learning
-#   rate that P1 does not give.
-# - *Does not hold here.* P1 finds {term}`SCTD` best. At $\epsilon = $ {value}`interplay.strictest:g`
-#   {value}`interplay.best_strict` has the lowest normalized score on our models. SCTD leaves
-#   {value}`interplay.tied_strict:.0%` of the points tied, and P1 does not say how it breaks ties.
+# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. Here
+#   private models get it wrong in {value}`interplay.misclassified_least:.0%` to
+#   {value}`interplay.misclassified_most:.0%` of the seeds, and how sure they are depends on a
+#   learning rate that P1 does not give.
+# - *Does not hold here.* P1 finds {term}`SCTD` best. At $\epsilon = $
+#   {value}`interplay.strictest:g` {value}`interplay.best_strict` has the lowest normalized score on
+#   our models. SCTD leaves {value}`interplay.tied_strict:.0%` of the points tied, and P1 does not
+#   say how it breaks ties.
 #
 # ## What to do
 #
@@ -521,18 +523,19 @@ chapter.values(
 # {value}`interplay.tied_free:.0%` of them, at the strictest budget
 # {value}`interplay.tied_strict:.0%`. How such ties are broken decides how good SCTD looks. If the
 # softmax response breaks them, SCTD's score at the strictest budget goes from
-# {value}`interplay.sctd_strict:.4f` to {value}`interplay.ties_strict:.4f`; the softmax response alone
-# has {value}`interplay.sr_strict:.4f`. Without privacy the step is from
+# {value}`interplay.sctd_strict:.4f` to {value}`interplay.ties_strict:.4f`; the softmax response
+# alone has {value}`interplay.sr_strict:.4f`. Without privacy the step is from
 # {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f`, beside
 # {value}`interplay.sr_free:.4f`.
 #
 # The two formulas are two methods. Over points that ever disagree, Kendall's $\tau$ between them is
 # as low as {value}`interplay.tau_least:.2f` (at best {value}`interplay.tau_most:.2f`). With Eq.
-# {eq}`eq-sctd-algorithm` the score at the strictest budget is {value}`interplay.algorithm_strict:.4f`.
+# {eq}`eq-sctd-algorithm` the score at the strictest budget is
+# {value}`interplay.algorithm_strict:.4f`.
 #
 # Of P1's methods SCTD has the lowest mean score at {value}`interplay.wins_averaged` of
-# {value}`interplay.budgets` budgets if ties are averaged, and at {value}`interplay.wins_broken` if the
-# softmax response breaks them.
+# {value}`interplay.budgets` budgets if ties are averaged, and at {value}`interplay.wins_broken` if
+# the softmax response breaks them.
 #
 # Where one group of equal scores holds up to {value}`interplay.largest_group:.0%` of the points, a
 # coverage inside of it is one that no threshold has. Answered in random parts, SCTD reaches

@@ -111,16 +111,16 @@ chapter.note(
 #   {value}`normalized_score.growing_paper:.0%`.
 # - *Does not hold.* The score is not new: it is {term}`E-AURC` of 2019, by proof and on every model
 #   of this page.
-# - *Does not hold.* "Normalized" does not mean that scores at different accuracies compare. A random
-#   order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
+# - *Does not hold.* "Normalized" does not mean that scores at different accuracies compare. A
+#   random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
 #   {value}`normalized_score.random_60:.3f` at 0.6.
 #
 # ## What to do
 #
 # - Show the score beside that of a random order at the same accuracy
 #   ({py:obj}`lib.selective.random_order_score`).
-# - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are enough
-#   ({py:obj}`lib.selective.points_needed`). Here {value}`normalized_score.not_enough` of
+# - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are
+#   enough ({py:obj}`lib.selective.points_needed`). Here {value}`normalized_score.not_enough` of
 #   {value}`normalized_score.comparisons` comparisons with the softmax response need more than there
 #   are.
 # - Do not stop models early to make them equally accurate: they have then spent another budget than
@@ -298,16 +298,16 @@ chapter.values(
 # %% [markdown]
 # Privacy makes the order worse: the score of the {term}`softmax response` goes from
 # {value}`normalized_score.sr_free:.4f` without it to {value}`normalized_score.sr_strict:.4f` at
-# $\epsilon = $ {value}`normalized_score.strictest:g`. But not at every step. Of all steps to the next
-# smaller budget {value}`normalized_score.growing:.0%` make a method's mean score worse. P1 says *all*;
-# in its own Table 2 it is {value}`normalized_score.growing_paper:.0%`.
+# $\epsilon = $ {value}`normalized_score.strictest:g`. But not at every step. Of all steps to the
+# next smaller budget {value}`normalized_score.growing:.0%` make a method's mean score worse. P1
+# says *all*; in its own Table 2 it is {value}`normalized_score.growing_paper:.0%`.
 #
 # Which method is best depends on the budget. Without privacy it is
 # {value}`normalized_score.best_free`, at the strictest budget
-# {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best of the other
-# methods, {value}`normalized_score.best_other`, minus SCTD is {value}`normalized_score.gap:.4f`; the
-# 95% interval over trainings and points reaches from {value}`normalized_score.gap_low:.4f` to
-# {value}`normalized_score.gap_high:.4f`.
+# {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best of the
+# other methods, {value}`normalized_score.best_other`, minus SCTD is
+# {value}`normalized_score.gap:.4f`; the 95% interval over trainings and points reaches from
+# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`.
 #
 # ## Why not just stop early?
 #
@@ -527,8 +527,8 @@ chapter.values(
 #
 # ## Summary
 #
-# [What holds, and what does not](#what-holds-and-what-does-not), stands above. At the strictest budget
-# {value}`normalized_score.best_strict` has the lowest score. Models stopped early have spent
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. At the strictest
+# budget {value}`normalized_score.best_strict` has the lowest score. Models stopped early have spent
 # {value}`normalized_score.widest_spent:.2f` where {value}`normalized_score.widest:g` was meant.
 #
 # All numbers of this page that do not depend on the machine:

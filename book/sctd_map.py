@@ -137,8 +137,8 @@ chapter.table(
 # - *Holds.* P1's ranking, where noise moves the parameters far: SCTD is ahead in
 #   {value}`sctd_map.sctd_ahead` of {value}`sctd_map.settings` settings.
 # - *Does not hold.* Where the noise is small, SR is ahead, in {value}`sctd_map.sr_ahead` settings.
-# - *Does not hold.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
-#   {value}`sctd_map.tuned` cases, and SCTD in {value}`sctd_map.tuned_sctd`.
+# - *Does not hold.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr`
+#   of {value}`sctd_map.tuned` cases, and SCTD in {value}`sctd_map.tuned_sctd`.
 #
 # ## What to do
 #
@@ -335,8 +335,8 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 # ## Summary
 #
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. With ties
-# broken by SR, SR is ahead at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases, SCTD
-# in {value}`sctd_map.tuned_broken`.
+# broken by SR, SR is ahead at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases,
+# SCTD in {value}`sctd_map.tuned_broken`.
 #
 # All numbers of this page that do not depend on the machine:
 

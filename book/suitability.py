@@ -99,7 +99,8 @@ for text in notes:
 # ## In one figure
 #
 # With an oracle for labels the fraction of SUITABLE would be a step: nothing to the left of the
-# margin, everything to the right. A filter without labels has a softer step. The risk is on its left.
+# margin, everything to the right. A filter without labels has a softer step. The risk is on its
+# left.
 #
 # ```{result} share-suitable
 # ```
@@ -109,8 +110,8 @@ for text in notes:
 # - *Holds.* The paper's Table 1 comes out: on {value}`suitability.main`, out of distribution,
 #   {value}`suitability.main_ood_accuracy:.1%` of the decisions are right, and
 #   {value}`suitability.main_ood_fpr:.1%` of the unsuitable data are called SUITABLE.
-# - *Nearly holds.* "No drop of more than three points is called suitable": on other shuffles than the
-#   authors' there are {value}`suitability.n_worse_called_suitable` exceptions.
+# - *Nearly holds.* "No drop of more than three points is called suitable": on other shuffles than
+#   the authors' there are {value}`suitability.n_worse_called_suitable` exceptions.
 # - *Does not hold.* A rate averaged over users is no bound for one of them:
 #   {value}`suitability.top_three_share:.0%` of the false positives come from three of
 #   {value}`suitability.n_user_folds` user folds.
@@ -124,13 +125,13 @@ for text in notes:
 #   ({py:obj}`lib.suitability.SuitabilityFilter`). INCONCLUSIVE does not mean unsuitable: it may be
 #   too few data.
 # - With some labels of the user's data, test these: {py:obj}`lib.suitability.labels_test`.
-# - Draw the rows yourself. A party that chooses them [gets SUITABLE](suitability_stress.py) for data
-#   that are not.
+# - Draw the rows yourself. A party that chooses them [gets SUITABLE](suitability_stress.py) for
+#   data that are not.
 #
 # ## For those who go on
 #
-# Next come the signals, one decision in code, and the paper's experiment with its Tables 1 and 5 and
-# its Figure 4.
+# Next come the signals, one decision in code, and the paper's experiment with its Tables 1 and 5
+# and its Figure 4.
 # ## The signals
 #
 # The twelve signals of the paper, for logits $z$ and $p = \mathrm{softmax}(z)$, here for three

@@ -110,17 +110,13 @@ for text in notes[:1]:
 # - With many labels and many rows without, use {py:obj}`lib.suitability.prediction_powered_test`.
 # - If you look more than once, plan it ({py:obj}`lib.suitability.SequentialDesign`) or bet
 #   ({py:obj}`lib.suitability.EProcess`).
-# - In use, watch for the end of suitability with {py:obj}`lib.suitability.Monitor`; a test that has
-#   once accepted is no alarm.
+# - In use, watch for the end of suitability: {py:obj}`lib.suitability.Monitor`.
 #
 # ## For those who go on
 #
 # Next come the estimates fold by fold, the guarantee in a simulation, numbers of labels and of
-# samples, equivalence, and monitoring.
-#
-# ### The experiments again
-#
-# The same experiments, filter and user data as on the page before, for one shuffle of the source:
+# samples, equivalence, and monitoring. The experiments, filter and user data are those of the page
+# before, for one shuffle of the source:
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}
@@ -292,16 +288,16 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
     chapter.check(claim, evidence.largest(evidence.share, counts))
 
 # %% [markdown]
-# Suppose that the estimator flatters the user's data by five points. The unadjusted filter then says
-# SUITABLE in {value}`suitability_guarantee.flattered:.1%` of the cases, with the exact adjustment in
-# {value}`suitability_guarantee.flattered_exact:.1%`. But nobody knows $\Delta_u$. The paper estimates
-# it from a small labelled sample and uses the estimate as if it were exact. With 100 labels that gives
-# {value}`suitability_guarantee.flattered_plug_in:.1%`, more than the level.
+# Suppose that the estimator flatters the user's data by five points. The unadjusted filter then
+# says SUITABLE in {value}`suitability_guarantee.flattered:.1%` of the cases, with the exact
+# adjustment in {value}`suitability_guarantee.flattered_exact:.1%`. But nobody knows $\Delta_u$. The
+# paper estimates it from a small labelled sample and uses the estimate as if it were exact. With
+# 100 labels that gives {value}`suitability_guarantee.flattered_plug_in:.1%`, more than the level.
 #
 # The estimate's own uncertainty has to count. One way is a lower bound for $m'$ at half the level,
 # tested at the other half: {value}`suitability_guarantee.flattered_bound:.1%`. Another is a
-# {term}`prediction-powered` test {cite}`angelopoulos2023prediction`, which takes the labelled sample's
-# error off the unlabelled estimates and adds up both variances:
+# {term}`prediction-powered` test {cite}`angelopoulos2023prediction`, which takes the labelled
+# sample's error off the unlabelled estimates and adds up both variances:
 # {value}`suitability_guarantee.flattered_powered:.1%`.
 #
 # Both are safe and see little. With no true drop the bound finds
@@ -336,7 +332,7 @@ chapter.values(
 
 # %% [markdown]
 # The exact test errs in at most {value}`suitability_guarantee.worst_exact:.3f`, Welch's in up to
-# {value}`suitability_guarantee.worst_welch:.2f`, the score with normal quantiles in up to
+# {value}`suitability_guarantee.worst_welch:.2f`, the score
 # {value}`suitability_guarantee.worst_score:.2f`.
 #
 # ### The error of the fit
@@ -586,8 +582,6 @@ chapter.table(
 chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 
 # %% [markdown]
-# Without correction the error is {value}`suitability_guarantee.uncorrected:.1%` instead of 5%.
-#
 # ### Monitoring
 #
 # A monitor sees batch after batch, each of which may be suitable or not (A.3.2). The paper proposes
@@ -670,23 +664,14 @@ chapter.table(
 )
 
 # %% [markdown]
-# The larger the drop, the fewer observations it takes; a small one takes thousands, all the more
-# with labels, which vary more than estimates do.
+# A small drop takes thousands of observations, all the more with labels, which vary more.
 #
 # ## What is new here
 #
-# - A margin adjusted by a few labels as if they were exact errs in
-#   {value}`suitability_guarantee.flattered_plug_in:.1%` of the cases instead of 5%. A lower bound
-#   ({value}`suitability_guarantee.flattered_bound:.1%`) corrects that, and with many labels a
-#   {term}`prediction-powered` test ({value}`suitability_guarantee.flattered_powered:.1%`); an exact
-#   test of the labels alone holds its level with any number of them.
+# - Tests that carry the labels' own error: a lower bound for the margin, a
+#   {term}`prediction-powered` test, and an exact test of the labels alone.
 # - The error of the fitted estimator in the filter's p-value: without it P(SUITABLE) at the
 #   boundary is up to {value}`suitability_guarantee.worst_paper:.0%`, with perfect calibration.
-# - The impossibility remark as a counter-example, and the sample size as a function of the spread
-#   of the estimates.
-# - Correct sequential boundaries and an e-process; the false discovery rate of a monitor that
-#   judges the same window again and again ({value}`suitability_guarantee.longest_fdr:.2f` with all
-#   batches in it).
 #
 # ## Exercises
 #
@@ -708,9 +693,7 @@ chapter.table(
 #
 # ## Summary
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. In the
-# simulation a prediction-powered test errs in
-# {value}`suitability_guarantee.flattered_powered:.1%` of the cases.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
 #
 # All numbers of this page that do not depend on the machine:
 

@@ -78,22 +78,23 @@ for text in notes[:1]:
 # - *Holds.* By the same test the paper's filter is careful: its false positive rate is
 #   {value}`suitability_peers.filter_peer_fpr:.3f`, where others reach up to
 #   {value}`suitability_peers.peer_fpr:.3f`.
-# - *Does not hold.* It does not order the decisions best. {value}`suitability_peers.best_peer` has a
-#   ROC AUC of {value}`suitability_peers.best_peer_area:.3f`, the filter
+# - *Does not hold.* It does not order the decisions best. {value}`suitability_peers.best_peer` has
+#   a ROC AUC of {value}`suitability_peers.best_peer_area:.3f`, the filter
 #   {value}`suitability_peers.filter_peer_area:.3f`.
 # - *Can be had.* A filter that uses the known labels of the test data reaches
-#   {value}`suitability_peers.shuffles_median:.3f` in the median over shuffles, and needs nothing more
-#   of the user.
+#   {value}`suitability_peers.shuffles_median:.3f` in the median over shuffles, and needs nothing
+#   more of the user.
 # - *Holds for none.* Estimates for user data are off by {value}`suitability_peers.z_mean:+.1f`
 #   standard errors in the mean, where 0 was promised. False positives are rare because drops are
 #   large.
 #
 # ## What to do
 #
-# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test data.
+# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
+#   data.
 # - Compare with the plain average confidence before you trust anything cleverer.
-# - Report the error at which a decision turns: {py:obj}`lib.suitability.tipping_point`. The report on
-#   [your own model](your_model.py) does so.
+# - Report the error at which a decision turns: {py:obj}`lib.suitability.tipping_point`. The report
+#   on [your own model](your_model.py) does so.
 #
 # ## For those who go on
 #
@@ -536,17 +537,18 @@ else:
     chapter.not_run(["P2-B-follow-up"], "FMoW is not the main data set of this run")
 
 # %% [markdown]
-# Known labels help most in ordering the decisions. On {value}`suitability.main`, out of distribution,
-# the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter,
+# Known labels help most in ordering the decisions. On {value}`suitability.main`, out of
+# distribution, the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter,
 # {value}`suitability_peers.known_area:.4f` with the known reference, and
 # {value}`suitability_peers.all_area:.4f` with all labels. The fraction of right decisions goes from
-# {value}`suitability_peers.paper_accuracy:.1%` over {value}`suitability_peers.known_accuracy:.1%` to
-# {value}`suitability_peers.all_accuracy:.1%`. All labels do not make the filter bold: its false
+# {value}`suitability_peers.paper_accuracy:.1%` over {value}`suitability_peers.known_accuracy:.1%`
+# to {value}`suitability_peers.all_accuracy:.1%`. All labels do not make the filter bold: its false
 # positive rate is {value}`suitability_peers.all_fpr:.3f`.
 #
-# All this is of one shuffle. Over {value}`suitability_peers.n_shuffles` shuffles the ROC AUC with all
-# labels has the median {value}`suitability_peers.shuffles_median:.4f`, and lies between
-# {value}`suitability_peers.shuffles_lowest:.4f` and {value}`suitability_peers.shuffles_highest:.4f`.
+# All this is of one shuffle. Over {value}`suitability_peers.n_shuffles` shuffles the ROC AUC with
+# all labels has the median {value}`suitability_peers.shuffles_median:.4f`, and lies between
+# {value}`suitability_peers.shuffles_lowest:.4f` and
+# {value}`suitability_peers.shuffles_highest:.4f`.
 #
 # The test is as valid as its assumption, and on these data that fails: in units of its standard
 # error the estimated user accuracy is off by {value}`suitability_peers.z_mean:+.1f` in the mean,

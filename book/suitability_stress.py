@@ -122,10 +122,10 @@ chapter.table(
 # ## What holds, and what does not
 #
 # - *Does not hold.* Honesty is needed. With honest parties the filter says SUITABLE in
-#   {value}`suitability_stress.honest:.0%` of the cases that are not. With a hold-out that teaches the
-#   estimator nothing it does in {value}`suitability_stress.flat:.0%`, without a false label.
-# - *Holds.* Too few samples explain false negatives: from {value}`suitability_stress.few` user samples
-#   to all, the fraction of suitable folds that are missed falls from
+#   {value}`suitability_stress.honest:.0%` of the cases that are not. With a hold-out that teaches
+#   the estimator nothing it does in {value}`suitability_stress.flat:.0%`, without a false label.
+# - *Holds.* Too few samples explain false negatives: from {value}`suitability_stress.few` user
+#   samples to all, the fraction of suitable folds that are missed falls from
 #   {value}`suitability_stress.missed_few:.0%` to {value}`suitability_stress.missed_all:.0%`.
 # - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
 #   of the error on data that have moved.
@@ -316,15 +316,15 @@ chapter.settle(
 # %% [markdown]
 # The paper's explanation needs misses to go away with more samples. With
 # {value}`suitability_stress.most_holdout:,` hold-out rows the fraction of suitable folds that are
-# missed goes from {value}`suitability_stress.missed_few:.0%` at {value}`suitability_stress.few` user
-# samples to {value}`suitability_stress.missed_all:.0%` at all. What is left is no matter of the
-# user's: the test rows are as many as before, and estimates that are off stay off. False positives
-# are {value}`suitability_stress.fpr_few:.1%` with the fewest and
+# missed goes from {value}`suitability_stress.missed_few:.0%` at {value}`suitability_stress.few`
+# user samples to {value}`suitability_stress.missed_all:.0%` at all. What is left is no matter of
+# the user's: the test rows are as many as before, and estimates that are off stay off. False
+# positives are {value}`suitability_stress.fpr_few:.1%` with the fewest and
 # {value}`suitability_stress.fpr_all:.1%` with all samples.
 #
 # Labelled hold-out rows matter less. With {value}`suitability_stress.least_holdout` of them
-# {value}`suitability_stress.accuracy_least:.1%` of the decisions about whole folds are right, with all
-# {value}`suitability_stress.accuracy_all:.1%`. Accuracy alone would mislead: most folds are not
+# {value}`suitability_stress.accuracy_least:.1%` of the decisions about whole folds are right, with
+# all {value}`suitability_stress.accuracy_all:.1%`. Accuracy alone would mislead: most folds are not
 # suitable, so INCONCLUSIVE throughout is right for most of them.
 #
 # ## Multicalibration: right in every group
@@ -442,9 +442,9 @@ for d in ("fmow", "rxrx1"):
 #
 # ## Summary
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above: the guarantee is
-# about data that represent their population, and only rows that neither party chose can show that
-# they do.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above: the
+# guarantee is about data that represent their population, and only rows that neither party chose
+# can show that they do.
 #
 # All numbers of this page that do not depend on the machine:
 

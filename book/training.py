@@ -217,13 +217,14 @@ else:
 #
 # ## What holds, and what does not
 #
-# - *Holds.* The papers' budgets are kept: three accountants from two libraries agree, and RDP, which
-#   the papers use, asks for up to {value}`training.largest_saving:.0%` more noise than needed.
-# - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to exact
-#   composition. It is no proof: by RDP such models spend {value}`training.thumb_together:.2f`
+# - *Holds.* The papers' budgets are kept: three accountants from two libraries agree, and RDP,
+#   which the papers use, asks for up to {value}`training.largest_saving:.0%` more noise than
+#   needed.
+# - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
+#   exact composition. It is no proof: by RDP such models spend {value}`training.thumb_together:.2f`
 #   together, where {value}`training.first_epsilon:g` is the budget.
-# - *Does not hold.* P1's Algorithm 2 divides by the batch's size, which depends on who took part. Its
-#   accountant does not cover that.
+# - *Does not hold.* P1's Algorithm 2 divides by the batch's size, which depends on who took part.
+#   Its accountant does not cover that.
 # - *Left out.* The choice of the learning rate reads the private data, and no paper counts it.
 #
 # ## What to do
@@ -468,8 +469,8 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #
 # ## Summary
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. Opacus and the
-# batched engine give the same model for the same seed; the latter trains MLPs
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. Opacus and
+# the batched engine give the same model for the same seed; the latter trains MLPs
 # {value}`training.ratio_mlp:.0f` times as fast.
 #
 # All numbers of this page that do not depend on the machine:

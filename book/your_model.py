@@ -145,8 +145,8 @@ if out:
 #
 # 1. Write what you have into one file: [How to write the file](#how-to-write-the-file) shows it for
 #    PyTorch, scikit-learn and Hugging Face.
-# 2. Let `--check` say what is missing, and read the table above: it names the analyses that the file
-#    allows.
+# 2. Let `--check` say what is missing, and read the table above: it names the analyses that the
+#    file allows.
 # 3. Read the bound before the estimate, and the assumption that stands below each.
 # 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
 #
