@@ -148,8 +148,7 @@ else:
 #
 # ## For those who go on
 #
-# Next come the authors' confidences, the study behind the figure, trainings of our own under every
-# mechanism, and what PATE may say of its cost.
+# Next come the authors' confidences, the study behind the figure, and trainings of our own.
 #
 # ### The authors' confidences
 
@@ -411,8 +410,7 @@ if real:
     )
 
 # %% [markdown]
-# A model that had not seen a canary's label would treat all wrong labels alike: the more a
-# mechanism lets through, the more often the canary's label alone is confident.
+# The more a mechanism lets through, the more often the canary's label alone is confident.
 #
 # ## The mechanisms themselves
 #
