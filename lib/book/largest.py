@@ -135,7 +135,7 @@ class Page:
             kept = figure_of(run, data[FIGURE_MIME]["name"])
             if kept is None:
                 return ""
-            if kept["svg"] == light_svg(svg_of(own)):
+            if light_svg(kept["svg"]) == light_svg(svg_of(own)):
                 return own
             shown = data[FIGURE_MIME]["name"], kept["alt"], kept["caption"]
             return figure_html(kept["svg"].encode(), *shown)

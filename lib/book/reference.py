@@ -58,7 +58,8 @@ SUBJECTS = {
         "canaries": ("insert", "canaries"),
     },
     "counterfactual": {
-        "estimate": ("estimate", "efficiency", "sequences", "sensitivity"),
+        "estimate": ("estimate", "efficiency"),
+        "limits": ("sensitivity", "sequences"),
         "learners": ("learners", "forest", "diagnostics"),
         "scores": ("scores", "metrics"),
     },
