@@ -259,7 +259,7 @@ chapter.table(
                 "held-out, if Gaussian",
                 "proven",
             ],
-            ".3f",
+            ".2f",
         ),
     },
 )

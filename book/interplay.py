@@ -102,10 +102,11 @@ chapter.note(
 # %%
 costs = studies.privacy_costs(epsilons, 50_000, 128, 200 * 50_000 // 128)
 chapter.table(
-    costs,
+    costs.drop(columns="class"),
     "costs",
     "What each method needs: noise multiplier, and what is left for each model",
     dict.fromkeys(costs.columns[4:], ".2f"),
+    csv=costs,
 )
 several = costs[costs["models"] > 1].iloc[0]
 single = costs[costs["models"] == 1].iloc[0]

@@ -163,13 +163,17 @@ class Page:
         frame = pd.read_csv(io.StringIO(kept["csv"]), keep_default_na=False, na_values=[""])
         words = frame.select_dtypes(include=["object", "str"]).columns
         frame[words] = frame[words].fillna("")
-        caption, formats = kept["caption"], kept["formats"]
+        caption = kept["caption"]
+        formats = {c: f for c, f in table["formats"].items() if c in frame}
+        formats = (kept["formats"] or {}) | formats
         if caption is None:  # of a record that is older: as on this page, if it names no data
-            formats = {c: f for c, f in table["formats"].items() if c in frame}
             caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
+        whole, shown = frame, pd.read_csv(io.StringIO(table["csv"]), nrows=0).columns
+        if set(shown) < set(frame):  # older records have columns that the page no longer shows
+            frame = frame[[column for column in frame if column in shown]]
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
         longest = 0 if table.get("aside") else LONGEST
-        return table_html(frame, caption, formats, csv_link(frame, name), longest)
+        return table_html(frame, caption, formats, csv_link(whole, name), longest)
 
     def _speaks_of_both(self, caption: str) -> bool:
         return not any(word in caption for word in _what(self.done.parameters))
