@@ -209,6 +209,7 @@ chapter.table(
         "outlier misclassified": ".1%",
         "test accuracy": ".4f",
     },
+    aside=True,
 )
 
 # %%

@@ -163,14 +163,14 @@ class Page:
         frame = pd.read_csv(io.StringIO(kept["csv"]), keep_default_na=False, na_values=[""])
         words = frame.select_dtypes(include=["object", "str"]).columns
         frame[words] = frame[words].fillna("")
-        caption = kept["caption"]
-        formats = {c: f for c, f in table["formats"].items() if c in frame}
-        formats = (kept["formats"] or {}) | formats
-        if caption is None:  # of a record that is older: as on this page, if it names no data
-            caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
+        caption, formats = kept["caption"], kept["formats"]
+        page = {c: f for c, f in table["formats"].items() if c in frame}
         whole, shown = frame, pd.read_csv(io.StringIO(table["csv"]), nrows=0).columns
-        if set(shown) < set(frame):  # older records have columns that the page no longer shows
-            frame = frame[[column for column in frame if column in shown]]
+        if set(shown) < set(frame):  # the record is older and has columns that the page now omits
+            frame, formats = frame[[c for c in frame if c in shown]], (formats or {}) | page
+        if caption is None:  # of a record that is older: as on this page, if it names no data
+            formats = page
+            caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
         longest = 0 if table.get("aside") else LONGEST
         return table_html(frame, caption, formats, csv_link(whole, name), longest)

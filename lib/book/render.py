@@ -2,7 +2,6 @@
 
 import base64
 import html
-import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from lib.book.claims import (
     UNDECIDED,
     Claim,
 )
+from lib.book.columns import MANY, SHORT, breakable, columns_of, joined
 from lib.book.records import by_size
 from lib.book.words import number_text, scale_text
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
@@ -62,7 +62,7 @@ def table_html(
     One of more rows than `longest` is folded under its caption. The ends of an interval, and a
     value and its standard deviation, share a column; the download has each by itself.
     """
-    columns = _joined(_columns(frame, formats or {}))
+    columns = joined(columns_of(frame, formats or {}))
     # A column is set flush right, its heading too, where every entry is a number.
     kinds = [" class='number'" * column.number for column in columns]
     head = "".join(
@@ -73,81 +73,19 @@ def table_html(
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind or whole * (len(text) <= _SHORT)}>{_breakable(text)}</td>"
+            f"<td{kind or whole * (len(text) <= SHORT)}>{breakable(text)}</td>"
             for text, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
         for row in zip(*(column.texts for column in columns), strict=True)
     )
-    many = " many" * (len(columns) > _MANY)
+    many = " many" * (len(columns) > MANY)
     if len(frame) > longest:
         table = _scrolling(caption or "table", head, body, also=many) + download
         rows = f"{len(frame)} row{'s' * (len(frame) != 1)}"
         return _folded(f"{caption or 'Table'} ({rows})", table, "companion-rows")
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return _scrolling(caption or "table", head, body, title, many) + download
-
-
-_MANY = 5  # columns: a table of more is set smaller
-
-
-@dataclass(frozen=True)
-class _Column:
-    name: str
-    texts: list[str]
-    number: bool
-
-
-def _columns(frame: pd.DataFrame, formats: Mapping[str, str]) -> list[_Column]:
-    return [
-        _Column(
-            str(name).replace("_", " "),
-            [_text(value, formats.get(str(name))) for value in frame.iloc[:, i]],
-            bool(len(frame)) and all(_is_number(v) for v in frame.iloc[:, i]),
-        )
-        for i, name in enumerate(frame.columns)
-    ]
-
-
-def _joined(columns: list[_Column]) -> list[_Column]:
-    """The columns, each low and high end in one, beside their value if it stands before them."""
-    found, none = [], _Column("", [], False)
-    for column in columns:
-        last = found[-1] if found else none
-        both = last.number and column.number
-        if both and column.name == re.sub(r"\blow\b", "high", last.name) != last.name:
-            stem = re.sub(r",? ?\blow\b", "", found.pop().name).strip()
-            pairs = list(zip(last.texts, column.texts, strict=True))
-            # An interval says what a standard error does; the download has both.
-            if (
-                stem
-                and len(found) > 1
-                and found[-1].name == f"{stem} stderr" == f"{found[-2].name} stderr"
-            ):
-                found.pop()
-            before = found[-1] if found else none
-            if stem and before.number and before.name.startswith(stem) and "[" not in before.name:
-                found.pop()
-                ends = [f"[{low}, {high}]" if low != "–" else "" for low, high in pairs]
-                texts = [" ".join(both).strip() for both in zip(before.texts, ends, strict=True)]
-                found.append(_Column(f"{before.name} [interval]", texts, True))
-                continue
-            name = re.sub(r"\blow\b", "interval", last.name)
-            texts = [f"{low} to {high}" if low != "–" else "–" for low, high in pairs]
-            found.append(_Column(name, texts, True))
-        elif both and column.name == f"{last.name} sd":
-            pairs = zip(found.pop().texts, column.texts, strict=True)
-            texts = [value if sd == "–" else f"{value} ± {sd}" for value, sd in pairs]
-            found.append(_Column(f"{last.name} (± sd)", texts, True))
-        else:
-            found.append(column)
-    return found
-
-
-def _breakable(text: str) -> str:
-    """Text of a cell, escaped; a long one may break within a word that is made of several."""
-    said = html.escape(text)
-    return said if len(text) <= _SHORT else re.sub(r"([+_/.,(=])(?=[a-zA-Z])", r"\1<wbr>", said)
 
 
 def _folded(summary: str, content: str, kind: str) -> str:
@@ -166,22 +104,6 @@ def _scrolling(label: str, head: str, body: str, title: str = "", also: str = ""
 
 def _heads(names: Iterable[str]) -> str:
     return "".join(f"<th scope='col'>{name}</th>" for name in names)
-
-
-_SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Number) and not isinstance(value, bool)
-
-
-def _text(value: Any, spec: str | None) -> str:
-    if not _is_number(value):
-        # A spread belongs to its sign: "0.72" may stand above "(± 0.02)", "0.02)" not alone.
-        return str(value).replace("(± ", "(±\u00a0")
-    if value != value:
-        return "–"
-    return format(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))
 
 
 def note_html(text: str) -> str:
