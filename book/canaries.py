@@ -143,8 +143,8 @@ else:
 #
 # - Guess each canary's label outright and count: {py:obj}`lib.audit.top_label_bound`.
 # - Compare with plain randomized response before you train anything cleverer.
-# - Of PATE's $\epsilon$ by the votes, publish what {py:obj}`lib.privacy.publish_epsilon` gives, and
-#   take the one without the votes as the guarantee.
+# - Of what PATE has spent by the votes, publish {py:obj}`lib.privacy.publish_epsilon`. A promise is
+#   only the $\epsilon$ that was sure before anything was asked.
 #
 # ## For those who go on
 #
@@ -556,13 +556,13 @@ chapter.values(
 # shows {value}`canaries.alibi_first_top:.2f`; at {value}`canaries.alibi_last:g` it keeps
 # {value}`canaries.alibi_last_accuracy:.3f` and shows {value}`canaries.alibi_last_top:.2f`.
 #
-# ALIBI and AGIBI claim very different budgets, and the same attack (one label) hardly tells them
-# apart. ALIBI claims {value}`canaries.alibi_first:g` and shows
+# ALIBI and AGIBI claim very different budgets, and the same attack (one label) shows little of
+# either. ALIBI claims {value}`canaries.alibi_first:g` and shows
 # {value}`canaries.alibi_first_one:.2f`. AGIBI claims {value}`canaries.agibi_first:g` and shows
 # {value}`canaries.agibi_first_one:.2f`, where the bound has to pay for $\delta$, too; its accuracy
 # is {value}`canaries.agibi_first_accuracy:.3f`. P5's own intervals for the two stand in the table.
 #
-# Two simpler ways come close to ALIBI. At its first budget ALIBI has an accuracy of
+# Bayes' rule pays at small budgets only. At its first budget ALIBI has an accuracy of
 # {value}`canaries.alibi_first_accuracy:.3f`. Training on the nearest distribution, Algorithm 4 in
 # the place of Bayes' rule, has {value}`canaries.projected_first_accuracy:.3f`, and plain randomized
 # response {value}`canaries.response_first_accuracy:.3f`. At the last budget the three have

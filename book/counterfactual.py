@@ -159,7 +159,7 @@ chapter.values(
 #   {value}`counterfactual.selective_difference:.3f` ahead, the doubly robust estimate
 #   {value}`counterfactual.trial_value:.3f`, the truth {value}`counterfactual.trial_truth:.3f`.
 # - *Holds.* The doubly robust interval is valid where the product of two errors is small. Linear
-#   learners fail at that, forests and stacks nearly do not.
+#   learners fail at that in experiment 1.
 # - *Does not hold.* Of P4's nine rates {value}`counterfactual.agreeing` come out with
 #   cross-fitting, which the paper describes. With nuisance functions from one fresh sample it is
 #   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run.

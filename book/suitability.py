@@ -111,7 +111,8 @@ for text in notes:
 #   {value}`suitability.main_ood_accuracy:.1%` of the decisions are right, and
 #   {value}`suitability.main_ood_fpr:.1%` of the unsuitable data are called SUITABLE.
 # - *Nearly holds.* "No drop of more than three points is called suitable": on other shuffles than
-#   the authors' there are {value}`suitability.n_worse_called_suitable` exceptions.
+#   the authors' there are {value}`suitability.n_worse_called_suitable` exceptions among
+#   {value}`suitability.n_worse:,` experiments.
 # - *Does not hold.* A rate averaged over users is no bound for one of them:
 #   {value}`suitability.top_three_share:.0%` of the false positives come from three of
 #   {value}`suitability.n_user_folds` user folds.

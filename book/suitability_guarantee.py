@@ -299,7 +299,7 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
 # sample's error off the unlabelled estimates and adds up both variances:
 # {value}`suitability_guarantee.flattered_powered:.1%`.
 #
-# Both are safe and see little. With no true drop the bound finds
+# Both see little. With no true drop the bound finds
 # {value}`suitability_guarantee.power_bound:.0%` of the data suitable, the prediction-powered test
 # {value}`suitability_guarantee.power_powered:.0%`, and the exact test of the labels alone
 # {value}`suitability_guarantee.power_labels:.0%`. Estimates as vague as these add little to labels.

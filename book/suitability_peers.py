@@ -75,9 +75,10 @@ for text in notes[:1]:
 #
 # ## What holds, and what does not
 #
-# - *Holds.* By the same test the paper's filter is careful: its false positive rate is
-#   {value}`suitability_peers.filter_peer_fpr:.3f`, where others reach up to
-#   {value}`suitability_peers.peer_fpr:.3f`.
+# - *Holds.* By the same test the paper's filter decides best:
+#   {value}`suitability_peers.filter_peer_accuracy:.1%` right, the best of the others
+#   {value}`suitability_peers.peer_accuracy:.1%`. Its false positive rate is
+#   {value}`suitability_peers.filter_peer_fpr:.3f`.
 # - *Does not hold.* It does not order the decisions best. {value}`suitability_peers.best_peer` has
 #   a ROC AUC of {value}`suitability_peers.best_peer_area:.3f`, the filter
 #   {value}`suitability_peers.filter_peer_area:.3f`.

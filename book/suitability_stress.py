@@ -124,9 +124,10 @@ chapter.table(
 # - *Does not hold.* Honesty is needed. With honest parties the filter says SUITABLE in
 #   {value}`suitability_stress.honest:.0%` of the cases that are not. With a hold-out that teaches
 #   the estimator nothing it does in {value}`suitability_stress.flat:.0%`, without a false label.
-# - *Holds.* Too few samples explain false negatives: from {value}`suitability_stress.few` user
-#   samples to all, the fraction of suitable folds that are missed falls from
-#   {value}`suitability_stress.missed_few:.0%` to {value}`suitability_stress.missed_all:.0%`.
+# - *Holds in part.* Too few samples explain some of the false negatives: from
+#   {value}`suitability_stress.few` user samples to all, the fraction of suitable folds that are
+#   missed goes from {value}`suitability_stress.missed_few:.0%` to
+#   {value}`suitability_stress.missed_all:.0%`.
 # - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
 #   of the error on data that have moved.
 #
