@@ -169,7 +169,7 @@ chapter.values(
 # ## What to do
 #
 # - Ask each service how likely it was to answer, input by input. Known propensities need no fit.
-# - Use {py:obj}`lib.counterfactual.counterfactual_difference` with flexible learners, and read its
+# - Use {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
 #   diagnostics before its interval.
 # - Decide with a margin: what difference matters to you?
 # - [How far the estimate can be trusted](counterfactual_limits.py) is the next page.

@@ -104,8 +104,8 @@ else:
 # - Ask for the propensities. An auditor who may require a minimal level of positivity may as well
 #   require that they are logged.
 # - Evaluate on data that nobody could train on.
-# - Say how much contamination a decision bears: {py:obj}`lib.counterfactual.contamination_bounds`.
-# - Watch arriving data by {py:obj}`lib.counterfactual.confidence_sequence`.
+# - Say how much contamination a decision bears: {py:obj}`~lib.counterfactual.contamination_bounds`.
+# - Watch arriving data by {py:obj}`~lib.counterfactual.confidence_sequence`.
 #
 # ## For those who go on
 #
