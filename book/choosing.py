@@ -174,7 +174,7 @@ chapter.values(
 # - If you must search on the private data, write down the list of settings before you look.
 # - Count every trial of a short list: `releases` of {py:obj}`lib.privacy.find_noise_multiplier`.
 # - For a long list draw the number of trials ({py:obj}`lib.privacy.draw_trials`), find the noise by
-#   {py:obj}`lib.privacy.selection_noise_multiplier`, and do not tell the number.
+#   {py:obj}`~lib.privacy.selection_noise_multiplier`, and do not tell the number.
 #
 # ## For those who go on
 # ### What this page leaves out
