@@ -276,12 +276,24 @@ def _rounded(number: str) -> str:
     return "0" if text == "-0" else text
 
 
+# Sphinx sets a long signature as a list of definitions that defines nothing.
+_SIGNATURE = re.compile(
+    r'<dl>\s*((?:<dd><em class="sig-param">.*?</dd>\s*)+)</dl>', flags=re.DOTALL
+)
+
+
+def _as_lines(signature: re.Match[str]) -> str:
+    lines = signature[1].replace("<dd>", "<div>").replace("</dd>", "</div>")
+    return f'<div class="companion-signature">{lines}</div>'
+
+
 _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
 
 
 def named_regions(body: str) -> str:
     """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')  # as their list needs
+    body = _SIGNATURE.sub(_as_lines, body)
     body = body.replace(
         '<div class="pst-scrollable-table-container">',
         '<div class="pst-scrollable-table-container" role="region" tabindex="0" '

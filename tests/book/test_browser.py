@@ -51,6 +51,14 @@ def test_every_page_is_without_fault(visited, of_data):
     assert all(page.texts > 20 for page in found.values())
 
 
+def test_pages_of_the_reference_are_without_fault(visited):
+    """Those of one package: all are made alike, and there are forty."""
+    names = sorted(p.relative_to(HTML).as_posix() for p in HTML.glob("reference/counterf*.html"))
+    found = {name: visited(name) for name in names}
+    assert len(found) == 5
+    assert {name: page.faults for name, page in found.items() if page.faults} == {}
+
+
 @pytest.mark.data
 def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
     page = visited("suitability.html")

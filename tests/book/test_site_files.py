@@ -327,6 +327,15 @@ def test_a_path_says_nothing_twice(path, light):
     assert site.light_path(path) == light
 
 
+def test_a_long_signature_is_lines_and_no_list_of_definitions():
+    line = '<dd><em class="sig-param"><span>n</span></em>,</dd>\n'
+    page = f"<dl class='py'><dt>f(<dl>\n{line * 2}</dl>\n)</dt><dd>What it does.</dd></dl>"
+    found = site.named_regions(page)
+    assert found.count("<dl") == found.count("<dd") == found.count("</dd>") == 1
+    assert found.count('<div><em class="sig-param">') == 2
+    assert found.endswith("</div>\n)</dt><dd>What it does.</dd></dl>")
+
+
 def test_other_pictures_are_left_alone():
     page = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
     assert site.minify_svg(page) == page
