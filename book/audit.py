@@ -71,16 +71,7 @@ chapter.note("Data: counts printed in P3, and simulated trials.")
 # $$ (eq-epsilon-hat)
 #
 # is the smallest that it does not refute (for attacks better than chance).
-
-# %%
-chapter.figure(
-    figures.plot_privacy_regions([0.5, 1.0, 3.0], 0.05),
-    "regions",
-    alt="Nested lens-shaped regions around the falling diagonal of the unit square.",
-    caption="Figure 2 of P3: privacy regions for delta = 0.05. They grow with epsilon.",
-)
-
-# %% [markdown]
+#
 # ## From counts to an interval
 #
 # The rates are not known; an attack is tried some hundred times, and its errors are counted. Three
@@ -121,6 +112,58 @@ for method in audit.METHODS:
     chapter.check(f"P3-S3-example-{method}-high", row["high"])
 
 # %% [markdown]
+# ## In one figure
+#
+# An attack gives a score, and each threshold on it gives a lower bound. How often is such a bound
+# above the truth? The figure says so for a mechanism whose $\epsilon$ is known.
+#
+# ```{result} selection
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest on every
+#   table that we tried. Where one error rate dominates, it has the coverage that it promises.
+# - *Does not hold.* Where both rates are equal, which is where P3's examples are, a lower bound at
+#   {value}`audit.level:.0%` holds in {value}`audit.bayesian_equal:.0%`. At $\epsilon = 0$ it never
+#   does: a small positive Bayesian bound is no evidence against perfect privacy.
+# - *Does not hold.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
+#   best threshold of a sweep exceeds the truth in {value}`audit.best_bayesian_03:.0%` of the
+#   audits, where {value}`audit.allowed:.0%` are allowed.
+# - *Two slips.* P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and
+#   99.8% belong to Clopper-Pearson's rectangle.
+#
+# ## If you audit tomorrow
+#
+# 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
+#    {py:obj}`lib.audit.trials_needed` says how many trainings it takes to refute a claim.
+# 2. *Check the audit.* Put a training with a planted mistake through it. One that does not notice
+#    gross mistakes proves nothing ([how](audit_trainings.py)).
+# 3. *Threshold.* Choose it on other trials ({py:obj}`lib.audit.held_out_lower_bound`), or pay for
+#    the choice ({py:obj}`lib.audit.union_lower_bound`).
+# 4. *Report* a one-sided Clopper-Pearson bound. Show the Bayesian interval as a description.
+# 5. *A single training.* Plant canaries by coins, and use {py:obj}`lib.audit.one_run_epsilon`.
+#    Where labels alone are private, guess each outright: {py:obj}`lib.audit.top_label_bound`
+#    ([why](canaries.py)).
+# 6. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
+#    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
+#
+# ## For those who go on
+#
+# Next come P3's numbers one by one, the number of trials that an interval takes, how often
+# intervals are right, and the sweep. [The next page](audit_trainings.py) audits trained models.
+
+# %%
+chapter.figure(
+    figures.plot_privacy_regions([0.5, 1.0, 3.0], 0.05),
+    "regions",
+    alt="Nested lens-shaped regions around the falling diagonal of the unit square.",
+    caption="Figure 2 of P3: privacy regions for delta = 0.05. They grow with epsilon.",
+)
+
+# %% [markdown]
+# ### Counts of your own
+#
 # Change the four counts, and the posterior follows.
 
 # %% tags=["hide-input"]
@@ -373,18 +416,21 @@ chapter.values(
 )
 
 # %% [markdown]
-# Where one of the two logarithms clearly dominates, the Bayesian bound has the coverage it promises
-# ({value}`audit.bayesian_typical:.3f` in the median at {value}`audit.most_trials:,` trials) and the
-# rectangles waste theirs (Clopper-Pearson {value}`audit.cp_typical:.3f`). That is the paper's
-# point. But where both rates are equal, which is where its examples are, the coverage of the
-# Bayesian bound is only {value}`audit.bayesian_equal:.3f` to
-# {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials: $\epsilon$ is the larger of
-# two logarithms, and the larger of two equal ones comes out too large when both are estimated with
-# error. Jeffreys' rectangle falls to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's
-# never below {value}`audit.cp_least:.3f`. *Near* $\epsilon = 0$ the coverage of the Bayesian bound
-# falls to
-# {value}`audit.bayesian_near_zero:.3f` (rates of {value}`audit.near`). *At* 0 it is
-# {value}`audit.bayesian_at_zero:.0%`: with $\delta = $ {value}`audit.delta:g` the posterior has no
+# Where one of the two logarithms clearly dominates, the paper's point stands. The Bayesian bound
+# has the coverage that it promises: {value}`audit.bayesian_typical:.3f` in the median at
+# {value}`audit.most_trials:,` trials. The rectangles are too careful; Clopper-Pearson's coverage is
+# {value}`audit.cp_typical:.3f`.
+#
+# But the paper's examples have equal rates, and there the Bayesian bound covers less. $\epsilon$ is
+# the larger of two logarithms, and the larger of two equal ones comes out too large when both are
+# estimated with error. So the coverage is {value}`audit.bayesian_equal:.3f` to
+# {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials. Jeffreys' rectangle falls
+# to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
+# {value}`audit.cp_least:.3f`.
+#
+# *Near* $\epsilon = 0$ it is worse: with rates of {value}`audit.near` the Bayesian bound covers the
+# truth in {value}`audit.bayesian_near_zero:.3f` of the audits. *At* 0 the coverage is
+# {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the posterior has no
 # mass there, so its lower bound is always positive. A small positive Bayesian lower bound is no
 # evidence against perfect privacy.
 #
@@ -517,16 +563,6 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 # - *The range of rates in Figure 5.* The printed savings belong to rates that our copy of the paper
 #   does not show.
 #
-# ## If you audit tomorrow
-#
-# 1. Decide the design first: who is a member is drawn by fair coins that the attack does not see.
-#    {py:obj}`lib.audit.trials_needed` says how many trainings a claim needs to be refuted.
-# 2. Choose the threshold on other trials, or pay for the choice.
-# 3. Report a one-sided Clopper-Pearson bound; show the Bayesian interval as a description.
-# 4. With a single training, plant canaries by coins and use {py:obj}`lib.audit.one_run_epsilon`.
-# 5. A bound of 0 does not show that the model is private: say which $\epsilon$ the audit could
-#    have seen.
-#
 # ## Exercises
 #
 # 1. A larger $\delta$. Which of the bounds move, and what becomes of the Bayesian bound's coverage
@@ -550,18 +586,9 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 #
 # ## Summary
 #
-# - The posterior of $\epsilon$ is one integral, and its interval the narrowest on every table we
-#   tried. Its coverage is what it says where one error rate dominates, down to
-#   {value}`audit.bayesian_equal:.2f` instead of {value}`audit.level:.2f` where both are equal, and
-#   {value}`audit.bayesian_at_zero:.0%` at $\epsilon = 0$.
-# - P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and 99.8% belong to
-#   Clopper-Pearson's rectangle.
-# - The best bound of a ROC sweep is above the truth in {value}`audit.best_bayesian_03:.0%` of the
-#   audits at a small positive $\epsilon$, and in up to {value}`audit.best_bayesian:.1%` at
-#   $\epsilon = 0$. Choose thresholds on other trials, or pay for the choice.
-#
-# [What an audit of trained models sees](audit_trainings.py), and what it does not, is the next
-# page.
+# [What holds, and what does not](#what-holds-and-what-does-not), and [what to
+# do](#if-you-audit-tomorrow), stand above. [What an audit of trained models
+# sees](audit_trainings.py), and what it does not, is the next page.
 #
 # All numbers of this page that do not depend on the machine:
 

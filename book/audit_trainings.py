@@ -107,6 +107,42 @@ chapter.note(
 #
 # The sampling rate and $\delta$ do not depend on whether $z$ is in: neighbouring data sets go
 # through the same mechanism.
+#
+# ## In one figure
+#
+# A claim can be wrong and no audit notice. By how much must the true $\epsilon$ exceed the claimed
+# one before an audit finds it?
+#
+# ```{result} detection
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* LiRA's lower bounds stay below what is proven. With thresholds chosen on shadow models
+#   it shows {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
+#   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy.
+# - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
+#   {value}`audit_trainings.faults` planted ones, and {value}`audit_trainings.correct_caught` of the
+#   correct trainings is accused.
+# - *Does not hold.* "Nothing found" is no "nothing wrong". With
+#   {value}`audit_trainings.most_models:,` models and everything in view, a Clopper-Pearson audit
+#   needs a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the claim.
+# - *Does not hold.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
+#   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.
+#
+# ## What to do
+#
+# - Say beside the bound by how much a claim may be wrong without your audit noticing.
+# - Let the attack see more before you train more models: all steps instead of the final weights, or
+#   many canaries in one training ({py:obj}`lib.audit.one_run_epsilon`).
+# - The whole list is on the page before: [If you audit tomorrow](audit.py).
+#
+# ## For those who go on
+#
+# Next come the trainings and their attacks, P3's Table 2 and its correction, the planted mistakes,
+# and one training instead of hundreds.
+#
+# ### The trainings
 
 # %%
 results = run_audits(settings_from(globals(), used))
@@ -146,7 +182,17 @@ chapter.figure(
 # %% [markdown]
 # ### P3's Table 2, computed its way
 #
-# For each method the threshold with the largest lower bound, on the trials it is computed from.
+# For each method the threshold with the largest lower bound, on the trials it is computed from. P3
+# prints, for 1,024 target models, intervals of 90% and (in brackets) their widths:
+#
+# | P3's Table 2 | Clopper-Pearson | Jeffreys | Bayesian |
+# |---|---|---|---|
+# | CIFAR-10, no DP | 1.8 to 5.3 (3.5) | 1.9 to 5.0 (3.1) | 2.2 to 4.5 (2.3) |
+# | CIFAR-10, $\epsilon = 8$ | 0.23 to 7.7 (7.5) | 0.43 to 6.0 (5.6) | 1.1 to 5.0 (3.9) |
+# | SST-2, no DP | 0 to $\infty$ | 3.57 to $\infty$ | 4.0 to 9.2 (5.25) |
+# | SST-2, $\epsilon = 8$ | 0 to $\infty$ | 0 to $\infty$ | 0.12 to 8.5 (8.4) |
+#
+# Ours:
 
 # %%
 swept = table_2(results, level=level)
@@ -213,7 +259,7 @@ chapter.table(
                 "held-out, if Gaussian",
                 "proven",
             ],
-            ".3f",
+            ".2f",
         ),
     },
 )
@@ -355,24 +401,26 @@ chapter.values(
 )
 
 # %% [markdown]
-# With {value}`audit_trainings.most_models:,` models and everything in view, the held-out
-# Clopper-Pearson bound finds a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the
-# claimed {value}`audit_trainings.claim:g`, the union over all thresholds
-# {value}`audit_trainings.seen_union:.1f` times, the Gaussian bound
-# {value}`audit_trainings.seen_gaussian:.1f` times, and one run with as many canaries
-# {value}`audit_trainings.seen_one_run:.1f` times. Anything less passes in more than
-# {value}`audit_trainings.unnoticed:.0%` of the audits. With {value}`audit_trainings.least_models`
-# models the first needs a factor of {value}`audit_trainings.seen_few:.1f`.
+# Even large audits see large mistakes only. With {value}`audit_trainings.most_models:,` models and
+# everything in view, the held-out Clopper-Pearson bound finds a true $\epsilon$ of
+# {value}`audit_trainings.seen_held:.1f` times the claimed {value}`audit_trainings.claim:g`. The
+# union over all thresholds needs a factor of {value}`audit_trainings.seen_union:.1f`, the Gaussian
+# bound {value}`audit_trainings.seen_gaussian:.1f`, and one run with as many canaries
+# {value}`audit_trainings.seen_one_run:.1f`. Anything less passes in more than
+# {value}`audit_trainings.unnoticed:.0%` of the audits. Few models see still less: with
+# {value}`audit_trainings.least_models` the first bound needs {value}`audit_trainings.seen_few:.1f`.
 #
-# In the final model the attack finds {value}`audit_trainings.final_seen:.2f` of the mechanism's
-# $\mu$ (standard error {value}`audit_trainings.final_error:.2f`); with
-# {value}`audit_trainings.most_models:,` models it then takes factors of
-# {value}`audit_trainings.final_held:.1f` and, on the hypothesis of a Gaussian curve,
-# {value}`audit_trainings.final_gaussian:.1f`. This is a hard case, whose weights keep nearly all;
-# an attack that sees outputs only, as a black box, keeps less. Where the attack sees a part $a$ of
-# $\mu$, the limit in $\mu$ grows by $1 / a$. So that nothing was caught does not say that little is
-# wrong. The price of a false alarm is small: a correct claim is accused in at most
-# {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the audit and its size.
+# Whoever sees the final model alone sees less. There the attack finds
+# {value}`audit_trainings.final_seen:.2f` of the mechanism's $\mu$ (standard error
+# {value}`audit_trainings.final_error:.2f`). With {value}`audit_trainings.most_models:,` models it
+# then takes a factor of {value}`audit_trainings.final_held:.1f`, or of
+# {value}`audit_trainings.final_gaussian:.1f` on the hypothesis of a Gaussian curve. This is a hard
+# case, whose weights keep nearly all; an attack that sees outputs only, as a black box, keeps less.
+# Where the attack sees a part $a$ of $\mu$, the limit in $\mu$ grows by $1 / a$.
+#
+# So "nothing was caught" does not say that little is wrong. False alarms are rare: a correct claim
+# is accused in at most {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the
+# audit and its size.
 #
 # ## One training run instead of hundreds
 #
@@ -501,14 +549,10 @@ chapter.values(
 #
 # ## Summary
 #
-# - LiRA's bounds at 95%, Clopper-Pearson with thresholds chosen on shadow models, are
-#   {value}`audit_trainings.free_held:.2f` without privacy and
-#   {value}`audit_trainings.loose_held:.2f` at $\epsilon = $ {value}`audit_trainings.loosest:g`; the
-#   trainings are {value}`audit_trainings.models:,`, those of the shadow models among them.
-# - {value}`audit_trainings.faults_caught` of {value}`audit_trainings.faults` gross mistakes in
-#   DP-SGD are caught. With {value}`audit_trainings.most_models:,` models a Clopper-Pearson audit
-#   misses true values of $\epsilon$ up to {value}`audit_trainings.seen_held:.1f` times the claim in
-#   more than {value}`audit_trainings.unnoticed:.0%` of the audits.
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. The trainings of
+# this page are {value}`audit_trainings.models:,`, those of the shadow models among them. With as
+# many models as there a Clopper-Pearson audit misses smaller excesses in more than
+# {value}`audit_trainings.unnoticed:.0%` of the audits.
 #
 # All numbers of this page that do not depend on the machine:
 

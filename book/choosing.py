@@ -157,13 +157,27 @@ chapter.values(
 # {value}`choosing.every_strict:+.3f` at the smallest budget. The random search is the one with the
 # largest spread: few searches say little of it, since a search of one trial takes any rate.
 #
-# **What to do.** Choose on public or on simulated data if you can: it costs nothing. If you must
-# search on the private data, write down the list of settings before you look. Count every trial
-# of a short list: `releases` of {py:obj}`lib.privacy.find_noise_multiplier`. For a long one draw
-# the number of trials ({py:obj}`lib.privacy.draw_trials`), find the noise by
-# {py:obj}`lib.privacy.selection_noise_multiplier`, and do not tell the number.
+# ## What holds, and what does not
 #
-# ## What this page leaves out
+# - *Does not hold.* An $\epsilon$ that leaves the search out. Who claims $\epsilon = $
+#   {value}`choosing.mildest:g` and counts the search as well can prove
+#   {value}`choosing.really_mild:.2f`.
+# - *Holds.* An honest search is cheap where the list is short: counting every trial changes the
+#   accuracy by {value}`choosing.every_strict:+.3f` at $\epsilon = $ {value}`choosing.strictest:g`
+#   (standard error {value}`choosing.every_strict_se:.3f`).
+# - *Holds.* A random number of trials pays for long lists: 64 trials cost
+#   {value}`choosing.random_64:.2f` instead of {value}`choosing.counted_64:.2f`.
+#
+# ## What to do
+#
+# - Choose on public or on simulated data if you can: it costs nothing.
+# - If you must search on the private data, write down the list of settings before you look.
+# - Count every trial of a short list: `releases` of {py:obj}`lib.privacy.find_noise_multiplier`.
+# - For a long list draw the number of trials ({py:obj}`lib.privacy.draw_trials`), find the noise by
+#   {py:obj}`~lib.privacy.selection_noise_multiplier`, and do not tell the number.
+#
+# ## For those who go on
+# ### What this page leaves out
 #
 # - Scores are taken on validation points that count as public. Private ones need a score with noise
 #   of its own, counted in every trial.
@@ -188,13 +202,8 @@ chapter.values(
 #
 # ## Summary
 #
-# - Who claims $\epsilon = $ {value}`choosing.mildest:g` and counts the search as well can prove
-#   {value}`choosing.really_mild:.2f`.
-# - Counting every trial of a short list changes the accuracy by {value}`choosing.every_strict:+.3f`
-#   at $\epsilon = $ {value}`choosing.strictest:g` (standard error
-#   {value}`choosing.every_strict_se:.3f`), and the table says what it costs not to search at all.
-# - A random number of trials pays for long lists: 64 trials cost {value}`choosing.random_64:.2f`
-#   instead of {value}`choosing.counted_64:.2f`.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above; the tables
+# say what it costs not to search at all.
 #
 # All numbers of this page that do not depend on the machine:
 

@@ -72,6 +72,45 @@ else:
     )
 
 # %% [markdown]
+# ## What can go wrong
+#
+# The doubly robust estimate is off by the mean product of two errors (Eq. {eq}`eq-dr-bias`), and it
+# is an estimate of the right number only if every input has some chance of an answer and abstention
+# depends on the features alone. This page looks at each of these by itself.
+#
+# ## In one figure
+#
+# The labels of real images are known to us. So scores can be hidden, and the interval from the rest
+# compared with the truth.
+#
+# ```{result} scenarios
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* With known propensities on digits,
+#   {value}`counterfactual_limits.digits_three_known:.0f` of
+#   {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers.
+# - *Does not hold.* With fitted ones {value}`counterfactual_limits.digits_three` miss: linear
+#   learners are not enough on images.
+# - *Does not hold.* An overlap that looks good proves nothing. If the service has seen the
+#   evaluation data, {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and no
+#   diagnostic shows it.
+# - *Does not hold.* Who looks as data arrive, and stops when pleased, misses the truth at some time
+#   in {value}`counterfactual_limits.pointwise_missed:.0%` of the streams with plain intervals.
+#
+# ## What to do
+#
+# - Ask for the propensities. An auditor who may require a minimal level of positivity may as well
+#   require that they are logged.
+# - Evaluate on data that nobody could train on.
+# - Say how much contamination a decision bears: {py:obj}`~lib.counterfactual.contamination_bounds`.
+# - Watch arriving data by {py:obj}`~lib.counterfactual.confidence_sequence`.
+#
+# ## For those who go on
+#
+# Next come diagnostics and leaks, abstention by a rule, confidence sequences, the images, and a
+# report on two services of your own.
 # ## How far can the estimate be trusted?
 #
 # Four questions to the estimate of [the previous page](counterfactual.py): do the propensities
@@ -322,10 +361,11 @@ cases = [
 ]
 mixtures = stress.run_stress("mixed", cases, "forest", mixed_repetitions, seed=seed)
 chapter.table(
-    mixtures.drop(columns="n"),
+    mixtures.drop(columns=["n", *mixtures.filter(like="bias")]),
     "mixed",
-    "Doubly robust and mixed intervals with forests: fraction that misses, bias and mean width",
+    "Doubly robust and mixed intervals with forests: fraction that misses, and mean width",
     {"shift": "g", "epsilon": "g"} | dict.fromkeys(mixtures.columns[5:], ".3f"),
+    csv=mixtures,
 )
 like, often = mixtures.iloc[1], mixtures.iloc[2]
 chapter.values(
@@ -340,21 +380,22 @@ chapter.values(
 )
 
 # %% [markdown]
-# Two similar classifiers that answer half of the time gain in width: the mixed interval is
-# {value}`counterfactual_limits.mixed_width:.3f` wide instead of
-# {value}`counterfactual_limits.robust_width:.3f`, and in
+# Mixed estimation pays if the classifiers are alike and both answer often everywhere. Two similar
+# ones that answer half of the time gain in width: {value}`counterfactual_limits.mixed_width:.3f`
+# instead of {value}`counterfactual_limits.robust_width:.3f`. In
 # {value}`counterfactual_limits.mixed_repetitions` repetitions
-# {value}`counterfactual_limits.mixed_misses:.1%` miss instead of
-# {value}`counterfactual_limits.robust_misses:.1%`. If both seldom answer near their boundaries,
+# {value}`counterfactual_limits.mixed_misses:.1%` of the mixed intervals miss, and
+# {value}`counterfactual_limits.robust_misses:.1%` of the doubly robust ones.
+#
+# It does harm if both seldom answer near their boundaries:
 # {value}`counterfactual_limits.rare_mixed_misses:.1%` against
-# {value}`counterfactual_limits.rare_robust_misses:.1%` miss; the propensity and the mean of the
-# difference are learned from few rows there. The code's default misses in
-# {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less often than
-# it allows for. So few repetitions tell large differences only. A third pair of functions is
-# fitted, and its errors are not in the width: that costs most where its rows are few. Use
-# {py:obj}`~lib.counterfactual.mixed_difference` if the
-# classifiers are alike, both answer often everywhere, and differences of scores do not depend,
-# given the features, on whether both answered; otherwise the doubly robust interval.
+# {value}`counterfactual_limits.rare_robust_misses:.1%` miss. A third pair of functions is fitted,
+# and its errors are not in the width. That costs most where its rows are few. The code's default
+# misses in {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less
+# often than it allows for. (So few repetitions tell large differences only.)
+#
+# Use {py:obj}`~lib.counterfactual.mixed_difference` if, moreover, differences of scores do not
+# depend, given the features, on whether both answered; otherwise the doubly robust interval.
 #
 # ## Other metrics
 #
@@ -407,9 +448,9 @@ numbers = ["coverage A", "coverage B", "selective difference", "true difference"
 
 # %%
 chapter.table(
-    ones.drop(columns=["A", "B"]),
+    ones.drop(columns=["A", "B", "points", "coverage A", "coverage B", "warned"]),
     "scenarios",
-    "One draw of each scenario; the download says which classifiers",
+    "One draw of each scenario; the download has their classifiers, points and coverages, too",
     dict.fromkeys(numbers, ".3f"),
     csv=ones,
 )
@@ -417,7 +458,7 @@ many = scenarios.draws_table(runs)
 
 # %%
 chapter.table(
-    many.drop(columns=["A", "B"]),
+    many.drop(columns=["A", "B", "points", "warned"]),
     "draws",
     "All draws: how many intervals miss the truth, with fitted and with known propensities",
     {"missed, known": ".0f", "mean error": ".4f", "mean width": ".4f"},
@@ -567,13 +608,7 @@ for text in report.warnings:
 #
 # ## Summary
 #
-# - No diagnostic proves positivity or missingness at random; bounds say how much a decision bears.
-# - Look at arriving data through a confidence sequence: a pointwise interval misses the truth at
-#   some time in {value}`counterfactual_limits.pointwise_missed:.0%` of the streams.
-# - Linear learners fail on real images; with known propensities the intervals of scenarios II and
-#   III on digits miss in {value}`counterfactual_limits.digits_two_known:.0f` and
-#   {value}`counterfactual_limits.digits_three_known:.0f` of
-#   {value}`counterfactual_limits.digits_draws` draws.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
 #
 # All numbers of this page that do not depend on the machine:
 

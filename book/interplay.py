@@ -102,10 +102,11 @@ chapter.note(
 # %%
 costs = studies.privacy_costs(epsilons, 50_000, 128, 200 * 50_000 // 128)
 chapter.table(
-    costs,
+    costs.drop(columns="class"),
     "costs",
     "What each method needs: noise multiplier, and what is left for each model",
     dict.fromkeys(costs.columns[4:], ".2f"),
+    csv=costs,
 )
 several = costs[costs["models"] > 1].iloc[0]
 single = costs[costs["models"] == 1].iloc[0]
@@ -128,6 +129,41 @@ chapter.values(
 # gradient of it exists to be clipped. Here the batch's coverage and risk are released with noise of
 # their own and accounted for ({doc}`training`).
 #
+# ## In one figure
+#
+# Every method of P1 at every budget. A curve shows how accurate the answers are if only the surest
+# are given; the method of abstaining is better the longer it stays up.
+#
+# ```{result} panel
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* Privacy makes abstaining dear: to be as accurate as without it, a model at $\epsilon =
+#   $ {value}`interplay.strictest:g` may answer {value}`interplay.coverage_strict:.0%` of the
+#   questions.
+# - *Holds.* Methods of one model cost no privacy. A deep ensemble must share its budget and needs
+#   {value}`interplay.noise_ratio:.2f` times the noise.
+# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. Here
+#   private models get it wrong in {value}`interplay.misclassified_least:.0%` to
+#   {value}`interplay.misclassified_most:.0%` of the seeds, and how sure they are depends on a
+#   learning rate that P1 does not give.
+# - *Does not hold here.* P1 finds {term}`SCTD` best. At $\epsilon = $
+#   {value}`interplay.strictest:g` {value}`interplay.best_strict` has the lowest normalized score on
+#   our models. SCTD leaves {value}`interplay.tied_strict:.0%` of the points tied, and P1 does not
+#   say how it breaks ties.
+#
+# ## What to do
+#
+# - Take the softmax response as the baseline: it costs nothing, and little is better.
+# - Report accuracy at full coverage beside every selective number, and say how ties are broken.
+# - Spend the budget on one model, not on five.
+# - Whether SCTD pays depends on the noise: [Where does SCTD win?](sctd_map.py)
+#
+# ## For those who go on
+#
+# Next come one outlier over many seeds, the panel with P1's Table 1 cell by cell, SCTD's two
+# formulas, and a rare class.
 # ## One outlier
 #
 # A thousand points around the origin belong to the majority, a single one near $(10, 0)$ to another
@@ -173,6 +209,7 @@ chapter.table(
         "outlier misclassified": ".1%",
         "test accuracy": ".4f",
     },
+    aside=True,
 )
 
 # %%
@@ -484,17 +521,23 @@ chapter.values(
 )
 
 # %% [markdown]
-# Without privacy {value}`interplay.tied_free:.0%` of the points are tied, at the strictest budget
-# {value}`interplay.tied_strict:.0%`. Breaking the ties by softmax response takes SCTD from
-# {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f` without privacy and from
-# {value}`interplay.sctd_strict:.4f` to {value}`interplay.ties_strict:.4f` at the strictest budget;
-# plain softmax response has {value}`interplay.sr_free:.4f` and {value}`interplay.sr_strict:.4f`.
-# Eq. {eq}`eq-sctd-algorithm` instead of {eq}`eq-sctd` gives {value}`interplay.algorithm_free:.4f`
-# and {value}`interplay.algorithm_strict:.4f`; Kendall's $\tau$ between the two, over points that
-# ever disagree, lies between {value}`interplay.tau_least:.2f` and {value}`interplay.tau_most:.2f`.
-# SCTD has the lowest mean score of P1's methods at {value}`interplay.wins_averaged` of
-# {value}`interplay.budgets` budgets with ties averaged, and at {value}`interplay.wins_broken` with
-# ties broken by softmax response.
+# Most points never disagree with the final model, so they share one score: without privacy
+# {value}`interplay.tied_free:.0%` of them, at the strictest budget
+# {value}`interplay.tied_strict:.0%`. How such ties are broken decides how good SCTD looks. If the
+# softmax response breaks them, SCTD's score at the strictest budget goes from
+# {value}`interplay.sctd_strict:.4f` to {value}`interplay.ties_strict:.4f`; the softmax response
+# alone has {value}`interplay.sr_strict:.4f`. Without privacy the step is from
+# {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f`, beside
+# {value}`interplay.sr_free:.4f`.
+#
+# The two formulas are two methods. Over points that ever disagree, Kendall's $\tau$ between them is
+# as low as {value}`interplay.tau_least:.2f` (at best {value}`interplay.tau_most:.2f`). With Eq.
+# {eq}`eq-sctd-algorithm` the score at the strictest budget is
+# {value}`interplay.algorithm_strict:.4f`.
+#
+# Of P1's methods SCTD has the lowest mean score at {value}`interplay.wins_averaged` of
+# {value}`interplay.budgets` budgets if ties are averaged, and at {value}`interplay.wins_broken` if
+# the softmax response breaks them.
 #
 # Where one group of equal scores holds up to {value}`interplay.largest_group:.0%` of the points, a
 # coverage inside of it is one that no threshold has. Answered in random parts, SCTD reaches
@@ -644,17 +687,10 @@ chapter.values(
 #
 # ## Summary
 #
-# - SR, {term}`MCDO`, SAT, deep gamblers and SCTD are free under privacy; DE and SelectiveNet must
-#   share the budget: {value}`interplay.noise_ratio:.2f` times the noise at $\epsilon = $
-#   {value}`interplay.strictest:g`.
-# - One outlier is misclassified by private models in {value}`interplay.misclassified_least:.0%` to
-#   {value}`interplay.misclassified_most:.0%` of the seeds; whether the confidence in its wrong
-#   class grows as $\epsilon$ falls depends on the learning rate.
-# - {value}`interplay.best_free` has the lowest normalized score without privacy,
-#   {value}`interplay.best_strict` at $\epsilon = $ {value}`interplay.strictest:g`.
-# - SCTD leaves {value}`interplay.tied_strict:.0%` of the points tied at the strictest budget; how
-#   the ties are broken moves its score from {value}`interplay.sctd_strict:.4f` to
-#   {value}`interplay.ties_strict:.4f`, and P1 does not say how it breaks them.
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. Without privacy
+# {value}`interplay.best_free` has the lowest normalized score. How SCTD's ties are broken moves its
+# score at the strictest budget from {value}`interplay.sctd_strict:.4f` to
+# {value}`interplay.ties_strict:.4f`.
 #
 # All numbers of this page that do not depend on the machine:
 

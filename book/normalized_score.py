@@ -96,6 +96,41 @@ chapter.note(
 # is printed as a sum without its width); points of equal score are accepted in random order, and
 # the expected value over these orders is computed exactly; larger scores are accepted first.
 #
+# ## In one figure
+#
+# The score of every method by budget: the lower, the better the order in which points are accepted.
+#
+# ```{result} scores
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* A perfect order reaches the bound exactly, and privacy makes the score worse in
+#   {value}`normalized_score.growing:.0%` of the steps to a smaller budget.
+# - *Does not hold.* P1 says that *every* step does. In its own Table 2 it is
+#   {value}`normalized_score.growing_paper:.0%`.
+# - *Does not hold.* The score is not new: it is {term}`E-AURC` of 2019, by proof and on every model
+#   of this page.
+# - *Does not hold.* "Normalized" does not mean that scores at different accuracies compare. A
+#   random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
+#   {value}`normalized_score.random_60:.3f` at 0.6.
+#
+# ## What to do
+#
+# - Show the score beside that of a random order at the same accuracy
+#   ({py:obj}`lib.selective.random_order_score`).
+# - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are
+#   enough ({py:obj}`lib.selective.points_needed`). Here {value}`normalized_score.not_enough` of
+#   {value}`normalized_score.comparisons` comparisons with the softmax response need more than there
+#   are.
+# - Do not stop models early to make them equally accurate: they have then spent another budget than
+#   they were meant to.
+#
+# ## For those who go on
+#
+# Next come the proof, P1's Table 2 cell by cell, early stopping, and the standard error.
+#
+# ### Is the bound reached?
 # P1 checks by simulation that the bound is reached: correct points get scores from one half of the
 # unit interval, wrong ones from the other (appendix B.3).
 
@@ -261,16 +296,18 @@ chapter.values(
 )
 
 # %% [markdown]
-# The score of the {term}`softmax response` goes from {value}`normalized_score.sr_free:.4f` without
-# privacy to {value}`normalized_score.sr_strict:.4f` at $\epsilon = $
-# {value}`normalized_score.strictest:g`. Of all steps to the next smaller budget,
-# {value}`normalized_score.growing:.0%` make a method's mean score worse (in P1's own Table 2, where
-# the text says *all*, {value}`normalized_score.growing_paper:.0%`). Without privacy
-# {value}`normalized_score.best_free` has the lowest score, at the strictest budget
-# {value}`normalized_score.best_strict`. There the best of P1's other methods,
-# {value}`normalized_score.best_other`, minus {term}`SCTD` is {value}`normalized_score.gap:.4f`,
-# with a 95% interval over trainings and points from {value}`normalized_score.gap_low:.4f` to
-# {value}`normalized_score.gap_high:.4f`; P1 finds it positive.
+# Privacy makes the order worse: the score of the {term}`softmax response` goes from
+# {value}`normalized_score.sr_free:.4f` without it to {value}`normalized_score.sr_strict:.4f` at
+# $\epsilon = $ {value}`normalized_score.strictest:g`. But not at every step. Of all steps to the
+# next smaller budget {value}`normalized_score.growing:.0%` make a method's mean score worse. P1
+# says *all*; in its own Table 2 it is {value}`normalized_score.growing_paper:.0%`.
+#
+# Which method is best depends on the budget. Without privacy it is
+# {value}`normalized_score.best_free`, at the strictest budget
+# {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best of the
+# other methods, {value}`normalized_score.best_other`, minus SCTD is
+# {value}`normalized_score.gap:.4f`; the 95% interval over trainings and points reaches from
+# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`.
 #
 # ## Why not just stop early?
 #
@@ -490,16 +527,9 @@ chapter.values(
 #
 # ## Summary
 #
-# - The bound is reached exactly by a perfect order; the score of a random one is $-a \ln a$, of the
-#   worst one the binary entropy of $a$.
-# - On the grid the accuracy-normalized score is E-AURC.
-# - {value}`normalized_score.growing:.0%` of the steps to a smaller budget make a method's score
-#   worse; {value}`normalized_score.best_strict` has the lowest at the strictest budget.
-# - Models aligned by early stopping differ in privacy from what they were meant for:
-#   {value}`normalized_score.widest_spent:.2f` instead of {value}`normalized_score.widest:g`.
-# - Differences between methods are small: {value}`normalized_score.not_enough` of
-#   {value}`normalized_score.comparisons` comparisons with the softmax response need more points
-#   than there are.
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. At the strictest
+# budget {value}`normalized_score.best_strict` has the lowest score. Models stopped early have spent
+# {value}`normalized_score.widest_spent:.2f` where {value}`normalized_score.widest:g` was meant.
 #
 # All numbers of this page that do not depend on the machine:
 

@@ -96,6 +96,43 @@ for text in notes:
 # "worse by more than $m$", and SUITABLE needs evidence against it. INCONCLUSIVE therefore also
 # covers user data that are fine but too few.
 #
+# ## In one figure
+#
+# With an oracle for labels the fraction of SUITABLE would be a step: nothing to the left of the
+# margin, everything to the right. A filter without labels has a softer step. The risk is on its
+# left.
+#
+# ```{result} share-suitable
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* The paper's Table 1 comes out: on {value}`suitability.main`, out of distribution,
+#   {value}`suitability.main_ood_accuracy:.1%` of the decisions are right, and
+#   {value}`suitability.main_ood_fpr:.1%` of the unsuitable data are called SUITABLE.
+# - *Nearly holds.* "No drop of more than three points is called suitable": on other shuffles than
+#   the authors' there are {value}`suitability.n_worse_called_suitable` exceptions among
+#   {value}`suitability.n_worse:,` experiments.
+# - *Does not hold.* A rate averaged over users is no bound for one of them:
+#   {value}`suitability.top_three_share:.0%` of the false positives come from three of
+#   {value}`suitability.n_user_folds` user folds.
+# - *Not checkable.* The level of the test needs an estimator that is calibrated on the user's data,
+#   and without labels nobody can know that. [What the guarantee is worth](suitability_guarantee.py)
+#   is the next page.
+#
+# ## What to do
+#
+# - Without labels, take SUITABLE as a screening that may be too kind
+#   ({py:obj}`lib.suitability.SuitabilityFilter`). INCONCLUSIVE does not mean unsuitable: it may be
+#   too few data.
+# - With some labels of the user's data, test these: {py:obj}`lib.suitability.labels_test`.
+# - Draw the rows yourself. A party that chooses them [gets SUITABLE](suitability_stress.py) for
+#   data that are not.
+#
+# ## For those who go on
+#
+# Next come the signals, one decision in code, and the paper's experiment with its Tables 1 and 5
+# and its Figure 4.
 # ## The signals
 #
 # The twelve signals of the paper, for logits $z$ and $p = \mathrm{softmax}(z)$, here for three
@@ -593,18 +630,10 @@ if len(partition_seeds) > 1:
 #
 # ## Summary
 #
-# - A suitability filter compares the mean *estimated* correctness of user data and test data by a
-#   one-sided Welch test; SUITABLE needs evidence, INCONCLUSIVE does not mean unsuitable.
-# - On {value}`suitability.main`, out of distribution, {value}`suitability.main_ood_accuracy:.1%` of
-#   the decisions are right, with a false positive rate of {value}`suitability.main_ood_fpr:.1%` and
-#   a ROC AUC of {value}`suitability.main_ood_roc_auc:.3f`.
-# - {value}`suitability.top_three_share:.0%` of its {value}`suitability.n_false_positives` false
-#   positives come from the worst three of {value}`suitability.n_user_folds` user folds: a rate
-#   averaged over users is no bound for a single one.
-# - What the guarantee is worth, and what labels add, is [on the next
-#   page](suitability_guarantee.py); what other methods do, [on the one
-#   after](suitability_peers.py).
-# - Which claims of the paper these numbers confirm is on the page [What reproduces](reproduces.md).
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. The ROC AUC out of
+# distribution is {value}`suitability.main_ood_roc_auc:.3f`. What the guarantee is worth, and what
+# labels add, is [on the next page](suitability_guarantee.py); what other methods do,
+# [on the one after](suitability_peers.py).
 #
 # All numbers of this page that do not depend on the machine:
 

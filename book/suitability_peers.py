@@ -67,6 +67,43 @@ for text in notes[:1]:
     chapter.note(text)
 
 # %% [markdown]
+# ## What is exchanged
+#
+# A filter compares two numbers, an estimate for the user's data and one for the test data, by the
+# test of Eq. {eq}`eq-welch`. Every method that estimates accuracy without labels gives such a pair.
+# So does one that knows the labels of the test data, and the paper's filter leaves these aside.
+#
+# ## What holds, and what does not
+#
+# - *Holds.* By the same test the paper's filter decides best:
+#   {value}`suitability_peers.filter_peer_accuracy:.1%` right, the best of the others
+#   {value}`suitability_peers.peer_accuracy:.1%`. Its false positive rate is
+#   {value}`suitability_peers.filter_peer_fpr:.3f`.
+# - *Does not hold.* It does not order the decisions best. {value}`suitability_peers.best_peer` has
+#   a ROC AUC of {value}`suitability_peers.best_peer_area:.3f`, the filter
+#   {value}`suitability_peers.filter_peer_area:.3f`.
+# - *Can be had.* A filter that uses the known labels of the test data reaches
+#   {value}`suitability_peers.shuffles_median:.3f` in the median over shuffles, and needs nothing
+#   more of the user.
+# - *Holds for none.* Estimates for user data are off by {value}`suitability_peers.z_mean:+.1f`
+#   standard errors in the mean, where 0 was promised. False positives are rare because drops are
+#   large.
+#
+# ## What to do
+#
+# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
+#   data.
+# - Compare with the plain average confidence before you trust anything cleverer.
+# - Report the error at which a decision turns: {py:obj}`lib.suitability.tipping_point`. The report
+#   on [your own model](your_model.py) does so.
+#
+# ## For those who go on
+#
+# Next come single signals, other estimators and trainings, the peers, the stronger filter, and a
+# report on a model of your own.
+#
+# ### The experiments again
+#
 # The paper's experiments, as on the first page, for one shuffle of the source data:
 
 # %%
@@ -501,16 +538,18 @@ else:
     chapter.not_run(["P2-B-follow-up"], "FMoW is not the main data set of this run")
 
 # %% [markdown]
-# On {value}`suitability.main`, out of distribution, on the first shuffle: ROC AUC and fraction of
-# right decisions are {value}`suitability_peers.paper_area:.4f` and
-# {value}`suitability_peers.paper_accuracy:.1%` for the paper's filter,
-# {value}`suitability_peers.known_area:.4f` and {value}`suitability_peers.known_accuracy:.1%` with
-# the known reference, {value}`suitability_peers.all_area:.4f` and
-# {value}`suitability_peers.all_accuracy:.1%` (false positive rate
-# {value}`suitability_peers.all_fpr:.3f`) with all labels. Over
-# {value}`suitability_peers.n_shuffles` shuffles the last one's ROC AUC has the median
-# {value}`suitability_peers.shuffles_median:.4f` ({value}`suitability_peers.shuffles_lowest:.4f` to
-# {value}`suitability_peers.shuffles_highest:.4f`).
+# Known labels help most in ordering the decisions. On {value}`suitability.main`, out of
+# distribution, the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter,
+# {value}`suitability_peers.known_area:.4f` with the known reference, and
+# {value}`suitability_peers.all_area:.4f` with all labels. The fraction of right decisions goes from
+# {value}`suitability_peers.paper_accuracy:.1%` over {value}`suitability_peers.known_accuracy:.1%`
+# to {value}`suitability_peers.all_accuracy:.1%`. All labels do not make the filter bold: its false
+# positive rate is {value}`suitability_peers.all_fpr:.3f`.
+#
+# All this is of one shuffle. Over {value}`suitability_peers.n_shuffles` shuffles the ROC AUC with
+# all labels has the median {value}`suitability_peers.shuffles_median:.4f`, and lies between
+# {value}`suitability_peers.shuffles_lowest:.4f` and
+# {value}`suitability_peers.shuffles_highest:.4f`.
 #
 # The test is as valid as its assumption, and on these data that fails: in units of its standard
 # error the estimated user accuracy is off by {value}`suitability_peers.z_mean:+.1f` in the mean,
@@ -599,10 +638,7 @@ for text in report.warnings:
 #
 # ## Summary
 #
-# - Of the peers, {value}`suitability_peers.best_peer` orders the decisions best. A filter that also
-#   uses the labels of the test data reaches a ROC AUC of
-#   {value}`suitability_peers.shuffles_median:.3f` (median over shuffles), the paper's
-#   {value}`suitability_peers.paper_area:.3f`.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
 #
 # All numbers of this page that do not depend on the machine:
 

@@ -119,6 +119,28 @@ chapter.table(
 # The interval is over user folds alone; folds of the same split share rows, so it is a little too
 # narrow even so.
 #
+# ## What holds, and what does not
+#
+# - *Does not hold.* Honesty is needed. With honest parties the filter says SUITABLE in
+#   {value}`suitability_stress.honest:.0%` of the cases that are not. With a hold-out that teaches
+#   the estimator nothing it does in {value}`suitability_stress.flat:.0%`, without a false label.
+# - *Holds in part.* Too few samples explain some of the false negatives: from
+#   {value}`suitability_stress.few` user samples to all, the fraction of suitable folds that are
+#   missed goes from {value}`suitability_stress.missed_few:.0%` to
+#   {value}`suitability_stress.missed_all:.0%`.
+# - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
+#   of the error on data that have moved.
+#
+# ## What to do
+#
+# - Draw the rows, or have them drawn by somebody whom neither party chose. No statistic on the rows
+#   handed in replaces that.
+# - Compare the provider's hold-out with its test rows, and both with source rows of your own.
+# - Bring hundreds of user rows, not dozens.
+#
+# ## For those who go on
+#
+# Next come the checks that see a cheat, sample sizes, and multicalibration.
 # ### What shows it
 #
 # Six checks, each at the level 0.05 or with a threshold, on the same data sets that are not
@@ -293,18 +315,18 @@ chapter.settle(
 )
 
 # %% [markdown]
-# From {value}`suitability_stress.few` user samples to all, the fraction of suitable
-# folds that are missed goes from {value}`suitability_stress.missed_few:.0%` to
-# {value}`suitability_stress.missed_all:.0%`, with {value}`suitability_stress.most_holdout:,`
-# hold-out rows; the paper's explanation needs it to fall. What is left with all samples is no
-# matter of the user's: the test rows are as many as before, and estimates that are off stay off.
-# False positives are {value}`suitability_stress.fpr_few:.1%` with the fewest and
-# {value}`suitability_stress.fpr_all:.1%` with all samples. The labelled hold-out rows matter less:
-# with {value}`suitability_stress.least_holdout` of them instead of
-# {value}`suitability_stress.most_holdout:,`, {value}`suitability_stress.accuracy_least:.1%`
-# instead of {value}`suitability_stress.accuracy_all:.1%` of the decisions about whole folds are
-# right. Accuracy alone would mislead: most folds are not suitable, so INCONCLUSIVE throughout is
-# right for most of them.
+# The paper's explanation needs misses to go away with more samples. With
+# {value}`suitability_stress.most_holdout:,` hold-out rows the fraction of suitable folds that are
+# missed goes from {value}`suitability_stress.missed_few:.0%` at {value}`suitability_stress.few`
+# user samples to {value}`suitability_stress.missed_all:.0%` at all. What is left is no matter of
+# the user's: the test rows are as many as before, and estimates that are off stay off. False
+# positives are {value}`suitability_stress.fpr_few:.1%` with the fewest and
+# {value}`suitability_stress.fpr_all:.1%` with all samples.
+#
+# Labelled hold-out rows matter less. With {value}`suitability_stress.least_holdout` of them
+# {value}`suitability_stress.accuracy_least:.1%` of the decisions about whole folds are right, with
+# all {value}`suitability_stress.accuracy_all:.1%`. Accuracy alone would mislead: most folds are not
+# suitable, so INCONCLUSIVE throughout is right for most of them.
 #
 # ## Multicalibration: right in every group
 #
@@ -421,13 +443,9 @@ for d in ("fmow", "rxrx1"):
 #
 # ## Summary
 #
-# - The filter is no protection against somebody who chooses rows: the guarantee is about data that
-#   represent their population, and only rows that neither party chose can show that they do.
-# - The fraction of suitable folds that are missed goes from
-#   {value}`suitability_stress.missed_few:.0%` with {value}`suitability_stress.few` user samples to
-#   {value}`suitability_stress.missed_all:.0%` with all; labelled hold-out rows matter less.
-# - Multicalibration corrects groups of the source that are far off, adds noise where they are not,
-#   and leaves most of the error on shifted data.
+# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above: the
+# guarantee is about data that represent their population, and only rows that neither party chose
+# can show that they do.
 #
 # All numbers of this page that do not depend on the machine:
 

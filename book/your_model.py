@@ -116,29 +116,6 @@ chapter.table(
 #   set from elsewhere, or from another year, differ without anything having been learnt, and no
 #   bound on this page holds for them.
 #
-# ### How to write it
-#
-# From PyTorch:
-
-# %% tags=["hide-input"]
-Markdown(f"```python\n{report.example_source('pytorch')}```")
-
-# %% [markdown]
-# From scikit-learn, with a simple membership attack. It trains the model itself, on half of a pool
-# that coins choose: the hold-out set will not do for non-members, since no coin divided the two.
-
-# %% tags=["hide-input"]
-Markdown(f"```python\n{report.example_source('scikit_learn')}```")
-
-# %% [markdown]
-# From Hugging Face:
-
-# %% tags=["hide-input"]
-Markdown(f"```python\n{report.example_source('hugging_face')}```")
-
-# %% [markdown]
-# These are the files in `lib/report/examples/` that the tests run.
-#
 # ## What this file allows
 
 # %% tags=["hide-input"]
@@ -163,6 +140,19 @@ if out:
 
 # %% [markdown]
 # Of {value}`your_model.analyses` analyses {value}`your_model.done` are done.
+#
+# ## What to do
+#
+# 1. Write what you have into one file: [How to write the file](#how-to-write-the-file) shows it for
+#    PyTorch, scikit-learn and Hugging Face.
+# 2. Let `--check` say what is missing, and read the table above: it names the analyses that the
+#    file allows.
+# 3. Read the bound before the estimate, and the assumption that stands below each.
+# 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
+#
+# ## For those who go on
+#
+# Next come the analyses of this file one by one, what to collect next, and how to write the file.
 #
 # ## Selective classification
 #
@@ -265,6 +255,29 @@ report.show(chapter, found, "comparison")
 chapter.table(found.next_steps, "next_steps", "What more data would tell")
 
 # %% [markdown]
+# ## How to write the file
+#
+# From PyTorch:
+
+# %% tags=["hide-input"]
+Markdown(f"```python\n{report.example_source('pytorch')}```")
+
+# %% [markdown]
+# From scikit-learn, with a simple membership attack. It trains the model itself, on half of a pool
+# that coins choose: the hold-out set will not do for non-members, since no coin divided the two.
+
+# %% tags=["hide-input"]
+Markdown(f"```python\n{report.example_source('scikit_learn')}```")
+
+# %% [markdown]
+# From Hugging Face:
+
+# %% tags=["hide-input"]
+Markdown(f"```python\n{report.example_source('hugging_face')}```")
+
+# %% [markdown]
+# These are the files in `lib/report/examples/` that the tests run.
+#
 # ## Exercises
 #
 # 1. `python -m lib.report example.npz --example` writes the example. Take the labels of the

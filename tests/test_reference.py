@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 import lib
-from lib.book.reference import PACKAGES, public_names, source_line
+from lib.book.reference import (
+    PACKAGES,
+    SUBJECTS,
+    first_sentence,
+    public_names,
+    source_line,
+    subject_names,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,6 +49,32 @@ def test_every_formula_is_in_an_example(page):
         if not re.search(rf"\b{name.rpartition('.')[2]}\(|@{name.rpartition('.')[2]}\b", code)
     }
     assert lacking == WITHOUT & set(public)
+
+
+@pytest.mark.parametrize("page", PACKAGES)
+def test_every_name_has_one_page_and_a_line_in_a_table(page):
+    """The package's page lists what the pages of its subjects document, each name once."""
+    folder = ROOT / "book" / "reference"
+    listed = re.findall(r"^\.\. name-table:: (\S+)$", (folder / f"{page}.md").read_text(), re.M)
+    if page not in SUBJECTS:
+        assert listed == []
+        assert f".. names:: {page}\n" in (folder / f"{page}.md").read_text()
+        return
+    assert listed == [f"{page}.{subject}" for subject in SUBJECTS[page]]
+    names = [name for subject in SUBJECTS[page] for name in subject_names(page, subject)]
+    assert sorted(names) == sorted(public_names(page))
+    toc = (ROOT / "book" / "_toc.yml").read_text()
+    for subject in SUBJECTS[page]:
+        text = (folder / f"{page}_{subject}.md").read_text()
+        assert text.count(f".. names:: {page}.{subject}\n") == 1
+        assert f"- file: reference/{page}_{subject}\n" in toc
+    assert {p.stem for p in folder.glob(f"{page}_*.md")} == {f"{page}_{s}" for s in SUBJECTS[page]}
+
+
+def test_a_line_of_a_table_is_a_whole_sentence():
+    lines = {n: first_sentence(n, v) for page in PACKAGES for n, v in public_names(page).items()}
+    assert [n for n, line in lines.items() if not line.endswith(".")] == []
+    assert max(map(len, lines.values())) < 200
 
 
 @pytest.mark.parametrize("page", PACKAGES)

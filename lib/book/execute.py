@@ -122,13 +122,17 @@ class Executed:
         }
 
     @property
+    def outputs_of_figures(self) -> dict[str, dict[str, Any]]:
+        """The outputs that show figures, by the figures' names."""
+        return {data[FIGURE_MIME]["name"]: data for data in self._outputs(FIGURE_MIME)}
+
+    @property
     def figures(self) -> dict[str, dict[str, str]]:
         """The figures shown, by name: ``svg``, ``alt`` and ``caption``."""
         found = {}
-        for output in self._outputs(FIGURE_MIME):
-            about = output[FIGURE_MIME]
-            svg = svg_of(output["text/html"])
-            found[about["name"]] = {"svg": svg, "alt": about["alt"], "caption": about["caption"]}
+        for name, output in self.outputs_of_figures.items():
+            about, svg = output[FIGURE_MIME], svg_of(output["text/html"])
+            found[name] = {"svg": svg, "alt": about["alt"], "caption": about["caption"]}
         return found
 
 

@@ -85,6 +85,16 @@ class Page:
         kept = (figure_of(run, name) for run in self.records.values())
         return next(filter(None, kept), None) or self.done.figures[name]
 
+    def figure(self, name: str) -> str:
+        """HTML of a figure as :meth:`outputs` has it.
+
+        Raises
+        ------
+        KeyError
+            If there is none of that name.
+        """
+        return self.outputs(self.done.outputs_of_figures[name])
+
     def outputs(self, data: Mapping[str, Any]) -> str:
         """HTML of one output, whatever stands first in it."""
         own = data["text/html"]
@@ -125,7 +135,7 @@ class Page:
             kept = figure_of(run, data[FIGURE_MIME]["name"])
             if kept is None:
                 return ""
-            if kept["svg"] == light_svg(svg_of(own)):
+            if light_svg(kept["svg"]) == light_svg(svg_of(own)):
                 return own
             shown = data[FIGURE_MIME]["name"], kept["alt"], kept["caption"]
             return figure_html(kept["svg"].encode(), *shown)
@@ -154,12 +164,16 @@ class Page:
         words = frame.select_dtypes(include=["object", "str"]).columns
         frame[words] = frame[words].fillna("")
         caption, formats = kept["caption"], kept["formats"]
+        page = {c: f for c, f in table["formats"].items() if c in frame}
+        whole, shown = frame, pd.read_csv(io.StringIO(table["csv"]), nrows=0).columns
+        if set(shown) < set(frame):  # the record is older and has columns that the page now omits
+            frame, formats = frame[[c for c in frame if c in shown]], (formats or {}) | page
         if caption is None:  # of a record that is older: as on this page, if it names no data
-            formats = {c: f for c, f in table["formats"].items() if c in frame}
+            formats = page
             caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
         longest = 0 if table.get("aside") else LONGEST
-        return table_html(frame, caption, formats, csv_link(frame, name), longest)
+        return table_html(frame, caption, formats, csv_link(whole, name), longest)
 
     def _speaks_of_both(self, caption: str) -> bool:
         return not any(word in caption for word in _what(self.done.parameters))

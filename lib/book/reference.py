@@ -1,19 +1,24 @@
 """Sphinx extension: the reference, by autodoc and napoleon from the docstrings.
 
-What those do not do: comments of constants that a package takes from its modules, links of names
-that are documented elsewhere, and where each name is written.
+What those do not do: a package's names by subject, each subject on a page of its own; comments of
+constants that a package takes from its modules, links of names that are documented elsewhere, and
+where each name is written.
 """
 
 import importlib
 import inspect
 import pydoc
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.pycode import ModuleAnalyzer
+from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
 import lib
@@ -31,6 +36,56 @@ PACKAGES = {
     "runs": ("lib.runs",),
     "book": ("lib.book.session",),
     "plot": ("lib.plot",),
+}
+
+#: Page of a package to its subjects, and to the modules whose names each of them documents. A
+#: subject has the page ``<package>_<subject>``; a package without subjects documents its own.
+SUBJECTS = {
+    "selective": {
+        "scores": ("scores",),
+        "curves": ("curves", "areas"),
+        "uncertainty": ("uncertainty", "guarantee"),
+    },
+    "suitability": {
+        "signals": ("signals", "estimators", "estimator", "multicalibration", "importance"),
+        "filter": ("filter", "noninferiority", "equivalence", "refined", "tipping"),
+        "labels": ("guarantees", "labels", "power"),
+        "time": ("sequential", "monitor"),
+    },
+    "audit": {
+        "intervals": ("counts", "regions", "posterior", "intervals", "planning", "gaussian"),
+        "attacks": ("attacks", "selection", "one_run"),
+        "canaries": ("insert", "canaries"),
+    },
+    "counterfactual": {
+        "estimate": ("estimate", "efficiency"),
+        "limits": ("sensitivity", "sequences"),
+        "learners": ("learners", "forest", "diagnostics"),
+        "scores": ("scores", "metrics"),
+    },
+    "report": {
+        "files": ("predictions", "files", "example"),
+        "analyses": ("report", "analyses", "analysis", "suitability", "page"),
+    },
+    "privacy": {
+        "accounting": ("accounting", "selection"),
+        "labels": ("labels",),
+        "votes": ("pate", "smooth"),
+    },
+    "training": {
+        "config": ("config", "objectives", "models"),
+        "engines": ("single", "many", "predict", "linear", "fixmatch"),
+        "jobs": ("jobs", "label_jobs", "subsets"),
+    },
+    "data": {
+        "store": ("errors", "registry", "store", "folders", "pickles", "splits"),
+        "images": ("images", "digits", "shifts", "text"),
+        "papers": ("suitability", "canaries"),
+    },
+    "runs": {
+        "jobs": ("jobs", "executors", "progress", "tables"),
+        "store": ("store", "checkpoint", "provenance", "files"),
+    },
 }
 
 _LONGEST = 100  # characters of a value that a page shows
@@ -53,6 +108,27 @@ def source_line(value: Any, repository: str, commit: str) -> str:
     return f"Source: `{file}, line {line} <{address}>`__"
 
 
+def subject_names(page: str, subject: str = "") -> dict[str, Any]:
+    """The names of a package that a subject documents; all of them if it has no subjects."""
+    names = public_names(page)
+    if not subject:
+        return names
+    modules = {f"lib.{page}.{module}" for module in SUBJECTS[page][subject]}
+    return {full: value for full, value in names.items() if home(full, value) in modules}
+
+
+def home(full: str, value: Any) -> str:
+    """The module that makes a public name: a class or function says so, constants are searched."""
+    if callable(value):
+        return inspect.unwrap(value).__module__
+    package, _, name = full.rpartition(".")
+    made = re.compile(rf"^{name}\b[^=\n]*= ", flags=re.MULTILINE)
+    for module in sorted(sys.modules):
+        if module.startswith(f"{package}.") and made.search(inspect.getsource(sys.modules[module])):
+            return module
+    return package
+
+
 def _comment(full: str) -> list[str]:
     """The comment above a constant, which may lie in any module of the package."""
     package, _, name = full.rpartition(".")
@@ -71,11 +147,6 @@ def _complete(
     if what == "module":  # the page has said what it is about
         start = ".. rubric:: Examples"
         lines[:] = lines[lines.index(start) :] if start in lines else []
-        own = {known for _, known in ModuleAnalyzer.for_module(name).find_attr_docs()}
-        for known in value.__all__:  # autodoc finds no constant that another module has made
-            if known not in own and not callable(getattr(value, known)):
-                long = len(repr(getattr(value, known))) > _LONGEST
-                lines += ["", f".. autodata:: {name}.{known}", *["   :no-value:"] * long, ""]
     elif what == "data":
         lines[:] = _comment(name)
     elif what == "property":  # napoleon would read a type before a colon
@@ -86,11 +157,61 @@ def _complete(
         lines += ["", source_line(value, *at), ""]
 
 
-def _take_all(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> Any:
-    """Document every name of ``__all__``, a constant without a comment too, and nothing else."""
-    if what != "module":  # scikit-learn adds methods to estimators
-        return getattr(value, "__module__", "lib").startswith("sklearn.") or None
-    return name not in sys.modules[app.env.temp_data["autodoc:module"]].__all__
+def _skip(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the methods that scikit-learn adds to estimators."""
+    return getattr(value, "__module__", "lib").startswith("sklearn.") or None
+
+
+def _documented(full: str, value: Any) -> list[str]:
+    """RST that documents a public name."""
+    if inspect.isclass(value):
+        kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
+        return [f".. {kind}:: {full}", "   :members:", ""]
+    if callable(value):
+        return [f".. autofunction:: {full}", ""]
+    return [f".. autodata:: {full}", *["   :no-value:"] * (len(repr(value)) > _LONGEST), ""]
+
+
+def first_sentence(full: str, value: Any) -> str:
+    """What a table says of a name: its docstring's, or its comment's, first sentence."""
+    text = inspect.getdoc(value) or "" if callable(value) else "\n".join(_comment(full))
+    flat = " ".join(text.partition("\n\n")[0].split())
+    return re.split(r"(?<=[.])\s", flat, maxsplit=1)[0] or "A constant."
+
+
+def _listed(full: str, value: Any) -> list[str]:
+    return [f"   * - :py:obj:`~{full}`", f"     - {first_sentence(full, value)}"]
+
+
+class NamesDirective(SphinxDirective):
+    """``.. names:: audit.intervals``: the names of a subject, or of a package, documented."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return what autodoc makes of them."""
+        page, _, subject = self.arguments[0].partition(".")
+        try:
+            names = subject_names(page, subject)
+        except KeyError as error:
+            raise ExtensionError(f"{self.get_location()}: no subject {error}") from None
+        return self._parsed(names)
+
+    def _parsed(self, names: dict[str, Any]) -> list[nodes.Node]:
+        return self._nodes([line for name in names.items() for line in _documented(*name)])
+
+    def _nodes(self, lines: list[str]) -> list[nodes.Node]:
+        made = nodes.Element()
+        self.state.nested_parse(StringList(lines, self.env.docname), self.content_offset, made)
+        return made.children
+
+
+class NameTableDirective(NamesDirective):
+    """``.. name-table:: audit.intervals``: the same names, a line and a link each."""
+
+    def _parsed(self, names: dict[str, Any]) -> list[nodes.Node]:
+        rows = [line for name in names.items() for line in _listed(*name)]
+        return self._nodes([".. list-table::", "   :widths: 35 65", "", *rows])
 
 
 def _resolve(app: Sphinx, env: Any, node: Any, content: nodes.Element) -> nodes.Node | None:
@@ -127,7 +248,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.setup_extension("sphinx.ext.napoleon")
     app.add_css_file("reference.css")  # from the folder that lib.book.sphinx_ext adds
     app.connect("config-inited", _configure)
-    app.connect("autodoc-skip-member", _take_all)
+    app.add_directive("names", NamesDirective)
+    app.add_directive("name-table", NameTableDirective)
+    app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _complete, priority=600)  # after napoleon
     app.connect("missing-reference", _resolve)
     return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,7 +2,6 @@
 
 import base64
 import html
-import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from lib.book.claims import (
     UNDECIDED,
     Claim,
 )
+from lib.book.columns import MANY, SHORT, breakable, columns_of, joined
 from lib.book.records import by_size
 from lib.book.words import number_text, scale_text
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
@@ -59,38 +59,33 @@ def table_html(
 ) -> str:
     """HTML of a data frame in a box that scrolls sideways by itself, and of its download.
 
-    One of more rows than `longest` is folded under its caption.
+    One of more rows than `longest` is folded under its caption. The ends of an interval, and a
+    value and its standard deviation, share a column; the download has each by itself.
     """
-    formats = formats or {}
-    texts = [
-        [_text(value, formats.get(str(name))) for name, value in zip(frame, row, strict=True)]
-        for row in frame.itertuples(index=False, name=None)
-    ]
+    columns = joined(columns_of(frame, formats or {}))
     # A column is set flush right, its heading too, where every entry is a number.
-    kinds = [
-        " class='number'" if len(frame) and all(_is_number(v) for v in frame.iloc[:, i]) else ""
-        for i in range(frame.shape[1])
-    ]
+    kinds = [" class='number'" * column.number for column in columns]
     head = "".join(
-        f"<th scope='col'{kind}>{html.escape(str(name))}</th>"
-        for name, kind in zip(frame.columns, kinds, strict=True)
+        f"<th scope='col'{kind}>{html.escape(column.name)}</th>"
+        for column, kind in zip(columns, kinds, strict=True)
     )
     whole = " class='whole'"
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind or whole * (len(text) <= _SHORT)}>{html.escape(text)}</td>"
+            f"<td{kind or whole * (len(text) <= SHORT)}>{breakable(text)}</td>"
             for text, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
-        for row in texts
+        for row in zip(*(column.texts for column in columns), strict=True)
     )
+    many = " many" * (len(columns) > MANY)
     if len(frame) > longest:
-        table = _scrolling(caption or "table", head, body) + download
+        table = _scrolling(caption or "table", head, body, also=many) + download
         rows = f"{len(frame)} row{'s' * (len(frame) != 1)}"
         return _folded(f"{caption or 'Table'} ({rows})", table, "companion-rows")
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    return _scrolling(caption or "table", head, body, title) + download
+    return _scrolling(caption or "table", head, body, title, many) + download
 
 
 def _folded(summary: str, content: str, kind: str) -> str:
@@ -109,22 +104,6 @@ def _scrolling(label: str, head: str, body: str, title: str = "", also: str = ""
 
 def _heads(names: Iterable[str]) -> str:
     return "".join(f"<th scope='col'>{name}</th>" for name in names)
-
-
-_SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Number) and not isinstance(value, bool)
-
-
-def _text(value: Any, spec: str | None) -> str:
-    if not _is_number(value):
-        # A spread belongs to its sign: "0.72" may stand above "(± 0.02)", "0.02)" not alone.
-        return str(value).replace("(± ", "(±\u00a0")
-    if value != value:
-        return "–"
-    return format(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))
 
 
 def note_html(text: str) -> str:
@@ -156,6 +135,14 @@ def picture_html(svg: bytes, alt: str) -> str:
     return (
         f"<p class='companion-picture'><img src='data:image/svg+xml;base64,{source}' "
         f"alt='{html.escape(alt)}'></p>"
+    )
+
+
+def above_html(name: str) -> str:
+    """What stands where a figure is made that the page has shown before."""
+    return (
+        f"<p class='companion-source'>The figure of this cell stands "
+        f"<a href='#figure-{html.escape(name)}'>in the main line</a>.</p>"
     )
 
 

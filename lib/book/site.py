@@ -7,6 +7,7 @@ import ast
 import base64
 import html
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -135,17 +136,16 @@ _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 def minify_svg(page: str) -> str:
     """Shrink the SVG figures in a piece of HTML, with nothing to be seen of it.
 
-    matplotlib writes coordinates to a millionth of a point. Here they are rounded to a hundredth,
-    line breaks go, and the data address holds text instead of base64, which takes a third more and
-    hardly compresses.
+    What goes is in :func:`light_svg`. The data address holds text instead of base64, which takes a
+    third more and hardly compresses.
     """
     return _FIGURE.sub(lambda found: _light_address(found[1]), page)
 
 
 def _light_address(encoded: str) -> str:
     svg = light_svg(base64.b64decode(encoded).decode("utf-8"))
-    # Kept as they are: what neither an address nor an attribute in quotation marks minds.
-    return "data:image/svg+xml," + quote(svg, safe=" !$()*+,-./:;=?@[]^_`{|}~")
+    # Kept as they are: what neither an address nor an attribute in single quotation marks minds.
+    return "data:image/svg+xml," + quote(svg, safe=' !"$()*+,-./:;<=>?@[]^_`{|}~')
 
 
 def svg_of(page: str) -> str:
@@ -154,17 +154,137 @@ def svg_of(page: str) -> str:
 
 
 def light_svg(svg: str) -> str:
-    """An SVG with coordinates to a hundredth of a point, without comments and line breaks."""
-    svg = _PATH.sub(lambda path: _NUMBER.sub(_rounded, path[0]), svg)
-    svg = _PLACE.sub(lambda place: place[1] + _NUMBER.sub(_rounded, place[2]), svg)
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
+    """An SVG that looks the same: coordinates to a hundredth of a point, and nothing said twice.
+
+    matplotlib writes coordinates to a millionth of a point, points of a curve that lie on the line
+    between their neighbours (here: to a fortieth of a point), a style at each of a hundred equal
+    markers, names of groups, comments, line breaks and who made it.
+    """
+    svg = _HEAD.sub("", svg).replace("xlink:href=", "href=")
+    svg = _PATH.sub(lambda path: light_path(path[0]), svg)
+    svg = _PLACE.sub(lambda place: place[1] + _rounded(place[2]), svg)
+    svg = _MOVED.sub(lambda moved: _NUMBER.sub(lambda n: _rounded(n[0]), moved[0]), svg)
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"\s*\n\s*", " ", svg)
-    return re.sub(r">\s+<", "><", svg).strip()
+    svg = re.sub(r">\s+<", "><", svg).strip()
+    svg = _SAME_STYLE.sub(_one_style, svg)
+    return _STYLE.sub(lambda style: re.sub(r"([:;])\s+", r"\1", style[0]), svg)
 
 
-def _rounded(number: re.Match[str]) -> str:
-    text = f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+_HEAD = re.compile(
+    r'<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>| xmlns:xlink="[^"]*"|(?<=<g) id="[^"]*"',
+    flags=re.DOTALL,
+)
+_MOVED = re.compile(r"translate\([^)]*\)")
+_STYLE = re.compile(r'(?<=\sstyle=")[^"]*')
+_MARKER = r'<use href="#\w+" x="[-\d.]+" y="[-\d.]+"'
+_SAME_STYLE = re.compile(rf'{_MARKER} style="([^"]*)"/>(?:{_MARKER} style="\1"/>)+')
+
+
+def _one_style(markers: re.Match[str]) -> str:
+    """Markers of one style, with the style said once."""
+    return f'<g style="{markers[1]}">' + re.sub(r' style="[^"]*"', "", markers[0]) + "</g>"
+
+
+_THIN = 2.5  # hundredths of a point: how far a line may move
+_STEP = re.compile(r"([MLQC])((?:[\s,]*-?[\d.]+(?:e-?\d+)?)+)|[zZ]")
+
+
+def light_path(path: str) -> str:
+    """A path of M, L, Q, C and z in relative coordinates, its lines without needless points.
+
+    A path that has other commands, relative ones among them, is left as it is.
+    """
+    path = " ".join(path.split())
+    if re.sub(r"\s", "", _STEP.sub("", path)):
+        return path
+    text, here, start, implied = "", (0, 0), (0, 0), ""
+    for command, points in _thinned(_steps(path)):
+        if command == "z":
+            text, here, implied = text + "z", start, ""
+            continue
+        text += command.lower() * (command != implied)
+        implied = "L" if command == "M" else command
+        for number, point in enumerate(points):
+            text += _relative(point[0] - here[0], text) + _relative(point[1] - here[1], "0")
+            if number == len(points) - 1:
+                here = point
+        start = here if command == "M" else start
+    return text
+
+
+def _relative(hundredths: int, before: str) -> str:
+    """A number as it may follow on what stands before it."""
+    text = f"{hundredths / 100:.2f}".rstrip("0").rstrip(".")
+    text = "0" if text == "-0" else text
+    return text if text.startswith("-") or not before[-1:].isdigit() else f" {text}"
+
+
+_Point = tuple[int, int]
+
+
+def _steps(path: str) -> list[tuple[str, list[_Point]]]:
+    """Commands of a path, each with its points in hundredths, absolute."""
+    found: list[tuple[str, list[_Point]]] = []
+    size = {"M": 1, "L": 1, "Q": 2, "C": 3}
+    for step in _STEP.finditer(path):
+        if step[1] is None:
+            found.append(("z", []))
+            continue
+        numbers = [round(100 * float(n)) for n in re.findall(r"-?[\d.]+(?:e-?\d+)?", step[2])]
+        points = list(zip(numbers[::2], numbers[1::2], strict=True))
+        for at in range(0, len(points), size[step[1]]):
+            command = "L" if step[1] == "M" and at else step[1]
+            found.append((command, points[at : at + size[step[1]]]))
+    return found
+
+
+def _thinned(steps: list[tuple[str, list[_Point]]]) -> list[tuple[str, list[_Point]]]:
+    """The steps without those of each run of lines that Douglas and Peucker's rule leaves out."""
+    found, run = [], []
+    for step in [*steps, ("end", [])]:
+        if step[0] != "L" and run:
+            kept = _needed([found[-1][1][-1], *(points[0] for _, points in run)])
+            found += [step for i, step in enumerate(run, 1) if i in kept]
+            run = []
+        (run if step[0] == "L" else found).append(step)
+    return found[:-1]
+
+
+def _needed(points: list[_Point]) -> set[int]:
+    """Which points of a line are more than `_THIN` off the line through the others."""
+    kept, pending = {0, len(points) - 1}, [(0, len(points) - 1)]
+    while pending:
+        first, last = pending.pop()
+        (x, y), (u, v) = points[first], points[last]
+        square = (u - x) ** 2 + (v - y) ** 2
+        far, at = 0.0, 0
+        for i in range(first + 1, last):
+            p, q = points[i][0] - x, points[i][1] - y
+            along = min(1.0, max(0.0, (p * (u - x) + q * (v - y)) / square)) if square else 0.0
+            off = math.hypot(p - along * (u - x), q - along * (v - y))
+            if off > far:
+                far, at = off, i
+        if far > _THIN:
+            kept.add(at)
+            pending += [(first, at), (at, last)]
+    return kept
+
+
+def _rounded(number: str) -> str:
+    text = f"{float(number):.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
+
+
+# Sphinx sets a long signature as a list of definitions that defines nothing.
+_SIGNATURE = re.compile(
+    r'<dl>\s*((?:<dd><em class="sig-param">.*?</dd>\s*)+)</dl>', flags=re.DOTALL
+)
+
+
+def _as_lines(signature: re.Match[str]) -> str:
+    lines = signature[1].replace("<dd>", "<div>").replace("</dd>", "</div>")
+    return f'<div class="companion-signature">{lines}</div>'
 
 
 _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
@@ -173,6 +293,7 @@ _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2"""
 def named_regions(body: str) -> str:
     """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')  # as their list needs
+    body = _SIGNATURE.sub(_as_lines, body)
     body = body.replace(
         '<div class="pst-scrollable-table-container">',
         '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
@@ -290,8 +411,17 @@ _ROLE = re.compile(r"(?<!`)\{(?:term|doc|ref|cite|cite:t|py:obj)\}`([^`<]+?)(?:\
 
 
 def plain_roles(text: str) -> str:
-    """Prose without the roles that only a book understands: their words stay."""
-    return _ROLE.sub(r"\1", text)
+    """Prose without what only a book understands: the words of roles stay, a `result` goes."""
+    return _RESULT.sub("", _ROLE.sub(r"\1", text))
+
+
+_RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
+
+
+def shown_first(notebook: nbformat.NotebookNode) -> set[str]:
+    """Names of the figures that a chapter's prose shows before the cells that make them."""
+    prose = (c.source for c in notebook.cells if c.cell_type == "markdown")
+    return {name for text in prose for name in _RESULT.findall(f"{text}\n\n")}
 
 
 def given_value(value: Any) -> Any:

@@ -6,8 +6,9 @@ read or written: a failing cell therefore leaves the previous site as it was.
 
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -26,12 +27,13 @@ import lib
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
-from lib.book.execute import OWN_MIMES, VERDICT_MIME, BuildError, execute_book
+from lib.book.execute import FIGURE_MIME, OWN_MIMES, VERDICT_MIME, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.proofs import PARTS, proofs_page
 from lib.book.records import git_output, read_records
 from lib.book.render import (
     Ledger,
+    above_html,
     claim_mark_html,
     ledger_html,
     picture_html,
@@ -48,6 +50,7 @@ from lib.book.site import (
     not_found_page,
     quoted_values,
     shorten,
+    shown_first,
     site_address,
     social_tags,
     with_cards,
@@ -77,6 +80,7 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
     if own:
         page = replace(page, records={})
     merged, pending = [], list(done.cells)
+    above = set() if own else shown_first(notebook)
     for cell in notebook.cells:
         if cell.cell_type != "code":
             merged.append(cell)
@@ -88,7 +92,7 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
         executed = pending.pop(0)
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
-        merged.append(_code_cell(executed, cell["id"], page))
+        merged.append(_code_cell(executed, cell["id"], page, above))
         if not own:
             merged[-1].metadata |= folding(executed["source"], executed["tags"])
     notebook.cells = merged
@@ -99,7 +103,9 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
 _SINGLE = 3
 
 
-def _code_cell(executed: dict[str, Any], cell_id: str, page: Page) -> nbformat.NotebookNode:
+def _code_cell(
+    executed: dict[str, Any], cell_id: str, page: Page, above: Collection[str] = ()
+) -> nbformat.NotebookNode:
     outputs = []
     alone = {"text/html", VERDICT_MIME}
     shown = [o["data"] for o in executed["outputs"] if alone <= o.get("data", {}).keys()]
@@ -109,8 +115,11 @@ def _code_cell(executed: dict[str, Any], cell_id: str, page: Page) -> nbformat.N
         verdict = output.get("data", {}).get(VERDICT_MIME)
         if ("data" in output and not data) or (verdict and verdict in verdicts[1:]):
             continue
+        figure = output.get("data", {}).get(FIGURE_MIME, {}).get("name")
         if verdict and verdict in verdicts:
             data["text/html"] = page.verdicts(verdicts)
+        elif figure in above:
+            data["text/html"] = above_html(figure)
         elif "text/html" in data:
             data["text/html"] = minify_svg(page.outputs(output["data"]))
         outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
@@ -195,6 +204,14 @@ def _picture(env: Any, quoted: str) -> str:
     return picture_html(light_svg(found["svg"]).encode(), found["alt"])
 
 
+def _result(env: Any, name: str) -> str:
+    """A figure of the page itself, before the cell that makes it: the chapter's one result."""
+    try:
+        return minify_svg(env.app.companion_pages[env.docname].figure(name))
+    except KeyError:
+        raise ValueError(f"the page {env.docname} makes no figure {name!r}") from None
+
+
 def _ledger(env: Any) -> str:
     """All claims and verdicts of this build."""
     return ledger_html(_evidence(env.app, env.docname))
@@ -240,15 +257,26 @@ def _evidence(app: Sphinx, docname: str) -> Ledger:
 
 
 class CloneDirective(SphinxDirective):
-    """The ``clone`` directive: the command that gets the code, where its address is known."""
+    """The ``clone`` directive: where the code is and how to get it, or that nobody has said so."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the command as a code block, or nothing."""
+        """Return the address and the command as a code block, or a sentence."""
         repository = self.env.app.companion_repository
         if not repository:
-            return []
-        command = f"git clone https://github.com/{repository}\ncd {repository.rpartition('/')[2]}"
-        return [nodes.literal_block(command, command, language="sh")]
+            return [nodes.paragraph("", _UNKNOWN)]
+        address, folder = f"https://github.com/{repository}", repository.rpartition("/")[2]
+        command = f"git clone {address}\ncd {folder}"
+        link = nodes.reference("", address, refuri=address)
+        return [
+            nodes.paragraph("", "", nodes.Text("The repository is "), link, nodes.Text(".")),
+            nodes.literal_block(command, command, language="sh"),
+        ]
+
+
+_UNKNOWN = (
+    "The build of this copy of the site was not told the public address of the repository "
+    "(COMPANION_REPOSITORY): whoever gave you the site can say where it lies."
+)
 
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
@@ -487,7 +515,11 @@ def _description(doctree: Any) -> str:
 
 
 def _repository(root: Path) -> str:
-    """``owner/name`` on GitHub that this checkout came from; empty if from elsewhere."""
+    """``owner/name`` on GitHub, as told or as this checkout came from; empty if from elsewhere."""
+    if told := os.environ.get("COMPANION_REPOSITORY", ""):
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", told):
+            raise ExtensionError(f"COMPANION_REPOSITORY = {told!r} must be owner/name")
+        return told
     address = git_output(root, "remote", "get-url", "origin")
     _, found, path = address.removesuffix(".git").partition("github.com")
     return path.lstrip("/:") if found else ""
@@ -502,6 +534,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
     app.add_directive("picture", _directive(_picture, 1))
+    app.add_directive("result", _directive(_result, 1))
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
     app.add_directive("build-status", _directive(_status))

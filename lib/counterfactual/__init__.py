@@ -14,7 +14,7 @@ True
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.counterfactual import *
 >>> import numpy as np

@@ -11,7 +11,7 @@ From the command line: ``python -m lib.data list | fetch NAME... | verify``.
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.data import *
 >>> import numpy as np

@@ -2,7 +2,7 @@
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.privacy import *
 """

@@ -13,7 +13,7 @@ What a file may hold: :data:`FORMAT`.  From the command line:
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.report import *
 >>> import tempfile

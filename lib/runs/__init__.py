@@ -6,7 +6,7 @@ gives, :func:`run_all` runs many, :func:`stored_table` keeps what a function ret
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.runs import *
 >>> import tempfile

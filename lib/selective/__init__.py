@@ -4,7 +4,7 @@ A *score* is an acceptance score everywhere: larger is accepted earlier.
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.selective import *
 >>> import numpy as np

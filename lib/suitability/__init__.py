@@ -22,7 +22,7 @@ that uses the labels of the test data. The paper's experiments and the peers are
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.suitability import *
 >>> import numpy as np

@@ -6,7 +6,7 @@
 
 Examples
 --------
-Those on this page begin so:
+Those of this package begin so:
 
 >>> from lib.training import *
 >>> import numpy as np

@@ -1,23 +1,33 @@
 """How long pages are to a reader who opens nothing: height, tables in the flow, lines of code.
 
+A chapter's *main line* ends at the heading "For those who go on": question, idea, method, one
+figure, what holds and what does not, what to do. Its height is measured by itself. Of the tables
+that scroll sideways all are counted, the folded ones too; of bytes, those of `page_weights`.
+
 `python tests/book/page_shapes.py FOLDER [TABLE.csv]` measures the pages of a site at a width of
 1,280 px, prints a table, and fails where a page is above its limit.
 """
 
 import sys
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Collection
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
-from site_checks import DESKTOP, TYPESET, page_names
+from site_checks import DESKTOP, TYPESET, page_names, page_weights
 
 TALLEST = 18_000  # px
+MAIN_LINE = 12_000  # px, of a chapter, from the top of the page
 LONGEST_TABLE = 12  # rows in the flow
 LONGEST_CELL = 10  # lines of code in the flow
 
-#: Pages that may be taller: up to what height, and why.
-TALLER = {"reference/*": (50_000, "looked up by name, not read from top to bottom")}
+#: Pages with tables that scroll sideways at 1,280 px: how many, and why.
+WIDE = {"counterfactual_limits.html": (1, "a record with columns that the page has no more")}
 #: Pages whose tables may be longer, and why.
-LONGER = {"which_function.html": "looked up by question", "status.html": "one row per chapter"}
+LONGER = {
+    "which_function.html": "looked up by question",
+    "status.html": "one row per chapter",
+    "reference/": "a row per name, looked up by it",
+}
 
 MEASURE = r"""() => {
   const article = document.querySelector('article') || document.body;
@@ -26,20 +36,40 @@ MEASURE = r"""() => {
   const rows = t => [...t.tBodies].reduce((n, body) => n + body.rows.length, 0);
   const lines = e => e.textContent.replace(/\n+$/, '').split('\n').length;
   const code = [...article.querySelectorAll('div.cell_input pre')].filter(shown).map(lines);
-  return [document.documentElement.scrollHeight, tables.length, Math.max(0, ...tables.map(rows)),
-    code.reduce((a, b) => a + b, 0), Math.max(0, ...code)];
+  const end = document.getElementById('for-those-who-go-on');
+  const main = end ? Math.round(end.getBoundingClientRect().top + scrollY) : 0;
+  const found = [document.documentElement.scrollHeight, main, tables.length,
+    Math.max(0, ...tables.map(rows)), code.reduce((a, b) => a + b, 0), Math.max(0, ...code)];
+  const closed = [...article.querySelectorAll('details:not([open])')];
+  for (const folded of closed) folded.open = true;
+  const scrolls = e => /auto|scroll/.test(getComputedStyle(e).overflowX)
+    && e.scrollWidth > e.clientWidth + 1;
+  const wide = [...article.querySelectorAll('table')].filter(shown).filter(t => {
+    for (let box = t; box && box !== article; box = box.parentElement)
+      if (scrolls(box)) return true;
+    return false;
+  });
+  for (const folded of closed) folded.open = false;
+  return [...found, wide.length];
 }"""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a page: its height in px, tables in the flow and the rows of the longest, code lines."""
+    """Of a page: its height in px and its main line's (0: none), tables and code in the flow.
+
+    `rows` and `longest` are of the longest table and cell, `wide` the tables that scroll sideways,
+    folded ones among them, and `weight` the bytes that only this page needs.
+    """
 
     height: int
+    main: int
     tables: int
     rows: int
     lines: int
     longest: int
+    wide: int
+    weight: int = 0
 
 
 def shape(browser, url: str) -> Shape:
@@ -52,19 +82,19 @@ def shape(browser, url: str) -> Shape:
     return found
 
 
-def _limits(name: str) -> tuple[int, str]:
-    folder = f"{name.rpartition('/')[0]}/*"
-    return TALLER.get(name) or TALLER.get(folder) or (TALLEST, "")
-
-
-def too_long(shapes: dict[str, Shape]) -> list[str]:
-    """What is above a limit, in words."""
+def too_long(shapes: dict[str, Shape], chapters: Collection[str] = ()) -> list[str]:
+    """What is above a limit, in words; `chapters` are the pages that need a main line."""
     said = []
     for name, found in shapes.items():
-        tallest, _ = _limits(name)
-        if found.height > tallest:
-            said.append(f"{name} is {found.height:,} px tall; at most {tallest:,} are allowed")
-        if found.rows > LONGEST_TABLE and name not in LONGER:
+        if found.height > TALLEST:
+            said.append(f"{name} is {found.height:,} px tall; at most {TALLEST:,} are allowed")
+        if found.main > MAIN_LINE:
+            said.append(f"{name} has a main line of {found.main:,} px; {MAIN_LINE:,} are allowed")
+        if name in chapters and not found.main:
+            said.append(f"{name} does not say where its main line ends")
+        if found.wide > WIDE.get(name, (0, ""))[0]:
+            said.append(f"{name} has {found.wide} tables that scroll sideways")
+        if found.rows > LONGEST_TABLE and not name.startswith(tuple(LONGER)):
             said.append(f"{name} has a table of {found.rows} rows in the flow")
         if found.longest > LONGEST_CELL:
             said.append(f"{name} shows a cell of {found.longest} lines")
@@ -74,7 +104,9 @@ def too_long(shapes: dict[str, Shape]) -> list[str]:
 def all_shapes(browser, address: str, folder: Path) -> dict[str, Shape]:
     """The shapes of all pages of a site that is served at an address."""
     inner = sorted(p.relative_to(folder).as_posix() for p in folder.glob("reference/*.html"))
-    return {name: shape(browser, f"{address}/{name}") for name in [*page_names(folder), *inner]}
+    names, (weights, _) = [*page_names(folder), *inner], page_weights(folder)
+    shapes = {name: shape(browser, f"{address}/{name}") for name in names}
+    return {n: replace(s, weight=weights.get(n, 0)) for n, s in shapes.items()}
 
 
 def main(folder: Path, table: Path | None = None) -> int:
@@ -86,12 +118,12 @@ def main(folder: Path, table: Path | None = None) -> int:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
         shapes = all_shapes(browser, address, folder)
         browser.close()
-    head = ["page", *(field.name for field in fields(Shape)), "limit", "reason"]
-    rows = [[name, *astuple(found), *_limits(name)] for name, found in shapes.items()]
+    head = ["page", *(field.name for field in fields(Shape))]
+    rows = [[name, *astuple(found)] for name, found in shapes.items()]
     for row in [head, *rows]:
-        print(f"{row[0]:<32}" + "".join(f"{entry:>9}" for entry in row[1:7]), row[7])
+        print(f"{row[0]:<36}" + "".join(f"{entry:>9}" for entry in row[1:]))
     if table is not None:
-        table.write_text("".join(",".join(map(str, row[:7])) + "\n" for row in [head, *rows]))
+        table.write_text("".join(",".join(map(str, row)) + "\n" for row in [head, *rows]))
     said = too_long(shapes)
     print(*said, sep="\n")
     return 1 if said else 0

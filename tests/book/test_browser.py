@@ -10,10 +10,11 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, shape, too_long
-from site_checks import TYPESET, page_names, page_weights, search, too_heavy, visit
-from site_tools import HTML, NEEDS_CHROMIUM, build_site, serve
+from site_checks import TYPESET, load_times, page_names, page_weights, search, too_heavy, visit
+from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
+from lib.book.chapters import chapter_files
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
@@ -63,7 +64,16 @@ def test_every_page_is_without_fault_and_none_too_long(browser, address, visited
         inner = sorted(p.relative_to(HTML).as_posix() for p in HTML.glob("reference/*.html"))
         assert len(inner) >= 8
         shapes |= {name: shape(browser, f"{address}/{name}") for name in inner[half::2]}
-    assert too_long(shapes) == []
+    chapters = {f"{name}.html" for name in chapter_files(ROOT / "book")}
+    assert too_long(shapes, chapters) == []
+
+
+def test_pages_of_the_reference_are_without_fault(visited):
+    """Those of one package: all are made alike, and there are forty."""
+    names = sorted(p.relative_to(HTML).as_posix() for p in HTML.glob("reference/counterf*.html"))
+    found = {name: visited(name) for name in names}
+    assert len(found) == 5
+    assert {name: page.faults for name, page in found.items() if page.faults} == {}
 
 
 @pytest.mark.data
@@ -74,6 +84,12 @@ def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
     assert page.tables > 3
     assert page.scrolling > 0
     assert "data:image/svg+xml," in (HTML / "suitability.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.data
+def test_the_first_page_is_there_within_a_second(browser, address):
+    """From a local server, with an empty cache; the best of five, as others use the machine."""
+    assert min(times["painted"] for times in load_times(browser, f"{address}/index.html")) < 1000
 
 
 @pytest.mark.data

@@ -9,11 +9,12 @@ import re
 import subprocess
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
-from page_shapes import LONGEST_CELL, TALLEST, Shape, shape, too_long
+from page_shapes import LONGEST_CELL, MAIN_LINE, TALLEST, Shape, shape, too_long
 from site_checks import HEAVIEST, page_names, page_weights, search, too_heavy, visit
 from site_tools import NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
@@ -24,6 +25,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
 TITLE = "Knowing when not to answer, and proving how private"
 SHOWS = """
+# %% [markdown]
+# ## In one figure
+#
+# ```{result} fall
+# ```
+#
+# ## For those who go on
+#
+# [The figure](#in-one-figure) stands above.
+
 # %%
 import pandas as pd
 
@@ -32,6 +43,9 @@ from lib.plot import new_figure
 figure, ax = new_figure()
 ax.plot([0.1, 0.2, 0.7], [1, 2, 3])
 chapter.figure(figure, "line", "A line that rises.", "It rises, as % of 'all' & <some>.")
+figure, ax = new_figure()
+ax.plot([0.1, 0.2], [2, 1])
+chapter.figure(figure, "fall", "A line that falls.", "It falls.")
 widest = "a line of code that is as long as the formatter lets a line of code become, 100 letters"
 wide = pd.DataFrame([[1.5] * 14], columns=[f"column_{i}" for i in range(14)])
 long = pd.DataFrame({"number": range(14), "word": ["even", "odd"] * 7})
@@ -46,6 +60,9 @@ Two formulas: $x^2 \\ge 0$ and $\\sqrt{2}$. A word to search for: quokka.
 | one long heading | another long heading | a third long heading | the fourth |
 |---|---|---|---|
 | supercalifragilistic | expialidocious_and_more | floccinaucinihilipilification | end |
+
+```{clone}
+```
 
 ```sh
 make book   # a line of code so long that it cannot be shown on a phone without scrolling sideways
@@ -80,7 +97,7 @@ def test_a_good_book_is_without_fault(browser, book, published):
     found = {name: visit(browser, f"{published}/{name}") for name in page_names(book.html)}
     assert {name: seen.faults for name, seen in found.items() if seen.faults} == {}
     assert set(found) == {"index.html", "one.html", "two.html", "ledger.html", "search.html"}
-    assert found["one.html"].figures == 1
+    assert found["one.html"].figures == 2
     assert "Show the wiring (4 lines)" in book.page("one")
     assert found["one.html"].scrolling >= 1  # the wide table, on a phone
     assert found["index.html"].formulas == 2
@@ -130,6 +147,19 @@ def test_squares_of_the_ledger_open_what_they_lead_to(browser, published):
     page.close()
 
 
+def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, published):
+    page = book.page("one")
+    end, cell = page.index('id="for-those-who-go-on"'), page.index("#figure-fall")
+    assert page.count("id='figure-fall'") == page.count("<figcaption>It falls.") == 1
+    assert page.index("id='figure-fall'") < end < cell
+    assert page.index("id='figure-line'") > end
+    notebook = nbformat.read(book.html / "notebooks" / "one.ipynb", as_version=4)
+    prose = "".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    assert "## In one figure\n\n## For those who go on" in prose
+    assert "It falls." in str(notebook.cells)
+    assert 0 < shape(browser, f"{published}/one.html").main < MAIN_LINE
+
+
 def test_search_works_below_a_path(browser, book, published):
     ((text, link),) = search(browser, published, "quokka")
     assert (text, link.split("#")[0].split("?")[0]) == ("A book", f"{published}/index.html")
@@ -173,6 +203,12 @@ def test_pages_have_social_cards_with_absolute_addresses(book):
     assert f'<link rel="canonical" href="{home}/one.html"' in page
     assert (book.html / "_static" / "card.png").is_file()
     assert (book.html / "_static" / "favicon.svg").is_file()
+
+
+def test_the_first_page_says_where_the_code_is(book):
+    page = book.page("index")
+    assert re.search(r'The repository is <a [^>]*href="https://github.com/Some/where">', page)
+    assert "git clone https://github.com/Some/where\ncd where" in re.sub(r"<[^>]+>", "", page)
 
 
 def test_footer_has_the_version_and_the_day_of_the_execution(book):
@@ -359,14 +395,46 @@ def test_shape_is_that_of_what_is_shown_without_opening_anything(browser, tmp_pa
         if fold:
             assert found.height < 1000
             assert (found.tables, found.rows, found.lines, found.longest) == (1, 1, 0, 0)
+            assert found.main == 0
             assert too_long({"index.html": found}) == []
         else:
             assert found.height > TALLEST
             assert (found.tables, found.rows, found.lines, found.longest) == (2, 14, 3, 3)
             assert len(too_long({"index.html": found})) == 2
-    assert too_long({"which_function.html": Shape(9, 1, 99, 0, LONGEST_CELL)}) == []
-    assert too_long({"a.html": Shape(9, 0, 0, 99, LONGEST_CELL + 1)}) != []
-    assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0)}) == []
+    assert too_long({"which_function.html": Shape(9, 0, 1, 99, 0, LONGEST_CELL, 0)}) == []
+    assert too_long({"a.html": Shape(9, 0, 0, 0, 99, LONGEST_CELL + 1, 0)}) != []
+    assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0, 0, 0)}) != []
+
+
+def test_the_main_line_ends_where_the_page_says_so(browser, tmp_path):
+    space = f"<p style='height:{MAIN_LINE - 500}px'></p>"
+    end = "<section id='for-those-who-go-on'><h2>For those who go on</h2></section>"
+    found = []
+    for text in (space, space + end, space * 2 + end):
+        (tmp_path / "index.html").write_text(GOOD.replace("<p id=", f"{text}<p id="))
+        with serve(tmp_path) as url:
+            found.append(shape(browser, f"{url}/index.html"))
+    assert found[0].main == 0
+    assert MAIN_LINE - 500 < found[1].main < MAIN_LINE < found[2].main
+    said = [too_long({"a.html": replace(one, height=0, wide=0)}, {"a.html"}) for one in found]
+    assert ["ends" in "".join(said[0]), said[1], "main line" in "".join(said[2])] == [
+        True,
+        [],
+        True,
+    ]
+
+
+def test_tables_that_scroll_are_counted_the_folded_ones_too(browser, tmp_path):
+    (tmp_path / "index.html").write_text(GOOD.replace("900px", "2000px"))
+    wide = (
+        "<div style='overflow-x:auto'><table style='width:2000px'><tr><td>a</td></tr></table></div>"
+    )
+    folded = GOOD.replace("<p id=", f"<details><summary>More</summary>{wide}</details><p id=")
+    (tmp_path / "folded.html").write_text(folded)
+    with serve(tmp_path) as url:
+        assert shape(browser, f"{url}/index.html").wide == 1
+        assert (one := shape(browser, f"{url}/folded.html")).wide == 1
+    assert too_long({"a.html": one}) == ["a.html has 1 tables that scroll sideways"]
 
 
 def test_weight_is_that_of_the_page_and_of_what_it_alone_uses(tmp_path):

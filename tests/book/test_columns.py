@@ -1,0 +1,56 @@
+"""Columns of tables: the ends of an interval share one, long words break, many are set smaller."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.book.columns import breakable, columns_of, joined
+from lib.book.render import table_html
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"a": 1, "low": 2, "high": 3}, {"a": "1", "interval": "2 to 3"}),
+        ({"low": 2, "high": 3}, {"interval": "2 to 3"}),
+        ({"x": 1, "x low": 0, "x high": 2}, {"x [interval]": "1 [0, 2]"}),
+        ({"x, y": 1, "x, low": 0, "x, high": 2}, {"x, y [interval]": "1 [0, 2]"}),
+        ({"x": 1, "y, low": 0, "y, high": 2}, {"x": "1", "y, interval": "0 to 2"}),
+        ({"low (p)": 0, "high (p)": 2}, {"interval (p)": "0 to 2"}),
+        ({"error_low": 0, "error_high": 2}, {"error interval": "0 to 2"}),
+        ({"x": 1, "x stderr": 5, "x low": 0, "x high": 2}, {"x [interval]": "1 [0, 2]"}),
+        (
+            {"z": 1, "x stderr": 5, "x low": 0, "x high": 2},
+            {"z": "1", "x stderr [interval]": "5 [0, 2]"},
+        ),
+        ({"x": 1, "x low": np.nan, "x high": np.nan}, {"x [interval]": "1"}),
+        ({"low": np.nan, "high": np.nan}, {"interval": "–"}),
+        ({"x": 1, "x sd": 2, "n": 3}, {"x (± sd)": "1 ± 2", "n": "3"}),
+        ({"x": 1, "x_sd": np.nan}, {"x (± sd)": "1"}),
+        ({"lowest": 1, "highest": 2}, {"lowest": "1", "highest": "2"}),
+        ({"high": 1, "low": 2}, {"high": "1", "low": "2"}),
+        ({"low": "L", "high": "H"}, {"low": "L", "high": "H"}),
+    ],
+)
+def test_what_belongs_together_shares_a_column(row, shown):
+    columns = joined(columns_of(pd.DataFrame([row]), dict.fromkeys(row, "g")))
+    texts = {c.name: c.texts[0].replace("\u00a0", " ") for c in columns}
+    assert texts == shown
+
+
+def test_two_intervals_of_one_value_stay_apart():
+    row = {"x": 1, "x low": 0, "x high": 2, "x, b low": 3, "x, b high": 4}
+    columns = joined(columns_of(pd.DataFrame([row]), {}))
+    assert [c.name for c in columns] == ["x [interval]", "x, b interval"]
+
+
+def test_long_words_may_break_and_are_escaped():
+    assert breakable("a_b+c") == "a_b+c"
+    assert breakable("logit_max+energy <x>") == "logit_<wbr>max+<wbr>energy &lt;x&gt;"
+    assert breakable("1.234 [0.123, 4.567]") == "1.234 [0.123, 4.567]"
+
+
+def test_a_table_of_many_columns_is_set_smaller():
+    few, many = (pd.DataFrame([range(n)]) for n in (5, 6))
+    assert "companion-table many" not in table_html(few)
+    assert "companion-table many" in table_html(many)
