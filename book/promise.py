@@ -82,6 +82,8 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 
 # %%
 trained = studies.train(settings)
+
+# %%
 found = stored_table(studies.evaluate, settings, trained.correct, trained.score)
 best = coverage_at_accuracy(trained.correct, trained.score, target)
 
@@ -111,6 +113,8 @@ cells = found.set_index(["way", "n", "epsilon"])
 free = found[found["way"] == "not private"].set_index("n")["coverage"]
 private = cells["coverage"]["private"]
 few, many = min(sizes), max(sizes)
+
+# %%
 chapter.values(
     best=best,
     spoken=spoken,

@@ -80,9 +80,9 @@ def private_threshold(
     >>> correct = rng.random(2000) < 0.7 + 0.3 * score
     >>> grid = np.linspace(0, 0.9, 10)
     >>> private_threshold(correct, score, 0.9, grid, epsilon=1.0, rng=1).threshold
-    0.6
-    >>> private_threshold(correct, score, 0.9, grid, epsilon=math.inf, rng=1).threshold
     0.5
+    >>> private_threshold(correct, score, 0.9, grid, epsilon=0.05, rng=1).threshold is None
+    True
     """
     correct, score = as_scored(correct, score)
     target = float(as_unit("target", target, open_left=True))

@@ -45,7 +45,7 @@ def test_one_point_more_allows_one_error_more_or_none(rate, decay):
 
 
 def answers(points, grid, target, epsilon, level=0.9, actual=None):
-    """P(each answer), the last being None, summed over the common noise R up to its 1 - 1e-17 quantile.
+    """P(each answer), the last being None, summed over the common noise R but for 1e-17.
 
     `actual` is the epsilon of the noise that is added, if it is another than the test allows for.
     """
