@@ -90,6 +90,8 @@ def quantile_threshold(
     With it at most a fraction `alpha` of new scores lies above, in the mean over all draws.  Chosen
     is among the edges, whether or not a score lies next to them.
     """
+    if alpha == 0:
+        return float(edges[-1])
     n, m = len(scores), len(edges)
     gamma = np.linspace(0, 0.2, 1001)[1:]
     level = (n + 1) * (1 - alpha) / (n * (1 - gamma * alpha))
