@@ -15,6 +15,7 @@ from lib.privacy.accounting import (
     effective_noise_multiplier,
     find_noise_multiplier,
     group_guarantee,
+    joint_epsilon,
     label_guarantee,
 )
 from lib.privacy.labels import (
@@ -53,6 +54,7 @@ __all__ = [
     "effective_noise_multiplier",
     "find_noise_multiplier",
     "group_guarantee",
+    "joint_epsilon",
     "label_guarantee",
     "multi_stage_parts",
     "pate_epsilon",

@@ -118,16 +118,11 @@ class PrivacyLedger:
             raise ValueError(
                 f"accountant must be 'pld' for neighbours='replace', got {accountant!r}"
             )
-        merged: dict[tuple[float, float], int] = {}
-        for entry in self.entries:
-            if entry.steps:
-                key = (float(entry.sample_rate), float(entry.noise_multiplier))
-                merged[key] = merged.get(key, 0) + entry.steps
-        if not merged:
+        history = self._history()
+        if not history:
             return 0.0
-        if delta == 0 or any(sigma == 0 for _, sigma in merged):
+        if delta == 0 or any(sigma == 0 for _, sigma, _ in history):
             return math.inf
-        history = tuple(sorted((q, sigma, steps) for (q, sigma), steps in merged.items()))
         if neighbours == "replace":
             return _pld_epsilon(history, _kept(history, float(delta)), True)
         if accountant == "rdp":
@@ -138,6 +133,15 @@ class PrivacyLedger:
             with suppress(ValueError, RuntimeError):  # Opacus: its domain, or rounding
                 found = {"prv": _prv_epsilon, "pld": _pld_epsilon}[accountant](history, kept)
         return found if math.isfinite(found) else _rdp_epsilon(history, float(delta))
+
+    def _history(self) -> tuple[tuple[float, float, int], ...]:
+        """Sampling rate, noise and steps of what took steps, like ones together."""
+        merged: dict[tuple[float, float], int] = {}
+        for entry in self.entries:
+            if entry.steps:
+                key = (float(entry.sample_rate), float(entry.noise_multiplier))
+                merged[key] = merged.get(key, 0) + entry.steps
+        return tuple(sorted((q, sigma, steps) for (q, sigma), steps in merged.items()))
 
     def to_dict(self) -> dict[str, Any]:
         """A form that JSON holds; the inverse of :meth:`from_dict`."""
@@ -208,6 +212,53 @@ def group_guarantee(
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return records * spent(low)
+
+
+def joint_epsilon(ledger: PrivacyLedger, delta: float, pure: Iterable[float]) -> float:
+    """Epsilon, at delta, of a ledger's mechanisms and of purely private ones, on the same records.
+
+    Where no person has records in both, nobody pays for more than the dearer of the two, and
+    nothing is to be added up.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+        What was spent, for adding or removing one record.
+    delta : float
+        Of the answer, in (0, 1).
+    pure : iterable of float
+        Epsilons, at delta = 0, of the other mechanisms, at least 0: of
+        :func:`lib.selective.private_threshold`, for example.
+
+    Returns
+    -------
+    float
+        By PLD, each pure mechanism being no worse than a randomized response; at most the sum.
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath, The composition theorem for differential privacy, 2015: randomized
+    response is the worst of all mechanisms with its epsilon.
+
+    Examples
+    --------
+    >>> ledger = PrivacyLedger((SampledGaussian(0.01, 1.0, 1000),))
+    >>> round(ledger.epsilon(1e-5, "pld"), 2), round(joint_epsilon(ledger, 1e-5, [0.5]), 2)
+    (1.83, 2.27)
+    """
+    require_finite("delta", delta, above=0, below=1)
+    if not isinstance(pure, Iterable) or isinstance(pure, str):
+        raise ValueError(f"pure must be a sequence of numbers, got {pure!r}")
+    pure = tuple(pure)
+    for epsilon in pure:
+        require_number("pure", epsilon, at_least=0)
+    pure = tuple(sorted(float(epsilon) for epsilon in pure if epsilon))
+    alone = ledger.epsilon(delta, "pld")
+    apart = alone + sum(pure)
+    if not pure or math.isinf(apart) or not any(entry.steps for entry in ledger.entries):
+        return apart
+    history = ledger._history()
+    return min(apart, _pld_epsilon(history, _kept(history, float(delta)), pure=pure))
 
 
 def effective_noise_multiplier(*multipliers: float) -> float:
@@ -383,13 +434,17 @@ def _prv_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) ->
 
 @lru_cache(maxsize=256)
 def _pld_epsilon(
-    history: tuple[tuple[float, float, int], ...], delta: float, replace: bool = False
+    history: tuple[tuple[float, float, int], ...],
+    delta: float,
+    replace: bool = False,
+    pure: tuple[float, ...] = (),
 ) -> float:
     if delta <= 0:
         return math.inf
     total = None
     grid = 1e-4 * min(1.0, max(0.1, _rdp_epsilon(history, delta)))  # finer where epsilon is small
     from dp_accounting import NeighboringRelation, pld  # here: it loads much of SciPy
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
 
     which = NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
     for q, sigma, steps in history:
@@ -401,6 +456,11 @@ def _pld_epsilon(
             neighboring_relation=which,
         ).self_compose(steps)
         total = one if total is None else total.compose(one)
+    for epsilon in pure:
+        one = pld.privacy_loss_distribution.from_privacy_parameters(
+            DifferentialPrivacyParameters(epsilon), value_discretization_interval=grid
+        )
+        total = total.compose(one)
     return float(total.get_epsilon_for_delta(delta))
 
 

@@ -35,6 +35,7 @@ from lib.selective.curves import (
     coverage_at_accuracy,
 )
 from lib.selective.guarantee import Threshold, guaranteed_threshold
+from lib.selective.private import private_threshold
 from lib.selective.scores import (
     METHODS,
     Method,
@@ -94,6 +95,7 @@ __all__ = [
     "normalized_score",
     "normalized_score_extremes",
     "points_needed",
+    "private_threshold",
     "random_order_score",
     "sctd",
     "selective_auc",

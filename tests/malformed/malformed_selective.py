@@ -2,7 +2,7 @@
 """The table of malformed calls: rows of lib.selective."""
 
 import numpy as np
-from malformed_kinds import NAN, UNIT, Bad, Table, but, matrices, vectors
+from malformed_kinds import NAN, NUMBER, UNIT, Bad, Table, but, matrices, vectors
 
 rng = np.random.default_rng(0)
 CORRECT = rng.random(40) < 0.8
@@ -18,6 +18,13 @@ for f in ("accuracy_coverage", "augrc", "aurc", "e_aurc", "normalized_score", "s
     add("selective." + f, PAIR)
 add("selective.coverage_at_accuracy", {**PAIR, "target": 0.9}, target=UNIT)
 add("selective.guaranteed_threshold", {**PAIR, "target": 0.9}, target=(0.0, *UNIT))
+add(
+    "selective.private_threshold",
+    {**PAIR, "target": 0.9, "thresholds": [0.2, 0.5], "epsilon": 1.0, "rng": 0},
+    target=(0.0, *UNIT),
+    thresholds=but(vectors([0.2, 0.5]), "infinite"),
+    epsilon=(0.0, -1.0, *NUMBER),
+)
 add("selective.estimate", PAIR, takes=dict(level="0.0"))
 add("selective.influence", PAIR)
 add("selective.compare", FOUR)

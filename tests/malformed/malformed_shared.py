@@ -277,6 +277,12 @@ add(
     dict(epsilon=1.0, delta=1e-05),
     epsilon=but((0.0, -1.0, INF, 1000.0, *NUMBER), "0.0"),
 )
+add(
+    "privacy.joint_epsilon",
+    dict(ledger=L, delta=1e-05, pure=[0.5]),
+    delta=DELTA,
+    pure=("0.5", 0.5, [-0.1], [NAN], ["a"]),
+)
 add("privacy.label_guarantee", dict(ledger=L, delta=1e-05), delta=DELTA)
 add(
     "data.corrupt",

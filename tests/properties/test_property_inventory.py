@@ -26,10 +26,10 @@ REASONS = {
         influence_values sample_size_for labels_test tipping_point anova_table budget_table
         gaussian_lower_bound""",
     "has closed forms or a definition that its own tests hold it to": """
-        error_free_bound trials_needed confident_gnmax group_guarantee label_guarantee
-        efficiency_bound Multicalibrator multi_stage_parts pate_epsilon publish_epsilon shards
-        smooth_noise_rdp smooth_sensitivity vote_histogram selection_epsilon
-        selection_noise_multiplier draw_trials""",
+        error_free_bound trials_needed confident_gnmax group_guarantee joint_epsilon
+        label_guarantee efficiency_bound Multicalibrator multi_stage_parts pate_epsilon
+        publish_epsilon shards smooth_noise_rdp smooth_sensitivity vote_histogram
+        selection_epsilon selection_noise_multiplier draw_trials""",
 }
 ELSEWHERE = {name for names in REASONS.values() for name in names.split()}
 PACKAGES = {"selective", "audit", "cf", "su"}  # as the property tests call them

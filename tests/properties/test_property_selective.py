@@ -163,6 +163,26 @@ def test_a_guaranteed_threshold_reaches_what_it_promises_where_it_was_found(
 
 
 @check
+@given(ranked(5, 90), ordered(st.floats(0.05, 0.999)), st.floats(0.01, 10), seeds)
+def test_a_private_threshold_is_one_of_the_candidates_whatever_the_order(
+    case, targets, epsilon, seed
+):
+    correct, score = case
+    grid = np.random.default_rng(seed).choice(np.append(score, -np.inf), 4)
+    options = {"thresholds": grid, "epsilon": epsilon, "rng": seed}
+    easy, hard = (selective.private_threshold(*case, t, **options).threshold for t in targets)
+    assert easy in {*grid, None}
+    assert (
+        easy
+        == selective.private_threshold(
+            correct[::-1], score[::-1], targets[0], **options | {"thresholds": grid[::-1]}
+        ).threshold
+    )
+    # The same noise: whoever promises more is stricter at every threshold.
+    assert hard is None or (easy is not None and easy <= hard)
+
+
+@check
 @given(ranked(), ordered(units))
 def test_a_higher_target_leaves_less_coverage(case, targets):
     low, high = (selective.coverage_at_accuracy(*case, t) for t in targets)

@@ -14,6 +14,7 @@ from lib.privacy.accounting import (
     effective_noise_multiplier,
     find_noise_multiplier,
     group_guarantee,
+    joint_epsilon,
 )
 
 
@@ -166,6 +167,34 @@ def test_a_group_of_records():
     wild = PrivacyLedger((SampledGaussian(1.0, 1 / 3, 1),))
     for accountant in ("rdp", "prv"):
         assert group_guarantee(wild, 1e-5, 2, accountant) < math.inf
+
+
+@pytest.mark.parametrize("pure", [0.1, 0.5, 3.0])
+def test_a_ledger_and_a_pure_mechanism_on_the_same_records(pure):
+    """Exact for one Gaussian step and a randomized response: the loss is shifted by a coin."""
+    mu, delta, heads = 0.5, 1e-5, 1 / (1 + math.exp(-pure))
+
+    def gaussian(e):
+        return norm.cdf(-e / mu + mu / 2) - math.exp(e) * norm.cdf(-e / mu - mu / 2)
+
+    def spare(e):
+        return heads * gaussian(e - pure) + (1 - heads) * gaussian(e + pure) - delta
+
+    ledger = PrivacyLedger((SampledGaussian(1.0, 1 / mu, 1),))
+    found = joint_epsilon(ledger, delta, [pure])
+    exact = brentq(spare, pure, 20)
+    assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-4)
+    assert ledger.epsilon(delta, "pld") < found < ledger.epsilon(delta, "pld") + pure
+
+
+def test_pure_mechanisms_alone_or_none_of_them():
+    ledger = PrivacyLedger((SampledGaussian(0.1, 1.0, 10),))
+    assert joint_epsilon(PrivacyLedger(), 1e-5, [0.5, 0.25]) == 0.75
+    assert joint_epsilon(ledger, 1e-5, [0.0]) == ledger.epsilon(1e-5, "pld")
+    assert joint_epsilon(ledger, 1e-5, [math.inf]) == math.inf
+    assert joint_epsilon(PrivacyLedger((SampledGaussian(0.1, 0.0, 1),)), 1e-5, [1.0]) == math.inf
+    several = joint_epsilon(ledger, 1e-5, [0.2] * 8)
+    assert several < joint_epsilon(ledger, 1e-5, [1.6])
 
 
 def test_releases_share_the_budget():

@@ -1,0 +1,187 @@
+"""A promised accuracy under privacy: the threshold is chosen on private points as well.
+
+One model of P1's plain family is trained with a budget.  Its predictions on the test points are a
+population whose selective accuracy is known, from which validation data of any size are drawn.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import special
+
+from lib.plot import COLOURS, MARKERS, new_figure
+from lib.privacy import PrivacyLedger, joint_epsilon
+from lib.runs import run_all
+from lib.selective import coverage_at_accuracy, guaranteed_threshold, private_threshold
+from lib.studies.interplay.panel import PanelSettings, settings_for
+from lib.training import ManyTrainings, TrainingConfig
+
+#: Ways of choosing the threshold.
+WAYS = ("private", "same test, no noise", "not private", "private quantile")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is trained, promised and drawn."""
+
+    panel: PanelSettings  # of which one model is trained
+    rate: float  # its learning rate
+    target: float  # accuracy that is promised
+    level: float  # with so much confidence
+    candidates: int  # thresholds that are tried, and answering everywhere
+    budgets: tuple[float, ...]  # of the threshold, ascending
+    sizes: tuple[int, ...]  # numbers of validation points, ascending
+    draws: int  # of validation data of each size
+    seed: int  # of the draws
+
+    @property
+    def config(self) -> TrainingConfig:
+        """The training."""
+        return self.panel.configs("plain", self.panel.epsilons[0], self.rate)[0]
+
+    def thresholds(self) -> npt.NDArray[np.float64]:
+        """Equally spaced in log odds from 0.25 to 0.995, fixed before any point is seen."""
+        steps = np.linspace(*special.logit([0.25, 0.995]), self.candidates)
+        return np.append(-np.inf, special.expit(steps))
+
+
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> Promise:
+    """The settings of a chapter's parameters."""
+    names = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
+    given = {name: parameters[name] for name in (*names, "momentum", "schedule", "device")}
+    given |= {"epsilons": (parameters["epsilon"],), "rates": (parameters["rate"],)}
+    panel = settings_for(dataset, parameters["model"], families=("plain",), n_seeds=1, **given)
+    numbers = [parameters[name] for name in ("rate", "target", "level", "candidates")]
+    lists = [tuple(sorted(parameters[name])) for name in ("budgets", "sizes")]
+    return Promise(panel, *numbers, *lists, parameters["draws"], parameters["seed"])
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The model's predictions on the population, and what it has spent."""
+
+    correct: npt.NDArray[np.bool_]
+    score: npt.NDArray[np.floating]
+    ledger: PrivacyLedger
+    delta: float
+
+
+def train(settings: Promise, executor: Any = None) -> Trained:
+    """Train the model, or read it from the store."""
+    (run,) = run_all([ManyTrainings((settings.config,), settings.panel.data)], executor)
+    p = special.softmax(run.arrays["logits"][0], axis=-1)
+    spent = run.privacy["models"][0]
+    ledger = PrivacyLedger.from_dict(spent["ledger"])
+    correct = p.argmax(-1) == run.arrays["labels"]
+    return Trained(correct, p.max(-1), ledger, spent["delta"])
+
+
+def quantile_threshold(
+    scores: np.ndarray, edges: np.ndarray, alpha: float, epsilon: float, rng: np.random.Generator
+) -> float:
+    """A private quantile for conformal prediction: Angelopoulos et al. 2021, as in their program.
+
+    With it at most a fraction `alpha` of new scores lies above, in the mean over all draws.  Chosen
+    is among the edges, whether or not a score lies next to them.
+    """
+    if alpha == 0:
+        return float(edges[-1])
+    n, m = len(scores), len(edges)
+    gamma = np.linspace(0, 0.2, 1001)[1:]
+    level = (n + 1) * (1 - alpha) / (n * (1 - gamma * alpha))
+    level = np.min(level + np.log(m / (gamma * alpha)) / (epsilon * n)) + 1 / n
+    ranks = np.searchsorted(np.sort(scores), edges, side="right")
+    odds = special.softmax(-epsilon / 2 * np.abs(ranks - level * n))
+    return float(rng.choice(edges, p=odds))
+
+
+def evaluate(settings: Promise, correct: np.ndarray, score: np.ndarray) -> pd.DataFrame:
+    """A row per size, way and budget: coverage in the mean, and how often the promise is broken.
+
+    The private quantile is told the fraction of *all* points that may be answered and wrong so that
+    the target is just reached, which nobody knows.
+    """
+    thresholds = settings.thresholds()
+    best = coverage_at_accuracy(correct, score, settings.target)
+    wrong = np.where(correct, -np.inf, score)
+    options = {"target": settings.target, "level": settings.level}
+    ordered, right = np.sort(score), np.sort(score[correct])
+
+    def judged(threshold: float | None) -> tuple[float, bool]:
+        if threshold is None:
+            return 0.0, False
+        k, hits = (len(s) - np.searchsorted(s, threshold, side="right") for s in (ordered, right))
+        return k / len(score), bool(hits < settings.target * k)
+
+    rows = []
+    for number, n in enumerate(settings.sizes):
+        found: dict[tuple[str, float], list[tuple[float, bool]]] = {}
+        for draw in range(settings.draws):
+            rng = np.random.default_rng([settings.seed, number, draw])
+            drawn = rng.integers(len(score), size=n)
+            here = {"correct": correct[drawn], "score": score[drawn]}
+            chosen = {(WAYS[2], math.inf): guaranteed_threshold(**here, **options).threshold}
+            for epsilon in (*settings.budgets, math.inf):
+                way = WAYS[0] if math.isfinite(epsilon) else WAYS[1]
+                given = {"thresholds": thresholds, "epsilon": epsilon, "rng": rng}
+                chosen[way, epsilon] = private_threshold(**here, **options, **given).threshold
+            for epsilon in settings.budgets:
+                given = (thresholds, best * (1 - settings.target), epsilon, rng)
+                chosen[WAYS[3], epsilon] = quantile_threshold(wrong[drawn], *given)
+            for place, threshold in chosen.items():
+                found.setdefault(place, []).append(judged(threshold))
+        for (way, epsilon), each in found.items():
+            coverage, broken = np.array(each, dtype=float).T
+            row = {"n": n, "way": way, "epsilon": epsilon, "coverage": coverage.mean()}
+            row["coverage se"] = coverage.std(ddof=1) / math.sqrt(settings.draws)
+            row |= {"none": (coverage == 0).mean(), "broken": broken.mean()}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def compositions(trained: Trained, budgets: tuple[float, ...]) -> pd.DataFrame:
+    """What model and threshold spend together, by the threshold's budget and whose records."""
+    model = trained.ledger.epsilon(trained.delta, "pld")
+    return pd.DataFrame(
+        {
+            "threshold": epsilon,
+            "model": model,
+            "no one in both": max(model, epsilon),
+            "same people": joint_epsilon(trained.ledger, trained.delta, [epsilon]),
+            "sum": model + epsilon,
+        }
+        for epsilon in budgets
+    )
+
+
+def plot_coverage(table: pd.DataFrame, best: float) -> Figure:
+    """Draw mean coverage by the threshold's budget, a line for each size."""
+    figure, ax = new_figure(height=3.4)
+    for place, (n, each) in enumerate(table.groupby("n")):
+        private = each[each["way"] == WAYS[0]]
+        free = each.set_index("way").loc[WAYS[2], "coverage"]
+        ax.errorbar(
+            private["epsilon"],
+            private["coverage"],
+            1.96 * private["coverage se"],
+            fmt=MARKERS[place] + "-",
+            color=COLOURS[place],
+            label=f"{n:,} points",
+        )
+        ax.axhline(free, ls="--", lw=1, color=COLOURS[place])
+    ax.axhline(best, ls=":", lw=1, color="black")
+    ax.set_xscale("log")
+    budgets = sorted(table.loc[table["way"] == WAYS[0], "epsilon"].unique())
+    ax.set_xticks(budgets, [f"{e:g}" for e in budgets])
+    ax.minorticks_off()
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(r"$\epsilon$ of the threshold")
+    ax.set_ylabel("coverage")
+    ax.legend(loc="lower right")
+    return figure
