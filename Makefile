@@ -110,7 +110,9 @@ record: $(READY)  ## execute CHAPTER under PROFILE and keep the result in book/r
 records: $(READY)  ## the same for all chapters, one after the other; resumes where it was stopped
 	$(BIN)/python -m lib.book record --profile $(PROFILE)
 
+# P3's text experiment needs transformers.
 rehearse: $(READY)  ## every parameter file of PROFILE, cut down, killed and resumed, on this CPU
+	$(BIN)/python -m pip install --quiet --no-build-isolation -c requirements.txt -e '.[text]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m lib.book rehearse --profile $(PROFILE)
 
 cost: $(READY)  ## how long the trainings of PROFILE would take on this machine

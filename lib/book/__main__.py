@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from lib.book.chapters import PROFILES, chapter_files, profile_parameters
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command == "build":
         return _build(options.book, options.profile)
     if options.command == "rehearse":
+        started = time.perf_counter()
         try:
             done = rehearse(options.book, options.profile, options.files)
         except ParameterError as error:
@@ -57,7 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
         if failed := any(each.error for each in done):
             print("error: a parameter file cannot be executed", file=sys.stderr)
         elif not options.files:
-            print(write_rehearsal(options.book, options.profile, done))
+            seconds = time.perf_counter() - started
+            print(write_rehearsal(options.book, options.profile, done, seconds))
         return int(failed)
     if options.command == "cost":
         try:

@@ -19,7 +19,6 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,6 @@ class Rehearsed:
         Whether it had checkpoints, so that it was killed at one and resumed.
     error : str
         Empty if all went well.
-    lacks : str
-        An optional package without which nothing could be executed.
     """
 
     name: str
@@ -66,7 +63,6 @@ class Rehearsed:
     megabytes: float
     killed: bool
     error: str
-    lacks: str = ""
 
 
 def cut_parameters(params: Path, profile: str, name: str, declared: Sequence[str]) -> dict:
@@ -108,7 +104,8 @@ def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehear
     names : sequence of str, optional
         Of these alone; all of the profile by default.
     """
-    files, cuts = parameter_files(book, profile, names), _cuts(book.parent / "params")
+    params = book.parent / "params"
+    files, cuts = parameter_files(book, profile, names), _cuts(params)
     groups: dict[str, list[str]] = {}  # one after the other, with a store of their own
     for name in files:
         chapter = name.partition(".")[0]
@@ -116,15 +113,12 @@ def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehear
     found: dict[str, Rehearsed] = {}
     with tempfile.TemporaryDirectory() as folder:
         _make_sets(Path(folder), cuts["sets"])
+        if any(profile_parameters(params, profile, f).get("model") == "roberta" for f in files):
+            _make_roberta(Path(folder, "sets"))
 
         def some(group: list[str]) -> None:
             for name in group:
-                needed = cuts["needs"].get(f"{profile}/{name}", "")
-                if needed and find_spec(needed) is None:
-                    found[name] = Rehearsed(name, 0.0, 0.0, False, "", needed)
-                    print(f"{name}: not rehearsed, the package {needed} is not installed")
-                    continue
-                done = _rehearse_one(book, profile, name, Path(folder, group[0]), cuts["memory"])
+                done = _rehearse_one(book, profile, name, Path(folder, group[0]), cuts)
                 how = "killed and resumed" if done.killed else "no checkpoint"
                 line = f"{name}: {done.seconds:.0f} s, {done.megabytes:,.0f} MB, {how}"
                 print(line if not done.error else f"{name}: FAILED\n{done.error}", flush=True)
@@ -136,19 +130,18 @@ def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehear
     return [found[name] for name in files]
 
 
-def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed]) -> Path:
-    """Keep what all files of a profile took: ``records/rehearsal.json``."""
+def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed], seconds: float) -> Path:
+    """Keep what all files of a profile took, and all together: ``records/rehearsal.json``."""
     files = [
         {
             "file": each.name,
             "seconds": round(each.seconds, 1),
             "megabytes": round(each.megabytes),
             "killed": each.killed,
-            "lacks": each.lacks,
         }
         for each in done
     ]
-    record = {**origin(book.parent), "profile": profile, "files": files}
+    record = {**origin(book.parent), "profile": profile, "seconds": round(seconds), "files": files}
     return write_measured(book, "rehearsal", record)
 
 
@@ -165,7 +158,35 @@ def _make_sets(folder: Path, sets: Mapping[str, Sequence[int]]) -> None:
         np.savez(folder / "sets" / f"{name}.npz", **arrays)
 
 
-def _environment(scratch: Path, memory: float) -> dict[str, str]:
+def _make_roberta(folder: Path) -> None:
+    """RoBERTa-base at its size in the folder, with random weights and a letter for each token.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If ``transformers`` is not installed.
+    """
+    import torch
+
+    from lib.training.text import ROBERTA, require_transformers
+
+    require_transformers()
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import RobertaConfig, RobertaForSequenceClassification, RobertaTokenizerFast
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    path = folder / ROBERTA.partition("/")[2]
+    config = RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        RobertaForSequenceClassification(config).save_pretrained(path)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(ByteLevel.alphabet())]
+    numbers = {token: number for number, token in enumerate(tokens)}
+    RobertaTokenizerFast(vocab=numbers, merges=[]).save_pretrained(path)
+
+
+def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str, str]:
     """Those data, a store of one's own, a small memory, one accelerator, frequent saves."""
     real = os.environ.get("COMPANION_DATA", "")
     sets = str(scratch.parent / "sets")
@@ -174,15 +195,16 @@ def _environment(scratch: Path, memory: float) -> dict[str, str]:
         "COMPANION_RUNS": str(scratch / "runs"),
         "COMPANION_REHEARSAL": "1",
         "COMPANION_DEVICES": str(zlib.crc32(scratch.name.encode())),  # a pretended one
-        "COMPANION_MEMORY": str(memory),
+        "COMPANION_MEMORY": str(cuts["memory"].get(name, cuts["memory"]["all"])),
+        "COMPANION_REHEARSAL_TEXTS": str(cuts["texts"]),
         "COMPANION_SAVE_EVERY": "2",
     }
 
 
-def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, memory: float) -> Rehearsed:
+def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict) -> Rehearsed:
     started, most, killed = time.perf_counter(), [0.0], False
     command = [sys.executable, "-m", "lib.book.rehearse", str(book), profile, name]
-    states, environment = scratch / "runs" / "partial", _environment(scratch, memory)
+    states, environment = scratch / "runs" / "partial", _environment(scratch, name, cuts)
     before = {*states.glob("*/*.npz")}  # of files that failed
     for kill in (True, False):
         with tempfile.TemporaryFile("w+") as output:

@@ -12,7 +12,7 @@ from lib.book.render import duration_text, note_html, table_html
 
 __all__ = ["read_slices", "slices_page"]
 
-_FIELDS = ("finished", "commit", "machine", "profile", "files")
+_FIELDS = ("finished", "commit", "machine", "profile", "seconds", "files")
 
 
 def read_slices(params: Path) -> dict[str, dict[str, str]]:
@@ -42,7 +42,7 @@ def slices_page(book: Path, part: str) -> str:
         if record is None:
             return note_html("No rehearsal is recorded: `make rehearse PROFILE=gpu` records one.")
         return _rehearsal_html(record)
-    rehearsed = {e["file"] for e in record["files"] if not e["lacks"]} if record else set()
+    rehearsed = {each["file"] for each in record["files"]} if record else set()
     rows = []
     for name, each in read_slices(book.parent / "params").items():
         file = each["file"]
@@ -62,13 +62,12 @@ def _rehearsal_html(record: Mapping[str, Any]) -> str:
             "parameter file": each["file"],
             "seconds": each["seconds"],
             "memory (MB)": each["megabytes"],
-            "killed and resumed": (each["lacks"] and f"not rehearsed: needs {each['lacks']}")
-            or ("yes" if each["killed"] else "no checkpoint"),
+            "killed and resumed": "yes" if each["killed"] else "no checkpoint",
         }
         for each in record["files"]
     )
     caption = (
         f"Rehearsal of the {record['profile']} profile on {record['finished'][:10]}, commit "
-        f"{record['commit'][:9]}: {duration_text(table['seconds'].sum())} in all"
+        f"{record['commit'][:9]}: {duration_text(record['seconds'])} in all, two files side by side"
     )
     return table_html(table, caption, {"seconds": ".0f", "memory (MB)": ",.0f"})

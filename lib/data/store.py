@@ -246,6 +246,11 @@ def local_copies(wanted: Entry) -> list[tuple[str, Path]]:
     return [(place, path) for place, path in found if path.is_file()]
 
 
+def local_folder(name: str) -> Path | None:
+    """The first folder of that name in ``COMPANION_DATA``'s, such as a network's files."""
+    return next((path for m in _mirrors() if (path := m / name).is_dir()), None)
+
+
 def check(path: Path, wanted: Entry) -> Path:
     """Return the path if its content is the registered one, else raise :class:`DataCorrupted`.
 

@@ -1,6 +1,7 @@
 """Data and models that suit each other, for the studies of the book."""
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -16,6 +17,7 @@ from lib.training.torch_settings import accelerated
 PUBLIC_IMAGES = 2000
 _PATCH_FEATURES = 2048
 _HASHED_WORDS = 4096
+_SENTENCES = 872  # all that SST-2 has for tests
 _TITLES = {
     "digits": "scikit-learn's digits, 8 x 8",
     "fashion-mnist": "Fashion-MNIST",
@@ -41,7 +43,12 @@ def at_hand(dataset: str) -> str:
 
 
 def test_points(dataset: str) -> int:
-    """How many test images studies take: 2,000, or all where there are fewer."""
+    """How many test points studies take: 2,000, or all where there are fewer.
+
+    Of texts a rehearsal takes as many as ``COMPANION_REHEARSAL_TEXTS`` says.
+    """
+    if dataset in data.text.TEXT_FILES:
+        return int(os.environ.get("COMPANION_REHEARSAL_TEXTS", _SENTENCES))
     return 597 if dataset == "digits" else min(2000, len(load_images(dataset, "test")))
 
 

@@ -28,6 +28,7 @@ from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
+from lib.training.memory import models_at_once
 from lib.training.predict import averages, dropout_probabilities, outputs_of
 from lib.training.single import TrainingResult, train
 from lib.training.text import tokens_of
@@ -338,7 +339,8 @@ class ManyTrainings:
             ]
             return [self._arrays(result, points) for result in results], records
 
-        arrays, records = in_chunks(checkpoint, len(self.configs), self.chunk, some)
+        chunk = models_at_once(self.configs[0].model, self.chunk)
+        arrays, records = in_chunks(checkpoint, len(self.configs), chunk, some)
         return Outcome(
             arrays | {"labels": labels},
             {"models": [each["metrics"] for each in records]},

@@ -25,6 +25,7 @@ from lib.training.config import TrainingConfig, TrainingData
 from lib.training.fixmatch import FixMatch, train_fixmatch
 from lib.training.jobs import Chunk, DataSpec, _data_fingerprint, _privacy, in_chunks
 from lib.training.many import train_many
+from lib.training.memory import models_at_once
 from lib.training.objectives import CrossEntropy, PosteriorTargets
 from lib.training.subsets import relabel
 
@@ -305,7 +306,8 @@ class Teachers:
                 )
             return rows, [{"seconds": result.seconds} for result in results]
 
-        arrays, records = in_chunks(checkpoint, self.n_teachers, self.chunk, some)
+        chunk = models_at_once(self.config.model, self.chunk)
+        arrays, records = in_chunks(checkpoint, self.n_teachers, chunk, some)
         metrics = {
             "accuracy": float(arrays["accuracy"].mean()),
             "pseudo_share": float(arrays["pseudo_share"].mean()),

@@ -11,6 +11,7 @@ from lib.training.models import ModelSpec, build_model, parameter_count
 
 #: Environment variable: bytes that count as the memory of any device.
 MEMORY = "COMPANION_MEMORY"
+_PARAMETERS = 1e9  # bytes
 _PART = 0.5  # of a device's memory: the rest is for data, models and what was not counted
 
 
@@ -65,6 +66,14 @@ def examples_at_once(config: TrainingConfig, device: torch.device) -> float:
             f" {config.model.name!r}, got {memory / 1e6:,.1f} MB on {str(device)!r}"
         )
     return found
+
+
+def models_at_once(model: ModelSpec, most: int) -> int:
+    """How many models a job trains between two saves, at most `most` and at least 1.
+
+    Until then their parameters stay in memory and, saved, on the disk: a gigabyte of them.
+    """
+    return max(1, min(most, int(_PARAMETERS // (4 * parameter_count(model)))))
 
 
 @cache

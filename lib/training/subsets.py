@@ -11,6 +11,7 @@ from lib.runs import Checkpoint, Outcome
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.jobs import Chunk, DataSpec, LoadedData, _data_fingerprint, _privacy, in_chunks
 from lib.training.many import train_many
+from lib.training.memory import models_at_once
 
 __all__ = ["SubsetTrainings", "confidence", "relabel"]
 
@@ -109,7 +110,8 @@ class SubsetTrainings:
             ]
             return rows, [{"seconds": r.seconds, "privacy": _privacy(r)} for r in results]
 
-        arrays, records = in_chunks(checkpoint, self.n_models, self.chunk, some)
+        chunk = models_at_once(self.config.model, self.chunk)
+        arrays, records = in_chunks(checkpoint, self.n_models, chunk, some)
         metrics = {
             "accuracy": float(arrays["correct"].mean()),
             "training_seconds": sum(each["seconds"] for each in records),

@@ -1,4 +1,8 @@
-"""Fine-tuning RoBERTa, as P3 does on SST-2, where ``transformers`` is installed."""
+"""Fine-tuning RoBERTa, as P3 does on SST-2, where ``transformers`` is installed.
+
+Weights and tokenizer come from a folder ``roberta-base`` in ``COMPANION_DATA`` if there is one,
+for machines without a network; else from Hugging Face's hub, at a fixed revision.
+"""
 
 import importlib.util
 from collections.abc import Sequence
@@ -7,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
+
+from lib.data.store import local_folder
 
 __all__ = ["ROBERTA", "ROBERTA_REVISION", "TextClassifier", "tokens_of"]
 
@@ -31,12 +37,14 @@ class TextClassifier(nn.Module):
 
 def pretrained(classes: int, dropout: float) -> TextClassifier:
     """RoBERTa-base with a new head, drawn from PyTorch's global generator."""
-    _require()
+    require_transformers()
     from transformers import RobertaForSequenceClassification
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     network = RobertaForSequenceClassification.from_pretrained(
-        ROBERTA,
-        revision=ROBERTA_REVISION,
+        **_source(),
+        use_safetensors=True,  # other files of weights are pickles
         num_labels=classes,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
@@ -48,15 +56,23 @@ def pretrained(classes: int, dropout: float) -> TextClassifier:
 
 def tokens_of(texts: Sequence[str], length: int) -> npt.NDArray[np.float32]:
     """Token numbers (n, length) of texts, cut or padded; as floats exact, RoBERTa has 50,265."""
-    _require()
+    require_transformers()
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(ROBERTA, revision=ROBERTA_REVISION)
+    tokenizer = AutoTokenizer.from_pretrained(**_source())
     found = tokenizer(list(texts), truncation=True, max_length=length, padding="max_length")
     return np.asarray(found["input_ids"], dtype=np.float32)
 
 
-def _require() -> None:
+def _source() -> dict[str, str]:
+    folder = local_folder(ROBERTA.partition("/")[2])
+    if folder is not None:
+        return {"pretrained_model_name_or_path": str(folder)}
+    return {"pretrained_model_name_or_path": ROBERTA, "revision": ROBERTA_REVISION}
+
+
+def require_transformers() -> None:
+    """Raise a ModuleNotFoundError that says how to install ``transformers`` where it is missing."""
     if importlib.util.find_spec("transformers") is None:
         raise ModuleNotFoundError(
             "a model 'roberta' needs the package transformers:"

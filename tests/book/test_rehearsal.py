@@ -82,16 +82,6 @@ def test_a_file_that_cannot_be_executed_fails(tmp_path, monkeypatch, capsys):
     assert "audit: FAILED" in capsys.readouterr().out
 
 
-def test_a_file_whose_package_is_not_installed(monkeypatch, capsys):
-    cuts = module._cuts(PARAMS) | {"needs": {"gpu/audit": "no_such_package"}}
-    monkeypatch.setattr(module, "_cuts", lambda params: cuts)
-    (done,) = rehearse(ROOT / "book", "gpu", ["audit"])
-    assert (done.lacks, done.error, done.seconds) == ("no_such_package", "", 0.0)
-    assert capsys.readouterr().out == (
-        "audit: not rehearsed, the package no_such_package is not installed\n"
-    )
-
-
 def test_slices_name_files_and_say_what_was_run(tmp_path):
     slices = read_slices(PARAMS)
     assert len(slices) >= 5
@@ -106,17 +96,15 @@ def test_slices_name_files_and_say_what_was_run(tmp_path):
         (tmp_path / "params" / "gpu" / f"{name}.yml").write_text("")
     assert "neither rehearsed nor run" in slices_page(book, "slices")
     assert "No rehearsal is recorded" in slices_page(book, "rehearsal")
-    write_rehearsal(book, "gpu", [Rehearsed("a.b", 3.21, 400.4, True, "")])
+    write_rehearsal(book, "gpu", [Rehearsed("a.b", 3.21, 400.4, True, "")], 99.6)
     assert json.loads((book / "records" / "rehearsal.json").read_text())["files"] == [
-        {"file": "a.b", "seconds": 3.2, "megabytes": 400, "killed": True, "lacks": ""}
+        {"file": "a.b", "seconds": 3.2, "megabytes": 400, "killed": True}
     ]
     page = slices_page(book, "slices")
     assert "rehearsed, not run" in page
     assert "neither rehearsed nor run" in page
     assert "killed and resumed" in slices_page(book, "rehearsal")
-    write_rehearsal(book, "gpu", [Rehearsed("a.b", 0.0, 0.0, False, "", "transformers")])
-    assert "rehearsed, not run" not in slices_page(book, "slices")
-    assert "not rehearsed: needs transformers" in slices_page(book, "rehearsal")
+    assert "100 s in all, two files side by side" in slices_page(book, "rehearsal")
     path.write_text("one: {file: c}\n")
     with pytest.raises(ValueError, match="one: must have exactly file and what"):
         read_slices(tmp_path / "params")

@@ -1,12 +1,14 @@
 """Fine-tuning a text model privately; a tiny RoBERTa with random weights is trained here."""
 
 import importlib.util
+import os
 
 import numpy as np
 import pytest
+import torch
 
+from lib.book import rehearse
 from lib.data.text import TextSet, hashed_words
-from lib.studies.audit import system
 from lib.studies.audit.system import require_consistent, run_audits, settings_for
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train, train_many
 from lib.training import jobs as jobs_module
@@ -48,7 +50,7 @@ def sst2(monkeypatch):
     """Sentences whose label is their first word."""
 
     def load(split):
-        labels = np.random.default_rng(len(split)).integers(0, 2, 200)
+        labels = np.random.default_rng(len(split)).integers(0, 2, 2000)
         texts = tuple(f"{'good' if y else 'bad'} film {i}" for i, y in enumerate(labels))
         return TextSet("sst2", texts, labels, ("negative", "positive"))
 
@@ -100,7 +102,7 @@ def test_a_text_model_trains_privately(tiny, sst2):
 def test_hashed_words_are_audited(sst2, tmp_path, monkeypatch):
     """From sentences to bounds; what tells the labels apart is one word of each."""
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    monkeypatch.setattr(system, "SIZES", {"sst2": (20, 50)})
+    monkeypatch.setenv("COMPANION_REHEARSAL_TEXTS", "50")
     sizes = {"n_shadow": 40, "n_target": 12, "n_challenges": 2, "steps": 30, "batch_size": 20}
     (found,) = run_audits([settings_for("sst2", "linear", 8.0, 100, learning_rate=0.1, **sizes)])
     assert found.settings.data.features == "words"
@@ -134,3 +136,22 @@ def test_bad_input():
 def test_without_transformers():
     with pytest.raises(ModuleNotFoundError, match=r"needs the package transformers: pip install"):
         text_module.tokens_of(["a"], 8)
+
+
+@needs_transformers
+def test_a_folder_of_data_holds_the_network(tmp_path, monkeypatch):
+    """No network is asked; the rehearsal's RoBERTa has the true one's parameters but the head's."""
+    (tmp_path / "empty").mkdir()
+    folders = os.pathsep.join([str(tmp_path / "empty"), str(tmp_path)])
+    monkeypatch.setenv("COMPANION_DATA", folders)
+    rehearse._make_roberta(tmp_path)
+    texts = ["A good film!", "bad"]
+    found = text_module.tokens_of(texts, 8)
+    assert found.shape == (2, 8)
+    assert list(found[1]) == [0, *found[1, 1:4], 2, 1, 1, 1]  # start, letters, end, padding
+    network = text_module.pretrained(3, 0.0)
+    sizes = {name: p.numel() for name, p in network.named_parameters()}
+    head = sum(size for name, size in sizes.items() if "classifier" in name)
+    assert head == 768 * 769 + 3 * 769
+    assert sum(sizes.values()) - head == 124_055_040  # RoBERTa-base without its pooling layer
+    assert network(torch.tensor(found)).shape == (2, 3)

@@ -38,9 +38,6 @@ FIT_SHARE = 0.8
 #: Models of one job; those of all budgets are spread over the cores together.
 PART = 128
 
-#: Validation and test points of small data sets.
-SIZES = {"digits": (200, 597), "sst2": (1000, 872)}
-
 #: Parts of the shadow models that are scored in turn, as 80:20 has it.
 PARTS = 5
 
@@ -118,8 +115,8 @@ def settings_for(
             f"model must be {'linear, mlp or roberta' if texts else 'one for images'} for"
             f" {dataset!r}, got {model!r}"
         )
-    validation, test = SIZES.get(dataset) or (1000, test_points(dataset))
-    sizes = {"train": points, "validation": validation, "test": test}
+    validation = 200 if dataset == "digits" else 1000
+    sizes = {"train": points, "validation": validation, "test": test_points(dataset)}
     data, spec = default_problem(
         dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
     )

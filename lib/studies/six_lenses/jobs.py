@@ -21,6 +21,7 @@ from lib.training import (
     train_many,
 )
 from lib.training.jobs import Chunk, in_chunks
+from lib.training.memory import models_at_once
 
 
 class _OnData:
@@ -125,7 +126,8 @@ class RecordTrainings(_OnData):
             rows = [{name: column[k] for name, column in columns.items()} for k in range(len(part))]
             return rows, [{"seconds": r.seconds, "privacy": _ledger(r)} for r in results]
 
-        arrays, records = in_chunks(checkpoint, self.n_models, self.chunk, some)
+        chunk = models_at_once(self.config.model, self.chunk)
+        arrays, records = in_chunks(checkpoint, self.n_models, chunk, some)
         metrics = {
             "accuracy": float(arrays["correct"].mean()),
             "training_seconds": sum(each["seconds"] for each in records),
