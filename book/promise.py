@@ -142,6 +142,8 @@ chapter.values(
 # {value}`promise.private_few:.1%` instead of {value}`promise.noiseless_few:.1%`, and
 # {value}`promise.free_few:.1%` without privacy.
 #
+# ## What holds, and what does not
+#
 # The promise was broken in at most {value}`promise.broken:.1%` of the draws of any size and budget;
 # {value}`promise.allowed:.0%` are allowed.
 #
@@ -178,11 +180,14 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 # {value}`promise.spoken:g` chosen on the same people it is {value}`promise.same_people:.2f`, not
 # {value}`promise.added:.2f`.
 #
-# **What to do.** Keep some thousand labelled people out of the training, list thresholds before you
+# ## What to do
+#
+# Keep some thousand labelled people out of the training, list thresholds before you
 # look at them, and call {py:obj}`lib.selective.private_threshold` once. Every further call, with
 # another target too, spends its epsilon again.
 #
-# ## What this page leaves out
+# ## For those who go on
+# ### What this page leaves out
 #
 # - The promise is for new points like the validation points. Where they differ, nothing holds.
 # - The coverage is not told, as that would cost more. Count how often the model answers in use.
