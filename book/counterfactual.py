@@ -416,10 +416,10 @@ chapter.values(
 )
 
 # %% [markdown]
-# In experiment 1 the bound is {value}`counterfactual@build.least_variance:.4f`, divided by the
-# number of points. With forests, and in this build, the doubly robust estimate varies
-# {value}`counterfactual@build.bound_forest:.2f` times as much, and IPW
-# {value}`counterfactual@build.bound_ipw:.2f` times. Less than the bound is no merit: linear models
+# In experiment 1 the bound is {value}`counterfactual.least_variance:.4f`, divided by the
+# number of points. With forests the doubly robust estimate varies
+# {value}`counterfactual.bound_forest:.2f` times as much, and IPW
+# {value}`counterfactual.bound_ipw:.2f` times. Less than the bound is no merit: linear models
 # vary less about a wrong place, see the last column. (If scores and abstentions of A and B are
 # *jointly* independent given $X$, less is possible: [mixed estimation](counterfactual_limits.py).)
 #
