@@ -122,12 +122,13 @@ for method in audit.METHODS:
 #
 # ## What holds, and what does not
 #
-# - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest on every
-#   table that we tried. Where one error rate dominates, it has the coverage that it promises.
-# - *Does not hold.* Where both rates are equal, which is where P3's examples are, a lower bound at
+# - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest at all
+#   counts that we tried, if every interval gets the same ones. Where one error rate dominates, it has
+#   the coverage that it promises.
+# - *Caution.* Where both rates are equal, and P3's examples are near that, a lower bound at
 #   {value}`audit.level:.0%` holds in {value}`audit.bayesian_equal:.0%`. At $\epsilon = 0$ it never
 #   does: a small positive Bayesian bound is no evidence against perfect privacy.
-# - *Does not hold.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
+# - *Caution.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
 #   best threshold of a sweep exceeds the truth in {value}`audit.best_bayesian_03:.0%` of the
 #   audits, where {value}`audit.allowed:.0%` are allowed.
 # - *Two slips.* P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and
@@ -136,7 +137,8 @@ for method in audit.METHODS:
 # ## If you audit tomorrow
 #
 # 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
-#    {py:obj}`lib.audit.trials_needed` says how many trainings it takes to refute a claim.
+#    {py:obj}`lib.audit.trials_needed` says how many trainings an attack without an error needs to
+#    refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
 # 2. *Check the audit.* Put a training with a planted mistake through it. One that does not notice
 #    gross mistakes proves nothing ([how](audit_trainings.py)).
 # 3. *Threshold.* Choose it on other trials ({py:obj}`lib.audit.held_out_lower_bound`), or pay for

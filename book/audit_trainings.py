@@ -124,10 +124,10 @@ chapter.note(
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` planted ones, and {value}`audit_trainings.correct_caught` of the
 #   correct trainings is accused.
-# - *Does not hold.* "Nothing found" is no "nothing wrong". With
+# - *Caution.* "Nothing found" is no "nothing wrong". With
 #   {value}`audit_trainings.most_models:,` models and everything in view, a Clopper-Pearson audit
 #   needs a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the claim.
-# - *Does not hold.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
+# - *Caution.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
 #   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.
 #
 # ## What to do

@@ -132,7 +132,7 @@ else:
 # - *Holds.* From the authors' confidences P5's Tables 5 and 6 come out to the digit, where these
 #   files can be had. AGIBI's column on CIFAR-100 does not: it repeats another one of Table 5.
 # - *Holds.* Canaries hardly tell ALIBI and AGIBI apart, although their claims are far apart.
-# - *Does not hold.* With 100 classes and $\epsilon = $ {value}`canaries.study_least` the paper's
+# - *Caution.* With 100 classes and $\epsilon = $ {value}`canaries.study_least` the paper's
 #   lower bound is above the truth in {value}`canaries.paper_exceeds:.0%` of the audits. With 10
 #   classes it is {value}`canaries.paper_exceeds_ten:.0%`. The choice of the threshold, a mirror and
 #   the standard error add up.

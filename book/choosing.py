@@ -159,7 +159,7 @@ chapter.values(
 #
 # ## What holds, and what does not
 #
-# - *Does not hold.* An $\epsilon$ that leaves the search out. Who claims $\epsilon = $
+# - *Caution.* An $\epsilon$ that leaves the search out says too little. Who claims $\epsilon = $
 #   {value}`choosing.mildest:g` and counts the search as well can prove
 #   {value}`choosing.really_mild:.2f`.
 # - *Holds.* An honest search is cheap where the list is short: counting every trial changes the

@@ -160,10 +160,10 @@ chapter.values(
 #   {value}`counterfactual.trial_value:.3f`, the truth {value}`counterfactual.trial_truth:.3f`.
 # - *Holds.* The doubly robust interval is valid where the product of two errors is small. Linear
 #   learners fail at that in experiment 1.
-# - *Does not hold.* Of P4's nine rates {value}`counterfactual.agreeing` come out with
+# - *Caution.* Of P4's nine rates {value}`counterfactual.agreeing` come out with
 #   cross-fitting, which the paper describes. With nuisance functions from one fresh sample it is
 #   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run.
-# - *Does not hold.* For the *population's* difference the interval errs more often than it says:
+# - *Caution.* For the *population's* difference the interval errs more often than it says:
 #   with forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
 #
 # ## What to do

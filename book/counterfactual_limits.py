@@ -91,12 +91,12 @@ else:
 # - *Holds.* With known propensities on digits,
 #   {value}`counterfactual_limits.digits_three_known:.0f` of
 #   {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers.
-# - *Does not hold.* With fitted ones {value}`counterfactual_limits.digits_three` miss: linear
+# - *Caution.* With fitted ones {value}`counterfactual_limits.digits_three` miss: linear
 #   learners are not enough on images.
-# - *Does not hold.* An overlap that looks good proves nothing. If the service has seen the
+# - *Caution.* An overlap that looks good proves nothing. If the service has seen the
 #   evaluation data, {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and no
 #   diagnostic shows it.
-# - *Does not hold.* Who looks as data arrive, and stops when pleased, misses the truth at some time
+# - *Caution.* Who looks as data arrive, and stops when pleased, misses the truth at some time
 #   in {value}`counterfactual_limits.pointwise_missed:.0%` of the streams with plain intervals.
 #
 # ## What to do

@@ -107,11 +107,11 @@ chapter.note(
 #
 # - *Holds.* A perfect order reaches the bound exactly, and privacy makes the score worse in
 #   {value}`normalized_score.growing:.0%` of the steps to a smaller budget.
-# - *Does not hold.* P1 says that *every* step does. In its own Table 2 it is
+# - *Caution.* P1 says that *every* step does. In its own Table 2 it is
 #   {value}`normalized_score.growing_paper:.0%`.
-# - *Does not hold.* The score is not new: it is {term}`E-AURC` of 2019, by proof and on every model
+# - *Caution.* The score is not new: it is {term}`E-AURC` of 2019, by proof and on every model
 #   of this page.
-# - *Does not hold.* "Normalized" does not mean that scores at different accuracies compare. A
+# - *Caution.* "Normalized" does not mean that scores at different accuracies compare. A
 #   random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
 #   {value}`normalized_score.random_60:.3f` at 0.6.
 #

@@ -140,8 +140,8 @@ chapter.table(
 #
 # - *Holds.* P1's ranking, where noise moves the parameters far: SCTD is ahead in
 #   {value}`sctd_map.sctd_ahead` of {value}`sctd_map.settings` settings.
-# - *Does not hold.* Where the noise is small, SR is ahead, in {value}`sctd_map.sr_ahead` settings.
-# - *Does not hold.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr`
+# - *Caution.* Where the noise is small, SR is ahead, in {value}`sctd_map.sr_ahead` settings.
+# - *Caution.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr`
 #   of {value}`sctd_map.tuned` cases, and SCTD in {value}`sctd_map.tuned_sctd`.
 #
 # ## What to do

@@ -113,7 +113,7 @@ for text in notes:
 # - *Nearly holds.* "No drop of more than three points is called suitable": on other shuffles than
 #   the authors' there are {value}`suitability.n_worse_called_suitable` exceptions among
 #   {value}`suitability.n_worse:,` experiments.
-# - *Does not hold.* A rate averaged over users is no bound for one of them:
+# - *Caution.* A rate averaged over users is no bound for one of them:
 #   {value}`suitability.top_three_share:.0%` of the false positives come from three of
 #   {value}`suitability.n_user_folds` user folds.
 # - *Not checkable.* The level of the test needs an estimator that is calibrated on the user's data,

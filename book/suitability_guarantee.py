@@ -95,13 +95,13 @@ for text in notes[:1]:
 # ## What holds, and what does not
 #
 # - *Holds.* On test data the estimates are right on average, as the theory needs.
-# - *Does not hold.* On the user's data they are too kind in
+# - *Caution.* On the user's data they are too kind in
 #   {value}`suitability_guarantee.delta_user_positive:.0%` of the experiments. Of each point of drop
 #   {value}`suitability_guarantee.delta_slope:.2f` are hidden from the filter.
-# - *Does not hold.* A margin adjusted by a few labels "maintains" no guarantee: with 100 labels the
+# - *Caution.* A margin adjusted by a few labels "maintains" no guarantee: with 100 labels the
 #   error rate is {value}`suitability_guarantee.flattered_plug_in:.1%` instead of 5%, as the labels'
 #   own error is left out.
-# - *Does not hold.* Five looks at 5% err in {value}`suitability_guarantee.uncorrected:.0%`.
+# - *Caution.* Five looks at 5% err in {value}`suitability_guarantee.uncorrected:.0%`.
 #
 # ## What to do
 #

@@ -79,7 +79,7 @@ for text in notes[:1]:
 #   {value}`suitability_peers.filter_peer_accuracy:.1%` right, the best of the others
 #   {value}`suitability_peers.peer_accuracy:.1%`. Its false positive rate is
 #   {value}`suitability_peers.filter_peer_fpr:.3f`.
-# - *Does not hold.* It does not order the decisions best. {value}`suitability_peers.best_peer` has
+# - *Caution.* It does not order the decisions best. {value}`suitability_peers.best_peer` has
 #   a ROC AUC of {value}`suitability_peers.best_peer_area:.3f`, the filter
 #   {value}`suitability_peers.filter_peer_area:.3f`.
 # - *Can be had.* A filter that uses the known labels of the test data reaches

@@ -121,7 +121,7 @@ chapter.table(
 #
 # ## What holds, and what does not
 #
-# - *Does not hold.* Honesty is needed. With honest parties the filter says SUITABLE in
+# - *Caution.* Honesty is needed. With honest parties the filter says SUITABLE in
 #   {value}`suitability_stress.honest:.0%` of the cases that are not. With a hold-out that teaches
 #   the estimator nothing it does in {value}`suitability_stress.flat:.0%`, without a false label.
 # - *Holds in part.* Too few samples explain some of the false negatives: from

@@ -223,7 +223,7 @@ else:
 # - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
 #   exact composition. It is no proof: by RDP such models spend {value}`training.thumb_together:.2f`
 #   together, where {value}`training.first_epsilon:g` is the budget.
-# - *Does not hold.* P1's Algorithm 2 divides by the batch's size, which depends on who took part.
+# - *Caution.* P1's Algorithm 2 divides by the batch's size, which depends on who took part.
 #   Its accountant does not cover that.
 # - *Left out.* The choice of the learning rate reads the private data, and no paper counts it.
 #

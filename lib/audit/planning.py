@@ -233,6 +233,8 @@ def error_free_bound(members: int, others: int, delta: float, level: float = 0.9
 def trials_needed(epsilon: float, delta: float, level: float = 0.95) -> int:
     """The least number of trials, half with the record and half without, that can refute epsilon.
 
+    That is by an attack that never errs; a real one needs many times more.
+
     Parameters
     ----------
     epsilon : float
