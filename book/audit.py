@@ -123,8 +123,8 @@ for method in audit.METHODS:
 # ## What holds, and what does not
 #
 # - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest at all
-#   counts that we tried, if every interval gets the same ones. Where one error rate dominates, it has
-#   the coverage that it promises.
+#   counts that we tried, if all intervals get the same. Where one error rate dominates, it has the
+#   coverage that it promises.
 # - *Caution.* Where both rates are equal, and P3's examples are near that, a lower bound at
 #   {value}`audit.level:.0%` holds in {value}`audit.bayesian_equal:.0%`. At $\epsilon = 0$ it never
 #   does: a small positive Bayesian bound is no evidence against perfect privacy.
