@@ -44,7 +44,7 @@ SUBJECTS = {
     "selective": {
         "scores": ("scores",),
         "curves": ("curves", "areas"),
-        "uncertainty": ("uncertainty", "guarantee"),
+        "uncertainty": ("uncertainty", "guarantee", "private"),
     },
     "suitability": {
         "signals": ("signals", "estimators", "estimator", "multicalibration", "importance"),

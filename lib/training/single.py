@@ -5,6 +5,7 @@ come from :mod:`lib.training.randomness`, so that :func:`lib.training.train_many
 same and be compared step by step.
 """
 
+import gc
 import time
 import warnings
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from lib.training import taps
 from lib.training.checks import check_evaluation, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.memory import examples_at_once
-from lib.training.models import build_model, check_private
+from lib.training.models import build_model, check_private, parameter_count
 from lib.training.objectives import DeepGamblers, SelectiveNet, SelfAdaptiveTraining
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.state import Task, load_state, save_state, spent, took_long
@@ -36,6 +37,7 @@ from lib.training.torch_settings import _seeded, _threads, autocast, place, sett
 __all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
 
 EVALUATION_BATCH = 1024
+_LARGE = 5e6  # parameters of a network that is not left to the garbage collector
 _SMOOTH = 1e-3  # of an adversarial direction's mean size: below it a sign fades to 0
 
 
@@ -144,7 +146,11 @@ def train(
     with settings(config), _threads(config):
         trainer = Trainer(config, data, evaluation, mechanism)
         trainer.run(Checkpoint() if checkpoint is None else checkpoint, save_every)
-        return trainer.result()
+        result = trainer.result()
+    del trainer
+    if parameter_count(config.model) > _LARGE:
+        gc.collect()  # Opacus' hooks and their network hold each other, with all its gradients
+    return result
 
 
 class Trainer:

@@ -1,17 +1,28 @@
 """Batches come in pieces that fit the memory, and what does not fit is said before any work."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from opacus.grad_sample import GradSampleModule
 
-from lib.training import Augmentation, DataSpec, ModelSpec, TrainingConfig, train, train_many
+from lib.training import (
+    Augmentation,
+    DataSpec,
+    ModelSpec,
+    TrainingConfig,
+    single,
+    train,
+    train_many,
+)
 from lib.training.memory import (
     MEMORY,
     bytes_per_example,
     examples_at_once,
     memory_of,
+    models_at_once,
     outputs_per_example,
 )
 
@@ -32,6 +43,29 @@ def test_what_an_example_takes():
     twice = replace(CONFIG, model=image, augmentation=Augmentation(multiplicity=4))
     one = replace(CONFIG, model=image)
     assert bytes_per_example(twice) == 4 * bytes_per_example(one)
+
+
+def test_models_at_once():
+    """A gigabyte of parameters: a large network alone, a ResNet-18 with 21 others."""
+    assert models_at_once(MLP, 128) == 128
+    assert models_at_once(ModelSpec("resnet18", (3, 32, 32), 10), 128) == 22
+    assert models_at_once(ModelSpec("mlp", (20_000,), 10, hidden=(10_000,)), 128) == 1
+    assert models_at_once(MLP, 1) == 1
+
+
+@pytest.mark.parametrize(("large", "left"), [(1, 0), (1e9, 1)])
+def test_a_large_network_goes_when_it_is_trained(monkeypatch, large, left):
+    """Without it the garbage of Opacus' hooks stays, until Python collects it by itself."""
+    monkeypatch.setattr(single, "_LARGE", large)
+    data = DATA.load()
+    gc.collect()
+    gc.disable()
+    try:
+        assert train(CONFIG, data.training, data.evaluation).engine == "opacus"
+        assert sum(type(each) is GradSampleModule for each in gc.get_objects()) == left
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 def test_a_cpu_has_no_limit():
