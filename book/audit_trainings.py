@@ -554,7 +554,7 @@ chapter.values(
 # many models as there a Clopper-Pearson audit misses smaller excesses in more than
 # {value}`audit_trainings.unnoticed:.0%` of the audits.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -187,7 +187,7 @@ def _make_roberta(folder: Path) -> None:
 
 
 def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str, str]:
-    """Those data, a store of one's own, a small memory, one accelerator, frequent saves."""
+    """Those data, a store of one's own, a small memory, one accelerator."""
     real = os.environ.get("COMPANION_DATA", "")
     sets = str(scratch.parent / "sets")
     return os.environ | {
@@ -197,7 +197,6 @@ def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str,
         "COMPANION_DEVICES": str(zlib.crc32(scratch.name.encode())),  # a pretended one
         "COMPANION_MEMORY": str(cuts["memory"].get(name, cuts["memory"]["all"])),
         "COMPANION_REHEARSAL_TEXTS": str(cuts["texts"]),
-        "COMPANION_SAVE_EVERY": "2",
     }
 
 
@@ -208,8 +207,9 @@ def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict
     before = {*states.glob("*/*.npz")}  # of files that failed
     for kill in (True, False):
         with tempfile.TemporaryFile("w+") as output:
+            often = {"COMPANION_SAVE_EVERY": "2"} if kill else {}  # later saves as in earnest
             process = subprocess.Popen(
-                command, env=environment, stdout=output, stderr=subprocess.STDOUT
+                command, env=environment | often, stdout=output, stderr=subprocess.STDOUT
             )
             with _watched(process, most):
                 while process.poll() is None:

@@ -183,7 +183,7 @@ def _reached(
         text += (
             f". Answering the surest {promised:.1%} (by {chosen['score']}, above "
             f"{chosen['guaranteed above']:.6g}) makes it at least {target} with a confidence of "
-            f"{settings.level:g}"
+            f"{settings.level:g}, on data like the test rows"
         )
     else:
         text += (

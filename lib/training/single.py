@@ -204,6 +204,7 @@ class Trainer:
         self.fitting = examples_at_once(config, self.device)
         self.step = 0
         self.kept: list[np.ndarray] = []
+        self.evaluated = -1, np.empty(0)  # a step, and what its model said
         self.memory = None  # SAT's moving averages, one row per training example: never released
         if isinstance(config.objective, SelfAdaptiveTraining):
             self.memory = config.objective.initial_state(
@@ -370,7 +371,10 @@ class Trainer:
         )
 
     def evaluate(self) -> np.ndarray:
-        return evaluate(self.network, self.config, self.evaluation)
+        if self.evaluated[0] != self.step:  # the last model is a checkpoint and the result
+            outputs = evaluate(self.network, self.config, self.evaluation)
+            self.evaluated = self.step, outputs
+        return self.evaluated[1]
 
     def parameters(self) -> np.ndarray:
         with torch.no_grad():
