@@ -13,7 +13,7 @@
 #
 # ```sh
 # papermill book/your_model.py report.ipynb -p predictions my.npz -p out report
-# python -m lib.report my.npz --out report    # without a notebook
+# python -m lib.report my.npz --out report.html    # one page to hand on, without a notebook
 # python -m lib.report my.npz --check         # what is missing?
 # ```
 #
@@ -21,12 +21,12 @@
 # abstaining, `alpha`, and `audit_design`, how membership scores came about (`-p audit_design
 # independent`, or `--audit-design independent` without a notebook).
 #
-# The commands print one verdict for each analysis; `out` is a folder for all tables as CSV and all
-# figures as SVG. Without a file the page is about an example, as here.
+# The commands print one verdict for each analysis. `out` is one HTML file, or else a folder for all
+# tables as CSV and all figures as SVG. Without a file the page is about an example, as here.
 
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any NPZ or CSV file of your model's predictions; empty: an example
-out: str = ""  # any folder for tables (CSV) and figures (SVG); empty: none
+out: str = ""  # any folder for tables (CSV) and figures (SVG), or a name in .html; empty: none
 alpha: float = 0.05  # (0, 0.5) intervals: level 1 - alpha, of suitability 1 - 2 alpha; tests: alpha
 margin: float = 0.05  # (-1, 1) largest acceptable drop in accuracy on the user's data
 target: float = 0.95  # (0, 1] accuracy to reach by abstaining
@@ -92,7 +92,7 @@ chapter.table(
 # user,0.9,0.8,-1.2,
 # ```
 #
-# and `python -m lib.report my.csv --out report` writes what follows from it; `--margin`,
+# and `python -m lib.report my.csv --out report.html` writes what follows from it; `--margin`,
 # `--target`, `--alpha` and the others are the parameters above. From CSV files of logits these
 # lines write it:
 
@@ -145,7 +145,7 @@ for name, analysis in found.analyses.items():
     chapter.values(volatile=name in ("counterfactual", "comparison"), **analysis.values)
 if out:
     files = found.export(out)
-    chapter.note(f"{len(files)} files are in {Path(out).resolve()}.")
+    chapter.note(f"Files written to {Path(out).resolve()}: {len(files)}.")
 
 # %% [markdown]
 # Of {value}`your_model.analyses` analyses {value}`your_model.done` are done.

@@ -159,7 +159,9 @@ def _make_sets(folder: Path, sets: Mapping[str, Sequence[int]]) -> None:
 
 
 def _make_roberta(folder: Path) -> None:
-    """RoBERTa-base at its size in the folder, with random weights and a letter for each token.
+    """RoBERTa-base at its size in the folder, with random weights.
+
+    A letter is a token, and a text ends after 24 of them.
 
     Raises
     ------
@@ -171,8 +173,15 @@ def _make_roberta(folder: Path) -> None:
     from lib.training.text import ROBERTA, require_transformers
 
     require_transformers()
+    from tokenizers import Regex
+    from tokenizers.normalizers import Replace
     from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import RobertaConfig, RobertaForSequenceClassification, RobertaTokenizerFast
+    from transformers import (
+        PreTrainedTokenizerFast,
+        RobertaConfig,
+        RobertaForSequenceClassification,
+        RobertaTokenizerFast,
+    )
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -183,7 +192,9 @@ def _make_roberta(folder: Path) -> None:
         RobertaForSequenceClassification(config).save_pretrained(path)
     tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(ByteLevel.alphabet())]
     numbers = {token: number for number, token in enumerate(tokens)}
-    RobertaTokenizerFast(vocab=numbers, merges=[]).save_pretrained(path)
+    tokenizer = RobertaTokenizerFast(vocab=numbers, merges=[]).backend_tokenizer
+    tokenizer.normalizer = Replace(Regex("(?<=^.{24}).+"), "")
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>").save_pretrained(path)
 
 
 def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str, str]:
