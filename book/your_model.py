@@ -113,6 +113,8 @@ chapter.table(
 # %% [markdown]
 # - *User* rows are from where the model might be used. If only some test or user rows have labels,
 #   these must be drawn at random.
+# - *Groups* are what you want to compare, such as clinics or languages. The accuracy of each is
+#   shown, with intervals that hold all together.
 # - *Features* are what abstaining and being right depend on: inputs, embeddings, a confidence. If
 #   your model abstains by a coin whose bias you know, give the propensities.
 # - Where the model abstained, its logits may be unknown (NaN, or empty cells). Then nothing shows

@@ -40,6 +40,7 @@ from lib.report import single_page as single_page_module
 from lib.report.abstention import _outcome, _with_outcome
 from lib.report.analysis import acceptance_scores
 from lib.report.audit import halves
+from lib.report.selective import groups
 from lib.report.studies import drawn_abstention
 from lib.report.suitability import printable, suitability_report
 
@@ -558,6 +559,49 @@ def test_other_bad_arguments(example):
     with pytest.raises(ValueError, match=r"name must be one of selective, .*, got 'magic'"):
         run_analysis("magic", example, SETTINGS)
     assert Settings(target=1, delta=0).level == 0.95
+
+
+def test_groups(example):
+    labels, group = example.test_labels, np.array(["b", "a", "a", "c"])[np.arange(450) % 4]
+    found = run_analysis("selective", without(example, test_groups=group), SETTINGS)
+    table = found.tables["selective_groups"].set_index("group")
+    assert table["accuracy"].is_monotonic_increasing
+    scores = found.tables["selective_scores"].set_index("score")
+    best = scores["guaranteed coverage"].idxmax()
+    answers = acceptance_scores(example.test_logits)[best] > scores.loc[best, "guaranteed above"]
+    for name in "abc":
+        rows = (group == name) & (labels >= 0)
+        right = (example.test_logits.argmax(axis=1) == labels)[rows]
+        level = 0.05 / 3
+        low, high = proportion_confint(right.sum(), len(right), level, method="beta")
+        expected = [len(right), right.mean(), low, high, answers[rows].mean()]
+        columns = ["rows", "accuracy", "low", "high", "coverage"]
+        np.testing.assert_allclose(table.loc[name, columns].astype(float), expected)
+        assert table.loc[name, "selective accuracy"] == right[answers[rows]].mean()
+    assert not any("groups together" in text for text in found.warnings)
+    wrong = np.where(example.test_logits.argmax(axis=1) == labels, "fine", "hard")
+    worst = run_analysis("selective", without(example, test_groups=wrong), SETTINGS)
+    assert any("in hard; what is promised" in text for text in worst.warnings)
+
+
+def test_no_threshold_no_coverage_in_any_group():
+    answers = np.zeros(4, bool)
+    table = groups(np.array([1, 0, 1, 1], bool), np.array(["a", "b", "b", "b"]), answers, 0.05)
+    assert table["coverage"].tolist() == [0, 0]
+    assert table["selective accuracy"].isna().all()
+    assert table["group"].tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("accuracy", [0.6, 0.98])
+def test_intervals_of_groups_hold_together(accuracy):
+    """All of six groups of 5 to 80 rows, in at least 90% of files."""
+    sizes, repetitions = [5, 10, 20, 20, 40, 80], 1000
+    group = np.repeat(list("abcdef"), sizes)
+    rng, held = np.random.default_rng(3), 0
+    for _ in range(repetitions):
+        table = groups(rng.random(175) < accuracy, group, np.ones(175, bool), 0.1)
+        held += ((table["low"] <= accuracy) & (table["high"] >= accuracy)).all()
+    assert held >= stats.binom.ppf(0.001, repetitions, 0.9)
 
 
 # --- files ----------------------------------------------------------------------------------------
