@@ -53,11 +53,11 @@ def private_threshold(
     Let k points be above a threshold, E of them wrong.  If its accuracy is below the target, then
     E is at least binomial with k and 1 - `target`.  Let c(k) be the largest integer with
     P(B + G <= c) <= (1 - `level`) / m, B being that binomial and G two-sided geometric,
-    P(G = g) proportional to exp(-epsilon |g| / 2).  The threshold passes if c(k) - E + N >= R: N is
-    drawn anew for each, R once for all, both geometric with P(N >= x) = exp(-epsilon x / 2).  R - N
-    has the distribution of G, so that a threshold that breaks the promise passes with at most
-    (1 - `level`) / m, whatever the others do (Bonferroni): neither selective accuracy nor scores
-    are assumed to be well behaved.
+    P(G = g) proportional to ``exp(-epsilon |g| / 2)``.  The threshold passes if
+    c(k) - E + N >= R: N is drawn anew for each, R once for all, both geometric with
+    P(N >= x) = exp(-epsilon x / 2).  R - N has the distribution of G, so that a threshold that
+    breaks the promise passes with at most (1 - `level`) / m, whatever the others do (Bonferroni):
+    neither selective accuracy nor scores are assumed to be well behaved.
 
     Privacy: c grows by 0 or 1 with k, so one point more or less, or another one in its place, moves
     c(k) - E by 0 or 1 at every threshold and in the same direction at all of them.  For such
