@@ -81,7 +81,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         answers = scores[chosen["score"]] > chosen["guaranteed above"]  # none, if that is NaN
         found = groups(correct, given.test_groups[labelled], answers, settings.alpha)
         by_group["selective_groups"] = found
-        doubts += _less_accurate(found, accuracy)
+        doubts += _less_accurate(found, low)
     return Analysis(
         "selective",
         ANALYSES["selective"],
@@ -167,13 +167,15 @@ def groups(correct: Any, group: Any, answers: Any, alpha: float) -> pd.DataFrame
     )
 
 
-def _less_accurate(by_group: pd.DataFrame, accuracy: float) -> list[str]:
-    """A note on the groups whose accuracy is below that of all rows."""
-    names = by_group.loc[by_group["high"] < accuracy, "group"].tolist()
+def _less_accurate(by_group: pd.DataFrame, low: float) -> list[str]:
+    """A note on groups less accurate than all rows, whose lower limit is `low`.
+
+    Both limits err with alpha / 2, the groups' all together: the note with alpha at most.
+    """
+    names = ", ".join(by_group.loc[by_group["high"] < low, "group"])
     return [
-        "the model is less accurate than in the mean over all rows, by intervals that hold "
-        f"together, in {', '.join(names)}; what is promised above is promised for all groups "
-        "together, not for each"
+        f"the model is less accurate than over all rows in {names} (intervals that hold together);"
+        " what is promised above is promised for all groups together, not for each"
     ] * bool(names)
 
 

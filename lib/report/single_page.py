@@ -20,7 +20,7 @@ th, td {padding: .25rem .6rem; text-align: left; border-bottom: 1px solid #8886}
 .skipped {border-color: #8888; background: #8881}
 img {max-width: 100%; background: white; border-radius: .3rem}
 figure {margin: 1.2rem 0} figcaption, summary {font-size: .9rem}
-@media print {details {display: block}}
+@media print {details::details-content {content-visibility: visible}}
 """
 
 

@@ -382,8 +382,8 @@ class Trainer:
 
     @torch.no_grad()
     def parameters(self) -> np.ndarray:
-        vector = parameters_to_vector  # which copies
-        return self._once("vector", lambda: vector(self.network.parameters()).cpu().numpy())
+        every = self.network.parameters()
+        return self._once("vector", lambda: parameters_to_vector(every).cpu().numpy())
 
     def save(self, checkpoint: Checkpoint) -> None:
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}

@@ -38,9 +38,9 @@ from lib.report import (
 from lib.report import report as report_module
 from lib.report import single_page as single_page_module
 from lib.report.abstention import _outcome, _with_outcome
-from lib.report.analysis import acceptance_scores
+from lib.report.analysis import acceptance_scores, share
 from lib.report.audit import halves
-from lib.report.selective import groups
+from lib.report.selective import _less_accurate, groups
 from lib.report.studies import drawn_abstention
 from lib.report.suitability import printable, suitability_report
 
@@ -581,7 +581,7 @@ def test_groups(example):
     assert not any("groups together" in text for text in found.warnings)
     wrong = np.where(example.test_logits.argmax(axis=1) == labels, "fine", "hard")
     worst = run_analysis("selective", without(example, test_groups=wrong), SETTINGS)
-    assert any("in hard; what is promised" in text for text in worst.warnings)
+    assert any("in hard (intervals that hold" in text for text in worst.warnings)
 
 
 def test_no_threshold_no_coverage_in_any_group():
@@ -594,14 +594,26 @@ def test_no_threshold_no_coverage_in_any_group():
 
 @pytest.mark.parametrize("accuracy", [0.6, 0.98])
 def test_intervals_of_groups_hold_together(accuracy):
-    """All of six groups of 5 to 80 rows, in at least 90% of files."""
+    """All of six groups of 5 to 80 rows, in at least 90% of files, and at most 10% have a note."""
     sizes, repetitions = [5, 10, 20, 20, 40, 80], 1000
     group = np.repeat(list("abcdef"), sizes)
-    rng, held = np.random.default_rng(3), 0
+    rng, held, noted = np.random.default_rng(3), 0, 0
     for _ in range(repetitions):
-        table = groups(rng.random(175) < accuracy, group, np.ones(175, bool), 0.1)
+        correct = rng.random(175) < accuracy
+        table = groups(correct, group, np.ones(175, bool), 0.1)
         held += ((table["low"] <= accuracy) & (table["high"] >= accuracy)).all()
+        noted += bool(_less_accurate(table, share(correct, 0.9)[1]))
     assert held >= stats.binom.ppf(0.001, repetitions, 0.9)
+    assert noted <= stats.binom.ppf(0.999, repetitions, 0.1)
+
+
+def test_progress_is_a_bar_on_standard_error(capsys):
+    given = ModelPredictions(member_scores=np.arange(40.0), nonmember_scores=np.arange(40.0))
+    quiet, told = run_report(given), run_report(given, progress=True)
+    assert "analyses" in capsys.readouterr().err
+    assert str(quiet) == str(told)
+    run_report(given)
+    assert capsys.readouterr().err == ""
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -636,17 +648,26 @@ def test_export(report, tmp_path):
     assert not plt.get_fignums()
 
 
-def test_nothing_is_written_if_a_figure_fails(report, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "name"), [(report_module, "out"), (single_page_module, "out.html")]
+)
+def test_nothing_is_written_if_a_figure_fails(report, tmp_path, monkeypatch, module, name):
     def fails(*_):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(report_module, "svg_bytes", fails)
+    monkeypatch.setattr(module, "svg_bytes", fails)
     with pytest.raises(RuntimeError, match="no ink"):
-        report.export(tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        report.export(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_file_is_no_folder_and_a_folder_no_page(report, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"folder must be a folder, got .*file, which is a file"):
         report.export(tmp_path / "file")
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ValueError, match=r"folder must be a file if it ends in .html, got .*html/"):
+        report.export(tmp_path / "folder.html")
 
 
 class Page(HTMLParser):
@@ -713,20 +734,6 @@ def test_single_page_of_a_hostile_file(report, tmp_path):
     assert page.text.count(evil) == 5  # title twice, caption, column and cell
     assert all(each in page.text for each in ("1,234,567", "inf", "1e-09"))
     assert "NaN" not in page.text
-
-
-def test_single_page_and_folders(report, tmp_path, monkeypatch):
-    (tmp_path / "folder.html").mkdir()
-    with pytest.raises(ValueError, match=r"folder must be a file if it ends in .html, got .*html/"):
-        report.export(tmp_path / "folder.html")
-
-    def fails(*_):
-        raise RuntimeError("no ink")
-
-    monkeypatch.setattr(single_page_module, "svg_bytes", fails)
-    with pytest.raises(RuntimeError, match="no ink"):
-        report.export(tmp_path / "report.html")
-    assert not (tmp_path / "report.html").exists()
 
 
 def test_long_tables_are_cut_on_the_page():

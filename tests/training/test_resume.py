@@ -18,6 +18,7 @@ from lib.training import (
     SelfAdaptiveTraining,
     SubsetTrainings,
     TrainingConfig,
+    single,
     train_fixmatch,
     train_many,
 )
@@ -247,3 +248,21 @@ def test_parts_vanish_with_the_whole(tmp_path):
     assert place.part(12).load()[1] == {"of": 12}
     place.clear()
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("mode", ["hooks", "taps"])
+def test_no_model_is_evaluated_twice(mode, monkeypatch):
+    """Checkpoints after 7, 14, 21, 28 and 30 steps; the last one is the result, too."""
+    data, seen = DATA.load(), []
+    evaluate = single.evaluate
+
+    def counted(*arguments):
+        seen.append(evaluate(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(single, "evaluate", counted)
+    config = replace(SHORT, grad_sample_mode=mode)
+    found = single.train(config, data.training, data.evaluation)
+    assert len(seen) == len(config.checkpoint_steps) == 5
+    np.testing.assert_array_equal(found.logits, seen[-1])
+    assert not any(np.array_equal(one, seen[-1]) for one in seen[:-1])
