@@ -24,7 +24,8 @@ model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
 labels: str = "flips"  # {flips, people} noisy labels; people's (CIFAR-10N) on cifar10 alone
 flip: float = 0.2  # (0, 0.8] probability that a label is replaced by another
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets; training without privacy joins them
-rates: list[float] = [0.1, 0.45, 0.45, 0.45]  # (0, 100] learning rates, without privacy first
+rate: float = 0.45  # (0, 100] learning rate under privacy
+free_rate: float = 0.1  # (0, 100] learning rate without
 n_seeds: int = 3  # [2, 50] trainings at each budget
 epochs: int = 0  # [0, 1000] expected passes over the data; 0: `steps` counts
 steps: int = 130  # [1, 1000000] updates of a training
@@ -71,8 +72,8 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # $$ (eq-gap-terms)
 #
 # Terms cancel in pairs, so this holds whatever $q$ and $r$ are. Noise and ranking are never
-# negative: no order has a larger $A(q; \cdot)$ than that by $q$, and no accuracies of mean
-# $\bar q$ exceed the bound. The last term is 0 on average, up to $1/n$.
+# negative: no order has a larger $A(q; \cdot)$ than that by $q$, and no curve that ends in
+# $\bar q$ rises above the bound. The last term is 0 on average, up to $1/n$.
 #
 # Two consequences. If labels are free of noise, then $q_i$ is 0 or 1, sorting by it reaches the
 # bound, and *all* of the gap is order: a weak model lowers the bound and leaves no gap by that
@@ -145,7 +146,7 @@ chapter.values(
     noisy_ece=noisy["ECE"][strict],
     noisy_scaled=noisy["ECE, scaled"][strict],
     noisy_calibration=noisy["calibration"][strict],
-    finite=noisy["finite_sample"].abs().max(),
+    finite=found["finite_sample"].abs().max(),
     finite_error=noisy["finite_sample_error"].max(),
     reach=math.sqrt(math.log(2 / 0.05) / (2 * len(clean_labels))),
     points=len(clean_labels),
@@ -165,8 +166,9 @@ chapter.values(
 #
 # The expected calibration error is {value}`gap.ece_free:.3f` without privacy and
 # {value}`gap.ece_strict:.3f` at $\epsilon = $ {value}`gap.strict:g`, and temperature scaling makes
-# it {value}`gap.scaled_strict:.3f`. In the gap that changes {value}`gap.calibration_strict:+.4f`: a
-# temperature hardly moves the order. Whatever privacy does to calibration, the gap is blind to it.
+# it {value}`gap.scaled_strict:.3f`. That takes {value}`gap.calibration_strict:.4f` off the gap, as
+# a temperature hardly moves the order. Calibration that privacy has spoiled misleads whoever reads
+# the probabilities; which points are answered depends on the order alone.
 #
 # ## What holds, and what does not
 #
@@ -176,7 +178,7 @@ chapter.values(
 #   {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho - \rho/(K-1)$ times, exactly.
 # - *Holds.* Calibration errors and the gap are different things. Under the noisy labels the
 #   calibration error is {value}`gap.noisy_ece:.3f`; scaling brings it to
-#   {value}`gap.noisy_scaled:.3f` and changes the gap by {value}`gap.noisy_calibration:+.4f`.
+#   {value}`gap.noisy_scaled:.3f` and takes {value}`gap.noisy_calibration:.4f` off the gap.
 # - *Caution.* The split needs $q$. With labels taken at their word all noise counts as ranking, and
 #   a better score is asked for that nobody can build.
 #
@@ -240,7 +242,7 @@ chapter.table(
 # with a probability of 95% no coverage $c$ has $c$ times the error of the curve above
 # $\sqrt{\ln(2/0.05)/2n}$, by Hoeffding's inequality for maxima; that is {value}`gap.reach:.3f` with
 # {value}`gap.points:,d` points. The area is known far better: its error by the draw of the labels
-# is {value}`gap.finite_error:.4f` here, and the largest mean over trainings was
+# is {value}`gap.finite_error:.4f` here, and the largest of all trainings was
 # {value}`gap.finite:.4f`.
 #
 # ### People's labels

@@ -34,14 +34,18 @@ class GapStudy:
     """What is trained, and who judges."""
 
     panel: PanelSettings  # of which the plain family is trained
-    rates: tuple[float, ...]  # learning rate at each budget
+    rate: float  # learning rate under privacy
+    free_rate: float  # and without
     flip: float  # probability that a label is replaced by another one
     people: bool  # whether people's labels take the place of flips
     seed: int  # of the flips
 
     def jobs(self) -> dict[float, ManyTrainings]:
         """The trainings by budget."""
-        rates = dict(zip(self.panel.places, self.rates, strict=True))
+        rates = {
+            place: self.rate if math.isfinite(place[1]) else self.free_rate
+            for place in self.panel.places
+        }
         points = "validation" if self.people else "test"
         found = self.panel.trainings(rates)
         return {epsilon: replace(job, points=points) for (_, epsilon), job in found.items()}
@@ -52,16 +56,15 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> GapStudy:
     names = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
     given = {name: parameters[name] for name in (*names, "momentum", "schedule", "device")}
     given |= {"families": ("plain",), "n_seeds": parameters["n_seeds"]}
-    budgets, rates = (math.inf, *parameters["epsilons"]), tuple(parameters["rates"])
-    if len(rates) != len(budgets):
-        raise ValueError(f"rates must be {len(budgets)}, one for each budget, got {len(rates)}")
-    panel = settings_for(dataset, parameters["model"], epsilons=budgets, **given)
+    given["epsilons"] = (math.inf, *parameters["epsilons"])
+    panel = settings_for(dataset, parameters["model"], **given)
     people = parameters["labels"] == "people" and dataset == "cifar10" and available(_PEOPLE)
     if people:
         more = _HELD_OUT - panel.data.validation
         data = replace(panel.data, train=panel.data.train - more, validation=_HELD_OUT)
         panel = replace(panel, data=data)
-    return GapStudy(panel, rates, parameters["flip"], people, parameters["seed"])
+    rates = parameters["rate"], parameters["free_rate"]
+    return GapStudy(panel, *rates, parameters["flip"], people, parameters["seed"])
 
 
 def train(study: GapStudy, executor: Any = None) -> tuple[np.ndarray, dict[float, np.ndarray]]:
