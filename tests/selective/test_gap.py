@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
@@ -41,6 +41,7 @@ small = st.integers(1, 5).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(small)
 def test_every_term_is_what_its_definition_says(case):
     y, s, r, q = case
@@ -53,6 +54,7 @@ def test_every_term_is_what_its_definition_says(case):
     assert found["total"] == pytest.approx(float(bound(y) - area(y, s)), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(small, st.sampled_from([np.exp, np.cbrt, lambda s: 3.0 * s - 7.0]))
 def test_what_keeps_the_order_changes_nothing(case, increasing):
     y, s, _, q = case
@@ -61,6 +63,7 @@ def test_what_keeps_the_order_changes_nothing(case, increasing):
     assert gap_decomposition(y, s, q)["calibration"] == 0.0
 
 
+@settings(deadline=None)
 @given(st.integers(2, 30), st.integers(0, 2**32 - 1))
 def test_no_monotone_recalibration_wins_more_than_isotonic_regression(n, seed):
     rng = np.random.default_rng(seed)
@@ -73,6 +76,7 @@ def test_no_monotone_recalibration_wins_more_than_isotonic_regression(n, seed):
         assert gap_decomposition(y, s, q, steps[s.astype(int)])["calibration"] <= best + 1e-12
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_without_noise_all_is_ranking(n, seed):
     rng = np.random.default_rng(seed)
@@ -160,6 +164,7 @@ def test_the_bound_on_all_coverages_holds_and_is_no_formality(level):
     assert beyond.sum() > 0.1 * draws * (1 - level)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 40), st.integers(0, 2**32 - 1))
 def test_the_published_sum_is_a_bound_and_no_partition(n, seed):
     """At each coverage: Bayes noise, approximation and ranking error, as published."""
@@ -182,6 +187,7 @@ def test_the_published_sum_is_a_bound_and_no_partition(n, seed):
 # ------------------------------------------------------------------ any loss
 
 
+@settings(deadline=None)
 @given(small)
 def test_areas_of_any_loss_by_brute_force(case):
     _, s, _, loss = case
@@ -193,6 +199,7 @@ def test_areas_of_any_loss_by_brute_force(case):
     assert found["naurc"] == pytest.approx(float(excess / room) if room else 0.0, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 50), st.integers(0, 2**32 - 1))
 def test_zero_one_losses_give_the_areas_that_there_were(n, seed):
     rng = np.random.default_rng(seed)
