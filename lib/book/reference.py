@@ -43,7 +43,7 @@ PACKAGES = {
 SUBJECTS = {
     "selective": {
         "scores": ("scores",),
-        "curves": ("curves", "areas"),
+        "curves": ("curves", "areas", "gap"),
         "uncertainty": ("uncertainty", "guarantee", "private"),
     },
     "suitability": {

@@ -21,10 +21,10 @@ from lib.selective.areas import (
     augrc,
     aurc,
     bound_area,
-    e_aurc,
     normalized_score,
     normalized_score_extremes,
     random_order_score,
+    risk_areas,
     selective_auc,
     worst_order_score,
 )
@@ -34,6 +34,7 @@ from lib.selective.curves import (
     accuracy_coverage,
     coverage_at_accuracy,
 )
+from lib.selective.gap import gap_decomposition
 from lib.selective.guarantee import Threshold, guaranteed_threshold
 from lib.selective.private import private_threshold
 from lib.selective.scores import (
@@ -83,10 +84,10 @@ __all__ = [
     "coverage_at_accuracy",
     "deep_ensemble",
     "deep_gamblers",
-    "e_aurc",
     "energy",
     "entropy",
     "estimate",
+    "gap_decomposition",
     "guaranteed_threshold",
     "influence",
     "margin",
@@ -97,6 +98,7 @@ __all__ = [
     "points_needed",
     "private_threshold",
     "random_order_score",
+    "risk_areas",
     "sctd",
     "selective_auc",
     "selective_net",

@@ -14,7 +14,7 @@ FOUR = {**PAIR, "other_correct": CORRECT, "other_score": SCORE[::-1]}
 ROWS = Table()
 add = ROWS.add
 
-for f in ("accuracy_coverage", "augrc", "aurc", "e_aurc", "normalized_score", "selective_auc"):
+for f in ("accuracy_coverage", "augrc", "aurc", "normalized_score", "selective_auc"):
     add("selective." + f, PAIR)
 add("selective.coverage_at_accuracy", {**PAIR, "target": 0.9}, target=UNIT)
 add("selective.guaranteed_threshold", {**PAIR, "target": 0.9}, target=(0.0, *UNIT))
@@ -24,6 +24,18 @@ add(
     target=(0.0, *UNIT),
     thresholds=but(vectors([0.2, 0.5]), "infinite"),
     epsilon=(0.0, -1.0, *NUMBER),
+)
+add(
+    "selective.risk_areas",
+    {"loss": SCORE, "score": SCORE, "labels": np.arange(40) % 3},
+    loss=vectors(SCORE),
+    takes=dict(labels=("negative", "text")),
+)
+add(
+    "selective.gap_decomposition",
+    {**PAIR, "probability": SCORE, "recalibrated": SCORE},
+    probability=(*but(vectors(SCORE), "None"), Bad("above 1", SCORE + 1.0, ("1.",))),
+    recalibrated=but(vectors(SCORE, infinite=True), "None"),
 )
 add("selective.estimate", PAIR, takes=dict(level="0.0"))
 add("selective.influence", PAIR)

@@ -314,7 +314,7 @@ add(
 for f, a in dict(
     load_canary_confidences=dict(dataset="cifar10", mechanism="ALIBI", level="H"),
     load_canary_runs=dict(dataset="cifar10", level="H"),
-    load_cifar_labels=dict(dataset="cifar10"),
+    load_cifar_labels=dict(dataset="cifar10", kind="clean_label"),
     load_published_folds=dict(dataset="fmow"),
     load_suitability_folds=dict(dataset="fmow"),
     load_suitability_signals=dict(dataset="fmow"),

@@ -16,7 +16,7 @@ from lib.selective.uncertainty import METRICS
 AREAS = {
     "selective_auc": selective.selective_auc,
     "aurc": selective.aurc,
-    "e_aurc": selective.e_aurc,
+    "e_aurc": lambda correct, score: selective.risk_areas(~correct, score)["e_aurc"],
     "normalized_score": selective.normalized_score,
     "augrc": selective.augrc,
 }
@@ -101,6 +101,23 @@ def test_areas_depend_on_the_ranks_alone(case, name):
 
 
 @check
+@given(ranked(), seeds, st.sampled_from(sorted(INCREASING)))
+def test_terms_of_the_gap_add_up_whatever_is_known(case, seed, name):
+    correct, score = case
+    rng = np.random.default_rng(seed)
+    q, recalibrated = rng.random(len(score)), rng.integers(0, 4, len(score))
+    found = selective.gap_decomposition(correct, score, q, recalibrated)
+    parts = [found[term] for term in ("noise", "ranking", "calibration", "finite_sample")]
+    assert sum(parts) == pytest.approx(selective.normalized_score(correct, score), abs=1e-12)
+    assert min(found["noise"], found["ranking"], found["finite_sample_error"]) >= 0
+    mapped = INCREASING[name](score)
+    assert selective.gap_decomposition(correct, mapped, q, recalibrated) == found
+    shuffle = rng.permutation(len(score))
+    again = (a[shuffle] for a in (correct, score, q, recalibrated))
+    assert selective.gap_decomposition(*again) == pytest.approx(found, abs=1e-12)
+
+
+@check
 @given(ranked())
 def test_areas_are_within_their_bounds(case):
     correct, _ = case
@@ -110,7 +127,7 @@ def test_areas_are_within_their_bounds(case):
     assert random <= worst + SLACK <= 1 + SLACK
     assert 0 <= selective.selective_auc(*case) <= 1
     assert 0 <= selective.aurc(*case) <= 1
-    assert -SLACK <= selective.e_aurc(*case) <= worst + SLACK
+    assert 0 <= AREAS["e_aurc"](*case) <= worst + SLACK
     assert 0 <= selective.normalized_score(*case) <= worst + SLACK
     share = 1 - right / n
     # At best all wrong points come last, at worst first.

@@ -385,7 +385,7 @@ def _score(
         "SR": response,
         "SCTD": dynamics,
         "SCTD, ties by SR": each(scores.ties_broken_by, dynamics.score, response.score),
-        "SR, calibrated": each(partial(_calibrated, labels=labels), arrays["logits"]),
+        "SR, calibrated": each(partial(calibrated, labels=labels), arrays["logits"]),
         "entropy": each(scores.entropy, p),
         "margin": each(scores.margin, p),
         "energy": each(scores.energy, arrays["logits"]),
@@ -393,7 +393,7 @@ def _score(
     }
 
 
-def _calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
+def calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
     """Softmax response after temperature scaling (Guo et al. 2017).
 
     Each half of the points is divided by the temperature of the largest likelihood on the other.
