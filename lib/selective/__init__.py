@@ -21,6 +21,7 @@ from lib.selective.areas import (
     augrc,
     aurc,
     bound_area,
+    e_aurc,
     normalized_score,
     normalized_score_extremes,
     random_order_score,
@@ -39,7 +40,6 @@ from lib.selective.guarantee import Threshold, guaranteed_threshold
 from lib.selective.private import private_threshold
 from lib.selective.scores import (
     METHODS,
-    Method,
     conformal_set_size,
     deep_ensemble,
     deep_gamblers,
@@ -70,7 +70,6 @@ __all__ = [
     "AccuracyCoverage",
     "Estimate",
     "Mean",
-    "Method",
     "Threshold",
     "accuracy_bound",
     "accuracy_coverage",
@@ -84,6 +83,7 @@ __all__ = [
     "coverage_at_accuracy",
     "deep_ensemble",
     "deep_gamblers",
+    "e_aurc",
     "energy",
     "entropy",
     "estimate",

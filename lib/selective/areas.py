@@ -63,6 +63,32 @@ def aurc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
     return 1.0 - selective_auc(correct, score)
 
 
+def e_aurc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
+    """Excess AURC: what the order loses against a perfect one; equals :func:`normalized_score`.
+
+    Parameters
+    ----------
+    correct, score : array_like, shape (n,)
+        As for :func:`lib.selective.accuracy_coverage`.
+
+    Returns
+    -------
+    float
+        AURC minus the AURC of the same predictions in perfect order, at least 0.
+
+    References
+    ----------
+    Geifman, Uziel and El-Yaniv (2019).
+
+    Examples
+    --------
+    >>> abs(e_aurc(correct, score) - normalized_score(correct, score)) < 1e-12
+    True
+    """
+    correct, score = as_scored(correct, score)
+    return risk_areas(~correct, score)["e_aurc"]
+
+
 def normalized_score(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
     """The accuracy-normalized selective classification score: area between bound and curve.
 

@@ -3,7 +3,7 @@
 import numpy as np
 from agreements import agreement, check
 
-from lib.selective import augrc, aurc, normalized_score, risk_areas, selective_auc
+from lib.selective import augrc, aurc, e_aurc, normalized_score, selective_auc
 
 
 def cases():
@@ -54,7 +54,7 @@ def areas():
         for name, ours, theirs in (
             ("AURC", aurc(correct, score), area),
             ("AUGRC", augrc(correct, score), generalized),
-            ("E-AURC", risk_areas(~correct, score)["e_aurc"], area - best),
+            ("E-AURC", e_aurc(correct, score), area - best),
             ("normalized score", normalized_score(correct, score), area - best),
         ):
             found[name][0].append(ours)

@@ -14,7 +14,7 @@ FOUR = {**PAIR, "other_correct": CORRECT, "other_score": SCORE[::-1]}
 ROWS = Table()
 add = ROWS.add
 
-for f in ("accuracy_coverage", "augrc", "aurc", "normalized_score", "selective_auc"):
+for f in ("accuracy_coverage", "augrc", "aurc", "e_aurc", "normalized_score", "selective_auc"):
     add("selective." + f, PAIR)
 add("selective.coverage_at_accuracy", {**PAIR, "target": 0.9}, target=UNIT)
 add("selective.guaranteed_threshold", {**PAIR, "target": 0.9}, target=(0.0, *UNIT))

@@ -9,7 +9,7 @@ from lib import audit, counterfactual, privacy, selective, suitability
 
 REASONS = {
     "holds results; its fields are those of the function that makes it": """
-        AccuracyCoverage Estimate Mean Method Threshold Canaries CanaryAudit EpsilonPosterior
+        AccuracyCoverage Estimate Mean Threshold Canaries CanaryAudit EpsilonPosterior
         GaussianBound PrivacyRegion ConfidenceSequence Diagnostics Metric PositivityWarning
         AcceptanceDecision AdjustedMargin CalibrationErrors Decision Equivalence GroupEquivalence
         LabelsTest MonitorDecision NonInferiority Offset PredictionPowered SampleSize

@@ -16,7 +16,7 @@ from lib.selective.uncertainty import METRICS
 AREAS = {
     "selective_auc": selective.selective_auc,
     "aurc": selective.aurc,
-    "e_aurc": lambda correct, score: selective.risk_areas(~correct, score)["e_aurc"],
+    "e_aurc": selective.e_aurc,
     "normalized_score": selective.normalized_score,
     "augrc": selective.augrc,
 }

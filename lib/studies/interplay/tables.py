@@ -422,7 +422,7 @@ def metric_table(panel: Panel) -> pd.DataFrame:
     """Four metrics side by side: normalized score, E-AURC, AURC and AUGRC, means over seeds."""
     metrics = {
         "normalized": areas.normalized_score,
-        "E-AURC": lambda right, score: areas.risk_areas(~right, score)["e_aurc"],
+        "E-AURC": areas.e_aurc,
         "AURC": areas.aurc,
         "AUGRC": areas.augrc,
     }
