@@ -34,6 +34,7 @@ from lib.audit.canaries import (
     top_label_guesses,
 )
 from lib.audit.counts import AttackCounts
+from lib.audit.curves import AttackCurve, attack_curve
 from lib.audit.gaussian import GaussianBound, gaussian_lower_bound
 from lib.audit.insert import Canaries, insert_canaries
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
@@ -55,6 +56,7 @@ __all__ = [
     "METHODS",
     "Attack",
     "AttackCounts",
+    "AttackCurve",
     "Canaries",
     "CanaryAudit",
     "EpsilonPosterior",
@@ -63,6 +65,7 @@ __all__ = [
     "LiRA",
     "PrivacyRegion",
     "Threshold",
+    "attack_curve",
     "best_lower_bound",
     "canary_epsilon",
     "counts_at",
