@@ -140,7 +140,7 @@ class PrivacyLedger:
         for entry in self.entries:
             if entry.steps:
                 key = (float(entry.sample_rate), float(entry.noise_multiplier))
-                merged[key] = merged.get(key, 0) + entry.steps
+                merged[key] = merged.get(key, 0) + int(entry.steps)
         return tuple(sorted((q, sigma, steps) for (q, sigma), steps in merged.items()))
 
     def to_dict(self) -> dict[str, Any]:

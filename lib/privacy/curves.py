@@ -98,7 +98,7 @@ def trade_off(
     --------
     >>> curve = trade_off(PrivacyLedger((SampledGaussian(0.01, 1.0, 1000),)))
     >>> curve.fnr([0.01, 0.1, 0.5]).round(2).tolist(), round(curve.mu(1e-5), 2)
-    ([0.97, 0.81, 0.34], 0.47)
+    ([0.97, 0.81, 0.34], 0.45)
     """
     require_choice("neighbours", neighbours, ("add or remove", "replace"))
     if isinstance(mechanism, PrivacyLedger):

@@ -9,6 +9,7 @@ from scipy import stats
 
 from lib.audit import (
     attack_curve,
+    epsilon_lower_bounds,
     gaussian_fnr,
     held_out_lower_bound,
     roc_counts,
@@ -127,20 +128,29 @@ def resampled(scores, members, delta, rng):
     return max(0.0, float(np.log(odds.max())))
 
 
-@pytest.mark.parametrize("mu", [0.0, 0.3])
-def test_the_median_of_divisions_holds_and_the_best_of_them_does_not(mu):
-    rng, repetitions, n, delta = np.random.default_rng(int(10 * mu)), 250, 60, 0.01
-    members, truth = np.arange(n) % 2 == 0, true_best_epsilon(mu, delta) if mu else 0.0
-    above = np.zeros(3, int)
+def test_the_median_of_divisions_holds_and_the_best_of_them_does_not():
+    """An attack that says yes or no: the other half of the trials, 101 times, by its counts."""
+    rng, repetitions, n, rates = np.random.default_rng(6), 500, 200, (0.5, 0.1)
+    truth, above = math.log(rates[0] / rates[1]), np.zeros(3, int)
     for _ in range(repetitions):
-        scores = rng.normal(size=n) + mu * members
-        given = (scores, members, delta, LEVEL, "clopper-pearson")
-        each = [held_out_lower_bound(*given, seed=rng)[1] for _ in range(11)]
-        median = held_out_lower_bound(*given, splits=11, seed=rng)[1]
-        above += np.array([each[0], median, max(each)]) > truth
-    assert above[0] <= most(repetitions, 1 - LEVEL)
-    assert above[1] <= most(repetitions, 1 - LEVEL)
+        tp, fp = (rng.hypergeometric(k, n - k, n // 2, 101) for k in rng.binomial(n, rates))
+        rows = np.stack([tp, fp, n // 2 - fp, n // 2 - tp], axis=1)
+        bounds = epsilon_lower_bounds(rows, 0.0, LEVEL, "clopper-pearson")
+        stricter = epsilon_lower_bounds(rows, 0.0, (1 + LEVEL) / 2, "clopper-pearson")
+        above += np.array([bounds[0], np.median(stricter), bounds.max()]) > truth
+    assert (above[:2] <= most(repetitions, 1 - LEVEL)).all()
     assert above[2] > most(repetitions, 1 - LEVEL)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+def test_the_level_with_several_divisions(mu):
+    rng, repetitions, n, delta = np.random.default_rng(2), 100, 60, 0.01
+    members, truth = np.arange(n) % 2 == 0, true_best_epsilon(mu, delta) if mu else 0.0
+    above = 0
+    for _ in range(repetitions):
+        given = (rng.normal(size=n) + mu * members, members, delta, LEVEL, "clopper-pearson")
+        above += held_out_lower_bound(*given, splits=3, seed=rng)[1] > truth
+    assert above <= most(repetitions, 1 - LEVEL)
 
 
 def test_quantiles_of_a_bootstrap_are_no_bounds():

@@ -82,7 +82,7 @@ def test_a_faulty_training_of_the_hard_case_is_below_its_curve():
 
 
 def test_power_and_level():
-    table = curves.power_study(1.0, 1e-5, [1.0, 3.0], 400, 60, seed=3).set_index(
+    table = curves.power_study(1.0, 1e-5, [1.0, 3.0], 1500, 60, seed=3).set_index(
         "true over claimed"
     )
     assert (table.loc[1.0] <= 0.15).all()  # 0.05, and three standard errors of 60 audits
