@@ -592,7 +592,7 @@ chapter.values(sweep_thresholds=sweep_trials + 1)
 # do](#if-you-audit-tomorrow), stand above. [What an audit of trained models
 # sees](audit_trainings.py), and what it does not, is the next page.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

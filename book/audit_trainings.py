@@ -19,8 +19,8 @@ dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own,
 model: str = "mlp"  # {linear, mlp, small_cnn, p3_cnn, roberta} what is audited
 epsilons: list[float] = [8.0, 1.0]  # (0, 100] budgets, descending; training without joins them
 learning_rates: list[float] = [0.5, 0.25, 0.05]  # (0, 1000] without privacy, then for each budget
-points: int = 1000  # [40, 1000000] points; half of them are in the training set of a model
-n_shadow: int = 64  # [20, 100000] shadow models for each training
+points: int = 1000  # [10, 1000000] points; half of them are in the training set of a model
+n_shadow: int = 64  # [10, 100000] shadow models for each training
 n_target: int = 128  # [4, 100000] target models for each training
 n_challenges: int = 8  # [1, 10000] worst points to ask about
 canaries: int = 0  # [0, 100000] points with a wrong label
@@ -556,7 +556,7 @@ chapter.values(
 # many models as there a Clopper-Pearson audit misses smaller excesses in more than
 # {value}`audit_trainings.unnoticed:.0%` of the audits.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -205,7 +205,7 @@ chapter.values(
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above; the tables
 # say what it costs not to search at all.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -569,7 +569,7 @@ chapter.values(
 # [How far such an estimate can be trusted](counterfactual_limits.py), also on real images, is the
 # next page.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -610,7 +610,7 @@ for text in report.warnings:
 #
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -692,7 +692,7 @@ chapter.values(
 # score at the strictest budget from {value}`interplay.sctd_strict:.4f` to
 # {value}`interplay.ties_strict:.4f`.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

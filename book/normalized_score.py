@@ -531,7 +531,7 @@ chapter.values(
 # budget {value}`normalized_score.best_strict` has the lowest score. Models stopped early have spent
 # {value}`normalized_score.widest_spent:.2f` where {value}`normalized_score.widest:g` was meant.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

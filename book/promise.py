@@ -157,8 +157,9 @@ chapter.values(
 # ## Model and threshold together
 #
 # If nobody is both among the training and the validation data, then everybody's loss is that of the
-# one part in which they are: the larger epsilon counts. If the same people are in both, losses add
-# up ({py:obj}`lib.privacy.joint_epsilon`), to less than the sum of the epsilons.
+# one part in which they are: the larger epsilon counts. If the same people are in both, with other
+# records (the promise needs some that the model has not seen), losses add up
+# ({py:obj}`lib.privacy.joint_epsilon`), to less than the sum of the epsilons.
 
 # %%
 together = stored_table(studies.compositions, trained, settings.budgets)
@@ -221,7 +222,7 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 # - Model and threshold on the same people spend {value}`promise.same_people:.2f` together, on
 #   different ones the larger of both.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -343,7 +343,7 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 # broken by SR, SR is ahead at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases,
 # SCTD in {value}`sctd_map.tuned_broken`.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

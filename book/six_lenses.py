@@ -607,7 +607,7 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #   {value}`six_lenses.difference_truth:.3f`; the interval from the answers seen is
 #   [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`].
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

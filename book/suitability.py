@@ -110,12 +110,12 @@ for text in notes:
 # - *Holds.* The paper's Table 1 comes out: on {value}`suitability.main`, out of distribution,
 #   {value}`suitability.main_ood_accuracy:.1%` of the decisions are right, and
 #   {value}`suitability.main_ood_fpr:.1%` of the unsuitable data are called SUITABLE.
-# - *Nearly holds.* "No drop of more than three points is called suitable": on other shuffles than
-#   the authors' there are {value}`suitability.n_worse_called_suitable` exceptions among
+# - *Does not quite hold.* "No drop of more than three points is called suitable": on other shuffles
+#   than the authors' there are {value}`suitability.n_worse_called_suitable` exceptions among
 #   {value}`suitability.n_worse:,` experiments.
 # - *Caution.* A rate averaged over users is no bound for one of them:
-#   {value}`suitability.top_three_share:.0%` of the false positives come from three of
-#   {value}`suitability.n_user_folds` user folds.
+#   {value}`suitability.top_three_share:.0%` of the false positives come from three of the
+#   {value}`suitability.n_user_folds` pairs of a user fold and a model.
 # - *Not checkable.* The level of the test needs an estimator that is calibrated on the user's data,
 #   and without labels nobody can know that. [What the guarantee is worth](suitability_guarantee.py)
 #   is the next page.
@@ -125,6 +125,8 @@ for text in notes:
 # - Without labels, take SUITABLE as a screening that may be too kind
 #   ({py:obj}`lib.suitability.SuitabilityFilter`). INCONCLUSIVE does not mean unsuitable: it may be
 #   too few data.
+# - Leave the filter at its default, `test="fitted"`, which counts the error of the fitted
+#   estimator. This page says `test="paper"`, as the paper leaves that error out.
 # - With some labels of the user's data, test these: {py:obj}`lib.suitability.labels_test`.
 # - Draw the rows yourself. A party that chooses them [gets SUITABLE](suitability_stress.py) for
 #   data that are not.
@@ -561,10 +563,10 @@ chapter.values(
 
 # %% [markdown]
 # The {value}`suitability.n_false_positives` false positives come from
-# {value}`suitability.n_folds_with_false_positives` of {value}`suitability.n_user_folds` user folds,
-# {value}`suitability.top_three_share:.0%` of them from the worst three. A user has one data set,
-# not an average one: the false positive rate of Table 1 is an average over users, and no bound for
-# any of them.
+# {value}`suitability.n_folds_with_false_positives` of {value}`suitability.n_user_folds` pairs of a
+# user fold and a model, {value}`suitability.top_three_share:.0%` of them from the worst three. A
+# user has one data set, not an average one: the false positive rate of Table 1 is an average over
+# users, and no bound for any of them.
 #
 # **Whether the assumption can be checked.** The bound that the test does give (Corollary 4.4) is
 # conditional on {term}`epsilon-calibration` on the user's data, which nobody can check without
@@ -606,7 +608,7 @@ if len(partition_seeds) > 1:
 #
 # - Where false positives come from: {value}`suitability.top_three_share:.0%` of the
 #   {value}`suitability.n_false_positives` are owed to three of {value}`suitability.n_user_folds`
-#   user folds.
+#   pairs of a user fold and a model.
 #
 # ## Exercises
 #
@@ -635,7 +637,7 @@ if len(partition_seeds) > 1:
 # labels add, is [on the next page](suitability_guarantee.py); what other methods do,
 # [on the one after](suitability_peers.py).
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -73,6 +73,14 @@ for text in notes[:1]:
 # test of Eq. {eq}`eq-welch`. Every method that estimates accuracy without labels gives such a pair.
 # So does one that knows the labels of the test data, and the paper's filter leaves these aside.
 #
+# ## In one figure
+#
+# All methods make the same decisions on the same data. Two things count: how many decisions are
+# right, and how well the p-values order them.
+#
+# ```{result} methods
+# ```
+#
 # ## What holds, and what does not
 #
 # - *Holds.* By the same test the paper's filter decides best:
@@ -501,6 +509,20 @@ chapter.table(
 
 # %%
 ood_filters = filters.xs((main, "OOD"), level=("dataset", "kind"))
+others = tested.drop(index=["filter", "doc"]).rename(index=PEERS).assign(filter=False)
+ours = ood_filters.rename(index={"paper": "paper's filter"}).assign(filter=True)
+methods = pd.concat([others, ours])
+chapter.figure(
+    figures.plot_methods(methods.sort_values("roc_auc", kind="stable")),
+    "methods",
+    alt="Two rows of points, one point a method: right decisions and ROC AUC of all methods.",
+    caption=(
+        f"{title} OOD, mean over models, all by the same test. Filled: the paper's filter and its "
+        "stronger forms; open: other estimators of accuracy (DoC decides as AC does)."
+    ),
+)
+
+# %%
 of_shuffles = pd.concat(shuffled, ignore_index=True)
 areas = (
     metrics_table(of_shuffles, ["partition", "seed"], alpha).groupby("partition")["roc_auc"].mean()
@@ -640,7 +662,7 @@ for text in report.warnings:
 #
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

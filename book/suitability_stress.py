@@ -447,7 +447,7 @@ for d in ("fmow", "rxrx1"):
 # guarantee is about data that represent their population, and only rows that neither party chose
 # can show that they do.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -473,7 +473,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # the batched engine give the same model for the same seed; the latter trains MLPs
 # {value}`training.ratio_mlp:.0f` times as fast.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

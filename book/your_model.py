@@ -13,7 +13,7 @@
 #
 # ```sh
 # papermill book/your_model.py report.ipynb -p predictions my.npz -p out report
-# python -m lib.report my.npz --out report    # without a notebook
+# python -m lib.report my.npz --out report.html    # one page to hand on, without a notebook
 # python -m lib.report my.npz --check         # what is missing?
 # ```
 #
@@ -21,12 +21,12 @@
 # abstaining, `alpha`, and `audit_design`, how membership scores came about (`-p audit_design
 # independent`, or `--audit-design independent` without a notebook).
 #
-# `out` is a folder for all tables as CSV and all figures as SVG. Without a file the page is about
-# an example, as here.
+# The commands print one verdict for each analysis. `out` is one HTML file, or else a folder for all
+# tables as CSV and all figures as SVG. Without a file the page is about an example, as here.
 
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any NPZ or CSV file of your model's predictions; empty: an example
-out: str = ""  # any folder for tables (CSV) and figures (SVG); empty: none
+out: str = ""  # any folder for tables (CSV) and figures (SVG), or a name in .html; empty: none
 alpha: float = 0.05  # (0, 0.5) intervals: level 1 - alpha, of suitability 1 - 2 alpha; tests: alpha
 margin: float = 0.05  # (-1, 1) largest acceptable drop in accuracy on the user's data
 target: float = 0.95  # (0, 1] accuracy to reach by abstaining
@@ -82,7 +82,8 @@ chapter.table(
 # %% [markdown]
 # Labelled data that the model was not trained on are one set to you. Divide it at random, half
 # and half: *test* rows say how good the model is, *holdout* rows teach the estimate that the
-# suitability test rests on. In a CSV file for these two analyses a row of each part might be
+# suitability test rests on. (For a threshold alone no holdout is needed: in a file of its own all
+# labelled rows may be `test`.) In a CSV file for these two analyses a row of each part might be
 #
 # ```text
 # part,logit_0,logit_1,logit_2,label
@@ -91,8 +92,16 @@ chapter.table(
 # user,0.9,0.8,-1.2,
 # ```
 #
-# and `python -m lib.report my.csv --out report` writes what follows from it; `--margin`,
-# `--target`, `--alpha` and the others are the parameters above.
+# and `python -m lib.report my.csv --out report.html` writes what follows from it; `--margin`,
+# `--target`, `--alpha` and the others are the parameters above. From CSV files of logits these
+# lines write it:
+
+# %% tags=["hide-input"]
+Markdown(f"```python\n{report.example_source('tables')}```")
+
+# %% [markdown]
+# If you have probabilities alone, give their logarithms (for 0 that of a tiny number). Nothing but
+# signals that look at the height of logits, such as their mean, says less then.
 
 # %% tags=["hide-input"]
 chapter.table(
@@ -104,6 +113,8 @@ chapter.table(
 # %% [markdown]
 # - *User* rows are from where the model might be used. If only some test or user rows have labels,
 #   these must be drawn at random.
+# - *Groups* are what you want to compare, such as clinics or languages. The accuracy of each is
+#   shown, with intervals that hold all together.
 # - *Features* are what abstaining and being right depend on: inputs, embeddings, a confidence. If
 #   your model abstains by a coin whose bias you know, give the propensities.
 # - Where the model abstained, its logits may be unknown (NaN, or empty cells). Then nothing shows
@@ -136,7 +147,7 @@ for name, analysis in found.analyses.items():
     chapter.values(volatile=name in ("counterfactual", "comparison"), **analysis.values)
 if out:
     files = found.export(out)
-    chapter.note(f"{len(files)} files are in {Path(out).resolve()}.")
+    chapter.note(f"Files written to {Path(out).resolve()}: {len(files)}.")
 
 # %% [markdown]
 # Of {value}`your_model.analyses` analyses {value}`your_model.done` are done.
@@ -147,8 +158,25 @@ if out:
 #    PyTorch, scikit-learn and Hugging Face.
 # 2. Let `--check` say what is missing, and read the table above: it names the analyses that the
 #    file allows.
-# 3. Read the bound before the estimate, and the assumption that stands below each.
-# 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
+# 3. Choose the margin and the target before you look. If some user rows have labels, choose too
+#    whether labels or estimates shall decide: whoever takes the kinder of two tests errs more often
+#    than either. Labels assume less.
+# 4. Read the bound before the estimate, and the assumption that stands below each.
+# 5. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
+#
+# How a verdict on suitability begins says what to do:
+#
+# | it begins | since | do this |
+# |---|---|---|
+# | SUITABLE | labels of user rows show it too | use the model there |
+# | SUITABLE, if … | the estimates show it, and no signal has moved | try it, and label some rows |
+# | UNCONFIRMED | the same, but signals have moved | label user rows, drawn at random, first |
+# | INCONCLUSIVE | it is not shown | collect the user rows that the next steps name; or label some |
+# | UNSUITABLE | labels show a drop beyond the margin | do not use it there |
+#
+# A threshold for abstaining holds for new data like the *test* rows, whichever of the scores the
+# verdict names: its level allows for that choice. For the user's data it needs labelled user rows
+# in the place of the test rows.
 #
 # ## For those who go on
 #
@@ -257,7 +285,7 @@ chapter.table(found.next_steps, "next_steps", "What more data would tell")
 # %% [markdown]
 # ## How to write the file
 #
-# From PyTorch:
+# From tables of logits it is shown [above](#what-the-file-may-hold). From PyTorch:
 
 # %% tags=["hide-input"]
 Markdown(f"```python\n{report.example_source('pytorch')}```")
@@ -296,7 +324,7 @@ Markdown(f"```python\n{report.example_source('hugging_face')}```")
 # - Every bound on this page has one assumption that no file can prove, written below it: labelled
 #   rows drawn at random, members decided by coins, abstention that depends on the features alone.
 #
-# All numbers of this page that do not depend on the machine:
+# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -9,6 +9,7 @@ Those of this package begin so:
 """
 
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 # A phone shows the 4 inches of a figure in a little over 3: 11 pt stay readable there.
 _WIDTH = 4.0
+#: An environment variable with which what is cut off or squeezed is an error, as in the tests.
+CHECK_FIGURES = "COMPANION_CHECK_FIGURES"
+_SLACK, _LEAST = 0.05, 0.5  # inches
 _RC = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
@@ -112,6 +116,20 @@ def svg_bytes(figure: Figure, salt: str, title: str = "") -> bytes:
     try:
         with plt.rc_context({"svg.hashsalt": salt}):
             figure.savefig(stream, format="svg", metadata=metadata)
+        if os.environ.get(CHECK_FIGURES) and (fault := _fault(figure)):
+            raise ValueError(f"figure {salt} {fault}")
     finally:
         plt.close(figure)
     return stream.getvalue()
+
+
+def _fault(figure: Figure) -> str:
+    """What of a figure that was drawn is cut off or squeezed; empty if nothing is."""
+    (width, height), box = figure.get_size_inches(), figure.get_tightbbox()
+    if (over := max(-box.x0, box.x1 - width, -box.y0, box.y1 - height)) > _SLACK:
+        return f"goes {over:.2f} inches beyond its {width:g} x {height:g}"
+    for ax in figure.axes:
+        size = ax.get_position().bounds[2:] * figure.get_size_inches()
+        if min(size) < _LEAST and not hasattr(ax, "_colorbar"):
+            return f"has axes of {size[0]:.2f} x {size[1]:.2f} inches"
+    return ""

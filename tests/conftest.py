@@ -25,6 +25,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 
+os.environ.setdefault("COMPANION_CHECK_FIGURES", "1")  # also in the kernels that tests start
+
 # Files of 5 seconds of a core or more, longest first.
 LONGEST = (
     "book/test_browser.py",

@@ -159,7 +159,9 @@ def _make_sets(folder: Path, sets: Mapping[str, Sequence[int]]) -> None:
 
 
 def _make_roberta(folder: Path) -> None:
-    """RoBERTa-base at its size in the folder, with random weights and a letter for each token.
+    """RoBERTa-base at its size in the folder, with random weights.
+
+    A letter is a token, and a text ends after 24 of them.
 
     Raises
     ------
@@ -171,8 +173,15 @@ def _make_roberta(folder: Path) -> None:
     from lib.training.text import ROBERTA, require_transformers
 
     require_transformers()
+    from tokenizers import Regex
+    from tokenizers.normalizers import Replace
     from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import RobertaConfig, RobertaForSequenceClassification, RobertaTokenizerFast
+    from transformers import (
+        PreTrainedTokenizerFast,
+        RobertaConfig,
+        RobertaForSequenceClassification,
+        RobertaTokenizerFast,
+    )
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -183,11 +192,13 @@ def _make_roberta(folder: Path) -> None:
         RobertaForSequenceClassification(config).save_pretrained(path)
     tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(ByteLevel.alphabet())]
     numbers = {token: number for number, token in enumerate(tokens)}
-    RobertaTokenizerFast(vocab=numbers, merges=[]).save_pretrained(path)
+    tokenizer = RobertaTokenizerFast(vocab=numbers, merges=[]).backend_tokenizer
+    tokenizer.normalizer = Replace(Regex("(?<=^.{24}).+"), "")
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>").save_pretrained(path)
 
 
 def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str, str]:
-    """Those data, a store of one's own, a small memory, one accelerator, frequent saves."""
+    """Those data, a store of one's own, a small memory, one accelerator."""
     real = os.environ.get("COMPANION_DATA", "")
     sets = str(scratch.parent / "sets")
     return os.environ | {
@@ -197,7 +208,6 @@ def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str,
         "COMPANION_DEVICES": str(zlib.crc32(scratch.name.encode())),  # a pretended one
         "COMPANION_MEMORY": str(cuts["memory"].get(name, cuts["memory"]["all"])),
         "COMPANION_REHEARSAL_TEXTS": str(cuts["texts"]),
-        "COMPANION_SAVE_EVERY": "2",
     }
 
 
@@ -208,8 +218,9 @@ def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict
     before = {*states.glob("*/*.npz")}  # of files that failed
     for kill in (True, False):
         with tempfile.TemporaryFile("w+") as output:
+            often = {"COMPANION_SAVE_EVERY": "2"} if kill else {}  # later saves as in earnest
             process = subprocess.Popen(
-                command, env=environment, stdout=output, stderr=subprocess.STDOUT
+                command, env=environment | often, stdout=output, stderr=subprocess.STDOUT
             )
             with _watched(process, most):
                 while process.poll() is None:

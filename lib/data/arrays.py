@@ -60,9 +60,13 @@ def table_file(name: str, path: Any) -> Path:
 
 
 def read_npz(
-    path: Path, known: Collection[str], required: Collection[str], most_bytes: int = MOST_BYTES
+    path: Path,
+    known: Collection[str],
+    required: Collection[str],
+    most_bytes: int = MOST_BYTES,
+    words: Collection[str] = (),
 ) -> dict[str, npt.NDArray[Any]]:
-    """Read plain numbers from an NPZ file; nothing is unpickled."""
+    """Read plain numbers from an NPZ file, and arrays that may be `words`; nothing is unpickled."""
     what = "an NPZ file"
     try:
         with reading(path, what), zipfile.ZipFile(path) as archive:
@@ -71,7 +75,7 @@ def read_npz(
             if (total := sum(member.file_size for member in members)) > most_bytes:
                 raise ValueError(f"{path}: {too_large('its arrays', total, most_bytes)}")
             return {
-                member.filename.removesuffix(".npy"): _read_array(path, archive, member)
+                member.filename.removesuffix(".npy"): _read_array(path, archive, member, words)
                 for member in members
             }
     except (UnicodeDecodeError, struct.error, OverflowError) as error:
@@ -160,8 +164,10 @@ def _check_arrays(
             )
 
 
-def _read_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    """One array, of which nothing is believed before it is known to be plain numbers."""
+def _read_array(
+    path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, words: Collection[str]
+) -> npt.NDArray[Any]:
+    """One array, of which nothing is believed before it is known to be plain numbers (or words)."""
     name = member.filename.removesuffix(".npy")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(
@@ -178,7 +184,7 @@ def _read_array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -
             raise ValueError(
                 f"{path}: array {name!r} must be in NumPy's format, got {short(error)}"
             ) from None
-        if dtype.kind not in "fiub":
+        if dtype.kind not in ("fiubU" if name in words else "fiub"):
             objects = ", which would have to be unpickled" if dtype.hasobject else ""
             raise ValueError(
                 f"{path}: array {name!r} must be real numbers, got {short(dtype)}{objects}"

@@ -1,4 +1,4 @@
-"""A report on a file of predictions: ``python -m lib.report my.npz --out report/``."""
+"""A report on a file of predictions: ``python -m lib.report my.npz --out report.html``."""
 
 import argparse
 import sys
@@ -17,7 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "python -m lib.report", description="Every analysis that a file of predictions allows."
     )
     parser.add_argument("file", help="NPZ or CSV, see lib.report.predictions")
-    parser.add_argument("--out", help="folder for tables (CSV) and figures (SVG)")
+    parser.add_argument(
+        "--out", help="folder for tables (CSV) and figures (SVG), or one file that ends in .html"
+    )
     parser.add_argument("--check", action="store_true", help="only say what is possible")
     parser.add_argument(
         "--example", action="store_true", help="write an example to the file, and stop"
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{row.analysis}: {'possible' if row.possible else row.reason}")
             return 0 if table["possible"].any() else 1
         matplotlib.use("svg")  # no screen is needed
-        report = run_report(predictions, **given)
+        report = run_report(predictions, progress=sys.stderr.isatty(), **given)
         print(report)
         if out is not None:
             print()

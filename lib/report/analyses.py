@@ -22,7 +22,7 @@ _NEEDS = {
     ),
 }
 _ADDS = {
-    "selective": (),
+    "selective": ("test_groups",),
     "suitability": ("test_labels", "user_labels"),
     "audit": ("epsilon", "delta"),
     "counterfactual": ("test_features", "test_propensities"),

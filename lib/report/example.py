@@ -16,7 +16,7 @@ from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic
 
 #: Libraries whose models' predictions :mod:`lib.report.examples` saves.
-EXAMPLES = ("pytorch", "scikit_learn", "hugging_face")
+EXAMPLES = ("tables", "pytorch", "scikit_learn", "hugging_face")
 
 _SIZES = {"train": 300, "other": 90, "holdout": 450, "test": 450, "user": 450}
 _LABELLED = 120

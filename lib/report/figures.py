@@ -46,7 +46,7 @@ def plot_moved(moved: pd.DataFrame) -> Figure:
     ax.barh(np.arange(len(rows)), rows["difference"], color=colours)
     ax.set_yticks(np.arange(len(rows)), [name.replace("_", " ") for name in rows["signal"]])
     ax.axvline(0, color="0.4", linewidth=0.8)
-    ax.set_xlabel("user minus test, in standard deviations")
+    ax.set_xlabel("user minus test, in standard deviations", loc="right")
     ax.grid(visible=False)
     return figure
 
@@ -110,7 +110,7 @@ def plot_tipping_point(point: float) -> Figure:
     ax.axvline(point, color="black", linewidth=1.2, label="tipping point")
     ax.set_xlabel("accuracy on user data overstated by")
     ax.set_ylabel("folds and models")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=3)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 

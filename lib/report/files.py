@@ -32,6 +32,7 @@ COLUMNS = {
     "test": {
         "logit": "test_logits",
         "label": "test_labels",
+        "group": "test_groups",
         "feature": "test_features",
         "abstained": "test_abstained",
         "propensity": "test_propensities",
@@ -112,7 +113,7 @@ def read_predictions(path: Any) -> ModelPredictions:
     """
     path = table_file("path", path)
     if path.suffix.lower() == ".npz":
-        arrays = read_npz(path, NAMES, (), MOST_BYTES)
+        arrays = read_npz(path, NAMES, (), MOST_BYTES, ["test_groups"])
     else:
         arrays = _read_csv(path)
     try:
@@ -134,6 +135,7 @@ def _read_csv(path: Path) -> dict[str, Any]:
     # Numbers, not text, are kept: a cell of text takes ten times as much memory.
     cells_of = {part: array("d") for part in COLUMNS}
     lines_of = {part: array("q") for part in COLUMNS}
+    words: dict[str, int] = {}  # groups, which are kept as numbers until all are read
     with path.open(encoding="utf-8-sig", newline="") as stream:  # spreadsheets write a mark first
         records = csv_records(path, stream)
         _, header = next(records, (0, None))
@@ -149,7 +151,9 @@ def _read_csv(path: Path) -> dict[str, Any]:
             if part not in COLUMNS:
                 raise _cell_error(path, "part", f"one of {', '.join(COLUMNS)}", part, line)
             for name, kind, cell in zip(header, kinds, cells, strict=True):
-                if kind != "part":
+                if kind == "group" and part == "test" and cell.strip().lower() not in _MISSING:
+                    cells_of[part].append(words.setdefault(cell, len(words)))
+                elif kind != "part":
                     cells_of[part].append(_value(path, part, name, kind, cell, line))
             lines_of[part].append(line)
     columns = [name for name in header if name != "part"]
@@ -160,6 +164,8 @@ def _read_csv(path: Path) -> dict[str, Any]:
         if lines:
             table = np.array(cells_of[part]).reshape(len(lines), len(columns))
             _add_part(path, part, columns, table, np.array(lines), arrays)
+    if "test_groups" in arrays:
+        arrays["test_groups"] = np.array([*words])[arrays["test_groups"].astype(int)]
     return arrays
 
 

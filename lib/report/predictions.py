@@ -31,6 +31,7 @@ FORMAT = (
     ("test_labels", "label", "(m,)", "classes; -1, NaN or empty where unknown"),
     ("user_logits", "logit_0, ...", "(u, k)", "on the data that it might be used on"),
     ("user_labels", "label", "(u,)", "classes; -1, NaN or empty where unknown"),
+    ("test_groups", "group", "(m,)", "a group of each row: words or whole numbers"),
     ("test_features", "feature_0, ...", "(m, d)", "what abstaining and being right depend on"),
     ("test_abstained", "abstained", "(m,)", "whether it abstained: true or false, 1 or 0"),
     ("test_propensities", "propensity", "(m,)", "probability of abstaining, if known"),
@@ -41,10 +42,11 @@ FORMAT = (
     ("other_scores", "other_score", "(m,)", "the competitor's"),
     ("member_scores", "membership_score", "(a,)", "attack on points trained on; large: member"),
     ("nonmember_scores", "membership_score", "(b,)", "of points not trained on; a coin decided"),
-    ("epsilon", "epsilon", "()", "claimed privacy of the training"),
+    ("epsilon", "epsilon", "()", "claimed privacy of the training; CSV: in any member row"),
     ("delta", "delta", "()", "at which it is claimed"),
 )
 NAMES = tuple(name for name, *_ in FORMAT)
+_MOST_GROUPS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,8 @@ class ModelPredictions:
         At most 1e150 in size.  Rows may be NaN only where the model, or the competitor, abstained.
     holdout_labels, test_labels, user_labels : ndarray of int64, shape (rows,), or None
         -1 where unknown; None if no label is known.
+    test_groups : ndarray of str, shape (m,), or None
+        At most 100 different ones, none of them empty.
     test_features : ndarray of float64, shape (m, d), or None
     test_abstained, other_abstained : ndarray of bool, shape (m,), or None
     test_propensities, other_propensities : ndarray of float64, shape (m,), or None
@@ -86,6 +90,7 @@ class ModelPredictions:
     test_labels: Array | None = field(default=None, repr=False)
     user_logits: Array | None = field(default=None, repr=False)
     user_labels: Array | None = field(default=None, repr=False)
+    test_groups: Array | None = field(default=None, repr=False)
     test_features: Array | None = field(default=None, repr=False)
     test_abstained: Array | None = field(default=None, repr=False)
     test_propensities: Array | None = field(default=None, repr=False)
@@ -108,6 +113,7 @@ class ModelPredictions:
             self._set(name, _flags)
         for name in ("test_propensities", "other_propensities"):
             self._set(name, _propensities)
+        self._set("test_groups", _groups)
         self._set("test_features", _matrix)
         for name in ("member_scores", "nonmember_scores"):
             self._set(name, _membership)
@@ -268,6 +274,20 @@ def _propensities(name: str, values: Any) -> Array:
 def _possible(name: str, known: Array, abstained: Array) -> None:
     _refuse(name, "below 1 where an answer was given", known, (known >= 1) & ~abstained)
     _refuse(name, "above 0 where there was an abstention", known, (known <= 0) & abstained)
+
+
+def _groups(name: str, values: Any) -> Array:
+    found = np.asarray(values)
+    if found.dtype.kind not in "iuU" or found.ndim != 1 or not len(found):
+        raise ValueError(
+            f"{name} must be words or whole numbers of shape (rows,), got {found.dtype} of shape "
+            f"{found.shape}"
+        )
+    found = np.char.strip(found.astype(str))
+    _refuse(name, "words, none of them empty", found, found == "")
+    if (count := len(set(found.tolist()))) > _MOST_GROUPS:
+        raise ValueError(f"{name} must be at most {_MOST_GROUPS} different ones, got {count}")
+    return found
 
 
 def _matrix(name: str, values: Any) -> Array:

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from tqdm import tqdm
 
 from lib.data.arrays import as_path
 from lib.plot import svg_bytes
 from lib.report.analyses import explain, run_analysis
 from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.predictions import ModelPredictions
+from lib.report.single_page import single_page
 from lib.runs import write_atomic
 
 
@@ -74,22 +76,34 @@ class Report:
         return "\n".join(lines)
 
     def export(self, folder: Any) -> tuple[Path, ...]:
-        """Write tables as CSV, figures as SVG, and the verdicts as text.
+        """Write tables as CSV, figures as SVG, and the verdicts as text; or all as one HTML file.
 
         Parameters
         ----------
         folder : path-like
             Made if missing.  Nothing is written before everything is drawn, and each file appears
             whole or not at all.  Files of the same names are replaced; others are left alone, also
-            those of an earlier report: ``overview.csv`` says what belongs to this one.
+            those of an earlier report: ``overview.csv`` says what belongs to this one.  A name that
+            ends in ``.html`` is a single file with everything in it.
 
         Returns
         -------
         tuple of pathlib.Path
             ``overview.csv``, ``report.txt``, ``next_steps.csv``, then a file for each table and
-            figure.
+            figure; or the one file.
+
+        Raises
+        ------
+        ValueError
+            If `folder` is a file, or a name that ends in ``.html`` a folder.
         """
         folder = as_path("folder", folder)
+        if folder.suffix.lower() == ".html":
+            if folder.is_dir():
+                raise ValueError(f"folder must be a file if it ends in .html, got {folder}/")
+            steps = self.next_steps
+            page = single_page(self.analyses, self.skipped, steps, self.settings, self.source)
+            return (write_atomic(folder, page),)
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"folder must be a folder, got {folder}, which is a file")
         overview = self.overview.assign(
@@ -109,13 +123,15 @@ class Report:
         return tuple(write_atomic(folder / name, content) for name, content in whole)
 
 
-def run_report(predictions: ModelPredictions, **settings: Any) -> Report:
+def run_report(predictions: ModelPredictions, *, progress: bool = False, **settings: Any) -> Report:
     """Run every analysis that a file allows.
 
     Parameters
     ----------
     predictions : ModelPredictions
         Of :func:`lib.report.read_predictions`.
+    progress : bool
+        Whether a bar on standard error says how far it is.
     **settings
         Of :class:`lib.report.Settings`: ``alpha``, ``margin``, ``target``, ``delta``, ``learner``,
         ``seed`` and ``audit_design``.
@@ -143,8 +159,9 @@ def run_report(predictions: ModelPredictions, **settings: Any) -> Report:
     except TypeError as error:
         raise TypeError(f"settings must be of Settings: {error}") from None
     overview = explain(predictions)
-    possible = overview.loc[overview["possible"], "analysis"]
-    found = {name: run_analysis(name, predictions, chosen) for name in possible}
+    names = overview.loc[overview["possible"], "analysis"].tolist()
+    bar = tqdm(names, "analyses", disable=not progress, leave=False)
+    found = {name: run_analysis(name, predictions, chosen) for name in bar}
     return Report(overview, found, chosen, predictions.source)
 
 

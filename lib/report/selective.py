@@ -25,6 +25,10 @@ from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
 from lib.ties import first_smallest
 
+_BY_GROUP = (
+    "Accuracy by group, with intervals that hold all together; and, as seen on these rows, how "
+    "often the model answers above the guaranteed threshold, and how accurate it is there"
+)
 _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.selective.estimate
 
 
@@ -57,20 +61,8 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     doubts += look_like_probabilities(given, ["test_logits"])
     accuracy, low, high = share(correct, settings.level)
     wrong = int((~correct).sum())
-    random_order, worst = selective.normalized_score_extremes(len(correct) - wrong, len(correct))
     areas, curves = _areas(correct, scores, settings)
-    summary = table(
-        [
-            ("test rows", len(labelled)),
-            ("labelled test rows", len(correct)),
-            ("wrong predictions", wrong),
-            ("accuracy", accuracy, low, high),
-            ("target accuracy", settings.target),
-            ("normalized score of a random order", random_order),
-            ("normalized score of the worst order", worst),
-        ],
-        ["item", "value", "low", "high"],
-    )
+    summary = _summary(len(labelled), correct, (accuracy, low, high), settings)
     if not labelled.all():
         doubts.append(
             f"only {len(correct)} of {len(labelled)} test rows have a label: these must be a "
@@ -84,11 +76,18 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         )
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
+    by_group = {}
+    if given.has("test_groups"):
+        answers = scores[chosen["score"]] > chosen["guaranteed above"]  # none, if that is NaN
+        found = groups(correct, given.test_groups[labelled], answers, settings.alpha)
+        by_group["selective_groups"] = found
+        doubts += _less_accurate(found, accuracy)
     return Analysis(
         "selective",
         ANALYSES["selective"],
-        {"selective": summary, "selective_scores": areas},
+        {"selective": summary, "selective_scores": areas} | by_group,
         {
+            **dict.fromkeys(by_group, _BY_GROUP),
             "selective": "Accuracy on the labelled test rows",
             "selective_scores": "Acceptance scores: AURC, accuracy-normalized score, coverage "
             "at target (plug-in: seen on these rows, promised for no others), and the largest "
@@ -114,6 +113,68 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         tuple(doubts),
         _steps(len(correct), wrong, settings),
     )
+
+
+def _summary(
+    rows: int, correct: Any, accuracy: tuple[float, float, float], settings: Settings
+) -> pd.DataFrame:
+    """Numbers of rows, accuracy with its interval, and the ends of the normalized score."""
+    n, right = len(correct), int(correct.sum())
+    random_order, worst = selective.normalized_score_extremes(right, n)
+    return table(
+        [
+            ("test rows", rows),
+            ("labelled test rows", n),
+            ("wrong predictions", n - right),
+            ("accuracy", *accuracy),
+            ("target accuracy", settings.target),
+            ("normalized score of a random order", random_order),
+            ("normalized score of the worst order", worst),
+        ],
+        ["item", "value", "low", "high"],
+    )
+
+
+def groups(correct: Any, group: Any, answers: Any, alpha: float) -> pd.DataFrame:
+    """Accuracy by group with Clopper and Pearson's intervals, at a level of 1 - alpha together.
+
+    Parameters
+    ----------
+    correct, answers : ndarray of bool, shape (n,)
+        Whether each prediction is right, and whether the model answers.
+    group : ndarray of str, shape (n,)
+        The groups.
+    alpha : float
+        In (0, 1): with k groups each interval has the level 1 - alpha / k (Bonferroni).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a group, the least accurate first: ``group``, ``rows``, ``accuracy``, ``low``,
+        ``high``, ``coverage`` and ``selective accuracy``, NaN where it never answers.
+    """
+    names, places = np.unique(group, return_inverse=True)
+    rows = []
+    for place, name in enumerate(names):
+        of_group = places == place
+        right, answered = correct[of_group], answers[of_group]
+        selective_accuracy = right[answered].mean() if answered.any() else math.nan
+        found = share(right, 1 - alpha / len(names))
+        rows.append((name, len(right), *found, answered.mean(), selective_accuracy))
+    columns = ["group", "rows", "accuracy", "low", "high", "coverage", "selective accuracy"]
+    return pd.DataFrame(rows, columns=columns).sort_values(
+        "accuracy", kind="stable", ignore_index=True
+    )
+
+
+def _less_accurate(by_group: pd.DataFrame, accuracy: float) -> list[str]:
+    """A note on the groups whose accuracy is below that of all rows."""
+    names = by_group.loc[by_group["high"] < accuracy, "group"].tolist()
+    return [
+        "the model is less accurate than in the mean over all rows, by intervals that hold "
+        f"together, in {', '.join(names)}; what is promised above is promised for all groups "
+        "together, not for each"
+    ] * bool(names)
 
 
 def _areas(
@@ -183,7 +244,7 @@ def _reached(
         text += (
             f". Answering the surest {promised:.1%} (by {chosen['score']}, above "
             f"{chosen['guaranteed above']:.6g}) makes it at least {target} with a confidence of "
-            f"{settings.level:g}"
+            f"{settings.level:g}, on data like the test rows"
         )
     else:
         text += (

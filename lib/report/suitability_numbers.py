@@ -77,7 +77,10 @@ def summary(
         ("margin", decision.margin),
         ("p-value", decision.p_value),
         ("p-value of the paper's test (leaves out the error of the fit)", paper),
-        ("tipping point (overstated accuracy that turns the decision)", tipping_point(decision)),
+        (
+            "tipping point (overstatement that turns the decision; below 0: understatement)",
+            tipping_point(decision),
+        ),
     ]
     return rows
 

@@ -21,7 +21,7 @@ class NonInferiority:
     Attributes
     ----------
     statistic : float
-        Welch's t; very negative speaks for non-inferiority.
+        Welch's t, the paper's T with the other sign; very negative speaks for non-inferiority.
     p_value : float
         Probability of a statistic at most this large when the drop equals the margin.
     dof : float

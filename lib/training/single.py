@@ -8,6 +8,7 @@ same and be compared step by step.
 import gc
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -204,6 +205,7 @@ class Trainer:
         self.fitting = examples_at_once(config, self.device)
         self.step = 0
         self.kept: list[np.ndarray] = []
+        self.made: dict[str, tuple[int, np.ndarray]] = {}
         self.memory = None  # SAT's moving averages, one row per training example: never released
         if isinstance(config.objective, SelfAdaptiveTraining):
             self.memory = config.objective.initial_state(
@@ -369,12 +371,19 @@ class Trainer:
             engine=self.engine,
         )
 
-    def evaluate(self) -> np.ndarray:
-        return evaluate(self.network, self.config, self.evaluation)
+    def _once(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """What is made once a step: the last model is a checkpoint, a save and the result."""
+        if self.made.get(name, (-1,))[0] != self.step:
+            self.made[name] = self.step, make()
+        return self.made[name][1]
 
+    def evaluate(self) -> np.ndarray:
+        return self._once("outputs", lambda: evaluate(self.network, self.config, self.evaluation))
+
+    @torch.no_grad()
     def parameters(self) -> np.ndarray:
-        with torch.no_grad():
-            return parameters_to_vector(self.network.parameters()).cpu().numpy().copy()
+        vector = parameters_to_vector  # which copies
+        return self._once("vector", lambda: vector(self.network.parameters()).cpu().numpy())
 
     def save(self, checkpoint: Checkpoint) -> None:
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}

@@ -379,6 +379,11 @@ PREDICTIONS = {
         HALF,
         "test_propensities other_propensities",
     ),
+    lambda p: (
+        Bad("fractions", HALF, ("float64",)),
+        Bad("a blank", np.full(20, " "), ("row 0",)),
+        Bad("a matrix", p[:, None], ("(20, 1)",)),
+    ): (np.array(["a", "b"] * 10), "test_groups"),
     vectors: (HALF, "test_scores other_scores member_scores nonmember_scores"),
     lambda _: POSITIVE: (1.0, "epsilon"),
     lambda _: DELTA: (1e-05, "delta"),

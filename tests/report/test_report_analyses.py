@@ -1,9 +1,12 @@
 """Every analysis of a report is the library's own, is skipped for a stated reason, and is right."""
 
+import base64
 import math
 import re
 import warnings
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -33,9 +36,11 @@ from lib.report import (
     run_report,
 )
 from lib.report import report as report_module
+from lib.report import single_page as single_page_module
 from lib.report.abstention import _outcome, _with_outcome
 from lib.report.analysis import acceptance_scores
 from lib.report.audit import halves
+from lib.report.selective import groups
 from lib.report.studies import drawn_abstention
 from lib.report.suitability import printable, suitability_report
 
@@ -556,6 +561,49 @@ def test_other_bad_arguments(example):
     assert Settings(target=1, delta=0).level == 0.95
 
 
+def test_groups(example):
+    labels, group = example.test_labels, np.array(["b", "a", "a", "c"])[np.arange(450) % 4]
+    found = run_analysis("selective", without(example, test_groups=group), SETTINGS)
+    table = found.tables["selective_groups"].set_index("group")
+    assert table["accuracy"].is_monotonic_increasing
+    scores = found.tables["selective_scores"].set_index("score")
+    best = scores["guaranteed coverage"].idxmax()
+    answers = acceptance_scores(example.test_logits)[best] > scores.loc[best, "guaranteed above"]
+    for name in "abc":
+        rows = (group == name) & (labels >= 0)
+        right = (example.test_logits.argmax(axis=1) == labels)[rows]
+        level = 0.05 / 3
+        low, high = proportion_confint(right.sum(), len(right), level, method="beta")
+        expected = [len(right), right.mean(), low, high, answers[rows].mean()]
+        columns = ["rows", "accuracy", "low", "high", "coverage"]
+        np.testing.assert_allclose(table.loc[name, columns].astype(float), expected)
+        assert table.loc[name, "selective accuracy"] == right[answers[rows]].mean()
+    assert not any("groups together" in text for text in found.warnings)
+    wrong = np.where(example.test_logits.argmax(axis=1) == labels, "fine", "hard")
+    worst = run_analysis("selective", without(example, test_groups=wrong), SETTINGS)
+    assert any("in hard; what is promised" in text for text in worst.warnings)
+
+
+def test_no_threshold_no_coverage_in_any_group():
+    answers = np.zeros(4, bool)
+    table = groups(np.array([1, 0, 1, 1], bool), np.array(["a", "b", "b", "b"]), answers, 0.05)
+    assert table["coverage"].tolist() == [0, 0]
+    assert table["selective accuracy"].isna().all()
+    assert table["group"].tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("accuracy", [0.6, 0.98])
+def test_intervals_of_groups_hold_together(accuracy):
+    """All of six groups of 5 to 80 rows, in at least 90% of files."""
+    sizes, repetitions = [5, 10, 20, 20, 40, 80], 1000
+    group = np.repeat(list("abcdef"), sizes)
+    rng, held = np.random.default_rng(3), 0
+    for _ in range(repetitions):
+        table = groups(rng.random(175) < accuracy, group, np.ones(175, bool), 0.1)
+        held += ((table["low"] <= accuracy) & (table["high"] >= accuracy)).all()
+    assert held >= stats.binom.ppf(0.001, repetitions, 0.9)
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -599,6 +647,94 @@ def test_nothing_is_written_if_a_figure_fails(report, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"folder must be a folder, got .*file, which is a file"):
         report.export(tmp_path / "file")
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self.open = [], "", []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_single_page_has_everything_and_needs_nothing(report, tmp_path):
+    (path,) = report.export(tmp_path / "new" / "report.html")
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert not page.open
+    for one in report.analyses.values():
+        said = [one.title, one.verdict, *one.warnings, *one.captions.values()]
+        said += [drawing.caption for drawing in one.drawings.values()]
+        assert [each for each in said if each not in page.text] == []
+    for reason in [*report.skipped.values(), *report.next_steps["what to collect"]]:
+        assert reason in page.text
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert [one["alt"] for one in images] == [one.alt for one in report.drawings.values()]
+    for one in images:
+        kind, _, picture = one["src"].partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        assert ElementTree.fromstring(base64.b64decode(picture)).tag.endswith("svg")
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
+    assert [a["href"][0] for _, a in page.tags if "href" in a] == ["#"] * len(ANALYSES)
+    assert {a["href"][1:] for _, a in page.tags if "href" in a} == {
+        a["id"] for _, a in page.tags if "id" in a
+    }
+    cells = sum(table.size for table in report.tables.values())
+    assert sum(tag == "td" for tag, _ in page.tags) >= cells > 100
+    assert report.export(path)[0].read_text(encoding="utf-8") == text
+    assert not plt.get_fignums()
+
+
+def test_single_page_of_a_hostile_file(report, tmp_path):
+    evil = "<script>alert(1)</script>\"'&"
+    found = replace(report, source=evil)
+    name, one = next(iter(found.analyses.items()))
+    table = pd.DataFrame({evil: [evil, "b"], "x": [1234567.0, math.inf], "y": [math.nan, 1e-9]})
+    found.analyses[name] = replace(one, tables={name: table}, captions={name: evil})
+    try:
+        (path,) = found.export(tmp_path / "REPORT.HTML")
+    finally:
+        found.analyses[name] = one
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert page.text.count(evil) == 5  # title twice, caption, column and cell
+    assert all(each in page.text for each in ("1,234,567", "inf", "1e-09"))
+    assert "NaN" not in page.text
+
+
+def test_single_page_and_folders(report, tmp_path, monkeypatch):
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ValueError, match=r"folder must be a file if it ends in .html, got .*html/"):
+        report.export(tmp_path / "folder.html")
+
+    def fails(*_):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(single_page_module, "svg_bytes", fails)
+    with pytest.raises(RuntimeError, match="no ink"):
+        report.export(tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_long_tables_are_cut_on_the_page():
+    table = pd.DataFrame({"row": range(201)})
+    text = single_page_module._table(table)
+    assert text.count("<td>") == 200
+    assert "The first 200 of 201 rows." in text
+    assert "first" not in single_page_module._table(table[:200])
 
 
 # --- it is right where the truth is known ---------------------------------------------------------

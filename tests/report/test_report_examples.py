@@ -5,6 +5,7 @@ import importlib
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -42,13 +43,37 @@ def test_examples_are_short_and_need_nothing_of_this_book(name):
     assert statements <= 13
     assert body[-1].end_lineno - body[0].lineno < 16
     imported = {alias.name for n in tree.body if isinstance(n, ast.Import) for alias in n.names}
-    assert imported <= {"numpy", "torch"}
+    assert imported <= {"numpy", "pandas", "torch"}
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
 
 
 def test_unknown_example():
-    with pytest.raises(ValueError, match=r"name must be one of pytorch, .*, got 'jax'"):
+    with pytest.raises(ValueError, match=r"name must be one of tables, .*, got 'jax'"):
         example_source("jax")
+
+
+def test_tables(tmp_path):
+    files = [tmp_path / f"{name}.csv" for name in ("labelled", "user")]
+    for path, n in zip(files, (91, 40), strict=True):
+        x, y = points(n, n)
+        table = pd.DataFrame(x, columns=["logit_0", "logit_1", "logit_2"]).assign(id=range(n))
+        (table.assign(label=y) if n == 91 else table).to_csv(path, index=False)
+    save("tables")(tmp_path / "my.csv", *files)
+    found = read_predictions(tmp_path / "my.csv")
+    assert (len(found.holdout_logits), len(found.test_logits), len(found.user_logits)) == (
+        45,
+        46,
+        40,
+    )
+    # Every labelled row once, whichever its part, and not as a block of the file.
+    both = np.concatenate([found.holdout_logits, found.test_logits])
+    labels = np.concatenate([found.holdout_labels, found.test_labels])
+    order, expected = np.argsort(both[:, 0]), points(91, 91)
+    np.testing.assert_allclose(both[order], expected[0][expected[0][:, 0].argsort()], rtol=1e-6)
+    np.testing.assert_array_equal(labels[order], expected[1][expected[0][:, 0].argsort()])
+    assert set(found.test_logits[:, 0]) != set(expected[0][:46, 0].astype(float))
+    assert found.user_labels is None
+    assert possible(tmp_path / "my.csv") == ["selective", "suitability"]
 
 
 def test_pytorch(tmp_path):

@@ -33,6 +33,7 @@ def everything():
     for part, n in (("holdout", 30), ("test", 12), ("user", 8)):
         arrays[f"{part}_logits"], arrays[f"{part}_labels"] = drawn(n)
     arrays["test_features"] = RNG.normal(size=(12, 2))
+    arrays["test_groups"] = np.array(["north", "far south", "7"] * 4)
     arrays["other_logits"], _ = drawn(12)
     for who in ("test", "other"):
         arrays[f"{who}_abstained"] = np.arange(12) % 3 == 0
@@ -61,6 +62,7 @@ def frame(arrays=ALL):
         columns |= {f"logit_{j}": c for j, c in enumerate(arrays[f"{part}_logits"].T)}
         if part == "test":
             columns |= {f"feature_{j}": c for j, c in enumerate(arrays["test_features"].T)}
+            columns["group"] = arrays["test_groups"]
             columns |= {f"other_logit_{j}": c for j, c in enumerate(arrays["other_logits"].T)}
             for who, before in (("test", ""), ("other", "other_")):
                 columns[f"{before}abstained"] = arrays[f"{who}_abstained"].astype(str)
@@ -157,7 +159,7 @@ def test_silence_and_unknown_labels_in_both_formats(tmp_path):
 def test_example_is_the_same_in_both_formats(tmp_path, seed):
     paths = [example_predictions(tmp_path / f"e.{k}", k, seed=seed) for k in ("npz", "csv")]
     first, second = map(read_predictions, paths)
-    assert set(NAMES) - set(first.given) == {"test_scores", "other_scores"}
+    assert set(NAMES) - set(first.given) == {"test_groups", "test_scores", "other_scores"}
     assert_same(second, first.given)
     again = example_predictions(tmp_path / "again.npz", seed=seed)
     assert again.read_bytes() == paths[0].read_bytes()
@@ -207,6 +209,14 @@ NPZ_ERRORS = [
     ({"test_logits": np.ones((12, 3), complex)}, "'test_logits' must be real.*got complex128"),
     ({"test_logits": np.zeros(12, "f8,f8,f8")}, "'test_logits' must be real numbers, got .*f0"),
     ({"epsilon": np.ones(2)}, "epsilon must be one number"),
+    ({"test_groups": np.full(12, " ")}, "test_groups must be words, none of them empty.*in row 0"),
+    ({"test_groups": np.ones(12)}, "test_groups must be words or whole numbers.*got float64"),
+    ({"test_groups": np.arange(11)}, "test_groups must have 12 rows, as many as test_logits"),
+    ({"holdout_labels": np.full(30, "cat")}, "'holdout_labels' must be real numbers, got <U3"),
+    (
+        {**dict.fromkeys(NAMES), "test_groups": np.arange(101)},
+        "test_groups must be at most 100 different ones, got 101",
+    ),
 ]
 
 
@@ -250,6 +260,9 @@ CSV_ERRORS = [
     (put(31, "propensity", "high"), "'propensity' must be a finite number, got 'high' in row 33"),
     (put(31, "propensity", 2), r"test_propensities must be in \[0, 1\], got 2"),
     (put(31, "score", "inf"), "'score' must be a finite number, got 'inf' in row 33"),
+    (put(31, "group", NAN), "'group' must be given in all rows of the part 'test'.*row 33"),
+    (put(31, "group", "n/a"), "'group' must be .*in row 33"),
+    (put(3, "group", "north"), "'group' must be empty in rows of the part 'holdout', got 'north'"),
     (put(50, "membership_score", NAN), "'membership_score' must be given in all rows.*'member'"),
     (put(50, "membership_score", "x"), "'membership_score' must be a number, got 'x' in row 52"),
     (put(50, "epsilon", 9), "'epsilon' must be the same in all rows, got 2 and 9"),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,9 +150,40 @@ def test_a_folder_of_data_holds_the_network(tmp_path, monkeypatch):
     found = text_module.tokens_of(texts, 8)
     assert found.shape == (2, 8)
     assert list(found[1]) == [0, *found[1, 1:4], 2, 1, 1, 1]  # start, letters, end, padding
-    network = text_module.pretrained(3, 0.0)
+    network = text_module.pretrained(2, 0.0)
     sizes = {name: p.numel() for name, p in network.named_parameters()}
     head = sum(size for name, size in sizes.items() if "classifier" in name)
-    assert head == 768 * 769 + 3 * 769
+    assert head == 768 * 769 + 2 * 769
     assert sum(sizes.values()) - head == 124_055_040  # RoBERTa-base without its pooling layer
-    assert network(torch.tensor(found)).shape == (2, 3)
+    assert network(torch.tensor(found)).shape == (2, 2)
+    long = text_module.tokens_of(["a letter is a token and 24 are left"], 64)
+    assert (long != 1).sum() == 26
+
+
+PADDED = torch.tensor([[0, 5, 2, 1, 1, 1], [0, 6, 7, 2, 1, 1]], dtype=torch.float32)
+
+
+def test_padding_that_all_texts_have_is_not_looked_at():
+    class Sums(torch.nn.Module):
+        def forward(self, numbers, attention_mask):
+            seen.append(tuple(numbers.shape))
+            return SimpleNamespace(logits=(numbers * attention_mask).sum(1))
+
+    seen = []
+    model = text_module.TextClassifier(Sums())
+    assert model(PADDED).tolist() == [7, 15]
+    assert model(PADDED[:1]).tolist() == [7]
+    assert model(PADDED[:, :4]).tolist() == [7, 15]
+    assert model(PADDED[:0]).tolist() == []
+    assert seen == [(2, 4), (1, 3), (2, 4), (0, 1)]
+
+
+@needs_transformers
+def test_padding_changes_nothing(tiny):
+    torch.manual_seed(0)
+    model = text_module.pretrained(2, 0.0).eval()
+    with torch.no_grad():
+        both, one = model(PADDED), model(PADDED[:1])
+        whole = model.network(PADDED.long(), attention_mask=(PADDED != 1).long()).logits
+    torch.testing.assert_close(both, whole)
+    torch.testing.assert_close(one, whole[:1])

@@ -152,6 +152,27 @@ def plot_cheats(draws: pd.DataFrame, panels: Mapping[str, Sequence[str]], margin
     return figure
 
 
+def plot_methods(scores: pd.DataFrame) -> Figure:
+    """Draw methods as points, right decisions above and ROC AUC below, the filters filled.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        A row a method, drawn from the bottom up, with columns ``accuracy`` and ``roc_auc`` (both
+        in [0, 1]) and ``filter`` (whether it is a form of the paper's method); names in the index.
+    """
+    figure, axes = new_figure(2, 1, height=0.7 + 0.22 * len(scores))
+    panels = {"accuracy": "right decisions (%)", "roc_auc": "ROC AUC (%)"}
+    for ax, (column, label) in zip(axes, panels.items(), strict=True):
+        for row, (value, own) in enumerate(zip(scores[column], scores["filter"], strict=True)):
+            face = COLOURS[0] if own else "white"
+            ax.plot(100 * value, row, "o", color=COLOURS[0], markerfacecolor=face)
+        ax.set_yticks(range(len(scores)), scores.index)
+        ax.set_ylim(-0.6, len(scores) - 0.4)
+        ax.set_xlabel(label)
+    return figure
+
+
 def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
     """Draw the critical values of sequential designs, look by look."""
     lines = {name: (range(1, len(z) + 1), z) for name, z in critical.items()}
