@@ -65,7 +65,7 @@ FILES = "its rows are in test_malformed_files.py"
 REASONS = {
     RESULTS: """ report.SuitabilityReport
         selective.AccuracyCoverage selective.Estimate selective.Mean
-        selective.Threshold suitability.AdjustedMargin audit.GaussianBound
+        selective.Threshold suitability.AdjustedMargin
         suitability.AcceptanceDecision suitability.LabelsTest suitability.CalibrationErrors
         suitability.Decision suitability.Equivalence suitability.GroupEquivalence
         suitability.MonitorDecision suitability.NonInferiority
