@@ -118,6 +118,20 @@ def test_terms_of_the_gap_add_up_whatever_is_known(case, seed, name):
 
 
 @check
+@given(ranked(), seeds, st.sampled_from(sorted(INCREASING)))
+def test_areas_of_any_loss_depend_on_the_ranks_alone(case, seed, name):
+    score, rng = case[1], np.random.default_rng(seed)
+    loss, labels = rng.normal(size=len(score)), rng.integers(0, 3, len(score))
+    found = selective.risk_areas(loss, score, labels)
+    assert selective.risk_areas(loss, INCREASING[name](score), labels) == found
+    shuffle = rng.permutation(len(score))
+    again = selective.risk_areas(*(a[shuffle] for a in (loss, score, labels)))
+    assert again == pytest.approx(found, abs=1e-12)
+    assert found["e_aurc"] >= 0
+    assert selective.risk_areas(loss, -loss)["e_aurc"] == pytest.approx(0.0, abs=1e-12)
+
+
+@check
 @given(ranked())
 def test_areas_are_within_their_bounds(case):
     correct, _ = case
