@@ -120,8 +120,7 @@ chapter.table(
     "reached",
     f"Members found at a false positive rate of {fpr:g}: at most by proof, by the attack, and its "
     f"lower limit ({level:.0%}); a positive margin would refute the proof",
-    {"epsilon": ".3g"}
-    | dict.fromkeys(["mu", "TPR, proven", "TPR", "TPR, low", "margin"], ".2f"),
+    {"epsilon": ".3g"} | dict.fromkeys(["mu", "TPR, proven", "TPR", "TPR, low", "margin"], ".2f"),
 )
 
 # %%
