@@ -172,7 +172,7 @@ if out:
 # | it begins | since | do this |
 # |---|---|---|
 # | SUITABLE | labels of user rows show it too | use the model there |
-# | SUITABLE, if the estimates hold | they show it, and no signal has moved | try it, and label some |
+# | SUITABLE, if the estimates hold | they show it, and no signal has moved | try it, label some |
 # | UNCONFIRMED | the same, but signals have moved | label user rows, drawn at random, first |
 # | INCONCLUSIVE | it is not shown | collect the rows that the next steps name, or label some |
 # | UNSUITABLE | labels show a drop beyond the margin | do not use it there |
