@@ -113,6 +113,57 @@ class Estimate:
             for p in self.nuisances
         )
 
+    def by_group(self, groups: npt.ArrayLike) -> dict[str, "Estimate"]:
+        """The same within groups of points, with intervals that hold all together.
+
+        Parameters
+        ----------
+        groups : array_like, shape (n,)
+            The group of each point, known before scores and abstentions.
+
+        Returns
+        -------
+        dict of str to Estimate
+            Of the k groups, each at `level` ** (1 / k) and by Student's distribution: disjoint
+            groups err independently (Sidak).  Nuisance functions and clipping are those of all
+            points.
+
+        Raises
+        ------
+        ValueError
+            If a group has one point only, or if of one there is no answer, so that nothing is
+            known but what was learned from others.
+
+        Examples
+        --------
+        >>> [name for name in estimate.by_group(np.where(X[:, 0] > 0.5, "right", "left"))]
+        ['left', 'right']
+        """
+        given = np.asarray(groups)
+        if given.shape != (len(self.influence),):
+            raise ValueError(f"groups must have shape ({len(self.influence)},), got {given.shape}")
+        names, found = np.unique(given.astype(str)), {}
+        for name in names:
+            inside = given.astype(str) == name
+            pair = [
+                Nuisances(
+                    p.abstained[inside], p.scores[inside], p.propensity[inside], p.outcome[inside]
+                )
+                for p in self.nuisances
+            ]
+            if inside.sum() < 2 or any(p.abstained.all() for p in pair):
+                raise ValueError(
+                    f"groups must each have two points and an answer, got {name!r} without"
+                )
+            found[str(name)] = estimate_from_nuisances(
+                pair,
+                estimator=self.estimator,
+                clip=self.clip,
+                level=self.level ** (1 / len(names)),
+                student=True,
+            )
+        return found
+
 
 def counterfactual_score(
     X: npt.ArrayLike,

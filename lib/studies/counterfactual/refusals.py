@@ -1,0 +1,287 @@
+"""Two services that may refuse, watched while data arrive, and compared within groups.
+
+Abstentions are drawn by known probabilities, so that everything that is hidden is known to us.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+from sklearn.dummy import DummyClassifier
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+
+from lib import data
+from lib.counterfactual.estimate import (
+    Estimate,
+    counterfactual_difference,
+    estimate_from_nuisances,
+    influence_values,
+)
+from lib.counterfactual.sequences import confidence_sequence
+from lib.counterfactual.sequential import exact_sequence, predictable_nuisances
+from lib.plot import COLOURS, new_figure
+from lib.studies.counterfactual.classifiers import simulate, true_difference
+from lib.studies.counterfactual.scenarios import image_evaluation
+from lib.studies.counterfactual.simulation import share_interval
+from lib.studies.counterfactual.tables import pointwise_interval
+
+Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+#: Ways to watch a difference, the first of which is wrong; ", fitted" propensities are fitted.
+WAYS = ("fixed time", "asymptotic", "exact")
+_FLOOR, _OFTEN = 0.2, 0.95  # probabilities of an answer: least, and of a cautious service if sure
+_KEYS = ["points", "start", "floor", "way"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Two services on the same points, with all that an oracle knows."""
+
+    X: Array  # shape (n, d): what the evaluator sees
+    scores: tuple[Array, Array]  # zero-one
+    propensities: tuple[Array, Array]  # of abstention
+    groups: npt.NDArray[np.str_]
+    names: tuple[str, str]  # of A and B
+
+    def abstain(self, rng: np.random.Generator) -> tuple[Flags, Flags]:
+        """Draw where each abstains."""
+        return tuple(rng.random(len(p)) < p for p in self.propensities)
+
+
+def _trial(names, confidence, correct, groups, sure: float, more: Iterable[Array] = ()) -> Trial:
+    """A answers as often as it is confident, B nearly always if it is sure, and else seldom."""
+    a, b = (np.array(one, dtype=float) for one in confidence)
+    hidden = 1 - np.clip(a, _FLOOR, 1 - _FLOOR), np.where(b >= sure, 1 - _OFTEN, 1 - _FLOOR)
+    x = np.column_stack([a, b, a >= sure, b >= sure, *more]).astype(float)
+    return Trial(x, tuple(np.array(one, dtype=float) for one in correct), hidden, groups, names)
+
+
+def satellite_images(points: int, rng: np.random.Generator) -> Trial:
+    """FMoW in the order of its years, by two public models; images of a year in random order."""
+    folds = [f for f in data.load_suitability_folds("fmow") if set(f.filter) == {"year"}]
+    folds.sort(key=lambda fold: (*fold.filter["year"], fold.split))
+    rate = points / sum(map(len, folds))
+    chosen = [rng.choice(fold.rows, round(rate * len(fold)), replace=False) for fold in folds]
+    years = np.repeat([str(fold.filter["year"][-1]) for fold in folds], list(map(len, chosen)))
+    order = np.lexsort([rng.random(len(years)), years.astype(int)])
+    confidence, correct = [], []
+    for name in ("ERM", "IRM"):
+        splits = data.load_suitability_signals("fmow", name, 0).splits
+        tables = [splits[f.split].take(rows) for f, rows in zip(folds, chosen, strict=True)]
+        confidence.append(np.concatenate([one.signals[:, 0] for one in tables])[order])
+        correct.append(np.concatenate([one.correct for one in tables])[order])
+    return _trial(("ERM", "IRM"), confidence, correct, years[order], 0.9)
+
+
+def sentences(many: int, few: int) -> Trial:
+    """SST-2's sentences by two models of words: A learned from many phrases, B from few."""
+    known, asked = data.load_sst2("train"), data.load_sst2("validation")
+    lines = data.fetch("sst2_sentences/test").read_text("utf-8").strip().split("\n")
+    rows = [line.rsplit("\t", 1) for line in lines]
+    rows += zip(asked.texts, asked.labels, strict=True)
+    phrases = set(known.texts)
+    texts, labels = zip(*[(t, int(y)) for t, y in rows if t.strip() not in phrases], strict=True)
+    confidence, correct = [], []
+    learners = LogisticRegression(solver="liblinear", C=0.3), MultinomialNB()
+    for size, learner in zip((many, few), learners, strict=True):
+        words = HashingVectorizer(
+            n_features=2**15, alternate_sign=False, norm=None, token_pattern=r"\S+", binary=True
+        )
+        model = make_pipeline(words, learner).fit(known.texts[:size], known.labels[:size])
+        p = model.predict_proba(texts)
+        confidence.append(p.max(axis=1))
+        correct.append(p.argmax(axis=1) == labels)
+    length = np.array([len(text.split()) for text in texts])
+    named = np.array(["1-10 words", "11-20 words", "21-30 words", "31 or more"])
+    groups = named[np.digitize(length, [11, 21, 31])]
+    return _trial(
+        ("logistic regression", "naive Bayes"), confidence, correct, groups, 0.95, [length]
+    )
+
+
+def digits(seed: int) -> Trial:
+    """Digits where there is no other data: models of many images and of few."""
+    seen = image_evaluation("digits", False, 900, 897, seed)
+    pair = [seen.probabilities[name] for name in ("linear", "few labels")]
+    ink = seen.X.mean(axis=1)
+    groups = np.array(["little ink", "some ink", "much ink"])[
+        np.digitize(ink, np.quantile(ink, [0.3, 0.7]))
+    ]
+    correct = [p.argmax(axis=1) == seen.labels for p in pair]
+    return _trial(("many", "few"), [p.max(axis=1) for p in pair], correct, groups, 0.8, [ink])
+
+
+def intervals(
+    trial: Any, abstained: Sequence[Flags], start: int, learner: str, rng: np.random.Generator
+) -> dict[str, tuple[Array, Array]]:
+    """Ends of each way's intervals from twice `start` points on; no learner: none is fitted.
+
+    The first `start` points teach the first models, and count no more.  ``"exact, sample"`` is for
+    the points themselves.
+    """
+    # Where it is known a constant stands for the propensity.
+    how, pairs = {"": (DummyClassifier(), Ridge()), ", fitted": learner}, {}
+    for name in how if learner else [""]:
+        pairs[name] = [
+            predictable_nuisances(trial.X, s, r, start=start, learner=how[name], rng=rng)
+            for s, r in zip(trial.scores, abstained, strict=True)
+        ]
+    pairs[""] = [
+        replace(fit, propensity=pi[start:])
+        for fit, pi in zip(pairs[""], trial.propensities, strict=True)
+    ]
+    floor, found = min(float(1 - pi.max()) for pi in trial.propensities), {}
+    for name, pair in pairs.items():
+        a, b = (influence_values(one, clip=floor if name else 0.0) for one in pair)
+        found[f"fixed time{name}"] = pointwise_interval(a - b, start)
+        sequence = confidence_sequence(a - b, start=start)
+        found[f"asymptotic{name}"] = sequence.lower, sequence.upper
+    for name, target in (("exact", "population"), ("exact, sample", "sample")):
+        sequence = exact_sequence(pairs[""], floor, target=target)
+        found[name] = sequence.lower[start - 1 :], sequence.upper[start - 1 :]
+    return found
+
+
+def running_truth(trial: Any, start: int) -> Array:
+    """Mean difference of the scores of the points after the first `start`, from as many more on."""
+    later = (trial.scores[0] - trial.scores[1])[start:]
+    return (np.cumsum(later) / np.arange(1, len(later) + 1))[start - 1 :]
+
+
+def monitoring(
+    settings: Sequence[tuple[int, int, float]],
+    learner: str,
+    streams: int,
+    fitted: int,
+    *,
+    seed: int,
+) -> pd.DataFrame:
+    """Streams of experiment 1 that are watched point by point: a row per setting, way and time.
+
+    `settings` are numbers of points, of those at the start, and positivity levels; propensities are
+    fitted in the first `fitted` streams.  ``missed`` counts streams that missed the truth up to a
+    time, ``excluded`` those that excluded 0; ``width`` is a mean.
+    """
+    tables = []
+    for n, start, floor in settings:
+        times = np.unique(np.geomspace(2 * start, n, 25).astype(int))
+        seen: dict[str, list] = {}
+        for k in range(streams):
+            rng = np.random.default_rng([seed, k])
+            drawn = simulate(n, epsilon=floor, rng=rng)
+            ends = intervals(drawn, drawn.abstained, start, learner if k < fitted else "", rng)
+            for way, (low, high) in ends.items():
+                goal = running_truth(drawn, start) if "sample" in way else true_difference()
+                row = [missed(low, high, goal), missed(low, high, 0.0), high - low]
+                seen.setdefault(way, []).append([one[times - 2 * start] for one in row])
+        for way, rows in seen.items():
+            fixed = {"points": n, "start": start, "floor": floor, "way": way, "streams": len(rows)}
+            gone, excluded, width = np.sum(rows, axis=0, dtype=float)
+            columns = {"n": times, "missed": gone, "excluded": excluded, "width": width / len(rows)}
+            tables.append(pd.DataFrame(fixed | columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def missed(low: Array, high: Array, goal: Any) -> Flags:
+    """Whether any interval up to a time was without the goal."""
+    return np.logical_or.accumulate((low > goal) | (high < goal))
+
+
+def errors_table(found: pd.DataFrame) -> pd.DataFrame:
+    """What :func:`monitoring` found by the end, with exact 95% intervals of the misses."""
+    last = found.groupby(_KEYS, sort=False).tail(1).reset_index(drop=True)
+    ends = np.array([share_interval(*one) for one in last[["missed", "streams"]].to_numpy()])
+    half = found[found["excluded"] >= found["streams"] / 2].groupby(_KEYS)["n"].min()
+    rates = {"ever misses": last["missed"] / last["streams"], "low": ends[:, 0], "high": ends[:, 1]}
+    decided = [half.get(key, np.nan) for key in last[_KEYS].itertuples(index=False, name=None)]
+    return last[[*_KEYS, "streams", "width"]].assign(**rates, **{"half decided": decided})
+
+
+def replay(trial: Trial, count: int, start: int, *, seed: int) -> pd.DataFrame:
+    """The same points with abstentions drawn anew: how often the truth so far was ever missed."""
+    own, seen = running_truth(trial, start), []
+    for k in range(count):
+        rng = np.random.default_rng([seed, k])
+        ends = intervals(trial, trial.abstain(rng), start, "", rng)
+        seen.append({way: missed(*pair, own)[-1] for way, pair in ends.items()})
+    return pd.DataFrame(seen).sum().rename_axis("way").rename("missed").reset_index()
+
+
+def watch(trial: Trial, start: int, learner: str, *, seed: int) -> pd.DataFrame:
+    """One draw of the abstentions: a row per time, with the truth so far and each way's ends."""
+    rng = np.random.default_rng(seed)
+    r = trial.abstain(rng)
+    said = [
+        np.cumsum(np.where(hidden, 0, s)[start:]) / np.maximum(np.cumsum(~hidden[start:]), 1)
+        for hidden, s in zip(r, trial.scores, strict=True)
+    ]
+    columns = {"n": np.arange(2 * start, len(r[0]) + 1), "truth": running_truth(trial, start)}
+    columns["selective"] = (said[0] - said[1])[start - 1 :]
+    for way, (low, high) in intervals(trial, r, start, learner, rng).items():
+        columns |= {f"{way}: low": low, f"{way}: high": high}
+    return pd.DataFrame(columns)
+
+
+def compare(trial: Trial, learner: str, *, seed: int) -> tuple[Estimate, pd.DataFrame]:
+    """The difference by known propensities, and a row for all points and for each group."""
+    rng = np.random.default_rng(seed)
+    r = trial.abstain(rng)
+    given = [part for pair in zip(trial.scores, r, strict=True) for part in pair]
+    fit = counterfactual_difference(trial.X, *given, learner=learner, clip=_FLOOR, rng=rng)
+    pairs = zip(fit.nuisances, trial.propensities, strict=True)
+    found = estimate_from_nuisances([replace(n, propensity=p) for n, p in pairs], clip=_FLOOR)
+    rows = []
+    for name, one in {"all": found, **found.by_group(trial.groups)}.items():
+        inside = (trial.groups == name) | (name == "all")
+        a, b = (s[inside & ~hidden].mean() for s, hidden in zip(trial.scores, r, strict=True))
+        truth = (trial.scores[0] - trial.scores[1])[inside].mean()
+        answered = [1 - hidden[inside].mean() for hidden in r]
+        rows.append((name, inside.sum(), *answered, a - b, one.value, *one.interval, truth))
+    names = ["group", "points", "answered by A", "answered by B", "selective difference"]
+    return found, pd.DataFrame(rows, columns=[*names, "estimate", "low", "high", "true difference"])
+
+
+def plot_errors(found: pd.DataFrame) -> Figure:
+    """Fractions of the streams that have missed the truth up to a time, one panel a setting."""
+    groups = list(found.groupby(_KEYS[:3], sort=False))
+    figure, axes = new_figure(len(groups), 1, height=2.0, squeeze=False)
+    for ax, ((points, _, floor), rows) in zip(axes[:, 0], groups, strict=True):
+        for k, way in enumerate(WAYS):
+            for name, style in ((way, "-"), (f"{way}, fitted", "--")):
+                one = rows[rows["way"] == name]
+                if len(one):
+                    line = {"color": COLOURS[k], "ls": style, "marker": "", "label": name}
+                    ax.plot(one["n"], one["missed"] / one["streams"], **line)
+        ax.axhline(0.05, color="black", ls=":", lw=1.2)
+        ax.set_title(f"{points:,} points, positivity {floor:g}", loc="left")
+        ax.set_ylabel("have missed")
+        ax.set_ylim(bottom=0)
+    axes[-1, 0].set_xlabel("points so far")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+def plot_watch(watched: pd.DataFrame, reach: float = 0.2) -> Figure:
+    """A stream: the exact band, the asymptotic one, the truth so far, and the selective scores."""
+    figure, ax = new_figure(height=3.2)
+    n = watched["n"]
+    band = {"color": COLOURS[0], "alpha": 0.25, "lw": 0, "label": "exact"}
+    ax.fill_between(n, watched["exact, sample: low"], watched["exact, sample: high"], **band)
+    for end, label in (("low", "asymptotic, fitted"), ("high", None)):
+        line = {"color": COLOURS[1], "ls": "--", "lw": 1.2, "marker": "", "label": label}
+        ax.plot(n, watched[f"asymptotic, fitted: {end}"], **line)
+    ax.plot(n, watched["truth"], color="black", marker="", label="truth so far")
+    ax.plot(n, watched["selective"], color=COLOURS[2], marker="", label="scores of the answers")
+    ax.axhline(0, color="0.6", lw=1)
+    ax.set_ylim(-reach, reach)
+    ax.set_xlabel("points so far")
+    ax.set_ylabel("difference A - B")
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure
