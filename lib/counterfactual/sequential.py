@@ -27,7 +27,6 @@ from lib.counterfactual.estimate import Nuisances, fit_nuisances
 from lib.counterfactual.sequences import ConfidenceSequence
 
 Array = npt.NDArray[np.float64]
-_GROWTH = 1.5  # points at a refit over those at the one before
 
 
 def predictable_nuisances(
@@ -47,7 +46,7 @@ def predictable_nuisances(
         As for :func:`lib.counterfactual.counterfactual_score`, *in order of arrival*.
     start : int
         Points, from 2 to n - 1, that the first models learn from.  They are fitted anew whenever
-        half as many points again have arrived.
+        the points have doubled.
 
     Returns
     -------
@@ -77,7 +76,7 @@ def predictable_nuisances(
         raise ValueError(f"abstained must be False somewhere in the first {stop} rows (start)")
     first, parts = stop, []
     while stop < len(x):
-        past, stop = stop, min(len(x), math.ceil(_GROWTH * stop))
+        past, stop = stop, min(len(x), 2 * stop)
         later = np.arange(stop) >= past
         fit = fit_nuisances(x[:stop], s[:stop], r[:stop], later, learner, rng=rng, only=1)
         parts.append((fit.propensity[past:], fit.outcome[past:]))

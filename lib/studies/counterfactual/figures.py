@@ -1,6 +1,7 @@
 """Figures of the chapter on counterfactual evaluation."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -140,7 +141,7 @@ def plot_leak(results: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_scenarios(table: pd.DataFrame) -> Figure:
+def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
     """Intervals of real-data scenarios with the true difference and that of selective scores."""
     figure, ax = new_figure(height=1.1 + 0.32 * len(table))
     for y, (_, row) in enumerate(table[::-1].iterrows()):
@@ -151,11 +152,13 @@ def plot_scenarios(table: pd.DataFrame) -> Figure:
         ax.plot(row["true difference"], y, "k|", ms=16, mew=2.4, label=words[1])
         selective = {"color": COLOURS[1], "ms": 7, "mew": 2}
         ax.plot(row["selective difference"], y, "x", label=words[2], **selective)
-    names = [f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()]
+    names = [
+        row.get("group") or f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()
+    ]
     ax.set_yticks(range(len(table)), names)
     ax.axvline(0, color="0.6", lw=1)
     ax.grid(visible=False)
-    ax.set_xlabel("difference A - B of Brier scores")
+    ax.set_xlabel(f"difference A - B of {score}")
     figure.legend(loc="outside upper center", ncols=3, columnspacing=1, handletextpad=0.4)
     return figure
 
@@ -164,19 +167,28 @@ def plot_sequence(
     sequence: ConfidenceSequence, fixed: tuple[np.ndarray, np.ndarray], truth: float
 ) -> Figure:
     """A confidence sequence and the pointwise intervals, as points arrive."""
-    figure, ax = new_figure(height=3.0)
-    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "valid at all times"}
-    ax.fill_between(sequence.n, sequence.lower, sequence.upper, **band)
-    ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", label="estimate")
-    for label, end in zip(("valid at one time", None), fixed, strict=True):
-        ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="", label=label)
+    lines = {"estimate": sequence.centre, "valid at one time": np.transpose(fixed)}
+    band = (sequence.lower, sequence.upper)
+    figure = plot_stream(sequence.n, "valid at all times", band, lines)
+    ax = figure.axes[0]
     ax.axhline(truth, color="black", lw=1.2)
     ax.axhline(0, color="0.6", lw=1)
+    return figure
+
+
+def plot_stream(n: Any, label: str, band: Any, lines: Mapping[str, Any]) -> Figure:
+    """A band, lines, and pairs of lines by their labels, as points arrive."""
+    figure, ax = new_figure(height=3.0)
+    ax.fill_between(n, *band, color=COLOURS[0], alpha=0.2, lw=0, label=label)
+    for k, (name, values) in enumerate(lines.items()):
+        style = {"ls": "--", "lw": 1.3} if np.ndim(values) == 2 else {}
+        drawn = ax.plot(n, values, color=COLOURS[k], marker="", **style)
+        drawn[0].set_label(name)
     ax.set_xscale("log")
-    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= sequence.n[0]]
+    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= np.min(n)]
     ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
     ax.minorticks_off()
-    ax.set_xlim(sequence.n[0], sequence.n[-1])
+    ax.set_xlim(np.min(n), np.max(n))
     ax.set_xlabel("points so far")
     ax.set_ylabel("difference A - B")
     figure.legend(loc="outside upper center", ncols=2)

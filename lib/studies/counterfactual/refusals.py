@@ -28,7 +28,7 @@ from lib.counterfactual.sequences import confidence_sequence
 from lib.counterfactual.sequential import exact_sequence, predictable_nuisances
 from lib.plot import COLOURS, new_figure
 from lib.studies.counterfactual.classifiers import simulate, true_difference
-from lib.studies.counterfactual.scenarios import image_evaluation
+from lib.studies.counterfactual.figures import plot_stream
 from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import pointwise_interval
 
@@ -37,7 +37,7 @@ Flags = npt.NDArray[np.bool_]
 #: Ways to watch a difference, the first of which is wrong; ", fitted" propensities are fitted.
 WAYS = ("fixed time", "asymptotic", "exact")
 _FLOOR, _OFTEN = 0.2, 0.95  # probabilities of an answer: least, and of a cautious service if sure
-_KEYS = ["points", "start", "floor", "way"]
+KINDS = ["points", "start", "floor"]  # what streams differ in
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +106,11 @@ def sentences(many: int, few: int) -> Trial:
     )
 
 
-def digits(seed: int) -> Trial:
-    """Digits where there is no other data: models of many images and of few."""
-    seen = image_evaluation("digits", False, 900, 897, seed)
-    pair = [seen.probabilities[name] for name in ("linear", "few labels")]
-    ink = seen.X.mean(axis=1)
-    groups = np.array(["little ink", "some ink", "much ink"])[
-        np.digitize(ink, np.quantile(ink, [0.3, 0.7]))
-    ]
-    correct = [p.argmax(axis=1) == seen.labels for p in pair]
-    return _trial(("many", "few"), [p.max(axis=1) for p in pair], correct, groups, 0.8, [ink])
+def simulated(points: int, seed: int) -> Trial:
+    """P4's simulation, in place of data that cannot be had; groups are sides of the square."""
+    drawn = simulate(points, rng=seed)
+    groups = np.where(drawn.X[:, 0] < 0.5, "left", "right")
+    return Trial(drawn.X, drawn.scores, drawn.propensities, groups, ("A", "B"))
 
 
 def intervals(
@@ -196,12 +191,14 @@ def missed(low: Array, high: Array, goal: Any) -> Flags:
 
 def errors_table(found: pd.DataFrame) -> pd.DataFrame:
     """What :func:`monitoring` found by the end, with exact 95% intervals of the misses."""
-    last = found.groupby(_KEYS, sort=False).tail(1).reset_index(drop=True)
+    last = found.groupby([*KINDS, "way"], sort=False).tail(1).reset_index(drop=True)
     ends = np.array([share_interval(*one) for one in last[["missed", "streams"]].to_numpy()])
-    half = found[found["excluded"] >= found["streams"] / 2].groupby(_KEYS)["n"].min()
+    half = found[found["excluded"] >= found["streams"] / 2].groupby([*KINDS, "way"])["n"].min()
     rates = {"ever misses": last["missed"] / last["streams"], "low": ends[:, 0], "high": ends[:, 1]}
-    decided = [half.get(key, np.nan) for key in last[_KEYS].itertuples(index=False, name=None)]
-    return last[[*_KEYS, "streams", "width"]].assign(**rates, **{"half decided": decided})
+    decided = [
+        half.get(key, np.nan) for key in last[[*KINDS, "way"]].itertuples(index=False, name=None)
+    ]
+    return last[[*KINDS, "way", "streams", "width"]].assign(**rates, **{"half decided": decided})
 
 
 def replay(trial: Trial, count: int, start: int, *, seed: int) -> pd.DataFrame:
@@ -250,7 +247,7 @@ def compare(trial: Trial, learner: str, *, seed: int) -> tuple[Estimate, pd.Data
 
 def plot_errors(found: pd.DataFrame) -> Figure:
     """Fractions of the streams that have missed the truth up to a time, one panel a setting."""
-    groups = list(found.groupby(_KEYS[:3], sort=False))
+    groups = list(found.groupby(KINDS, sort=False))
     figure, axes = new_figure(len(groups), 1, height=2.0, squeeze=False)
     for ax, ((points, _, floor), rows) in zip(axes[:, 0], groups, strict=True):
         for k, way in enumerate(WAYS):
@@ -268,20 +265,19 @@ def plot_errors(found: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_watch(watched: pd.DataFrame, reach: float = 0.2) -> Figure:
-    """A stream: the exact band, the asymptotic one, the truth so far, and the selective scores."""
-    figure, ax = new_figure(height=3.2)
-    n = watched["n"]
-    band = {"color": COLOURS[0], "alpha": 0.25, "lw": 0, "label": "exact"}
-    ax.fill_between(n, watched["exact, sample: low"], watched["exact, sample: high"], **band)
-    for end, label in (("low", "asymptotic, fitted"), ("high", None)):
-        line = {"color": COLOURS[1], "ls": "--", "lw": 1.2, "marker": "", "label": label}
-        ax.plot(n, watched[f"asymptotic, fitted: {end}"], **line)
-    ax.plot(n, watched["truth"], color="black", marker="", label="truth so far")
-    ax.plot(n, watched["selective"], color=COLOURS[2], marker="", label="scores of the answers")
+def plot_watch(watched: pd.DataFrame, reach: float) -> Figure:
+    """A stream: exact and asymptotic sequences, the truth so far, and scores of the answers."""
+    low, high = (watched[f"exact, sample: {end}"] for end in ("low", "high"))
+    lines = {
+        "estimate": (low + high) / 2,
+        "asymptotic": watched[[f"asymptotic, fitted: {end}" for end in ("low", "high")]].to_numpy(),
+        "scores of the answers": watched["selective"],
+    }
+    figure = plot_stream(watched["n"], "exact", (low, high), lines)
+    ax = figure.axes[0]
+    ax.plot(watched["n"], watched["truth"], color="black", lw=1.2, marker="", label="truth so far")
     ax.axhline(0, color="0.6", lw=1)
     ax.set_ylim(-reach, reach)
-    ax.set_xlabel("points so far")
-    ax.set_ylabel("difference A - B")
-    figure.legend(loc="outside upper center", ncols=2)
+    figure.legends[0].remove()
+    figure.legend(loc="outside upper center", ncols=3)
     return figure
