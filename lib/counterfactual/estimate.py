@@ -119,49 +119,38 @@ class Estimate:
         Parameters
         ----------
         groups : array_like, shape (n,)
-            The group of each point, known before scores and abstentions.
+            The group of each point, known before its score.
 
         Returns
         -------
         dict of str to Estimate
             Of the k groups, each at `level` ** (1 / k) and by Student's distribution: disjoint
-            groups err independently (Sidak).  Nuisance functions and clipping are those of all
-            points.
+            groups err independently (Sidak).  Nuisance functions and clipping stay as they are.
 
         Raises
         ------
         ValueError
-            If a group has one point only, or if of one there is no answer, so that nothing is
-            known but what was learned from others.
+            If a group has one point only, or no answer to learn from.
 
         Examples
         --------
-        >>> [name for name in estimate.by_group(np.where(X[:, 0] > 0.5, "right", "left"))]
+        >>> list(estimate.by_group(np.where(X[:, 0] > 0.5, "right", "left")))
         ['left', 'right']
         """
-        given = np.asarray(groups)
-        if given.shape != (len(self.influence),):
-            raise ValueError(f"groups must have shape ({len(self.influence)},), got {given.shape}")
-        names, found = np.unique(given.astype(str)), {}
+        given, n, found = np.asarray(groups).astype(str), len(self.influence), {}
+        if given.shape != (n,):
+            raise ValueError(f"groups must have shape ({n},), got {given.shape}")
+        names = np.unique(given).tolist()
+        options = {"estimator": self.estimator, "clip": self.clip, "student": True}
         for name in names:
-            inside = given.astype(str) == name
-            pair = [
-                Nuisances(
-                    p.abstained[inside], p.scores[inside], p.propensity[inside], p.outcome[inside]
-                )
-                for p in self.nuisances
-            ]
-            if inside.sum() < 2 or any(p.abstained.all() for p in pair):
+            rows = given == name
+            parts = [{k: v[rows] for k, v in vars(p).items()} for p in self.nuisances]
+            if rows.sum() < 2 or any(part["abstained"].all() for part in parts):
                 raise ValueError(
                     f"groups must each have two points and an answer, got {name!r} without"
                 )
-            found[str(name)] = estimate_from_nuisances(
-                pair,
-                estimator=self.estimator,
-                clip=self.clip,
-                level=self.level ** (1 / len(names)),
-                student=True,
-            )
+            pair, level = [Nuisances(**part) for part in parts], self.level ** (1 / len(names))
+            found[name] = estimate_from_nuisances(pair, level=level, **options)
         return found
 
 

@@ -1,7 +1,7 @@
 """Figures of the chapter on counterfactual evaluation."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -164,31 +164,27 @@ def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
 
 
 def plot_sequence(
-    sequence: ConfidenceSequence, fixed: tuple[np.ndarray, np.ndarray], truth: float
+    sequence: ConfidenceSequence | pd.DataFrame,
+    fixed: tuple[np.ndarray, np.ndarray],
+    truth: float | pd.Series,
+    others: Mapping[str, pd.Series] = MappingProxyType({}),
 ) -> Figure:
-    """A confidence sequence and the pointwise intervals, as points arrive."""
-    lines = {"estimate": sequence.centre, "valid at one time": np.transpose(fixed)}
-    band = (sequence.lower, sequence.upper)
-    figure = plot_stream(sequence.n, "valid at all times", band, lines)
-    ax = figure.axes[0]
-    ax.axhline(truth, color="black", lw=1.2)
-    ax.axhline(0, color="0.6", lw=1)
-    return figure
-
-
-def plot_stream(n: Any, label: str, band: Any, lines: Mapping[str, Any]) -> Figure:
-    """A band, lines, and pairs of lines by their labels, as points arrive."""
+    """A confidence sequence and the pointwise intervals, as points arrive, with further lines."""
     figure, ax = new_figure(height=3.0)
-    ax.fill_between(n, *band, color=COLOURS[0], alpha=0.2, lw=0, label=label)
-    for k, (name, values) in enumerate(lines.items()):
-        style = {"ls": "--", "lw": 1.3} if np.ndim(values) == 2 else {}
-        drawn = ax.plot(n, values, color=COLOURS[k], marker="", **style)
-        drawn[0].set_label(name)
+    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "valid at all times"}
+    ax.fill_between(sequence.n, sequence.lower, sequence.upper, **band)
+    ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", label="estimate")
+    for label, end in zip(("valid at one time", None), fixed, strict=True):
+        ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="", label=label)
+    for k, (label, values) in enumerate(others.items()):
+        ax.plot(sequence.n, values, color=COLOURS[2 + k], marker="", label=label)
+    ax.plot(sequence.n, truth + 0 * sequence.n, color="black", lw=1.2, marker="", label="truth")
+    ax.axhline(0, color="0.6", lw=1)
     ax.set_xscale("log")
-    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= np.min(n)]
+    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= min(sequence.n)]
     ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
     ax.minorticks_off()
-    ax.set_xlim(np.min(n), np.max(n))
+    ax.set_xlim(min(sequence.n), max(sequence.n))
     ax.set_xlabel("points so far")
     ax.set_ylabel("difference A - B")
     figure.legend(loc="outside upper center", ncols=2)

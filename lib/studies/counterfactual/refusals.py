@@ -18,18 +18,17 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 from lib import data
-from lib.counterfactual.estimate import (
+from lib.counterfactual import (
     Estimate,
+    confidence_sequence,
     counterfactual_difference,
     estimate_from_nuisances,
+    exact_sequence,
     influence_values,
+    predictable_nuisances,
 )
-from lib.counterfactual.sequences import confidence_sequence
-from lib.counterfactual.sequential import exact_sequence, predictable_nuisances
 from lib.plot import COLOURS, new_figure
 from lib.studies.counterfactual.classifiers import simulate, true_difference
-from lib.studies.counterfactual.figures import plot_stream
-from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import pointwise_interval
 
 Array = npt.NDArray[np.float64]
@@ -189,18 +188,6 @@ def missed(low: Array, high: Array, goal: Any) -> Flags:
     return np.logical_or.accumulate((low > goal) | (high < goal))
 
 
-def errors_table(found: pd.DataFrame) -> pd.DataFrame:
-    """What :func:`monitoring` found by the end, with exact 95% intervals of the misses."""
-    last = found.groupby([*KINDS, "way"], sort=False).tail(1).reset_index(drop=True)
-    ends = np.array([share_interval(*one) for one in last[["missed", "streams"]].to_numpy()])
-    half = found[found["excluded"] >= found["streams"] / 2].groupby([*KINDS, "way"])["n"].min()
-    rates = {"ever misses": last["missed"] / last["streams"], "low": ends[:, 0], "high": ends[:, 1]}
-    decided = [
-        half.get(key, np.nan) for key in last[[*KINDS, "way"]].itertuples(index=False, name=None)
-    ]
-    return last[[*KINDS, "way", "streams", "width"]].assign(**rates, **{"half decided": decided})
-
-
 def replay(trial: Trial, count: int, start: int, *, seed: int) -> pd.DataFrame:
     """The same points with abstentions drawn anew: how often the truth so far was ever missed."""
     own, seen = running_truth(trial, start), []
@@ -212,18 +199,19 @@ def replay(trial: Trial, count: int, start: int, *, seed: int) -> pd.DataFrame:
 
 
 def watch(trial: Trial, start: int, learner: str, *, seed: int) -> pd.DataFrame:
-    """One draw of the abstentions: a row per time, with the truth so far and each way's ends."""
+    """One draw of the abstentions: the exact sequence, the truth so far, and other ways' ends."""
     rng = np.random.default_rng(seed)
     r = trial.abstain(rng)
     said = [
         np.cumsum(np.where(hidden, 0, s)[start:]) / np.maximum(np.cumsum(~hidden[start:]), 1)
         for hidden, s in zip(r, trial.scores, strict=True)
     ]
-    columns = {"n": np.arange(2 * start, len(r[0]) + 1), "truth": running_truth(trial, start)}
-    columns["selective"] = (said[0] - said[1])[start - 1 :]
-    for way, (low, high) in intervals(trial, r, start, learner, rng).items():
-        columns |= {f"{way}: low": low, f"{way}: high": high}
-    return pd.DataFrame(columns)
+    ends = intervals(trial, r, start, learner, rng)
+    low, high = ends["exact, sample"]
+    columns = {"n": np.arange(2 * start, len(r[0]) + 1), "lower": low, "upper": high}
+    columns |= {"centre": (low + high) / 2, "truth": running_truth(trial, start)}
+    columns["answered"] = (said[0] - said[1])[start - 1 :]
+    return pd.DataFrame(columns | {way: low for way, (low, _) in ends.items()})
 
 
 def compare(trial: Trial, learner: str, *, seed: int) -> tuple[Estimate, pd.DataFrame]:
@@ -262,22 +250,4 @@ def plot_errors(found: pd.DataFrame) -> Figure:
         ax.set_ylim(bottom=0)
     axes[-1, 0].set_xlabel("points so far")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    return figure
-
-
-def plot_watch(watched: pd.DataFrame, reach: float) -> Figure:
-    """A stream: exact and asymptotic sequences, the truth so far, and scores of the answers."""
-    low, high = (watched[f"exact, sample: {end}"] for end in ("low", "high"))
-    lines = {
-        "estimate": (low + high) / 2,
-        "asymptotic": watched[[f"asymptotic, fitted: {end}" for end in ("low", "high")]].to_numpy(),
-        "scores of the answers": watched["selective"],
-    }
-    figure = plot_stream(watched["n"], "exact", (low, high), lines)
-    ax = figure.axes[0]
-    ax.plot(watched["n"], watched["truth"], color="black", lw=1.2, marker="", label="truth so far")
-    ax.axhline(0, color="0.6", lw=1)
-    ax.set_ylim(-reach, reach)
-    figure.legends[0].remove()
-    figure.legend(loc="outside upper center", ncols=3)
     return figure
