@@ -41,6 +41,7 @@ chapter = open_chapter("refusals", globals())
 
 from lib import data
 from lib.book import evidence
+from lib.plot import COLOURS, new_figure
 from lib.runs import stored_table
 from lib.studies.counterfactual import figures
 from lib.studies.counterfactual import refusals as studies
@@ -50,7 +51,9 @@ images_here = all(
     for name in ("fmow_ERM_0", "fmow_IRM_0", "folds_fmow_id", "folds_fmow_ood")
 )
 texts_here = all(map(data.available, ("sst2/train", "sst2/dev", "sst2_sentences/test")))
-stream_data = "FMoW, 2002 to 2017" if images_here else "P4's simulation in place of FMoW"
+stream_data = (
+    "FMoW, 2002 to 2017: ERM and IRM" if images_here else "P4's simulation in place of FMoW"
+)
 text_data = "SST-2" if texts_here else "P4's simulation in place of SST-2"
 chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 
@@ -105,7 +108,7 @@ chapter.figure(
     "stream",
     alt="A band that narrows around the truth and leaves zero; the answers' scores lie elsewhere.",
     caption=(
-        f"A = {stream.names[0]} less B = {stream.names[1]} ({stream_data}), in order of arrival: "
+        f"A less B ({stream_data}), in order of arrival: "
         "the exact 95% sequence (band), intervals for a fixed time (dashed), the truth on the "
         "points so far (black), and the difference of the scores of what was answered."
     ),
@@ -154,8 +157,22 @@ errors = ends.assign(missed=ends["missed"] / ends["streams"]).drop(columns=["n",
 errors = errors.join(half.rename("half decided"), on=[*studies.KINDS, "way"])
 
 # %%
+kinds = list(found.groupby(studies.KINDS, sort=False))
+figure, axes = new_figure(len(kinds), 1, height=2.0)
+for ax, ((n, _, positivity), rows) in zip(axes, kinds, strict=True):
+    for k, way in enumerate(("fixed time", "asymptotic", "exact")):
+        for name, style in ((way, "-"), (f"{way}, fitted", "--")):
+            one = rows[rows["way"] == name]
+            if len(one):
+                line = {"color": COLOURS[k], "ls": style, "marker": "", "label": name}
+                ax.plot(one["n"], one["missed"] / one["streams"], **line)
+    ax.axhline(0.05, color="black", ls=":", lw=1.2)
+    ax.set_title(f"{n:,} points, positivity {positivity:g}", loc="left")
+    ax.set_ylabel("have missed")
+axes[-1].set_xlabel("points so far")
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
 chapter.figure(
-    studies.plot_errors(found),
+    figure,
     "errors",
     alt="Fractions that rise far above the dotted line for fixed-time intervals alone.",
     caption=(
@@ -175,9 +192,9 @@ chapter.table(
 )
 
 # %%
-kinds = [kind.set_index("way") for _, kind in errors.groupby(studies.KINDS, sort=False)]
-rates = [kind["missed"] for kind in kinds]
-first, *_, scarce = [kind["width"] for kind in kinds]
+ways = [kind.set_index("way") for _, kind in errors.groupby(studies.KINDS, sort=False)]
+rates = [way["missed"] for way in ways]
+first, *_, scarce = [way["width"] for way in ways]
 chapter.values(
     fixed=rates[0]["fixed time"],
     fixed_worst=max(rate["fixed time"] for rate in rates),
@@ -214,9 +231,9 @@ chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # ## Two text classifiers that may refuse
 #
 # No public table of a language model's answers *and* refusals was at hand under a free licence. So
-# two models of words judge sentences of film reviews: a logistic regression that learned from many
-# phrases, and naive Bayes from few, which refuses half of the time. Which would be better if
-# neither might? The intervals of the groups hold all together.
+# two models of words judge sentences of film reviews: A, a logistic regression that learned from
+# many phrases, and B, naive Bayes from few, which refuses half of the time. Which would be better
+# if neither might refuse? The intervals of the groups hold all together.
 
 # %%
 texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, seed + 1)
@@ -228,7 +245,7 @@ chapter.figure(
     "groups",
     alt="Intervals for all points and each group, with the truth in each and crosses elsewhere.",
     caption=(
-        f"{texts.names[0]} less {texts.names[1]} ({text_data}): 95% interval for all, and 95% "
+        f"A less B ({text_data}): 95% interval for all, and 95% "
         "intervals for all groups together; truth, and difference of what was answered."
     ),
 )

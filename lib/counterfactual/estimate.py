@@ -489,14 +489,8 @@ def estimate_from_nuisances(
     >>> round(estimate_from_nuisances(known, clip=0.1).value, 3)
     0.667
     """
-    pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
-    if not 1 <= len(pair) <= 2 or not all(isinstance(item, Nuisances) for item in pair):
-        raise ValueError("nuisances must be those of one classifier or of two")
+    pair = as_pair(nuisances)
     n = len(pair[0].scores)
-    if any(len(item.scores) != n for item in pair):
-        raise ValueError(
-            f"nuisances must be of the same points, got {[len(p.scores) for p in pair]}"
-        )
     require_choice("estimator", estimator, ESTIMATORS)
     if not isinstance(student, bool | np.bool_):
         raise ValueError(f"student must be True or False, got {student!r}")
@@ -509,6 +503,17 @@ def estimate_from_nuisances(
     stderr = float(influence.std() / math.sqrt(n))
     degrees = _degrees(influence) if student else math.inf
     return with_interval(value, stderr, influence, level, estimator, clip, pair, degrees)
+
+
+def as_pair(nuisances: Any) -> tuple[Nuisances, ...]:
+    """Nuisances of one classifier or of two, of the same points."""
+    pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
+    if not 1 <= len(pair) <= 2 or not all(isinstance(item, Nuisances) for item in pair):
+        raise ValueError("nuisances must be those of one classifier or of two")
+    sizes = [len(item.scores) for item in pair]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"nuisances must be of the same points, got {sizes}")
+    return pair
 
 
 def _degrees(influence: Array) -> float:

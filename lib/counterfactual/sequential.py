@@ -23,7 +23,7 @@ from lib.check import (
     require_choice,
     require_number,
 )
-from lib.counterfactual.estimate import Nuisances, fit_nuisances
+from lib.counterfactual.estimate import Nuisances, as_pair, fit_nuisances
 from lib.counterfactual.sequences import ConfidenceSequence
 
 Array = npt.NDArray[np.float64]
@@ -100,16 +100,14 @@ def exact_sequence(
         are the *true* ones, by which abstentions were drawn; each outcome is a guess that knows
         earlier points only (:func:`predictable_nuisances`), good or bad, and is clipped to [0, 1].
     floor : float
-        In (0, 1]: least probability of an answer, known beforehand.  No propensity is above 1 less
-        this.
+        In (0, 1]: least probability of an answer, known beforehand.
     target : {"sample", "population"}
         Mean score (difference) of the *first n points themselves*, had nothing been withheld; or
         mean of their expectations, each given all that came before.
     level : float
         In (0, 1): probability with which all intervals hold together.
     planned : int, optional
-        Points at which the sequence is to be narrow; all if not given.  To be chosen without a look
-        at the data.
+        Points at which it is to be narrow, chosen without a look at the data; all if not given.
 
     Returns
     -------
@@ -118,25 +116,23 @@ def exact_sequence(
 
     Notes
     -----
-    With y_t the influence value of point t less gamma_t, V the sum of their squares, and
-    c = k / floor for k classifiers,
+    y_t is the influence value of point t less gamma_t, V the sum of the squares, and c = k / floor
+    for k classifiers.  As -c <= y <= c, for 0 <= lambda < 1 / c
 
-        exp(lambda sum(y - E y) + V (log(1 - c lambda) + c lambda) / c^2),  0 <= lambda < 1 / c,
+        exp(lambda sum(y - E y) + V (log(1 - c lambda) + c lambda) / c^2)
 
-    is a supermartingale for each lambda, as -c <= y <= c; so is its mixture over a truncated gamma
-    distribution.  It exceeds 2 / alpha with probability alpha / 2 at most, and the same holds for
-    -y.  For the sample gamma_t is the (difference of) guesses, and nothing is random but the coins
-    by which classifiers abstain: data may drift, or depend on each other.  For the population
-    gamma_t is the mean of earlier influence values, and the target is psi (Delta) if points are
-    independent and alike.  If nobody abstains (`floor` 1), that is Choe's and Ramdas' sequence for
-    forecasters.
+    is a supermartingale, and so is its mixture over a truncated gamma distribution, which exceeds
+    2 / alpha with probability alpha / 2 at most; the same with -y.  For the sample gamma_t is what
+    was guessed, and nothing is random but the coins by which classifiers abstain: data may drift,
+    or depend on each other.  For the population it is the mean of earlier values, and the target is
+    psi (Delta) if points are independent and alike.  If nobody abstains (`floor` 1), that is the
+    sequence of Choe and Ramdas for forecasters.
 
     References
     ----------
-    Choe and Ramdas, Comparing sequential forecasters, Operations Research, 2023 (arXiv 2110.00115),
-    Theorem 2.  Howard, Ramdas, McAuliffe and Sekhon, Time-uniform, nonparametric, nonasymptotic
-    confidence sequences, Annals of Statistics, 2021, Theorem 4 and Proposition 9.  Weights do not
-    move the means: Waudby-Smith, Wu, Ramdas, Karampatziakis and Mineiro, Anytime-valid off-policy
+    Choe and Ramdas, Comparing sequential forecasters, 2023 (arXiv 2110.00115), Theorem 2.  Howard
+    et al., Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of Statistics,
+    2021, Theorem 4 and Proposition 9.  With weights: Waudby-Smith et al., Anytime-valid off-policy
     inference for contextual bandits, 2024 (arXiv 2210.10768).
 
     Examples
@@ -148,9 +144,7 @@ def exact_sequence(
     >>> bool(sequence.lower[-1] < a[100:].mean() < sequence.upper[-1])
     True
     """
-    pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
-    if not 1 <= len(pair) <= 2 or not all(isinstance(one, Nuisances) for one in pair):
-        raise ValueError("nuisances must be those of one classifier or of two")
+    pair = as_pair(nuisances)
     n, k = len(pair[0].scores), len(pair)
     require_number("floor", floor, above=0, at_most=1)
     require_choice("target", target, ("sample", "population"))

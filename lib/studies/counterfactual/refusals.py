@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -27,14 +26,11 @@ from lib.counterfactual import (
     influence_values,
     predictable_nuisances,
 )
-from lib.plot import COLOURS, new_figure
 from lib.studies.counterfactual.classifiers import simulate, true_difference
 from lib.studies.counterfactual.tables import pointwise_interval
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-#: Ways to watch a difference, the first of which is wrong; ", fitted" propensities are fitted.
-WAYS = ("fixed time", "asymptotic", "exact")
 _FLOOR, _OFTEN = 0.2, 0.95  # probabilities of an answer: least, and of a cautious service if sure
 KINDS = ["points", "start", "floor"]  # what streams differ in
 
@@ -47,19 +43,18 @@ class Trial:
     scores: tuple[Array, Array]  # zero-one
     propensities: tuple[Array, Array]  # of abstention
     groups: npt.NDArray[np.str_]
-    names: tuple[str, str]  # of A and B
 
     def abstain(self, rng: np.random.Generator) -> tuple[Flags, Flags]:
         """Draw where each abstains."""
         return tuple(rng.random(len(p)) < p for p in self.propensities)
 
 
-def _trial(names, confidence, correct, groups, sure: float, more: Iterable[Array] = ()) -> Trial:
+def _trial(confidence, correct, groups, sure: float, more: Iterable[Array] = ()) -> Trial:
     """A answers as often as it is confident, B nearly always if it is sure, and else seldom."""
     a, b = (np.array(one, dtype=float) for one in confidence)
     hidden = 1 - np.clip(a, _FLOOR, 1 - _FLOOR), np.where(b >= sure, 1 - _OFTEN, 1 - _FLOOR)
     x = np.column_stack([a, b, a >= sure, b >= sure, *more]).astype(float)
-    return Trial(x, tuple(np.array(one, dtype=float) for one in correct), hidden, groups, names)
+    return Trial(x, tuple(np.array(one, dtype=float) for one in correct), hidden, groups)
 
 
 def satellite_images(points: int, rng: np.random.Generator) -> Trial:
@@ -76,7 +71,7 @@ def satellite_images(points: int, rng: np.random.Generator) -> Trial:
         tables = [splits[f.split].take(rows) for f, rows in zip(folds, chosen, strict=True)]
         confidence.append(np.concatenate([one.signals[:, 0] for one in tables])[order])
         correct.append(np.concatenate([one.correct for one in tables])[order])
-    return _trial(("ERM", "IRM"), confidence, correct, years[order], 0.9)
+    return _trial(confidence, correct, years[order], 0.9)
 
 
 def sentences(many: int, few: int) -> Trial:
@@ -100,16 +95,14 @@ def sentences(many: int, few: int) -> Trial:
     length = np.array([len(text.split()) for text in texts])
     named = np.array(["1-10 words", "11-20 words", "21-30 words", "31 or more"])
     groups = named[np.digitize(length, [11, 21, 31])]
-    return _trial(
-        ("logistic regression", "naive Bayes"), confidence, correct, groups, 0.95, [length]
-    )
+    return _trial(confidence, correct, groups, 0.95, [length])
 
 
 def simulated(points: int, seed: int) -> Trial:
     """P4's simulation, in place of data that cannot be had; groups are sides of the square."""
     drawn = simulate(points, rng=seed)
     groups = np.where(drawn.X[:, 0] < 0.5, "left", "right")
-    return Trial(drawn.X, drawn.scores, drawn.propensities, groups, ("A", "B"))
+    return Trial(drawn.X, drawn.scores, drawn.propensities, groups)
 
 
 def intervals(
@@ -231,23 +224,3 @@ def compare(trial: Trial, learner: str, *, seed: int) -> tuple[Estimate, pd.Data
         rows.append((name, inside.sum(), *answered, a - b, one.value, *one.interval, truth))
     names = ["group", "points", "answered by A", "answered by B", "selective difference"]
     return found, pd.DataFrame(rows, columns=[*names, "estimate", "low", "high", "true difference"])
-
-
-def plot_errors(found: pd.DataFrame) -> Figure:
-    """Fractions of the streams that have missed the truth up to a time, one panel a setting."""
-    groups = list(found.groupby(KINDS, sort=False))
-    figure, axes = new_figure(len(groups), 1, height=2.0, squeeze=False)
-    for ax, ((points, _, floor), rows) in zip(axes[:, 0], groups, strict=True):
-        for k, way in enumerate(WAYS):
-            for name, style in ((way, "-"), (f"{way}, fitted", "--")):
-                one = rows[rows["way"] == name]
-                if len(one):
-                    line = {"color": COLOURS[k], "ls": style, "marker": "", "label": name}
-                    ax.plot(one["n"], one["missed"] / one["streams"], **line)
-        ax.axhline(0.05, color="black", ls=":", lw=1.2)
-        ax.set_title(f"{points:,} points, positivity {floor:g}", loc="left")
-        ax.set_ylabel("have missed")
-        ax.set_ylim(bottom=0)
-    axes[-1, 0].set_xlabel("points so far")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    return figure
