@@ -61,8 +61,8 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # ## An interval for every time
 #
 # As [before](counterfactual.py), $R_t = 1$ where a service abstains, with {term}`propensity`
-# $\pi_t$, and $S_t \in [0, 1]$ is its score. Let $m_t$ guess the score of point $t$ from earlier
-# points. The influence value
+# $\pi_t$, and $S_t \in [0, 1]$ is its score. Let $m_t$ be a {term}`predictable` guess of it, from
+# earlier points. The influence value
 #
 # $$
 # \varphi_t = m_t + \frac{1 - R_t}{1 - \pi_t} (S_t - m_t)
