@@ -238,6 +238,8 @@ def settings_for(
         flat_colours = model in ("linear", "mlp") and train.images.shape[3] > 1
         validation = min(3000, len(train) // 10)
         left = len(train) - validation - flat_colours * PUBLIC_IMAGES
+        if train.groups is not None:  # the one in which a set is full is in no other
+            left -= 2 * int(np.bincount(train.groups).max())
         sizes = {"train": left, "validation": validation, "test": len(test)}
     options = {"hidden": hidden, "activation": activation, "seed": seed}
     data, spec = default_problem(dataset, model, **sizes, **options)
