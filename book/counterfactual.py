@@ -437,10 +437,9 @@ interactive.show(chapter, interactive.positivity(seed=seed))
 # 2)$. The test rejects "no difference" where the doubly robust interval does not hold zero.
 
 # %%
+moved = {"experiment": "shifted", "shifts": power_shifts, "seed": seed}
 second = simulation.run_cells(
-    simulation.cells_of_experiment_2(
-        power_shifts, power_sizes, power_learner, power_repetitions, seed=seed
-    )
+    {n: simulation.repetitions(n, power_learner, power_repetitions, **moved) for n in power_sizes}
 )
 powers = second[second["estimator"] == "dr"]
 
@@ -493,10 +492,9 @@ chapter.values(false_alarms=still["rejected"].sum() / still["repetitions"].sum()
 # near its boundary, the less is known there.
 
 # %%
+how = positivity_learner, positivity_repetitions
 levels = simulation.run_cells(
-    simulation.cells_of_positivity(
-        epsilons, positivity_learner, positivity_repetitions, points, seed=seed
-    )
+    {e: simulation.repetitions(points, *how, epsilon=e, seed=seed) for e in epsilons}
 )
 chapter.figure(
     figures.plot_positivity(levels),

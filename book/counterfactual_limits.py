@@ -583,7 +583,8 @@ for text in report.warnings:
 # - *Looking while fitting.* A confidence sequence needs nuisance functions that do not know later
 #   points.
 # - *Abstentions that are not coin tosses*, such as a chatbot's "I cannot say that", and forecasters
-#   that abstain over time: the talk names both as future work.
+#   that abstain over time: the talk names both as future work. The latter are
+#   [the next page](refusals.py).
 #
 # ## Exercises
 #

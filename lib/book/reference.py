@@ -59,7 +59,7 @@ SUBJECTS = {
     },
     "counterfactual": {
         "estimate": ("estimate", "efficiency"),
-        "limits": ("sensitivity", "sequences"),
+        "limits": ("sensitivity", "sequences", "sequential"),
         "learners": ("learners", "forest", "diagnostics"),
         "scores": ("scores", "metrics"),
     },

@@ -66,6 +66,7 @@ from lib.counterfactual.sequences import (
     first_exclusion,
     optimal_rho,
 )
+from lib.counterfactual.sequential import exact_sequence, predictable_nuisances
 
 __all__ = [
     "CONFIDENCE_MEASURES",
@@ -97,6 +98,7 @@ __all__ = [
     "default_clip",
     "efficiency_bound",
     "estimate_from_nuisances",
+    "exact_sequence",
     "first_exclusion",
     "fit_nuisances",
     "fold_numbers",
@@ -104,6 +106,7 @@ __all__ = [
     "learner_pair",
     "mixed_difference",
     "optimal_rho",
+    "predictable_nuisances",
     "score",
     "selective_score",
 ]

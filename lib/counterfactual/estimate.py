@@ -113,6 +113,46 @@ class Estimate:
             for p in self.nuisances
         )
 
+    def by_group(self, groups: npt.ArrayLike) -> dict[str, "Estimate"]:
+        """The same within groups of points, with intervals that hold all together.
+
+        Parameters
+        ----------
+        groups : array_like, shape (n,)
+            The group of each point, known before its score.
+
+        Returns
+        -------
+        dict of str to Estimate
+            Of the k groups, each at `level` ** (1 / k) and by Student's distribution: disjoint
+            groups err independently (Sidak).  Nuisance functions and clipping stay as they are.
+
+        Raises
+        ------
+        ValueError
+            If a group has one point only, or no answer to learn from.
+
+        Examples
+        --------
+        >>> list(estimate.by_group(np.where(X[:, 0] > 0.5, "right", "left")))
+        ['left', 'right']
+        """
+        given, n, found = np.asarray(groups).astype(str), len(self.influence), {}
+        if given.shape != (n,):
+            raise ValueError(f"groups must have shape ({n},), got {given.shape}")
+        names = np.unique(given).tolist()
+        options = {"estimator": self.estimator, "clip": self.clip, "student": True}
+        for name in names:
+            rows = given == name
+            parts = [{k: v[rows] for k, v in vars(p).items()} for p in self.nuisances]
+            if rows.sum() < 2 or any(part["abstained"].all() for part in parts):
+                raise ValueError(
+                    f"groups must each have two points and an answer, got {name!r} without"
+                )
+            pair, level = [Nuisances(**part) for part in parts], self.level ** (1 / len(names))
+            found[name] = estimate_from_nuisances(pair, level=level, **options)
+        return found
+
 
 def counterfactual_score(
     X: npt.ArrayLike,
@@ -449,14 +489,8 @@ def estimate_from_nuisances(
     >>> round(estimate_from_nuisances(known, clip=0.1).value, 3)
     0.667
     """
-    pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
-    if not 1 <= len(pair) <= 2 or not all(isinstance(item, Nuisances) for item in pair):
-        raise ValueError("nuisances must be those of one classifier or of two")
+    pair = as_pair(nuisances)
     n = len(pair[0].scores)
-    if any(len(item.scores) != n for item in pair):
-        raise ValueError(
-            f"nuisances must be of the same points, got {[len(p.scores) for p in pair]}"
-        )
     require_choice("estimator", estimator, ESTIMATORS)
     if not isinstance(student, bool | np.bool_):
         raise ValueError(f"student must be True or False, got {student!r}")
@@ -469,6 +503,17 @@ def estimate_from_nuisances(
     stderr = float(influence.std() / math.sqrt(n))
     degrees = _degrees(influence) if student else math.inf
     return with_interval(value, stderr, influence, level, estimator, clip, pair, degrees)
+
+
+def as_pair(nuisances: Any) -> tuple[Nuisances, ...]:
+    """Nuisances of one classifier or of two, of the same points."""
+    pair = (nuisances,) if isinstance(nuisances, Nuisances) else tuple(nuisances)
+    if not 1 <= len(pair) <= 2 or not all(isinstance(item, Nuisances) for item in pair):
+        raise ValueError("nuisances must be those of one classifier or of two")
+    sizes = [len(item.scores) for item in pair]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"nuisances must be of the same points, got {sizes}")
+    return pair
 
 
 def _degrees(influence: Array) -> float:

@@ -16,8 +16,6 @@ from lib.studies.counterfactual.classifiers import simulate, true_difference
 from lib.studies.counterfactual.simulation import (
     Repetitions,
     cells_of_experiment_1,
-    cells_of_experiment_2,
-    cells_of_positivity,
     power_table,
     repetitions,
     run_cells,
@@ -340,14 +338,9 @@ def test_cells():
     assert cells["linear"] == [one, replace(one, first=25, count=5)]
     assert cells["forest"] == [replace(one, learner="forest", count=5)]
 
-    cells = cells_of_experiment_2([0.0, 0.2], [100, 200], "linear", 12, seed=3)
-    assert list(cells) == [100, 200]
     one = Repetitions("shifted", 0.2, (0.0, 0.2), 200, "linear", 0, 10, 3)
-    assert cells[200] == [one, replace(one, first=10, count=2)]
-
-    cells = cells_of_positivity([0.1, 0.5], "forest", 3, 100, seed=2)
-    assert {epsilon: jobs[0].epsilon for epsilon, jobs in cells.items()} == {0.1: 0.1, 0.5: 0.5}
-    assert cells[0.1] == repetitions(100, "forest", 3, epsilon=0.1, seed=2)
+    made = repetitions(200, "linear", 12, experiment="shifted", shifts=[0.0, 0.2], seed=3)
+    assert made == [one, replace(one, first=10, count=2)]
 
 
 def test_power_table():
@@ -391,7 +384,8 @@ def test_forests_are_nearly_valid_and_linear_models_are_not(runs):
 
 
 def test_power_rises_with_the_shift(runs):
-    cells = cells_of_experiment_2([0.0, 0.15, 0.5], [400], "forest", 8, seed=1)
+    moved = {"experiment": "shifted", "shifts": [0.0, 0.15, 0.5]}
+    cells = {400: repetitions(400, "forest", 8, **moved, seed=1)}
     run_here(cells, runs)
     power = power_table(run_cells(cells))[400]
     assert power[0.0] * 8 <= stats.binom.ppf(0.999, 8, 0.05)
@@ -400,7 +394,7 @@ def test_power_rises_with_the_shift(runs):
 
 
 def test_less_positivity_wider_intervals(runs):
-    cells = cells_of_positivity([0.1, 0.5], "forest", 6, n=500, seed=1)
+    cells = {e: repetitions(500, "forest", 6, epsilon=e, seed=1) for e in (0.1, 0.5)}
     run_here(cells, runs)
     table = run_cells(cells).set_index(["epsilon", "estimator"])["width"]
     for estimator in ("dr", "ipw"):

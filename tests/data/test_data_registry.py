@@ -11,6 +11,7 @@ from lib.data.suitability import DATASETS
 CHAPTERS = {
     "canaries",
     "gap",
+    "refusals",
     *(f"suitability{s}" for s in ("", "_guarantee", "_peers", "_stress", "_time")),
 }
 

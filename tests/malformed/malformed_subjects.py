@@ -261,6 +261,21 @@ add(
     start=(1, 0, 2.5, "3"),
     score_range=((1.0, 0.0), (0.0, 1e-09), (-INF, INF), 5, "ab"),
 )
+add(
+    "counterfactual.predictable_nuisances",
+    dict(X=X, scores=a, abstained=r, start=50, rng=0),
+    scores=bad_scores,
+    start=(1, 0, 200, 2.5, "3"),
+    takes=dict(X="complex"),
+)
+known = cf.Nuisances(r, sc, dr.propensities[0], np.full(200, 0.7))
+add(
+    "counterfactual.exact_sequence",
+    dict(nuisances=known, floor=0.2, level=0.95, planned=100),
+    nuisances=but(([], 3, "a"), "3", "[]"),
+    floor=(0.0, 1.5, *NUMBER),
+    target=("all", 3, None),
+)
 add("counterfactual.default_clip", dict(n=100))
 add("counterfactual.optimal_rho", dict(n=100))
 add(

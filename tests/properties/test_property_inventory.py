@@ -21,7 +21,7 @@ REASONS = {
         Attack LiRA CorrectnessEstimator RefinedFilter make_estimator shap_values fit_nuisances
         learner_pair ForestClassifier ForestRegressor SuperLearnerClassifier SuperLearnerRegressor
         counterfactual_score counterfactual_difference mixed_difference insert_canaries
-        select_worst""",
+        predictable_nuisances select_worst""",
     "passes its numbers to one that has a property test": """
         influence_values sample_size_for labels_test tipping_point anova_table budget_table
         gaussian_lower_bound""",
@@ -29,7 +29,8 @@ REASONS = {
         error_free_bound trials_needed confident_gnmax group_guarantee joint_epsilon
         label_guarantee efficiency_bound Multicalibrator multi_stage_parts pate_epsilon
         publish_epsilon shards smooth_noise_rdp smooth_sensitivity vote_histogram
-        selection_epsilon selection_noise_multiplier draw_trials trade_off attack_curve""",
+        selection_epsilon selection_noise_multiplier draw_trials trade_off attack_curve
+        exact_sequence""",
 }
 ELSEWHERE = {name for names in REASONS.values() for name in names.split()}
 PACKAGES = {"selective", "audit", "cf", "su"}  # as the property tests call them

@@ -1,6 +1,7 @@
 """Figures of the chapter on counterfactual evaluation."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -140,7 +141,7 @@ def plot_leak(results: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_scenarios(table: pd.DataFrame) -> Figure:
+def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
     """Intervals of real-data scenarios with the true difference and that of selective scores."""
     figure, ax = new_figure(height=1.1 + 0.32 * len(table))
     for y, (_, row) in enumerate(table[::-1].iterrows()):
@@ -151,32 +152,39 @@ def plot_scenarios(table: pd.DataFrame) -> Figure:
         ax.plot(row["true difference"], y, "k|", ms=16, mew=2.4, label=words[1])
         selective = {"color": COLOURS[1], "ms": 7, "mew": 2}
         ax.plot(row["selective difference"], y, "x", label=words[2], **selective)
-    names = [f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()]
+    names = [
+        row.get("group") or f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()
+    ]
     ax.set_yticks(range(len(table)), names)
     ax.axvline(0, color="0.6", lw=1)
     ax.grid(visible=False)
-    ax.set_xlabel("difference A - B of Brier scores")
+    ax.set_xlabel(f"difference A - B of {score}")
     figure.legend(loc="outside upper center", ncols=3, columnspacing=1, handletextpad=0.4)
     return figure
 
 
 def plot_sequence(
-    sequence: ConfidenceSequence, fixed: tuple[np.ndarray, np.ndarray], truth: float
+    sequence: ConfidenceSequence | pd.DataFrame,
+    fixed: tuple[np.ndarray, np.ndarray],
+    truth: float | pd.Series,
+    others: Mapping[str, pd.Series] = MappingProxyType({}),
 ) -> Figure:
-    """A confidence sequence and the pointwise intervals, as points arrive."""
+    """A confidence sequence and the pointwise intervals, as points arrive, with further lines."""
     figure, ax = new_figure(height=3.0)
     band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "valid at all times"}
     ax.fill_between(sequence.n, sequence.lower, sequence.upper, **band)
     ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", label="estimate")
     for label, end in zip(("valid at one time", None), fixed, strict=True):
         ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="", label=label)
-    ax.axhline(truth, color="black", lw=1.2)
+    for k, (label, values) in enumerate(others.items()):
+        ax.plot(sequence.n, values, color=COLOURS[2 + k], marker="", label=label)
+    ax.plot(sequence.n, truth + 0 * sequence.n, color="black", lw=1.2, marker="", label="truth")
     ax.axhline(0, color="0.6", lw=1)
     ax.set_xscale("log")
-    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= sequence.n[0]]
+    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= min(sequence.n)]
     ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
     ax.minorticks_off()
-    ax.set_xlim(sequence.n[0], sequence.n[-1])
+    ax.set_xlim(min(sequence.n), max(sequence.n))
     ax.set_xlabel("points so far")
     ax.set_ylabel("difference A - B")
     figure.legend(loc="outside upper center", ncols=2)

@@ -192,23 +192,6 @@ def cells_of_experiment_1(
     }
 
 
-def cells_of_positivity(
-    epsilons: Sequence[float], learner: str, count: int, n: int, *, seed: int
-) -> dict[float, list[Repetitions]]:
-    """Experiment 1 at several positivity levels, one cell a level."""
-    return {
-        epsilon: repetitions(n, learner, count, epsilon=epsilon, seed=seed) for epsilon in epsilons
-    }
-
-
-def cells_of_experiment_2(
-    shifts: Sequence[float], sizes: Sequence[int], learner: str, count: int, *, seed: int
-) -> dict[int, list[Repetitions]]:
-    """Experiment 2: one cell a sample size."""
-    options = {"experiment": "shifted", "shifts": shifts, "seed": seed}
-    return {n: repetitions(n, learner, count, **options) for n in sizes}
-
-
 def power_table(results: pd.DataFrame, column: str = "power") -> pd.DataFrame:
     """Rejection rates of experiment 2 (doubly robust), or another column: shifts by sizes."""
     rows = results[results["estimator"] == "dr"]
