@@ -34,7 +34,8 @@ from lib.audit.canaries import (
     top_label_guesses,
 )
 from lib.audit.counts import AttackCounts
-from lib.audit.gaussian import GaussianBound, gaussian_lower_bound
+from lib.audit.curves import AttackCurve, attack_curve
+from lib.audit.gaussian import gaussian_lower_bound
 from lib.audit.insert import Canaries, insert_canaries
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval, epsilon_lower_bounds
 from lib.audit.one_run import one_run_epsilon, one_run_guesses, one_run_p_value
@@ -55,14 +56,15 @@ __all__ = [
     "METHODS",
     "Attack",
     "AttackCounts",
+    "AttackCurve",
     "Canaries",
     "CanaryAudit",
     "EpsilonPosterior",
-    "GaussianBound",
     "Guesses",
     "LiRA",
     "PrivacyRegion",
     "Threshold",
+    "attack_curve",
     "best_lower_bound",
     "canary_epsilon",
     "counts_at",

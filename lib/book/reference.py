@@ -43,7 +43,7 @@ PACKAGES = {
 SUBJECTS = {
     "selective": {
         "scores": ("scores",),
-        "curves": ("curves", "areas"),
+        "curves": ("curves", "areas", "gap"),
         "uncertainty": ("uncertainty", "guarantee", "private"),
     },
     "suitability": {
@@ -54,7 +54,7 @@ SUBJECTS = {
     },
     "audit": {
         "intervals": ("counts", "regions", "posterior", "intervals", "planning", "gaussian"),
-        "attacks": ("attacks", "selection", "one_run"),
+        "attacks": ("attacks", "selection", "curves", "one_run"),
         "canaries": ("insert", "canaries"),
     },
     "counterfactual": {
@@ -68,7 +68,7 @@ SUBJECTS = {
         "analyses": ("report", "analyses", "analysis", "suitability", "page"),
     },
     "privacy": {
-        "accounting": ("accounting", "selection"),
+        "accounting": ("accounting", "curves", "selection"),
         "labels": ("labels",),
         "votes": ("pate", "smooth"),
     },

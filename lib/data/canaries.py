@@ -117,13 +117,16 @@ def load_canary_runs(dataset: str, level: str) -> CanaryRuns:
     return CanaryRuns(_confidences(confidences), _integers(positions), _integers(labels))
 
 
-def load_cifar_labels(dataset: str) -> npt.NDArray[np.int64]:
-    """True labels of CIFAR's training examples, in the official order.
+def load_cifar_labels(dataset: str, kind: str = "clean_label") -> npt.NDArray[np.int64]:
+    """Labels of CIFAR's training examples, in the official order.
 
     Parameters
     ----------
     dataset : {"cifar10", "cifar100"}
         Which.
+    kind : {"clean_label", "random_label1", "random_label2", "random_label3"}
+        The true ones, or of CIFAR-10 what one of three people said, each image's own three in
+        random order.
 
     Returns
     -------
@@ -135,10 +138,12 @@ def load_cifar_labels(dataset: str) -> npt.NDArray[np.int64]:
     The file is a PyTorch archive: a zip file around one pickle, which is read without running it.
     """
     _check_dataset(dataset)
+    people = tuple(f"random_label{k}" for k in (1, 2, 3)) if dataset == "cifar10" else ()
+    require_choice("kind", kind, ("clean_label", *people))
     with zipfile.ZipFile(fetch(f"cifar_n/{dataset}_human")) as archive:
         (member,) = (m for m in archive.infolist() if m.filename.endswith("/data.pkl"))
         content = read_numpy_pickle(archive.read(member))
-    return np.asarray(content["clean_label"]).astype(np.int64)
+    return np.asarray(content[kind]).astype(np.int64)
 
 
 def _check_dataset(dataset: str) -> None:

@@ -18,6 +18,7 @@ from lib.privacy.accounting import (
     joint_epsilon,
     label_guarantee,
 )
+from lib.privacy.curves import TradeOff, trade_off
 from lib.privacy.labels import (
     GaussianLabels,
     LaplaceLabels,
@@ -48,6 +49,7 @@ __all__ = [
     "PublishedCost",
     "RandomizedResponse",
     "SampledGaussian",
+    "TradeOff",
     "budget_table",
     "confident_gnmax",
     "draw_trials",
@@ -67,5 +69,6 @@ __all__ = [
     "shards",
     "smooth_noise_rdp",
     "smooth_sensitivity",
+    "trade_off",
     "vote_histogram",
 ]

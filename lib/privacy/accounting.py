@@ -140,7 +140,7 @@ class PrivacyLedger:
         for entry in self.entries:
             if entry.steps:
                 key = (float(entry.sample_rate), float(entry.noise_multiplier))
-                merged[key] = merged.get(key, 0) + entry.steps
+                merged[key] = merged.get(key, 0) + int(entry.steps)
         return tuple(sorted((q, sigma, steps) for (q, sigma), steps in merged.items()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -441,11 +441,21 @@ def _pld_epsilon(
 ) -> float:
     if delta <= 0:
         return math.inf
-    total = None
     grid = 1e-4 * min(1.0, max(0.1, _rdp_epsilon(history, delta)))  # finer where epsilon is small
+    return float(loss_distribution(history, grid, replace, pure).get_epsilon_for_delta(delta))
+
+
+def loss_distribution(
+    history: tuple[tuple[float, float, int], ...],
+    grid: float,
+    replace: bool = False,
+    pure: tuple[float, ...] = (),
+) -> Any:
+    """dp-accounting's privacy loss distribution, no better than the true one at any epsilon."""
     from dp_accounting import NeighboringRelation, pld  # here: it loads much of SciPy
     from dp_accounting.pld.common import DifferentialPrivacyParameters
 
+    total = None
     which = NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
     for q, sigma, steps in history:
         one = pld.privacy_loss_distribution.from_gaussian_mechanism(
@@ -461,7 +471,7 @@ def _pld_epsilon(
             DifferentialPrivacyParameters(epsilon), value_discretization_interval=grid
         )
         total = total.compose(one)
-    return float(total.get_epsilon_for_delta(delta))
+    return total
 
 
 def budget_table(

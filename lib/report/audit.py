@@ -12,7 +12,7 @@ from lib import audit
 from lib.audit.one_run import best_one_run
 from lib.audit.selection import chosen_threshold
 from lib.report import collect, figures
-from lib.report.analysis import ANALYSES, AUDIT_DESIGNS, Analysis, Drawing, Settings, table
+from lib.report.analysis import ANALYSES, AUDIT_DESIGNS, POWER, Analysis, Drawing, Settings, table
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
 
@@ -117,6 +117,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     auc = stats.mannwhitneyu(given.member_scores, given.nonmember_scores).statistic / (
         len(given.member_scores) * len(given.nonmember_scores)
     )
+    claim, detectable = _claimed(given, len(scores), delta, p_coins, settings)
     summary = table(
         [
             ("members", int(members.sum())),
@@ -124,6 +125,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             ("p-value of these numbers by fair coins", p_coins),
             ("delta", delta),
             ("claimed epsilon", math.nan if given.epsilon is None else given.epsilon),
+            (f"epsilon that an attack must reach for a power of {POWER:g}", detectable[1]),
             ("ROC AUC of the attack", float(auc)),
             ("chosen threshold", threshold),
             ("true positive rate on the other half", 1 - held.fnr),
@@ -138,10 +140,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         "audit_one_run": one_run,
         "audit_biased": float(shown[5:].max()),
     }
-    claim = None
-    if given.epsilon is not None and math.isfinite(given.epsilon):
-        claim = (given.epsilon, delta)
-        values["audit_claimed"] = given.epsilon
+    values |= {} if claim is None else {"audit_claimed": claim[0]}
     doubts = [
         "members and non-members must be drawn alike, by coins or a random split, which no file "
         "can show. Points that were trained on and points from elsewhere, as a training set and a "
@@ -174,7 +173,33 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         _audit_verdict(lower, p_coins, claim, delta, settings),
         values,
         tuple(doubts),
-        _audit_steps(lower, members, p_coins < _NO_COIN, claim, delta, settings),
+        _audit_steps(lower, members, p_coins < _NO_COIN, claim, delta, settings)
+        + _detectable(lower, claim, *detectable),
+    )
+
+
+def _claimed(
+    given: ModelPredictions, trials: int, delta: float, p_coins: float, use: Settings
+) -> tuple[tuple[float, float] | None, tuple[int, float]]:
+    """A finite claim, and the detection limit of the design if a bound holds in it."""
+    if given.epsilon is None or not math.isfinite(given.epsilon):
+        return None, (0, math.nan)
+    claim = given.epsilon, delta
+    if use.audit_design == "one run" and p_coins < _NO_COIN:
+        return claim, (0, math.nan)
+    return claim, collect.detectable_epsilon(trials, *claim, use)
+
+
+def _detectable(
+    lower: float, claim: tuple[float, float] | None, trials: int, reached: float
+) -> tuple[str, ...]:
+    """What an attack that errs must reach, if one that never errs could refute the claim."""
+    if claim is None or lower > claim[0] or not math.isfinite(reached):
+        return ()
+    return (
+        f"detection limit: with {trials:,} trials the claimed {claim[0]:g} is refuted with a "
+        f"probability of {POWER:g} by an attack that reaches epsilon of {reached:.2g} (that of the "
+        "Gaussian mechanism by whose shift its scores differ), and less often by a weaker one",
     )
 
 

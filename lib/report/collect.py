@@ -6,9 +6,13 @@ from scipy import stats
 
 from lib import audit
 from lib.audit.one_run import FRACTIONS, fixed_guesses
+from lib.audit.planning import detection_limit
+from lib.report.analysis import POWER, Settings
 
 #: Trials beyond which :func:`trials_to_refute` does not look.
 MOST_TRIALS = 200_000
+#: Trials and simulations with which :func:`detectable_epsilon` is found.
+_SIMULATED = (2_000, 100)
 
 
 def about(n: int) -> str:
@@ -60,3 +64,26 @@ def trials_to_refute(epsilon: float, delta: float, level: float, design: str) ->
             return n
         n = max(n + 4, 4 * math.ceil(1.05 * n / 4))
     return None
+
+
+def detectable_epsilon(
+    trials: int, epsilon: float, delta: float, settings: Settings
+) -> tuple[int, float]:
+    """What an attack must reach for a claimed epsilon to be refuted with the probability `POWER`.
+
+    Returns
+    -------
+    trials : int
+        For which it was simulated: those given, half of them members, but at most 2,000.
+    reached : float
+        The epsilon, at the same delta, of the Gaussian mechanism whose shift the attack's scores
+        have; infinity if no shift is enough; NaN for fewer than 8 trials, or a claim of 0.
+    """
+    most, repetitions = _SIMULATED
+    trials = min(trials, most) // 4 * 4
+    if trials < 8 or not (epsilon > 0 and delta > 0):
+        return trials, math.nan
+    bound = "one run" if settings.audit_design == "one run" else "held-out"
+    options = {"level": settings.level, "repetitions": repetitions, "seed": settings.seed}
+    mu = detection_limit(bound, trials, epsilon, delta, power=POWER, **options)
+    return trials, audit.true_best_epsilon(mu, delta) if mu < math.inf else mu

@@ -221,7 +221,7 @@ def suitability_report(
 
     spread = [float(estimated[part].std(ddof=1)) for part in numbers.COMPARED]
     sizes = [len(estimated[part]) for part in numbers.COMPARED]
-    chance, required, unreachable = numbers.power(decision, spread, sizes, power)
+    chance, required, unreachable, largest = numbers.power(decision, spread, sizes, power)
     calibration, adjusted, powered, by_labels, against, doubts = numbers.calibration(
         given, estimated, decision
     )
@@ -232,6 +232,7 @@ def suitability_report(
     summary = numbers.summary(given, estimated, decision, by_paper)
     summary += [
         ("power if equally accurate", chance),
+        (f"drop that is found suitable with a power of {power:g}", largest),
         (f"user rows for a power of {power:g}", math.inf if required is None else required),
         *(
             (f"fraction of {p} rows beyond the holdout's range", outside[p])

@@ -87,15 +87,19 @@ def summary(
 
 def power(
     decision: Decision, spread: list[float], sizes: list[int], power: float
-) -> tuple[float, int | None, str]:
-    """Power for equally accurate user data, rows for the power asked for, and why none are."""
+) -> tuple[float, int | None, str, float]:
+    """Power for equally accurate user data, rows for the power asked for, and why none are.
+
+    Last the detection limit: the drop of the mean estimate, below 0 if it has to rise, at which
+    the power is the one asked for with the rows there are.
+    """
     sampled = [sd**2 / n for sd, n in zip(spread, sizes, strict=True)]
     # Of the fit, as it is for these user data.
     fit = max(decision.stderr**2 - sum(sampled), 0.0)
 
-    def reached(n: Any) -> Array:
+    def reached(n: Any, drop: float = 0.0) -> Array:
         return rejection_probability(
-            decision.margin,
+            decision.margin - drop,
             [sampled[0], spread[1] ** 2 / n, fit],
             [sizes[0] - 1, n - 1, math.inf],
             decision.alpha,
@@ -107,7 +111,12 @@ def power(
         f"with {sizes[0]} test rows and this holdout at most {most:.4g} can be had, however many "
         "user rows there are: more labelled source data are needed"
     )
-    return float(reached(np.array(float(sizes[1])))), required, why
+    size = np.array(float(sizes[1]))
+    low, high = decision.margin - 2, decision.margin  # no drop is larger or smaller than 1
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(size, middle) >= power else (low, middle)
+    return float(reached(size)), required, why, low if low > -1 else math.nan
 
 
 def _stderr(values: Array) -> float:

@@ -25,6 +25,7 @@ from lib.selective.areas import (
     normalized_score,
     normalized_score_extremes,
     random_order_score,
+    risk_areas,
     selective_auc,
     worst_order_score,
 )
@@ -34,11 +35,11 @@ from lib.selective.curves import (
     accuracy_coverage,
     coverage_at_accuracy,
 )
+from lib.selective.gap import gap_decomposition
 from lib.selective.guarantee import Threshold, guaranteed_threshold
 from lib.selective.private import private_threshold
 from lib.selective.scores import (
     METHODS,
-    Method,
     conformal_set_size,
     deep_ensemble,
     deep_gamblers,
@@ -69,7 +70,6 @@ __all__ = [
     "AccuracyCoverage",
     "Estimate",
     "Mean",
-    "Method",
     "Threshold",
     "accuracy_bound",
     "accuracy_coverage",
@@ -87,6 +87,7 @@ __all__ = [
     "energy",
     "entropy",
     "estimate",
+    "gap_decomposition",
     "guaranteed_threshold",
     "influence",
     "margin",
@@ -97,6 +98,7 @@ __all__ = [
     "points_needed",
     "private_threshold",
     "random_order_score",
+    "risk_areas",
     "sctd",
     "selective_auc",
     "selective_net",

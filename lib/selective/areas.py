@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from lib.check import as_scored, as_unit
+from lib.check import as_array, as_scored, as_scores, as_unit, as_vector
 from lib.selective.curves import _expected_accuracy, _sorted_parts
 
 
@@ -64,7 +64,7 @@ def aurc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
 
 
 def e_aurc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
-    """Excess AURC: what the order loses against a perfect one, computed from risks.
+    """Excess AURC: what the order loses against a perfect one; equals :func:`normalized_score`.
 
     Parameters
     ----------
@@ -76,25 +76,17 @@ def e_aurc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
     float
         AURC minus the AURC of the same predictions in perfect order, at least 0.
 
-    Notes
-    -----
-    The perfect order on the grid i / n has the accuracy min(1, h / i), h being the number of
-    correct points, and Eq. 5 at c = i / n is min(1, (h / n) / (i / n)), the same number: on this
-    grid E-AURC *is* :func:`normalized_score`.
-
     References
     ----------
     Geifman, Uziel and El-Yaniv (2019).
 
     Examples
     --------
-    >>> excess = e_aurc(correct, score)
-    >>> abs(excess - normalized_score(correct, score)) < 1e-12
+    >>> abs(e_aurc(correct, score) - normalized_score(correct, score)) < 1e-12
     True
     """
     correct, score = as_scored(correct, score)
-    perfect = np.sort(correct)[::-1].cumsum() / np.arange(1, len(correct) + 1)
-    return float((1 - _accuracy(correct, score)).mean() - (1 - perfect).mean())
+    return risk_areas(~correct, score)["e_aurc"]
 
 
 def normalized_score(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
@@ -172,6 +164,80 @@ def augrc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
     n = len(correct)
     wrong = (1 - _accuracy(correct, score)) * np.arange(1, n + 1)
     return float(wrong.sum() - wrong[-1] / 2) / n**2
+
+
+def risk_areas(
+    loss: npt.ArrayLike, score: npt.ArrayLike, labels: npt.ArrayLike | None = None
+) -> dict[str, float]:
+    """Areas under the curves of any loss, normalized and balanced over classes if asked.
+
+    Parameters
+    ----------
+    loss : array_like of float, shape (n,)
+        Of each prediction, such as 0 and 1, a squared error or minus a log-likelihood.
+    score : array_like of float, shape (n,)
+        Acceptance score: larger is accepted earlier.
+    labels : array_like, shape (n,), optional
+        Classes, integers or strings.  A loss in a class with k of the n points then counts
+        n / (classes k) times, so that at full coverage the mean over classes is left; the coverage
+        is still that of all points.
+
+    Returns
+    -------
+    dict of str to float
+        Smaller is better.  ``aurc``: mean, over the coverages i / n, of the mean loss among the
+        accepted points.  ``e_aurc``: that minus the same of the best order, the one by the loss.
+        ``naurc``: ``e_aurc`` over that of a random order, so that 0 is perfect and 1 random; 0 if
+        all losses are equal, as there is nothing to rank.  ``augrc``: mean over the coverage, from
+        0 on, of the summed loss of the accepted points over n.
+
+    Notes
+    -----
+    Ties are averaged over their orders.  Without labels, and with the loss 1 for a wrong answer
+    and 0 for a right one, ``aurc`` and ``augrc`` are the functions of these names.  ``e_aurc`` is
+    :func:`normalized_score`: on the grid i / n a perfect order has the accuracy min(1, h / i), h
+    being the number of right answers, and so has the bound of Eq. 5.
+
+    In the authors' program for NAURC the curve begins at (0, 0) and has trapezoids, which adds
+    (mean loss) / 2n to the denominator.  With labels, ``augrc`` is the class-balanced one of
+    fd-shifts, the program of Traub et al.
+
+    References
+    ----------
+    Geifman, Uziel and El-Yaniv (2019) for E-AURC.  Cattelan and Silva (2024), How to fix a broken
+    confidence estimator, for NAURC.  Traub et al. (2024) for AUGRC.
+
+    Examples
+    --------
+    >>> found = risk_areas(~correct, score)
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'aurc': 0.061, 'e_aurc': 0.041, 'naurc': 0.238, 'augrc': 0.047}
+    >>> round(risk_areas(~correct, other)["naurc"], 1)
+    1.0
+    >>> brier = ((probabilities - np.eye(4)[labels]) ** 2).sum(axis=1)
+    >>> round(risk_areas(brier, score, labels)["naurc"], 3)
+    0.148
+    """
+    loss, score = as_vector("loss", loss), as_scores("score", score)
+    n = len(loss)
+    if len(score) != n:
+        raise ValueError(f"score must have one entry per entry of loss ({n}), got {len(score)}")
+    if labels is not None:
+        labels = as_array("labels", labels)
+        if labels.shape != (n,) or labels.dtype.kind not in "biuUS":
+            raise ValueError(
+                f"labels must be integers or strings of shape ({n},), one for each entry of loss,"
+                f" got {labels.dtype} of shape {labels.shape}"
+            )
+        _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        loss = loss * n / (len(counts) * counts[place])
+    curve, best = _mean_curve(loss, score), _mean_curve(loss, -loss)
+    excess = 0.0 if loss.min() == loss.max() else max(0.0, float((curve - best).mean()))
+    room = float((curve[-1] - best).mean())
+    sums = curve * np.arange(1, n + 1)
+    augrc = float(sums.sum() - sums[-1] / 2) / n**2
+    naurc = excess / room if excess else 0.0
+    return {"aurc": float(curve.mean()), "e_aurc": excess, "naurc": naurc, "augrc": augrc}
 
 
 def bound_area(full_accuracy: npt.ArrayLike) -> npt.NDArray:
@@ -284,3 +350,17 @@ def _accuracy(correct: npt.NDArray, score: npt.NDArray) -> npt.NDArray[np.float6
     out = np.empty(len(correct))
     _expected_accuracy(*_sorted_parts(correct, score), out)
     return out
+
+
+def _evened(values: npt.NDArray, score: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+    """The order of acceptance, and values in it that are averaged over points of equal score."""
+    order = np.argsort(-score, kind="stable")
+    ranked = score[order]
+    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+    sizes = np.diff(np.append(starts, len(score)))
+    return order, np.repeat(np.add.reduceat(values[order], starts) / sizes, sizes)
+
+
+def _mean_curve(values: npt.NDArray, score: npt.NDArray) -> npt.NDArray[np.float64]:
+    """Expected mean of the values among the first i accepted points, i = 1..n."""
+    return _evened(values, score)[1].cumsum() / np.arange(1, len(score) + 1)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr, logsumexp
+from scipy.special import entr
 
 from lib.check import as_labels, as_predictions, as_probabilities, as_scores
 
@@ -114,7 +114,9 @@ def energy(logits: npt.ArrayLike) -> npt.NDArray:
     >>> energy([[0.0, 0.0], [3.0, 0.0]]).round(3).tolist()
     [0.693, 3.049]
     """
-    return logsumexp(np.sort(as_predictions("logits", logits, ("n", "classes")), axis=1), axis=1)
+    ordered = np.sort(as_predictions("logits", logits, ("n", "classes")), axis=1)
+    largest = ordered[:, -1]
+    return largest + np.log1p(np.exp(ordered[:, :-1] - largest[:, None]).sum(axis=1))
 
 
 def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.NDArray:

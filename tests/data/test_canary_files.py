@@ -58,6 +58,13 @@ def test_what_was_published_is_read(files):
     labels = np.arange(50_000) % 100
     files["cifar_n/cifar100_human"] = archive({"a/data.pkl": {"clean_label": labels}})
     np.testing.assert_array_equal(data.load_cifar_labels("cifar100"), labels)
+    both = {"clean_label": labels % 10, "random_label2": labels // 10}
+    files["cifar_n/cifar10_human"] = archive({"a/data.pkl": both})
+    np.testing.assert_array_equal(data.load_cifar_labels("cifar10"), labels % 10)
+    people = data.load_cifar_labels("cifar10", "random_label2")
+    np.testing.assert_array_equal(people, labels // 10)
+    with pytest.raises(ValueError, match="kind must be one of 'clean_label', got 'random_label2'"):
+        data.load_cifar_labels("cifar100", "random_label2")
 
 
 def test_all_names_are_registered_and_told_once():

@@ -8,7 +8,11 @@ from lib.data.images import IMAGE_SETS, image_files
 from lib.data.registry import parse_registry, registry
 from lib.data.suitability import DATASETS
 
-CHAPTERS = {"canaries", *(f"suitability{s}" for s in ("", "_guarantee", "_peers", "_stress"))}
+CHAPTERS = {
+    "canaries",
+    "gap",
+    *(f"suitability{s}" for s in ("", "_guarantee", "_peers", "_stress")),
+}
 
 
 def document(**changes):

@@ -25,6 +25,18 @@ add(
     thresholds=but(vectors([0.2, 0.5]), "infinite"),
     epsilon=(0.0, -1.0, *NUMBER),
 )
+add(
+    "selective.risk_areas",
+    {"loss": SCORE, "score": SCORE, "labels": np.arange(40) % 3},
+    loss=vectors(SCORE),
+    takes=dict(labels=("negative", "text")),
+)
+add(
+    "selective.gap_decomposition",
+    {**PAIR, "probability": SCORE, "recalibrated": SCORE},
+    probability=(*but(vectors(SCORE), "None"), Bad("above 1", SCORE + 1.0, ("1.",))),
+    recalibrated=but(vectors(SCORE, infinite=True), "None"),
+)
 add("selective.estimate", PAIR, takes=dict(level="0.0"))
 add("selective.influence", PAIR)
 add("selective.compare", FOUR)

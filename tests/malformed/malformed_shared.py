@@ -50,6 +50,15 @@ add(
 )
 L = privacy.PrivacyLedger((privacy.SampledGaussian(0.1, 1.0, 10),))
 add("privacy.PrivacyLedger.epsilon", dict(delta=1e-05), call=L.epsilon)
+add(
+    "privacy.trade_off",
+    dict(mechanism=L, neighbours="replace"),
+    mechanism=(1.0, None, "L"),
+    neighbours=CHOICE,
+)
+CURVE = privacy.trade_off(L)
+add("privacy.TradeOff.fnr", dict(fpr=[0.1]), call=CURVE.fnr)
+add("privacy.TradeOff.mu", dict(delta=1e-05), call=CURVE.mu)
 add("privacy.group_guarantee", dict(ledger=L, delta=1e-05, records=2), delta=DELTA)
 add(
     "privacy.find_noise_multiplier",
@@ -314,7 +323,7 @@ add(
 for f, a in dict(
     load_canary_confidences=dict(dataset="cifar10", mechanism="ALIBI", level="H"),
     load_canary_runs=dict(dataset="cifar10", level="H"),
-    load_cifar_labels=dict(dataset="cifar10"),
+    load_cifar_labels=dict(dataset="cifar10", kind="clean_label"),
     load_published_folds=dict(dataset="fmow"),
     load_suitability_folds=dict(dataset="fmow"),
     load_suitability_signals=dict(dataset="fmow"),

@@ -47,6 +47,11 @@ DELTA = (-0.1, 1.0, *NUMBER)
 for f in ("epsilon_interval", "epsilon_posterior"):
     add("audit." + f, dict(counts=C, delta=1e-05))
     add("audit." + f, dict(counts=C, delta=1e-05), error=TypeError, only=True, counts=TAB)
+add("audit.attack_curve", dict(counts=[COUNTS]), counts=TAB, fixed=("yes", 1, None))
+CURVE = audit.attack_curve([COUNTS])
+add("audit.AttackCurve.tpr", dict(fpr=[0.1]), call=CURVE.tpr)
+add("audit.AttackCurve.accuracy", call=CURVE.accuracy, prevalence=UNIT)
+add("audit.AttackCurve.margin", call=CURVE.margin, least_fnr=(0.5, None))
 for f in ("epsilon_lower_bounds", "best_lower_bound", "union_lower_bound"):
     add("audit." + f, dict(counts=[COUNTS], delta=1e-05), counts=TAB)
 add(
@@ -57,7 +62,12 @@ B = booleans(MEMBERS)
 add("audit.roc_counts", SM, members=B)
 add("audit.counts_at", {**SM, "threshold": 0.0}, members=B)
 add("audit.roc_thresholds", dict(scores=SCORES))
-add("audit.held_out_lower_bound", {**SM, "delta": 1e-05, "seed": 0}, members=B)
+add(
+    "audit.held_out_lower_bound",
+    {**SM, "delta": 1e-05, "seed": 0},
+    members=B,
+    splits=(0, 2, 2.5, "3"),
+)
 add(
     "audit.gaussian_lower_bound",
     dict(in_scores=SCORES, out_scores=SCORES, delta=1e-05),

@@ -64,8 +64,8 @@ OTHER_NAME = "its error speaks of a part of the argument, or calls it by another
 FILES = "its rows are in test_malformed_files.py"
 REASONS = {
     RESULTS: """ report.SuitabilityReport
-        selective.AccuracyCoverage selective.Estimate selective.Mean selective.Method
-        selective.Threshold suitability.AdjustedMargin audit.GaussianBound
+        selective.AccuracyCoverage selective.Estimate selective.Mean
+        selective.Threshold suitability.AdjustedMargin
         suitability.AcceptanceDecision suitability.LabelsTest suitability.CalibrationErrors
         suitability.Decision suitability.Equivalence suitability.GroupEquivalence
         suitability.MonitorDecision suitability.NonInferiority

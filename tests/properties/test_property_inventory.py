@@ -9,8 +9,9 @@ from lib import audit, counterfactual, privacy, selective, suitability
 
 REASONS = {
     "holds results; its fields are those of the function that makes it": """
-        AccuracyCoverage Estimate Mean Method Threshold Canaries CanaryAudit EpsilonPosterior
-        GaussianBound PrivacyRegion ConfidenceSequence Diagnostics Metric PositivityWarning
+        AccuracyCoverage AttackCurve TradeOff Estimate Mean Threshold Canaries CanaryAudit
+        EpsilonPosterior PrivacyRegion ConfidenceSequence Diagnostics Metric
+        PositivityWarning
         AcceptanceDecision AdjustedMargin CalibrationErrors Decision Equivalence GroupEquivalence
         LabelsTest MonitorDecision NonInferiority Offset PredictionPowered SampleSize
         SequentialDecision Answers PateCost PublishedCost""",
@@ -29,7 +30,7 @@ REASONS = {
         error_free_bound trials_needed confident_gnmax group_guarantee joint_epsilon
         label_guarantee efficiency_bound Multicalibrator multi_stage_parts pate_epsilon
         publish_epsilon shards smooth_noise_rdp smooth_sensitivity vote_histogram
-        selection_epsilon selection_noise_multiplier draw_trials""",
+        selection_epsilon selection_noise_multiplier draw_trials trade_off attack_curve""",
 }
 ELSEWHERE = {name for names in REASONS.values() for name in names.split()}
 PACKAGES = {"selective", "audit", "cf", "su"}  # as the property tests call them

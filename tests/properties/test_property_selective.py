@@ -101,6 +101,37 @@ def test_areas_depend_on_the_ranks_alone(case, name):
 
 
 @check
+@given(ranked(), seeds, st.sampled_from(sorted(INCREASING)))
+def test_terms_of_the_gap_add_up_whatever_is_known(case, seed, name):
+    correct, score = case
+    rng = np.random.default_rng(seed)
+    q, recalibrated = rng.random(len(score)), rng.integers(0, 4, len(score))
+    found = selective.gap_decomposition(correct, score, q, recalibrated)
+    parts = [found[term] for term in ("noise", "ranking", "calibration", "finite_sample")]
+    assert sum(parts) == pytest.approx(selective.normalized_score(correct, score), abs=1e-12)
+    assert min(found["noise"], found["ranking"], found["finite_sample_error"]) >= 0
+    mapped = INCREASING[name](score)
+    assert selective.gap_decomposition(correct, mapped, q, recalibrated) == found
+    shuffle = rng.permutation(len(score))
+    again = (a[shuffle] for a in (correct, score, q, recalibrated))
+    assert selective.gap_decomposition(*again) == pytest.approx(found, abs=1e-12)
+
+
+@check
+@given(ranked(), seeds, st.sampled_from(sorted(INCREASING)))
+def test_areas_of_any_loss_depend_on_the_ranks_alone(case, seed, name):
+    score, rng = case[1], np.random.default_rng(seed)
+    loss, labels = rng.normal(size=len(score)), rng.integers(0, 3, len(score))
+    found = selective.risk_areas(loss, score, labels)
+    assert selective.risk_areas(loss, INCREASING[name](score), labels) == found
+    shuffle = rng.permutation(len(score))
+    again = selective.risk_areas(*(a[shuffle] for a in (loss, score, labels)))
+    assert again == pytest.approx(found, abs=1e-12)
+    assert found["e_aurc"] >= 0
+    assert selective.risk_areas(loss, -loss)["e_aurc"] == pytest.approx(0.0, abs=1e-12)
+
+
+@check
 @given(ranked())
 def test_areas_are_within_their_bounds(case):
     correct, _ = case
@@ -110,7 +141,7 @@ def test_areas_are_within_their_bounds(case):
     assert random <= worst + SLACK <= 1 + SLACK
     assert 0 <= selective.selective_auc(*case) <= 1
     assert 0 <= selective.aurc(*case) <= 1
-    assert -SLACK <= selective.e_aurc(*case) <= worst + SLACK
+    assert 0 <= AREAS["e_aurc"](*case) <= worst + SLACK
     assert 0 <= selective.normalized_score(*case) <= worst + SLACK
     share = 1 - right / n
     # At best all wrong points come last, at worst first.

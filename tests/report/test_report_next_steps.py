@@ -7,11 +7,21 @@ import pytest
 from scipy import stats
 
 from lib import audit
-from lib.report import ModelPredictions, example_predictions, read_predictions, run_report
+from lib.audit.one_run import best_one_run
+from lib.audit.planning import gaussian_mu
+from lib.report import (
+    ModelPredictions,
+    Settings,
+    example_predictions,
+    read_predictions,
+    run_report,
+    suitability_numbers,
+)
 from lib.report.abstention import _comparison_steps
 from lib.report.collect import (
     about,
     attack_ceiling,
+    detectable_epsilon,
     rows_for_half_width,
     rows_for_power,
     trials_to_refute,
@@ -71,6 +81,47 @@ def test_a_large_claim_is_out_of_reach_of_one_run_with_a_delta():
     assert trials_to_refute(8.0, 0.0, LEVEL, "one run") is not None
 
 
+@pytest.mark.parametrize("design", ["one run", "independent"])
+def test_an_attack_at_the_detection_limit_refutes_the_claim_in_four_of_five_audits(design):
+    """By other trials and the bound of the report; both simulations err."""
+    claim, delta, repetitions = 1.0, 1e-5, 400
+    given = Settings(audit_design=design, seed=1)
+    trials, reached = detectable_epsilon(303, claim, delta, given)
+    assert trials == 300
+    rng, mu, refuted = np.random.default_rng(2), gaussian_mu(reached, delta), 0
+    for _ in range(repetitions):
+        members = rng.permutation(np.arange(trials) % 2 == 0)
+        scores = rng.normal(size=trials) + mu * members
+        if design == "one run":
+            bound = best_one_run(scores, members, delta, LEVEL)
+        else:
+            _, bound = audit.held_out_lower_bound(scores, members, delta, LEVEL, seed=rng)
+        refuted += bound > claim
+    assert abs(refuted / repetitions - 0.8) < 3 * np.sqrt(0.16 / repetitions + 0.16 / 100)
+
+
+def test_detection_limits_that_are_none():
+    given = Settings(audit_design="independent")
+    assert np.isnan(detectable_epsilon(7, 1.0, 1e-5, given)[1])
+    assert np.isnan(detectable_epsilon(100, 0.0, 1e-5, given)[1])
+    assert np.isnan(detectable_epsilon(100, 1.0, 0.0, given)[1])
+    assert detectable_epsilon(40, 4.0, 1e-5, given) == (40, np.inf)
+    assert detectable_epsilon(10_001, 4.0, 1e-5, given)[0] == 2000
+
+
+def test_the_drop_that_is_found_suitable_with_a_power():
+    """Counted over 3,000 pairs of samples, without an error of the fit."""
+    rng, sd, sizes, margin = np.random.default_rng(3), [0.2, 0.3], [150, 90], 0.1
+    stderr = np.hypot(*(s / np.sqrt(n) for s, n in zip(sd, sizes, strict=True)))
+    decision = SimpleNamespace(margin=margin, alpha=0.05, stderr=stderr)
+    *_, drop = suitability_numbers.power(decision, sd, sizes, 0.8)
+    test = rng.normal(0.8, sd[0], (3000, sizes[0]))
+    user = rng.normal(0.8 - drop, sd[1], (3000, sizes[1]))
+    p = stats.ttest_ind(user + margin, test, axis=1, equal_var=False, alternative="greater").pvalue
+    assert abs((p <= 0.05).mean() - 0.8) < 3 * np.sqrt(0.16 / 3000)
+    assert np.isnan(suitability_numbers.power(decision, [9.0, 9.0], [9, 9], 0.8)[-1])
+
+
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
     return read_predictions(example_predictions(tmp_path_factory.mktemp("e") / "e.npz", seed=0))
@@ -91,6 +142,7 @@ def test_each_open_question_has_its_step(example):
     assert "labelled test rows would tell the accuracy to within 0.01" in found["selective"]
     assert "an attack that is never wrong shows 2.94 in 300 trials: a stronger" in found["audit"]
     assert "propensities" in found["counterfactual"]
+    assert "detection limit: with 300 trials the claimed" in found["audit"]
     table = report.next_steps
     assert list(table.columns) == ["analysis", "what to collect"]
     assert len(table) == sum(len(one.next_steps) for one in report.analyses.values())

@@ -25,7 +25,8 @@ some = st.integers(1, 60).flatmap(
 def test_normalized_score_is_e_aurc_and_bounded(case):
     correct, score = case
     value = selective.normalized_score(correct, score)
-    assert value == pytest.approx(selective.e_aurc(correct, score), abs=1e-12)
+    wrong = ~np.array(correct)
+    assert value == pytest.approx(selective.risk_areas(wrong, score)["e_aurc"], abs=1e-12)
     n, right = len(correct), sum(correct)
     _, worst = selective.normalized_score_extremes(right, n)
     assert -1e-15 <= value <= worst + 1e-12
@@ -91,7 +92,8 @@ def test_closed_forms_are_the_limits(a):
 def test_nothing_to_rank(a):
     correct = [bool(a)] * 5
     assert selective.normalized_score(correct, [1, 2, 3, 4, 5]) == 0.0
-    assert selective.e_aurc(correct, [1, 2, 3, 4, 5]) == 0.0
+    found = selective.risk_areas(~np.array(correct), [1, 2, 3, 4, 5])
+    assert found["e_aurc"] == found["naurc"] == 0.0
     assert selective.accuracy_coverage(correct, [1, 2, 3, 4, 5]).accuracy.tolist() == [a] * 5
     assert selective.worst_order_score(a) == selective.random_order_score(a) == 0.0
     assert selective.coverage_at_accuracy(correct, [1] * 5, 0.5) == a

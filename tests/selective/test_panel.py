@@ -16,7 +16,7 @@ from lib.studies.interplay.panel import (
     FAMILIES,
     Panel,
     PanelSettings,
-    _calibrated,
+    calibrated,
     run_imbalance,
     run_panel,
     settings_for,
@@ -131,10 +131,10 @@ def test_temperature_scaling_finds_the_scale_and_never_the_own_labels():
     # A standard error of log T, 0.0136 by the information of 10,000 points, moves a score by at
     # most 0.0056: four of them.
     for factor in (0.2, 1.0, 7.0):
-        assert _calibrated(factor * logits, labels) == pytest.approx(p.max(1), abs=0.0225)
+        assert calibrated(factor * logits, labels) == pytest.approx(p.max(1), abs=0.0225)
     other = labels.copy()
     other[::2] = rng.integers(4, size=10_000)
-    before, after = _calibrated(logits, labels), _calibrated(logits, other)
+    before, after = calibrated(logits, labels), calibrated(logits, other)
     assert np.array_equal(before[::2], after[::2])
     assert not np.allclose(before[1::2], after[1::2], atol=0.01)
 

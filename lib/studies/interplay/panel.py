@@ -238,6 +238,8 @@ def settings_for(
         flat_colours = model in ("linear", "mlp") and train.images.shape[3] > 1
         validation = min(3000, len(train) // 10)
         left = len(train) - validation - flat_colours * PUBLIC_IMAGES
+        if train.groups is not None:  # the one in which a set is full is in no other
+            left -= 2 * int(np.bincount(train.groups).max())
         sizes = {"train": left, "validation": validation, "test": len(test)}
     options = {"hidden": hidden, "activation": activation, "seed": seed}
     data, spec = default_problem(dataset, model, **sizes, **options)
@@ -385,7 +387,7 @@ def _score(
         "SR": response,
         "SCTD": dynamics,
         "SCTD, ties by SR": each(scores.ties_broken_by, dynamics.score, response.score),
-        "SR, calibrated": each(partial(_calibrated, labels=labels), arrays["logits"]),
+        "SR, calibrated": each(partial(calibrated, labels=labels), arrays["logits"]),
         "entropy": each(scores.entropy, p),
         "margin": each(scores.margin, p),
         "energy": each(scores.energy, arrays["logits"]),
@@ -393,7 +395,7 @@ def _score(
     }
 
 
-def _calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
+def calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
     """Softmax response after temperature scaling (Guo et al. 2017).
 
     Each half of the points is divided by the temperature of the largest likelihood on the other.

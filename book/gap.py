@@ -1,0 +1,289 @@
+# ---
+# jupyter:
+#   kernelspec: {name: python3, display_name: Python 3, language: python}
+# ---
+
+# %% [markdown]
+# # The gap to the bound, taken apart
+#
+# A radiologist keeps the scans that she is sure of and sends the others on. Some of those that she
+# kept turn out wrong. She may have been sure where she should not have been: another order would
+# have helped. Or the report that judges her is wrong in some cases, and then no order would have.
+# Whoever wants to close the gap between what a selective classifier does and what it could do
+# should know which of the two it is before buying anything. And with privacy: does it make
+# a model worse at knowing what it does not know, or is that only what lower accuracy looks like?
+#
+# **The idea.** Suppose one knows, for each point, the probability that its label will agree with
+# the prediction. Sorted by it, points are in the best order that anything can have. What is
+# left between that order and the bound is noise in the labels; what lies between that order and
+# the one in use is ranking. Labels that are flipped on purpose make that probability known.
+
+# %% tags=["parameters", "hide-input"]
+dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
+model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
+labels: str = "flips"  # {flips, people} noisy labels; people's (CIFAR-10N) on cifar10 alone
+flip: float = 0.2  # (0, 0.8] probability that a label is replaced by another
+epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets; training without privacy joins them
+rate: float = 0.45  # (0, 100] learning rate under privacy
+free_rate: float = 0.1  # (0, 100] learning rate without
+n_seeds: int = 3  # [2, 50] trainings at each budget
+epochs: int = 0  # [0, 1000] expected passes over the data; 0: `steps` counts
+steps: int = 130  # [1, 1000000] updates of a training
+batch_size: int = 256  # [1, 100000] expected batch size
+clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
+momentum: float = 0.9  # [0, 1) of the updates
+schedule: str = "constant"  # {constant, cosine} of the learning rate
+hidden: int = 16  # [1, 10000] hidden units of the MLP
+activation: str = "tanh"  # {tanh, relu} of the MLP
+device: str = "cpu"  # {cpu, cuda} where models are trained
+seed: int = 0  # [0, 1000000] of the division of the data and of the flips
+
+# %% tags=["hide-input"]
+from lib.book.session import open_chapter
+
+chapter = open_chapter("gap", globals())
+
+import math
+
+from lib.runs import stored_table
+from lib.studies.default_problem import at_hand, data_note
+from lib.studies.interplay import gap as studies
+
+used = at_hand(dataset)
+settings = studies.settings_from(globals(), used)
+judge = "what people said (CIFAR-10N)" if settings.people else f"{flip:.0%} of them flipped"
+chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
+
+# %% [markdown]
+# ## Four terms
+#
+# Let $y_i$ say whether prediction $i$ is right, $q_i$ the probability of that, and $A(v; s)$ the
+# mean over coverages of the mean of $v$ among the points that score $s$ accepts. $B(v)$ is the area
+# under the bound of Eq. {eq}`eq-bound` at the accuracy $\bar v$. With a recalibrated score $r$ the
+# gap, P1's {term}`accuracy-normalized score`, is
+#
+# $$
+# \begin{aligned}
+# B(y) - A(y; s) &= \underbrace{B(q) - A(q; q)}_{\text{noise}}
+# + \underbrace{A(q; q) - A(q; r)}_{\text{ranking}} \\
+# &+ \underbrace{A(q; r) - A(q; s)}_{\text{calibration}}
+# + \underbrace{B(y) - B(q) - A(y - q; s)}_{\text{finite sample}} .
+# \end{aligned}
+# $$ (eq-gap-terms)
+#
+# Terms cancel in pairs, so this holds whatever $q$ and $r$ are. Noise and ranking are never
+# negative: no order has a larger $A(q; \cdot)$ than that by $q$, and no curve that ends in
+# $\bar q$ rises above the bound. The last term is 0 on average, up to $1/n$.
+#
+# Two consequences. If labels are free of noise, then $q_i$ is 0 or 1, sorting by it reaches the
+# bound, and *all* of the gap is order: a weak model lowers the bound and leaves no gap by that
+# alone. And a recalibration that increases strictly keeps the order, so that its term is exactly 0,
+# however much better the probabilities become.
+#
+# ## What is known of the labels
+#
+# The models are P1's plain family, trained on clean labels and judged twice: by clean labels, and
+# by labels of which each is replaced with probability $\rho$ by one of the $K - 1$ others. Then
+# $q_i = 1 - \rho$ where the clean label agrees with the prediction, and $\rho / (K - 1)$ elsewhere.
+# The score is the largest softmax probability, recalibrated by temperature scaling
+# {cite}`guo2017calibration` on the other half of the points.
+
+# %%
+clean_labels, logits = studies.train(settings)
+
+# %%
+found = stored_table(studies.take_apart, settings, clean_labels, logits)
+means = studies.summary(found)
+
+# %%
+chapter.figure(
+    studies.plot_terms(means),
+    "terms",
+    alt="Stacked bars of noise, ranking and calibration for each budget, clean and noisy labels.",
+    caption=(
+        f"Terms of the gap, {used} ({model}): plain bars are judged by clean labels, hatched ones "
+        f"by noisy labels; points: the gap that is seen, with twice the standard error over "
+        f"{n_seeds} trainings. What lies between bar and point is the finite sample."
+    ),
+)
+
+# %%
+chapter.table(
+    means[["epsilon", "labels", "accuracy", *studies.TERMS, "finite_sample", "total", "ECE"]],
+    "terms",
+    "Terms of the gap, and the expected calibration error: means over trainings",
+    dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), ".3f"),
+)
+
+# %%
+clean, noisy = (means[means["labels"] == name].set_index("epsilon") for name in ("clean", "noisy"))
+strict, free = min(epsilons), math.inf
+room = clean["total"] / clean["NAURC, wrong"]  # the gap of a random order
+
+# %%
+chapter.values(
+    strict=strict,
+    gap_free=clean["total"][free],
+    gap_strict=clean["total"][strict],
+    growth=clean["total"][strict] - clean["total"][free],
+    growth_se=math.hypot(clean["total se"][strict], clean["total se"][free]),
+    by_errors=clean["NAURC, wrong"][free] * (room[strict] - room[free]),
+    by_order=(clean["NAURC, wrong"][strict] - clean["NAURC, wrong"][free]) * room[strict],
+    naurc_free=clean["NAURC, wrong"][free],
+    naurc_strict=clean["NAURC, wrong"][strict],
+    ece_free=clean["ECE"][free],
+    ece_strict=clean["ECE"][strict],
+    scaled_strict=clean["ECE, scaled"][strict],
+    calibration_strict=clean["calibration"][strict],
+)
+
+# %%
+order = {name: each["ranking"] + each["calibration"] for name, each in (("c", clean), ("n", noisy))}
+chapter.values(
+    noisy_gap=noisy["total"][strict],
+    noise=noisy["noise"][strict],
+    kept=order["n"][strict] / order["c"][strict],
+    noisy_ece=noisy["ECE"][strict],
+    noisy_scaled=noisy["ECE, scaled"][strict],
+    noisy_calibration=noisy["calibration"][strict],
+    finite=found["finite_sample"].abs().max(),
+    finite_error=noisy["finite_sample_error"].max(),
+    reach=math.sqrt(math.log(2 / 0.05) / (2 * len(clean_labels))),
+    points=len(clean_labels),
+)
+
+# %% [markdown]
+# ## Does privacy hurt ranking or calibration?
+#
+# Judged by clean labels, the gap is {value}`gap.gap_free:.3f` without privacy and
+# {value}`gap.gap_strict:.3f` at $\epsilon = $ {value}`gap.strict:g`. It is all order, yet it may
+# grow for two reasons: there are more errors to put in order, or they are put in a worse one. The
+# second shows in {term}`NAURC` {cite}`cattelan2024fix`, the gap as a fraction of that of a random
+# order at the same accuracy: {value}`gap.naurc_free:.3f` without privacy,
+# {value}`gap.naurc_strict:.3f` with. Of the growth of {value}`gap.growth:+.3f` (standard error over
+# trainings {value}`gap.growth_se:.3f`), {value}`gap.by_errors:+.3f` come from more errors and
+# {value}`gap.by_order:+.3f` from the order.
+#
+# The expected calibration error is {value}`gap.ece_free:.3f` without privacy and
+# {value}`gap.ece_strict:.3f` at $\epsilon = $ {value}`gap.strict:g`, and temperature scaling makes
+# it {value}`gap.scaled_strict:.3f`. That takes {value}`gap.calibration_strict:.4f` off the gap, as
+# a temperature hardly moves the order. Calibration that privacy has spoiled misleads whoever reads
+# the probabilities; which points are answered depends on the order alone.
+#
+# ## What holds, and what does not
+#
+# - *Holds.* Noise in the labels looks like bad ranking, and is none. The noisy labels make the gap
+#   at $\epsilon = $ {value}`gap.strict:g` {value}`gap.noisy_gap:.3f` instead of
+#   {value}`gap.gap_strict:.3f`, of which {value}`gap.noise:.3f` are noise. The order's part is
+#   {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho - \rho/(K-1)$ times, exactly.
+# - *Holds.* Calibration errors and the gap are different things. Under the noisy labels the
+#   calibration error is {value}`gap.noisy_ece:.3f`; scaling brings it to
+#   {value}`gap.noisy_scaled:.3f` and takes {value}`gap.noisy_calibration:.4f` off the gap.
+# - *Caution.* The split needs $q$. With labels taken at their word all noise counts as ranking, and
+#   a better score is asked for that nobody can build.
+#
+# ## What to do
+#
+# - Have some points labelled twice before you improve a score: where people disagree, the gap is
+#   noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
+# - Compare models of unequal accuracy by NAURC ({py:obj}`lib.selective.risk_areas`), not the
+#   gap.
+# - Do not recalibrate to answer better. Recalibrate to state probabilities.
+#
+# ## For those who go on
+# ### Does the answer hang on the loss?
+#
+# The same fraction can be had for any loss: the area between the curve and that of the best order,
+# over the same for a random one. For squared (Brier) and logarithmic losses the best order is
+# that by the loss itself, which no score knows either.
+
+# %%
+losses = [name for name in means if name.startswith("NAURC")]
+chapter.table(
+    means[["epsilon", "labels", *losses]],
+    "losses",
+    "NAURC of the largest softmax probability by loss: means over trainings",
+    dict.fromkeys(losses, ".3f"),
+)
+
+# %% [markdown]
+# *Balanced* gives every class the same weight, as the class-balanced AUGRC of
+# {cite}`traub2024overcoming` does (`labels` of {py:obj}`lib.selective.risk_areas`). Where all
+# classes have equally many points it changes nothing, and with noisy labels hardly anything.
+#
+# ### Beside the published bound
+#
+# Rabanser and Papernot {cite}`rabanser2025what` *bound* the gap at coverage $c$ by
+#
+# $$
+# \underbrace{E[1 - \eta \mid A_c]}_{\text{Bayes noise}}
+# + \underbrace{E[|q - \eta| \mid A_c]}_{\text{approximation}}
+# + \underbrace{E[q \mid A_c^*] - E[q \mid A_c]}_{\text{ranking}} ,
+# $$
+#
+# with $\eta$ the probability of the likeliest label, $A_c$ the accepted points and $A_c^*$ the best
+# ones, and add $C \sqrt{\ln(1/\delta)/n}$. (We had an extract of the paper, not the paper.) Their
+# ranking error is our ranking and calibration together. As $q \le \eta$, the first two add up to
+# the selective risk $1 - E[q \mid A_c]$, whatever $\eta$ is. So the sum exceeds the gap by the
+# bound's own risk and the ranking error once more: it is no partition. Without noise, for instance,
+# it counts a model's errors although a perfect order would close the gap.
+
+# %%
+over = means.assign(gap=means["noise"] + means["ranking"] + means["calibration"])
+chapter.table(
+    over[["epsilon", "labels", "gap", "published"]],
+    "published",
+    "The gap, without the finite sample, and the published bound: means over coverages",
+    {"gap": ".3f", "published": ".3f"},
+)
+
+# %% [markdown]
+# For the finite sample there is a bound with a constant. If labels are independent, then
+# with a probability of 95% no coverage $c$ has $c$ times the error of the curve above
+# $\sqrt{\ln(2/0.05)/2n}$, by Hoeffding's inequality for maxima; that is {value}`gap.reach:.3f` with
+# {value}`gap.points:,d` points. The area is known far better: its error by the draw of the labels
+# is {value}`gap.finite_error:.4f` here, and the largest of all trainings was
+# {value}`gap.finite:.4f`.
+#
+# ### People's labels
+#
+# For CIFAR-10's training images three people each gave a label (CIFAR-10N {cite}`wei2022learning`).
+# With `labels` set to `people`, models are trained on some of these images and judged on 10,000
+# others. $q$ is then how often people choose the prediction for images of the same clean
+# class. It ignores that some images are harder than others of their class, where models and
+# people err together. Such noise shows as a finite-sample term far beyond its error.
+#
+# ### What this page leaves out
+#
+# - Trainings see clean labels. Noise in training changes the model, and with it every term.
+# - The standard errors are over trainings. The points are a draw as well
+#   ({py:obj}`lib.selective.estimate`), the same for all budgets.
+# - A recalibration that sees features can change the order, and win. That is another score.
+#
+# ## Exercises
+#
+# 1. At which fraction of flips is half of the gap noise?
+#    ```sh
+#    papermill book/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
+#    ```
+# 2. Does a model that trains longer rank better, or only err less often?
+#    ```sh
+#    papermill book/gap.py out.ipynb -f params/quick/gap.yml -p steps 520
+#    ```
+# 3. Which term shows that people's errors depend on the image?
+#    ```sh
+#    papermill book/gap.py out.ipynb -f params/standard/gap.cifar10n.yml
+#    ```
+#
+# ## Summary
+#
+# - The gap to the bound is the sum of noise, ranking, calibration and finite sample; a weak model
+#   alone leaves none.
+# - From no privacy to $\epsilon = $ {value}`gap.strict:g` it grows by {value}`gap.growth:+.3f`:
+#   {value}`gap.by_errors:+.3f` by more errors, {value}`gap.by_order:+.3f` by a worse order.
+# - Temperature scaling repairs calibration and leaves the gap where it was.
+#
+# All numbers of this page that do not depend on the machine:
+
+# %% tags=["hide-cell", "expect-numbers"]
+print(chapter.numbers())

@@ -1,0 +1,203 @@
+"""What jax_privacy's auditor is tested for, by the book's functions.
+
+The values are those of google-deepmind/jax_privacy, ``tests/auditing_test.py`` at commit 8967688
+(August 2026, Apache 2.0), where a function here computes the same. Not offered are: the estimate
+from raw counts and bootstrap quantiles (no bounds: ``test_attack_curve.py`` counts how often they
+are above the truth), and the area under the least concave curve (ours is that of the curve itself).
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from lib.audit import (
+    attack_curve,
+    epsilon_lower_bounds,
+    gaussian_lower_bound,
+    held_out_lower_bound,
+    one_run_epsilon,
+    one_run_p_value,
+    roc_counts,
+    true_best_epsilon,
+    union_lower_bound,
+)
+
+SEED = 0xBAD5EED
+RATIOS = pytest.mark.parametrize("ratio", [0.5, 1.0, 1.5])
+FPRS = np.linspace(0, 1, 10)
+
+
+def both(inside, outside):
+    """Scores and members."""
+    return np.r_[inside, outside].astype(float), np.arange(len(inside) + len(outside)) < len(inside)
+
+
+def curve_of(inside, outside, **options):
+    return attack_curve(roc_counts(*both(inside, outside)), **options)
+
+
+def normal_scores(mu, n):
+    """Equally spaced quantiles."""
+    return stats.norm.ppf((np.arange(n) + 0.5) / n) + mu
+
+
+def circular(n, ratio):
+    """Scores whose ROC curve is an arc of a circle."""
+    return np.sqrt(1 - np.linspace(0, 1, n) ** 2), np.linspace(0, 1, int(ratio * n))
+
+
+@RATIOS
+def test_tpr_of_the_worst_and_the_best_attack(ratio):
+    low, high = np.zeros(30), np.ones(int(30 * ratio))
+    assert curve_of(low, high).tpr(FPRS)[0] == pytest.approx(FPRS)
+    assert curve_of(np.ones(30), np.zeros(int(30 * ratio))).tpr(FPRS)[0].tolist() == [1.0] * 10
+
+
+def test_tpr_by_hand():
+    found = curve_of([1, 3], [0, 2]).tpr([0, 0.25, 0.5, 0.75, 1.0])[0]
+    assert found == pytest.approx([0.5, 0.75, 1.0, 1.0, 1.0])
+
+
+@RATIOS
+def test_tpr_accuracy_and_area_of_an_arc(ratio):
+    curve = curve_of(*circular(10_000, ratio))
+    assert curve.tpr(FPRS)[0] == pytest.approx(np.sqrt(FPRS * (2 - FPRS)), rel=1e-3)
+    x = np.linspace(0, 1, 20_001)
+    assert np.trapezoid(curve.tpr(x)[0], x) == pytest.approx(math.pi / 4, abs=5e-4)
+    for prevalence in (0.0, 0.1, 0.5, 0.7, 1.0):
+        expected = math.hypot(prevalence, 1 - prevalence)
+        found, _, high = curve.accuracy(prevalence)
+        assert found == pytest.approx(expected, abs=5e-4)
+        assert expected <= high <= 1.05 * expected
+
+
+@RATIOS
+def test_tpr_of_guessing(ratio):
+    rng = np.random.default_rng(SEED)
+    curve = curve_of(rng.uniform(size=100_000), rng.uniform(size=int(100_000 * ratio)))
+    assert curve.tpr(FPRS)[0] == pytest.approx(FPRS, rel=0.05, abs=1e-3)
+
+
+def test_area_by_hand():
+    x = [0, 0.25, 0.5, 0.75, 1]
+    assert np.trapezoid(curve_of([0, 4, 6, 7], [1, 2, 3, 5]).tpr(x)[0], x) == 13 / 16
+
+
+@RATIOS
+@pytest.mark.parametrize("prevalence", [None, 0.0, 0.1, 0.5, 0.7, 1.0])
+def test_largest_accuracy(prevalence, ratio):
+    inside, outside = np.repeat([1, 3], 500), np.repeat([0, 2], int(500 * ratio))
+    prevalence = 1 / (1 + ratio) if prevalence is None else prevalence
+    expected = max(0.5 + 0.5 * prevalence, 1 - 0.5 * prevalence)
+    found, _, high = curve_of(inside, outside, fixed=True).accuracy(prevalence)
+    assert found == pytest.approx(expected)
+    assert expected <= high <= 1.05 * expected
+
+
+@RATIOS
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("n", [100, 1000])
+def test_bound_at_a_given_threshold(n, ratio, threshold):
+    inside, outside = normal_scores(1, n), normal_scores(0, int(n * ratio))
+    fn, fp = (inside < threshold).sum(), (outside >= threshold).sum()
+    fnr, fpr = (
+        stats.beta.ppf(0.95, errors + 1, trials - errors)
+        for errors, trials in ((fn, n), (fp, len(outside)))
+    )
+    row = [n - fn, fp, len(outside) - fp, fn]
+    found = epsilon_lower_bounds([row], 0.0, 0.9, "clopper-pearson")[0]
+    # Theirs by default is the first of the two logarithms alone.
+    assert found == pytest.approx(max(0, math.log((1 - fnr) / fpr), math.log((1 - fpr) / fnr)))
+
+
+@pytest.mark.parametrize(("mu", "ratio"), [(0.7, 0.5), (1.0, 1.0), (1.5, 0.5)])
+def test_bounds_with_many_trials(mu, ratio):
+    """The settings of their test of repeated splits, for all three choices of a threshold."""
+    delta, n = 0.1, 100_000
+    given = both(normal_scores(mu, n), normal_scores(0, int(n * ratio)))
+    truth = true_best_epsilon(mu, delta)
+    bounds = {
+        "union": union_lower_bound(roc_counts(*given), delta, 0.8, "clopper-pearson")[1],
+        "split": held_out_lower_bound(*given, delta, 0.8, "clopper-pearson", seed=0)[1],
+        "splits": held_out_lower_bound(*given, delta, 0.9, "clopper-pearson", splits=5, seed=0)[1],
+    }
+    for bound in bounds.values():
+        assert bound < truth
+        assert bound == pytest.approx(truth, rel=0.2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("mu", "within"), [(0.3, 0.1), (1.0, 0.05), (3.0, 0.05)])
+def test_bound_if_gaussian(mu, within):
+    """Theirs is within 5% at mu = 0.3, too: ours, 8% below, pays for all million scores."""
+    rng = np.random.default_rng(SEED)
+    scores = rng.normal(mu, 1, 500_000), rng.normal(0, 1, 500_000)
+    found = gaussian_lower_bound(*scores, 0.05, 0.9, choice="union").epsilon
+    assert found == pytest.approx(true_best_epsilon(mu, 0.05), rel=within)
+
+
+@pytest.mark.parametrize("mu", [0.0, -1.0, -3.0])
+def test_bound_if_gaussian_of_an_attack_no_better_than_chance(mu):
+    rng = np.random.default_rng(SEED)
+    scores = rng.normal(mu, 1, 5000), rng.normal(0, 1, 5000)
+    assert gaussian_lower_bound(*scores, 1e-5, choice="union").epsilon == 0
+
+
+@pytest.mark.parametrize("guesses", [1, 10, 100])
+@pytest.mark.parametrize("wrong", [0, 1, 10])
+@pytest.mark.parametrize("delta", [0, 1e-6, 1e-3])
+def test_p_values_of_one_run(guesses, wrong, delta):
+    """Theirs by plain sums; ours is at most that, having a second bound on what delta adds."""
+    if wrong > guesses:
+        return
+    correct = guesses - wrong
+    for canaries, epsilon in ((100, 0.0), (1000, 0.5), (1000, 1.0)):
+        q = 1 / (1 + math.exp(-epsilon))
+        sums = np.cumsum([stats.binom.pmf(correct - i, guesses, q) for i in range(1, correct + 1)])
+        worst = max(sums / np.arange(1, correct + 1), default=0.0)
+        theirs = min(1, stats.binom.sf(correct - 1, guesses, q) + worst * delta * 2 * canaries)
+        found = one_run_p_value(correct, guesses, canaries, epsilon, delta)
+        assert found <= theirs + 1e-12
+        if 2 * worst <= 1 - q:
+            assert found == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize(
+    ("shift", "family", "expected"),
+    [
+        (0, None, 0),
+        (1, None, 1.13346),
+        (2, None, 2.311945),
+        (4, None, 4.395568),
+        (0, "gaussian", 0),
+        (1, "gaussian", 2.164749),
+        (2, "gaussian", 4.7218075),
+        (4, "gaussian", 9.133752),
+    ],
+)
+def test_published_bounds_of_one_run(shift, family, expected):
+    """Their choice of the number of guesses: the best on the frontier, each paying for all."""
+    n, delta = 10_000, 1e-6
+    tp, fp, *_ = roc_counts(*both(normal_scores(shift, n), normal_scores(0, n))).T
+    corners: list[tuple[int, int]] = []
+    for a, b in zip(fp.tolist(), tp.tolist(), strict=True):  # whole numbers: no rounding
+        while len(corners) > 1:
+            (c, d), (e, f) = corners[-2:]
+            if (f - d) * (a - c) > (b - d) * (e - c):
+                break
+            corners.pop()
+        corners.append((a, b))
+    level = 1 - 0.05 / len(corners)
+    best, rates = 0.0, [stats.beta.ppf(1 - level, right, wrong + 1) for wrong, right in corners[1:]]
+    for place in np.argsort(rates)[::-1][: 20 if family else None]:
+        if family is None and special.logit(rates[place]) <= best:
+            break  # the bound with delta = 0, which is larger
+        wrong, right = corners[1 + place]
+        given = (right, right + wrong, 2 * n, delta, level)
+        best = max(best, one_run_epsilon(*given, family=family))
+    if (shift, family) == (4, None):  # what delta adds is bounded in a second way, too
+        assert best > expected
+    else:
+        assert best == pytest.approx(expected, rel=1e-5)
