@@ -41,6 +41,11 @@ from lib.runs.provenance import usable_cores
 
 __all__ = ["Rehearsed", "cut_parameters", "rehearse", "write_rehearsal"]
 
+# Large pages, none mapped for an array alone, none given back; other C libraries take no notice.
+_KEEPING = ":".join(
+    f"glibc.malloc.{each}" for each in ("hugetlb=1", "mmap_max=0", f"trim_threshold={2**35}")
+)
+
 
 @dataclass(frozen=True)
 class Rehearsed:
@@ -231,7 +236,7 @@ def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str,
     """Those data, a store of one's own, a small memory, one accelerator."""
     real = os.environ.get("COMPANION_DATA", "")
     sets = str(scratch.parent / "sets")
-    return os.environ | {
+    own = {
         "COMPANION_DATA": os.pathsep.join([*filter(None, [real]), sets]),
         "COMPANION_RUNS": str(scratch / "runs"),
         "COMPANION_REHEARSAL": "1",
@@ -239,6 +244,9 @@ def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str,
         "COMPANION_MEMORY": str(cuts["memory"].get(name, cuts["memory"]["all"])),
         "COMPANION_REHEARSAL_TEXTS": str(cuts["texts"]),
     }
+    if name in cuts["keeps"]:
+        own["GLIBC_TUNABLES"] = _KEEPING
+    return os.environ | own
 
 
 def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict) -> Rehearsed:

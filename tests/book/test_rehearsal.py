@@ -49,6 +49,12 @@ def test_every_file_can_be_cut(declared, profile, name, tmp_path, monkeypatch):
         assert cut["steps"] >= 2
 
 
+def test_cuts_of_one_file_name_one():
+    cuts, files = module._cuts(PARAMS), {name for _, name in FILES}
+    assert {*cuts["keeps"], *cuts["memory"]} - {"all"} <= files
+    assert {*cuts["with"], *cuts["with"].values()} <= files
+
+
 def test_cuts_of_what_is_not_there(tmp_path, declared):
     with pytest.raises(ParameterError, match=r"there is no parameter file params/gpu/nothing\.yml"):
         cut_parameters(PARAMS, "gpu", "nothing", [])
