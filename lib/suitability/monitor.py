@@ -16,7 +16,7 @@ from scipy import special
 
 from lib.check import as_array, as_flags, as_integer, as_number
 from lib.suitability.labels import as_right
-from lib.suitability.noninferiority import as_sample, non_inferiority_test
+from lib.suitability.noninferiority import as_sample, welch_non_inferiority
 from lib.suitability.sequential import (
     EProcess,
     SequentialDesign,
@@ -30,6 +30,7 @@ __all__ = ["METHODS", "AcceptanceDecision", "AcceptanceMonitor", "Monitor", "Mon
 METHODS = ("e-process", "benjamini-hochberg", "pocock", "obrien-fleming")
 
 Floats = npt.NDArray[np.float64]
+Moments = tuple[float, float, int]  # mean, variance, size
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,8 @@ class AcceptanceMonitor:
         ):
             if not taken and value is not None:
                 raise ValueError(f"{name} must be left out for method {method!r}, got {value!r}")
-        self._reference = reference
-        self._batches: list[Floats] = []
+        self._reference = _moments(reference)
+        self._user = (0.0, 0.0, 0)
         self._window = None if window is None else as_integer("window", window)
         if planned:
             self._size = as_integer("batch_size", batch_size, 2)
@@ -213,7 +214,7 @@ class AcceptanceMonitor:
             e_value = self._process.update(batch)
             p, threshold = self._process.p_value, self._level
         elif self.method == "benjamini-hochberg":
-            p = non_inferiority_test(self._reference, batch, self.margin).p_value
+            p = self._welch(_moments(batch))
             before = [d.p_value for d in self.history]
             if self._window is not None:
                 before = before[max(0, len(before) - self._window + 1) :]
@@ -229,9 +230,8 @@ class AcceptanceMonitor:
                     f"batch must have batch_size = {self._size} entries, as planned, "
                     f"got {len(batch)}"
                 )
-            self._batches.append(batch)
-            user = np.concatenate(self._batches)
-            p = non_inferiority_test(self._reference, user, self.margin).p_value
+            self._user = _pooled(self._user, _moments(batch))
+            p = self._welch(self._user)
             threshold = float(self._design.levels[len(self.history)])
             finished = self._design.decide([*(d.p_value for d in self.history), p]).stopped
         decision = AcceptanceDecision(
@@ -246,9 +246,25 @@ class AcceptanceMonitor:
         self.history.append(decision)
         return decision
 
+    def _welch(self, user: Moments) -> float:
+        return float(welch_non_inferiority(*self._reference, *user, self.margin)[1])
+
     def table(self) -> pd.DataFrame:
         """The history, a row per batch and a column per field of :class:`AcceptanceDecision`."""
         return _table(self.history, AcceptanceDecision)
+
+
+def _moments(x: Floats) -> Moments:
+    return float(x.mean()), float(x.var(ddof=1)), len(x)
+
+
+def _pooled(a: Moments, b: Moments) -> Moments:
+    """Of two samples together; the first may be empty."""
+    if not a[2]:
+        return b
+    n = a[2] + b[2]
+    squares = a[1] * (a[2] - 1) + b[1] * (b[2] - 1) + (a[0] - b[0]) ** 2 * a[2] * b[2] / n
+    return a[0] + (b[0] - a[0]) * b[2] / n, squares / (n - 1), n
 
 
 # Fractions of the largest bet; their mean capital is within a factor of 6 of the best.
