@@ -112,8 +112,8 @@ for text in notes[:1]:
 # ## For those who go on
 #
 # Next come the estimates fold by fold, the guarantee in a simulation, numbers of labels and of
-# samples, equivalence, and repeated looks. The experiments, filter and user data are those of the page
-# before, for one shuffle of the source:
+# samples, equivalence, and repeated looks. The experiments, filter and user data are those of the
+# page before, for one shuffle of the source:
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}

@@ -79,20 +79,20 @@ rng = np.random.default_rng(seed)
 # While it *watches*, an e-detector {cite}`shin2024detectors` takes the rows. As long as the
 # accuracy is at least that of the test data less the margin, an alarm comes after a chosen mean
 # number of rows at the earliest. An alarm is a reason to look, no verdict: the months before it
-# were picked for being bad. So the monitor then *decides* by the rows that follow, of which more are
-# labelled: two e-processes, one against SUITABLE and one against UNSUITABLE.
+# were picked for being bad. So the monitor then *decides* by the rows that follow, of which more
+# are labelled: two e-processes, one against SUITABLE and one against UNSUITABLE.
 #
 # ## The years of FMoW
 #
-# The authors' signals cover the years 2002 to 2017. Up to 2012 they are in distribution; one half of
-# these fits the estimator, the other is the test data. The model is then in use from 2013 on. The
-# files know years only, so that "months" are twelve random parts of a year. Without these files
-# digits that are rotated further and further stand in for them.
+# The authors' signals cover sixteen years, 2002 to 2017. Up to 2012 they are in distribution; one
+# half of these fits the estimator, the other is the test data. The model is then in use from 2013
+# on. The files know years only, so that "months" are equal random parts of a year. Without these
+# files digits that are rotated further and further stand in for them.
 
 # %%
-deployed = {s: studies.deploy(load_study(main, seed=s), rng) for s in model_seeds}
+deployed = {s: studies.Deployment(load_study(main, seed=s), plan, rng) for s in model_seeds}
 first = deployed[model_seeds[0]]
-truth = studies.truth(first, plan)
+truth = first.truth()
 
 # %%
 chapter.table(
@@ -104,7 +104,7 @@ chapter.table(
 )
 
 # %%
-figure, history = studies.plot_watch(first, studies.draw_months(first, plan, rng), plan, rng)
+figure, by_period = studies.plot_watch(first, rng)
 chapter.figure(
     figure,
     "watch",
@@ -122,13 +122,13 @@ chapter.figure(
 # - *Holds.* Estimates and labels together raised a false alarm in
 #   {value}`suitability_time.active_false:.0%` of the streams, and caught the drop in
 #   {value}`suitability_time.active_caught:.0%`, in the median
-#   {value}`suitability_time.active_delay:.0f` months after it began. That takes
-#   {value}`suitability_time.active_labels:,.0f` labels; labels alone need
-#   {value}`suitability_time.labels_delay:.0f` months and {value}`suitability_time.labels_labels:,.0f`.
+#   {value}`suitability_time.active_delay:.0f` months after it began and with
+#   {value}`suitability_time.active_labels:,.0f` labels. Labels alone took
+#   {value}`suitability_time.labels_delay:.0f` months.
 # - *Does not hold.* Choosing which rows to label hardly pays here: for equal precision
-#   {value}`suitability_time.chosen_ratio:.0%` of the labels, and the alarm comes no earlier (random
-#   ones: {value}`suitability_time.uniform_delay:.0f` months). Where a model is right in
-#   {value}`suitability_time.high:.0%` of all cases it would take
+#   {value}`suitability_time.chosen_ratio:.0%` of the labels are needed, and the alarm comes no
+#   earlier (with random ones after {value}`suitability_time.uniform_delay:.0f` months). Where a
+#   model is right in {value}`suitability_time.high:.0%` of all cases it would be
 #   {value}`suitability_time.high_ratio:.0%`.
 # - *Caution.* Estimates alone are quick or slow, right or wrong, as the estimator is: here they
 #   overstate the accuracy of the last year by {value}`suitability_time.overstated:.3f`. CBPE at the
@@ -151,20 +151,20 @@ chapter.figure(
 #
 # ### Against CBPE and alibi-detect
 #
-# All methods see the same months. *Chosen* and *random labels* are the monitor above with
-# {math}`\pi` by doubt and with equal {math}`\pi`; *labels* and *estimates alone* are
-# {py:obj}`lib.suitability.Monitor`, all four with one false alarm in {value}`suitability_time.years:.0f`
-# years at most. {term}`CBPE` is the mean calibrated confidence, calibrated on the test data, with an
-# alarm where it falls below the same margin, or by nannyml's own rule (three standard deviations of
-# the accuracy of ten reference chunks). FETDrift and KSDrift are alibi-detect's: Fisher's exact
-# test of a month's labels against those of the test data, and a Kolmogorov-Smirnov test of each
-# signal with Bonferroni's correction, both at 5% in every month. Neither package can be installed
-# beside this book's (alibi-detect 0.13 wants NumPy 1), so that these are our implementations of
-# what they document.
+# All methods see the same months. *Chosen* and *random labels* are the monitor above with $\pi$ by
+# doubt and with equal $\pi$; *labels* and *estimates alone* are {py:obj}`lib.suitability.Monitor`,
+# all four with one false alarm in {value}`suitability_time.years:.0f` years at most. {term}`CBPE`
+# is the mean calibrated confidence, calibrated on the test data, with an alarm where it falls below
+# the same margin, or by nannyml's own rule (three standard deviations of the accuracy of ten
+# reference chunks). FETDrift and KSDrift are alibi-detect's: Fisher's exact test of a month's
+# labels against those of the test data, and a Kolmogorov-Smirnov test of each signal with
+# Bonferroni's correction, both at 5% in every month. These are our own implementations:
+# alibi-detect 0.13 asks for NumPy 1, nannyml 0.13 for an AutoML package. A test runs both packages'
+# code beside ours where it can be imported, and all three agree but for rounding.
 
 # %%
 found = pd.concat(
-    [studies.compare(one, plan, streams, rng).assign(seed=s) for s, one in deployed.items()]
+    [studies.compare(one, streams, rng).assign(seed=s) for s, one in deployed.items()]
 )
 methods = studies.summary(found)
 chapter.table(
@@ -178,7 +178,7 @@ chapter.table(
 
 # %%
 active, alone, uniform = (methods.loc[name] for name in ("active", "labels", "uniform"))
-suitable_months = [int(studies.truth(d, plan)["suitable"].sum()) * months for d in deployed.values()]
+good_months = months * np.mean([d.truth()["suitable"].sum() for d in deployed.values()])
 chapter.values(
     active_false=active["streams with one"],
     active_caught=active["caught"],
@@ -192,7 +192,7 @@ chapter.values(
     cbpe_false=methods.loc["cbpe", "streams with one"],
     rule_caught=methods.loc["cbpe_alert", "caught"],
     ks_false=methods.loc["ks", "false alarms"],
-    good_months=np.mean(suitable_months),
+    good_months=good_months,
     years=false_every / 12,
     overstated=truth["estimated"].iloc[-1] - truth["accuracy"].iloc[-1],
 )
@@ -200,9 +200,9 @@ chapter.values(
 # %% [markdown]
 # Delays are counted from the month in which the last suitable period ended, and contain the
 # {value}`suitability_time.lag` months for which labels are late. Whoever is quick pays for it with
-# false alarms: the first drop is small, a point or two beyond the margin. UNSUITABLE is said
-# {value}`suitability_time.decided:.0f` months after the drop in the median, and was said of suitable
-# data in {value}`suitability_time.wrong:.0%` of the streams.
+# false alarms: the first drop is hardly beyond the margin. UNSUITABLE is said
+# {value}`suitability_time.decided:.0f` months after the drop in the median, and was said of
+# suitable data in {value}`suitability_time.wrong:.0%` of the streams.
 #
 # ### Does choosing rows pay?
 #
@@ -212,7 +212,7 @@ chapter.values(
 # the estimate's doubt.
 
 # %%
-values = studies.label_values(first, floor)
+values = studies.label_values(first)
 chapter.table(
     values,
     "label_values",
@@ -260,16 +260,13 @@ chapter.table(
     "alarm, and false decisions",
     dict.fromkeys(levels.columns.drop("estimates"), ".3f"),
 )
-chapter.values(
-    normal_worst=levels["normal interval"].max(),
-    betting_worst=levels["interval"].max(),
-)
+chapter.values(normal_worst=levels["normal interval"].max(), betting_worst=levels["interval"].max())
 
 # %% [markdown]
-# Betting errs in at most {value}`suitability_time.betting_worst:.1%`. The normal interval, which the
-# papers on active inference use, misses in up to {value}`suitability_time.normal_worst:.0%` where
-# errors are rare: the sample has none, and its variance nothing to say. (With thousands of labels
-# it holds, and is a third shorter.)
+# Betting errs in at most {value}`suitability_time.betting_worst:.1%`. The normal interval, that of
+# {cite}`zrnic2024active`, misses in up to {value}`suitability_time.normal_worst:.0%` where errors
+# are rare: the sample has none, and its variance nothing to say. With thousands of labels it holds
+# and is shorter.
 #
 # ### How soon, by the size of the drop?
 #
@@ -303,7 +300,7 @@ chapter.table(
 # ### What is no alarm
 #
 # The paper proposes Benjamini and Hochberg's procedure over a rolling window of batches, each of
-# which may be suitable or not (A.3.2; {py:obj}`lib.suitability.AcceptanceMonitor`).
+# which may be suitable or not (A.3.2).
 
 # %%
 windows = simulate_monitoring(
@@ -323,8 +320,8 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 # with each batch it does not: where nine of ten batches are unsuitable, the rate is
 # {value}`suitability_time.longest_fdr:.2f` with all batches in the window and
 # {value}`suitability_time.newest_fdr:.2f` with the newest alone. And a test that has once
-# accepted is no alarm: an e-process that said SUITABLE says so still after the accuracy has
-# collapsed.
+# accepted is no alarm: an e-process ({py:obj}`lib.suitability.EProcess`) that said SUITABLE says so
+# still after the accuracy has collapsed.
 #
 # ### What this page leaves out
 #
@@ -337,15 +334,18 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 #
 # 1. Labels at once. How much of the delay is left?
 #    ```sh
-#    papermill book/suitability_time.py out.ipynb -f params/quick/suitability_time.yml -p lag 0
+#    papermill book/suitability_time.py out.ipynb \
+#        -f params/quick/suitability_time.yml -p lag 0
 #    ```
 # 2. A third of the labels. Which methods still see the drop?
 #    ```sh
-#    papermill book/suitability_time.py out.ipynb -f params/quick/suitability_time.yml -p rate 0.033
+#    papermill book/suitability_time.py out.ipynb \
+#        -f params/quick/suitability_time.yml -p rate 0.033
 #    ```
 # 3. A margin of six points. When does the change come now, and what do CBPE's alarms do?
 #    ```sh
-#    papermill book/suitability_time.py out.ipynb -f params/quick/suitability_time.yml -p margin 0.06
+#    papermill book/suitability_time.py out.ipynb \
+#        -f params/quick/suitability_time.yml -p margin 0.06
 #    ```
 #
 # ## Summary

@@ -17,8 +17,8 @@ SUITABLE
 
 Beyond the paper's filter: power and sample size, equivalence, adjusted margins, tests of labels
 and prediction-powered tests, sequential designs, an e-process, a :class:`Monitor`, labels of rows
-that are chosen, and a filter that uses the labels of the test data. The paper's experiments and the peers are in
-``lib.studies.suitability``, the report on a user's own model in :mod:`lib.report`.
+that are chosen, and a filter that uses the labels of the test data. The paper's experiments and the
+peers are in ``lib.studies.suitability``, the report on a user's own model in :mod:`lib.report`.
 
 Examples
 --------
@@ -49,6 +49,8 @@ from lib.suitability.equivalence import (
 )
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.estimators import (
+    CALIBRATIONS,
+    ESTIMATORS,
     CalibrationErrors,
     calibration_errors,
     make_estimator,
@@ -66,7 +68,7 @@ from lib.suitability.guarantees import (
 )
 from lib.suitability.importance import anova_table, shap_values
 from lib.suitability.labels import LabelsTest, labels_for_power, labels_test
-from lib.suitability.monitor import AcceptanceDecision, AcceptanceMonitor, Monitor, MonitorDecision
+from lib.suitability.monitor import Monitor, MonitorDecision
 from lib.suitability.multicalibration import Multicalibrator
 from lib.suitability.noninferiority import (
     NonInferiority,
@@ -87,18 +89,13 @@ from lib.suitability.sequential import (
     information_fractions,
     test_upper_bound,
 )
-from lib.suitability.signals import (
-    SIGNAL_NAMES,
-    register_signal,
-    signals,
-    unregister_signal,
-)
+from lib.suitability.signals import SIGNAL_NAMES, register_signal, signals, unregister_signal
 from lib.suitability.tipping import tipping_point
 
 __all__ = [
+    "CALIBRATIONS",
+    "ESTIMATORS",
     "SIGNAL_NAMES",
-    "AcceptanceDecision",
-    "AcceptanceMonitor",
     "ActiveDecision",
     "ActiveMonitor",
     "AdjustedMargin",

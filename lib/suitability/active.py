@@ -7,8 +7,9 @@ in proportion to the root of E[(y - f)^2 | f]. No pi is below a number that is f
 that x is bounded, and everything here rests on betting on bounded observations: it holds for any
 number of rows and any accuracy.
 
-Zrnic and Candes, Active statistical inference, ICML 2024, sections 3 and 5. Fisch et al.,
-Stratified prediction-powered inference, NeurIPS 2024.
+Zrnic and Candes, Active statistical inference, ICML 2024, sections 3 to 5 (the estimate, the rule
+mixed with a uniform one, batches). Fisch et al., Stratified prediction-powered inference, NeurIPS
+2024. Shin, Ramdas and Rinaldo, E-detectors, 2024. Waudby-Smith and Ramdas, JRSS B 2024.
 """
 
 from dataclasses import dataclass
@@ -24,9 +25,6 @@ from lib.suitability.noninferiority import as_sample
 from lib.suitability.sequential import EProcess, _upper_bounds
 
 __all__ = ["ActiveDecision", "ActiveMonitor", "active_accuracy", "labelling_probabilities"]
-
-#: What :class:`ActiveMonitor` does.
-STATES = ("watching", "deciding", "unsuitable")
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,10 +61,6 @@ def labelling_probabilities(
         rate (floor + (1 - floor) s / mean s of the reference), at most 1. The doubt s is
         sqrt(f (1 - f)), or in each stratum the root mean square of y - f: Neyman's allocation.
 
-    References
-    ----------
-    Zrnic and Candes 2024, section 4 (the mixture with a uniform rule). Neyman, JRSS 1934.
-
     Examples
     --------
     >>> labelling_probabilities([0.5, 0.9, 1.0], 0.1, test, floor=0.4).round(3).tolist()
@@ -85,10 +79,7 @@ def labelling_probabilities(
         edges = np.unique(np.quantile(base, inner))
         own, theirs = (np.searchsorted(edges, values, "right") for values in (f, base))
         # One more square of 1/4 in each: a stratum without errors is not free of doubt.
-        size, total = (
-            np.bincount(theirs, minlength=len(edges) + 1),
-            np.bincount(theirs, squares, len(edges) + 1),
-        )
+        size, total = (np.bincount(theirs, w, len(edges) + 1) for w in (None, squares))
         spread = np.sqrt((total + 0.25) / (size + 1))
         doubt, typical = spread[own], spread[theirs]
     mean = typical.mean()
@@ -128,10 +119,6 @@ def active_accuracy(
         Mean of x, unbiased; in [0, 1] by clipping.
     interval : tuple of float
         Holds its level for any number of rows and labels: by betting, not by a normal limit.
-
-    References
-    ----------
-    Zrnic and Candes 2024, Eq. 2. Waudby-Smith and Ramdas, JRSS B 2024, section 4.
 
     Examples
     --------
@@ -219,10 +206,6 @@ class ActiveMonitor:
     history : list of ActiveDecision
         All so far.
 
-    References
-    ----------
-    Shin, Ramdas and Rinaldo 2024, section 3. Zrnic and Candes 2024, section 5.
-
     Examples
     --------
     >>> monitor = ActiveMonitor(0.75, least_probability=0.1, run_length=10_000)
@@ -253,7 +236,7 @@ class ActiveMonitor:
         self._threshold = float(_to_unit(self.least_accuracy, self.least_probability))
         self._detector = _Detector(self._threshold)
         self.history: list[ActiveDecision] = []
-        self.state = STATES[0]
+        self.state = "watching"
 
     def update(self, estimated: Any, chosen: Any, correct: Any, probability: Any) -> ActiveDecision:
         """Take the next batch, whose labels have come.

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import special, stats
 
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
-from lib.suitability.monitor import Floats, Monitor, _bh_threshold, _detector_path
+from lib.suitability.monitor import Floats, Monitor, _detector_path
 from lib.suitability.noninferiority import welch_non_inferiority
 
 #: Mean estimate of the test data in simulations.
@@ -78,6 +78,18 @@ def simulate_alarms(
     return pd.DataFrame(rows)
 
 
+def _bh_threshold(others: Floats, alpha: float) -> Floats:
+    """Largest p-value that Benjamini and Hochberg reject beside ``others``, shape (..., m - 1).
+
+    alpha R / m with R the rejections if the p-value in question were 0, which has rank 1.
+    """
+    ordered = np.sort(others, axis=-1)
+    ranks = np.arange(2, others.shape[-1] + 2)
+    m = others.shape[-1] + 1
+    rejections = np.where(ordered <= ranks * alpha / m, ranks, 1).max(axis=-1, initial=1)
+    return alpha * rejections / m
+
+
 def simulate_monitoring(
     windows: Sequence[int | None] = (1, 5, 20, None),
     *,
@@ -91,9 +103,11 @@ def simulate_monitoring(
 ) -> pd.DataFrame:
     """Measure the errors of Benjamini and Hochberg's procedure on a stream of batches.
 
+    The procedure of the paper's appendix A.3.2: each batch is a hypothesis of its own, with its own
+    Welch test, and is judged with those in a window before it.
     Each batch is unsuitable with probability ``share_unsuitable``, independently, and then at the
     margin; estimates are Beta-distributed.  Two sets of decisions are scored at level 0.05: those
-    that :class:`AcceptanceMonitor` makes about each newest batch in turn, and those of the last run
+    that are made about each newest batch in turn, and those of the last run
     alone about the batches in its window.  The latter keeps (share unsuitable) alpha, but for
     Welch's test being inexact far out in the tails of skewed estimates.  Decisions in turn are not
     controlled where most batches are unsuitable: each is judged once, in a set of at most
