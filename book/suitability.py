@@ -18,9 +18,10 @@
 #
 # This chapter runs the paper's main experiment, complete, on the authors' own signals from
 # FMoW-WILDS (satellite images, shifted in time and place) and RxRx1-WILDS (cell images, shifted
-# between experimental batches) {cite}`koh2021wilds`. Three pages follow: what the filter's
+# between experimental batches) {cite}`koh2021wilds`. Four pages follow: what the filter's
 # [guarantee](suitability_guarantee.py) is worth, [other estimators, peers and a stronger
-# filter](suitability_peers.py), and [cheats, sample sizes and groups](suitability_stress.py).
+# filter](suitability_peers.py), [cheats, sample sizes and groups](suitability_stress.py), and
+# [suitability over time](suitability_time.py).
 
 # %% tags=["parameters", "hide-input"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first

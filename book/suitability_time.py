@@ -76,7 +76,7 @@ rng = np.random.default_rng(seed)
 #     decision = monitor.update(f, chosen, correct, p)
 # ```
 #
-# While it *watches*, an e-detector {cite}`shin2024detectors` takes the rows. As long as the
+# While it *watches*, an {term}`e-detector` takes the rows. As long as the
 # accuracy is at least that of the test data less the margin, an alarm comes after a chosen mean
 # number of rows at the earliest. An alarm is a reason to look, no verdict: the months before it
 # were picked for being bad. So the monitor then *decides* by the rows that follow, of which more

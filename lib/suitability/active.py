@@ -77,7 +77,7 @@ def labelling_probabilities(
         squares = (as_flags("reference_correct", reference_correct, len(base)) - base) ** 2
         inner = np.arange(1, as_integer("strata", strata)) / strata
         edges = np.unique(np.quantile(base, inner))
-        own, theirs = (np.searchsorted(edges, values, "right") for values in (f, base))
+        own, theirs = (np.searchsorted(edges, values) for values in (f, base))
         # One more square of 1/4 in each: a stratum without errors is not free of doubt.
         size, total = (np.bincount(theirs, w, len(edges) + 1) for w in (None, squares))
         spread = np.sqrt((total + 0.25) / (size + 1))

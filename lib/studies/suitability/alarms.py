@@ -103,16 +103,14 @@ def simulate_monitoring(
 ) -> pd.DataFrame:
     """Measure the errors of Benjamini and Hochberg's procedure on a stream of batches.
 
-    The procedure of the paper's appendix A.3.2: each batch is a hypothesis of its own, with its own
-    Welch test, and is judged with those in a window before it.
-    Each batch is unsuitable with probability ``share_unsuitable``, independently, and then at the
-    margin; estimates are Beta-distributed.  Two sets of decisions are scored at level 0.05: those
-    that are made about each newest batch in turn, and those of the last run
-    alone about the batches in its window.  The latter keeps (share unsuitable) alpha, but for
-    Welch's test being inexact far out in the tails of skewed estimates.  Decisions in turn are not
-    controlled where most batches are unsuitable: each is judged once, in a set of at most
-    ``window``, and those sets add up their errors.  It is no online procedure such as LORD or
-    SAFFRON.
+    As in the paper's appendix A.3.2 each batch has its own Welch test and is judged with those in a
+    window before it. Each is unsuitable with probability ``share_unsuitable``, independently, and
+    then at the margin; estimates are Beta-distributed. Two sets of decisions are scored at level
+    0.05: those about each newest batch in turn, and those of the last run alone about the batches
+    in its window. The latter keeps (share unsuitable) alpha, but for Welch's test being inexact far
+    out in the tails of skewed estimates. Decisions in turn are not controlled where most batches
+    are unsuitable: each is judged once, in a set of at most ``window``, and those sets add up their
+    errors. It is no online procedure such as LORD or SAFFRON.
     """
     margin, alpha = 0.05, 0.05
     unsuitable = rng.random((repetitions, batches)) < share_unsuitable

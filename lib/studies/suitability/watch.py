@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from lib.plot import COLOURS, new_figure
-from lib.studies.suitability.data import Study, Table, timeline
+from lib.studies.suitability.data import Study, timeline
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
 from lib.suitability.estimator import CorrectnessEstimator
@@ -65,7 +65,11 @@ class Deployment:
     """A model with its test data and the periods of its use: label, signals, estimates, truth."""
 
     def __init__(self, study: Study, plan: Plan, rng: np.random.Generator) -> None:
-        fitted, self.test = _halves([study.splits[name] for name in study.id_splits], rng)
+        parts = [study.splits[name] for name in study.id_splits]
+        if len(parts) == 1:
+            halves = np.array_split(rng.permutation(len(parts[0][1])), 2)
+            parts = [(parts[0][0][rows], parts[0][1][rows]) for rows in halves]
+        fitted, self.test = parts
         estimator = CorrectnessEstimator().fit(*fitted)
         self.plan, self.estimated = plan, estimator.predict(self.test[0])
         self.least = float(self.test[1].mean()) - plan.margin
@@ -149,13 +153,6 @@ class Deployment:
         for name, raised in by_months.items():
             result[name] = np.array(raised), ordered * (name in ("labels", "fet")), np.inf
         return result
-
-
-def _halves(parts: list[Table], rng: np.random.Generator) -> list[Table]:
-    if len(parts) == 2:
-        return parts
-    rows = np.array_split(rng.permutation(len(parts[0][1])), 2)
-    return [(parts[0][0][half], parts[0][1][half]) for half in rows]
 
 
 def fisher(test: Flags, right: Flags) -> float:
@@ -255,8 +252,7 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
         found.append((first + (plan.months + 1) / 2, value, *ends))
     found = pd.DataFrame(found, columns=["month", "accuracy", "low", "high"])
     true = [100 * right.mean() for *_, right in months]
-    style = {"color": "0.6", "marker": ".", "linestyle": "", "label": "true, unseen"}
-    top.plot(time, true, **style)
+    top.plot(time, true, color="0.6", marker=".", linestyle="", label="true, unseen")
     value, low, high = 100 * found[["accuracy", "low", "high"]].to_numpy().T
     style = {"fmt": "o", "color": COLOURS[0], "label": "estimate and interval"}
     top.errorbar(found["month"], value, [value - low, high - value], plan.months / 2, **style)
