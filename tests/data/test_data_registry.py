@@ -11,7 +11,7 @@ from lib.data.suitability import DATASETS
 CHAPTERS = {
     "canaries",
     "gap",
-    *(f"suitability{s}" for s in ("", "_guarantee", "_peers", "_stress")),
+    *(f"suitability{s}" for s in ("", "_guarantee", "_peers", "_stress", "_time")),
 }
 
 
