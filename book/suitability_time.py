@@ -142,8 +142,9 @@ chapter.figure(
 #
 # - Draw some rows each month at random, have them labelled, and give them to
 #   {py:obj}`lib.suitability.ActiveMonitor` with the estimates of all others.
-# - Choose rows by doubt ({py:obj}`lib.suitability.labelling_probabilities`) if the model is nearly
-#   always right. Never label only the doubtful ones: keep the floor.
+# - Choose rows by doubt ({py:obj}`lib.suitability.labelling_probabilities`; by strata if the test
+#   data are labelled) if the model is nearly always right. Never label only the doubtful ones: keep
+#   the floor.
 # - After an alarm, label more of what comes next, and decide by that.
 #   {py:obj}`lib.suitability.active_accuracy` gives an interval that holds with ten labels, too.
 #
@@ -240,8 +241,8 @@ chapter.values(
 # %% [markdown]
 # The estimates themselves save more than choosing does: with them, random labels need
 # {value}`suitability_time.estimate_ratio:.0%` of the labels that are needed alone. At an accuracy
-# of 60% doubt is nearly everywhere, and $\sqrt{f(1 - f)}$ nearly constant. And a small $\pi$ has a
-# price: $x$ may be larger, so that bets must be smaller.
+# like this one doubt is nearly everywhere, and $\sqrt{f(1 - f)}$ nearly constant. And a small $\pi$
+# has a price: $x$ may be larger, so that bets must be smaller.
 #
 # ### Do the levels hold?
 #
@@ -265,8 +266,8 @@ chapter.values(normal_worst=levels["normal interval"].max(), betting_worst=level
 # %% [markdown]
 # Betting errs in at most {value}`suitability_time.betting_worst:.1%`. The normal interval, that of
 # {cite}`zrnic2024active`, misses in up to {value}`suitability_time.normal_worst:.0%` where errors
-# are rare: the sample has none, and its variance nothing to say. With thousands of labels it holds
-# and is shorter.
+# are rare: the sample has none, and its variance nothing to say. The price is width: where the
+# normal interval would do, that by betting is the wider one.
 #
 # ### How soon, by the size of the drop?
 #

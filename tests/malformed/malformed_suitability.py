@@ -192,6 +192,12 @@ add(
     rate=LEAST,
     floor=LEAST,
 )
+add(
+    "suitability.labelling_probabilities",
+    dict(estimated=us, rate=0.1, reference=te, reference_correct=te > 0.7),
+    reference_correct=booleans(te > 0.7)[:-1],
+    strata=(0, 2.5, "3"),
+)
 add("suitability.active_accuracy", AC | dict(least_probability=0.1), least_probability=LEAST, **UB)
 add(
     "suitability.ActiveMonitor",
