@@ -61,7 +61,7 @@ def satellite_images(points: int, rng: np.random.Generator) -> Trial:
     """FMoW in the order of its years, by two public models; images of a year in random order."""
     folds = [f for f in data.load_suitability_folds("fmow") if set(f.filter) == {"year"}]
     folds.sort(key=lambda fold: (*fold.filter["year"], fold.split))
-    rate = points / sum(map(len, folds))
+    rate = min(1, points / sum(map(len, folds)))
     chosen = [rng.choice(fold.rows, round(rate * len(fold)), replace=False) for fold in folds]
     years = np.repeat([str(fold.filter["year"][-1]) for fold in folds], list(map(len, chosen)))
     order = np.lexsort([rng.random(len(years)), years.astype(int)])
