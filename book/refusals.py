@@ -17,7 +17,7 @@
 # without an approximation: look as often as you like.
 
 # %% tags=["parameters", "hide-input"]
-stream_points: int = 8000  # [500, 100000] images of the stream
+stream_points: int = 8000  # [500, 100000] images of the stream, or all that there are
 start: int = 100  # [10, 10000] images that the first models learn from
 replays: int = 60  # [1, 1000000] streams with refusals drawn anew
 points: int = 2000  # [200, 1000000] points of a simulated stream

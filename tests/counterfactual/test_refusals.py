@@ -121,6 +121,7 @@ def test_real_trials():
     assert (np.diff(years) >= 0).all()
     assert (years.min(), years.max()) == (2006, 2017)
     assert abs(len(years) - 900) < 10
+    assert len(studies.satellite_images(100_000, np.random.default_rng(0)).groups) == 64_833
     texts = studies.sentences(4000, 1000)
     assert len(texts.groups) == 2688  # 872 and 1,821 without five that are training phrases
     for trial in (images, texts):

@@ -61,7 +61,7 @@ def satellite_images(points: int, rng: np.random.Generator) -> Trial:
     """FMoW in the order of its years, by two public models; images of a year in random order."""
     folds = [f for f in data.load_suitability_folds("fmow") if set(f.filter) == {"year"}]
     folds.sort(key=lambda fold: (*fold.filter["year"], fold.split))
-    rate = points / sum(map(len, folds))
+    rate = min(1, points / sum(map(len, folds)))
     chosen = [rng.choice(fold.rows, round(rate * len(fold)), replace=False) for fold in folds]
     years = np.repeat([str(fold.filter["year"][-1]) for fold in folds], list(map(len, chosen)))
     order = np.lexsort([rng.random(len(years)), years.astype(int)])
@@ -113,25 +113,23 @@ def intervals(
     The first `start` points teach the first models, and count no more.  ``"exact, sample"`` is for
     the points themselves.
     """
+    floor, found = min(float(1 - pi.max()) for pi in trial.propensities), {}
     # Where it is known a constant stands for the propensity.
-    how, pairs = {"": (DummyClassifier(), Ridge()), ", fitted": learner}, {}
-    for name in how if learner else [""]:
-        pairs[name] = [
-            predictable_nuisances(trial.X, s, r, start=start, learner=how[name], rng=rng)
+    ways = {"": (DummyClassifier(), Ridge()), ", fitted": learner}
+    for name in ways if learner else [""]:
+        pair = [
+            predictable_nuisances(trial.X, s, r, start=start, learner=ways[name], rng=rng)
             for s, r in zip(trial.scores, abstained, strict=True)
         ]
-    pairs[""] = [
-        replace(fit, propensity=pi[start:])
-        for fit, pi in zip(pairs[""], trial.propensities, strict=True)
-    ]
-    floor, found = min(float(1 - pi.max()) for pi in trial.propensities), {}
-    for name, pair in pairs.items():
+        if not name:
+            given = zip(pair, trial.propensities, strict=True)
+            known = pair = [replace(fit, propensity=pi[start:]) for fit, pi in given]
         a, b = (influence_values(one, clip=floor if name else 0.0) for one in pair)
         found[f"fixed time{name}"] = pointwise_interval(a - b, start)
         sequence = confidence_sequence(a - b, start=start)
         found[f"asymptotic{name}"] = sequence.lower, sequence.upper
     for name, target in (("exact", "population"), ("exact, sample", "sample")):
-        sequence = exact_sequence(pairs[""], floor, target=target)
+        sequence = exact_sequence(known, floor, target=target)
         found[name] = sequence.lower[start - 1 :], sequence.upper[start - 1 :]
     return found
 
@@ -143,12 +141,7 @@ def running_truth(trial: Any, start: int) -> Array:
 
 
 def monitoring(
-    settings: Sequence[tuple[int, int, float]],
-    learner: str,
-    streams: int,
-    fitted: int,
-    *,
-    seed: int,
+    settings: Sequence[tuple], learner: str, streams: int, fitted: int, *, seed: int
 ) -> pd.DataFrame:
     """Streams of experiment 1 that are watched point by point: a row per setting, way and time.
 
