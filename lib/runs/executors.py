@@ -108,7 +108,7 @@ def run_all(
     if executor is None and (devices := {*map(device_of, missing.values())} - {"cpu"}):
         for device in devices:
             require_device(device)
-        max_workers = min(max_workers or _own_cores(), len(accelerators()))
+        max_workers = min(max_workers or usable_cores(), len(accelerators()))
     if executor is not None:
         failures = _through(executor, missing, store)
     elif len(missing) < 2 or (max_workers is None and _own_cores() == 1):
