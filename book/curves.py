@@ -120,7 +120,7 @@ chapter.table(
     "reached",
     f"Members found at a false positive rate of {fpr:g}: at most by proof, by the attack, and its "
     f"lower limit ({level:.0%}); a positive margin would refute the proof",
-    dict.fromkeys(["mu", "TPR, proven", "TPR", "TPR, low", "margin"], ".2f"),
+    {"epsilon": ".3g"} | dict.fromkeys(["mu", "TPR, proven", "TPR", "TPR, low", "margin"], ".2f"),
 )
 
 # %%
@@ -174,8 +174,8 @@ chapter.values(
 # ## Why the whole curve
 #
 # A claim can be refuted wherever its curve is, not only at its $\epsilon$. Errors that are frequent
-# are known well; those of the corner, at small $\delta$, are rare. Simulated are audits of
-# {value}`curves.models:d` models of Gaussian mechanisms with too little noise.
+# are known well; those of the corner, at small $\delta$, are rare. Simulated audits
+# of {value}`curves.models:,d` models of Gaussian mechanisms with too little noise show it:
 
 # %%
 power = stored_table(

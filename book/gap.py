@@ -112,7 +112,7 @@ chapter.table(
     means[["epsilon", "labels", "accuracy", *studies.TERMS, "finite_sample", "total", "ECE"]],
     "terms",
     "Terms of the gap, and the expected calibration error: means over trainings",
-    dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), ".3f"),
+    dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), "z.3f"),
 )
 
 # %%
@@ -172,8 +172,8 @@ chapter.values(
 #
 # ## What holds, and what does not
 #
-# - *Holds.* Noise in the labels looks like bad ranking, and is none. The noisy labels make the gap
-#   at $\epsilon = $ {value}`gap.strict:g` {value}`gap.noisy_gap:.3f` instead of
+# - *Holds.* Noise in the labels looks like bad ranking, and is none. At $\epsilon = $
+#   {value}`gap.strict:g` the noisy labels make the gap {value}`gap.noisy_gap:.3f` instead of
 #   {value}`gap.gap_strict:.3f`, of which {value}`gap.noise:.3f` are noise. The order's part is
 #   {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho - \rho/(K-1)$ times, exactly.
 # - *Holds.* Calibration errors and the gap are different things. Under the noisy labels the

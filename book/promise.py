@@ -145,7 +145,9 @@ chapter.values(
 # ## What holds, and what does not
 #
 # The promise was broken in at most {value}`promise.broken:.1%` of the draws of any size and budget;
-# {value}`promise.allowed:.0%` are allowed.
+# {value}`promise.allowed:.0%` are allowed. That is said of the private threshold. The function that
+# is not private promises as much if its assumption holds, and so few draws do not tell a rate of
+# 6% from one of 5%.
 #
 # *Beside it, the private quantile* of private prediction sets {cite}`angelopoulos2021private`. It
 # bounds the fraction of all points that are answered *and* wrong, in the mean over draws, and is

@@ -36,13 +36,11 @@ from lib.book import evidence
 from lib.report.suitability import printable
 from lib.runs import stored_table
 from lib.studies.suitability import figures
-from lib.studies.suitability.alarms import simulate_alarms, simulate_monitoring
 from lib.studies.suitability.calibration import (
     error_table,
     estimated_and_true,
     evaluate_with_labels,
 )
-from lib.studies.suitability.data import stream, timeline
 from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table
 from lib.studies.suitability.fits import fit_errors
 from lib.studies.suitability.label_rates import label_errors
@@ -109,13 +107,13 @@ for text in notes[:1]:
 #   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
 # - With many labels and many rows without, use {py:obj}`~lib.suitability.prediction_powered_test`.
 # - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
-# - In use, watch for the end of suitability: {py:obj}`lib.suitability.Monitor`.
+# - In use, watch for the end of suitability: [Suitability over time](suitability_time.py).
 #
 # ## For those who go on
 #
 # Next come the estimates fold by fold, the guarantee in a simulation, numbers of labels and of
-# samples, equivalence, and monitoring. The experiments, filter and user data are those of the page
-# before, for one shuffle of the source:
+# samples, equivalence, and repeated looks. The experiments, filter and user data are those of the
+# page before, for one shuffle of the source:
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}
@@ -581,89 +579,7 @@ chapter.table(
 chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 
 # %% [markdown]
-# ### Monitoring
-#
-# A monitor sees batch after batch, each of which may be suitable or not (A.3.2). The paper proposes
-# Benjamini and Hochberg's procedure over a rolling window. Here it watches
-# the data of later years, one after the other (on digits: stronger and stronger rotations).
-
-# %%
-order = timeline(first)
-monitor_margin = max(margin, 0.02)
-monitor = suitability.AcceptanceMonitor(
-    test_estimates, method="benjamini-hochberg", margin=monitor_margin, alpha=alpha, window=8
-)
-batches = stream(first, order or [task.label], 4, 100, rng)
-for _, batch, _ in batches:
-    monitor.update(suitability_filter.estimate(batch))
-
-# %%
-chapter.figure(
-    figures.plot_monitor(
-        monitor.table(), [y.mean() for _, _, y in batches],
-        float(source_correct[test].mean() - monitor_margin),
-    ),
-    "monitor",
-    alt="Above: true accuracy of each batch and what the monitor says; below: its p-values.",
-    caption=(
-        f"Batches of 100 from {', '.join(order or [task.label])}; margin {monitor_margin:g}. The "
-        "grey line is the accuracy below which a batch is not suitable."
-    ),
-)  # fmt: skip
-
-# %%
-windows = simulate_monitoring(
-    (1, 8, 20, None), share_unsuitable=0.9, repetitions=max(repetitions // 5, 20), rng=rng
-)
-chapter.table(
-    windows.assign(window=windows["window"].astype(object).fillna("all")),
-    "monitoring",
-    "False discovery rate of decisions as batches arrive, nine in ten exactly at the margin; level "
-    "0.05",
-    dict.fromkeys(windows.columns.drop("window"), ".3f"),
-)
-chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].iloc[-1])
-
-# %% [markdown]
-# The procedure is made for the false discovery rate of one family that is judged once. Judged anew
-# with each batch it does not: where nine of ten batches are unsuitable, the rate is
-# {value}`suitability_guarantee.longest_fdr:.2f` with all batches in the window and
-# {value}`suitability_guarantee.newest_fdr:.2f` with the newest alone. And a test that has once
-# accepted is no alarm: an e-process that said SUITABLE says so still after the accuracy has
-# collapsed.
-#
-# ### Alarms
-#
-# A model in use is taken as suitable until data speak against it. `Monitor` has this null
-# hypothesis. It is an e-detector {cite}`shin2024detectors`: with suitable data the mean number of
-# observations until a false alarm is at least a number that one chooses, whatever their
-# distribution. Estimates count as far as the estimator can be trusted; labels may be given too,
-# late and for some of the data. How soon is a drop noticed, after 1,000 suitable observations?
-
-# %%
-alarms = pd.concat(
-    [
-        stored_table(
-            simulate_alarms,
-            (0.0, 0.02, 0.05, 0.1, 0.6), margin=0.0, run_length=10_000, labels=watched,
-            longest=50_000, repetitions=max(repetitions // 25, 5),
-            rng=np.random.default_rng(seed),
-        ).assign(watched="labels" if watched else "estimates")
-        for watched in (False, True)
-    ]
-)  # fmt: skip
-
-# %%
-chapter.table(
-    alarms[["watched", "drop", "early", "detected", "delay", "latest"]],
-    "alarms",
-    "Alarms with a mean of at least 10,000 observations until a false one, 5,000 test data, margin "
-    "0: median and longest delay in observations (50,000: none seen)",
-    {"drop": "g", "delay": ",.0f", "latest": ","} | dict.fromkeys(["early", "detected"], ".2f"),
-)
-
-# %% [markdown]
-# A small drop takes thousands of observations, all the more with labels, which vary more.
+# When a model is in use, data keep arriving: [the last page](suitability_time.py) watches them.
 #
 # ## What is new here
 #

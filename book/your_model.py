@@ -92,9 +92,10 @@ chapter.table(
 # user,0.9,0.8,-1.2,
 # ```
 #
-# and `python -m lib.report my.csv --out report.html` writes what follows from it; `--margin`,
-# `--target`, `--alpha` and the others are the parameters above. From CSV files of logits these
-# lines write it:
+# and `python -m lib.report my.csv --out report.html` writes what follows from it. The options
+# `--margin`, `--target`, `--alpha`, `--delta`, `--learner`, `--seed` and `--audit-design` are the
+# parameters above. From CSV files of logits these lines write it; if you have two labelled files,
+# leave the division out and call the one that you trust most `test`:
 
 # %% tags=["hide-input"]
 Markdown(f"```python\n{report.example_source('tables')}```")
@@ -142,6 +143,7 @@ found = report.run_report(
 )
 chapter.table(found.overview, "overview", "Analyses, and what they lack")
 chapter.values(analyses=len(report.ANALYSES), done=len(found.analyses))
+chapter.values(target=target, fewest=report.collect.fewest_rows(target, alpha))
 for name, analysis in found.analyses.items():
     # A forest's splits may depend on rounding.
     chapter.values(volatile=name in ("counterfactual", "comparison"), **analysis.values)
@@ -159,8 +161,9 @@ if out:
 # 2. Let `--check` say what is missing, and read the table above: it names the analyses that the
 #    file allows.
 # 3. Choose the margin and the target before you look. If some user rows have labels, choose too
-#    whether labels or estimates shall decide: whoever takes the kinder of two tests errs more often
-#    than either. Labels assume less.
+#    whether labels or estimates shall decide, and write it down: whoever takes the kinder of two
+#    tests errs more often than either. Labels assume less. Suitability and a threshold each err
+#    with probability $\alpha$ at most, also from the same rows; halve $\alpha$ if both are to hold.
 # 4. Read the bound before the estimate, and the assumption that stands below each.
 # 5. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
 #
@@ -169,14 +172,19 @@ if out:
 # | it begins | since | do this |
 # |---|---|---|
 # | SUITABLE | labels of user rows show it too | use the model there |
-# | SUITABLE, if … | the estimates show it, and no signal has moved | try it, and label some rows |
+# | SUITABLE, if the estimates hold | they show it, and no signal has moved | try it, label some |
 # | UNCONFIRMED | the same, but signals have moved | label user rows, drawn at random, first |
-# | INCONCLUSIVE | it is not shown | collect the user rows that the next steps name; or label some |
+# | INCONCLUSIVE | it is not shown | collect the rows that the next steps name, or label some |
 # | UNSUITABLE | labels show a drop beyond the margin | do not use it there |
+#
+# A sentence that begins *But the labelled user rows* says that labels and estimates disagree: then
+# do what the one says that was to decide.
 #
 # A threshold for abstaining holds for new data like the *test* rows, whichever of the scores the
 # verdict names: its level allows for that choice. For the user's data it needs labelled user rows
-# in the place of the test rows.
+# in the place of the test rows, in a file of its own. To promise a target of
+# {value}`your_model.target:.0%` at all takes {value}`your_model.fewest` such rows if every answer
+# is right, and more if some are wrong.
 #
 # ## For those who go on
 #

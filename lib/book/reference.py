@@ -50,7 +50,7 @@ SUBJECTS = {
         "signals": ("signals", "estimators", "estimator", "multicalibration", "importance"),
         "filter": ("filter", "noninferiority", "equivalence", "refined", "tipping"),
         "labels": ("guarantees", "labels", "power"),
-        "time": ("sequential", "monitor"),
+        "time": ("sequential", "monitor", "active"),
     },
     "audit": {
         "intervals": ("counts", "regions", "posterior", "intervals", "planning", "gaussian"),

@@ -4,20 +4,22 @@
 as in the profile: architectures at their size, the device with its engines, noise and claims (for
 which the CPU stands in), batches in as many pieces as a small memory asks for. Each execution is
 killed once at its first checkpoint and resumes. A parameter file that cannot be executed so fails.
-Two run side by side.
+Two run side by side, each on its half of the cores; those that took longest begin.
 """
 
 import concurrent.futures
 import contextlib
 import os
+import queue
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,10 +36,15 @@ from lib.book.chapters import (
 )
 from lib.book.execute import BuildError, run_chapter
 from lib.book.parameters import ParameterError
-from lib.book.records import origin, write_measured
+from lib.book.records import origin, read_measured, write_measured
 from lib.runs.provenance import usable_cores
 
 __all__ = ["Rehearsed", "cut_parameters", "rehearse", "write_rehearsal"]
+
+# Large pages, none mapped for an array alone, none given back; other C libraries take no notice.
+_KEEPING = ":".join(
+    f"glibc.malloc.{each}" for each in ("hugetlb=1", "mmap_max=0", f"trim_threshold={2**35}")
+)
 
 
 @dataclass(frozen=True)
@@ -124,10 +131,38 @@ def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehear
                 print(line if not done.error else f"{name}: FAILED\n{done.error}", flush=True)
                 found[name] = done
 
-        with concurrent.futures.ThreadPoolExecutor(min(2, usable_cores())) as pool:
-            longest_first = sorted(groups.values(), key=len, reverse=True)
-            [*pool.map(some, longest_first)]
+        parts = _parts_of_cores()
+        with concurrent.futures.ThreadPoolExecutor(
+            parts.qsize(), initializer=_keep_to, initargs=(parts,)
+        ) as pool:
+            [*pool.map(some, _longest_first(book, groups.values()))]
     return [found[name] for name in files]
+
+
+def _longest_first(book: Path, groups: Iterable[list[str]]) -> list[list[str]]:
+    """By what the last recorded rehearsal took; a file that it lacks counts as its middle one."""
+    record = read_measured(book, "rehearsal", ("files",)) or {"files": []}
+    seconds = {each["file"]: each["seconds"] for each in record["files"]}
+    usual = statistics.median(seconds.values()) if seconds else 1.0
+    return sorted(groups, key=lambda names: -sum(seconds.get(n, usual) for n in names))
+
+
+def _parts_of_cores() -> queue.SimpleQueue[set[int]]:
+    """The cores at hand, dealt out to the files that run side by side; empty sets are all."""
+    here = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    parts: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
+    for number in range(min(2, usable_cores())):
+        parts.put({*here[number::2]})
+    return parts
+
+
+def _keep_to(parts: queue.SimpleQueue[set[int]]) -> None:
+    """Have this thread, and all processes that it starts, use one of the parts alone.
+
+    Else each would start a thread a core, and they would wait for each other at every product.
+    """
+    if cores := parts.get():
+        os.sched_setaffinity(0, cores)
 
 
 def write_rehearsal(book: Path, profile: str, done: Sequence[Rehearsed], seconds: float) -> Path:
@@ -201,7 +236,7 @@ def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str,
     """Those data, a store of one's own, a small memory, one accelerator."""
     real = os.environ.get("COMPANION_DATA", "")
     sets = str(scratch.parent / "sets")
-    return os.environ | {
+    own = {
         "COMPANION_DATA": os.pathsep.join([*filter(None, [real]), sets]),
         "COMPANION_RUNS": str(scratch / "runs"),
         "COMPANION_REHEARSAL": "1",
@@ -209,6 +244,9 @@ def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str,
         "COMPANION_MEMORY": str(cuts["memory"].get(name, cuts["memory"]["all"])),
         "COMPANION_REHEARSAL_TEXTS": str(cuts["texts"]),
     }
+    if name in cuts["keeps"]:
+        own["GLIBC_TUNABLES"] = _KEEPING
+    return os.environ | own
 
 
 def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict) -> Rehearsed:
@@ -218,7 +256,7 @@ def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict
     before = {*states.glob("*/*.npz")}  # of files that failed
     for kill in (True, False):
         with tempfile.TemporaryFile("w+") as output:
-            often = {"COMPANION_SAVE_EVERY": "2"} if kill else {}  # later saves as in earnest
+            often = {"COMPANION_SAVE_EVERY": "0.5"} if kill else {}  # later saves as in earnest
             process = subprocess.Popen(
                 command, env=environment | often, stdout=output, stderr=subprocess.STDOUT
             )

@@ -38,6 +38,7 @@ AUDIT_DESIGNS = MappingProxyType(
 )
 FEWEST = 30  # answered rows, below which nothing is learned of what an answer is worth
 FINE = 0.01  # half-width of an interval for an accuracy that leaves little to wish for
+SCORES = ("softmax response", "entropy", "margin", "energy")  # acceptance scores of a report
 POWER = 0.8  # with which a next step should decide
 
 
@@ -169,12 +170,9 @@ def acceptance_scores(logits: Array) -> dict[str, Array]:
     # Sorted once: the order of the classes changes none of the four, and each sorts by itself.
     logits = np.sort(logits, axis=1).astype(float)
     probabilities = special.softmax(logits, axis=1)
-    return {
-        "softmax response": selective.softmax_response(probabilities),
-        "entropy": selective.entropy(probabilities),
-        "margin": selective.margin(probabilities),
-        "energy": selective.energy(logits),
-    }
+    by_probabilities = (selective.softmax_response, selective.entropy, selective.margin)
+    found = (*(score(probabilities) for score in by_probabilities), selective.energy(logits))
+    return dict(zip(SCORES, found, strict=True))
 
 
 def silent(logits: Array) -> Array:

@@ -4,10 +4,10 @@ import math
 
 from scipy import stats
 
-from lib import audit
+from lib import audit, selective
 from lib.audit.one_run import FRACTIONS, fixed_guesses
 from lib.audit.planning import detection_limit
-from lib.report.analysis import POWER, Settings
+from lib.report.analysis import POWER, SCORES, Settings
 
 #: Trials beyond which :func:`trials_to_refute` does not look.
 MOST_TRIALS = 200_000
@@ -64,6 +64,28 @@ def trials_to_refute(epsilon: float, delta: float, level: float, design: str) ->
             return n
         n = max(n + 4, 4 * math.ceil(1.05 * n / 4))
     return None
+
+
+def fewest_rows(target: float, alpha: float) -> float:
+    """Labelled rows with which a report can promise a target accuracy if every answer is right.
+
+    Parameters
+    ----------
+    target, alpha : float
+        As of :class:`Settings`.
+
+    Returns
+    -------
+    float
+        Infinity for a target of 1, which no number of rows can promise.
+    """
+    if target >= 1:
+        return math.inf
+    each = alpha / len(SCORES)
+    n = math.ceil(math.log(each) / math.log(target))
+    while not selective.guaranteed_threshold([True] * n, range(n), target, 1 - each).coverage:
+        n += 1
+    return n
 
 
 def detectable_epsilon(

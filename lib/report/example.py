@@ -62,8 +62,8 @@ def example_source(name: str) -> str:
 
     Parameters
     ----------
-    name : {"pytorch", "scikit_learn", "hugging_face"}
-        Which library.
+    name : {"tables", "pytorch", "scikit_learn", "hugging_face"}
+        What the outputs come from.
 
     Returns
     -------

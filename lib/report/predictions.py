@@ -42,7 +42,7 @@ FORMAT = (
     ("other_scores", "other_score", "(m,)", "the competitor's"),
     ("member_scores", "membership_score", "(a,)", "attack on points trained on; large: member"),
     ("nonmember_scores", "membership_score", "(b,)", "of points not trained on; a coin decided"),
-    ("epsilon", "epsilon", "()", "claimed privacy of the training; CSV: in any member row"),
+    ("epsilon", "epsilon", "()", "privacy that is claimed, for the audit; CSV: in any member row"),
     ("delta", "delta", "()", "at which it is claimed"),
 )
 NAMES = tuple(name for name, *_ in FORMAT)

@@ -210,8 +210,13 @@ def _areas(
 
 
 def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
-    """How many more labelled rows would tell the accuracy, and let intervals of areas hold."""
+    """How many labelled rows a promise needs, or would tell the accuracy or let intervals hold."""
     steps = []
+    if n < (fewest := collect.fewest_rows(settings.target, settings.alpha)) < math.inf:
+        steps.append(
+            f"{about(fewest)} labelled test rows at least, for a threshold that promises "
+            f"{settings.target:g}: so many if every answer is right (there are {n:,})"
+        )
     # Laplace's estimate, so that no mistake seen is not taken for none to come.
     guess = (n - wrong + 1) / (n + 2)
     spread = math.sqrt(guess * (1 - guess) / n)

@@ -71,9 +71,11 @@ def run_all(
     store : RunStore, optional
         Where runs are kept: a folder that all workers share.
     max_workers : int, optional
-        Local processes; the usable cores by default, and one for each accelerator of jobs that
-        work on these.  Each gets its part of the cores as threads.  An executor that is handed in
-        has its own number; its workers wait for an accelerator that is free, too.
+        Local processes; by default the cores that this process may use, and one for each
+        accelerator of jobs that work on these.  Each gets its part of the cores as threads.  A
+        process that has one core, as a chapter of two that are built together on two cores, does
+        the work itself.  An executor that is handed in has its own number; its workers wait for an
+        accelerator that is free, too.
 
     Returns
     -------
@@ -106,10 +108,10 @@ def run_all(
     if executor is None and (devices := {*map(device_of, missing.values())} - {"cpu"}):
         for device in devices:
             require_device(device)
-        max_workers = min(max_workers or usable_cores(), len(accelerators()))
+        max_workers = min(max_workers or _own_cores(), len(accelerators()))
     if executor is not None:
         failures = _through(executor, missing, store)
-    elif len(missing) < 2:
+    elif len(missing) < 2 or (max_workers is None and _own_cores() == 1):
         failures = _through(_ThisProcess(), missing, store)
     else:
         with LocalProcesses(len(missing), max_workers) as local:
@@ -255,6 +257,12 @@ def _visible(store: RunStore, key: str, deadline: float) -> StoredRun | None:
     return run
 
 
+def _own_cores() -> int:
+    """Cores that this process may use: those it was given, where another process began it."""
+    given = os.environ.get("COMPANION_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else usable_cores()
+
+
 class _ThisProcess:
     """An executor that does the work when asked to."""
 
@@ -275,8 +283,8 @@ class LocalProcesses:
     """
 
     def __init__(self, jobs: int, max_workers: int | None):
-        workers = min(max_workers or usable_cores(), jobs)
-        self._threads_each = max(1, usable_cores() // workers)
+        workers = min(max_workers or _own_cores(), jobs)
+        self._threads_each = max(1, _own_cores() // workers)
         self._waiting = ThreadPoolExecutor(workers)
         self._lock = threading.Lock()
         self._idle: list[ProcessPoolExecutor] = []

@@ -70,12 +70,12 @@ def guaranteed_threshold(
     whole or not at all.  Whether a point is above a threshold is decided by scores; given how many
     are, the number of correct ones among them is binomial with the selective accuracy, so that
     "below the target" has an exact p-value.  Thresholds are tested from the highest down with the
-    fallback procedure: 1 - `level` is divided among three of them (twice the points with which the
-    target can be shown at all if each is right, and two more at equal ratios up to n), and what was
-    enough for one goes on to the next.  That keeps the family's level where selective accuracy
-    crosses the target once as the threshold falls.  The plug-in, which takes the largest coverage
-    at which the accuracy seen is the target (:func:`lib.selective.coverage_at_accuracy`), misses
-    the target in about every second draw.
+    fallback procedure.  Three of them get a third of 1 - `level` each, and a part that was enough
+    goes on to the next threshold.  The first answers twice as many points, k, as could show the
+    target if all were right; the others about (k^2 n)^(1/3) and (k n^2)^(1/3) points.  That keeps
+    the family's level where selective accuracy crosses the target once as the threshold falls.  The
+    plug-in, which takes the largest coverage at which the accuracy seen is the target
+    (:func:`lib.selective.coverage_at_accuracy`), misses the target in about every second draw.
 
     References
     ----------

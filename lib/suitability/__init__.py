@@ -16,9 +16,9 @@ to a decision:
 SUITABLE
 
 Beyond the paper's filter: power and sample size, equivalence, adjusted margins, tests of labels
-and prediction-powered tests, sequential designs, an e-process, a :class:`Monitor`, and a filter
-that uses the labels of the test data. The paper's experiments and the peers are in
-``lib.studies.suitability``, the report on a user's own model in :mod:`lib.report`.
+and prediction-powered tests, sequential designs, an e-process, a :class:`Monitor`, labels of rows
+that are chosen, and a filter that uses the labels of the test data. The paper's experiments and the
+peers are in ``lib.studies.suitability``, the report on a user's own model in :mod:`lib.report`.
 
 Examples
 --------
@@ -35,6 +35,12 @@ Those of this package begin so:
 >>> test, user = rng.beta(8, 2, 500), rng.beta(8, 2, 400)  # estimated correctness
 """
 
+from lib.suitability.active import (
+    ActiveDecision,
+    ActiveMonitor,
+    active_accuracy,
+    labelling_probabilities,
+)
 from lib.suitability.equivalence import (
     Equivalence,
     GroupEquivalence,
@@ -62,7 +68,7 @@ from lib.suitability.guarantees import (
 )
 from lib.suitability.importance import anova_table, shap_values
 from lib.suitability.labels import LabelsTest, labels_for_power, labels_test
-from lib.suitability.monitor import AcceptanceDecision, AcceptanceMonitor, Monitor, MonitorDecision
+from lib.suitability.monitor import Monitor, MonitorDecision
 from lib.suitability.multicalibration import Multicalibrator
 from lib.suitability.noninferiority import (
     NonInferiority,
@@ -80,25 +86,18 @@ from lib.suitability.sequential import (
     EProcess,
     SequentialDecision,
     SequentialDesign,
-    crossing_probabilities,
     information_fractions,
     test_upper_bound,
 )
-from lib.suitability.signals import (
-    SIGNAL_NAMES,
-    register_signal,
-    registered_signals,
-    signals,
-    unregister_signal,
-)
+from lib.suitability.signals import SIGNAL_NAMES, register_signal, signals, unregister_signal
 from lib.suitability.tipping import tipping_point
 
 __all__ = [
     "CALIBRATIONS",
     "ESTIMATORS",
     "SIGNAL_NAMES",
-    "AcceptanceDecision",
-    "AcceptanceMonitor",
+    "ActiveDecision",
+    "ActiveMonitor",
     "AdjustedMargin",
     "CalibrationErrors",
     "CorrectnessEstimator",
@@ -118,15 +117,16 @@ __all__ = [
     "SequentialDecision",
     "SequentialDesign",
     "SuitabilityFilter",
+    "active_accuracy",
     "adjusted_margin",
     "anova_table",
     "calibration_errors",
     "calibration_offset",
     "corrected_margin",
-    "crossing_probabilities",
     "equivalence_between_groups",
     "equivalence_test",
     "information_fractions",
+    "labelling_probabilities",
     "labels_for_power",
     "labels_needed",
     "labels_test",
@@ -135,7 +135,6 @@ __all__ = [
     "non_inferiority_test",
     "prediction_powered_test",
     "register_signal",
-    "registered_signals",
     "required_sample_size",
     "sample_size_for",
     "shap_values",

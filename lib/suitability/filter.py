@@ -46,7 +46,8 @@ class Decision:
     suitable : bool
         True for SUITABLE; False is INCONCLUSIVE, which is not "unsuitable".
     p_value, statistic, dof : float
-        Of the non-inferiority test.
+        Of the non-inferiority test.  Its statistic is (test mean - user mean - margin) over the
+        standard error, that of Eq. 4 with the other sign: far below 0 speaks for SUITABLE.
     estimated_test_accuracy, estimated_user_accuracy : float
         Mean estimated correctness of the test and the user data.
     margin, alpha : float
@@ -91,10 +92,10 @@ class SuitabilityFilter:
         Anything with ``fit`` and ``predict_proba``, which is cloned and given the raw
         signals; for the paper's test, whose default is :class:`CorrectnessEstimator`.
     test : {"fitted", "paper"}, optional
-        ``"paper"`` is the paper's Welch test, which takes the fitted estimator for the truth: with
-        perfect calibration it says SUITABLE at a drop of the margin more often than alpha, the more
-        often the larger the user's sample. ``"fitted"``, the default without an estimator, counts
-        the error of the fit.
+        By default ``"fitted"`` without an `estimator`, else ``"paper"``: the paper's Welch test,
+        which takes the fitted estimator for the truth. With perfect calibration it says SUITABLE at
+        a drop of the margin more often than alpha, the more often the larger the user's sample.
+        ``"fitted"`` counts the error of the fit.
 
     Notes
     -----

@@ -22,7 +22,6 @@ __all__ = [
     "EProcess",
     "SequentialDecision",
     "SequentialDesign",
-    "crossing_probabilities",
     "information_fractions",
     "test_upper_bound",
 ]
@@ -80,58 +79,6 @@ def information_fractions(
     return variance[-1] / variance
 
 
-def crossing_probabilities(
-    critical: npt.ArrayLike,
-    information: npt.ArrayLike | None = None,
-    drift: float = 0.0,
-    sides: int = 1,
-) -> Floats:
-    """Probability that Z_k crosses its critical value for the first time at look k.
-
-    Z_k ~ N(drift sqrt(t_k), 1), Corr(Z_j, Z_k) = sqrt(t_j / t_k) for j < k: Z_k sqrt(t_k) is a
-    Brownian motion with drift, seen at times t_k.  Its density among the paths that have not
-    crossed is carried from look to look by quadrature, with an error of about 1e-10.
-
-    Parameters
-    ----------
-    critical : array_like, shape (looks,)
-        Critical values; infinity where one does not stop.
-    information : array_like, shape (looks,), optional
-        t: positive, increasing, ending in 1, in steps of at least 1e-6; equally spaced if left
-        out.
-    drift : float
-        Mean of the last Z; 0 at the boundary of the null hypothesis.
-    sides : {1, 2}
-        Z_k >= critical[k] crosses, or also Z_k <= -critical[k].
-
-    Returns
-    -------
-    ndarray, shape (looks,)
-
-    References
-    ----------
-    Armitage, McPherson and Rowe 1969; Jennison and Turnbull, Group Sequential Methods with
-    Applications to Clinical Trials, 2000, chapter 19.
-
-    Examples
-    --------
-    >>> crossing_probabilities([1.96, 1.96], sides=2).round(4).tolist()
-    [0.05, 0.0331]
-    """
-    c = as_array("critical", critical)
-    if c.ndim != 1 or not len(c) or c.dtype.kind not in "fiu" or np.isnan(c).any():
-        raise ValueError(
-            f"critical must be numbers of shape (looks,), looks at least 1, got {c.dtype} of shape "
-            f"{c.shape}" + (" with NaN" if c.dtype.kind == "f" and np.isnan(c).any() else "")
-        )
-    if isinstance(sides, bool) or sides not in (1, 2):
-        raise ValueError(f"sides must be 1 or 2, got {sides!r}")
-    if sides == 2 and (c < 0).any():
-        raise ValueError(f"critical must be at least 0 if sides is 2, got {c.min()}")
-    t = _as_information(information, len(c))
-    return _crossing(c.astype(float), t, as_number("drift", drift, -np.inf, np.inf), sides)
-
-
 def _as_information(information: Any, looks: int) -> Floats:
     if information is None:
         return np.arange(1, looks + 1) / looks
@@ -150,6 +97,13 @@ def _as_information(information: Any, looks: int) -> Floats:
 
 
 def _crossing(critical: Floats, t: Floats, drift: float, sides: int) -> Floats:
+    """Probability that Z_k crosses its critical value for the first time at look k.
+
+    Z_k ~ N(drift sqrt(t_k), 1), Corr(Z_j, Z_k) = sqrt(t_j / t_k) for j < k: Z_k sqrt(t_k) is a
+    Brownian motion with drift, seen at times t_k.  Its density among the paths that have not
+    crossed is carried from look to look by quadrature, with an error of about 1e-10 (Armitage,
+    McPherson and Rowe 1969; Jennison and Turnbull 2000, chapter 19).
+    """
     step = np.diff(t, prepend=0.0)
     upper = critical * np.sqrt(t)
     lower = -upper if sides == 2 else np.full(len(t), -np.inf)
@@ -304,7 +258,7 @@ class SequentialDesign:
         Parameters
         ----------
         drift : float
-            Mean of the statistic at the last look; :func:`crossing_probabilities`.
+            Mean of the statistic at the last look.
         """
         drift = as_number("drift", drift, -np.inf, np.inf)
         return _crossing(self.critical, self.information, drift, self.sides)

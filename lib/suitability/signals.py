@@ -119,7 +119,7 @@ def unregister_signal(name: str) -> None:
     Parameters
     ----------
     name : str
-        One of :func:`registered_signals`.
+        One that is registered.
     """
     _known("name", name)
     del _REGISTERED[name]

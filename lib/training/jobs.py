@@ -3,8 +3,8 @@
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,12 @@ class DataSpec:
         require_finite("keep_class", self.keep_class, at_least=0, at_most=1)
 
     def load(self) -> LoadedData:
-        """Read, draw and transform the data."""
+        """Read, draw and transform the data; what was loaded last is there for the next job."""
+        kept = _loaded(self, _data_fingerprint(self))
+        own = ("evaluation", "labels", "validation", "validation_labels")
+        return replace(kept, **{name: getattr(kept, name).copy() for name in own})
+
+    def _read(self) -> LoadedData:
         drawn = {"train": self.train}
         if self.validation:
             drawn["validation"] = self.validation
@@ -206,6 +211,12 @@ class DataSpec:
             lambda: group_normalise(patch_features(images, filters), groups=1),
         )
         return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
+
+
+@lru_cache(maxsize=1)
+def _loaded(spec: DataSpec, content: str) -> LoadedData:
+    """The data of a specification whose sources have this content."""
+    return spec._read()
 
 
 @dataclass(frozen=True)

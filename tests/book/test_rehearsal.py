@@ -1,6 +1,11 @@
 """Parameter files are executed cut down, killed and resumed; slices say what they are."""
 
 import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,6 +49,12 @@ def test_every_file_can_be_cut(declared, profile, name, tmp_path, monkeypatch):
         assert cut["steps"] >= 2
 
 
+def test_cuts_of_one_file_name_one():
+    cuts, files = module._cuts(PARAMS), {name for _, name in FILES}
+    assert {*cuts["keeps"], *cuts["memory"]} - {"all"} <= files
+    assert {*cuts["with"], *cuts["with"].values()} <= files
+
+
 def test_cuts_of_what_is_not_there(tmp_path, declared):
     with pytest.raises(ParameterError, match=r"there is no parameter file params/gpu/nothing\.yml"):
         cut_parameters(PARAMS, "gpu", "nothing", [])
@@ -53,6 +64,35 @@ def test_cuts_of_what_is_not_there(tmp_path, declared):
         rehearse(ROOT / "book", "gpu", ["x"])
     with pytest.raises(SystemExit):
         main(["rehearse", "x", "--book", str(ROOT / "book")])
+
+
+def test_what_took_longest_begins(tmp_path):
+    assert module._longest_first(tmp_path, [["a"], ["b", "c"]]) == [["b", "c"], ["a"]]
+    done = [Rehearsed(name, s, 1.0, False, "") for name, s in (("a", 9.0), ("b", 1.0), ("c", 3.0))]
+    write_rehearsal(tmp_path, "gpu", done, 13.0)
+    groups = [["b", "c"], ["new"], ["a"]]  # what was not there counts as 3 seconds
+    assert module._longest_first(tmp_path, groups) == [["a"], ["b", "c"], ["new"]]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a choice of cores")
+def test_files_side_by_side_share_no_core():
+    """A thread's processes keep to its part; the part of the others is what it was."""
+    here, parts = os.sched_getaffinity(0), module._parts_of_cores()
+    count = parts.qsize()
+    assert count == min(2, len(here))
+    ask = [sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"]
+    together = threading.Barrier(count)  # each thread starts one process
+
+    def started(_: int) -> set[int]:
+        together.wait(60)
+        output = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
+        return {*map(int, output.split())}
+
+    with ThreadPoolExecutor(count, initializer=module._keep_to, initargs=(parts,)) as pool:
+        found = [*pool.map(started, range(count))]
+    assert all(found)
+    assert sum(map(len, found)) == len(here)
+    assert set().union(*found) == here == os.sched_getaffinity(0)
 
 
 @pytest.mark.slow

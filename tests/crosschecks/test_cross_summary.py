@@ -24,6 +24,7 @@ posterior of epsilon, QUADPACK and mpmath              tests/audit/test_posterio
 Bayesian interval, privacy-estimates                   tests/audit/test_system.py
 doubly robust estimates, DoubleML                      tests/counterfactual/test_doubleml.py
 calibration, anova, Shapley values, scikit-learn, shap tests/suitability/test_importance.py
+CBPE, nannyml; drift tests, alibi-detect               tests/crosschecks/test_cross_monitors.py
 =====================================================  ============================================
 """
 

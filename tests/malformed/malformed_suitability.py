@@ -170,20 +170,7 @@ add(
     dict(looks=2),
     information=([1.0], [0.5, 0.4], [NAN, 1.0], ["a", "b"]),
 )
-add(
-    "suitability.crossing_probabilities",
-    dict(critical=[1.96, 1.96]),
-    critical=([], [NAN], ["a"], [[1.0]], 3),
-    information=([1.0], [0.5, 0.4], [NAN, 1.0]),
-)
 add("suitability.information_fractions", dict(n_test=100, batch_size=20, looks=3))
-add(
-    "suitability.AcceptanceMonitor",
-    dict(reference=te),
-    reference=V,
-    reference_level=(-0.1, 1.0, *NUMBER),
-)
-add("suitability.AcceptanceMonitor", dict(reference=te, method="pocock", looks=2, batch_size=20))
 add(
     "suitability.Monitor",
     dict(reference=te, margin=-0.05),
@@ -192,9 +179,39 @@ add(
     run_length=(9.0, *NUMBER),
     reference_level=(-0.1, 1.0, *NUMBER),
 )
-for name in ("AcceptanceMonitor", "Monitor"):
-    monitor = getattr(S, name)(te, margin=0.05)
-    add(f"suitability.{name}.update", dict(batch=us), call=monitor.update, batch=UV)
+add("suitability.Monitor.update", dict(batch=us), call=S.Monitor(te, margin=0.05).update, batch=UV)
+PR = np.full(80, 0.2)
+AC = dict(estimated=us, chosen=us > 0.8, correct=np.ones((us > 0.8).sum(), bool), probability=PR)
+UB = dict(estimated=UV, probability=vectors(PR), chosen=booleans(us > 0.8)[:-1])
+LEAST = (0.0, 1.1, *NUMBER)
+add(
+    "suitability.labelling_probabilities",
+    dict(estimated=us, rate=0.1, reference=te),
+    estimated=UV,
+    reference=V,
+    rate=LEAST,
+    floor=LEAST,
+)
+add(
+    "suitability.labelling_probabilities",
+    dict(estimated=us, rate=0.1, reference=te, reference_correct=te > 0.7),
+    reference_correct=booleans(te > 0.7)[:-1],
+    strata=(0, 2.5, "3"),
+)
+add("suitability.active_accuracy", AC | dict(least_probability=0.1), least_probability=LEAST, **UB)
+add(
+    "suitability.ActiveMonitor",
+    dict(least_accuracy=0.7, least_probability=0.1),
+    least_accuracy=(0.0, 1.0, *NUMBER),
+    least_probability=LEAST,
+    run_length=(9.0, *NUMBER),
+)
+add(
+    "suitability.ActiveMonitor.update",
+    AC,
+    call=S.ActiveMonitor(0.7, least_probability=0.1).update,
+    **UB,
+)
 add(
     "suitability.register_signal",
     dict(name="x"),

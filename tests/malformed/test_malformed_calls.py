@@ -66,7 +66,8 @@ REASONS = {
     RESULTS: """ report.SuitabilityReport
         selective.AccuracyCoverage selective.Estimate selective.Mean
         selective.Threshold suitability.AdjustedMargin
-        suitability.AcceptanceDecision suitability.LabelsTest suitability.CalibrationErrors
+        suitability.ActiveDecision
+        suitability.LabelsTest suitability.CalibrationErrors
         suitability.Decision suitability.Equivalence suitability.GroupEquivalence
         suitability.MonitorDecision suitability.NonInferiority
         suitability.Offset suitability.PredictionPowered suitability.SampleSize
@@ -79,7 +80,7 @@ REASONS = {
         training.LinearClassifier training.LoadedData training.Plan
         training.TrainingResult runs.Outcome runs.StoredRun""",
     NOTHING: """
-        report.needs suitability.registered_signals data.canary_files data.load_digits
+        report.needs data.canary_files data.load_digits
         training.PosteriorTargets runs.hardware runs.python_version runs.progress
         data.fingerprints plot.style plot.new_figure""",
     OBJECTS: """

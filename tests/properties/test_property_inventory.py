@@ -12,12 +12,11 @@ REASONS = {
         AccuracyCoverage AttackCurve TradeOff Estimate Mean Threshold Canaries CanaryAudit
         EpsilonPosterior PrivacyRegion ConfidenceSequence Diagnostics Metric
         PositivityWarning
-        AcceptanceDecision AdjustedMargin CalibrationErrors Decision Equivalence GroupEquivalence
+        ActiveDecision AdjustedMargin CalibrationErrors Decision Equivalence GroupEquivalence
         LabelsTest MonitorDecision NonInferiority Offset PredictionPowered SampleSize
         SequentialDecision Answers PateCost PublishedCost""",
     "a table of names": """
-        ACCOUNTANTS CALIBRATIONS LEARNERS SIGNAL_NAMES register_signal registered_signals
-        unregister_signal""",
+        ACCOUNTANTS CALIBRATIONS LEARNERS SIGNAL_NAMES register_signal unregister_signal""",
     "a model or a learner, which has no order of points to forget": """
         Attack LiRA CorrectnessEstimator RefinedFilter make_estimator shap_values fit_nuisances
         learner_pair ForestClassifier ForestRegressor SuperLearnerClassifier SuperLearnerRegressor

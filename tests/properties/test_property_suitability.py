@@ -10,6 +10,7 @@ from strategies import check, ordered, seeds
 
 from lib import suitability as su
 from lib.studies.suitability.experiment import decision_metrics
+from lib.suitability.sequential import _crossing
 
 margins = st.floats(-0.5, 0.5)
 
@@ -235,17 +236,17 @@ def test_sizes_rise_with_what_is_asked(sd, pair, powers, seed):
 @given(seeds, st.integers(1, 4), st.sampled_from([1, 2]), ordered(st.floats(-3, 3)))
 def test_crossing_probabilities(seed, looks, sides, drifts):
     rng = np.random.default_rng(seed)
-    critical = rng.uniform(0, 3, looks)
-    low, high = (su.crossing_probabilities(critical, None, d, sides) for d in drifts)
+    critical, t = rng.uniform(0, 3, looks), np.arange(1, looks + 1) / looks
+    low, high = (_crossing(critical, t, d, sides) for d in drifts)
     for found in (low, high):
         assert (found >= 0).all()
         assert found.sum() <= 1 + 1e-9
     if sides == 1:
         assert (low.cumsum() <= high.cumsum() + 1e-9).all()
     else:
-        turned = su.crossing_probabilities(critical, None, -drifts[0], sides)
+        turned = _crossing(critical, t, -drifts[0], sides)
         assert turned == pytest.approx(low, abs=1e-9)
-    higher = su.crossing_probabilities(critical + 0.5, None, drifts[0], sides)
+    higher = _crossing(critical + 0.5, t, drifts[0], sides)
     assert (higher.cumsum() <= low.cumsum() + 1e-9).all()
 
 
@@ -328,18 +329,74 @@ def test_upper_bounds(seed, n, level):
 
 
 @check
-@given(seeds, st.sampled_from(["e-process", "benjamini-hochberg"]), st.integers(1, 5))
-def test_monitors(seed, method, batches):
+@given(seeds, st.integers(1, 5))
+def test_monitors(seed, batches):
     rng = np.random.default_rng(seed)
     reference = rng.beta(8, 2, 100)
-    monitor = su.AcceptanceMonitor(reference, method=method, margin=0.05)
     alarms = su.Monitor(reference, margin=0.05)
     for _ in range(batches):
         assert alarms.update(rng.beta(8, 2, 30)).evidence >= 0
-        decision = monitor.update(rng.beta(8, 2, 30))
-        assert decision.p_value is None or 0 <= decision.p_value <= 1
-        assert decision.e_value is None or decision.e_value >= 0
-    assert len(monitor.history) == batches
+    assert len(alarms.history) == batches
+
+
+def labelled(seed, n=60, rate=0.3):
+    """A batch of rows of which some are chosen and labelled."""
+    rng = np.random.default_rng(seed)
+    f = rng.beta(*rng.uniform(0.3, 5, 2), n).round(rng.choice([1, 2, 12]))
+    p = su.labelling_probabilities(f, rate, rng.beta(8, 2, 100))
+    chosen = rng.random(n) < p
+    return f, chosen, rng.random(chosen.sum()) < rng.random(), p
+
+
+@check
+@given(seeds, ordered(st.floats(0.01, 1.0)), st.floats(0.05, 1.0))
+def test_labelling_probabilities(seed, rates, floor):
+    rng = np.random.default_rng(seed)
+    f, reference = rng.random(40).round(rng.choice([1, 12])), rng.beta(8, 2, 50)
+    own = [None, rng.random(50) < 0.8][rng.integers(2)]
+    low, high = (
+        su.labelling_probabilities(f, rate, reference, reference_correct=own, floor=floor)
+        for rate in rates
+    )
+    assert (low <= high + 1e-12).all()
+    assert (low >= rates[0] * floor * (1 - 1e-12)).all()
+    assert (high <= 1).all()
+    if own is None:  # as much for f as for 1 - f, and most at 1/2
+        turned = su.labelling_probabilities(1 - f, rates[0], reference, floor=floor)
+        assert turned == pytest.approx(low, rel=1e-9)
+        assert (low <= su.labelling_probabilities([0.5], rates[0], reference, floor=floor)).all()
+
+
+@check
+@given(seeds, ordered(st.floats(0.01, 0.5)))
+def test_active_accuracy(seed, alphas):
+    batch = labelled(seed)
+    (value, wide), (again, narrow) = (
+        su.active_accuracy(*batch, least_probability=0.15, alpha=alpha) for alpha in alphas
+    )
+    assert value == again
+    assert 0 <= wide[0] <= narrow[0] <= narrow[1] <= wide[1] <= 1
+    f, chosen, right, p = batch
+    turned, ends = su.active_accuracy(
+        1 - f, chosen, ~right, p, least_probability=0.15, alpha=alphas[0]
+    )
+    assert turned == pytest.approx(1 - value, abs=1e-9)
+    assert ends == pytest.approx((1 - wide[1], 1 - wide[0]), abs=1e-6)
+
+
+@check
+@given(seeds, st.integers(1, 6))
+def test_active_monitor_does_not_care_how_rows_are_cut_while_it_watches(seed, parts):
+    f, chosen, right, p = labelled(seed)
+    whole, cut = (su.ActiveMonitor(0.5, least_probability=0.15, run_length=1e12) for _ in range(2))
+    at_once = whole.update(f, chosen, right, p)
+    places = np.searchsorted(np.flatnonzero(chosen), np.arange(len(f)))
+    largest = 0.0
+    for rows in np.array_split(np.arange(len(f)), parts):
+        labels = right[places[rows[0]] :][: chosen[rows].sum()]
+        largest = max(largest, cut.update(f[rows], chosen[rows], labels, p[rows]).evidence)
+    assert largest == pytest.approx(at_once.evidence, rel=1e-9)
+    assert cut._detector.value == pytest.approx(whole._detector.value, rel=1e-9)
 
 
 @settings(check, max_examples=5)  # three fits each

@@ -22,10 +22,12 @@ from lib.report.collect import (
     about,
     attack_ceiling,
     detectable_epsilon,
+    fewest_rows,
     rows_for_half_width,
     rows_for_power,
     trials_to_refute,
 )
+from lib.selective import guaranteed_threshold
 
 LEVEL = 0.95
 
@@ -120,6 +122,21 @@ def test_the_drop_that_is_found_suitable_with_a_power():
     p = stats.ttest_ind(user + margin, test, axis=1, equal_var=False, alternative="greater").pvalue
     assert abs((p <= 0.05).mean() - 0.8) < 3 * np.sqrt(0.16 / 3000)
     assert np.isnan(suitability_numbers.power(decision, [9.0, 9.0], [9, 9], 0.8)[-1])
+
+
+@pytest.mark.parametrize(("target", "alpha"), [(0.95, 0.05), (0.8, 0.2), (0.99, 0.01)])
+def test_so_many_rows_promise_a_target_and_fewer_do_not(target, alpha):
+    n = fewest_rows(target, alpha)
+    assert target**n <= alpha / 4  # or no test could show it
+    for rows, promised in ((n, True), (n - 1, False)):
+        scores = np.arange(rows, 0, -1.0)
+        found = promise_if_all_are_right(scores, target, alpha)
+        assert (found.coverage is not None) == promised
+    assert fewest_rows(1.0, 0.05) == np.inf
+
+
+def promise_if_all_are_right(scores, target, alpha):
+    return guaranteed_threshold(np.ones(len(scores), bool), scores, target, 1 - alpha / 4)
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,18 @@ def test_no_process_starts_for_stored_runs_or_a_single_one(tmp_path, store, monk
     assert [executions(tmp_path, seed) for seed in range(3)] == [1, 1, 1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("cores", "here"), [("1", True), ("2", False), ("", False), ("no", False)])
+def test_a_process_with_one_core_starts_no_other(tmp_path, store, monkeypatch, cores, here):
+    """A chapter that is built beside another on two cores; asked for by name, workers come."""
+    monkeypatch.setattr(executors, "usable_cores", lambda: 2)
+    monkeypatch.setenv("COMPANION_THREADS", cores)
+    found = run_all([walk(tmp_path, seed=seed) for seed in range(2)], store=store)
+    assert {run.metrics["pid"] == os.getpid() for run in found} == {here}
+    named = run_all([walk(tmp_path, seed=s) for s in (2, 3)], store=store, max_workers=1)
+    assert os.getpid() not in {run.metrics["pid"] for run in named}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

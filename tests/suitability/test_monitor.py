@@ -2,143 +2,36 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.studies.suitability.alarms import simulate_alarms, simulate_monitoring
+from lib.studies.suitability.alarms import _bh_threshold, simulate_alarms, simulate_monitoring
 from lib.suitability import monitor as monitor_module
 from lib.suitability import non_inferiority_test
-from lib.suitability.monitor import METHODS, AcceptanceDecision, AcceptanceMonitor, Monitor
-from lib.suitability.sequential import (
-    EProcess,
-    SequentialDesign,
-    information_fractions,
-    test_upper_bound,
-)
+from lib.suitability.monitor import Monitor
+from lib.suitability.sequential import EProcess, test_upper_bound
 
-RNG = np.random.default_rng(0)
-REFERENCE = RNG.beta(8, 2, 400)
-GOOD = [RNG.beta(8, 2, 100) for _ in range(12)]
-BAD = [RNG.beta(6, 3, 100) for _ in range(12)]
-
-
-def plan(method):
-    return {"looks": 5, "batch_size": 100} if method in ("pocock", "obrien-fleming") else {}
-
-
-def run(batches, method, **options):
-    monitor = AcceptanceMonitor(
-        REFERENCE, method=method, **{"margin": 0.05, **plan(method), **options}
-    )
-    return monitor, [monitor.update(batch) for batch in batches]
+REFERENCE = np.random.default_rng(0).beta(8, 2, 400)
 
 
 @pytest.mark.parametrize("window", [None, 1, 2, 3, 7, 50])
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_benjamini_hochberg_equals_scipy(window, alpha):
-    rng = np.random.default_rng(3)
+    rng, said = np.random.default_rng(3), 0
     batches = [rng.beta(a, 2, 60) for a in rng.uniform(5.5, 9.5, 30)]
-    _, decisions = run(batches, "benjamini-hochberg", window=window, alpha=alpha)
     p = np.array([non_inferiority_test(REFERENCE, b, 0.05).p_value for b in batches])
-    assert [d.p_value for d in decisions] == p.tolist()
-    for time, decision in enumerate(decisions):
+    for time in range(30):
         recent = p[max(0, time + 1 - (window or time + 1)) : time + 1]
-        rejected = stats.false_discovery_control(recent) <= alpha
-        assert decision.suitable == rejected[-1]
-        assert not decision.finished
-        assert decision.e_value is None
+        threshold = float(_bh_threshold(recent[:-1], alpha))
+        rejected = (stats.false_discovery_control(recent) <= alpha)[-1]
+        assert (recent[-1] <= threshold) == rejected
+        said += rejected
         # The threshold is where the newest decision changes, the others being as they are.
         for factor, expected in ((1 - 1e-9, True), (1 + 1e-9, False)):
-            changed = np.append(recent[:-1], min(1.0, decision.threshold * factor))
+            changed = np.append(recent[:-1], min(1.0, threshold * factor))
             assert (stats.false_discovery_control(changed) <= alpha)[-1] == expected
-    assert 0 < sum(d.suitable for d in decisions) < 30
+    assert 0 < said < 30
 
 
-@pytest.mark.parametrize("level", [0.0, 0.02])
-def test_e_process_monitor_is_the_e_process(level):
-    monitor, decisions = run(GOOD[:6], "e-process", reference_level=level)
-    mean = test_upper_bound(REFERENCE, level) if level else REFERENCE.mean()
-    process = EProcess(mean - 0.05)
-    for decision, batch in zip(decisions, GOOD, strict=False):
-        assert decision.e_value == process.update(batch)
-        assert decision.p_value == process.p_value
-        assert decision.threshold == pytest.approx(0.05 - level)
-        assert decision.suitable == (process.p_value <= 0.05 - level)
-        assert not decision.finished
-    assert decisions[-1].suitable
-    # Once rejected, always rejected: the hypothesis is about all data.
-    after = [monitor.update(batch) for batch in BAD]
-    assert all(d.suitable for d in after)
-    assert after[-1].e_value < decisions[-1].e_value
-
-
-@pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
-def test_sequential_monitor(kind):
-    design = SequentialDesign(5, 0.05, kind, 1, information_fractions(400, 100, 5))
-    monitor, decisions = run(BAD[:5], kind)
-    for k, decision in enumerate(decisions):
-        user = np.concatenate(BAD[: k + 1])
-        assert decision.p_value == non_inferiority_test(REFERENCE, user, 0.05).p_value
-        assert decision.threshold == design.levels[k]
-        assert not decision.suitable
-        assert decision.finished == (k == 4)
-    with pytest.raises(
-        ValueError, match="batch must not follow: the design stopped at look 5 of 5"
-    ):
-        monitor.update(BAD[5])
-    monitor, (first,) = run([np.full(100, 0.99)], kind)
-    assert first.suitable
-    assert first.finished
-    with pytest.raises(ValueError, match="stopped at look 1 of 5"):
-        monitor.update(GOOD[1])
-    assert len(monitor.history) == 1
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_table_and_history(method):
-    monitor = AcceptanceMonitor(REFERENCE, method=method, **plan(method))
-    assert monitor.table().shape == (0, 7)
-    decisions = [monitor.update(batch) for batch in BAD[:3]]
-    table = monitor.table()
-    assert monitor.history == decisions
-    assert list(table["time"]) == [1, 2, 3]
-    assert list(table.columns) == list(AcceptanceDecision.__dataclass_fields__)
-    assert list(table["p_value"]) == [d.p_value for d in decisions]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_refused_batch_leaves_no_trace(method):
-    clean, soiled = (AcceptanceMonitor(REFERENCE, method=method, **plan(method)) for _ in range(2))
-    for batch in BAD[:3]:
-        for wrong in ([0.5, 1.5], [0.5, np.nan], [], [[0.5, 0.5]], ["a", "b"], [True, False]):
-            with pytest.raises(ValueError, match="batch must"):
-                soiled.update(wrong)
-        assert soiled.update(batch) == clean.update(batch)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"margin": 0.9}, "margin must be below 0.8.*mean of the reference at most, got 0.9"),
-        ({"window": 3}, "window must be left out for method 'e-process', got 3"),
-        ({"reference_level": 0.05}, r"reference_level must be a number in \(0, 0.05\)"),
-        ({"method": "benjamini-hochberg", "looks": 2}, "looks must be left out"),
-        ({"method": "benjamini-hochberg", "reference_level": 0.01}, "reference_level must be left"),
-        ({"method": "pocock"}, "batch_size must be an integer.*got None"),
-        ({"method": "pocock", "batch_size": 1, "looks": 3}, "batch_size must be.*got 1"),
-        ({"method": "pocock", "batch_size": 9, "looks": 3, "alpha": 0.7}, "alpha must be.*0.7"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        AcceptanceMonitor(REFERENCE, **options)
-
-
-def test_batch_of_another_size():
-    monitor = AcceptanceMonitor(REFERENCE, method="pocock", looks=3, batch_size=100)
-    with pytest.raises(ValueError, match=r"batch must have batch_size = 100 entries.*got 99"):
-        monitor.update(GOOD[0][:99])
-
-
-def test_simulation_scores_the_decisions_of_the_monitor():
-    """The simulated p-values again, through AcceptanceMonitor."""
+def test_simulation_scores_decisions_in_turn():
+    """The simulated p-values again, judged by SciPy."""
     options, windows = {"batches": 12, "batch_size": 60, "n_test": 80}, (1, 3, None)
     table = simulate_monitoring(
         windows, repetitions=20, share_unsuitable=0.4, rng=np.random.default_rng(2), **options
@@ -152,16 +45,15 @@ def test_simulation_scores_the_decisions_of_the_monitor():
         mean = 0.8 - np.where(bad, 0.05, 0.0)[:, None]
         user = rng.beta(mean * 4, (1 - mean) * 4, (12, 60))
         for j, window in enumerate(windows):
-            monitor = AcceptanceMonitor(
-                reference, method="benjamini-hochberg", margin=0.05, window=window
-            )
-            called = np.array([monitor.update(batch).suitable for batch in user])
+            p = np.array([non_inferiority_test(reference, b, 0.05).p_value for b in user])
+            starts = [max(0, time + 1 - (window or 12)) for time in range(12)]
+            judged = [stats.false_discovery_control(p[s : t + 1]) for t, s in enumerate(starts)]
+            called = np.array([one[-1] <= 0.05 for one in judged])
             fdp[j, i] = (called & bad).sum() / max(called.sum(), 1)
             false[j] += (called & bad).sum()
             true[j] += (called & ~bad).sum()
-            recent = np.array([d.p_value for d in monitor.history])[-(window or 12) :]
-            kept = stats.false_discovery_control(recent) <= 0.05
-            last_fdp[j, i] = (kept & bad[-len(recent) :]).sum() / max(kept.sum(), 1)
+            kept = judged[-1] <= 0.05
+            last_fdp[j, i] = (kept & bad[-len(kept) :]).sum() / max(kept.sum(), 1)
     assert table["fdr"].to_numpy() == pytest.approx(fdp.mean(axis=1))
     assert table["fdr_se"].to_numpy() == pytest.approx(fdp.std(axis=1, ddof=1) / np.sqrt(20))
     assert table["fdr_last"].to_numpy() == pytest.approx(last_fdp.mean(axis=1))
@@ -220,14 +112,16 @@ def test_a_model_that_was_good_for_long_is_not_good_for_ever():
     """After 50 batches at 0.20 instead of 0.80 the accept-once test still says SUITABLE."""
     rng = np.random.default_rng(22)
     reference = rng.beta(3.2, 0.8, 2000)
-    once = AcceptanceMonitor(reference, margin=0.05)
+    once = EProcess(test_upper_bound(reference, 0.025) - 0.05)
     monitor = Monitor(reference, margin=0.05, run_length=10_000)
     for _ in range(50):
         batch = rng.beta(3.2, 0.8, 100)
         once.update(batch)
         assert not monitor.update(batch).alarm
     bad = [rng.beta(0.8, 3.2, 100) for _ in range(50)]
-    assert all(once.update(batch).suitable for batch in bad)
+    for batch in bad:
+        once.update(batch)
+    assert once.p_value <= 0.025
     assert all(monitor.update(batch).alarm for batch in bad)
     assert monitor.table()["alarm"].sum() == 50
 
@@ -274,13 +168,14 @@ def test_delay_falls_with_the_drop():
 
 
 def test_acceptance_holds_its_level_for_the_population_with_many_user_rows():
-    """By default; with the test data's own mean for the reference it does not."""
+    """With an upper bound; with the test data's own mean for the reference it does not."""
     rng, reps, wrong = np.random.default_rng(26), 60, np.zeros(2)
     for _ in range(reps):
         reference, user = rng.beta(8, 2, 1000), rng.beta(7.5, 2.5, 100_000)
-        for i, options in enumerate(({}, {"reference_level": 0})):
-            monitor = AcceptanceMonitor(reference, margin=0.05, **options)
-            wrong[i] += monitor.update(user).suitable
+        for i, mean in enumerate((test_upper_bound(reference, 0.025), reference.mean())):
+            process = EProcess(mean - 0.05)
+            process.update(user)
+            wrong[i] += process.p_value <= (0.025, 0.05)[i]
     assert wrong[0] <= stats.binom.isf(1e-4, reps, 0.05)
     assert wrong[1] > stats.binom.isf(1e-4, reps, 0.05)
 

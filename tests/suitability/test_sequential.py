@@ -10,7 +10,7 @@ from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.sequential import (
     EProcess,
     SequentialDesign,
-    crossing_probabilities,
+    _crossing,
     information_fractions,
     test_upper_bound,
 )
@@ -93,7 +93,7 @@ def test_two_looks_equal_adaptive_quadrature():
         return density * stats.norm.sf(c[1], s + drift * 0.7, math.sqrt(0.7))
 
     expected, _ = integrate.quad(second, -8, c[0] * math.sqrt(t[0]), epsabs=1e-13, limit=200)
-    first, ours = crossing_probabilities(c, t, drift)
+    first, ours = _crossing(c, t, drift, 1)
     assert first == pytest.approx(stats.norm.sf(c[0] - drift * math.sqrt(0.3)), abs=1e-13)
     assert ours == pytest.approx(expected, abs=1e-10)
 
@@ -125,8 +125,10 @@ def test_shapes_of_the_boundaries():
 
 
 def test_what_is_never_crossed_and_what_always():
-    assert crossing_probabilities([np.inf, 1.0]) == pytest.approx([0, stats.norm.sf(1)], abs=1e-10)
-    assert crossing_probabilities([-50.0, 1.0]) == pytest.approx([1, 0], abs=1e-12)
+    t = np.array([0.5, 1.0])
+    never_first = _crossing(np.array([np.inf, 1.0]), t, 0.0, 1)
+    assert never_first == pytest.approx([0, stats.norm.sf(1)], abs=1e-10)
+    assert _crossing(np.array([-50.0, 1.0]), t, 0.0, 1) == pytest.approx([1, 0], abs=1e-12)
     design = SequentialDesign(4)
     assert design.power(60.0) == pytest.approx(1.0, abs=1e-12)
     assert design.power(-60.0) == pytest.approx(0.0, abs=1e-12)
@@ -241,7 +243,6 @@ D = SequentialDesign(3)
         (lambda: D.decide([0.5] * 4), "p_values must be at most 3, one per look, got 4"),
         (lambda: D.decide([0.0, 0.5]), "p_values must end with the first that crosses, at look 1"),
         (lambda: D.crossing(np.inf), "drift must be"),
-        (lambda: crossing_probabilities([-1.0], sides=2), "critical must be at least 0"),
     ],
 )
 def test_bad_input(call, message):

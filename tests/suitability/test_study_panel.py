@@ -9,7 +9,7 @@ from lib.studies.suitability.calibration import (
     margins_table,
 )
 from lib.studies.suitability.checkpoints import checkpoint_example
-from lib.studies.suitability.data import run_study, stream, timeline
+from lib.studies.suitability.data import run_study
 from lib.studies.suitability.experiment import at_margin, evaluate_tasks, metrics_table
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
 from lib.suitability import SIGNAL_NAMES
@@ -111,15 +111,6 @@ def test_labels_of_the_user(digits):
     assert (bound >= plug_in - 1e-12).all()
     again = evaluate_with_labels(digits.splits, tasks, 50, rng=np.random.default_rng(0))
     pd.testing.assert_frame_equal(rows, again)
-
-
-def test_stream(digits):
-    labels = timeline(digits)
-    assert labels == ["rotation 2", "rotation 4", "rotation 8", "rotation 16"]
-    batches = stream(digits, labels[:2], 3, 40, np.random.default_rng(0))
-    assert [label for label, _, _ in batches] == ["rotation 2"] * 3 + ["rotation 4"] * 3
-    rows = np.concatenate([x for _, x, _ in batches[:3]])
-    assert len(np.unique(rows, axis=0)) == 120
 
 
 def test_checkpoints_tell_more_than_the_last_logits():

@@ -96,26 +96,3 @@ def test_a_line_and_a_level():
 def test_boundaries():
     (ax,) = figures.plot_boundaries({"pocock": [2.4, 2.4], "other": [2.8, 2.0]}).axes
     np.testing.assert_allclose(lines(ax)["other"].get_data(), [[1, 2], [2.8, 2.0]])
-
-
-def test_monitor():
-    table = pd.DataFrame(
-        {
-            "time": [1, 2, 3],
-            "suitable": [True, False, True],
-            "p_value": [0.0, 0.3, 0.01],
-            "threshold": [0.02, 0.02, 0.02],
-        }
-    )
-    figure = figures.plot_monitor(table, [0.9, 0.6, 0.85], 0.8)
-    top, bottom = figure.axes
-    found = lines(top)
-    np.testing.assert_allclose(found["true"].get_data(), [[1, 2, 3], [90, 60, 85]])
-    np.testing.assert_allclose(found["SUITABLE"].get_data(), [[1, 3], [90, 85]])
-    np.testing.assert_allclose(found["INCONCLUSIVE"].get_data(), [[2], [60]])
-    assert any(set(line.get_ydata()) == {80} for line in top.lines)
-    (words,) = figure.legends
-    assert [text.get_text() for text in words.get_texts()] == ["true", "SUITABLE", "INCONCLUSIVE"]
-    # A p-value of 0 has no logarithm.
-    assert lines(bottom)["p-value"].get_ydata().tolist() == [1e-12, 0.3, 0.01]
-    assert legend(bottom) == ["p-value", "threshold"]

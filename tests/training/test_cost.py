@@ -12,6 +12,7 @@ import pytest
 from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
 from lib.book.cost import cost_table, planned_jobs
 from lib.book.parameters import ParameterError, validate_parameters
+from lib.data.errors import DataUnavailable
 from lib.studies.interplay.panel import run_panel, settings_for
 from lib.training import (
     DataSpec,
@@ -118,3 +119,34 @@ def test_a_few_steps_tell_how_long_it_takes(config):
     began = time.process_time()
     train_many([config, replace(config, seed=1)], data, inputs[:1000], threads=1)
     assert 1 / 1.5 <= expected / (time.process_time() - began) <= 1.5
+
+
+@pytest.mark.parametrize("profile", ["standard", "gpu"])
+def test_trainings_find_their_data_at_their_true_size(profile):
+    """What a rehearsal cuts down: the rows that a parameter file wants of its data set."""
+    book, files = chapter_files(ROOT / "book"), sorted((ROOT / "params" / profile).glob("*.yml"))
+    specs, missing = set(), set()
+    for name in (path.stem for path in files):
+        chapter = name.partition(".")[0]
+        declared = declared_parameters(read_chapter(book[chapter].read_text(encoding="utf-8")))
+        given = profile_parameters(ROOT / "params", profile, name)
+        try:
+            jobs = planned_jobs(chapter, validate_parameters(declared, given))
+        except DataUnavailable as error:
+            missing.add(str(error))
+            continue
+        specs |= {replace(job.data, keep_class=1.0) for job in jobs if hasattr(job, "data")}
+    found = 0
+    for spec in specs:
+        if spec.features in ("tokens", "words"):  # which are drawn alike, and take longer
+            continue
+        try:
+            data = spec.load()
+        except DataUnavailable as error:
+            missing.add(str(error))
+            continue
+        assert (len(data.training), len(data.validation)) == (spec.train, spec.validation)
+        found += 1
+    if not found:
+        pytest.skip(f"no data: {sorted(missing)[0]}")
+    assert found >= 3

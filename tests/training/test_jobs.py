@@ -15,6 +15,7 @@ from lib.training import (
     SelfAdaptiveTraining,
     Training,
     TrainingConfig,
+    jobs,
     train,
 )
 from lib.training.predict import dropout_probabilities
@@ -41,6 +42,33 @@ def test_digits_are_divided_and_fingerprinted():
     thinned = DataSpec(train=1000, test=10, keep_class=0.1).load().training
     assert np.bincount(thinned.targets[thinned.rows])[0] < 30
     assert len(thinned) < 1000
+
+
+def test_the_data_loaded_last_are_kept_and_harmed_by_nobody(monkeypatch):
+    spec = DataSpec(train=50, test=10, validation=5)
+    first = spec.load()
+    expected = first.evaluation.copy()
+    first.evaluation[:] = first.validation[:] = 7
+    first.labels[:] = first.validation_labels[:] = 7
+    with monkeypatch.context() as patched:
+        patched.setattr(DataSpec, "_read", None)  # nothing is read again
+        again = spec.load()
+    assert again.training is first.training
+    assert not again.training.inputs.flags.writeable
+    assert np.array_equal(again.evaluation, expected)
+    for part in (again.labels, again.validation, again.validation_labels):
+        assert not (part == 7).all()
+    other = DataSpec(train=50, test=10, validation=5, seed=1).load()
+    assert not np.array_equal(other.training.inputs, first.training.inputs)
+
+
+def test_data_that_have_changed_are_loaded_anew(monkeypatch):
+    spec = DataSpec(train=50, test=10)
+    before = spec.load().training.inputs
+    digits = jobs.load_digits()
+    changed = replace(digits, images=digits.images[::-1].copy(), labels=digits.labels[::-1].copy())
+    monkeypatch.setattr(jobs, "load_digits", lambda: changed)
+    assert not np.array_equal(spec.load().training.inputs, before)
 
 
 def test_scattering_features(tmp_path, monkeypatch):

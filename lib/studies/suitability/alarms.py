@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from lib.suitability.monitor import Floats, Monitor, _bh_threshold, _detector_path
+from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
+from lib.suitability.monitor import Floats, Monitor, _detector_path
 from lib.suitability.noninferiority import welch_non_inferiority
 
 #: Mean estimate of the test data in simulations.
@@ -77,6 +78,18 @@ def simulate_alarms(
     return pd.DataFrame(rows)
 
 
+def _bh_threshold(others: Floats, alpha: float) -> Floats:
+    """Largest p-value that Benjamini and Hochberg reject beside ``others``, shape (..., m - 1).
+
+    alpha R / m with R the rejections if the p-value in question were 0, which has rank 1.
+    """
+    ordered = np.sort(others, axis=-1)
+    ranks = np.arange(2, others.shape[-1] + 2)
+    m = others.shape[-1] + 1
+    rejections = np.where(ordered <= ranks * alpha / m, ranks, 1).max(axis=-1, initial=1)
+    return alpha * rejections / m
+
+
 def simulate_monitoring(
     windows: Sequence[int | None] = (1, 5, 20, None),
     *,
@@ -90,14 +103,14 @@ def simulate_monitoring(
 ) -> pd.DataFrame:
     """Measure the errors of Benjamini and Hochberg's procedure on a stream of batches.
 
-    Each batch is unsuitable with probability ``share_unsuitable``, independently, and then at the
-    margin; estimates are Beta-distributed.  Two sets of decisions are scored at level 0.05: those
-    that :class:`AcceptanceMonitor` makes about each newest batch in turn, and those of the last run
-    alone about the batches in its window.  The latter keeps (share unsuitable) alpha, but for
-    Welch's test being inexact far out in the tails of skewed estimates.  Decisions in turn are not
-    controlled where most batches are unsuitable: each is judged once, in a set of at most
-    ``window``, and those sets add up their errors.  It is no online procedure such as LORD or
-    SAFFRON.
+    As in the paper's appendix A.3.2 each batch has its own Welch test and is judged with those in a
+    window before it. Each is unsuitable with probability ``share_unsuitable``, independently, and
+    then at the margin; estimates are Beta-distributed. Two sets of decisions are scored at level
+    0.05: those about each newest batch in turn, and those of the last run alone about the batches
+    in its window. The latter keeps (share unsuitable) alpha, but for Welch's test being inexact far
+    out in the tails of skewed estimates. Decisions in turn are not controlled where most batches
+    are unsuitable: each is judged once, in a set of at most ``window``, and those sets add up their
+    errors. It is no online procedure such as LORD or SAFFRON.
     """
     margin, alpha = 0.05, 0.05
     unsuitable = rng.random((repetitions, batches)) < share_unsuitable
@@ -147,3 +160,50 @@ def simulate_monitoring(
     result = pd.DataFrame(rows)
     result["window"] = pd.array(result["window"].to_list(), dtype="Int64")
     return result
+
+
+#: Populations on which :func:`active_errors` tries the levels: accuracy, and how estimates are.
+POPULATIONS = {
+    "right, 60%": (0.6, "right"),
+    "right, 97%": (0.97, "right"),
+    "one value, 99%": (0.99, "one value"),
+    "wrong, 80%": (0.8, "wrong"),
+}
+
+
+def active_errors(
+    rows: int = 300, rate: float = 0.1, *, repetitions: int = 200, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Errors at level 0.05 with few labels of chosen rows, at exactly the least accuracy.
+
+    How often the interval of :func:`active_accuracy` misses, and the normal one for comparison; how
+    often :class:`ActiveMonitor` raises an alarm in its run length / 20 rows, where that is at most
+    0.05 by Doob's inequality; and how often it then says SUITABLE or UNSUITABLE.
+    """
+    table = []
+    for name, (accuracy, kind) in POPULATIONS.items():
+        errors = np.zeros(5)
+        for _ in range(repetitions):
+            reference, f = draw_estimates(rng, accuracy, (2, rows))
+            if kind == "one value":
+                f[:] = reference[:] = accuracy
+            right = rng.random(rows) < (f if kind == "right" else accuracy)
+            f = 1 - f if kind == "wrong" else f
+            p = labelling_probabilities(f, rate, reference)
+            chosen = rng.random(rows) < p
+            batch = f, chosen, right[chosen], p
+            least = {"least_probability": rate / 2}
+            _, (low, high) = active_accuracy(*batch, **least)
+            x = f + np.where(chosen, (right - f) / p, 0.0)
+            z = abs(x.mean() - accuracy) / max(stats.sem(x), 1e-12)
+            watching, deciding = (
+                ActiveMonitor(accuracy, run_length=20 * rows, **least) for _ in range(2)
+            )
+            deciding._begin_to_decide()
+            after = deciding.update(*batch)
+            said = [after.suitable_p <= 0.05, after.unsuitable_p <= 0.05]
+            alarm = watching.update(*batch).alarm
+            errors += [not low <= accuracy <= high, z > stats.norm.ppf(0.975), alarm, *said]
+        table.append([name, *(errors / repetitions)])
+    names = ["estimates", "interval", "normal interval", "alarm", "SUITABLE", "UNSUITABLE"]
+    return pd.DataFrame(table, columns=names)

@@ -81,20 +81,6 @@ def timeline(study: Study) -> list[str]:
     return years or [label for label in labels if label.startswith("rotation ")]
 
 
-def stream(
-    study: Study, labels: Sequence[str], batches: int, size: int, rng: np.random.Generator
-) -> list[tuple[str, npt.NDArray[np.float64], npt.NDArray[np.bool_]]]:
-    """Batches of user data, fold after fold, as a monitor would receive them."""
-    folds = {label: (split, rows) for split, rows, label in study.user_folds["OOD"]}
-    found = []
-    for label in labels:
-        split, rows = folds[label]
-        signals, correct = study.splits[split]
-        for batch in rng.permutation(rows)[: batches * size].reshape(batches, size):
-            found.append((label, signals[batch], correct[batch]))
-    return found
-
-
 def digits_study(seed: int) -> Study:
     """Make a study from scikit-learn's digits and a small linear classifier.
 

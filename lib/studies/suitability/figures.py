@@ -181,29 +181,6 @@ def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
     return figure
 
 
-def plot_monitor(table: pd.DataFrame, accuracy: Sequence[float], reference: float) -> Figure:
-    """Draw what a monitor says over time, above the accuracies that it cannot see."""
-    figure, (top, bottom) = new_figure(2, 1, height=1.9, sharex=True)
-    time, suitable = table["time"], table["suitable"].to_numpy(dtype=bool)
-    percent = 100 * np.asarray(accuracy)
-    top.plot(time, percent, color=COLOURS[0], marker="", label="true")
-    for which, marker, colour, label in (
-        (suitable, "o", COLOURS[2], "SUITABLE"),
-        (~suitable, "X", COLOURS[1], "INCONCLUSIVE"),
-    ):
-        style = {"linestyle": "", "marker": marker, "color": colour, "label": label}
-        top.plot(time[which], percent[which], **style)
-    top.axhline(100 * reference, color="0.4", linewidth=1)
-    top.set_ylabel("accuracy (%)")
-    figure.legend(*top.get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    p_value = table["p_value"].clip(lower=1e-12)
-    bottom.semilogy(time, p_value, color=COLOURS[0], marker="", label="p-value")
-    threshold = {"color": "0.4", "linestyle": "--", "marker": "", "label": "threshold"}
-    bottom.semilogy(time, table["threshold"], **threshold)
-    _explain(bottom, "batch", "p-value", "best")
-    return figure
-
-
 def plot_shap(values: pd.DataFrame, signals: pd.DataFrame, *, rng: np.random.Generator) -> Figure:
     """Draw SHAP values: a row per signal, a point per sample, coloured by the signal: Figure 8.
 

@@ -1,0 +1,276 @@
+"""A model in use, month after month: few late labels, alarms, decisions, and its peers' alarms.
+
+Periods are those of the study (FMoW: years; digits: rotations), each cut at random into equal
+"months": the authors' files know years only. One half of the source, data from before the
+deployment, fits the estimator; the other is the test data. Peers, by their published definitions:
+
+- *CBPE*: mean calibrated confidence (:mod:`lib.studies.suitability.peers`), calibrated on the test
+  data; an alarm by nannyml's rule, or where it is below the test accuracy less the margin.
+- *KSDrift* (alibi-detect): a two-sample Kolmogorov-Smirnov test of each signal against the test
+  data, with Bonferroni's correction.
+- *FETDrift* (alibi-detect): Fisher's exact test, one-sided, of a month's labels against the test
+  data's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+
+from lib.plot import COLOURS, new_figure
+from lib.studies.suitability.data import Study, timeline
+from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
+from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
+from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.monitor import Monitor
+from lib.suitability.signals import SIGNAL_NAMES
+
+#: What is compared, and what readers call it.
+METHODS = {
+    "active": "chosen labels",
+    "uniform": "random labels",
+    "labels": "labels alone",
+    "estimates": "estimates alone",
+    "cbpe": "CBPE, our margin",
+    "cbpe_alert": "CBPE, its own rule",
+    "fet": "FETDrift",
+    "ks": "KSDrift",
+}
+_LEVEL = 0.05  # of alibi-detect's tests
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a deployment is watched."""
+
+    margin: float = 0.03
+    false_every: int = 120  # months between false alarms, at least, on average
+    rate: float = 0.1  # of rows that are labelled
+    deciding_rate: float = 0.4  # after an alarm
+    floor: float = 0.5
+    lag: int = 3  # months until labels come
+    months: int = 12  # in a period
+    alpha: float = 0.05
+
+
+class Deployment:
+    """A model with its test data and the periods of its use: label, signals, estimates, truth."""
+
+    def __init__(self, study: Study, plan: Plan, rng: np.random.Generator) -> None:
+        parts = [study.splits[name] for name in study.id_splits]
+        if len(parts) == 1:
+            halves = np.array_split(rng.permutation(len(parts[0][1])), 2)
+            parts = [(parts[0][0][rows], parts[0][1][rows]) for rows in halves]
+        fitted, self.test = parts
+        estimator = CorrectnessEstimator().fit(*fitted)
+        self.plan, self.estimated = plan, estimator.predict(self.test[0])
+        self.least = float(self.test[1].mean()) - plan.margin
+        self.ordered = np.sort(self.test[0].T, axis=1)
+        folds = {label: (split, rows) for split, rows, label in study.user_folds["OOD"]}
+        labels, self.periods = timeline(study), []
+        for label in labels if " · year " in labels[0] else ["unshifted", *labels]:
+            split, rows = folds[label]
+            x, right = (values[rows] for values in study.splits[split])
+            name = label.rpartition(" · year ")[2]
+            self.periods.append((name, x, estimator.predict(x), right))
+        rows = sum(len(right) for *_, right in self.periods)
+        self.run_length = max(plan.false_every * rows / (plan.months * len(self.periods)), 10.0)
+
+    def truth(self) -> pd.DataFrame:
+        """Rows, accuracies and suitability of the periods."""
+        names = ["period", "rows", "accuracy", "estimated", "suitable"]
+        rows = [
+            (n, len(y), y.mean(), f.mean(), y.mean() >= self.least) for n, _, f, y in self.periods
+        ]
+        return pd.DataFrame(rows, columns=names)
+
+    def months(self, rng: np.random.Generator) -> list[tuple[Floats, Floats, Flags]]:
+        """Draw the months: signals, estimates and correctness of each."""
+        return [
+            (x[rows], f[rows], right[rows])
+            for _, x, f, right in self.periods
+            for rows in np.array_split(rng.permutation(len(right)), self.plan.months)
+        ]
+
+    def watch(
+        self, months: Sequence[tuple], rng: np.random.Generator, floor: float | None = None
+    ) -> tuple[pd.DataFrame, list[tuple]]:
+        """Choose rows, wait for labels, update the monitor: its table, and what was labelled."""
+        plan, waiting = replace(self.plan, floor=floor or self.plan.floor), []
+        monitor = ActiveMonitor(
+            self.least, least_probability=plan.rate * plan.floor, run_length=self.run_length,
+            alpha=plan.alpha,
+        )  # fmt: skip
+        for _, f, right in months:
+            rate = plan.deciding_rate if monitor.state == "deciding" else plan.rate
+            p = labelling_probabilities(f, rate, self.estimated, floor=plan.floor)
+            chosen = rng.random(len(f)) < p
+            waiting.append((f, chosen, right[chosen], p))
+            if len(waiting) > plan.lag:
+                monitor.update(*waiting[-1 - plan.lag])
+        table = monitor.table()
+        return table.assign(month=table["time"] + plan.lag), waiting  # in which the labels came
+
+    def alarms(
+        self, months: Sequence[tuple], rng: np.random.Generator
+    ) -> dict[str, tuple[Flags, Any, float]]:
+        """By method: months with an alarm, labels ordered so far, month of UNSUITABLE or inf."""
+        n, plan, result = len(months), self.plan, {}
+        for name, floor in (("active", plan.floor), ("uniform", 1.0)):
+            table, waiting = self.watch(months, rng, floor)
+            raised = np.zeros(n, bool)
+            raised[table["month"] - 1] = table["alarm"]
+            ordered = np.cumsum([chosen.sum() for _, chosen, *_ in waiting])
+            end = table["month"][table["state"] == "unsuitable"].min()
+            result[name] = raised, ordered, np.inf if np.isnan(end) else end
+        labels = [right[rng.random(len(right)) < plan.rate] for *_, right in months]
+        late = [np.zeros(0, bool)] * plan.lag + labels[: n - plan.lag]
+        options = {"reference_correct": self.test[1], "margin": plan.margin, "reference_level": 0}
+        by_labels, by_estimates = (
+            Monitor(self.estimated, run_length=max(length, 10.0), **options)
+            for length in (self.run_length * plan.rate, self.run_length)
+        )
+        column = SIGNAL_NAMES.index("conf_max")
+        knots = _calibrator(self.test[0][:, column], self.test[1])
+        cbpe = np.array([_calibrate(knots, x[:, column]).mean() for x, *_ in months])
+        by_months = {
+            "labels": [len(y) > 0 and by_labels.update(correct=y).alarm for y in late],
+            "estimates": [by_estimates.update(f).alarm for _, f, _ in months],
+            "cbpe": cbpe < self.least,
+            "cbpe_alert": cbpe < _alert_threshold(self.test[1]),
+            "fet": [fisher(self.test[1], y) < _LEVEL for y in late],
+            "ks": [smirnov(self.ordered, x) < _LEVEL for x, *_ in months],
+        }
+        ordered = np.cumsum([len(right) for right in labels])
+        for name, raised in by_months.items():
+            result[name] = np.array(raised), ordered * (name in ("labels", "fet")), np.inf
+        return result
+
+
+def fisher(test: Flags, right: Flags) -> float:
+    """Fisher's p-value against "not less often right"."""
+    total = int(test.sum()) + int(right.sum())
+    return float(stats.hypergeom.cdf(right.sum(), len(test) + len(right), total, len(right)))
+
+
+def smirnov(ordered: Floats, x: Floats) -> float:
+    """Smallest p-value of the signals, times their number, from the test data's sorted signals."""
+    n, m, largest = ordered.shape[1], len(x), 0.0
+    for test, user in zip(ordered, np.sort(x.T, axis=1), strict=True):
+        # The distribution functions differ most at a user's value or just before one.
+        for side in ("left", "right"):
+            a, b = (np.searchsorted(one, user, side) / len(one) for one in (test, user))
+            largest = max(largest, np.abs(a - b).max())
+    return float(min(1.0, stats.kstwo.sf(largest, round(n * m / (n + m))) * len(ordered)))
+
+
+def compare(deployment: Deployment, streams: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw streams, and say of each method what it does before and after the change.
+
+    The change comes before the first month from which on no period is suitable. Delays are months
+    from it; labels are those ordered by the first alarm after it, or by the end.
+    """
+    good = np.repeat(deployment.truth()["suitable"].to_numpy(), deployment.plan.months)
+    change, rows = int(np.max(np.flatnonzero(good), initial=-1)) + 1, []
+    for stream in range(streams):
+        months = deployment.months(rng)
+        for method, (raised, ordered, end) in deployment.alarms(months, rng).items():
+            hits = np.flatnonzero(raised[change:])
+            rows.append(
+                {
+                    "stream": stream,
+                    "method": method,
+                    "false": int(raised[good].sum()),
+                    "delay": hits[0] + 1 if len(hits) else np.inf,
+                    "labels": int(ordered[change + hits[0] if len(hits) else -1]),
+                    "decided": end - change,
+                    "wrong": end <= change,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def summary(streams: pd.DataFrame) -> pd.DataFrame:
+    """Per method: how often it raises false alarms, how late it is, how many labels it takes."""
+    one = streams.assign(any=streams["false"] > 0, caught=np.isfinite(streams["delay"]))
+    one = one.groupby("method", sort=False)
+    names = {"false": "false alarms", "any": "streams with one"}
+    means = one[["false", "any", "caught", "wrong"]].mean().rename(columns=names)
+    return means.join(one[["delay", "labels", "decided"]].median())
+
+
+def label_values(deployment: Deployment) -> pd.DataFrame:
+    """Variance by one label, for equally many labels, by how they are chosen.
+
+    Labels alone; with estimates and random labels; chosen by strata; by the estimate's doubt.
+    """
+    known, rows = (deployment.estimated, deployment.test[1]), []
+    for name, _, f, y in [("test data", None, *known), *deployment.periods]:
+        row = {"period": name, "labels alone": y.var(), "random": ((y - f) ** 2).mean()}
+        for rule, own in (("strata", known[1]), ("doubt", None)):
+            p = labelling_probabilities(
+                f, 0.1, known[0], reference_correct=own, floor=deployment.plan.floor
+            )
+            row[rule] = ((y - f) ** 2 / p).mean() * p.mean()
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def gain_by_accuracy(
+    accuracies: Sequence[float], floor: float, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Labels needed over those with random ones, where Beta-distributed estimates are right."""
+    rows = []
+    for accuracy in accuracies:
+        f = rng.beta(accuracy, 1 - accuracy, 100_000)
+        p, variance = labelling_probabilities(f, 0.01, f, floor=floor), f * (1 - f)
+        needed = [accuracy * (1 - accuracy), (variance / p).mean() * p.mean()]
+        rows.append([accuracy, *(needed / variance.mean())])
+    return pd.DataFrame(rows, columns=["accuracy", "labels alone", "chosen"])
+
+
+def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy over time with intervals, alarm and decision; below, all alarms."""
+    plan, months, seed = deployment.plan, deployment.months(rng), rng.integers(2**32)
+    raised = deployment.alarms(months, np.random.default_rng(seed))
+    # The first that is drawn there is this monitor.
+    table, waiting = deployment.watch(months, np.random.default_rng(seed))
+    figure, (top, bottom) = new_figure(2, 1, height=2.0, sharex=True, height_ratios=[3, 2])
+    time, found = np.arange(1, len(months) + 1), []
+    for first in range(0, len(months), plan.months):
+        batch = map(np.concatenate, zip(*waiting[first : first + plan.months], strict=True))
+        least = plan.rate * plan.floor
+        value, ends = active_accuracy(*batch, least_probability=least, alpha=plan.alpha)
+        found.append((first + (plan.months + 1) / 2, value, *ends))
+    found = pd.DataFrame(found, columns=["month", "accuracy", "low", "high"])
+    true = [100 * right.mean() for *_, right in months]
+    top.plot(time, true, color="0.6", marker=".", linestyle="", label="true, unseen")
+    value, low, high = 100 * found[["accuracy", "low", "high"]].to_numpy().T
+    style = {"fmt": "o", "color": COLOURS[0], "label": "estimate and interval"}
+    top.errorbar(found["month"], value, [value - low, high - value], plan.months / 2, **style)
+    top.axhline(100 * deployment.least, color="0.3", linestyle="--", marker="")
+    end = raised["active"][2]
+    for label, colour, when in (
+        ("alarm", COLOURS[1], table["month"][table["alarm"]]),
+        ("UNSUITABLE", COLOURS[3], [end] if np.isfinite(end) else []),
+    ):
+        for month in when:
+            top.axvline(month, color=colour, marker="", label=label)
+    top.set_ylabel("accuracy (%)")
+    handles, labels = top.get_legend_handles_labels()
+    shown = dict(zip(labels, handles, strict=True))
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=2)
+    for row, (hits, *_) in enumerate(reversed(raised.values())):
+        bottom.plot(time[hits], np.full(hits.sum(), row), "|", color=COLOURS[0])
+    bottom.set_yticks(range(len(raised)), [METHODS[name] for name in reversed(raised)])
+    bottom.set_ylim(-0.6, len(raised) - 0.4)
+    bottom.set_xlabel("month")
+    return figure, found

@@ -1,0 +1,92 @@
+"""CBPE against nannyml, and the drift tests against alibi-detect, where their code can be imported.
+
+Neither is a dependency: alibi-detect asks for NumPy 1, nannyml for an AutoML package. Their wheels
+without dependencies do, in a folder on PYTHONPATH (``pip install --no-deps --target FOLDER nannyml
+alibi-detect``, and for nannyml what its import then names): the AutoML package may be without
+AutoML, and of alibi-detect only the two modules are read.
+"""
+
+import importlib
+import importlib.util
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
+from lib.studies.suitability.watch import fisher, smirnov
+
+
+@pytest.fixture
+def nannyml(monkeypatch):
+    monkeypatch.setenv("NML_DISABLE_USAGE_LOGGING", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import flaml
+
+            flaml.AutoML = getattr(flaml, "AutoML", object)  # CBPE fits none
+            return importlib.import_module("nannyml")
+        except ImportError as error:
+            pytest.skip(f"nannyml cannot be imported: {error}")
+
+
+@pytest.fixture
+def drift(monkeypatch):
+    """The two modules, past a package whose import asks for deep learning."""
+    spec = importlib.util.find_spec("alibi_detect")
+    if spec is None:
+        pytest.skip("alibi-detect is not here")
+    root = Path(spec.origin).parent
+    for name in ("alibi_detect", "alibi_detect.cd", "alibi_detect.utils"):
+        bare = types.ModuleType(name)
+        bare.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
+        monkeypatch.setitem(sys.modules, name, bare)
+    try:
+        return [importlib.import_module(f"alibi_detect.cd.{name}") for name in ("ks", "fet")]
+    except ImportError as error:
+        pytest.skip(f"alibi-detect cannot be imported: {error}")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cbpe_is_nannymls(nannyml, seed):
+    """Being right is the class; the prediction is always that it is."""
+    rng = np.random.default_rng(seed)
+
+    def frame(n, shift):
+        p = rng.beta(4, 2, n)
+        right = rng.random(n) < np.clip(p - shift - 0.1 * (seed % 2) * (p > 0.6), 0, 1)
+        return pd.DataFrame({"p": p, "right": right.astype(int), "said": np.ones(n, int)})
+
+    reference, later = frame(2000, 0.0), frame(1000, 0.1)
+    estimator = nannyml.CBPE(
+        problem_type="classification_binary", y_pred_proba="p", y_pred="said", y_true="right",
+        metrics=["accuracy"], chunk_number=10,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = estimator.fit(reference).estimate(later).filter(period="analysis").to_df()
+    p, right = reference["p"].to_numpy(), reference["right"].to_numpy().astype(bool)
+    knots = _calibrator(p, right)
+    ours = [_calibrate(knots, chunk).mean() for chunk in np.split(later["p"].to_numpy(), 10)]
+    assert found["accuracy", "value"].to_numpy() == pytest.approx(ours, abs=1e-9)
+    threshold = _alert_threshold(right)
+    assert found["accuracy", "lower_threshold"].to_numpy() == pytest.approx(threshold, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_drift_tests_are_alibi_detects(drift, seed):
+    ks, fet = drift
+    rng = np.random.default_rng(seed)
+    reference = rng.normal(size=(11_000, 3))  # so many that SciPy's p-value is the asymptotic one
+    x = rng.normal([0.05 * seed, 0, 0], size=(300, 3))
+    p = ks.KSDrift(reference, p_val=0.05).predict(x)["data"]["p_val"].min()
+    assert smirnov(np.sort(reference.T, axis=1), x) == pytest.approx(min(1, 3 * p), rel=1e-5)
+    right, few = rng.random(5000) < 0.6, rng.random(40) < 0.5
+    detector = fet.FETDrift(right.astype(int)[:, None], p_val=0.05, alternative="less")
+    theirs = detector.predict(few.astype(int)[:, None])["data"]["p_val"][0]
+    assert fisher(right, few) == pytest.approx(theirs, rel=1e-6)

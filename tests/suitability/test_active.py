@@ -1,0 +1,239 @@
+"""Chosen labels: against definitions, by enumeration and simulation; what an update takes."""
+
+import itertools
+import pickle
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.studies.suitability.alarms import active_errors
+from lib.suitability import ActiveMonitor, Monitor, active_accuracy, labelling_probabilities
+from lib.suitability import monitor as monitor_module
+from lib.suitability.sequential import EProcess
+
+RNG = np.random.default_rng(0)
+REFERENCE = RNG.beta(8, 2, 2000)
+
+
+def test_probabilities_by_hand():
+    doubt = np.sqrt(REFERENCE * (1 - REFERENCE))
+    p = labelling_probabilities(REFERENCE, 0.1, REFERENCE, floor=0.3)
+    assert p == pytest.approx(0.1 * (0.3 + 0.7 * doubt / doubt.mean()))
+    assert p.mean() == pytest.approx(0.1)
+    assert (labelling_probabilities(REFERENCE, 0.1, REFERENCE, floor=1) == 0.1).all()
+    # A row of another batch has the same probability whatever it comes with.
+    assert labelling_probabilities(REFERENCE[7:9], 0.1, REFERENCE, floor=0.3) == pytest.approx(
+        p[7:9]
+    )
+    assert labelling_probabilities([0.5, 0.9], 0.9, REFERENCE, floor=0.1).max() == 1.0
+    # Without any doubt in the reference all rows are alike.
+    assert labelling_probabilities([0.5, 1.0], 0.2, [0.0, 1.0]).tolist() == [0.2, 0.2]
+
+
+def test_strata_by_hand():
+    f = np.repeat([0.2, 0.6, 0.9], [40, 40, 20])
+    right = np.zeros(100, bool)
+    right[:8], right[40:70], right[80:] = True, True, True
+    p = labelling_probabilities(
+        [0.2, 0.6, 0.9, 0.91], 0.1, f, reference_correct=right, strata=3, floor=0.5
+    )
+    squares = [(right[a:b] - f[a:b]) ** 2 for a, b in ((0, 40), (40, 80), (80, 100))]
+    spread = np.array([np.sqrt((s.sum() + 0.25) / (len(s) + 1)) for s in squares])
+    mean = (spread * [0.4, 0.4, 0.2]).sum()
+    assert p == pytest.approx(0.1 * (0.5 + 0.5 * spread[[0, 1, 2, 2]] / mean))
+    # One stratum, or ties throughout: no rule at all.
+    for options in ({"strata": 1}, {"strata": 50}):
+        alike = labelling_probabilities(
+            [0.3, 0.4], 0.1, np.full(100, 0.5), reference_correct=right, **options
+        )
+        assert np.ptp(alike) == 0
+
+
+def test_doubt_is_the_best_rule_for_estimates_that_are_right():
+    f = np.linspace(0.01, 0.99, 99)
+    variance = f * (1 - f)
+
+    def cost(p):
+        return (variance / p).mean() * p.mean()
+
+    best = cost(labelling_probabilities(f, 0.1, f, floor=1e-9))
+    assert best == pytest.approx(np.sqrt(variance).mean() ** 2, rel=1e-6)
+    for other in (np.full(99, 0.1), 0.1 + f / 10, variance):
+        assert cost(other) > best
+
+
+def test_the_estimate_is_unbiased_whatever_the_estimates_are():
+    """By enumeration of which rows are chosen."""
+    f, y = np.array([0.9, 0.1, 0.5, 0.4]), np.array([False, True, True, True])
+    p, total, moment = np.array([0.3, 0.9, 0.5, 0.25]), 0.0, 0.0
+    for pattern in itertools.product([False, True], repeat=4):
+        chosen = np.array(pattern)
+        chance = np.where(chosen, p, 1 - p).prod()
+        monitor = ActiveMonitor(0.5, least_probability=0.25)
+        x = monitor.update(f, chosen, y[chosen], p).accuracy
+        total, moment = total + chance * x, moment + chance * x**2
+    assert total == pytest.approx(0.75)
+    assert moment - total**2 == pytest.approx(((1 / p - 1) * (y - f) ** 2).sum() / 16)
+
+
+def test_all_rows_labelled_is_their_mean():
+    y = RNG.random(50) < 0.7
+    value, (low, high) = active_accuracy(
+        np.full(50, 0.2), np.ones(50, bool), y, np.ones(50), least_probability=1
+    )
+    assert value == pytest.approx(y.mean())
+    assert low < value < high
+
+
+@pytest.mark.parametrize(("rows", "rate", "repetitions"), [(60, 0.2, 400), (2000, 0.1, 200)])
+def test_levels_hold(rows, rate, repetitions):
+    """Few labels, accuracies near 1, estimates that are all equal or all wrong."""
+    table = active_errors(rows, rate, repetitions=repetitions, rng=np.random.default_rng(30))
+    most = stats.binom.isf(1e-4, repetitions, 0.05) / repetitions
+    for name in ("interval", "alarm", "SUITABLE", "UNSUITABLE"):
+        assert (table[name] <= most).all(), table
+    # What the test would notice: the normal interval where errors are rare.
+    assert table["normal interval"].max() > most
+
+
+@pytest.mark.parametrize("kind", ["right", "wrong", "one value, nearly always right"])
+def test_average_run_length_is_at_least_what_is_promised(kind):
+    """At exactly the least accuracy: the worst case."""
+    rng, promised, lengths = np.random.default_rng(31), 200, []
+    accuracy = 0.97 if kind.startswith("one") else 0.7
+    reference = rng.beta(7, 3, 500)
+    for _ in range(80):
+        monitor = ActiveMonitor(accuracy, least_probability=0.1, run_length=promised)
+        while monitor.state == "watching" and len(monitor.history) < 150:
+            f = rng.beta(7, 3, 20)
+            y = rng.random(20) < f if kind == "right" else rng.random(20) < accuracy
+            f = {"right": f, "wrong": 1 - f}.get(kind, np.full(20, accuracy))
+            p = labelling_probabilities(f, 0.2, reference)
+            chosen = rng.random(20) < p
+            monitor.update(f, chosen, y[chosen], p)
+        lengths.append(20 * len(monitor.history))
+    # One-sided, five standard errors; streams that end without an alarm only shorten the mean.
+    assert np.mean(lengths) + 5 * stats.sem(lengths) > promised
+
+
+def batch(rng, n=100, accuracy=0.8, f=None):
+    f = rng.beta(8, 2, n) if f is None else f
+    p = labelling_probabilities(f, 0.3, REFERENCE)
+    chosen = rng.random(n) < p
+    return f, chosen, rng.random(chosen.sum()) < accuracy, p
+
+
+def test_watching_is_the_recursion_of_the_e_detector():
+    rng, least, threshold = np.random.default_rng(32), 0.15, 0.75
+    monitor = ActiveMonitor(threshold, least_probability=least, run_length=1e9)
+    bets = monitor_module._BETS / (1 / least - threshold)
+    capital, largest = np.zeros(len(bets)), 0.0
+    for _ in range(3):
+        f, chosen, right, p = batch(rng)
+        x = f.copy()
+        x[chosen] += (right - f[chosen]) / p[chosen]
+        for one in x:
+            capital = (capital + 1) * (1 + bets * (threshold - one))
+            largest = max(largest, capital.mean())
+        found = monitor.update(f, chosen, right, p)
+        assert found.n_labels == chosen.sum()
+        assert found.accuracy == pytest.approx(x.mean())
+        assert found.evidence * 1e9 == pytest.approx(largest, rel=1e-9)
+        largest = capital.mean()  # what stands when the next batch begins
+
+
+@pytest.mark.parametrize(("after", "end"), [(0.3, "unsuitable"), (0.95, "watching")])
+def test_an_alarm_is_followed_by_a_decision_from_new_rows(after, end):
+    rng = np.random.default_rng(33)
+    monitor = ActiveMonitor(0.7, least_probability=0.15, run_length=500)
+    while not monitor.update(*batch(rng, accuracy=0.2)).alarm:
+        pass
+    assert monitor.state == "deciding"
+    tests = EProcess(monitor._threshold), EProcess(1 - monitor._threshold)
+    while monitor.state == "deciding":
+        f, chosen, right, p = batch(rng, accuracy=after)
+        found = monitor.update(f, chosen, right, p)
+        x = f.copy()
+        x[chosen] += (right - f[chosen]) / p[chosen]
+        z = (x - 1 + 1 / 0.15) / (2 / 0.15 - 1)
+        tests[0].update(z)
+        tests[1].update(1 - z)
+        assert found.suitable_p == pytest.approx(tests[0].p_value)
+        assert found.unsuitable_p == pytest.approx(tests[1].p_value)
+        assert (found.evidence, found.alarm) == (0.0, False)
+    assert monitor.state == end == found.state
+    assert (found.suitable_p if end == "watching" else found.unsuitable_p) <= 0.05
+    again = monitor.update(*batch(rng, accuracy=0.2))
+    assert again.state == ("unsuitable" if end == "unsuitable" else again.state)
+    assert (again.evidence > 0) == (end == "watching")  # it has started anew
+    assert list(monitor.table()["alarm"].to_numpy().nonzero()[0])[:1] == [
+        next(i for i, d in enumerate(monitor.history) if d.alarm)
+    ]
+
+
+def test_bad_input_leaves_the_monitor_as_it_was():
+    rng = np.random.default_rng(34)
+    f, chosen, right, p = batch(rng)
+    monitor, clean = (ActiveMonitor(0.7, least_probability=0.15) for _ in range(2))
+    for wrong, message in (
+        ((f, chosen, right[:-1], p), "correct must be of shape"),
+        ((f, chosen[:-1], right, p), "chosen must be of shape"),
+        ((f, chosen, right, p[:-1]), "probability must have an entry for each of 100 rows"),
+        ((f, chosen, right, p / 10), r"probability must be in \[0.15, 1\]"),
+        ((f + 1, chosen, right, p), "estimated must be in"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            monitor.update(*wrong)
+    assert monitor.history == []
+    assert monitor.update(f, chosen, right, p) == clean.update(f, chosen, right, p)
+
+
+# --- an update takes time in proportion to its rows -----------------------------------------------
+
+
+def monitors():
+    """Each monitor and a state of it, with its update by a batch."""
+    rng = np.random.default_rng(35)
+    watching = ActiveMonitor(0.7, least_probability=0.15, run_length=1e300)
+    deciding = ActiveMonitor(0.7, least_probability=0.15, alpha=1e-300)
+    deciding._begin_to_decide()
+    estimates = Monitor(REFERENCE, margin=0.05, run_length=1e300)
+    return [
+        (watching, lambda n: watching.update(*batch(rng, n, 0.7))),
+        (deciding, lambda n: deciding.update(*batch(rng, n, 0.7))),
+        (estimates, lambda n: estimates.update(rng.beta(8, 2, n))),
+    ]
+
+
+def size(monitor):
+    """Bytes of all that a monitor keeps but its history, numbers at full length."""
+    state = {name: value for name, value in vars(monitor).items() if name != "history"}
+    return len(pickle.dumps(state))
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_what_is_kept_does_not_grow(which):
+    monitor, update = monitors()[which]
+    update(50)
+    before = size(monitor)
+    for _ in range(20):
+        update(2000)
+    assert size(monitor) <= before + 32  # a counter's digits
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_an_update_after_a_million_rows_takes_as_long_as_the_first(which):
+    """Ratio of medians over 200 updates of 1,000 rows, taken in turn."""
+    (_, fresh), (_, old) = monitors()[which], monitors()[which]
+    for _ in range(100):
+        old(10_000)
+    durations = {fresh: [], old: []}
+    for _ in range(200):
+        for update, taken in durations.items():
+            start = time.perf_counter()
+            update(1000)
+            taken.append(time.perf_counter() - start)
+    assert np.median(durations[old]) <= 1.5 * np.median(durations[fresh])
