@@ -256,7 +256,7 @@ def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict
     before = {*states.glob("*/*.npz")}  # of files that failed
     for kill in (True, False):
         with tempfile.TemporaryFile("w+") as output:
-            often = {"COMPANION_SAVE_EVERY": "0.5"} if kill else {}  # later saves as in earnest
+            often = {"COMPANION_SAVE_EVERY": "0.1"} if kill else {}  # later saves as in earnest
             process = subprocess.Popen(
                 command, env=environment | often, stdout=output, stderr=subprocess.STDOUT
             )
