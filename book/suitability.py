@@ -485,7 +485,7 @@ by_signal = signals_table(alone[alone["partition"] == partition_seeds[0]], alpha
 chapter.table(
     by_signal.drop(columns="dataset"),
     "table5",
-    f"Table 5: all signals and each alone, {title}, mean over {len(signal_seeds)} model(s)",
+    f"Table 5: all signals and each alone, {title}, means over the run's models",
     dict.fromkeys(METRICS, ".3f"),
 )
 cell = by_signal.set_index(["kind", "signals"])

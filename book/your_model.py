@@ -173,7 +173,7 @@ if out:
 # |---|---|---|
 # | SUITABLE | labels of user rows show it too | use the model there |
 # | SUITABLE, if the estimates hold | they show it, and no signal has moved | try it, label some |
-# | UNCONFIRMED | the same, but signals have moved | label user rows, drawn at random, first |
+# | UNCONFIRMED | the estimates show it, but signals have moved | first label user rows at random |
 # | INCONCLUSIVE | it is not shown | collect the rows that the next steps name, or label some |
 # | UNSUITABLE | labels show a drop beyond the margin | do not use it there |
 #
@@ -183,8 +183,8 @@ if out:
 # A threshold for abstaining holds for new data like the *test* rows, whichever of the scores the
 # verdict names: its level allows for that choice. For the user's data it needs labelled user rows
 # in the place of the test rows, in a file of its own. To promise a target of
-# {value}`your_model.target:.0%` at all takes {value}`your_model.fewest` such rows if every answer
-# is right, and more if some are wrong.
+# {value}`your_model.target:.0%` at all takes {value}`your_model.fewest` labelled rows if every
+# answer is right (the four scores share the error), and more if some are wrong.
 #
 # ## For those who go on
 #
