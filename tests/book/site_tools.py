@@ -76,11 +76,17 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         return super().translate_path(parts.path.removeprefix(prefix[:-1]) if inside else "/ /none")
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exception(), ConnectionError):  # a page that left does not wait
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def serve(folder: Path, prefix: str = "/") -> Iterator[str]:
     """Serve a folder below a path on the loopback interface; yields the address, without slash."""
     handler = functools.partial(_Handler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with _Server(("127.0.0.1", 0), handler) as server:
         server.prefix = prefix
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
