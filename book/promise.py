@@ -130,6 +130,9 @@ chapter.values(
     quantile=cells["broken"]["private quantile"].max(),
     quantile_many=cells["coverage"]["private quantile"][many, spoken],
     allowed=1 - level,
+    free_broken=cells["broken"]["not private"].max(),
+    draws=draws,
+    spread=(level * (1 - level) / draws) ** 0.5,
 )
 
 # %% [markdown]
@@ -146,8 +149,9 @@ chapter.values(
 #
 # The promise was broken in at most {value}`promise.broken:.1%` of the draws of any size and budget;
 # {value}`promise.allowed:.0%` are allowed. That is said of the private threshold. The function that
-# is not private promises as much if its assumption holds, and so few draws do not tell a rate of
-# 6% from one of 5%.
+# is not private promises as much if its assumption holds: at most
+# {value}`promise.free_broken:.1%` of {value}`promise.draws:d` draws, where one standard error of
+# what is allowed is {value}`promise.spread:.1%`.
 #
 # *Beside it, the private quantile* of private prediction sets {cite}`angelopoulos2021private`. It
 # bounds the fraction of all points that are answered *and* wrong, in the mean over draws, and is

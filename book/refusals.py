@@ -87,7 +87,8 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # ## Satellite images, year after year
 #
 # On these A answers the more often, the surer it is. B is cautious: it nearly always answers where
-# it is sure, and seldom elsewhere, but never with a probability below 0.2.
+# it is sure, and seldom elsewhere, but never with a probability below
+# {value}`refusals.least:g`.
 
 # %%
 rng = np.random.default_rng(seed)
@@ -120,6 +121,7 @@ above = {way: watched.loc[watched[way] > 0, "n"].min() for way in ("lower", "asy
 decided = {way: 0 if np.isnan(n) else int(n) for way, n in above.items()}
 again = stored_table(studies.replay, stream, replays, start, seed=seed).set_index("way")["missed"]
 chapter.values(
+    least=1 - max(p.max() for p in stream.propensities),
     truth=last["truth"],
     selective=last["answered"],
     low=last["lower"],
