@@ -105,7 +105,8 @@ for text in notes[:1]:
 #
 # - Take labels of the user's data, drawn at random: {py:obj}`lib.suitability.labels_for_power` says
 #   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
-# - With many labels and many rows without, use {py:obj}`~lib.suitability.prediction_powered_test`.
+# - With many labels (say, 25 wrong answers among them, or more) and many rows without, use
+#   {py:obj}`~lib.suitability.prediction_powered_test`.
 # - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
 # - In use, watch for the end of suitability: [Suitability over time](suitability_time.py).
 #

@@ -361,6 +361,12 @@ def _suitability_steps(
             "more labelled user rows, drawn at random: those there are show neither that the "
             "model is suitable nor that it is not"
         )
+    elif found.suitable_by_labels and not found.decision.suitable:
+        steps.append(
+            "nothing, if labels were to decide: those of user rows show that the model is "
+            "suitable. If the estimates were to, they leave it open, and to change to labels now "
+            f"would err more often than in {settings.alpha:g} of all cases"
+        )
     return tuple(steps)
 
 

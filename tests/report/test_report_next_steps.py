@@ -184,6 +184,14 @@ def test_without_labels_of_the_user_it_says_how_many(example):
     assert "with 5 test rows no number of them" in small["suitability"]
 
 
+def test_labels_that_show_it_where_the_estimates_do_not_leave_nothing_to_collect(example):
+    report, found = steps(example)
+    assert "But the labelled user rows show that it is suitable" in str(report)
+    assert "nothing, if labels were to decide" in found["suitability"]
+    _, none = steps(changed(example, "user_labels"))
+    assert "nothing, if labels" not in none["suitability"]
+
+
 def test_labels_of_the_user_need_those_of_the_test_rows(example):
     _, found = steps(changed(example, "test_labels", "test_propensities", "other_propensities"))
     assert "can be compared with nothing" in found["suitability"]

@@ -286,6 +286,22 @@ def test_very_few_errors_among_the_labels_break_the_normal_theory():
     assert count["labels alone"] <= highest(n, 0.05)
 
 
+@pytest.mark.parametrize("rate", [0.02, 0.05, 0.1])
+def test_so_few_errors_break_a_t_test_and_so_many_do_not(rate):
+    """What the docstring of `calibration_offset` says of 25 errors, by the binomial, exactly."""
+
+    def errs(mean):
+        n = round(mean / rate)
+        wrong = np.arange(n + 1)
+        seen = wrong / n
+        deviation = np.sqrt(seen * (1 - seen) / (n - 1))
+        better = rate - seen > stats.t.isf(0.05, n - 1) * deviation
+        return stats.binom.pmf(wrong, n, rate) @ better
+
+    assert max(errs(mean) for mean in range(25, 120)) < 0.1
+    assert max(errs(mean) for mean in range(3, 12)) > 0.12
+
+
 def test_rate_falls_with_the_drop_and_table_is_complete():
     rng = np.random.default_rng(6)
     table = simulate_guarantee([0.0, 0.05], [[0.0], [-0.05]], repetitions=50, rng=rng)
