@@ -183,7 +183,7 @@ chapter.table(
     "budgets",
     f"{members} models share one budget (CIFAR-10 as in P1): each member's own epsilon, and what "
     "all of them spend together",
-    dict.fromkeys(("noise_multiplier", "member", "rdp", "prv", "pld"), ".3f"),
+    dict.fromkeys(("noise_multiplier", "member", "rdp", "pld"), ".3f"),
 )
 
 # %% tags=["hide-input"]

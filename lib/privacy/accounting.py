@@ -500,7 +500,7 @@ def budget_table(
     list of dict
         A row per budget and rule: ``epsilon``, ``rule``, ``noise_multiplier`` (by RDP), ``member``
         (a single member's own epsilon at `delta`, by RDP), and the epsilon at `delta` that all
-        models together really spend, by each accountant: ``rdp``, ``prv``, ``pld``.  A rule whose
+        models together really spend, by two accountants: ``rdp`` and ``pld``.  A rule whose
         ``pld`` exceeds the budget does not keep its promise.
     """
     require_int("members", members, at_least=1)
@@ -522,7 +522,7 @@ def budget_table(
             together = PrivacyLedger((SampledGaussian(sample_rate, sigma, steps * trained),))
             row = {"epsilon": epsilon, "rule": rule, "noise_multiplier": sigma}
             row["member"] = single.epsilon(delta)
-            row.update({name: together.epsilon(delta, name) for name in ACCOUNTANTS})
+            row |= {name: together.epsilon(delta, name) for name in ("rdp", "pld")}
             rows.append(row)
     return rows
 
