@@ -221,6 +221,8 @@ chapter.values(
     cvm_calm=calm["no change"].iloc[2],
     labels_least=calm["least accuracy"].iloc[0],
     fet_least=calm["least accuracy"].iloc[1],
+    ert=first.ert,
+    comparisons=first.ert * (len(first.test[1]) + 2 * first.windows[-1] - 1) ** 2,
     most_alarms=min(months * len(first.periods) / false_every, 1),
     years=false_every / 12,
     overstated=truth["estimated"].iloc[-1] - truth["accuracy"].iloc[-1],
@@ -232,6 +234,19 @@ chapter.values(
 # false alarms: the first drop is hardly beyond the margin. UNSUITABLE is said
 # {value}`suitability_time.decided:.0f` months after the drop in the median, and was said of
 # suitable data in {value}`suitability_time.wrong:.0%` of the streams.
+#
+# FETDriftOnline noticed the drop after {value}`suitability_time.fet_delay:.0f` months, CVMDriftOnline
+# after {value}`suitability_time.cvm_delay:.0f`, and {value}`suitability_time.fet_false:.0%` and
+# {value}`suitability_time.cvm_false:.0%` of the streams had a false alarm of theirs: they know no
+# margin. Moreover, an expected run time is a mean, no bound on the probability of an alarm in a
+# stream, and holds only if nothing at all changes. Where nothing did, FETDriftOnline raised an alarm
+# in {value}`suitability_time.fet_calm:.0%` of the streams, CVMDriftOnline in
+# {value}`suitability_time.cvm_calm:.0%`, and labels alone in
+# {value}`suitability_time.labels_calm:.0%`. At exactly the least accuracy it was
+# {value}`suitability_time.fet_least:.0%` for FETDriftOnline and
+# {value}`suitability_time.labels_least:.0%` for labels alone, which exceed
+# {value}`suitability_time.most_alarms:.0%` with no data that are suitable all along (Doob's
+# inequality).
 #
 # ### Does choosing rows pay?
 #
@@ -357,6 +372,10 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 # - Real months. The order of rows within a year is drawn, so that within a year nothing drifts.
 # - Labels that come late are taken to come whatever they say. If wrong predictions are looked at
 #   first, no method here holds.
+# - alibi-detect's other detectors for streams, MMDDriftOnline and LSDDDriftOnline, and CVMDriftOnline
+#   on every row. The run time of {value}`suitability_time.ert:,.0f` labels takes at least as many
+#   simulated streams; the package's own CVMDriftOnline would make
+#   {value}`suitability_time.comparisons:.0e}` comparisons for them.
 # - After an alarm the accuracy is taken to be one number. It may recover while the monitor decides.
 #
 # ## Exercises

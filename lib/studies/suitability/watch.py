@@ -52,8 +52,8 @@ METHODS = {
 }
 _LEVEL = 0.05  # of alibi-detect's tests
 _WINDOWS = (1, 6)  # months of the detectors for streams
-_SIMULATED = 5  # their simulated streams by expected run time; beyond _MOST steps there are none
-_MOST = 2e11
+_SIMULATED = 5  # their simulated streams by expected run time
+_MOST = 3e8  # simulated statistics; beyond, these detectors are left out
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -97,6 +97,9 @@ class Deployment:
             self.periods.append((name, x, estimator.predict(x), right))
         rows = sum(len(right) for *_, right in self.periods)
         self.run_length = max(plan.false_every * rows / (plan.months * len(self.periods)), 10.0)
+        #: The same in labels, and the detectors' windows in labels.
+        self.ert = max(self.run_length * plan.rate, 10.0)
+        self.windows = tuple(max(2, round(m * self.ert / plan.false_every)) for m in _WINDOWS)
 
     def truth(self) -> pd.DataFrame:
         """Rows, accuracies and suitability of the periods."""
@@ -150,8 +153,8 @@ class Deployment:
         late = [np.zeros(0, bool)] * plan.lag + labels[: n - plan.lag]
         options = {"reference_correct": self.test[1], "margin": plan.margin, "reference_level": 0}
         by_labels, by_estimates = (
-            Monitor(self.estimated, run_length=max(length, 10.0), **options)
-            for length in (self.run_length * plan.rate, self.run_length)
+            Monitor(self.estimated, run_length=length, **options)
+            for length in (self.ert, self.run_length)
         )
         column = SIGNAL_NAMES.index("conf_max")
         knots = _calibrator(self.test[0][:, column], self.test[1])
@@ -166,7 +169,9 @@ class Deployment:
         }
         seen = {
             "fet_online": late,
-            "cvm_online": [self.ranks(f[mask]) for (_, f, _), mask in zip(months, masks, strict=True)],
+            "cvm_online": [
+                self.ranks(f[mask]) for (_, f, _), mask in zip(months, masks, strict=True)
+            ],
         }
         [ties] = rng.spawn(1)
         for name, (detector, table) in self.online.items():
@@ -186,16 +191,15 @@ class Deployment:
     @cached_property
     def online(self) -> dict[str, tuple[FisherOnline | CramerOnline, pd.DataFrame]]:
         """The detectors for streams with their thresholds, where these can be simulated."""
-        ert, n = max(self.run_length * self.plan.rate, 10.0), len(self.estimated)
-        windows = tuple(max(2, round(m * ert / self.plan.false_every)) for m in _WINDOWS)
-        streams = math.ceil(_SIMULATED * ert)
-        if 2.0 * streams * windows[-1] ** 2 > _MOST:
+        n, streams = len(self.estimated), math.ceil(_SIMULATED * self.ert)
+        if 2.0 * streams * self.windows[-1] > _MOST:
             return {}
-        found = FisherOnline(n, int(self.test[1].sum()), windows), CramerOnline(n, windows)
+        right, seed = int(self.test[1].sum()), self.plan.seed
+        found = FisherOnline(n, right, self.windows), CramerOnline(n, self.windows)
         return {
             name: (
                 one,
-                stored_table(thresholds, one, ert, streams, np.random.default_rng(self.plan.seed)),
+                stored_table(thresholds, one, self.ert, streams, np.random.default_rng(seed)),
             )
             for name, one in zip(("fet_online", "cvm_online"), found, strict=True)
         }
@@ -253,12 +257,12 @@ def harmless(deployment: Deployment, streams: int, rng: np.random.Generator) -> 
     months = plan.months * len(deployment.periods)
     n = round(deployment.run_length * plan.rate * months / plan.false_every)
     options = {"reference_correct": test, "margin": plan.margin, "reference_level": 0}
-    length, found = max(deployment.run_length * plan.rate, 10.0), []
+    found = []
     for _ in range(streams):
         rows = rng.integers(len(test), size=n)
         labels = {"no change": test[rows], "least accuracy": rng.random(n) < least}
         for kind, right in labels.items():
-            monitor = Monitor(deployment.estimated, run_length=length, **options)
+            monitor = Monitor(deployment.estimated, run_length=deployment.ert, **options)
             found.append(("labels", kind, monitor.update(correct=right).alarm))
             for name, (detector, table) in deployment.online.items():
                 x = right if name == "fet_online" else deployment.ranks(deployment.estimated[rows])
