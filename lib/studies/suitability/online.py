@@ -30,7 +30,7 @@ _CHUNK = 2000  # streams that are simulated at once
 
 @dataclass(frozen=True)
 class FisherOnline:
-    """FETDriftOnline for "less often right" than ``right`` of ``n`` test data: values are labels."""
+    """FETDriftOnline against "right as often as ``right`` of ``n`` test data", on labels."""
 
     n: int
     right: int
