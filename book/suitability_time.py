@@ -222,7 +222,7 @@ chapter.values(
     labels_least=calm["least accuracy"].iloc[0],
     fet_least=calm["least accuracy"].iloc[1],
     ert=first.ert,
-    comparisons=first.ert * (len(first.test[1]) + 2 * first.windows[-1] - 1) ** 2,
+    comparisons=first.ert * (len(first.test[1]) + 2 * first.windows[-1] - 1) ** 2 / 1e12,
     most_alarms=min(months * len(first.periods) / false_every, 1),
     years=false_every / 12,
     overstated=truth["estimated"].iloc[-1] - truth["accuracy"].iloc[-1],
@@ -372,7 +372,8 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 #   first, no method here holds.
 # - CVMDriftOnline on every row, MMDDriftOnline and LSDDDriftOnline. Thresholds take more simulated
 #   streams than the run time has values; for the {value}`suitability_time.ert:,.0f` here
-#   alibi-detect's CVMDriftOnline makes {value}`suitability_time.comparisons:.0e` comparisons.
+#   alibi-detect's CVMDriftOnline makes at least {value}`suitability_time.comparisons:.2g` times
+#   $10^{12}$ comparisons.
 # - After an alarm the accuracy is taken to be one number. It may recover while the monitor decides.
 #
 # ## Exercises
