@@ -318,7 +318,7 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
     raised = deployment.alarms(months, np.random.default_rng(seed))
     # The first that is drawn there is this monitor.
     table, waiting = deployment.watch(months, np.random.default_rng(seed))
-    figure, (top, bottom) = new_figure(2, 1, height=2.0, sharex=True, height_ratios=[3, 2])
+    figure, (top, bottom) = new_figure(2, 1, height=2.2, sharex=True, height_ratios=[4, 3])
     time, found = np.arange(1, len(months) + 1), []
     for first in range(0, len(months), plan.months):
         batch = map(np.concatenate, zip(*waiting[first : first + plan.months], strict=True))
