@@ -161,8 +161,9 @@ chapter.figure(
 # labels against those of the test data, and a Kolmogorov-Smirnov test of each signal with
 # Bonferroni's correction, both at 5% in every month. FETDriftOnline and CVMDriftOnline are
 # alibi-detect's for streams: after each label, or the estimate of as many rows, they compare the
-# last month and the last half-year with the test data, and start anew after an alarm. Their
-# expected run time without a change is that of the monitor. These are our own implementations:
+# last {value}`suitability_time.short` and {value}`suitability_time.long` (a month's and half a
+# year's on average) with the test data. After an alarm we start them anew. Their expected run time
+# without a change is that of the monitor. These are our own implementations:
 # alibi-detect 0.13 asks for NumPy 1, nannyml 0.13 for an AutoML package. A test runs both packages'
 # code beside ours where it can be imported: all agree but for rounding, and for the simulation that
 # thresholds of streams come from.
@@ -195,8 +196,8 @@ chapter.table(
 
 # %%
 active, alone, uniform = (methods.loc[name] for name in ("active", "labels", "uniform"))
-online = methods.reindex(["fet_online", "cvm_online"])  # none where rows are too many to simulate
-calm = harmless.reindex(["labels", *online.index])
+online = methods.loc[["fet_online", "cvm_online"]]
+calm = harmless.loc[["labels", *online.index]]
 good_months = months * np.mean([d.truth()["suitable"].sum() for d in deployed.values()])
 chapter.values(
     active_false=active["streams with one"],
@@ -221,8 +222,13 @@ chapter.values(
     cvm_calm=calm["no change"].iloc[2],
     labels_least=calm["least accuracy"].iloc[0],
     fet_least=calm["least accuracy"].iloc[1],
-    ert=first.ert,
-    comparisons=first.ert * (len(first.test[1]) + 2 * first.windows[-1] - 1) ** 2 / 1e12,
+    short=first.windows[0],
+    long=first.windows[1],
+    ert=first.ert / first.every,
+    comparisons=first.ert
+    / first.every
+    * (len(first.test[1]) + 2 * first.windows[-1] - 1) ** 2
+    / 1e12,
     most_alarms=min(months * len(first.periods) / false_every, 1),
     years=false_every / 12,
     overstated=truth["estimated"].iloc[-1] - truth["accuracy"].iloc[-1],

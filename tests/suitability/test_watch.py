@@ -115,13 +115,14 @@ def test_detectors_for_streams(deployed):
     assert all((again[name][0] == one).all() for name, one in raised.items())
     detector, table = deployed.online["cvm_online"]
     assert len(table) == 2 * detector.windows[1] - 1
-    test, user = np.array([0.2, 0.5, 0.7]), [0.1, 0.5, 0.6, 0.9]
-    few = replace(PLAN, false_every=1_000_000)
-    rare = studies.Deployment(load_study("digits"), few, np.random.default_rng(0))
-    assert rare.online == {}
-    assert list(rare.alarms(months, np.random.default_rng(5))) == list(studies.METHODS)[:-2]
-    rare._sorted = test
-    assert rare.ranks(user).tolist() == [0, 2, 2, 3]
+    deployed_long = studies.Deployment(
+        load_study("digits"), replace(PLAN, false_every=6_000_000), np.random.default_rng(0)
+    )
+    assert deployed_long.every > 1  # so that thresholds can be simulated
+    steps = 2 * 5 * deployed_long.ert / deployed_long.every * deployed_long.windows[1]
+    assert steps == pytest.approx(1.5e8, rel=0.5)
+    deployed_long._sorted = np.array([0.2, 0.5, 0.7])
+    assert deployed_long.ranks([0.1, 0.5, 0.6, 0.9]).tolist() == [0, 2, 2, 3]
 
 
 def test_suitable_streams_and_their_alarms(deployed):

@@ -12,7 +12,8 @@ deployment, fits the estimator; the other is the test data. Peers, by their publ
   data's.
 - *FETDriftOnline*, *CVMDriftOnline* (alibi-detect): :mod:`lib.studies.suitability.online`, with
   windows of a month and of half a year, an expected run time of ``false_every`` months, and started
-  anew after an alarm. The second sees estimates, of as many rows as are labelled.
+  anew after an alarm. The second sees estimates, of as many rows as are labelled; both see every
+  second one only, or fewer, where simulating the thresholds would take too long.
 """
 
 import math
@@ -53,7 +54,7 @@ METHODS = {
 _LEVEL = 0.05  # of alibi-detect's tests
 _WINDOWS = (1, 6)  # months of the detectors for streams
 _SIMULATED = 5  # their simulated streams by expected run time
-_MOST = 3e8  # simulated statistics; beyond, these detectors are left out
+_MOST = 1.5e8  # simulated statistics
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -97,9 +98,12 @@ class Deployment:
             self.periods.append((name, x, estimator.predict(x), right))
         rows = sum(len(right) for *_, right in self.periods)
         self.run_length = max(plan.false_every * rows / (plan.months * len(self.periods)), 10.0)
-        #: The same in labels, and the detectors' windows in labels.
+        #: The same in labels; which of them the detectors for streams see, and their windows.
         self.ert = max(self.run_length * plan.rate, 10.0)
-        self.windows = tuple(max(2, round(m * self.ert / plan.false_every)) for m in _WINDOWS)
+        simulated = 2 * _SIMULATED * _WINDOWS[-1] * self.ert**2 / plan.false_every
+        self.every = math.ceil(math.sqrt(simulated / _MOST))
+        month = self.ert / self.every / plan.false_every
+        self.windows = tuple(max(2, round(m * month)) for m in _WINDOWS)
 
     def truth(self) -> pd.DataFrame:
         """Rows, accuracies and suitability of the periods."""
@@ -175,9 +179,9 @@ class Deployment:
         }
         [ties] = rng.spawn(1)
         for name, (detector, table) in self.online.items():
-            month = np.repeat(np.arange(n), [len(x) for x in seen[name]])
-            by_months[name] = np.zeros(n, bool)
-            by_months[name][month[alarms(detector, table, np.concatenate(seen[name]), ties)]] = True
+            month = np.repeat(np.arange(n), [len(x) for x in seen[name]])[:: self.every]
+            hits = alarms(detector, table, np.concatenate(seen[name])[:: self.every], ties)
+            by_months[name] = np.isin(np.arange(n), month[hits])
         ordered = np.cumsum([len(right) for right in labels])
         labelled = ("labels", "fet", "fet_online")
         for name, raised in by_months.items():
@@ -190,17 +194,13 @@ class Deployment:
 
     @cached_property
     def online(self) -> dict[str, tuple[FisherOnline | CramerOnline, pd.DataFrame]]:
-        """The detectors for streams with their thresholds, where these can be simulated."""
-        n, streams = len(self.estimated), math.ceil(_SIMULATED * self.ert)
-        if 2.0 * streams * self.windows[-1] > _MOST:
-            return {}
-        right, seed = int(self.test[1].sum()), self.plan.seed
+        """The detectors for streams with their thresholds."""
+        n, right = len(self.estimated), int(self.test[1].sum())
+        ert, rng = self.ert / self.every, np.random.default_rng(self.plan.seed)
+        streams = math.ceil(_SIMULATED * ert)
         found = FisherOnline(n, right, self.windows), CramerOnline(n, self.windows)
         return {
-            name: (
-                one,
-                stored_table(thresholds, one, self.ert, streams, np.random.default_rng(seed)),
-            )
+            name: (one, stored_table(thresholds, one, ert, streams, rng))
             for name, one in zip(("fet_online", "cvm_online"), found, strict=True)
         }
 
@@ -267,7 +267,9 @@ def harmless(deployment: Deployment, streams: int, rng: np.random.Generator) -> 
             for name, (detector, table) in deployment.online.items():
                 x = right if name == "fet_online" else deployment.ranks(deployment.estimated[rows])
                 if name == "fet_online" or kind == "no change":
-                    found.append((name, kind, bool(alarms(detector, table, x, rng))))
+                    found.append(
+                        (name, kind, bool(alarms(detector, table, x[:: deployment.every], rng)))
+                    )
     table = pd.DataFrame(found, columns=["method", "kind", "alarm"])
     table = table.groupby(["method", "kind"])["alarm"].mean().unstack()
     return table.reindex(index=METHODS, columns=list(labels)).dropna(how="all")
