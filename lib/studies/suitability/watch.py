@@ -332,7 +332,8 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
     top.plot(time, true, color="0.6", marker=".", linestyle="", label="true, unseen")
     value, low, high = 100 * found[["accuracy", "low", "high"]].to_numpy().T
     style = {"fmt": "o", "color": COLOURS[0], "label": "estimate and interval"}
-    top.errorbar(found["month"], value, [value - low, high - value], plan.months / 2, **style)
+    sides = np.maximum([value - low, high - value], 0)  # the interval may lie beside the estimate
+    top.errorbar(found["month"], value, sides, plan.months / 2, **style)
     top.axhline(100 * deployment.least, color="0.3", linestyle="--", marker="")
     end = raised["active"][2]
     for label, colour, when in (
