@@ -81,7 +81,7 @@ def test_peers_are_what_they_say(deployed):
     assert found["ks"][0].tolist() == [min(1, 12 * p) < 0.05 for p in ks]
     for name, (raised, ordered, end) in found.items():
         assert raised.shape == ordered.shape == (30,)
-        labelled = name in ("active", "uniform", "labels", "fet")
+        labelled = name in ("active", "uniform", "labels", "fet", "fet_online")
         assert (ordered[-1] > 0) == labelled
         assert (np.diff(ordered) >= 0).all()
         assert not labelled or not raised[: PLAN.lag].any()
@@ -100,6 +100,42 @@ def test_the_two_tests_are_scipys(decimals):
         expected = stats.fisher_exact(table, alternative="less").pvalue
         assert studies.fisher(right, few) == pytest.approx(expected, rel=1e-9)
     assert studies.fisher(right, np.zeros(0, bool)) == 1.0
+
+
+def test_detectors_for_streams(deployed):
+    """Labels as they come, late; estimates at once; both started anew after an alarm."""
+    assert deployed.windows == tuple(round(m * deployed.ert / 24) for m in (1, 6))
+    months = deployed.months(np.random.default_rng(4))
+    found = deployed.alarms(months, np.random.default_rng(5))
+    raised = {name: found[name][0] for name in ("fet_online", "cvm_online")}
+    assert not raised["fet_online"][: PLAN.lag + 1].any()
+    # Rotations by 16 degrees are seen again and again.
+    assert all(one[-6:].sum() >= 2 for one in raised.values())
+    again = deployed.alarms(months, np.random.default_rng(5))
+    assert all((again[name][0] == one).all() for name, one in raised.items())
+    detector, table = deployed.online["cvm_online"]
+    assert len(table) == 2 * detector.windows[1] - 1
+    deployed_long = studies.Deployment(
+        load_study("digits"), replace(PLAN, false_every=6_000_000), np.random.default_rng(0)
+    )
+    assert deployed_long.every > 1  # so that thresholds can be simulated
+    steps = 2 * 5 * deployed_long.ert / deployed_long.every * deployed_long.windows[1]
+    assert steps == pytest.approx(1.5e8, rel=0.5)
+    deployed_long._sorted = np.array([0.2, 0.5, 0.7])
+    assert deployed_long.ranks([0.1, 0.5, 0.6, 0.9]).tolist() == [0, 2, 2, 3]
+
+
+def test_suitable_streams_and_their_alarms(deployed):
+    found = studies.harmless(deployed, 100, np.random.default_rng(11))
+    assert found.index.tolist() == ["labels", "fet_online", "cvm_online"]
+    assert np.isnan(found.loc["cvm_online", "least accuracy"])
+    # 30 months with a mean of 24 between alarms: no more than all streams, by Doob's bound, and a
+    # geometric time's probability for those of alibi-detect.
+    expected = 1 - np.exp(-30 / 24)
+    for name in ("fet_online", "cvm_online"):
+        assert found.loc[name, "no change"] == pytest.approx(expected, abs=0.25)
+    assert found.loc["labels", "no change"] < 0.3
+    assert found.loc["fet_online", "least accuracy"] > found.loc["labels", "least accuracy"]
 
 
 def test_false_alarms_delays_and_labels_are_counted(deployed, monkeypatch):

@@ -10,10 +10,16 @@ deployment, fits the estimator; the other is the test data. Peers, by their publ
   data, with Bonferroni's correction.
 - *FETDrift* (alibi-detect): Fisher's exact test, one-sided, of a month's labels against the test
   data's.
+- *FETDriftOnline*, *CVMDriftOnline* (alibi-detect): :mod:`lib.studies.suitability.online`, with
+  windows of a month and of half a year, an expected run time of ``false_every`` months, and started
+  anew after an alarm. The second sees estimates, of as many rows as are labelled; both see every
+  second one only, or fewer, where simulating the thresholds would take too long.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +29,9 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from lib.plot import COLOURS, new_figure
+from lib.runs import stored_table
 from lib.studies.suitability.data import Study, timeline
+from lib.studies.suitability.online import CramerOnline, FisherOnline, alarms, thresholds
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
 from lib.suitability.estimator import CorrectnessEstimator
@@ -40,8 +48,13 @@ METHODS = {
     "cbpe_alert": "CBPE, its own rule",
     "fet": "FETDrift",
     "ks": "KSDrift",
+    "fet_online": "FETDriftOnline",
+    "cvm_online": "CVMDriftOnline",
 }
 _LEVEL = 0.05  # of alibi-detect's tests
+_WINDOWS = (1, 6)  # months of the detectors for streams
+_SIMULATED = 5  # their simulated streams by expected run time
+_MOST = 1.5e8  # simulated statistics
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -59,6 +72,7 @@ class Plan:
     lag: int = 3  # months until labels come
     months: int = 12  # in a period
     alpha: float = 0.05
+    seed: int = 0  # of simulated thresholds
 
 
 class Deployment:
@@ -74,6 +88,7 @@ class Deployment:
         self.plan, self.estimated = plan, estimator.predict(self.test[0])
         self.least = float(self.test[1].mean()) - plan.margin
         self.ordered = np.sort(self.test[0].T, axis=1)
+        self._sorted = np.sort(self.estimated)
         folds = {label: (split, rows) for split, rows, label in study.user_folds["OOD"]}
         labels, self.periods = timeline(study), []
         for label in labels if " · year " in labels[0] else ["unshifted", *labels]:
@@ -83,6 +98,12 @@ class Deployment:
             self.periods.append((name, x, estimator.predict(x), right))
         rows = sum(len(right) for *_, right in self.periods)
         self.run_length = max(plan.false_every * rows / (plan.months * len(self.periods)), 10.0)
+        #: The same in labels; which of them the detectors for streams see, and their windows.
+        self.ert = max(self.run_length * plan.rate, 10.0)
+        simulated = 2 * _SIMULATED * _WINDOWS[-1] * self.ert**2 / plan.false_every
+        self.every = math.ceil(math.sqrt(simulated / _MOST))
+        month = self.ert / self.every / plan.false_every
+        self.windows = tuple(max(2, round(m * month)) for m in _WINDOWS)
 
     def truth(self) -> pd.DataFrame:
         """Rows, accuracies and suitability of the periods."""
@@ -131,12 +152,13 @@ class Deployment:
             ordered = np.cumsum([chosen.sum() for _, chosen, *_ in waiting])
             end = table["month"][table["state"] == "unsuitable"].min()
             result[name] = raised, ordered, np.inf if np.isnan(end) else end
-        labels = [right[rng.random(len(right)) < plan.rate] for *_, right in months]
+        masks = [rng.random(len(right)) < plan.rate for *_, right in months]
+        labels = [right[mask] for (*_, right), mask in zip(months, masks, strict=True)]
         late = [np.zeros(0, bool)] * plan.lag + labels[: n - plan.lag]
         options = {"reference_correct": self.test[1], "margin": plan.margin, "reference_level": 0}
         by_labels, by_estimates = (
-            Monitor(self.estimated, run_length=max(length, 10.0), **options)
-            for length in (self.run_length * plan.rate, self.run_length)
+            Monitor(self.estimated, run_length=length, **options)
+            for length in (self.ert, self.run_length)
         )
         column = SIGNAL_NAMES.index("conf_max")
         knots = _calibrator(self.test[0][:, column], self.test[1])
@@ -149,10 +171,38 @@ class Deployment:
             "fet": [fisher(self.test[1], y) < _LEVEL for y in late],
             "ks": [smirnov(self.ordered, x) < _LEVEL for x, *_ in months],
         }
+        seen = {
+            "fet_online": late,
+            "cvm_online": [
+                self.ranks(f[mask]) for (_, f, _), mask in zip(months, masks, strict=True)
+            ],
+        }
+        [ties] = rng.spawn(1)
+        for name, (detector, table) in self.online.items():
+            month = np.repeat(np.arange(n), [len(x) for x in seen[name]])[:: self.every]
+            hits = alarms(detector, table, np.concatenate(seen[name])[:: self.every], ties)
+            by_months[name] = np.isin(np.arange(n), month[hits])
         ordered = np.cumsum([len(right) for right in labels])
+        labelled = ("labels", "fet", "fet_online")
         for name, raised in by_months.items():
-            result[name] = np.array(raised), ordered * (name in ("labels", "fet")), np.inf
+            result[name] = np.array(raised), ordered * (name in labelled), np.inf
         return result
+
+    def ranks(self, f: Floats) -> npt.NDArray[np.int64]:
+        """How many of the test data's estimates are not larger."""
+        return np.searchsorted(self._sorted, f, "right")
+
+    @cached_property
+    def online(self) -> dict[str, tuple[FisherOnline | CramerOnline, pd.DataFrame]]:
+        """The detectors for streams with their thresholds."""
+        n, right = len(self.estimated), int(self.test[1].sum())
+        ert, rng = self.ert / self.every, np.random.default_rng(self.plan.seed)
+        streams = math.ceil(_SIMULATED * ert)
+        found = FisherOnline(n, right, self.windows), CramerOnline(n, self.windows)
+        return {
+            name: (one, stored_table(thresholds, one, ert, streams, rng))
+            for name, one in zip(("fet_online", "cvm_online"), found, strict=True)
+        }
 
 
 def fisher(test: Flags, right: Flags) -> float:
@@ -196,6 +246,33 @@ def compare(deployment: Deployment, streams: int, rng: np.random.Generator) -> p
                 }
             )
     return pd.DataFrame(rows)
+
+
+def harmless(deployment: Deployment, streams: int, rng: np.random.Generator) -> pd.DataFrame:
+    """How often streams that are suitable all along have an alarm, by method.
+
+    Rows as in the months: drawn from the test data, or right with the least suitable accuracy.
+    """
+    test, least, plan = deployment.test[1], deployment.least, deployment.plan
+    months = plan.months * len(deployment.periods)
+    n = round(deployment.run_length * plan.rate * months / plan.false_every)
+    options = {"reference_correct": test, "margin": plan.margin, "reference_level": 0}
+    found = []
+    for _ in range(streams):
+        rows = rng.integers(len(test), size=n)
+        labels = {"no change": test[rows], "least accuracy": rng.random(n) < least}
+        for kind, right in labels.items():
+            monitor = Monitor(deployment.estimated, run_length=deployment.ert, **options)
+            found.append(("labels", kind, monitor.update(correct=right).alarm))
+            for name, (detector, table) in deployment.online.items():
+                x = right if name == "fet_online" else deployment.ranks(deployment.estimated[rows])
+                if name == "fet_online" or kind == "no change":
+                    found.append(
+                        (name, kind, bool(alarms(detector, table, x[:: deployment.every], rng)))
+                    )
+    table = pd.DataFrame(found, columns=["method", "kind", "alarm"])
+    table = table.groupby(["method", "kind"])["alarm"].mean().unstack()
+    return table.reindex(index=METHODS, columns=list(labels)).dropna(how="all")
 
 
 def summary(streams: pd.DataFrame) -> pd.DataFrame:
@@ -243,7 +320,7 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
     raised = deployment.alarms(months, np.random.default_rng(seed))
     # The first that is drawn there is this monitor.
     table, waiting = deployment.watch(months, np.random.default_rng(seed))
-    figure, (top, bottom) = new_figure(2, 1, height=2.0, sharex=True, height_ratios=[3, 2])
+    figure, (top, bottom) = new_figure(2, 1, height=2.2, sharex=True, height_ratios=[4, 3])
     time, found = np.arange(1, len(months) + 1), []
     for first in range(0, len(months), plan.months):
         batch = map(np.concatenate, zip(*waiting[first : first + plan.months], strict=True))
@@ -255,7 +332,8 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
     top.plot(time, true, color="0.6", marker=".", linestyle="", label="true, unseen")
     value, low, high = 100 * found[["accuracy", "low", "high"]].to_numpy().T
     style = {"fmt": "o", "color": COLOURS[0], "label": "estimate and interval"}
-    top.errorbar(found["month"], value, [value - low, high - value], plan.months / 2, **style)
+    sides = np.maximum([value - low, high - value], 0)  # the interval may lie beside the estimate
+    top.errorbar(found["month"], value, sides, plan.months / 2, **style)
     top.axhline(100 * deployment.least, color="0.3", linestyle="--", marker="")
     end = raised["active"][2]
     for label, colour, when in (

@@ -1,0 +1,89 @@
+"""Detectors for streams: statistics by SciPy's tests, run times by simulation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from lib.studies.suitability import online
+
+WINDOWS = (8, 25)
+
+
+def test_statistics_are_scipys():
+    rng = np.random.default_rng(0)
+    right, few = rng.random(200) < 0.8, rng.random(60) < 0.6
+    detector = online.FisherOnline(200, int(right.sum()), WINDOWS)
+    (found,) = detector.statistics(few[None])
+    smooth = {w: [] for w in WINDOWS}
+    for w, values in smooth.items():
+        for last in np.lib.stride_tricks.sliding_window_view(few, w):
+            table = [[last.sum(), w - last.sum()], [right.sum(), 200 - right.sum()]]
+            value = 1 - stats.fisher_exact(table, alternative="less").pvalue
+            values.append(0.01 * values[-1] + 0.99 * value if values else value)
+    expected = np.full((2, 60), -np.inf)
+    for row, (w, values) in zip(expected, smooth.items(), strict=True):
+        row[w - 1 :] = values
+    assert found == pytest.approx(expected.max(axis=0), rel=1e-6)
+
+    test, user = rng.normal(size=90), rng.normal(0.7, size=60)
+    ranks = np.searchsorted(np.sort(test), user, "right")
+    (found,) = online.CramerOnline(90, WINDOWS).statistics(ranks[None])
+    expected = np.full((2, 60), -np.inf)
+    for row, w in zip(expected, WINDOWS, strict=True):
+        t = [
+            stats.cramervonmises_2samp(test, last).statistic
+            for last in np.lib.stride_tricks.sliding_window_view(user, w)
+        ]
+        n = 90 + w
+        variance = (n + 1) * (4 * 90 * w * n - 3 * (90**2 + w**2) - 2 * 90 * w)
+        row[w - 1 :] = (np.array(t) - (1 + 1 / n) / 6) / np.sqrt(variance / (180 * n**2 * 90 * w))
+    assert found == pytest.approx(expected.max(axis=0), rel=1e-5)
+
+
+def test_the_urn_gives_ranks():
+    """Against ranks of normal samples, by the statistic's distribution."""
+    rng, detector = np.random.default_rng(1), online.CramerOnline(20, (10, 40))
+    shape = (4000, 40)
+    urn = detector.simulate(shape, rng)
+    assert urn.min() >= 0
+    assert urn.max() <= 20
+    x = np.sort(rng.normal(size=(4000, 20)))
+    ranks = np.array([np.searchsorted(a, rng.normal(size=40), "right") for a in x])
+    for t in (9, 39):
+        both = (detector.statistics(one)[:, t] for one in (urn, ranks))
+        assert stats.ks_2samp(*both).pvalue > 0.01
+
+
+@pytest.mark.parametrize(
+    "detector", [online.FisherOnline(400, 320, WINDOWS), online.CramerOnline(400, WINDOWS)]
+)
+def test_run_times_without_a_change(detector):
+    """Mean of geometric times; thresholds from 50 alarms at each time are a seventh off at most."""
+    rng, ert = np.random.default_rng(2), 200
+    table = online.thresholds(detector, ert, 50 * ert, rng)
+    assert np.isinf(table["limit"][: WINDOWS[0] - 1]).all()
+    assert np.isfinite(table["limit"][WINDOWS[0] - 1 :]).all()
+    assert table["passed"].between(0, 1).all()
+    streams = detector.simulate((1500, 2000), rng)
+    first = [(online.alarms(detector, table, x, rng) or [2000])[0] for x in streams]
+    times = np.minimum(np.array(first), 2000) - WINDOWS[0] + 2
+    assert times.mean() == pytest.approx(ert, rel=0.2)
+    # While thresholds change, the fraction that has had none is that of a geometric time.
+    within = (times <= 40).mean()
+    assert within == pytest.approx(1 - (1 - 1 / ert) ** 40, abs=4 * np.sqrt(0.18 * 0.82 / 1500))
+
+
+def test_alarms_start_anew():
+    detector = online.FisherOnline(100, 90, (3, 5))
+    table = pd.DataFrame({"limit": [np.inf, np.inf, 0.99, 0.99], "passed": 1.0})
+    x = np.array([True] * 4 + [False] * 9)
+    rng = np.random.default_rng(3)
+    raised = online.alarms(detector, table, x, rng)
+    assert raised == [raised[0] + 3 * i for i in range(len(raised))]
+    assert online.alarms(detector, table, x[:2], rng) == []
+    # At its threshold a statistic passes as often as it is told to.
+    (value,) = detector.statistics(x[None, 4:7])[:, 2]
+    table = pd.DataFrame({"limit": [np.inf, np.inf, float(value)], "passed": 0.3})
+    often = np.mean([bool(online.alarms(detector, table, x[4:7], rng)) for _ in range(2000)])
+    assert often == pytest.approx(0.7, abs=0.04)
