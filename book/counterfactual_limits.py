@@ -350,8 +350,8 @@ chapter.values(
 #
 # Where both answered, the difference of their scores is seen as such. *Mixed estimation*, in the
 # authors' code, averages the doubly robust mean of these differences with the estimate above. Here
-# the weights are those of least variance, and the propensity that either abstains is clipped at $1
-# - \epsilon^2$; *half* is the code's default: equal weights, and $1 - \epsilon$.
+# the weights are those of least variance, and the propensity that either abstains is clipped at
+# $1 - \epsilon^2$; *half* is the code's default: equal weights, and $1 - \epsilon$.
 
 # %%
 cases = [
