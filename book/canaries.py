@@ -594,15 +594,12 @@ chapter.figure(
 # Teachers that agree betray little, so the votes give a smaller $\epsilon$. But that is a function
 # of private labels. Papernot et al. {cite}`papernot2018scalable` publish it with noise in
 # proportion to its *smooth sensitivity* $S$: what one teacher can change of the cost $f$, at these
-# votes or at any that are $d$ teachers away, discounted by $e^{-\beta d}$. With $\Delta_q(v)$ for
-# what one teacher can change of the cost of query $q$ at votes $v$,
+# votes $v_q$ or at any $v$ that are $d$ teachers away ($\Delta_q$), discounted by $e^{-\beta d}$,
 #
 # $$
 # f + \sigma S\, \mathcal N(0, 1), \qquad S = \max_d\, e^{-\beta d} \sum_q
-#    \max_{\lVert v - v_q \rVert \le d} \Delta_q(v)
+#    \max_{|v - v_q| \le d} \Delta_q(v) .
 # $$ (eq-smooth)
-#
-# where $v_q$ are the query's own votes, and $\lVert \cdot \rVert$ counts teachers.
 #
 # The release is charged, too, and $\sigma$, $\beta$ and the Renyi order are chosen without the
 # votes. The authors' program charges less for the noise, by a formula that two normal distributions
