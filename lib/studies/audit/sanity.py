@@ -45,11 +45,13 @@ class SanityCheck:
     # Of every example's gradient.  Initial weights are at most 0.45, so that the challenge's
     # gradient has at least 1.3 times the default.
     clipping_norm: float = 0.05
+    noise: float = 0.0  # Multiplier, in the place of the least one that keeps the budget
+    reach: float = 0.01  # How far one example's gradients may move the weights
 
     @property
     def noise_multiplier(self) -> float:
-        """Least noise that keeps the budget, by the PRV accountant."""
-        return find_noise_multiplier(
+        """Least noise that keeps the budget, by the PRV accountant, or the one that is given."""
+        return self.noise or find_noise_multiplier(
             self.epsilon, self.delta, self.sample_rate, self.steps, accountant="prv"
         )
 
@@ -62,12 +64,12 @@ class SanityCheck:
     @property
     def batch_size(self) -> int:
         """Expected size of a sample."""
-        return round(self.points * self.sample_rate)
+        return max(1, round(self.points * self.sample_rate))
 
     @property
     def learning_rate(self) -> float:
         """So small that the challenge's gradient stays clipped to the full norm throughout."""
-        return 0.01 * self.batch_size / (_MAGNITUDE * self.steps * self.clipping_norm)
+        return self.reach * self.batch_size / (_MAGNITUDE * self.steps * self.clipping_norm)
 
     def data(self, seed: int) -> TrainingData:
         """The ordinary points, and the challenge as the last one."""
@@ -88,9 +90,7 @@ def engine_scores(
     members = np.random.default_rng([seed, 1]).integers(0, 2, models).astype(bool)
     config = TrainingConfig(
         ModelSpec("linear", (_FEATURES,), 2),
-        epsilon=check.epsilon,
-        delta=check.delta,
-        accountant="prv",
+        noise_multiplier=check.noise_multiplier,
         sample_rate=check.sample_rate,
         batch_size=check.batch_size,
         clipping_norm=check.clipping_norm,
