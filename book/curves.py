@@ -49,7 +49,12 @@ private_epsilons: list[float] = [3.0]  # (0, 100] budgets, one for each
 private_deltas: list[float] = [0.0]  # [0, 1) 0 is one over the points, one for each
 private_models: int = 500  # [30, 1000000] small trainings for each of them
 label_budgets: list[float] = [2.1, 7.7]  # (0, 100] of ALIBI and AGIBI, one for each
-pate: list[float] = [20.0, 6.5, 1000.0, 40.0]  # (0, 1e6] both noises, queries, answers, one for each
+pate: list[float] = [
+    20.0,
+    6.5,
+    1000.0,
+    40.0,
+]  # (0, 1e6] both noises, queries, answers, one for each
 factors: list[float] = [1.0, 1.5, 2.0, 2.5, 3.0]  # [1, 100] true over claimed epsilon
 repetitions: int = 100  # [2, 100000] of simulated audits
 device: str = "cpu"  # {cpu, cuda} where models are trained
@@ -151,6 +156,10 @@ chapter.values(
     label_proven=only["label"]["TPR, proven"],
     label_models=label_models,
     **studies.refuted(every),
+    allowed=1 - level,
+    each_level=every[0].level,
+    private_models=private_models,
+    pate_queries=round(pate[2]),
 )
 
 # %%
@@ -282,7 +291,8 @@ chapter.table(
     studies.curve_table(every, delta, fpr).drop(columns=["mu of epsilon"]),
     "all",
     f"The same as numbers: members found at a false positive rate of {fpr:g}, largest accuracy",
-    {"epsilon": ".3g"} | dict.fromkeys([c for c in reached if c[:3] in ("mu", "acc", "TPR")], ".2f")
+    {"epsilon": ".3g"}
+    | dict.fromkeys([c for c in reached if c[:3] in ("mu", "acc", "TPR")], ".2f")
     | {"margin": ".2f"},
     aside=True,
 )
