@@ -49,12 +49,7 @@ private_epsilons: list[float] = [3.0]  # (0, 100] budgets, one for each
 private_deltas: list[float] = [0.0]  # [0, 1) 0 is one over the points, one for each
 private_models: int = 500  # [30, 1000000] small trainings for each of them
 label_budgets: list[float] = [2.1, 7.7]  # (0, 100] of ALIBI and AGIBI, one for each
-pate: list[float] = [
-    20.0,
-    6.5,
-    1000.0,
-    40.0,
-]  # (0, 1e6] both noises, queries, answers, one for each
+pate: list[float] = [20.0, 6.5, 1000.0, 40.0]  # (0, 1e6] noises, queries, answers, one for each
 factors: list[float] = [1.0, 1.5, 2.0, 2.5, 3.0]  # [1, 100] true over claimed epsilon
 repetitions: int = 100  # [2, 100000] of simulated audits
 device: str = "cpu"  # {cpu, cuda} where models are trained
@@ -348,8 +343,9 @@ chapter.table(
 #
 # - A ledger proves a curve, not a pair. Its closest Gaussian has $\mu = $ {value}`curves.mu:.2f` at
 #   $\epsilon = $ {value}`curves.epsilon:g`.
-# - {value}`curves.refuted` of all attacks on the book's private models refute a proof. On labels the attack finds {value}`curves.label_tpr:.0%`
-#   of at most {value}`curves.label_proven:.0%`, on examples {value}`curves.found_tpr:.0%` of
+# - {value}`curves.refuted` of {value}`curves.attacks` attacks on the book's private models refute a
+#   proof. On labels the attack finds {value}`curves.label_tpr:.0%` of at most
+#   {value}`curves.label_proven:.0%`, on examples {value}`curves.found_tpr:.0%` of
 #   {value}`curves.proven_tpr:.0%`.
 # - Against the whole curve an audit notices errors that it misses at one $\epsilon$.
 #

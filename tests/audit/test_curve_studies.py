@@ -169,7 +169,8 @@ def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
 def test_the_number_of_each_training_is_given_once():
     columns = ("private", "private_points", "private_batches", "private_steps")
     columns += ("private_epsilons", "private_deltas")
-    given = dict(zip(columns, (["a", "b"], [9, 9], [2, 3], [4, 5], [1.0, 2.0], [0.0, 1e-5])))
+    values = (["a", "b"], [9, 9], [2, 3], [4, 5], [1.0, 2.0], [0.0, 1e-5])
+    given = dict(zip(columns, values, strict=True))
     first, second = curves.trainings_of(given)
     assert first == curves.PrivateTraining("a", 9, 2, 4, 1.0, 0.0)
     assert second.delta == 1e-5
@@ -189,7 +190,7 @@ def test_noise_on_one_hot_labels_is_attacked_as_flipped_ones_are(one, mechanism,
     channel = curves.labels(job, LEVEL, one, "noisy", delta)
     assert channel.claimed == mechanism.epsilon(delta)
     estimate = channel.attacks["logits"].tpr(0.1)[0]
-    assert 0.2 < estimate
+    assert estimate > 0.2
     assert channel.attacks["logits"].margin(channel.proven.fnr) <= 0
 
 
@@ -225,7 +226,8 @@ def test_the_picture_has_what_the_other_pages_train(profile):
 
     lenses, map_, panel = of["six_lenses"], of["sctd_map"], of_images("interplay")
     n, trials = POINTS[map_["dataset"]], len(of["choosing"]["rates"])
-    epochs, size = lenses.get("epochs", 0), lenses["batch_size"]
+    size = lenses["batch_size"]
+    steps = round(lenses.get("epochs", 0) * lenses["points"] / size)
     expected = {
         "training": {(1000, of["training"]["batch_size"], of["training"]["steps"], 0.0)},
         "panel": {(*panel, 0.0)},
@@ -236,27 +238,23 @@ def test_the_picture_has_what_the_other_pages_train(profile):
             (n, b, round(e * n / b), 0.0)
             for b, e in zip(map_["batch_sizes"], map_["epochs"], strict=True)
         },
-        "six lenses": {
-            (lenses["points"], size, round(epochs * lenses["points"] / size) or lenses["steps"])
-            + (lenses["delta"],)
-        },
+        "six lenses": {(lenses["points"], size, steps or lenses["steps"], lenses["delta"])},
     }
     own = profile_parameters(params, profile, "curves")
     found = curves.trainings_of(own)
     for each in found:
-        steps = (each.points, each.batch_size, each.steps, each.delta)
-        assert steps in expected[each.name], each
+        row = (each.points, each.batch_size, each.steps, each.delta)
+        assert row in expected[each.name], each
     missing = {*expected} - {each.name for each in found}
     assert missing <= ({"promise"} if of_images("promise") == panel else set())
     assert [e.epsilon for e in found if e.name == "panel"] == of["interplay"]["epsilons"]
     canaries = of["canaries"]
-    for budget, name in zip(
-        own["label_budgets"], ("alibi_epsilons", "agibi_epsilons"), strict=True
-    ):
-        assert budget in canaries[name]
-    settings = zip(canaries["pate_sigma1"], canaries["pate_sigma2"], canaries["pate_answers"])
+    alibi, agibi = own["label_budgets"]
+    assert alibi in canaries["alibi_epsilons"]
+    assert agibi in canaries["agibi_epsilons"]
+    columns = [canaries[name] for name in ("pate_sigma1", "pate_sigma2", "pate_answers")]
     check, answer, asked, answers = own["pate"]
-    assert (check, answer, answers) in [tuple(map(float, row)) for row in settings]
+    assert (check, answer, answers) in [*zip(*columns, strict=True)]
     assert asked == canaries["pate_queries"]
 
 
