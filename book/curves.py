@@ -49,6 +49,7 @@ private_epsilons: list[float] = [3.0]  # (0, 100] budgets, one for each
 private_deltas: list[float] = [0.0]  # [0, 1) 0 is one over the points, one for each
 private_models: int = 500  # [30, 1000000] small trainings for each of them
 label_budgets: list[float] = [2.1, 7.7]  # (0, 100] of ALIBI and AGIBI, one for each
+noisy_models: int = 128  # [8, 100000] trainings on labels of either
 pate: list[float] = [20.0, 6.5, 1000.0, 40.0]  # (0, 1e6] noises, queries, answers, one for each
 factors: list[float] = [1.0, 1.5, 2.0, 2.5, 3.0]  # [1, 100] true over claimed epsilon
 repetitions: int = 100  # [2, 100000] of simulated audits

@@ -207,10 +207,11 @@ def other_models(
         for number, each in enumerate(trainings_of(parameters), 1)
     ]
     alibi, agibi = parameters["label_budgets"]
+    given = {**parameters, "label_models": parameters["noisy_models"]}
     noisy = (("ALIBI", LaplaceLabels.for_epsilon(alibi), 0.0),)
     noisy += (("AGIBI", GaussianLabels.for_epsilon(agibi, delta), delta),)
     for number, (name, mechanism, spared) in enumerate(noisy, 1):
-        job = label_job(parameters, dataset, mechanism, number)
+        job = label_job(given, dataset, mechanism, number)
         found.append(labels(job, level, executor, name, spared))
     return [*found, votes(parameters)]
 
