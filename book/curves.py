@@ -264,12 +264,13 @@ chapter.table(
 # %% [markdown]
 # ### All private models in one picture
 #
-# Each page that trains privately has a ledger, and here is what it proves. Attacks on the trainings
-# themselves are blue. Where a page has none, the book's engine trains small models of the *same*
-# mechanism (sampling rate, noise, number of steps) on data in which nothing but noise hides a
-# record: orange, {value}`curves.private_models:,d` of them a panel. That says whether the proof
-# holds, and not what an attack finds in the page's own data. The promise and the gap are pages that
-# train as the panel does, or as the page about {doc}`searches <choosing>`.
+# Each page that trains privately has a ledger, and here is what it proves. Attacks on real data are
+# blue. Where there are none, the book's engine trains small models by the *same* mechanism
+# (sampling rate, noise, number of steps) on data in which nothing but noise hides a record: orange,
+# {value}`curves.private_models:,d` of them a panel. They say whether the proof holds for the engine,
+# not what an attack would find in that page's data. The attack sees the final weights only, so that
+# it may stay above a curve that is proven for all steps. The pages {doc}`gap` and {doc}`promise`
+# train as the panel or the {doc}`search <choosing>` does.
 
 # %%
 chapter.figure(

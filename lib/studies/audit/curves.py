@@ -84,7 +84,7 @@ def examples(
         config = result.settings.config(targets=True)
         ledger = _ledger(config.sample_rate, result.noise_multiplier, config.steps)
         counts = {name: result.roc(name) for name in result.scores}
-        name = f"{parameters['model']}, epsilon {config.epsilon:g}"
+        name = f"examples, epsilon {config.epsilon:g}"
         proven = trade_off(ledger)
         channels.append(Channel(name, result.proven, config.delta, proven, counts, level))
     return channels
@@ -293,32 +293,37 @@ def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
 
 
 def plot_all(channels: Sequence[Channel], columns: int = 3) -> Figure:
-    """Draw proven curves and attacks with their limits, of many models: a small panel each."""
-    rows, fpr = math.ceil(len(channels) / columns), np.linspace(0, 1, 201)
+    """Draw proven curves and the most accurate attacks with their limits: a small panel each."""
+    rows, fpr = math.ceil(len(channels) / columns), np.linspace(0, 1, 41) ** 2
     figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)
     shown = {}
     for ax, channel in zip(axes.ravel(), channels, strict=False):
         proven = channel.proven.fnr(fpr)
         ax.fill_between(fpr, proven, color="0.9", linewidth=0)
         (shown["proven"],) = ax.plot(fpr, proven, color="black", marker="", linewidth=1.2)
-        for i, (name, attack) in enumerate(channel.attacks.items()):
-            hard = name == "weight"
-            area = [np.r_[rate[1], rate[2][::-1]] for rate in (attack.fpr, attack.fnr)]
+        if channel.attacks:
+            name = max(channel.attacks, key=lambda each: channel.attacks[each].accuracy()[0])
+            attack, hard = channel.attacks[name], name == "weight"
+            some = np.unique(np.linspace(0, attack.fpr.shape[1] - 1, 50).astype(int))
+            x, y = attack.fpr[:, some], attack.fnr[:, some]  # of hundreds of thresholds
+            line = {"color": COLOURS[hard], "linewidth": 1.2, "linestyle": ("-", "--")[hard]}
+            area = np.r_[x[1], x[2][::-1]], np.r_[y[1], y[2][::-1]]
             ax.fill(*area, color=COLOURS[hard], alpha=0.2, linewidth=0)
-            style = {"color": COLOURS[hard], "marker": "", "linestyle": ("-", "-.", ":")[i % 3]}
-            (drawn,) = ax.plot(attack.fpr[0], attack.fnr[0], linewidth=1.2, **style)
+            (drawn,) = ax.plot(x[0], y[0], marker="", **line)
             shown.setdefault("attack, hardest record" if hard else "attack, real data", drawn)
-        if not channel.attacks:
+        else:
             ax.text(0.95, 0.85, "no attack", ha="right", fontsize=8)
         name = channel.name.partition(", epsilon")[0]
         ax.set_title(rf"{name}, $\epsilon = {channel.claimed:.2g}$", fontsize=8)
         ax.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
         ax.tick_params(labelsize=8)
-    for ax in axes.ravel()[max(0, len(channels) - columns) :]:
+    for ax in axes.ravel()[max(0, len(channels) - columns) : len(channels)]:
         ax.tick_params(labelbottom=True)
+        ax.set_xlabel("FPR", fontsize=8)
     for ax in axes.ravel()[len(channels) :]:
         ax.remove()
-    figure.supxlabel("FPR", fontsize=10)
-    figure.supylabel("FNR", fontsize=10)
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3, fontsize=8)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("FNR", fontsize=8)
+    options = {"loc": "outside lower center", "ncols": 3, "fontsize": 8, "frameon": False}
+    figure.legend(shown.values(), shown.keys(), **options)
     return figure
