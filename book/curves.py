@@ -172,9 +172,9 @@ chapter.values(
 # %% [markdown]
 # ## What holds, and what does not
 #
-# - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks on
-#   {value}`curves.mechanisms` private models refute a proof, with limits that hold for all of them
-#   together. They are [all that this book trains](#all-private-models-in-one-picture).
+# - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
+#   that hold for all of them together. That is for
+#   [all private models of the book](#all-private-models-in-one-picture), not these three alone.
 # - *Labels give away about all that they may.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
 #   question. This one found {value}`curves.label_tpr:.0%` in {value}`curves.label_models:,d`
@@ -267,10 +267,11 @@ chapter.table(
 # Each page that trains privately has a ledger, and here is what it proves. Attacks on real data are
 # blue. Where there are none, the book's engine trains small models by the *same* mechanism
 # (sampling rate, noise, number of steps) on data in which nothing but noise hides a record: orange,
-# {value}`curves.private_models:,d` of them a panel. They say whether the proof holds for the engine,
-# not what an attack would find in that page's data. The attack sees the final weights only, so that
+# {value}`curves.private_models:,d` of them a panel. They say whether the proof holds for the
+# engine, not what an attack would find in that page's data. It sees the final weights only, so that
 # it may stay above a curve that is proven for all steps. The pages {doc}`gap` and {doc}`promise`
-# train as the panel or the {doc}`search <choosing>` does.
+# train as the panel or the {doc}`search <choosing>` does. Of {value}`curves.mechanisms` mechanisms
+# PATE alone has no attack here.
 
 # %%
 chapter.figure(
@@ -278,8 +279,8 @@ chapter.figure(
     "all",
     alt="A grid of small panels: no attack's curve is below the grey area that is proven.",
     caption=(
-        "What is proven (grey) and what attacks reach, of all private models of the book. Shaded: "
-        f"limits that hold at all thresholds and for all attacks together ({level:.0%})."
+        "What is proven (grey), and of each private model of the book the most accurate attack. "
+        f"Shaded: limits that hold at all thresholds and for all attacks together ({level:.0%})."
     ),
 )
 
