@@ -48,6 +48,7 @@ private_steps: list[int] = [130]  # [1, 10000000] of all models in a budget, one
 private_epsilons: list[float] = [3.0]  # (0, 100] budgets, one for each
 private_deltas: list[float] = [0.0]  # [0, 1) 0 is one over the points, one for each
 private_models: int = 500  # [30, 1000000] small trainings for each of them
+private_looks: int = 32  # [1, 1000] at the weights during each of these trainings
 label_budgets: list[float] = [2.1, 7.7]  # (0, 100] of ALIBI and AGIBI, one for each
 noisy_models: int = 128  # [8, 100000] trainings on labels of either
 pate: list[float] = [20.0, 6.5, 1000.0, 40.0]  # (0, 1e6] noises, queries, answers, one for each
@@ -155,6 +156,7 @@ chapter.values(
     allowed=1 - level,
     each_level=every[0].level,
     private_models=private_models,
+    private_looks=private_looks,
     pate_queries=round(pate[2]),
 )
 
@@ -268,10 +270,11 @@ chapter.table(
 # blue. Where there are none, the book's engine trains small models by the *same* mechanism
 # (sampling rate, noise, number of steps) on data in which nothing but noise hides a record: orange,
 # {value}`curves.private_models:,d` of them a panel. They say whether the proof holds for the
-# engine, not what an attack would find in that page's data. It sees the final weights only, so that
-# it may stay above a curve that is proven for all steps. The pages {doc}`gap` and {doc}`promise`
-# train as the panel or the {doc}`search <choosing>` does. Of {value}`curves.mechanisms` mechanisms
-# PATE alone has no attack here.
+# engine, not what an attack would find in that page's data. This attack knows the mechanism and
+# sees the weights {value}`curves.private_looks` times in a training; the proof allows it to see
+# them at all steps. The pages {doc}`gap` and {doc}`promise` train as the panel or the
+# {doc}`search <choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone has no attack
+# here.
 
 # %%
 chapter.figure(

@@ -90,9 +90,9 @@ def examples(
     return channels
 
 
-def hard_case(check: SanityCheck, models: int, level: float, seed: int) -> Channel:
+def hard_case(check: SanityCheck, models: int, level: float, seed: int, looks: int = 1) -> Channel:
     """The problem in which nothing but noise hides the challenge point."""
-    scores, members = engine_scores(check, models, seed)
+    scores, members = engine_scores(check, models, seed, looks=looks)
     proven = trade_off(_ledger(check.sample_rate, check.noise_multiplier, check.steps))
     counts = {"weight": roc_counts(scores, members)}
     return Channel("hard case", check.proven, check.delta, proven, counts, level)
@@ -156,7 +156,7 @@ class PrivateTraining:
     epsilon: float
     delta: float  # 0: one over the points
 
-    def attacked(self, models: int, level: float, seed: int) -> Channel:
+    def attacked(self, models: int, level: float, seed: int, looks: int) -> Channel:
         """Its mechanism where nothing but noise hides a record, trained by the book's engine."""
         rate, delta = self.batch_size / self.points, self.delta or 1 / self.points
         noise = find_noise_multiplier(self.epsilon, delta, rate, self.steps)
@@ -169,7 +169,7 @@ class PrivateTraining:
             clipping_norm=0.005,  # far below gradients, so that weights may move beyond rounding
             reach=0.3,
         )
-        channel = hard_case(check, models, level, seed)
+        channel = hard_case(check, models, level, seed, looks)
         return replace(channel, name=f"{self.name}, epsilon {self.epsilon:g}", claimed=self.epsilon)
 
 
@@ -203,7 +203,7 @@ def other_models(
     """The other private models of the book, in small trainings of their mechanisms."""
     models, seed, delta = parameters["private_models"], parameters["seed"], parameters["delta"]
     found = [
-        each.attacked(models, level, seed + number)
+        each.attacked(models, level, seed + number, parameters["private_looks"])
         for number, each in enumerate(trainings_of(parameters), 1)
     ]
     alibi, agibi = parameters["label_budgets"]
