@@ -48,7 +48,6 @@ private_steps: list[int] = [130]  # [1, 10000000] of all models in a budget, one
 private_epsilons: list[float] = [3.0]  # (0, 100] budgets, one for each
 private_deltas: list[float] = [0.0]  # [0, 1) 0 is one over the points, one for each
 private_models: int = 500  # [30, 1000000] small trainings for each of them
-private_looks: int = 32  # [1, 1000] at the weights during each of these trainings
 label_budgets: list[float] = [2.1, 7.7]  # (0, 100] of ALIBI and AGIBI, one for each
 noisy_models: int = 128  # [8, 100000] trainings on labels of either
 pate: list[float] = [20.0, 6.5, 1000.0, 40.0]  # (0, 1e6] noises, queries, answers, one for each
@@ -156,7 +155,7 @@ chapter.values(
     allowed=1 - level,
     each_level=every[0].level,
     private_models=private_models,
-    private_looks=private_looks,
+    private_looks=studies.LOOKS,
     pate_queries=round(pate[2]),
 )
 

@@ -31,6 +31,9 @@ from lib.studies.audit.system import run_audits, settings_from
 from lib.studies.default_problem import default_problem, test_points
 from lib.training import LabelTrainings, TrainingConfig
 
+#: How often an attack on a small training sees its weights.
+LOOKS = 32
+
 
 @dataclass(frozen=True, eq=False)
 class Channel:
@@ -156,7 +159,7 @@ class PrivateTraining:
     epsilon: float
     delta: float  # 0: one over the points
 
-    def attacked(self, models: int, level: float, seed: int, looks: int) -> Channel:
+    def attacked(self, models: int, level: float, seed: int, looks: int = LOOKS) -> Channel:
         """Its mechanism where nothing but noise hides a record, trained by the book's engine."""
         rate, delta = self.batch_size / self.points, self.delta or 1 / self.points
         noise = find_noise_multiplier(self.epsilon, delta, rate, self.steps)
@@ -203,7 +206,7 @@ def other_models(
     """The other private models of the book, in small trainings of their mechanisms."""
     models, seed, delta = parameters["private_models"], parameters["seed"], parameters["delta"]
     found = [
-        each.attacked(models, level, seed + number, parameters["private_looks"])
+        each.attacked(models, level, seed + number)
         for number, each in enumerate(trainings_of(parameters), 1)
     ]
     alibi, agibi = parameters["label_budgets"]
