@@ -3,12 +3,23 @@
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from lib.audit import attack_curve, roc_counts
-from lib.privacy import RandomizedResponse, trade_off
+from lib.book.chapters import profile_parameters
+from lib.privacy import (
+    GaussianLabels,
+    LaplaceLabels,
+    PrivacyLedger,
+    RandomizedResponse,
+    SampledGaussian,
+    pate_epsilon,
+    trade_off,
+)
 from lib.studies.audit import curves
 from lib.studies.audit.sanity import FAULTS, SanityCheck, sgd_scores
 from lib.studies.audit.system import run_audits, settings_from
@@ -107,3 +118,156 @@ def test_the_table_and_the_figure():
     assert labels[0] == "proven"
     assert labels[2] == "attack: weight"
     assert len(figure.axes) == 2
+
+
+def gaussians(rng, mus, found=None, n=60):
+    """Channels of Gaussian mechanisms, whose attacks find another mu where told so."""
+    members, channels = np.arange(n) % 2 == 0, []
+    for mu, true in zip(mus, found or mus, strict=True):
+        proven = trade_off(PrivacyLedger((SampledGaussian(1.0, 1 / mu, 1),)))
+        counts = {str(i): roc_counts(rng.normal(size=n) + true * members, members) for i in (0, 1)}
+        channels.append(curves.Channel("", 1.0, 1e-5, proven, counts))
+    return channels
+
+
+def test_true_proofs_are_rarely_refuted_by_any_of_many_attacks():
+    rng, level, repetitions = np.random.default_rng(5), 0.9, 250
+    mus, alone, all_of_them = (0.5, 1.0, 1.0, 2.0, 3.0), 0, 0
+    for _ in range(repetitions):
+        channels = gaussians(rng, mus)
+        alone += curves.refuted([replace(each, level=0.3) for each in channels])["refuted"] > 0
+        all_of_them += curves.refuted(curves.together(channels, level))["refuted"] > 0
+    assert all_of_them <= stats.binom.ppf(0.999, repetitions, 1 - level)
+    assert alone > all_of_them  # without correction, and at a low level, there are some
+
+
+def test_a_false_proof_among_true_ones_is_refuted():
+    mus = (0.5, 1.0, 1.0, 2.0)
+    channels = gaussians(np.random.default_rng(6), mus, (0.5, 1.0, 4.0, 2.0), n=600)
+    every = curves.together(channels, 0.95)
+    assert curves.refuted(every) == {"mechanisms": 4, "attacks": 8, "refuted": 2}
+    assert [each.level for each in every] == [pytest.approx(1 - 0.05 / 8)] * 4
+    table = curves.curve_table(every, 1e-5, 0.1)
+    assert (table["margin"] > 0).tolist() == 4 * [False] + 2 * [True] + 2 * [False]
+
+
+@pytest.mark.parametrize("rate", [0.004, 0.2])
+def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
+    points = 5000
+    training = curves.PrivateTraining("some", points, round(rate * points), 120, 6.0, 0.0)
+    channel = training.attacked(1500, 0.95, 3, 120)
+    attack, proven = channel.attacks["weight"], channel.proven
+    estimate, low, _ = attack.tpr(0.1)
+    assert attack.margin(proven.fnr) <= 0
+    assert channel.claimed == 6.0
+    assert channel.delta == 1 / points
+    most = 1 - proven.fnr(0.1)
+    assert low <= most
+    assert abs(estimate - most) < 4 * math.sqrt(
+        most * (1 - most) / 750
+    )  # and the threshold's error
+    # Whoever sees the final weights alone sees less, where a record is rarely sampled.
+    (blind,) = training.attacked(1500, 0.95, 3, 1).attacks.values()
+    assert blind.accuracy()[0] < attack.accuracy()[0]
+
+
+def test_the_number_of_each_training_is_given_once():
+    columns = ("private", "private_points", "private_batches", "private_steps")
+    columns += ("private_epsilons", "private_deltas")
+    values = (["a", "b"], [9, 9], [2, 3], [4, 5], [1.0, 2.0], [0.0, 1e-5])
+    given = dict(zip(columns, values, strict=True))
+    first, second = curves.trainings_of(given)
+    assert first == curves.PrivateTraining("a", 9, 2, 4, 1.0, 0.0)
+    assert second.delta == 1e-5
+    with pytest.raises(ValueError, match=r"one entry for each training, got \[2, 2, 2, 1, 2, 2\]"):
+        curves.trainings_of(given | {"private_steps": [4]})
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "delta"), [(LaplaceLabels(0.5), 0.0), (GaussianLabels(0.4), 1e-5)]
+)
+def test_noise_on_one_hot_labels_is_attacked_as_flipped_ones_are(one, mechanism, delta):
+    job = curves.label_job(PARAMETERS, "digits", mechanism, 1)
+    usual = curves.label_job(PARAMETERS, "digits")
+    assert job.reading == "posterior"
+    assert job.seed != usual.seed
+    assert abs(job.config.seed - usual.config.seed) >= len(job.changes)
+    channel = curves.labels(job, LEVEL, one, "noisy", delta)
+    assert channel.claimed == mechanism.epsilon(delta)
+    estimate = channel.attacks["logits"].tpr(0.1)[0]
+    assert estimate > 0.2
+    assert channel.attacks["logits"].margin(channel.proven.fnr) <= 0
+
+
+def test_pate_is_proven_what_its_accountant_says_without_the_votes():
+    channel = curves.votes({"pate": [20.0, 6.5, 1000.0, 40.0], "delta": 1e-5})
+    answered = np.arange(1000) < 40
+    cost = pate_epsilon([[30, 20]] * 1000, 20.0, 6.5, 30.0, 1e-5, answered)
+    assert 0.85 * cost.data_independent < channel.claimed <= cost.data_independent
+    mu = math.sqrt(1000 / 20.0**2 + 2 * 40 / 6.5**2)
+    assert channel.proven.mu(1e-9) == pytest.approx(mu, rel=0.01)
+    assert not channel.attacks
+    (row,) = curves.curve_table([channel], 1e-5, 0.1).to_dict("records")
+    assert row["attack"] == "none"
+    assert row["TPR, proven"] > 0.1
+
+
+POINTS = {"fashion-mnist": 60_000, "cifar10": 50_000, "digits": 1200}
+
+
+@pytest.mark.parametrize("profile", ["quick", "standard", "gpu"])
+def test_the_picture_has_what_the_other_pages_train(profile):
+    """Points, samples, steps, budgets as in the other pages' parameters, and every page of them."""
+    params = Path(curves.__file__).parents[3] / "params"
+    pages = ("training", "interplay", "choosing", "promise", "sctd_map", "six_lenses", "canaries")
+    of = {page: profile_parameters(params, profile, page) for page in pages}
+
+    def of_images(page):
+        given = of[page]
+        points = POINTS[given["dataset"]] - 3000
+        batch = given["batch_size"]
+        steps = round(given.get("epochs", 0) * points / batch) or given["steps"]
+        return points, batch, steps
+
+    lenses, map_, panel = of["six_lenses"], of["sctd_map"], of_images("interplay")
+    n, trials = POINTS[map_["dataset"]], len(of["choosing"]["rates"])
+    size = lenses["batch_size"]
+    steps = round(lenses.get("epochs", 0) * lenses["points"] / size)
+    expected = {
+        "training": {(1000, of["training"]["batch_size"], of["training"]["steps"], 0.0)},
+        "panel": {(*panel, 0.0)},
+        "5 models": {(*panel[:2], 5 * panel[2], 0.0)},
+        f"{trials} trials": {(p, b, trials * t, 0.0) for p, b, t in [of_images("choosing")]},
+        "promise": {(*of_images("promise"), 0.0)},
+        "SCTD's map": {
+            (n, b, round(e * n / b), 0.0)
+            for b, e in zip(map_["batch_sizes"], map_["epochs"], strict=True)
+        },
+        "six lenses": {(lenses["points"], size, steps or lenses["steps"], lenses["delta"])},
+    }
+    own = profile_parameters(params, profile, "curves")
+    found = curves.trainings_of(own)
+    for each in found:
+        row = (each.points, each.batch_size, each.steps, each.delta)
+        assert row in expected[each.name], each
+    missing = {*expected} - {each.name for each in found}
+    assert missing <= ({"promise"} if of_images("promise") == panel else set())
+    assert [e.epsilon for e in found if e.name == "panel"] == of["interplay"]["epsilons"]
+    canaries = of["canaries"]
+    alibi, agibi = own["label_budgets"]
+    assert alibi in canaries["alibi_epsilons"]
+    assert agibi in canaries["agibi_epsilons"]
+    columns = [canaries[name] for name in ("pate_sigma1", "pate_sigma2", "pate_answers")]
+    check, answer, asked, answers = own["pate"]
+    assert (check, answer, answers) in [*zip(*columns, strict=True)]
+    assert asked == canaries["pate_queries"]
+
+
+def test_a_panel_for_each_model():
+    channels = gaussians(np.random.default_rng(7), (0.5, 1.0, 2.0, 3.0))
+    channels[1] = replace(channels[1], counts={})
+    figure = curves.plot_all(curves.together(channels, 0.95))
+    assert len(figure.axes) == 4
+    assert [text.get_text() for ax in figure.axes for text in ax.texts] == ["no attack"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["proven", "attack, real data"]

@@ -1,8 +1,9 @@
-"""Proven trade-off curves and those that attacks reach: examples, a hard case, labels."""
+"""Proven trade-off curves and those that attacks reach: all private models of the book."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,24 @@ from lib.audit.curves import AttackCurve, attack_curve
 from lib.audit.planning import gaussian_mu
 from lib.audit.selection import gaussian_fnr, roc_counts, union_lower_bound
 from lib.plot import COLOURS, new_figure
-from lib.privacy import PrivacyLedger, RandomizedResponse, SampledGaussian, TradeOff, trade_off
+from lib.privacy import (
+    GaussianLabels,
+    LaplaceLabels,
+    PrivacyLedger,
+    RandomizedResponse,
+    SampledGaussian,
+    TradeOff,
+    find_noise_multiplier,
+    trade_off,
+)
 from lib.runs import run_all
 from lib.studies.audit.sanity import SanityCheck, engine_scores
 from lib.studies.audit.system import run_audits, settings_from
 from lib.studies.default_problem import default_problem, test_points
 from lib.training import LabelTrainings, TrainingConfig
+
+#: How often an attack on a small training sees its weights.
+LOOKS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +43,13 @@ class Channel:
     claimed: float  # epsilon
     delta: float  # of the claim
     proven: TradeOff
-    attacks: dict[str, AttackCurve]
+    counts: dict[str, npt.NDArray[np.int64]]  # of attacks at all thresholds
+    level: float = 0.95  # of each attack's limits
+
+    @cached_property
+    def attacks(self) -> dict[str, AttackCurve]:
+        """The attacks' curves."""
+        return {name: attack_curve(counts, self.level) for name, counts in self.counts.items()}
 
 
 @dataclass(frozen=True)
@@ -67,55 +86,150 @@ def examples(
     for result in run_audits(settings_from(parameters, dataset)[1:], executor):
         config = result.settings.config(targets=True)
         ledger = _ledger(config.sample_rate, result.noise_multiplier, config.steps)
-        attacks = {name: attack_curve(result.roc(name), level) for name in result.scores}
-        name = f"{parameters['model']}, epsilon {config.epsilon:g}"
-        channels.append(Channel(name, result.proven, config.delta, trade_off(ledger), attacks))
+        counts = {name: result.roc(name) for name in result.scores}
+        name = f"examples, epsilon {config.epsilon:g}"
+        proven = trade_off(ledger)
+        channels.append(Channel(name, result.proven, config.delta, proven, counts, level))
     return channels
 
 
-def hard_case(check: SanityCheck, models: int, level: float, seed: int) -> Channel:
+def hard_case(check: SanityCheck, models: int, level: float, seed: int, looks: int = 1) -> Channel:
     """The problem in which nothing but noise hides the challenge point."""
-    scores, members = engine_scores(check, models, seed)
-    ledger = _ledger(check.sample_rate, check.noise_multiplier, check.steps)
-    attacks = {"weight": attack_curve(roc_counts(scores, members), level)}
-    return Channel("hard case", check.proven, check.delta, trade_off(ledger), attacks)
+    scores, members = engine_scores(check, models, seed, looks=looks)
+    proven = trade_off(_ledger(check.sample_rate, check.noise_multiplier, check.steps))
+    counts = {"weight": roc_counts(scores, members)}
+    return Channel("hard case", check.proven, check.delta, proven, counts, level)
 
 
 def _ledger(sample_rate: float, noise_multiplier: float, steps: int) -> PrivacyLedger:
     return PrivacyLedger((SampledGaussian(sample_rate, noise_multiplier, steps),))
 
 
-def label_job(parameters: Mapping[str, Any], dataset: str) -> LabelTrainings:
-    """Trainings on labels by randomised response, a record with a coin in each."""
+def label_job(
+    parameters: Mapping[str, Any], dataset: str, mechanism: Any = None, number: int = 0
+) -> LabelTrainings:
+    """Trainings on noisy labels, by default of randomised response, a record with a coin in each.
+
+    Those with other numbers, up to 2, share no noise.
+    """
     sizes = {"train": parameters["label_points"], "validation": 0, "test": test_points(dataset)}
     shape = {name: parameters[name] for name in ("hidden", "activation", "seed")}
     data, model = default_problem(dataset, "mlp", **sizes, **shape)
+    first = 1_000_000 * parameters["seed"] + 100_000 * number
     config = TrainingConfig(
         model,
         steps=parameters["label_steps"],
         batch_size=parameters["label_batch"],
         learning_rate=parameters["label_rate"],
-        seed=1_000_000 * parameters["seed"] + 700_000,
+        seed=first + 700_000,
         device=parameters["device"],
     )
-    first = 1_000_000 * parameters["seed"]
     records = [PairedLabel(model.classes, first + i) for i in range(parameters["label_models"])]
-    mechanism = RandomizedResponse(parameters["label_epsilon"])
-    seed = parameters["seed"]
-    return LabelTrainings(config, data, mechanism, tuple(records), "labels", seed=seed)
+    reading = "posterior" if mechanism else "labels"
+    mechanism = mechanism or RandomizedResponse(parameters["label_epsilon"])
+    seed = parameters["seed"] + 1_000_001 * number
+    return LabelTrainings(config, data, mechanism, tuple(records), reading, seed=seed)
 
 
-def labels(job: LabelTrainings, level: float, executor: Any = None) -> Channel:
-    """The label channel: which of its two labels the record had."""
+def labels(
+    job: LabelTrainings, level: float, executor: Any = None, name: str = "labels", delta: float = 0
+) -> Channel:
+    """The label channel: which of its two labels the record had; `delta` is the claim's."""
     (run,) = run_all([job], executor)
     truth = np.asarray(job.data.load().training.targets)
     drawn = [each.drawn(truth) for each in job.changes]
     (off, on), members = np.array([pair for _, pair, _ in drawn]).T, [coin for *_, coin in drawn]
     logits, models = run.arrays["logits"][:, 0].astype(float), np.arange(len(drawn))
     counts = roc_counts(logits[models, on] - logits[models, off], members)
-    epsilon, classes = job.mechanism.pure_epsilon, job.config.model.classes
-    proven = trade_off(lambda delta: job.mechanism.epsilon(delta, n_classes=classes))
-    return Channel("labels", epsilon, 0.0, proven, {"logits": attack_curve(counts, level)})
+    options = {}
+    if isinstance(job.mechanism, RandomizedResponse):
+        options["n_classes"] = job.config.model.classes
+    proven = trade_off(lambda d: job.mechanism.epsilon(d, **options))
+    return Channel(name, job.mechanism.epsilon(delta), delta, proven, {"logits": counts}, level)
+
+
+@dataclass(frozen=True)
+class PrivateTraining:
+    """What another page of the book trains: all that decides what is proven of it."""
+
+    name: str
+    points: int
+    batch_size: int
+    steps: int  # of all models that share the budget
+    epsilon: float
+    delta: float  # 0: one over the points
+
+    def attacked(self, models: int, level: float, seed: int, looks: int = LOOKS) -> Channel:
+        """Its mechanism where nothing but noise hides a record, trained by the book's engine."""
+        rate, delta = self.batch_size / self.points, self.delta or 1 / self.points
+        noise = find_noise_multiplier(self.epsilon, delta, rate, self.steps)
+        check = SanityCheck(
+            delta=delta,
+            points=20,
+            sample_rate=rate,
+            steps=self.steps,
+            noise=noise,
+            clipping_norm=0.005,  # far below gradients, so that weights may move beyond rounding
+            reach=0.3,
+        )
+        channel = hard_case(check, models, level, seed, looks)
+        return replace(channel, name=f"{self.name}, epsilon {self.epsilon:g}", claimed=self.epsilon)
+
+
+def trainings_of(parameters: Mapping[str, Any]) -> list[PrivateTraining]:
+    """The private trainings that a chapter's parameters list."""
+    names = ("points", "batches", "steps", "epsilons", "deltas")
+    columns = [parameters["private"], *(parameters[f"private_{name}"] for name in names)]
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError(
+            "private and private_* must have one entry for each training, got "
+            f"{[len(column) for column in columns]} of them"
+        )
+    return [PrivateTraining(*row) for row in zip(*columns, strict=True)]
+
+
+def votes(parameters: Mapping[str, Any]) -> Channel:
+    """PATE, before anything is asked: noise on the check of the votes, and on those answered.
+
+    One label moves one vote: the largest number by at most 1, the votes by at most sqrt(2).
+    """
+    check, answer, asked, answered = parameters["pate"]
+    ledger = _ledger(1.0, check, round(asked))
+    ledger = ledger.compose(_ledger(1.0, answer / math.sqrt(2), round(answered)))
+    delta = parameters["delta"]
+    return Channel("PATE", ledger.epsilon(delta, "pld"), delta, trade_off(ledger), {})
+
+
+def other_models(
+    parameters: Mapping[str, Any], dataset: str, level: float, executor: Any = None
+) -> list[Channel]:
+    """The other private models of the book, in small trainings of their mechanisms."""
+    models, seed, delta = parameters["private_models"], parameters["seed"], parameters["delta"]
+    found = [
+        each.attacked(models, level, seed + number)
+        for number, each in enumerate(trainings_of(parameters), 1)
+    ]
+    alibi, agibi = parameters["label_budgets"]
+    given = {**parameters, "label_models": parameters["noisy_models"]}
+    noisy = (("ALIBI", LaplaceLabels.for_epsilon(alibi), 0.0),)
+    noisy += (("AGIBI", GaussianLabels.for_epsilon(agibi, delta), delta),)
+    for number, (name, mechanism, spared) in enumerate(noisy, 1):
+        job = label_job(given, dataset, mechanism, number)
+        found.append(labels(job, level, executor, name, spared))
+    return [*found, votes(parameters)]
+
+
+def together(channels: Sequence[Channel], level: float) -> list[Channel]:
+    """The same with limits that hold for all attacks together (Bonferroni)."""
+    attacks = sum(len(channel.counts) for channel in channels)
+    return [replace(each, level=1 - (1 - level) / max(1, attacks)) for each in channels]
+
+
+def refuted(channels: Sequence[Channel]) -> dict[str, int]:
+    """How many mechanisms and attacks there are, and attacks that refute what is proven."""
+    margins = [a.margin(each.proven.fnr) for each in channels for a in each.attacks.values()]
+    counts = {"attacks": len(margins), "refuted": sum(margin > 0 for margin in margins)}
+    return {"mechanisms": len(channels)} | counts
 
 
 def curve_table(channels: Sequence[Channel], spared: float, fpr: float) -> pd.DataFrame:
@@ -124,10 +238,11 @@ def curve_table(channels: Sequence[Channel], spared: float, fpr: float) -> pd.Da
     for channel in channels:
         proven = channel.proven
         same = gaussian_mu(channel.claimed, channel.delta) if channel.delta else math.nan
+        row = {"training": channel.name, "epsilon": channel.claimed, "mu": proven.mu(spared)}
+        row |= {"mu of epsilon": same, "attack": "none", "TPR, proven": 1 - float(proven.fnr(fpr))}
+        rows += [] if channel.attacks else [row]
         for name, attack in channel.attacks.items():
-            row = {"training": channel.name, "epsilon": channel.claimed, "mu": proven.mu(spared)}
-            row |= {"mu of epsilon": same, "attack": name}
-            row["TPR, proven"] = 1 - float(proven.fnr(fpr))
+            row = row | {"attack": name}
             row |= dict(zip(("TPR", "TPR, low", "TPR, high"), attack.tpr(fpr), strict=True))
             row["accuracy, proven"] = (1 + proven.deltas[0]) / 2
             names = ("accuracy", "accuracy, low", "accuracy, high")
@@ -177,4 +292,41 @@ def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
         ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="FNR", title=channel.name)
         ax.legend(fontsize=8, loc="upper right")
     axes[-1, 0].set_xlabel("FPR")
+    return figure
+
+
+def plot_all(channels: Sequence[Channel], columns: int = 3) -> Figure:
+    """Draw proven curves and the most accurate attacks with their limits: a small panel each."""
+    rows, fpr = math.ceil(len(channels) / columns), np.linspace(0, 1, 41) ** 2
+    figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)
+    shown = {}
+    for ax, channel in zip(axes.ravel(), channels, strict=False):
+        proven = channel.proven.fnr(fpr)
+        ax.fill_between(fpr, proven, color="0.9", linewidth=0)
+        (shown["proven"],) = ax.plot(fpr, proven, color="black", marker="", linewidth=1.2)
+        if channel.attacks:
+            name = max(channel.attacks, key=lambda each: channel.attacks[each].accuracy()[0])
+            attack, hard = channel.attacks[name], name == "weight"
+            some = np.unique(np.linspace(0, attack.fpr.shape[1] - 1, 50).astype(int))
+            x, y = attack.fpr[:, some], attack.fnr[:, some]  # of hundreds of thresholds
+            line = {"color": COLOURS[hard], "linewidth": 1.2, "linestyle": ("-", "--")[hard]}
+            area = np.r_[x[1], x[2][::-1]], np.r_[y[1], y[2][::-1]]
+            ax.fill(*area, color=COLOURS[hard], alpha=0.2, linewidth=0)
+            (drawn,) = ax.plot(x[0], y[0], marker="", **line)
+            shown.setdefault("attack, hardest record" if hard else "attack, real data", drawn)
+        else:
+            ax.text(0.95, 0.85, "no attack", ha="right", fontsize=8)
+        name = channel.name.partition(", epsilon")[0]
+        ax.set_title(rf"{name}, $\epsilon = {channel.claimed:.2g}$", fontsize=8)
+        ax.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+        ax.tick_params(labelsize=8)
+    for ax in axes.ravel()[max(0, len(channels) - columns) : len(channels)]:
+        ax.tick_params(labelbottom=True)
+        ax.set_xlabel("FPR", fontsize=8)
+    for ax in axes.ravel()[len(channels) :]:
+        ax.remove()
+    for ax in axes[:, 0]:
+        ax.set_ylabel("FNR", fontsize=8)
+    options = {"loc": "outside lower center", "ncols": 3, "fontsize": 8, "frameon": False}
+    figure.legend(shown.values(), shown.keys(), **options)
     return figure

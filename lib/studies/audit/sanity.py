@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import special
+from scipy import special, stats
 
 from lib.audit.counts import AttackCounts
 from lib.audit.intervals import epsilon_interval
@@ -45,11 +45,13 @@ class SanityCheck:
     # Of every example's gradient.  Initial weights are at most 0.45, so that the challenge's
     # gradient has at least 1.3 times the default.
     clipping_norm: float = 0.05
+    noise: float = 0.0  # Multiplier, in the place of the least one that keeps the budget
+    reach: float = 0.01  # How far one example's gradients may move the weights
 
     @property
     def noise_multiplier(self) -> float:
-        """Least noise that keeps the budget, by the PRV accountant."""
-        return find_noise_multiplier(
+        """Least noise that keeps the budget, by the PRV accountant, or the one that is given."""
+        return self.noise or find_noise_multiplier(
             self.epsilon, self.delta, self.sample_rate, self.steps, accountant="prv"
         )
 
@@ -62,12 +64,12 @@ class SanityCheck:
     @property
     def batch_size(self) -> int:
         """Expected size of a sample."""
-        return round(self.points * self.sample_rate)
+        return max(1, round(self.points * self.sample_rate))
 
     @property
     def learning_rate(self) -> float:
         """So small that the challenge's gradient stays clipped to the full norm throughout."""
-        return 0.01 * self.batch_size / (_MAGNITUDE * self.steps * self.clipping_norm)
+        return self.reach * self.batch_size / (_MAGNITUDE * self.steps * self.clipping_norm)
 
     def data(self, seed: int) -> TrainingData:
         """The ordinary points, and the challenge as the last one."""
@@ -81,30 +83,51 @@ class SanityCheck:
 
 
 def engine_scores(
-    check: SanityCheck, models: int, seed: int, engine: str = "kernel"
+    check: SanityCheck, models: int, seed: int, engine: str = "kernel", looks: int = 1
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Train the book's own models with and without the challenge, and score them."""
+    """Train the book's own models with and without the challenge, and score them.
+
+    Scores are what the final weights moved; of several looks at the training, log odds.
+    """
     data = check.data(seed)
     members = np.random.default_rng([seed, 1]).integers(0, 2, models).astype(bool)
     config = TrainingConfig(
         ModelSpec("linear", (_FEATURES,), 2),
-        epsilon=check.epsilon,
-        delta=check.delta,
-        accountant="prv",
+        noise_multiplier=check.noise_multiplier,
         sample_rate=check.sample_rate,
         batch_size=check.batch_size,
         clipping_norm=check.clipping_norm,
         steps=check.steps,
         learning_rate=check.learning_rate,
+        checkpoint_every=math.ceil(check.steps / looks),
+        keep="weights",
     )
     configs = [replace(config, seed=1_000_000 * (seed + 1) + i) for i in range(models)]
     everyone = np.arange(check.points + 1)
     sets = [data.subset(everyone if bit else everyone[:-1]) for bit in members]
     found = train_many(configs, sets, data.inputs, engine=engine)
-    moved = np.stack([r.parameters - initial_parameters(r.config) for r in found])
+    seen = np.stack([[initial_parameters(r.config), *r.checkpoints] for r in found])
     # A linear layer's weights come first, class by class.
-    weights = moved[:, : 2 * _FEATURES].reshape(models, 2, _FEATURES)
-    return (weights[:, 1, -1] - weights[:, 0, -1]).astype(np.float64), members
+    weights = np.diff(seen, axis=1)[:, :, : 2 * _FEATURES].reshape(models, -1, 2, _FEATURES)
+    moved = (weights[:, :, 1, -1] - weights[:, :, 0, -1]).astype(np.float64)
+    if looks == 1:
+        return moved[:, 0], members
+    return _log_odds(check, moved, np.diff([0, *config.checkpoint_steps])), members
+
+
+def _log_odds(
+    check: SanityCheck, moved: npt.NDArray[np.float64], steps: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Of membership, by what the weights moved in so many steps each: how often it was sampled."""
+    unit = check.learning_rate * check.clipping_norm * math.sqrt(2) / check.batch_size
+    share, total = _MAGNITUDE / math.hypot(_MAGNITUDE, 1), np.zeros(len(moved))
+    for size in np.unique(steps):
+        x, variance = moved[:, steps == size, None] / unit, size * check.noise_multiplier**2
+        times = np.arange(stats.binom.isf(1e-9, size, check.sample_rate) + 1)
+        odds = (share * times * x - (share * times) ** 2 / 2) / variance
+        odds += stats.binom.logpmf(times, size, check.sample_rate)
+        total += special.logsumexp(odds, axis=-1).sum(axis=1)
+    return total
 
 
 def sgd_scores(
