@@ -478,6 +478,13 @@ NAN_S = np.where(R, 0.0, S)
 NAN_S[np.flatnonzero(~R)[1]] = np.nan
 
 
+@pytest.mark.parametrize("level", [0.0, 1.0, 1.5])
+def test_a_level_is_below_one(level):
+    x, s, r = sample(40, np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"^level must be .* got"):
+        counterfactual_score(x, s, r, learner="linear", level=level, rng=0)
+
+
 @pytest.mark.parametrize("name", ["scores_a", "abstained_a", "scores_b", "abstained_b"])
 def test_the_difference_names_whose_input_is_bad(name):
     given = {"scores_a": S, "abstained_a": R, "scores_b": S, "abstained_b": R}

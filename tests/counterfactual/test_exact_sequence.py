@@ -270,7 +270,8 @@ def test_a_group_is_estimated_from_its_points():
         inside = groups == name
         assert one.value == pytest.approx(found.influence[inside].mean())
         assert one.level == pytest.approx(0.95 ** (1 / 3))
-        assert one.degrees < math.inf
+        assert one.degrees <= 199
+        np.testing.assert_allclose(one.influence, found.influence[inside])
     (whole,) = found.by_group(np.zeros(600)).values()
     assert whole.value == pytest.approx(found.value)
     assert whole.stderr == pytest.approx(found.influence.std(ddof=1) / math.sqrt(600))
@@ -278,6 +279,18 @@ def test_a_group_is_estimated_from_its_points():
     assert whole.degrees == pytest.approx(min(599, student.degrees))
     half = stats.t.isf(0.025, whole.degrees) * whole.stderr
     assert whole.interval == pytest.approx((whole.value - half, whole.value + half))
+
+
+def test_where_nobody_abstains_a_group_is_a_t_interval():
+    rng = np.random.default_rng(3)
+    score, never = rng.random(40), np.zeros(40, bool)
+    known = Nuisances(never, score, np.zeros(40), score)
+    found = estimate_from_nuisances((known,), clip=0.1, level=0.9)
+    for name, one in found.by_group(np.arange(40) % 2).items():
+        inside = score[int(name) :: 2]
+        expected = stats.t.interval(0.9**0.5, 19, inside.mean(), stats.sem(inside))
+        assert one.degrees == 19
+        assert one.interval == pytest.approx(expected)
 
 
 def test_intervals_of_groups_hold_all_together():

@@ -39,6 +39,8 @@ def test_decision_is_the_test_on_the_estimates():
     assert decision.estimated_user_accuracy == user.mean()
     assert decision.suitable == (decision.p_value <= 0.1)
     assert (decision.margin, decision.alpha) == (0.03, 0.1)
+    stderr = np.hypot(stats.sem(test), stats.sem(user))
+    assert decision.stderr == pytest.approx(stderr, rel=1e-9)
 
 
 def test_level_of_significance_is_inclusive_and_shown():
