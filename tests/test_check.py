@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.check import (
@@ -16,6 +17,7 @@ from lib.check import (
     as_integer,
     as_labels,
     as_matrix,
+    as_names,
     as_number,
     as_predictions,
     as_probabilities,
@@ -23,6 +25,7 @@ from lib.check import (
     as_scores,
     as_unit,
     as_vector,
+    check_columns,
     check_delta,
     check_level,
     require_choice,
@@ -31,6 +34,8 @@ from lib.check import (
 INF, NAN = math.inf, math.nan
 TINY = Fraction(1, 10**400)  # 0 as a float, and 1 less it is 1
 R = np.array([True, False, False])
+FRAME = pd.DataFrame({"a": [1, 2], "b": [0.5, INF], "c": ["u", "v"]})
+LISTED = ", ".join(map(str, range(25)))
 as_open = partial(as_unit, open_left=True)
 
 
@@ -151,6 +156,18 @@ MESSAGES = [
     (as_labels, "x", ([0, 1],), f"{LABELS}, got int64 of shape (2,)"),
     (as_labels, "x", (np.zeros((2, 0), int),), f"{LABELS}, got int64 of shape (2, 0)"),
     (as_labels, "x", ([[0.5]],), f"{LABELS}, got float64 of shape (1, 1)"),
+    (as_names, "x", (["c"], "ab"), "must be a sequence of at least 1 of a, b, got ['c']"),
+    (as_names, "x", ("ab", "ab"), "must be a sequence of at least 1 of a, b, got 'ab'"),
+    (as_names, "x", (["a"], "ab", 2), "must be a sequence of at least 2 of a, b, got ['a']"),
+    (as_names, "x", (3, range(26), 0), f"must be a sequence of {LISTED}, ..., got 3"),
+    (as_names, "x", (3, range(25), 0), f"must be a sequence of {LISTED}, got 3"),
+    (check_columns, "x", ([1], ["a"]), "must be a pandas.DataFrame, got list"),
+    (check_columns, "x", (FRAME[["a"]], ["a", "b"], ["c"]),
+     "must have the columns a, b, c, got none called b, c"),
+    (check_columns, "x", (FRAME[:0], ["a"]), "must have at least one row, got none"),
+    (check_columns, "x", (FRAME, ["b"]),
+     "must have finite numbers in b, got float64 values, some NaN or infinite"),
+    (check_columns, "x", (FRAME, ["a", "c"]), "must have finite numbers in c, got "),
 ]  # fmt: skip
 
 
@@ -160,3 +177,10 @@ def test_messages(check, name, arguments, message):
     more = {as_scored: {"prefix": "other_"}}.get(check, {})
     with pytest.raises(ValueError, match=f"^{re.escape(f'{name} {message}')}"):
         check(*named, *arguments, **more)
+
+
+def test_names_and_columns_that_are_allowed():
+    assert as_names("x", iter("ba"), "ab", 2) == ["b", "a"]
+    assert as_names("x", [], "ab", 0) == []
+    check_columns("x", FRAME, ["a"], ["b", "c"])
+    check_columns("x", FRAME.assign(a=[1.0, 2.5]), ["a"])
