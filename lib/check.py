@@ -330,9 +330,9 @@ def as_names(name: str, values: Any, known: Iterable[Any], low: int = 1) -> list
     known = list(known)
     listed = None if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     if listed is None or len(listed) < low or any(value not in known for value in listed):
-        few = f"at least {low} " if low else ""
+        few = f"at least {low} of " if low else ""
         some = ", ".join(map(str, known[:25])) + (", ..." if len(known) > 25 else "")
-        raise ValueError(f"{name} must be a sequence of {few}of {some}, got {values!r}")
+        raise ValueError(f"{name} must be a sequence of {few}{some}, got {values!r}")
     return listed
 
 
