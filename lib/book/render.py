@@ -29,11 +29,11 @@ Runs = Mapping[str, Found | None]  # that of recorded runs, by their names
 
 #: Paper titles, in the order of the ledger.
 PAPERS = {
-    "P1": "Rabanser et al., Training Private Models That Know What They Don't Know",
+    "P1": "Rabanser et al., Training Private Models That Know What They Don’t Know",
     "P2": "Pouget et al., Suitability Filter",
     "P3": "Zanella-Béguelin et al., Bayesian Estimation of Differential Privacy",
     "P4": "Choe et al., Counterfactually Comparing Abstaining Classifiers",
-    "P5": "Malek et al., Antipodes of Label Differential Privacy",
+    "P5": "Malek Esmaeili et al., Antipodes of Label Differential Privacy",
 }
 
 _MARKS = {
@@ -130,7 +130,7 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
 
 
 def picture_html(svg: bytes, alt: str) -> str:
-    """The upper part of a figure, small, for a page that leads to it."""
+    """A figure, small, for a page that leads to it."""
     source = base64.b64encode(svg).decode()
     return (
         f"<p class='companion-picture'><img src='data:image/svg+xml;base64,{source}' "
@@ -514,7 +514,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
     chapters = "".join(
         f"<tr><td><a href='{addresses[name]}'>{name}</a></td><td>{done.profile}</td>"
         f"<td class='number'>{done.seconds:.1f} s</td>"
-        f"<td>{done.finished[:16].replace('T', ' ')} UTC</td>"
+        f"<td class='whole'>{done.finished[:16].replace('T', ' ')} UTC</td>"
         f"<td>{_data_present(done.data)}</td></tr>"
         for name, done in executed.items()
     )
@@ -536,10 +536,10 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
     head = _heads(("chapter", "profile", "run time", "executed", "data files asked for"))
     return (
         f"<h2 id='chapters'>Chapters</h2>{_scrolling('Chapters', head, chapters)}"
-        f"<h2 id='machine'>Machine</h2>{table_html(machines)}"
-        f"<h2 id='versions'>Versions</h2>{table_html(versions)}"
+        f"<h2 id='machine'>Machine</h2>{table_html(machines, 'Machine of each chapter')}"
+        f"<h2 id='versions'>Versions</h2>{table_html(versions, 'Versions of packages')}"
         "<h2 id='data'>Data</h2><p>The data files that the chapters asked for.</p>"
-        f"{table_html(data) if len(data) else '<p>No data files.</p>'}"
+        f"{table_html(data, 'Data of each chapter') if len(data) else '<p>No data files.</p>'}"
     )
 
 

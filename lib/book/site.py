@@ -287,6 +287,8 @@ def _as_lines(signature: re.Match[str]) -> str:
     return f'<div class="companion-signature">{lines}</div>'
 
 
+#: Names in the text: a long one breaks between its words.
+_CODE = re.compile(r'(?<=<span class="pre">)[\w.]+(?=</span>)')
 _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
 
 
@@ -294,6 +296,7 @@ def named_regions(body: str) -> str:
     """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')  # as their list needs
     body = _SIGNATURE.sub(_as_lines, body)
+    body = _CODE.sub(lambda code: re.sub(r"(?<=[._])(?=[a-zA-Z])", "<wbr>", code[0]), body)
     body = body.replace(
         '<div class="pst-scrollable-table-container">',
         '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
