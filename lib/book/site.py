@@ -287,6 +287,7 @@ def _as_lines(signature: re.Match[str]) -> str:
     return f'<div class="companion-signature">{lines}</div>'
 
 
+_ARXIV = re.compile(r"arXiv:(\d{4}\.\d{5})")
 #: Names in the text: a long one breaks between its words.
 _CODE = re.compile(r'(?<=<span class="pre">)[\w.]+(?=</span>)')
 _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
@@ -295,6 +296,8 @@ _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2"""
 def named_regions(body: str) -> str:
     """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')  # as their list needs
+    if 'class="citation"' in body:
+        body = _ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">\g<0></a>', body)
     body = _SIGNATURE.sub(_as_lines, body)
     body = _CODE.sub(lambda code: re.sub(r"(?<=[._])(?=[a-zA-Z])", "<wbr>", code[0]), body)
     body = body.replace(

@@ -25,6 +25,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
+import lib.book.citations  # registers the bibliography's style
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
