@@ -9,6 +9,7 @@ import html
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -287,7 +288,6 @@ def _as_lines(signature: re.Match[str]) -> str:
     return f'<div class="companion-signature">{lines}</div>'
 
 
-_ARXIV = re.compile(r"arXiv:(\d{4}\.\d{5})")
 #: Names in the text: a long one breaks between its words.
 _CODE = re.compile(r'(?<=<span class="pre">)[\w.]+(?=</span>)')
 _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
@@ -296,8 +296,6 @@ _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2"""
 def named_regions(body: str) -> str:
     """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')  # as their list needs
-    if 'class="citation"' in body:
-        body = _ARXIV.sub(r'<a href="https://arxiv.org/abs/\1">\g<0></a>', body)
     body = _SIGNATURE.sub(_as_lines, body)
     body = _CODE.sub(lambda code: re.sub(r"(?<=[._])(?=[a-zA-Z])", "<wbr>", code[0]), body)
     body = body.replace(
@@ -337,6 +335,21 @@ def with_cards(body: str, cards: Mapping[str, str]) -> str:
         return f'<a {name} href="{address}"{after} aria-description="{card}">'
 
     return _LINK.sub(described, body)
+
+
+def plain_math(tex: str) -> str:
+    """A short formula in TeX as plain text: "Beta(1/2, 1/2)", "ε"."""
+    tex = re.sub(r"\\frac *({[^{}]*}|\w) *({[^{}]*}|\w)", r"\1/\2", tex)
+    return re.sub(r"[{}]", "", re.sub(r"\\([a-zA-Z]+|.)", _letter, tex))
+
+
+def _letter(command: re.Match[str]) -> str:
+    name = command[1].removeprefix("var")
+    case = "CAPITAL" if name[0].isupper() else "SMALL"
+    try:
+        return unicodedata.lookup(f"GREEK {case} LETTER {name.upper()}")
+    except KeyError:
+        return ""
 
 
 #: A code cell of more lines is folded on a page.

@@ -25,7 +25,6 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
-import lib.book.citations  # registers the bibliography's style
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
@@ -50,6 +49,7 @@ from lib.book.site import (
     minify_svg,
     named_regions,
     not_found_page,
+    plain_math,
     quoted_values,
     shorten,
     shown_first,
@@ -59,7 +59,6 @@ from lib.book.site import (
     with_values,
 )
 from lib.book.slices import slices_page
-from lib.book.words import plain_math
 from lib.runs import fingerprint
 
 logger = logging.getLogger(__name__)

@@ -3,7 +3,6 @@
 import ast
 import math
 import re
-import unicodedata
 from typing import Any
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -92,21 +91,6 @@ _DIFFERS = re.compile(rf"(\w+)(?: = {_VALUE}| \(not recorded\)) instead of {_VAL
 def name_text(name: str) -> str:
     """Name of a data set or model as readers know it; any other as it is."""
     return _KNOWN.get(name, name)
-
-
-def plain_math(tex: str) -> str:
-    """A short formula in TeX as plain text: "Beta(1/2, 1/2)", "ε"."""
-    tex = re.sub(r"\\frac *({[^{}]*}|\w) *({[^{}]*}|\w)", r"\1/\2", tex)
-    return re.sub(r"[{}]", "", re.sub(r"\\([a-zA-Z]+|.)", _letter, tex))
-
-
-def _letter(command: re.Match[str]) -> str:
-    name = command[1].removeprefix("var")
-    case = "CAPITAL" if name[0].isupper() else "SMALL"
-    try:
-        return unicodedata.lookup(f"GREEK {case} LETTER {name.upper()}")
-    except KeyError:
-        return ""
 
 
 def scale_text(reason: str) -> str:
