@@ -123,7 +123,7 @@ chapter.values(
 # by the noise of one step. These pairs share their settings: they are a picture, no independent
 # trials, and the difference is not a function of this one number.
 
-# %% tags=["hide-output"]
+# %%
 digest = ["batch", "clipping norm", "epsilon", "rate", "all noise", "accuracy", "SR"]
 digest += [f"{name}{end}" for name in ("SCTD", BROKEN) for end in ("", " low", " high")]
 chapter.table(

@@ -223,7 +223,7 @@ for name in here if 0 in model_seeds else []:
         published_size=theirs["size"], published_accuracy=theirs["accuracy"]
     )
 
-# %% tags=["hide-output"]
+# %%
 if published:
     chapter.table(
         pd.concat(published, names=["dataset"]).reset_index(0).drop(columns="split"),

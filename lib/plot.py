@@ -17,7 +17,9 @@ from typing import Any
 import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 __all__ = ["COLOURS", "MARKERS", "new_figure", "style"]
 
@@ -107,6 +109,13 @@ def new_figure(
 def _grid(ax: Axes) -> None:
     ax.grid(visible=True, axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
+
+
+def plain_log(axis: Axis) -> None:
+    """Write plain numbers on a logarithmic axis of few decades: 2, 3 and 5 beside powers of ten."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
 
 
 def svg_bytes(figure: Figure, salt: str, title: str = "") -> bytes:

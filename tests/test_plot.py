@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from lib.plot import CHECK_FIGURES, new_figure, svg_bytes
+from lib.plot import CHECK_FIGURES, new_figure, plain_log, svg_bytes
 
 
 def cut_off():
@@ -44,3 +44,17 @@ def test_what_is_wrong_with_a_figure(make, message, monkeypatch):
 def test_a_figure_that_fits(monkeypatch):
     monkeypatch.setenv(CHECK_FIGURES, "1")
     assert b"<svg" in svg_bytes(fits(), "s")
+
+
+def test_a_short_logarithmic_axis_has_plain_numbers():
+    figure, ax = new_figure()
+    ax.plot([3, 20], [0.02, 0.06])
+    ax.set(xscale="log", yscale="log")
+    for axis in (ax.xaxis, ax.yaxis):
+        plain_log(axis)
+    figure.canvas.draw()
+    found = [text.get_text() for text in ax.get_xticklabels()]
+    assert {"3", "5", "10", "20"} <= set(found)
+    assert {"0.02", "0.03", "0.05"} <= {text.get_text() for text in ax.get_yticklabels()}
+    assert not ax.get_xticks(minor=True).size
+    plt.close(figure)

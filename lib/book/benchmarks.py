@@ -348,11 +348,9 @@ def plot_growth(record: Mapping[str, Any]) -> "Figure":
                 ax.plot(size / size[0], seconds / seconds[0], **style_of)
             ax.set(xscale="log", yscale="log", ylabel="relative time")
         for ax, title in zip(axes, ("This book's code", "The other software"), strict=True):
-            ax.plot([1, max(ends)], [1, max(ends)], color="0.5", ls=":", marker="", zorder=0)
-            ax.annotate(
-                "proportional", (max(ends) ** 0.5, max(ends) ** 0.5), xytext=(-4, 4),
-                textcoords="offset points", ha="right", color="0.35", fontsize=10,
-            )  # fmt: skip
+            line = {"color": "0.5", "ls": ":", "marker": "", "zorder": 0}
+            label = "proportional" if ax is axes[-1] else None
+            ax.plot([1, max(ends)], [1, max(ends)], label=label, **line)
             ax.set_title(title, loc="left")
         axes[1].set_xlabel("relative size")
         figure.legend(loc="outside lower center", ncols=1)

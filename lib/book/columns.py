@@ -63,7 +63,7 @@ def _with_ends(before: list[Column], low: Column, high: Column) -> list[Column]:
     if stem and value.name == f"{stem} stderr" and [c.name for c in before[-2:-1]] == [stem]:
         value, error = before[-2], 1  # the interval says what it says; the download has both
     if not (stem and value.number and value.name.startswith(stem)) or "[" in value.name:
-        texts = [f"{a} to\u00a0{b}" if a != "–" else "–" for a, b in ends]
+        texts = [f"{a}\u00a0to\u00a0{b}" if a != "–" else "–" for a, b in ends]
         return [*before, Column(re.sub(r"\blow\b", "interval", low.name), texts, True)]
     brackets = [f" [{a},\u00a0{b}]" if a != "–" else "" for a, b in ends]
     texts = [f"{text}{bracket}" for text, bracket in zip(value.texts, brackets, strict=True)]

@@ -19,6 +19,7 @@ from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
 from lib.book.render import (
     LONGEST,
+    THIS_BUILD,
     cells_html,
     claim_html,
     counts_text,
@@ -119,7 +120,7 @@ class Page:
                 versions[shown] = f"the recorded run ({name})"
         if not versions:
             return _HERE + own
-        first, *others = (versions | {own: "this build"}).items()
+        first, *others = (versions | {own: THIS_BUILD}).items()
         return first[0] + "".join(_folded(page, words) for page, words in others)
 
     def verdicts(self, found: Sequence[Mapping[str, Any]]) -> str:
@@ -150,8 +151,13 @@ class Page:
         verdicts = {verdict["id"]: verdict for verdict in self.done.verdicts}
         recorded = {p: {v["id"]: v for v in run["verdicts"]} for p, run in self.records.items()}
         table = cells_html(claims, verdicts, recorded, caption)
-        found = {i: largest_run(verdicts[i], of_claim(self.records, i))[0] for i in ids}
-        figure = draw_cells(claims, found)
+        largest = {i: largest_run(verdicts[i], of_claim(self.records, i)) for i in ids}
+        found = {i: run for i, (run, _) in largest.items()}
+        # One picture shows one run: what the records lack has no number of ours, unless all do.
+        of_records = {i for i, (_, source) in largest.items() if source != THIS_BUILD} or set(ids)
+        none = dict.fromkeys(("value", "shown", "interval"))
+        drawn = {i: found[i] if i in of_records else found[i] | none for i in ids}
+        figure = draw_cells(claims, drawn)
         if figure is None:
             return table
         name = claims[0].group.replace(", ", "-").replace(" ", "-")

@@ -38,7 +38,7 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     panels = list(cells.groupby("panel", sort=False))
     rows = max(of["row"].nunique() for _, of in panels)
     heat = claims[0].picture == "heat"
-    height = 0.9 + (0.3 if heat else 0.24) * rows
+    height = max(0.9 + (0.36 if heat else 0.24) * rows, 2 / len(panels))
     figure, axes = new_figure(rows=len(panels), height=height, squeeze=False, sharex=not heat)
     with style():
         for ax, (panel, of) in zip(axes[:, 0], panels, strict=True):
@@ -48,7 +48,7 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
             figure.legend(
                 *axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=2
             )
-            axes[-1, 0].set_xlabel(claims[0].axis)
+            axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
     return figure
 
 
@@ -110,14 +110,16 @@ def _heat(ax: Axes, cells: pd.DataFrame) -> None:
     paper, ours = (of[name].reindex(**order) for name in ("paper", "ours"))
     text = ours.map("{:.3f}".format) + "\n" + paper.map("({:.3f})".format)
     reach = {"vmin": -0.05, "vmax": 0.05, "center": 0}
-    text_options = {"annot": text, "fmt": "", "annot_kws": {"size": 7}}
-    bar = {"cbar_kws": {"label": "ours - paper", "shrink": 0.6}}
+    text_options = {"annot": text, "fmt": "", "annot_kws": {"size": 9}}
+    bar = {"cbar_kws": {"label": "ours - paper", "location": "bottom", "aspect": 30}}
+    bar["cbar"] = ax.get_subplotspec().is_last_row()
     with warnings.catch_warnings():  # seaborn 0.13 calls what matplotlib 3.11 is to deprecate
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         sns.heatmap(ours - paper, ax=ax, cmap="vlag", **reach, **text_options, **bar)
     ax.set(xlabel="", ylabel="")
     names = [str(name).replace("_", "\n") for name in order["columns"]]
-    ax.set_xticks(ax.get_xticks(), labels=names, rotation=0, fontsize=8)
+    ax.set_xticks(ax.get_xticks(), labels=names, rotation=0, fontsize=9)
+    ax.tick_params(axis="y", labelsize=9)
 
 
 _DRAW: dict[str, Callable[[Axes, pd.DataFrame], None]] = {

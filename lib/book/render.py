@@ -29,11 +29,11 @@ Runs = Mapping[str, Found | None]  # that of recorded runs, by their names
 
 #: Paper titles, in the order of the ledger.
 PAPERS = {
-    "P1": "Rabanser et al., Training Private Models That Know What They Don't Know",
+    "P1": "Rabanser et al., Training Private Models That Know What They Don’t Know",
     "P2": "Pouget et al., Suitability Filter",
     "P3": "Zanella-Béguelin et al., Bayesian Estimation of Differential Privacy",
     "P4": "Choe et al., Counterfactually Comparing Abstaining Classifiers",
-    "P5": "Malek et al., Antipodes of Label Differential Privacy",
+    "P5": "Malek Esmaeili et al., Antipodes of Label Differential Privacy",
 }
 
 _MARKS = {
@@ -130,7 +130,7 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
 
 
 def picture_html(svg: bytes, alt: str) -> str:
-    """The upper part of a figure, small, for a page that leads to it."""
+    """A figure, small, for a page that leads to it."""
     source = base64.b64encode(svg).decode()
     return (
         f"<p class='companion-picture'><img src='data:image/svg+xml;base64,{source}' "
@@ -253,7 +253,7 @@ def _details(claim: Claim, verdict: Found, recorded: Runs) -> str:
     """What a line leaves out: the claim in full, remarks, every run, the condition and why."""
     columns = [("paper", _reported(claim))]
     columns += [(_run_name(name), _recorded(of, claim.unit)) for name, of in recorded.items()]
-    columns.append((_THIS_BUILD, _recorded(verdict, claim.unit)))
+    columns.append((THIS_BUILD, _recorded(verdict, claim.unit)))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
     remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, verdict, recorded))
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
@@ -278,7 +278,7 @@ def _remarks(claim: Claim, verdict: Found, recorded: Runs) -> list[str]:
     if found["verdict"] in MISSED and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
     if _contradicted(verdict, recorded):
-        smaller = "This build, which is smaller," if source != _THIS_BUILD else "A recorded run"
+        smaller = "This build, which is smaller," if source != THIS_BUILD else "A recorded run"
         said.append(f"<strong>{smaller} says otherwise.</strong>")
     return said
 
@@ -314,7 +314,7 @@ def largest_run(verdict: Found, recorded: Runs) -> tuple[Found, str]:
         if found["verdict"] == UNDECIDED and not found.get("interval") and decided:
             continue
         return found, _run_name(name)
-    return verdict, _THIS_BUILD
+    return verdict, THIS_BUILD
 
 
 def cells_html(
@@ -446,7 +446,7 @@ def tally_html(ledger: Ledger, paper: str) -> str:
     for claim in (c for c in ledger.claims.values() if c.paper == paper):
         found, source = ledger.largest(claim)
         counts[found["verdict"]] += 1
-        recorded += source != _THIS_BUILD
+        recorded += source != THIS_BUILD
         if found["verdict"] in MISSED:
             missed.append((claim, found))
             smaller += found["verdict"] == MISSED_REDUCED
@@ -468,7 +468,7 @@ def tally_html(ledger: Ledger, paper: str) -> str:
 
 #: The page that has the ledger.
 _LEDGER = "reproduces"
-_THIS_BUILD = "this build"
+THIS_BUILD = "this build"
 
 
 def _missed_row(claim: Claim, found: Found, address: str) -> str:
@@ -497,7 +497,7 @@ def _summary(ledger: Ledger) -> str:
     for claim in claims.values():
         found, source = ledger.largest(claim)
         counts[found["verdict"]] += 1
-        recorded += source != _THIS_BUILD
+        recorded += source != THIS_BUILD
         differ += _contradicted(ledger.verdicts[claim.id], ledger.runs(claim))
     items = "".join(f"<li>{_chip(v)}: {n}</li>" for v, n in counts.items())
     revised = sum(c.revised for c in claims.values())
@@ -514,7 +514,7 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
     chapters = "".join(
         f"<tr><td><a href='{addresses[name]}'>{name}</a></td><td>{done.profile}</td>"
         f"<td class='number'>{done.seconds:.1f} s</td>"
-        f"<td>{done.finished[:16].replace('T', ' ')} UTC</td>"
+        f"<td class='whole'>{done.finished[:16].replace('T', ' ')} UTC</td>"
         f"<td>{_data_present(done.data)}</td></tr>"
         for name, done in executed.items()
     )
@@ -536,10 +536,10 @@ def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> st
     head = _heads(("chapter", "profile", "run time", "executed", "data files asked for"))
     return (
         f"<h2 id='chapters'>Chapters</h2>{_scrolling('Chapters', head, chapters)}"
-        f"<h2 id='machine'>Machine</h2>{table_html(machines)}"
-        f"<h2 id='versions'>Versions</h2>{table_html(versions)}"
+        f"<h2 id='machine'>Machine</h2>{table_html(machines, 'Machine of each chapter')}"
+        f"<h2 id='versions'>Versions</h2>{table_html(versions, 'Versions of packages')}"
         "<h2 id='data'>Data</h2><p>The data files that the chapters asked for.</p>"
-        f"{table_html(data) if len(data) else '<p>No data files.</p>'}"
+        f"{table_html(data, 'Data of each chapter') if len(data) else '<p>No data files.</p>'}"
     )
 
 

@@ -167,7 +167,7 @@ class Chapter:
             ],
             columns=["parameter", "value", "allowed", "meaning"],
         )
-        command = self.command()
+        command = self.command().replace(" -f ", " \\\n    -f ")
         table = (
             table_html(rows, longest=math.inf)
             if self._declared

@@ -9,6 +9,7 @@ import html
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -287,6 +288,8 @@ def _as_lines(signature: re.Match[str]) -> str:
     return f'<div class="companion-signature">{lines}</div>'
 
 
+#: Names in the text: a long one breaks between its words.
+_CODE = re.compile(r'(?<=<span class="pre">)[\w.]+(?=</span>)')
 _REGION = re.compile(r"""(role=['"]region['"][^>]*? aria-label=)(['"])(.*?)\2""")
 
 
@@ -294,6 +297,7 @@ def named_regions(body: str) -> str:
     """Make boxes with tables of the prose reachable by keyboard, and name all boxes apart."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')  # as their list needs
     body = _SIGNATURE.sub(_as_lines, body)
+    body = _CODE.sub(lambda code: re.sub(r"(?<=[._])(?=[a-zA-Z])", "<wbr>", code[0]), body)
     body = body.replace(
         '<div class="pst-scrollable-table-container">',
         '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
@@ -331,6 +335,21 @@ def with_cards(body: str, cards: Mapping[str, str]) -> str:
         return f'<a {name} href="{address}"{after} aria-description="{card}">'
 
     return _LINK.sub(described, body)
+
+
+def plain_math(tex: str) -> str:
+    """A short formula in TeX as plain text: "Beta(1/2, 1/2)", "ε"."""
+    tex = re.sub(r"\\frac *({[^{}]*}|\w) *({[^{}]*}|\w)", r"\1/\2", tex)
+    return re.sub(r"[{}]", "", re.sub(r"\\([a-zA-Z]+|.)", _letter, tex))
+
+
+def _letter(command: re.Match[str]) -> str:
+    name = command[1].removeprefix("var")
+    case = "CAPITAL" if name[0].isupper() else "SMALL"
+    try:
+        return unicodedata.lookup(f"GREEK {case} LETTER {name.upper()}")
+    except KeyError:
+        return ""
 
 
 #: A code cell of more lines is folded on a page.

@@ -5,6 +5,7 @@ read or written: a failing cell therefore leaves the previous site as it was.
 """
 
 import hashlib
+import html
 import os
 import re
 import shutil
@@ -48,6 +49,7 @@ from lib.book.site import (
     minify_svg,
     named_regions,
     not_found_page,
+    plain_math,
     quoted_values,
     shorten,
     shown_first,
@@ -95,6 +97,7 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
         merged.append(_code_cell(executed, cell["id"], page, above))
         if not own:
             merged[-1].metadata |= folding(executed["source"], executed["tags"])
+            merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
     notebook.cells = merged
     return notebook
 
@@ -185,11 +188,21 @@ def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirec
         def run(self) -> list[nodes.Node]:
             """Return the part of the page."""
             try:
-                return [nodes.raw("", make(self.env, *self.arguments), format="html")]
+                return _sections(make(self.env, *self.arguments))
             except ValueError as error:
                 raise ExtensionError(f"{self.get_location()}: {error}") from None
 
     return Part
+
+
+def _sections(page: str) -> list[nodes.Node]:
+    """Nodes of HTML, a section from each heading on: the page's contents list sections only."""
+    first, *rest = re.split(r"<h2 id='(.*?)'>(.*?)</h2>", page)
+    found: list[nodes.Node] = [nodes.raw("", first, format="html")]
+    for name, title, content in zip(*(rest[i::3] for i in range(3)), strict=True):
+        inside = nodes.title("", html.unescape(title)), nodes.raw("", content, format="html")
+        found.append(nodes.section("", *inside, ids=[name]))
+    return found
 
 
 def _picture(env: Any, quoted: str) -> str:
@@ -273,10 +286,7 @@ class CloneDirective(SphinxDirective):
         ]
 
 
-_UNKNOWN = (
-    "The build of this copy of the site was not told the public address of the repository "
-    "(COMPANION_REPOSITORY): whoever gave you the site can say where it lies."
-)
+_UNKNOWN = "Get a clone of the repository from whoever gave you this copy of the site."
 
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
@@ -498,8 +508,11 @@ def _definitions(app: Sphinx) -> dict[str, str]:
     if not hasattr(app, "companion_definitions"):
         found = app.companion_definitions = {}
         if "glossary" in app.env.found_docs:
-            for item in app.env.get_doctree("glossary").findall(nodes.definition_list_item):
-                text = shorten(item.children[-1].astext().replace("\\", ""), 300)
+            page = app.env.get_and_resolve_doctree("glossary", app.builder)
+            for formula in list(page.findall(nodes.math)):
+                formula.replace_self(nodes.Text(plain_math(formula.astext())))
+            for item in page.findall(nodes.definition_list_item):
+                text = shorten(item.children[-1].astext(), 300)
                 for term in item.findall(nodes.term):
                     found |= {f"glossary.html#{name}": text for name in term["ids"]}
     return app.companion_definitions

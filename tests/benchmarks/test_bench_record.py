@@ -216,7 +216,8 @@ def test_figure_shows_the_times(record):
     ours, theirs = figure.axes
     np.testing.assert_allclose(ours.lines[0].get_ydata(), [1, 10, 100])
     np.testing.assert_allclose(theirs.lines[0].get_ydata(), [1, 100, 10_000])
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["interval"]
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said == ["interval", "proportional"]
 
 
 def test_the_committed_record_is_whole():

@@ -1,4 +1,4 @@
-/* Opens what a link leads to, searches folded tables, and filters the ledger by verdict and words.
+/* Opens what a link leads to, searches folded tables, names columns, and filters the ledger by verdict and words.
    Without scripts all rows show. */
 "use strict";
 
@@ -11,6 +11,13 @@ function openTarget() {
   if (folds.length) target.scrollIntoView();
 }
 addEventListener("hashchange", openTarget);
+
+/* On a phone a table of the prose is stacked: what is a number there says of which column. */
+function nameColumns(table) {
+  const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+  for (const cell of table.querySelectorAll("td:not(:first-child)"))
+    if (/^[^a-z]*\d/i.test(cell.textContent)) cell.dataset.name = heads[cell.cellIndex];
+}
 
 /* A field above the rows of a folded table: those without its words are hidden. */
 function addSearch(fold) {
@@ -31,6 +38,7 @@ function addSearch(fold) {
 
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("details.companion-rows").forEach(addSearch);
+  document.querySelectorAll(".pst-scrollable-table-container > table").forEach(nameColumns);
   openTarget();
   const first = document.querySelector(".companion-grid");
   if (!first) return;
@@ -85,6 +93,6 @@ document.addEventListener("DOMContentLoaded", () => {
   bar.addEventListener("input", filter);
   bar.addEventListener("submit", (event) => event.preventDefault());
   const heading = article.querySelector("h2");
-  heading.parentNode.insertBefore(bar, heading);
+  heading.closest("section").before(bar);
   filter();
 });

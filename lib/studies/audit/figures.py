@@ -13,7 +13,7 @@ from lib.audit.counts import AttackCounts, rate_interval
 from lib.audit.intervals import METHODS, epsilon_interval
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
-from lib.plot import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure, plain_log
 from lib.studies.audit.system import AuditResult
 
 _NAMES = {"bayesian": "Bayesian", "jeffreys": "Jeffreys", "clopper-pearson": "Clopper-Pearson"}
@@ -69,7 +69,7 @@ def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
         ax.plot(fnr, low, color=COLOURS[i], marker="", label=rf"$\epsilon = {epsilon:g}$")
         ax.plot(fnr, high, color=COLOURS[i], marker="")
     _unit_square(ax)
-    ax.legend(loc="upper right", fontsize=9)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, fontsize=9)
     return figure
 
 
@@ -244,7 +244,7 @@ def plot_one_run(table: pd.DataFrame) -> Figure:
             line = {"color": COLOURS[i], "linestyle": ("--", "-")[i], "marker": "so"[i]}
             ax.plot(rows["models"], rows["lower bound"], label=way, **line)
         ax.set_xscale("log")
-        ax.set_ylim(bottom=-0.05)
+        ax.set_ylim(-0.05, 1.3 * max(ax.get_ylim()[1], 0.1))  # room for the legend
         ax.set_title(_word(epsilon), fontsize=10)
         ax.set_ylabel("lower bound")
     axes[-1].set_xlabel("audited models")
@@ -262,6 +262,10 @@ def plot_detection(table: pd.DataFrame) -> Figure:
             ax.plot(shown["models"], shown[column], color=COLOURS[i], label=audit, **line)
         if np.isfinite(table[column]).any():  # there is no logarithmic axis of nothing
             ax.set(xscale="log", yscale="log")
+            models = sorted(table["models"].unique())
+            ax.set_xticks(models, [f"{n:,}" for n in models])
+            ax.minorticks_off()
+            plain_log(ax.yaxis)
         ax.set_title(column, fontsize=10)
         ax.set_ylabel(r"true over claimed $\epsilon$")
     axes[-1].set_xlabel("models (one run: canaries)")

@@ -132,10 +132,11 @@ def plot_accuracy(table: pd.DataFrame) -> Figure:
             bottom.plot(ends, at, label=label, **points)
     top.set_xscale("log")
     top.set_xlabel(r"claimed $\epsilon$")
-    top.legend(fontsize=9, loc="lower right")
+    below = {"fontsize": 9, "loc": "upper center", "bbox_to_anchor": (0.45, -0.25), "ncols": 3}
+    top.legend(**below)
     bottom.set_xlabel(r"measured $\epsilon$: 95% intervals")
     bottom.set_xlim(-0.1, _LARGEST)
-    bottom.legend(fontsize=9, loc="lower right")
+    bottom.legend(**below)
     for ax in (top, bottom):
         ax.set_ylabel("test accuracy")
     return figure

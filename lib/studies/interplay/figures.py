@@ -55,7 +55,7 @@ def plot_boundaries(study: OutlierStudy) -> Figure:
     ax.set_ylim(low, high)
     ax.set_xlabel("$x_1$")
     ax.set_ylabel("$x_2$")
-    _legend_below(ax, 0.2, 2)
+    _legend_below(ax, 0.25, 2)
     return figure
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from lib.data.images import load_images
-from lib.plot import COLOURS, MARKERS, new_figure
+from lib.plot import COLOURS, MARKERS, new_figure, plain_log
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
@@ -469,6 +469,7 @@ def plot_pairs(table: pd.DataFrame) -> Figure:
                 ends = [(row["accuracy"], row["SR"] + change) for change in (row["SCTD"], 0)]
                 ax.annotate("", *ends, arrowprops=arrow)
         ax.set_yscale("log")
+        plain_log(ax.yaxis)
         ax.set_title(title, fontsize=9)
         ax.set_ylabel("normalized score")
         ends = pd.concat([of_regime["SR"], of_regime["SR"] + of_regime["SCTD"]])

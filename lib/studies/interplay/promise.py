@@ -183,5 +183,5 @@ def plot_coverage(table: pd.DataFrame, best: float) -> Figure:
     ax.set_ylim(0, 1)
     ax.set_xlabel(r"$\epsilon$ of the threshold")
     ax.set_ylabel("coverage")
-    ax.legend(loc="lower right")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return figure

@@ -65,7 +65,7 @@ def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
     ):
         x, y = 100 * points["accuracy"], 100 * points[column]
         ax.plot(x, y, linestyle="", markerfacecolor=fill, label=label)
-    _explain(ax, "true accuracy of the user fold (%)", "estimated accuracy (%)")
+    _explain(ax, "true accuracy of the user fold (%)", "estimated accuracy (%)", "lower right")
     return figure
 
 
