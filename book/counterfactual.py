@@ -468,7 +468,7 @@ moved = power[(power.index > 0) & (power.iloc[:, 0] < 0.9)]
 tests = int(still["repetitions"].sum())
 chapter.check("P4-E2-level", evidence.share(still["rejected"].sum(), tests))
 top = round(power.iloc[-1, -1] * power_repetitions)
-chapter.check("P4-E2-power", evidence.share(top, power_repetitions))
+_ = chapter.check("P4-E2-power", evidence.share(top, power_repetitions))
 
 # %%
 # The mean gain of independent fractions; one of 0 or 1 is not taken to be sure.

@@ -40,6 +40,7 @@ seed: int = 0  # [0, 1000000] of the division of the data and of all draws
 
 # %% tags=["hide-input"]
 from lib.book.session import open_chapter
+from lib.book.words import formatted
 
 chapter = open_chapter("promise", globals())
 
@@ -174,7 +175,7 @@ together = stored_table(studies.compositions, trained, settings.budgets)
 chapter.table(
     together,
     "together",
-    f"Epsilon of model and threshold at delta = {trained.delta:.1e}",
+    f"Epsilon of model and threshold at delta = {formatted(trained.delta, '.1e')}",
     dict.fromkeys(("model", "no one in both", "same people", "sum"), ".2f") | {"threshold": "g"},
 )
 
@@ -221,14 +222,14 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 #
 # - A threshold with a promised accuracy can be chosen privately, with its noise in the promise:
 #   broken in at most {value}`promise.broken:.1%` of the draws.
-# - At $\epsilon = $ {value}`promise.spoken:g` noise takes the coverage from
-#   {value}`promise.noiseless_many:.1%` to {value}`promise.private_many:.1%` with
-#   {value}`promise.many:,d` points, and from {value}`promise.noiseless_few:.1%` to
-#   {value}`promise.private_few:.1%` with {value}`promise.few:d`.
+# - At $\epsilon = $ {value}`promise.spoken:g` the model answers
+#   {value}`promise.private_many:.1%` of the cases with {value}`promise.many:,d` points (without
+#   noise {value}`promise.noiseless_many:.1%`), and {value}`promise.private_few:.1%` with
+#   {value}`promise.few:,d` (without noise {value}`promise.noiseless_few:.1%`).
 # - Model and threshold on the same people spend {value}`promise.same_people:.2f` together, on
 #   different ones the larger of both.
 #
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
+# All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -398,9 +398,10 @@ chapter.values(
 )
 
 # %% [markdown]
-# Of {value}`suitability.n_all_ood:,` experiments, over {value}`suitability.n_partitions` shuffle(s)
-# of the source data, {value}`suitability.n_worse:,` have user data that are more than three points
-# less accurate; the filter called {value}`suitability.n_worse_called_suitable` of them SUITABLE.
+# Of {value}`suitability.n_all_ood:,` experiments with all shuffles of the source data (here
+# {value}`suitability.n_partitions`), {value}`suitability.n_worse:,` have user data that are more
+# than three points less accurate; the filter called
+# {value}`suitability.n_worse_called_suitable` of them SUITABLE.
 
 # %%
 ranks = []

@@ -332,7 +332,7 @@ Markdown(f"```python\n{report.example_source('hugging_face')}```")
 # - Every bound on this page has one assumption that no file can prove, written below it: labelled
 #   rows drawn at random, members decided by coins, abstention that depends on the features alone.
 #
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
+# All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

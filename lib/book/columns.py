@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+
+from lib.book.words import formatted
 
 MANY = 5  # columns: a table of more is set smaller
 SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
@@ -81,9 +84,13 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any, spec: str | None) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
     if not _is_number(value):
         # A spread belongs to its sign: "0.72" may stand above "(± 0.02)", "0.02)" not alone.
         return str(value).replace("(± ", "(±\u00a0")
     if value != value:
         return "–"
-    return format(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))
+    if abs(value) >= 100 and re.fullmatch(r"\.[3-9]f", spec or ""):
+        spec = ",.0f"  # six digits and more: none of them is read
+    return formatted(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))

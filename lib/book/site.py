@@ -18,6 +18,8 @@ from urllib.parse import quote, urlsplit
 
 import nbformat
 
+from lib.book.words import formatted
+
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
 CARD_ALT = "Title of the book beside a curve of accuracy against the fraction of points answered"
@@ -449,7 +451,7 @@ def with_own_values(text: str) -> str:
         chapter, _, name = where.partition(".")
         if opened is None or chapter != opened[1] or name not in values:
             return found[0]
-        return format(values[name], spec)
+        return formatted(values[name], spec)
 
     for cell in cells:
         if cell["cell_type"] == "markdown":

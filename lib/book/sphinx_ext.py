@@ -57,6 +57,7 @@ from lib.book.site import (
     with_values,
 )
 from lib.book.slices import slices_page
+from lib.book.words import formatted
 from lib.runs import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -162,7 +163,7 @@ def _value(app: Sphinx, quoted: str) -> str:
     if page is not None and at:
         values = page.done.values if run == "build" else page.records.get(run, {}).get("values", {})
     try:
-        return format((values or {})[name], spec)
+        return formatted((values or {})[name], spec)
     except KeyError:
         known = sorted(app.companion_pages) if values is None else sorted(values)
         raise KeyError(f"no value {where!r}; known are {', '.join(known)}") from None

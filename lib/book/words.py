@@ -16,13 +16,39 @@ def number_text(value: float | None, unit: str = "") -> str:
         text = "∞" if value > 0 else "-∞" if value < 0 else "–"
     elif value and not 1e-4 <= abs(value) < 1e6:
         digits, power = f"{value:.2e}".split("e")
-        digits = digits.rstrip("0").rstrip(".")
-        text = f"{digits} × 10{str(int(power)).translate(_SUPERSCRIPTS)}"
+        text = with_power(digits.rstrip("0").rstrip("."), power)
     elif abs(value) >= 999.5:
         text = f"{float(f'{value:.2e}'):,.0f}"
     else:
         text = f"{value:.3g}"
     return f"ε = {text}" if unit == "epsilon" else f"{text} {unit}" if unit else text
+
+
+def with_power(digits: str, power: str) -> str:
+    """Digits times a power of ten."""
+    raised = str(int(power)).translate(_SUPERSCRIPTS)
+    return f"{digits}\u00a0×\u00a010{raised}"
+
+
+_POWER = re.compile(r"\b(\d+(?:\.\d+)?)e([+-]\d+)\b")
+
+
+def formatted(value: float | str, spec: str = "") -> str:
+    """Format a number for readers: powers of ten, an infinity sign, and no minus before zero."""
+    if spec.endswith("%") and value in (0, 1):
+        spec = ".0%"  # of exactly none and all nothing was rounded
+    text = format(value, spec)
+    if isinstance(value, str):
+        return text
+    if not any(digit in text for digit in "123456789"):
+        text = text.removeprefix("-") if "0" in text else text.replace("inf", "∞")
+        return "0" if "e" in text else text
+    return _POWER.sub(_powered, text)
+
+
+def _powered(found: re.Match[str]) -> str:
+    text = with_power(*found.groups())
+    return text.removeprefix("1\u00a0×\u00a0") if found[1] == "1" else text
 
 
 #: How a reader knows data sets and models: one of them, and several.

@@ -6,6 +6,7 @@ import pytest
 
 from lib.book.columns import breakable, columns_of, joined
 from lib.book.render import table_html
+from lib.book.words import formatted
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,23 @@ def test_a_table_of_many_columns_is_set_smaller():
     few, many = (pd.DataFrame([range(n)]) for n in (5, 6))
     assert "companion-table many" not in table_html(few)
     assert "companion-table many" in table_html(many)
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [
+        (1e-5, "g", "10⁻⁵"), (3e-13, ".1e", "3.0 × 10⁻¹³"), (-2e20, "g", "-2 × 10²⁰"),
+        (0.0, ".1e", "0"), (-4e-4, ".3f", "0.000"), (-4e-4, ".1%", "0.0%"), (-6e-4, ".3f", "-0.001"),
+        (np.inf, ".3f", "∞"), (-np.inf, "", "-∞"), (1234, ",d", "1,234"), (1.0, ".1%", "100%"), (0.9999, ".1%", "100.0%"), (0, "+.1%", "0%"),
+        ("1e-05", "", "1e-05"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_for_readers(value, spec, text):
+    assert formatted(value, spec).replace("\u00a0", " ") == text
+
+
+def test_a_table_shows_words_for_truth_and_its_download_what_was_found():
+    frame = pd.DataFrame({"sure": [True, False], "n": [np.inf, 1e-5], "x": [-4e-4, 1.0]})
+    columns = columns_of(frame, {"n": "g", "x": ".3f"})
+    assert [c.texts for c in columns] == [["yes", "no"], ["∞", "10⁻⁵"], ["0.000", "1.000"]]
+    assert [c.number for c in columns] == [False, True, True]

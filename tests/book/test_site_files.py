@@ -212,7 +212,7 @@ def test_infinite_values_stay_numbers_from_the_kernel_to_the_record(tmp_path):
         nbformat.v4.new_code_cell('chapter = open_chapter("a", globals())', outputs=[output]),
     ]
     text = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
-    assert nbformat.reads(site.with_own_values(text), as_version=4).cells[0].source == "inf"
+    assert nbformat.reads(site.with_own_values(text), as_version=4).cells[0].source == "∞"
     assert site.given_value("-inf") == -math.inf
     assert site.given_value("infinite") == "infinite"
 
