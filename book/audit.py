@@ -242,9 +242,9 @@ chapter.values(
 
 # %% [markdown]
 # The argument holds, the numbers belong to another rectangle. Two independent Jeffreys intervals of
-# 97.5% hold $0.975^2 = ${value}`audit.rectangle_jeffreys:.2%` of the posterior whatever the counts,
-# and here {value}`audit.enclosed_jeffreys:.1%` lie between the regions. The printed pair is that of
-# *Clopper-Pearson*: {value}`audit.rectangle_cp:.1%` and {value}`audit.enclosed_cp:.1%`.
+# 97.5% hold $0.975^2 = $ {value}`audit.rectangle_jeffreys:.2%` of the posterior whatever the
+# counts, and here {value}`audit.enclosed_jeffreys:.1%` lie between the regions. The printed pair is
+# that of *Clopper-Pearson*: {value}`audit.rectangle_cp:.1%` and {value}`audit.enclosed_cp:.1%`.
 #
 # ### A posterior where intervals fail
 #

@@ -453,14 +453,15 @@ chapter.figure(
     ),
 )
 power = simulation.power_table(second)
-chapter.table(power, "power", "Rate of rejections", dict.fromkeys(power.columns, ".3f"))
+three = dict.fromkeys(power.columns, ".3f")
+chapter.table(power, "power", "Rate of rejections, by number of points", three)
 misses = simulation.power_table(second, column="population_miscoverage")
 
 # %%
 chapter.table(
     misses,
     "power_misses",
-    "Fraction of intervals that miss the population's difference",
+    "Fraction of intervals that miss the population's difference, by number of points",
     dict.fromkeys(misses.columns, ".3f"),
 )
 still = powers[powers["shift"] == 0]

@@ -131,8 +131,9 @@ chapter.values(
 #
 # ## In one figure
 #
-# Every method of P1 at every budget. A curve shows how accurate the answers are if only the surest
-# are given; the method of abstaining is better the longer it stays up.
+# P1's methods at every budget, as far as the run trained them: SelectiveNet (SN) takes one training
+# per coverage, and long runs may do without. A curve shows how accurate the answers are if only the
+# surest are given; the method of abstaining is better the longer it stays up.
 #
 # ```{result} panel
 # ```
@@ -299,19 +300,18 @@ chapter.table(
 
 # %% [markdown]
 # ### Accuracy against coverage
+# The figure that the page shows first, and its numbers by method and budget.
 
 # %%
 chapter.figure(
     figures.plot_panel(panel),
     "panel",
     alt=(
-        "One panel per budget: selective accuracy against coverage, a line per method, and five "
-        "points for SelectiveNet."
+        "One panel per budget: selective accuracy against coverage, a line per method, and points "
+        "for SelectiveNet where it was trained."
     ),
-    caption=(
-        f"Figure 2 of P1 on {used} ({models[0]}), means over {n_seeds} seeds. SelectiveNet has "
-        "one model per target coverage."
-    ),
+    caption=f"Figure 2 of P1 on {used} ({models[0]}), means over {n_seeds} seeds."
+    + " SelectiveNet has one model per target coverage." * bool(panel.selective),
 )
 
 # %%
@@ -535,9 +535,9 @@ chapter.values(
 # {eq}`eq-sctd-algorithm` the score at the strictest budget is
 # {value}`interplay.algorithm_strict:.4f`.
 #
-# Budgets, of {value}`interplay.budgets`, at which SCTD has the lowest mean score of P1's methods:
-# {value}`interplay.wins_averaged` with ties averaged, {value}`interplay.wins_broken` with ties
-# broken by the softmax response.
+# Of {value}`interplay.budgets` budgets SCTD has the lowest mean score of P1's methods at
+# {value}`interplay.wins_averaged` with ties averaged, and at {value}`interplay.wins_broken` with
+# ties broken by the softmax response.
 #
 # Where one group of equal scores holds up to {value}`interplay.largest_group:.0%` of the points, a
 # coverage inside of it is one that no threshold has. On average over models and budgets SCTD
@@ -647,9 +647,9 @@ chapter.values(
 #
 # ## What the paper leaves open
 #
-# - *How ties are broken, and which formula of SCTD was run.* Both change its score. Budgets at
-#   which it is the lowest here, of {value}`interplay.budgets`: {value}`interplay.wins_averaged` with
-#   ties averaged, {value}`interplay.wins_broken` with ties broken by the softmax response. In P1's
+# - *How ties are broken, and which formula of SCTD was run.* Both change its score. Of
+#   {value}`interplay.budgets` budgets it leads here at {value}`interplay.wins_averaged` with ties
+#   averaged, at {value}`interplay.wins_broken` with ties broken by the softmax response. In P1's
 #   experiments it leads; whether the size of the models,
 #   their training or the handling of ties makes the difference, small models cannot decide.
 # - *The learning rates.* They decide how confident private models are, and their choice spends

@@ -27,7 +27,7 @@ candidates: int = 32  # [1, 10000] thresholds that are tried
 budgets: list[float] = [0.1, 0.3, 1.0, 3.0]  # [0.001, 100] of the threshold
 sizes: list[int] = [500, 2000, 8000]  # [10, 1000000] numbers of validation points
 draws: int = 100  # [2, 100000] of validation data of each size
-epochs: int = 0  # [0, 1000] expected passes over the data; 0: `steps` counts
+epochs: int = 0  # [0, 1000] expected passes over the data; 0: see `steps`
 steps: int = 130  # [1, 1000000] updates of the training
 batch_size: int = 256  # [1, 100000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
@@ -40,7 +40,6 @@ seed: int = 0  # [0, 1000000] of the division of the data and of all draws
 
 # %% tags=["hide-input"]
 from lib.book.session import open_chapter
-from lib.book.words import formatted
 
 chapter = open_chapter("promise", globals())
 
@@ -175,7 +174,7 @@ together = stored_table(studies.compositions, trained, settings.budgets)
 chapter.table(
     together,
     "together",
-    f"Epsilon of model and threshold at delta = {formatted(trained.delta, '.1e')}",
+    f"Epsilon of model and threshold at delta = {trained.delta:.1e}",
     dict.fromkeys(("model", "no one in both", "same people", "sum"), ".2f") | {"threshold": "g"},
 )
 
@@ -195,6 +194,9 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 # another target too, spends its epsilon again.
 #
 # ## For those who go on
+#
+# Next come the limits of this page, exercises and a summary.
+#
 # ### What this page leaves out
 #
 # - The promise is for new points like the validation points. Where they differ, nothing holds.

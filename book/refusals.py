@@ -134,9 +134,7 @@ chapter.values(
 )
 when = {way: f"from {n:,} points on" if n else "never" for way, n in decided.items()}
 chapter.values(
-    volatile=True,
-    when_decided=when["lower"],
-    when_decided_fitted=when["asymptotic, fitted"],
+    volatile=True, when_decided=when["lower"], when_decided_fitted=when["asymptotic, fitted"]
 )
 
 # %% [markdown]
@@ -314,6 +312,9 @@ chapter.values(
 # - For groups call `by_group` of an {py:obj}`lib.counterfactual.Estimate`.
 #
 # ## For those who go on
+#
+# Next come the program behind the sequence, and the limits of this page.
+#
 # ### The program of Choe and Ramdas
 #
 # If nobody abstains, Eq. {eq}`eq-exact-sequence` with $\gamma_t$ the mean so far is their sequence,

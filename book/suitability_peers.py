@@ -627,7 +627,7 @@ chapter.figure(
     ),
 )
 for text in report.warnings:
-    chapter.note(f"Note: {text}")
+    chapter.note(f"Note: {text}.")
 
 # %% [markdown]
 # ## What is new here

@@ -150,6 +150,9 @@ chapter.figure(
 #
 # ## For those who go on
 #
+# Next come other tools on the same months, simulations with a known truth, and the limits of this
+# page.
+#
 # ### Against CBPE and alibi-detect
 #
 # All methods see the same months. *Chosen* and *random labels* are the monitor above with $\pi$ by

@@ -1,6 +1,7 @@
 """Columns of a table as a page shows them: texts, intervals in one, long words that break."""
 
 import html
+import math
 import numbers
 import re
 from collections.abc import Mapping
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lib.book.words import formatted
+from lib.book.words import data_name, formatted
 
+_SHORT_FOR = re.compile(r"\b(?:[ft][pn]r|roc|pr|auc|aurc|augrc|e-aurc|ece|mce|rmsce)\b")
 MANY = 5  # columns: a table of more is set smaller
 SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
 
@@ -30,9 +32,10 @@ _NONE = Column("", [], False)
 
 def columns_of(frame: pd.DataFrame, formats: Mapping[str, str]) -> list[Column]:
     """The columns of a data frame, formatted."""
+    formats = {str(name): spec for name, spec in formats.items()}
     return [
         Column(
-            str(name).replace("_", " "),
+            _SHORT_FOR.sub(lambda found: found[0].upper(), str(name).replace("_", " ")),
             [_text(value, formats.get(str(name))) for value in frame.iloc[:, i]],
             bool(len(frame)) and all(_is_number(v) for v in frame.iloc[:, i]),
         )
@@ -88,9 +91,11 @@ def _text(value: Any, spec: str | None) -> str:
         return "yes" if value else "no"
     if not _is_number(value):
         # A spread belongs to its sign: "0.72" may stand above "(± 0.02)", "0.02)" not alone.
-        return str(value).replace("(± ", "(±\u00a0")
+        return data_name(str(value)).replace("(± ", "(±\u00a0")
     if value != value:
         return "–"
-    if abs(value) >= 100 and re.fullmatch(r"\.[3-9]f", spec or ""):
-        spec = ",.0f"  # six digits and more: none of them is read
-    return formatted(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))
+    spec = spec or ("," if isinstance(value, numbers.Integral) else ".4g")
+    digits = {".3f": 2, ".4f": 2, ".3g": 3, ".4g": 4}.get(spec, math.inf)
+    if math.isfinite(value) and 10**digits <= abs(value) < 1e9:
+        spec = ",.0f"  # six digits and more are not read, nor is a power of ten for a count
+    return formatted(value, spec)

@@ -399,6 +399,13 @@ def quoted_values(book: Path) -> dict[str, set[str]]:
     return found
 
 
+def with_arxiv(body: str) -> str:
+    """Lead from the numbers of preprints to them."""
+    return re.sub(
+        r"\barXiv:(\d{4}\.\d{4,5})\b", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', body
+    )
+
+
 def with_values(
     notebook: nbformat.NotebookNode, resolve: Callable[[str], str]
 ) -> nbformat.NotebookNode:

@@ -24,6 +24,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
+from lib.book import bibliography
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
@@ -53,6 +54,7 @@ from lib.book.site import (
     shown_first,
     site_address,
     social_tags,
+    with_arxiv,
     with_cards,
     with_values,
 )
@@ -491,7 +493,8 @@ def _describe(
     footer = footer_text(lib.__version__, [page.done.finished for page in shown])
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
-        context["body"] = with_cards(named_regions(context["body"]), _definitions(app))
+        body = with_cards(named_regions(context["body"]), _definitions(app))
+        context["body"] = with_arxiv(body) if pagename == "bibliography" else body
 
 
 def _definitions(app: Sphinx) -> dict[str, str]:
@@ -532,6 +535,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     root = Path(app.srcdir).parent
     app.companion_repository = _repository(root)
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
+    bibliography.register()
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
     app.add_directive("picture", _directive(_picture, 1))

@@ -35,6 +35,8 @@ _POWER = re.compile(r"\b(\d+(?:\.\d+)?)e([+-]\d+)\b")
 
 def formatted(value: float | str, spec: str = "") -> str:
     """Format a number for readers: powers of ten, an infinity sign, and no minus before zero."""
+    if spec == "duration":
+        return duration_text(float(value))
     if spec.endswith("%") and value in (0, 1):
         spec = ".0%"  # of exactly none and all nothing was rounded
     text = format(value, spec)
@@ -43,6 +45,18 @@ def formatted(value: float | str, spec: str = "") -> str:
     if not any(digit in text for digit in "123456789"):
         text = text.removeprefix("-") if "0" in text else text.replace("inf", "∞")
         return "0" if "e" in text else text
+    return powers(text)
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in the unit that people would use: "12 s", "37 min", "2.3 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def powers(text: str) -> str:
+    """A text with powers of ten in the place of a programmer's exponents."""
     return _POWER.sub(_powered, text)
 
 
@@ -117,6 +131,18 @@ _DIFFERS = re.compile(rf"(\w+)(?: = {_VALUE}| \(not recorded\)) instead of {_VAL
 def name_text(name: str) -> str:
     """Name of a data set or model as readers know it; any other as it is."""
     return _KNOWN.get(name, name)
+
+
+def data_name(text: str) -> str:
+    """Name of a data set as readers know it; any other text, and names that are words, as it is."""
+    return _KNOWN[text] if _NAMES.fullmatch(text) and " " not in _KNOWN[text] else text
+
+
+def caption_text(text: str) -> str:
+    """A caption as readers want it: known names of data sets and models, powers of ten."""
+    text = re.sub(r"\((mlp|linear|cnn)\)", lambda found: f"({_KNOWN[found[1]]})", text)
+    text = re.sub(rf"(?<![\w-])(?:{_NAMES.pattern})(?![\w-])", lambda f: _KNOWN[f[0]], text)
+    return powers(text)
 
 
 def scale_text(reason: str) -> str:
