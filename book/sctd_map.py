@@ -292,7 +292,7 @@ chapter.table(
     printed,
     "printed",
     f"P1's printed settings with the network and the border of {source}",
-    dict.fromkeys(printed.columns[2:], ".3g"),
+    dict.fromkeys(printed.columns[2:], "#.3g"),
 )
 chapter.values(volatile=True, longest=int(table["epochs"].max()))
 

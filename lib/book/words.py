@@ -77,6 +77,8 @@ _KNOWN = {
     "sst2": "SST-2",
     "fmow": "FMoW",
     "rxrx1": "RxRx1",
+    "breast_cancer": "breast cancer",
+    "gaussian_noise": "Gaussian noise",
     "own": "data of your own",
     "linear": "a linear model",
     "mlp": "an MLP",
@@ -134,8 +136,9 @@ def name_text(name: str) -> str:
 
 
 def data_name(text: str) -> str:
-    """Name of a data set as readers know it; any other text, and names that are words, as it is."""
-    return _KNOWN[text] if _NAMES.fullmatch(text) and " " not in _KNOWN[text] else text
+    """A name of a data set as readers know it; any other text, a model's too, as it is."""
+    known = _KNOWN.get(text, text)
+    return known if known[:1].isupper() or (not text.isalpha() and known[:2] != "a ") else text
 
 
 def caption_text(text: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from lib.book.columns import breakable, columns_of, joined
 from lib.book.render import table_html
-from lib.book.words import formatted
+from lib.book.words import data_name, formatted
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,11 @@ def test_numbers_are_written_for_readers(value, spec, text):
 
 def test_names_are_those_that_readers_know():
     frame = pd.DataFrame({"fpr": [0.1], "roc_auc": [0.2], "data": ["cifar100"], "kind": ["mlp"]})
+    assert [data_name(name) for name in ("fmow", "small_cnn", "super")] == [
+        "FMoW",
+        "small_cnn",
+        "super",
+    ]
     columns = columns_of(frame, {})
     assert [c.name for c in columns] == ["FPR", "ROC AUC", "data", "kind"]
     assert [c.texts for c in columns[2:]] == [["CIFAR-100"], ["mlp"]]
