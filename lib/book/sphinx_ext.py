@@ -140,7 +140,7 @@ class ValueRole(SphinxRole):
 
     That is a recorded one, if there is one and it has all numbers that are quoted, else this build.
     ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that profile,
-    ``{value}`chapter@build.name:.3f` `` this build's.
+    ``{value}`chapter@build.name:.3f` `` this build's. Formats are Python's, and ``duration``.
     """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
