@@ -150,7 +150,7 @@ else:
 #
 # Next come the authors' confidences, the study behind the figure, and trainings of our own.
 # ### The authors' confidences
-# With the authors' formula, from the confidences that they published, for each of their trainings:
+# By the authors' formula, from the confidences that they published:
 
 # %%
 if real:
@@ -165,7 +165,7 @@ if real:
     chapter.table(
         table,
         "published",
-        "P5's audits from its authors' confidences; accuracy: HH highest, H high, M medium, L low",
+        "P5's audits from its authors' confidences (H, M, L: high, medium, low accuracy)",
         {"claimed epsilon": ".1f", "low": ".2f", "high": ".2f", "threshold": ".2f"},
     )
     cells = {"P5, Table 5": {}, "P5, Table 6": {}}

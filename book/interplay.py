@@ -131,9 +131,8 @@ chapter.values(
 #
 # ## In one figure
 #
-# P1's methods at every budget, as far as the run trained them: SelectiveNet (SN) takes one training
-# per coverage, and long runs may do without. A curve shows how accurate the answers are if only the
-# surest are given; the method of abstaining is better the longer it stays up.
+# P1's methods at every budget (SelectiveNet, one training per coverage, if the run has it). A curve
+# shows how accurate the answers are if only the surest are given; better is what stays up longer.
 #
 # ```{result} panel
 # ```

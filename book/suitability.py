@@ -252,9 +252,10 @@ for name, claim in (("fmow", "P2-T2-fmow-folds"), ("rxrx1", "P2-T3-rxrx1-folds")
 # experimental batches.
 #
 # Fitting the estimator anew for each pair would fit it on the same fold once for each of the
-# others, of {value}`suitability.n_folds` in all. Here every fold is fitted once, by a Newton solver that treats the five splits of
-# the calibration together, and all tests of a user fold share means and variances. The p-values
-# are those of fitting each pair separately; the tests of this book compare them to $10^{-9}$.
+# others, of {value}`suitability.n_folds` in all. Here every fold is fitted once, by a Newton solver
+# that treats the five splits of the calibration together, and all tests of a user fold share means
+# and variances. The p-values are those of fitting each pair separately; the tests of this book
+# compare them to $10^{-9}$.
 
 # %%
 used = here or ["digits"]

@@ -321,7 +321,7 @@ def _growth_html(record: Mapping[str, Any]) -> str:
     known, times, peaks = exponents(record), [], []
     for key, group in _groups(record).items():
         ours, peer, *memory = (
-            f"{known[(*key, what, side)]:.2f}" if (*key, what, side) in known else "–"
+            formatted(known[(*key, what, side)], ".2f") if (*key, what, side) in known else "–"
             for what in ("time", "memory")
             for side in _SIDES
         )

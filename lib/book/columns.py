@@ -35,7 +35,7 @@ def columns_of(frame: pd.DataFrame, formats: Mapping[str, str]) -> list[Column]:
     formats = {str(name): spec for name, spec in formats.items()}
     return [
         Column(
-            _SHORT_FOR.sub(lambda found: found[0].upper(), str(name).replace("_", " ")),
+            _SHORT_FOR.sub(lambda found: found[0].upper(), _heading(name)),
             [_text(value, formats.get(str(name))) for value in frame.iloc[:, i]],
             bool(len(frame)) and all(_is_number(v) for v in frame.iloc[:, i]),
         )
@@ -74,6 +74,10 @@ def _with_ends(before: list[Column], low: Column, high: Column) -> list[Column]:
     brackets = [f" [{a},\u00a0{b}]" if a != "–" else "" for a, b in ends]
     texts = [f"{text}{bracket}" for text, bracket in zip(value.texts, brackets, strict=True)]
     return [*before[: -1 - error], Column(f"{value.name} [interval]", texts, True)]
+
+
+def _heading(name: object) -> str:
+    return re.sub(r"= inf$", "= ∞", str(name).replace("_", " "))
 
 
 def breakable(text: str) -> str:
