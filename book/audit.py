@@ -242,9 +242,9 @@ chapter.values(
 
 # %% [markdown]
 # The argument holds, the numbers belong to another rectangle. Two independent Jeffreys intervals of
-# 97.5% hold $0.975^2 = ${value}`audit.rectangle_jeffreys:.2%` of the posterior whatever the counts,
-# and here {value}`audit.enclosed_jeffreys:.1%` lie between the regions. The printed pair is that of
-# *Clopper-Pearson*: {value}`audit.rectangle_cp:.1%` and {value}`audit.enclosed_cp:.1%`.
+# 97.5% hold $0.975^2 = $ {value}`audit.rectangle_jeffreys:.2%` of the posterior whatever the
+# counts, and here {value}`audit.enclosed_jeffreys:.1%` lie between the regions. The printed pair is
+# that of *Clopper-Pearson*: {value}`audit.rectangle_cp:.1%` and {value}`audit.enclosed_cp:.1%`.
 #
 # ### A posterior where intervals fail
 #
@@ -362,8 +362,9 @@ chapter.values(
 )
 
 # %% [markdown]
-# {value}`audit.needed_bayesian` trials instead of {value}`audit.needed_cp` (Jeffreys:
-# {value}`audit.needed_jeffreys`). Over the whole grid the Bayesian interval is the narrowest: by
+# The Bayesian interval needs {value}`audit.needed_bayesian:,` trials, Jeffreys'
+# {value}`audit.needed_jeffreys:,` and Clopper-Pearson's {value}`audit.needed_cp:,`. Over the whole
+# grid the Bayesian interval is the narrowest: by
 # {value}`audit.jeffreys_least:.0%` to {value}`audit.jeffreys_most:.0%` against Jeffreys, by
 # {value}`audit.cp_narrower_least:.0%` to {value}`audit.cp_narrower_most:.0%` against
 # Clopper-Pearson. P3 prints 20 to 32% and 36 to 52%, for a range of rates that our copy of its

@@ -145,6 +145,9 @@ chapter.note(
 # and one training instead of hundreds.
 #
 # ### The trainings
+#
+# At each budget the same training runs again and again, with the audited record or without it. How
+# accurate the models are, what is proven of them, and how often the attack guesses right:
 
 # %%
 results = run_audits(settings_from(globals(), used))
@@ -240,6 +243,9 @@ chapter.values(volatile=True, swept_strict=lows.loc[strict, "low"])
 # be measured.
 #
 # ### The same attacks, corrected
+#
+# A threshold is chosen on one half of the models and judged on the other (*held-out*), or all
+# thresholds count at once (*union*).
 
 # %%
 bounds = bounds_table(results, 1 - (1 - level) / 2)

@@ -149,8 +149,8 @@ else:
 # ## For those who go on
 #
 # Next come the authors' confidences, the study behind the figure, and trainings of our own.
-#
 # ### The authors' confidences
+# By the authors' formula, from the confidences that they published:
 
 # %%
 if real:
@@ -165,7 +165,7 @@ if real:
     chapter.table(
         table,
         "published",
-        "P5's audits from its authors' confidences",
+        "P5's audits from its authors' confidences (H, M, L: high, medium, low accuracy)",
         {"claimed epsilon": ".1f", "low": ".2f", "high": ".2f", "threshold": ".2f"},
     )
     cells = {"P5, Table 5": {}, "P5, Table 6": {}}
@@ -389,6 +389,8 @@ if real:
 
 # %% [markdown]
 # ## What memorization looks like
+#
+# The more a mechanism lets through, the more often the canary's label alone is confident:
 
 # %%
 if real:
@@ -410,8 +412,6 @@ if real:
     )
 
 # %% [markdown]
-# The more a mechanism lets through, the more often the canary's label alone is confident.
-#
 # ## The mechanisms themselves
 #
 # Now train. A label $y$ of $C$ classes becomes a vector $o$, once:

@@ -24,7 +24,7 @@ rates: list[float] = [0.05, 0.15, 0.45]  # (0, 100] learning rates to choose fro
 searches: int = 4  # [2, 100] of each kind at each budget
 mean_trials: float = 6.0  # [1.001, 1000] of a search with a random number of trials
 shape: float = 0.0  # [0, 100] of its distribution: 0 logarithmic, 1 geometric
-epochs: int = 0  # [0, 1000] expected passes over the data; 0: `steps` counts
+epochs: int = 0  # [0, 1000] expected passes over the data; 0: see `steps`
 steps: int = 130  # [1, 1000000] updates of each training
 batch_size: int = 256  # [1, 100000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
@@ -177,6 +177,9 @@ chapter.values(
 #   {py:obj}`~lib.privacy.selection_noise_multiplier`, and do not tell the number.
 #
 # ## For those who go on
+#
+# Next come the limits of this page, exercises and a summary.
+#
 # ### What this page leaves out
 #
 # - Scores are taken on validation points that count as public. Private ones need a score with noise

@@ -299,7 +299,8 @@ chapter.values(
 # %% [markdown]
 # In {value}`counterfactual_limits.rules_missed` of {value}`counterfactual_limits.rules` runs the
 # doubly robust interval misses the truth; the bounds hold it in
-# {value}`counterfactual_limits.rules_bounded`.
+# {value}`counterfactual_limits.rules_bounded`. (The estimate is a mean of weighted values, which
+# may be above 1, and so may be the end of its interval.)
 #
 # ## Looking at the data while they arrive
 #

@@ -237,6 +237,9 @@ chapter.values(
 # Audit the labels as well where they are what is private. There an attack can reach the curve.
 #
 # ## For those who go on
+#
+# Next come the closest Gaussian and how it is found, another auditor, and the limits of this page.
+#
 # ### Which Gaussian is the closest
 #
 # The curve of many small steps is nearly Gaussian, but not in its corners, and there no finite

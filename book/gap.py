@@ -27,7 +27,7 @@ epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets; training without pr
 rate: float = 0.45  # (0, 100] learning rate under privacy
 free_rate: float = 0.1  # (0, 100] learning rate without
 n_seeds: int = 3  # [2, 50] trainings at each budget
-epochs: int = 0  # [0, 1000] expected passes over the data; 0: `steps` counts
+epochs: int = 0  # [0, 1000] expected passes over the data; 0: see `steps`
 steps: int = 130  # [1, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
@@ -191,7 +191,10 @@ chapter.values(
 # - Do not recalibrate to answer better. Recalibrate to state probabilities.
 #
 # ## For those who go on
-# ### Does the answer hang on the loss?
+#
+# Next come other losses, the published bound, and labels by many people.
+#
+# ### Does the answer depend on the loss?
 #
 # The same fraction can be had for any loss: the area between the curve and that of the best order,
 # over the same for a random one. For squared (Brier) and logarithmic losses the best order is
@@ -213,7 +216,7 @@ chapter.table(
 #
 # ### Beside the published bound
 #
-# Rabanser and Papernot {cite}`rabanser2025what` *bound* the gap at coverage $c$ by
+# {cite:t}`rabanser2025what` *bound* the gap at coverage $c$ by
 #
 # $$
 # \underbrace{E[1 - \eta \mid A_c]}_{\text{Bayes noise}}

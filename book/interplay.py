@@ -131,8 +131,8 @@ chapter.values(
 #
 # ## In one figure
 #
-# Every method of P1 at every budget. A curve shows how accurate the answers are if only the surest
-# are given; the method of abstaining is better the longer it stays up.
+# P1's methods at every budget (SelectiveNet, one training per coverage, if the run has it). A curve
+# shows how accurate the answers are if only the surest are given; better is what stays up longer.
 #
 # ```{result} panel
 # ```
@@ -299,19 +299,18 @@ chapter.table(
 
 # %% [markdown]
 # ### Accuracy against coverage
+# The figure that the page shows first, and its numbers by method and budget.
 
 # %%
 chapter.figure(
     figures.plot_panel(panel),
     "panel",
     alt=(
-        "One panel per budget: selective accuracy against coverage, a line per method, and five "
-        "points for SelectiveNet."
+        "One panel per budget: selective accuracy against coverage, a line per method, and points "
+        "for SelectiveNet where it was trained."
     ),
-    caption=(
-        f"Figure 2 of P1 on {used} ({models[0]}), means over {n_seeds} seeds. SelectiveNet has "
-        "one model per target coverage."
-    ),
+    caption=f"Figure 2 of P1 on {used} ({models[0]}), means over {n_seeds} seeds."
+    + " SelectiveNet has one model per target coverage." * bool(panel.selective),
 )
 
 # %%
@@ -535,14 +534,14 @@ chapter.values(
 # {eq}`eq-sctd-algorithm` the score at the strictest budget is
 # {value}`interplay.algorithm_strict:.4f`.
 #
-# Of P1's methods SCTD has the lowest mean score at {value}`interplay.wins_averaged` of
-# {value}`interplay.budgets` budgets if ties are averaged, and at {value}`interplay.wins_broken` if
-# the softmax response breaks them.
+# Of {value}`interplay.budgets` budgets SCTD has the lowest mean score of P1's methods at
+# {value}`interplay.wins_averaged` with ties averaged, and at {value}`interplay.wins_broken` with
+# ties broken by the softmax response.
 #
 # Where one group of equal scores holds up to {value}`interplay.largest_group:.0%` of the points, a
-# coverage inside of it is one that no threshold has. Answered in random parts, SCTD reaches
-# non-private accuracy at a coverage of {value}`interplay.table_1_random:.3f`, on average over
-# models and budgets; with groups whole, at {value}`interplay.table_1_whole:.3f`.
+# coverage inside of it is one that no threshold has. On average over models and budgets SCTD
+# reaches non-private accuracy at a coverage of {value}`interplay.table_1_whole:.3f` if groups stay
+# whole; if they are answered in random parts, it is {value}`interplay.table_1_random:.3f`.
 #
 # ### Entropy regularization
 #
@@ -647,10 +646,10 @@ chapter.values(
 #
 # ## What the paper leaves open
 #
-# - *How ties are broken, and which formula of SCTD was run.* Both change its score. With ties
-#   averaged it has the lowest mean score at {value}`interplay.wins_averaged` of the
-#   {value}`interplay.budgets` budgets here, with ties broken by softmax response at
-#   {value}`interplay.wins_broken`. In P1's experiments it leads; whether the size of the models,
+# - *How ties are broken, and which formula of SCTD was run.* Both change its score. Of
+#   {value}`interplay.budgets` budgets it leads here at {value}`interplay.wins_averaged` with ties
+#   averaged, at {value}`interplay.wins_broken` with ties broken by the softmax response. In P1's
+#   experiments it leads; whether the size of the models,
 #   their training or the handling of ties makes the difference, small models cannot decide.
 # - *The learning rates.* They decide how confident private models are, and their choice spends
 #   privacy that nobody counts.

@@ -98,7 +98,9 @@ chapter.note(
 #
 # ## In one figure
 #
-# The score of every method by budget: the lower, the better the order in which points are accepted.
+# The score by budget of every method that the run trained (SelectiveNet takes one training per
+# coverage, and long runs may do without): the lower, the better the order in which points are
+# accepted.
 #
 # ```{result} scores
 # ```

@@ -27,7 +27,7 @@ candidates: int = 32  # [1, 10000] thresholds that are tried
 budgets: list[float] = [0.1, 0.3, 1.0, 3.0]  # [0.001, 100] of the threshold
 sizes: list[int] = [500, 2000, 8000]  # [10, 1000000] numbers of validation points
 draws: int = 100  # [2, 100000] of validation data of each size
-epochs: int = 0  # [0, 1000] expected passes over the data; 0: `steps` counts
+epochs: int = 0  # [0, 1000] expected passes over the data; 0: see `steps`
 steps: int = 130  # [1, 1000000] updates of the training
 batch_size: int = 256  # [1, 100000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
@@ -194,6 +194,9 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 # another target too, spends its epsilon again.
 #
 # ## For those who go on
+#
+# Next come the limits of this page, exercises and a summary.
+#
 # ### What this page leaves out
 #
 # - The promise is for new points like the validation points. Where they differ, nothing holds.
@@ -221,14 +224,14 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 #
 # - A threshold with a promised accuracy can be chosen privately, with its noise in the promise:
 #   broken in at most {value}`promise.broken:.1%` of the draws.
-# - At $\epsilon = $ {value}`promise.spoken:g` noise takes the coverage from
-#   {value}`promise.noiseless_many:.1%` to {value}`promise.private_many:.1%` with
-#   {value}`promise.many:,d` points, and from {value}`promise.noiseless_few:.1%` to
-#   {value}`promise.private_few:.1%` with {value}`promise.few:d`.
+# - At $\epsilon = $ {value}`promise.spoken:g` the model answers
+#   {value}`promise.private_many:.1%` of the cases with {value}`promise.many:,d` points (without
+#   noise {value}`promise.noiseless_many:.1%`), and {value}`promise.private_few:.1%` with
+#   {value}`promise.few:,d` (without noise {value}`promise.noiseless_few:.1%`).
 # - Model and threshold on the same people spend {value}`promise.same_people:.2f` together, on
 #   different ones the larger of both.
 #
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
+# All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

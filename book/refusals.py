@@ -132,16 +132,19 @@ chapter.values(
     again_exact=int(again["exact, sample"]),
     again_fixed=int(again["fixed time"]),
 )
+when = {way: f"from {n:,} points on" if n else "never" for way, n in decided.items()}
+chapter.values(
+    volatile=True, when_decided=when["lower"], when_decided_fitted=when["asymptotic, fitted"]
+)
 
 # %% [markdown]
 # By what they answered, A less B is {value}`refusals.selective:+.3f` at the end; had both always
 # answered it would be {value}`refusals.truth:+.3f`. The exact sequence ends at
-# [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`] and excludes 0 from
-# {value}`refusals.decided:,d` points on, the asymptotic one from
-# {value}`refusals.decided_fitted:,d` on (0: never). With the same images and refusals drawn anew,
-# {value}`refusals.replays` times, the exact sequence missed the truth so far at any time in
-# {value}`refusals.again_exact` of the streams, and the interval for a fixed time, looked at after
-# every image, in {value}`refusals.again_fixed`.
+# [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It excludes 0
+# {value}`refusals.when_decided`, the asymptotic one {value}`refusals.when_decided_fitted`. With
+# the same images and refusals drawn anew, {value}`refusals.replays` times, the exact sequence
+# missed the truth so far at any time in {value}`refusals.again_exact` of the streams, and the
+# interval for a fixed time, looked at after every image, in {value}`refusals.again_fixed`.
 #
 # ## How often each is wrong
 #
@@ -197,12 +200,13 @@ chapter.table(
 ways = [kind.set_index("way") for _, kind in errors.groupby(studies.KINDS, sort=False)]
 rates = [way["missed"] for way in ways]
 first, *_, scarce = [way["width"] for way in ways]
+worst = max(max(rate["exact"], rate["exact, sample"]) for rate in rates)
 chapter.values(
     fixed=rates[0]["fixed time"],
     fixed_worst=max(rate["fixed time"] for rate in rates),
     asymptotic=rates[0]["asymptotic"],
     asymptotic_worst=max(rate["asymptotic"] for rate in rates),
-    exact=max(max(rate["exact"], rate["exact, sample"]) for rate in rates),
+    exact=worst,
     exact_width=first["exact"],
     asymptotic_width=first["asymptotic"],
     half_exact=int(np.nan_to_num(ways[0]["half decided"]["exact"])),
@@ -210,8 +214,17 @@ chapter.values(
     exact_rare=scarce["exact"],
     asymptotic_rare=scarce["asymptotic"],
 )
-# Forests: another processor's rounding may move a split.
-chapter.values(volatile=True, asymptotic_fitted=rates[0]["asymptotic, fitted"])
+after = {
+    way: "never" if np.isnan(n) else f"after {n:,.0f} points"
+    for way, n in ways[0]["half decided"].items()
+}
+chapter.values(
+    volatile=True,
+    asymptotic_fitted=rates[0]["asymptotic, fitted"],  # forests: rounding may move a split
+    when_missed=f"in at most {worst:.1%} of the streams" if worst else "in no stream",
+    when_half_exact=after["exact"],
+    when_half_asymptotic=after["asymptotic"],
+)
 missed = round(rates[0]["asymptotic, fitted"] * fitted)
 _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 
@@ -221,16 +234,16 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # - *Wrong, whoever looks more than once.* Fixed-time intervals missed at some time in
 #   {value}`refusals.fixed:.0%` of the first streams, and in up to
 #   {value}`refusals.fixed_worst:.0%` of the others. 5% is what they promise.
-# - *Holds.* The exact sequence missed in at most {value}`refusals.exact:.1%`, also with few points
-#   and with rare answers. It needs no model to be right.
+# - *Holds.* The exact sequence missed {value}`refusals.when_missed`, also with few points and with
+#   rare answers. It needs no model to be right.
 # - *Caution.* The asymptotic sequence missed in {value}`refusals.asymptotic:.1%` of the first
 #   streams, and in up to {value}`refusals.asymptotic_worst:.1%` where points are few or answers
 #   rare. It promises nothing for any given number of points.
 # - *The price.* At the end of the first streams the exact sequence is
 #   {value}`refusals.exact_width:.3f` wide, the asymptotic one
-#   {value}`refusals.asymptotic_width:.3f`, and half of the streams have excluded 0 after
-#   {value}`refusals.half_exact:,d` points, and {value}`refusals.half_asymptotic:,d`. With rare
-#   answers it is {value}`refusals.exact_rare:.2f` wide against
+#   {value}`refusals.asymptotic_width:.3f`. When have half of the streams excluded 0? By the first
+#   {value}`refusals.when_half_exact`, by the second {value}`refusals.when_half_asymptotic`. With
+#   rare answers the exact one is {value}`refusals.exact_rare:.2f` wide against
 #   {value}`refusals.asymptotic_rare:.2f`: the bound on a step, $2 / \epsilon$, is what costs.
 #
 # ## Two text classifiers that may refuse
@@ -299,6 +312,9 @@ chapter.values(
 # - For groups call `by_group` of an {py:obj}`lib.counterfactual.Estimate`.
 #
 # ## For those who go on
+#
+# Next come the program behind the sequence, and the limits of this page.
+#
 # ### The program of Choe and Ramdas
 #
 # If nobody abstains, Eq. {eq}`eq-exact-sequence` with $\gamma_t$ the mean so far is their sequence,
@@ -333,14 +349,14 @@ chapter.values(
 # ## Summary
 #
 # - What services answered says {value}`refusals.selective:+.3f`, what they would have scored
-#   {value}`refusals.truth:+.3f`: with known propensities the sign is told while data arrive, after
-#   {value}`refusals.decided:,d` points here.
+#   {value}`refusals.truth:+.3f`: with known propensities the sign is told while data arrive (here
+#   {value}`refusals.when_decided`).
 # - Looked at all the time, fixed-time intervals missed in {value}`refusals.fixed:.0%` of the
-#   streams, the exact sequence in at most {value}`refusals.exact:.1%`.
+#   streams, the exact sequence {value}`refusals.when_missed`.
 # - Groups have intervals that hold together: {value}`refusals.groups_held` of
 #   {value}`refusals.groups` hold the truth.
 #
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
+# All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

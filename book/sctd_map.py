@@ -34,6 +34,7 @@ device: str = "cpu"  # {cpu, cuda} where models are trained
 
 # %% tags=["hide-input"]
 from lib.book.session import open_chapter
+from lib.book.words import name_text
 
 chapter = open_chapter("sctd_map", globals())
 
@@ -41,7 +42,7 @@ from lib.studies.interplay import noise_map as studies
 
 settings = studies.settings_from(globals(), dataset)
 chapter.note(
-    f"This build: {dataset} ({model}), {settings.data.train:,} training and "
+    f"Data: {name_text(dataset)} ({model}), {settings.data.train:,} training and "
     f"{settings.data.test:,} test points."
 )
 
@@ -59,7 +60,7 @@ chapter.note(
 #
 # Every regime (batch, clipping norm, momentum, epochs) is trained at every budget with several
 # largest steps, and the noise multiplier follows from the budget. Losses carry P1's entropy
-# regularization. One after another the trainings took {value}`sctd_map.trained_seconds:,.0f` s.
+# regularization. One after another the trainings took {value}`sctd_map.trained_seconds:duration`.
 
 # %%
 found = studies.run_map(settings)
@@ -291,7 +292,7 @@ chapter.table(
     printed,
     "printed",
     f"P1's printed settings with the network and the border of {source}",
-    dict.fromkeys(printed.columns[2:], ".3g"),
+    dict.fromkeys(printed.columns[2:], "#.3g"),
 )
 chapter.values(volatile=True, longest=int(table["epochs"].max()))
 

@@ -420,8 +420,8 @@ chapter.values(
 # The audit shows $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f`, where
 # {value}`six_lenses.epsilon:.2f` is proven. That is a lower bound, by one attack on one record: a
 # better attack or another record may show more, and no number of trials turns it into a proof. The
-# Bayesian interval, columns low and high, is for what *this attack* shows: its lower bound is above
-# 0 whatever the guesses were, and its upper bound limits no other attack. Nor could this audit have
+# Bayesian interval (column *interval*) is for what *this attack* shows: its lower bound is above 0
+# whatever the guesses were, and its upper bound limits no other attack. Nor could this audit have
 # found everything: had every guess been right, its coins, {value}`six_lenses.members` times in and
 # {value}`six_lenses.others` times out, would have shown {value}`six_lenses.ceiling:.2f`. With half
 # of the trials each, even an attack that is never wrong needs {value}`six_lenses.trials_needed:,`
@@ -607,7 +607,7 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #   {value}`six_lenses.difference_truth:.3f`; the interval from the answers seen is
 #   [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`].
 #
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
+# All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

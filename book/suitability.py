@@ -251,10 +251,11 @@ for name, claim in (("fmow", "P2-T2-fmow-folds"), ("rxrx1", "P2-T3-rxrx1-folds")
 # source distribution; {term}`out-of-distribution` (OOD) ones are later years, other regions, other
 # experimental batches.
 #
-# Fitting the estimator anew for each pair would fit it {value}`suitability.n_folds` $-$ 1 times on
-# the same fold. Here every fold is fitted once, by a Newton solver that treats the five splits of
-# the calibration together, and all tests of a user fold share means and variances. The p-values
-# are those of fitting each pair separately; the tests of this book compare them to $10^{-9}$.
+# Fitting the estimator anew for each pair would fit it on the same fold once for each of the
+# others, of {value}`suitability.n_folds` in all. Here every fold is fitted once, by a Newton solver
+# that treats the five splits of the calibration together, and all tests of a user fold share means
+# and variances. The p-values are those of fitting each pair separately; the tests of this book
+# compare them to $10^{-9}$.
 
 # %%
 used = here or ["digits"]
@@ -398,9 +399,10 @@ chapter.values(
 )
 
 # %% [markdown]
-# Of {value}`suitability.n_all_ood:,` experiments, over {value}`suitability.n_partitions` shuffle(s)
-# of the source data, {value}`suitability.n_worse:,` have user data that are more than three points
-# less accurate; the filter called {value}`suitability.n_worse_called_suitable` of them SUITABLE.
+# Of {value}`suitability.n_all_ood:,` experiments with all shuffles of the source data (here
+# {value}`suitability.n_partitions`), {value}`suitability.n_worse:,` have user data that are more
+# than three points less accurate; the filter called
+# {value}`suitability.n_worse_called_suitable` of them SUITABLE.
 
 # %%
 ranks = []
@@ -510,7 +512,8 @@ for claim in chapter.reported("P2, Table 5"):
         if full
         else "needs all three of FMoW's models: see the recorded run"
     )
-cells5 = chapter.check_cells("P2, Table 5", table5, "Table 5 on FMoW, signal by signal")
+caption5 = "Table 5 on FMoW, signal by signal, medians over shuffles (above: the first shuffle)"
+cells5 = chapter.check_cells("P2, Table 5", table5, caption5)
 
 # %%
 models = each_alone.xs(("OOD", partition_seeds[0]), level=("kind", "partition"))

@@ -373,6 +373,9 @@ chapter.values(
 # {value}`suitability_guarantee.n_fits` rows.
 #
 # ### How many labels?
+#
+# From the spread of estimated minus true correctness on the user's data: the labels that give its
+# mean to a wanted precision, and those that decide without any estimate.
 
 # %%
 estimates_u = suitability_filter.estimate(user_signals)
@@ -492,6 +495,8 @@ chapter.table(
 
 # %% [markdown]
 # ## Both sides, groups, and time
+#
+# More tests of the paper's appendix.
 #
 # ### Equivalence
 #

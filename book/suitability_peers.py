@@ -152,8 +152,8 @@ anova = suitability.anova_table(all_signals, all_correct)
 chapter.table(
     calibration.reset_index(),
     "table6",
-    f"Table 6: correctness estimated from each signal, {title} ID, "
-    f"{calibration_splits} random splits",
+    f"Table 6: correctness estimated from each signal, {title} ID; random splits: "
+    f"{calibration_splits}",
     dict.fromkeys(calibration.columns, ".3f"),
 )
 
@@ -270,7 +270,7 @@ if full_splits and main == "fmow":
     chapter.table(
         full8.reset_index(),
         "table8",
-        f"Table 8: {full_splits} random splits, four fifths of FMoW's ID data",
+        f"Table 8: four fifths of FMoW's ID data; random splits: {full_splits}",
         dict.fromkeys(full8.columns, ".3f"),
     )
 
@@ -295,11 +295,12 @@ chapter.settle(
 )
 
 # %% [markdown]
-# With Platt's method the best of the seven, {value}`suitability_peers.best_estimator`, predicts
-# {value}`suitability_peers.best_estimator_accuracy:.1%` of the correctness right, logistic
-# regression {value}`suitability_peers.logistic_accuracy:.1%`; the smallest Brier score is
-# {value}`suitability_peers.best_brier:.4f`, that of logistic regression
-# {value}`suitability_peers.logistic_brier:.4f`.
+# With Platt's method logistic regression predicts
+# {value}`suitability_peers.logistic_accuracy:.1%` of the correctness right, and the best of the
+# seven ({value}`suitability_peers.best_estimator`)
+# {value}`suitability_peers.best_estimator_accuracy:.1%`. Its Brier score is
+# {value}`suitability_peers.logistic_brier:.4f`, the smallest of the seven
+# {value}`suitability_peers.best_brier:.4f`.
 #
 # ### A signal of your own
 #
@@ -549,12 +550,13 @@ chapter.values(
 
 # %%
 if main == "fmow":
+    reached = int((areas >= 0.984).sum())
     chapter.check("P2-B-follow-up", evidence.runs(areas))
     chapter.note(
         "A public follow-up is reported to reach a ROC AUC of 0.984 on FMoW out of distribution, "
         "with isotonic calibration, ten training folds, three signals and Stouffer's combination; "
-        f"on which shuffles, we do not know. Here {int((areas >= 0.984).sum())} of {len(areas)} "
-        "shuffles reach it."
+        f"on which shuffles, we do not know. Here {reached} of {len(areas)} shuffles "
+        f"reach{'es' * (reached == 1)} it."
     )
 else:
     chapter.not_run(["P2-B-follow-up"], "FMoW is not the main data set of this run")
@@ -625,7 +627,7 @@ chapter.figure(
     ),
 )
 for text in report.warnings:
-    chapter.note(f"Note: {text}")
+    chapter.note(f"Note: {text}.")
 
 # %% [markdown]
 # ## What is new here

@@ -150,6 +150,9 @@ chapter.figure(
 #
 # ## For those who go on
 #
+# Next come other tools on the same months, simulations with a known truth, and the limits of this
+# page.
+#
 # ### Against CBPE and alibi-detect
 #
 # All methods see the same months. *Chosen* and *random labels* are the monitor above with $\pi$ by
@@ -407,7 +410,7 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 # - They save labels; which rows are labelled matters little at this accuracy.
 # - Decide by what comes after an alarm, not by what raised it.
 #
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
+# All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -129,6 +129,8 @@ chapter.table(
 #   bound on this page holds for them.
 #
 # ## What this file allows
+#
+# Each analysis whose arrays are there is done, with the parameters of this page.
 
 # %% tags=["hide-input"]
 found = report.run_report(
@@ -254,11 +256,11 @@ report.show(chapter, found, "counterfactual")
 files = 50
 drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=files, seed=seed)
 chapter.table(
-    drawn,
+    drawn.rename(columns={"points": "with an estimate"}),
     "drawn_abstention",
-    "Reports that give an estimate, coverage of its 95% interval with an interval of its own, and "
-    f"mean width, by what the propensity depends on; {files} files each",
-    {"points": ".2f"} | dict.fromkeys(["coverage", "low", "high", "width"], ".3f"),
+    "Fraction of reports that give an estimate, coverage of its 95% interval with an interval of "
+    f"its own, and mean width, by what the propensity depends on; {files} files each",
+    {"with an estimate": ".2f"} | dict.fromkeys(["coverage", "low", "high", "width"], ".3f"),
 )
 widths = drawn.pivot(index="propensity", columns="learner", values="width")
 chapter.values(
@@ -276,6 +278,9 @@ chapter.values(
 
 # %% [markdown]
 # ## Against a competitor
+#
+# Which of the two would be right more often, if both had to answer always? The difference is
+# estimated as the accuracy above, from the same rows.
 
 # %% tags=["hide-input"]
 report.show(chapter, found, "comparison")
@@ -332,7 +337,7 @@ Markdown(f"```python\n{report.example_source('hugging_face')}```")
 # - Every bound on this page has one assumption that no file can prove, written below it: labelled
 #   rows drawn at random, members decided by coins, abstention that depends on the features alone.
 #
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
+# All numbers of this page that do not depend on the machine:
 
 # %% tags=["hide-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -22,8 +22,8 @@ from lib.book.execute import BuildError, execute_chapter, is_recorded
 from lib.book.parameters import ParameterError
 from lib.book.records import read_records, run_name, write_record
 from lib.book.rehearse import rehearse, write_rehearsal
-from lib.book.render import duration_text
 from lib.book.slices import read_slices
+from lib.book.words import duration_text
 
 _PROGRESS = re.compile(r"chapter \w+ \(\w+\): ")
 

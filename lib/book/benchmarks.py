@@ -8,6 +8,7 @@ and exponents are computed from the times where they are shown.
 import html
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import pandas as pd
 from lib.book.records import origin, read_measured, record_command
 from lib.book.render import figure_html, table_html
 from lib.book.site import minify_svg
+from lib.book.words import formatted, powers
 from lib.runs import code_fingerprint, package_versions, python_version
 
 if TYPE_CHECKING:
@@ -223,7 +225,7 @@ def _times_text(value: float) -> str:
     """A ratio with about two digits."""
     if value >= 1000:
         return f"{round(value, 1 - math.floor(math.log10(value))):,.0f}"
-    return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}"
+    return f"{value:.0f}" if value >= 99.5 else f"{value:#.2g}".rstrip(".")
 
 
 def _ratio_text(spread: Mapping[str, float] | None) -> str:
@@ -260,9 +262,7 @@ def _area_html(record: Mapping[str, Any], area: str) -> str:
             ]
         )
         page += table_html(frame, f"Beside {peer}: how many times as fast the book's code is")
-    remarks = [f"{r['comparison']}: {r['remark']}" for r in rows if r["remark"]]
-    remarks += [f"{_named(r)}: {r['reason']}" for r in rows if r["reason"]]
-    remarks = list(dict.fromkeys(remarks))
+    remarks = _remarks(rows)
     if remarks:
         page += _items(f"{text}." for text in remarks)
     checks = [(r["comparison"], each) for r in rows for each in r["agreement"]]
@@ -275,9 +275,9 @@ def _area_html(record: Mapping[str, Any], area: str) -> str:
         frame = pd.DataFrame(
             [
                 {
-                    "the same": f"{comparison}: {what}",
-                    "difference": f"{each['difference']:.1e}",
-                    "allowed": f"{each['tolerance']:.1e}",
+                    "the same": powers(f"{comparison}: {what}"),
+                    "difference": formatted(each["difference"], ".1e"),
+                    "allowed": formatted(each["tolerance"], ".1e"),
                 }
                 for (comparison, what), each in worst.items()
             ]
@@ -290,6 +290,28 @@ def _area_html(record: Mapping[str, Any], area: str) -> str:
     return page
 
 
+def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is said of comparisons, with the sizes where it is not the same of all of them."""
+    said: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        if row["remark"]:
+            said.setdefault(row["comparison"], {}).setdefault(row["remark"], []).append(row)
+    found = []
+    for comparison, texts in said.items():
+        for text, each in texts.items():
+            sizes = " and ".join(f"{r['size']:,}" for r in each)
+            of = f", {sizes} {each[0]['unit']}" * (len(texts) > 1)
+            found.append(f"{comparison}{of}: {text}")
+    return found + [f"{_named(r)}: {_in_words(r['reason'])}" for r in rows if r["reason"]]
+
+
+def _in_words(reason: str) -> str:
+    """A reason without the names of Python's exceptions."""
+    absent = "not installed on the machine of this run"
+    reason = re.sub(r"^does not import here: ModuleNotFoundError: .*", absent, reason)
+    return re.sub(r"^the peer fails: \w+: (.*)", "the peer stops with the error “\\1”", reason)
+
+
 def _share(agreement: Mapping[str, Any]) -> float:
     """Part of a tolerance that is used up."""
     return agreement["difference"] / agreement["tolerance"] if agreement["tolerance"] else 0.0
@@ -299,7 +321,7 @@ def _growth_html(record: Mapping[str, Any]) -> str:
     known, times, peaks = exponents(record), [], []
     for key, group in _groups(record).items():
         ours, peer, *memory = (
-            f"{known[(*key, what, side)]:.2f}" if (*key, what, side) in known else "–"
+            formatted(known[(*key, what, side)], ".2f") if (*key, what, side) in known else "–"
             for what in ("time", "memory")
             for side in _SIDES
         )

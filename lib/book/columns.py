@@ -1,14 +1,19 @@
 """Columns of a table as a page shows them: texts, intervals in one, long words that break."""
 
 import html
+import math
 import numbers
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from lib.book.words import data_name, formatted
+
+_SHORT_FOR = re.compile(r"\b(?:[ft][pn]r|roc|pr|auc|aurc|augrc|e-aurc|ece|mce|rmsce)\b")
 MANY = 5  # columns: a table of more is set smaller
 SHORT = 15  # characters: an entry that breaks no line, such as a name with a hyphen
 
@@ -27,9 +32,10 @@ _NONE = Column("", [], False)
 
 def columns_of(frame: pd.DataFrame, formats: Mapping[str, str]) -> list[Column]:
     """The columns of a data frame, formatted."""
+    formats = {str(name): spec for name, spec in formats.items()}
     return [
         Column(
-            str(name).replace("_", " "),
+            _SHORT_FOR.sub(lambda found: found[0].upper(), _heading(name)),
             [_text(value, formats.get(str(name))) for value in frame.iloc[:, i]],
             bool(len(frame)) and all(_is_number(v) for v in frame.iloc[:, i]),
         )
@@ -70,6 +76,10 @@ def _with_ends(before: list[Column], low: Column, high: Column) -> list[Column]:
     return [*before[: -1 - error], Column(f"{value.name} [interval]", texts, True)]
 
 
+def _heading(name: object) -> str:
+    return re.sub(r"= inf$", "= ∞", str(name).replace("_", " "))
+
+
 def breakable(text: str) -> str:
     """Text of a cell, escaped; a long one may break within a word that is made of several."""
     said = html.escape(text)
@@ -81,9 +91,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any, spec: str | None) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
     if not _is_number(value):
         # A spread belongs to its sign: "0.72" may stand above "(± 0.02)", "0.02)" not alone.
-        return str(value).replace("(± ", "(±\u00a0")
+        return data_name(str(value)).replace("(± ", "(±\u00a0")
     if value != value:
         return "–"
-    return format(value, spec or ("," if isinstance(value, numbers.Integral) else ".4g"))
+    spec = spec or ("," if isinstance(value, numbers.Integral) else ".4g")
+    digits = {".3f": 2, ".4f": 2, ".3g": 3, ".4g": 4}.get(spec, math.inf)
+    if math.isfinite(value) and 10**digits <= abs(value) < 1e9:
+        spec = ",.0f"  # six digits and more are not read, nor is a power of ten for a count
+    return formatted(value, spec)

@@ -24,7 +24,6 @@ from lib.book.render import (
     claim_html,
     counts_text,
     csv_link,
-    duration_text,
     figure_html,
     largest_run,
     note_html,
@@ -33,7 +32,7 @@ from lib.book.render import (
     verdicts_html,
 )
 from lib.book.site import light_svg, svg_of
-from lib.book.words import name_text
+from lib.book.words import duration_text, name_text
 from lib.plot import svg_bytes
 from lib.runs import code_fingerprint
 
@@ -172,8 +171,10 @@ class Page:
         caption, formats = kept["caption"], kept["formats"]
         page = {c: f for c, f in table["formats"].items() if c in frame}
         whole, shown = frame, pd.read_csv(io.StringIO(table["csv"]), nrows=0).columns
-        if set(shown) < set(frame):  # the record is older and has columns that the page now omits
-            frame, formats = frame[[c for c in frame if c in shown]], (formats or {}) | page
+        if set(shown) < set(frame):  # the record is older and has columns that the page now omits,
+            # or it is larger: a column by a number is of a parameter
+            kept_columns = [c for c in frame if c in shown or c.replace(".", "", 1).isdigit()]
+            frame, formats = frame[kept_columns], (formats or {}) | page
         if caption is None:  # of a record that is older: as on this page, if it names no data
             formats = page
             caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""

@@ -23,7 +23,8 @@ from typing import Any
 import pandas as pd
 
 from lib.book.records import origin, read_measured, record_command
-from lib.book.render import duration_text, note_html, table_html
+from lib.book.render import note_html, table_html
+from lib.book.words import duration_text
 
 _FIELDS = {
     "faults": ("finished", "commit", "machine", "files", "long"),

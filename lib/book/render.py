@@ -21,7 +21,7 @@ from lib.book.claims import (
 )
 from lib.book.columns import MANY, SHORT, breakable, columns_of, joined
 from lib.book.records import by_size
-from lib.book.words import number_text, scale_text
+from lib.book.words import caption_text, number_text, powers, scale_text
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 Found = Mapping[str, Any]  # what one run found about a claim
@@ -62,7 +62,9 @@ def table_html(
     One of more rows than `longest` is folded under its caption. The ends of an interval, and a
     value and its standard deviation, share a column; the download has each by itself.
     """
+    caption = caption_text(caption)
     columns = joined(columns_of(frame, formats or {}))
+    columns = [c for c in columns if any(c.texts)] or columns  # one that is empty says nothing
     # A column is set flush right, its heading too, where every entry is a number.
     kinds = [" class='number'" * column.number for column in columns]
     head = "".join(
@@ -107,16 +109,15 @@ def _heads(names: Iterable[str]) -> str:
 
 
 def note_html(text: str) -> str:
-    """Return a note in a box of its own; what stands between backticks is set as code."""
-    inside = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    """Return a note in a box of its own, with a list of what stands on lines that begin with "- ".
+
+    What stands between backticks is set as code.
+    """
+    parts = re.split(r"`([^`]+)`", html.escape(text))
+    parts = [f"<code>{p}</code>" if i % 2 else powers(p) for i, p in enumerate(parts)]
+    inside, *items = "".join(parts).split("\n- ")
+    inside += f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>" if items else ""
     return f"<div class='companion-note' role='note'>{inside}</div>"
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration in the unit that people would use: "12 s", "37 min", "2.3 h"."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
@@ -125,7 +126,7 @@ def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
     return (
         f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
         f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
-        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+        f"<figcaption>{html.escape(caption_text(caption))}</figcaption></figure>"
     )
 
 
@@ -259,7 +260,7 @@ def _details(claim: Claim, verdict: Found, recorded: Runs) -> str:
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
     return (
         f"<p>{html.escape(claim.claim)}</p>{remarks}<dl>{facts}</dl><p class='claim-why'>"
-        f"Condition{_REVISED * claim.revised}: {html.escape(claim.criterion)}. "
+        f"Condition{_REVISED * claim.revised}: {html.escape(powers(claim.criterion))}. "
         f"{html.escape(claim.why)}{source} <code>{html.escape(claim.id)}</code></p>"
     )
 
@@ -472,7 +473,7 @@ THIS_BUILD = "this build"
 
 
 def _missed_row(claim: Claim, found: Found, address: str) -> str:
-    value = f"{_value(found, claim.unit)}; {html.escape(claim.criterion)}"
+    value = f"{_value(found, claim.unit)}; {html.escape(powers(claim.criterion))}"
     if found["reason"]:
         value += f"; {html.escape(scale_text(found['reason']))}"
     place = claim.place[:1].upper() + claim.place[1:]

@@ -161,7 +161,7 @@ class Chapter:
                     "parameter": p.name,
                     "value": json.dumps(self.parameters[p.name]),
                     "allowed": f"{p.kind} {p.allowed}",
-                    "meaning": p.meaning,
+                    "meaning": p.meaning.replace("`", ""),
                 }
                 for p in self._declared
             ],

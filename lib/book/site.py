@@ -19,6 +19,8 @@ from urllib.parse import quote, urlsplit
 
 import nbformat
 
+from lib.book.words import formatted
+
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
 CARD_ALT = "Title of the book beside a curve of accuracy against the fraction of points answered"
@@ -416,6 +418,13 @@ def quoted_values(book: Path) -> dict[str, set[str]]:
     return found
 
 
+def with_arxiv(body: str) -> str:
+    """Lead from the numbers of preprints to them."""
+    return re.sub(
+        r"\barXiv:(\d{4}\.\d{4,5})\b", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', body
+    )
+
+
 def with_values(
     notebook: nbformat.NotebookNode, resolve: Callable[[str], str]
 ) -> nbformat.NotebookNode:
@@ -468,7 +477,7 @@ def with_own_values(text: str) -> str:
         chapter, _, name = where.partition(".")
         if opened is None or chapter != opened[1] or name not in values:
             return found[0]
-        return format(values[name], spec)
+        return formatted(values[name], spec)
 
     for cell in cells:
         if cell["cell_type"] == "markdown":

@@ -8,7 +8,8 @@ import pandas as pd
 import yaml
 
 from lib.book.records import read_measured, read_records, run_name
-from lib.book.render import duration_text, note_html, table_html
+from lib.book.render import note_html, table_html
+from lib.book.words import duration_text
 
 __all__ = ["read_slices", "slices_page"]
 

@@ -25,6 +25,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
+from lib.book import bibliography
 from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
@@ -55,10 +56,12 @@ from lib.book.site import (
     shown_first,
     site_address,
     social_tags,
+    with_arxiv,
     with_cards,
     with_values,
 )
 from lib.book.slices import slices_page
+from lib.book.words import formatted
 from lib.runs import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -140,7 +143,7 @@ class ValueRole(SphinxRole):
 
     That is a recorded one, if there is one and it has all numbers that are quoted, else this build.
     ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that profile,
-    ``{value}`chapter@build.name:.3f` `` this build's.
+    ``{value}`chapter@build.name:.3f` `` this build's. Formats are Python's, and ``duration``.
     """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
@@ -165,7 +168,7 @@ def _value(app: Sphinx, quoted: str) -> str:
     if page is not None and at:
         values = page.done.values if run == "build" else page.records.get(run, {}).get("values", {})
     try:
-        return format((values or {})[name], spec)
+        return formatted((values or {})[name], spec)
     except KeyError:
         known = sorted(app.companion_pages) if values is None else sorted(values)
         raise KeyError(f"no value {where!r}; known are {', '.join(known)}") from None
@@ -500,7 +503,8 @@ def _describe(
     footer = footer_text(lib.__version__, [page.done.finished for page in shown])
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
-        context["body"] = with_cards(named_regions(context["body"]), _definitions(app))
+        body = with_cards(named_regions(context["body"]), _definitions(app))
+        context["body"] = with_arxiv(body) if pagename == "bibliography" else body
 
 
 def _definitions(app: Sphinx) -> dict[str, str]:
@@ -544,6 +548,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     root = Path(app.srcdir).parent
     app.companion_repository = _repository(root)
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
+    bibliography.register()
     app.add_role("value", ValueRole())
     app.add_role("claim", ClaimRole())
     app.add_directive("picture", _directive(_picture, 1))

@@ -16,13 +16,53 @@ def number_text(value: float | None, unit: str = "") -> str:
         text = "∞" if value > 0 else "-∞" if value < 0 else "–"
     elif value and not 1e-4 <= abs(value) < 1e6:
         digits, power = f"{value:.2e}".split("e")
-        digits = digits.rstrip("0").rstrip(".")
-        text = f"{digits} × 10{str(int(power)).translate(_SUPERSCRIPTS)}"
+        text = with_power(digits.rstrip("0").rstrip("."), power)
     elif abs(value) >= 999.5:
         text = f"{float(f'{value:.2e}'):,.0f}"
     else:
         text = f"{value:.3g}"
     return f"ε = {text}" if unit == "epsilon" else f"{text} {unit}" if unit else text
+
+
+def with_power(digits: str, power: str) -> str:
+    """Digits times a power of ten."""
+    raised = str(int(power)).translate(_SUPERSCRIPTS)
+    return f"{digits}\u00a0×\u00a010{raised}"
+
+
+_POWER = re.compile(r"\b(\d+(?:\.\d+)?)e([+-]\d+)\b")
+
+
+def formatted(value: float | str, spec: str = "") -> str:
+    """Format a number for readers: powers of ten, an infinity sign, and no minus before zero."""
+    if spec == "duration":
+        return duration_text(float(value))
+    if spec.endswith("%") and value in (0, 1):
+        spec = ".0%"  # of exactly none and all nothing was rounded
+    text = format(value, spec)
+    if isinstance(value, str):
+        return text
+    if not any(digit in text for digit in "123456789"):
+        text = text.removeprefix("-") if "0" in text else text.replace("inf", "∞")
+        return "0" if "e" in text else text
+    return powers(text)
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in the unit that people would use: "12 s", "37 min", "2.3 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def powers(text: str) -> str:
+    """A text with powers of ten in the place of a programmer's exponents."""
+    return _POWER.sub(_powered, text)
+
+
+def _powered(found: re.Match[str]) -> str:
+    text = with_power(*found.groups())
+    return text.removeprefix("1\u00a0×\u00a0") if found[1] == "1" else text
 
 
 #: How a reader knows data sets and models: one of them, and several.
@@ -37,6 +77,8 @@ _KNOWN = {
     "sst2": "SST-2",
     "fmow": "FMoW",
     "rxrx1": "RxRx1",
+    "breast_cancer": "breast cancer",
+    "gaussian_noise": "Gaussian noise",
     "own": "data of your own",
     "linear": "a linear model",
     "mlp": "an MLP",
@@ -91,6 +133,19 @@ _DIFFERS = re.compile(rf"(\w+)(?: = {_VALUE}| \(not recorded\)) instead of {_VAL
 def name_text(name: str) -> str:
     """Name of a data set or model as readers know it; any other as it is."""
     return _KNOWN.get(name, name)
+
+
+def data_name(text: str) -> str:
+    """A name of a data set as readers know it; any other text, a model's too, as it is."""
+    known = _KNOWN.get(text, text)
+    return known if known[:1].isupper() or (not text.isalpha() and known[:2] != "a ") else text
+
+
+def caption_text(text: str) -> str:
+    """A caption as readers want it: known names of data sets and models, powers of ten."""
+    text = re.sub(r"\((mlp|linear|cnn)\)", lambda found: f"({_KNOWN[found[1]]})", text)
+    text = re.sub(rf"(?<![\w-])(?:{_NAMES.pattern})(?![\w-])", lambda f: _KNOWN[f[0]], text)
+    return powers(text)
 
 
 def scale_text(reason: str) -> str:

@@ -330,8 +330,8 @@ class _Page:
             told, first, last = _shown((truth, low, high), lambda t, a, b: not a <= t <= b, sign)
             self.verdict = (
                 f"The interval below is wrong: by the labels of the abstained rows {what} is "
-                f"{told} on these rows, which is not from {first} to {last}. What it assumes does "
-                "not hold; the labels decide. "
+                f"{told} on these rows, which lies outside {first} to {last}. What it assumes "
+                "does not hold; the labels decide. "
             ) + self.verdict
 
     def analysis(self, caption: str) -> Analysis:
@@ -534,7 +534,7 @@ def _difference(sides: list[_Side], known: list[Array | None], level: float) -> 
         [*notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
         () if decided else _TOLD * (not told) + _comparison_steps(found, len(sides[0].can), level),
     )
-    page.contaminate(found, 0.0, "no difference")
+    page.contaminate(found, 0.0, "a difference of zero")
     return page
 
 

@@ -2,12 +2,19 @@
 
 from typing import Any
 
-from pandas.api.types import is_float_dtype
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_float_dtype, is_object_dtype
 
 from lib.report.analysis import ANALYSES
 from lib.report.report import Report
 
-_FORMAT = ".4g"
+
+def _format(column: pd.Series) -> str:
+    """Three decimals, or three digits where some of the numbers are counts or tiny."""
+    sizes = np.abs(column[np.isfinite(column) & (column != 0)])
+    mixed = bool(((sizes < 1e-3) | (sizes > 1) & (sizes % 1 == 0)).any())
+    return ".3g" if mixed else ".3f"
 
 
 def show(chapter: Any, report: Report, name: str) -> None:
@@ -35,9 +42,16 @@ def show(chapter: Any, report: Report, name: str) -> None:
     found = report.analyses[name]
     chapter.note(found.verdict)
     for place, (key, table) in enumerate(found.tables.items()):
-        formats = dict.fromkeys((c for c in table if is_float_dtype(table[c])), _FORMAT)
+        formats = {
+            c: _format(pd.to_numeric(table[c], errors="coerce"))
+            for c in table
+            if is_float_dtype(table[c]) or is_object_dtype(table[c])
+        }
         chapter.table(table, key, found.captions[key], formats, aside=place > 0)
     for key, drawing in found.drawings.items():
         chapter.figure(drawing.draw(), key, alt=drawing.alt, caption=drawing.caption)
-    for text in found.warnings:
-        chapter.note(f"Note: {text}.")
+    notes = [f"{text[:1].upper()}{text[1:]}." for text in found.warnings]
+    if len(notes) > 1:
+        chapter.note("\n- ".join(["Notes", *notes]))
+    elif notes:
+        chapter.note(f"Note: {found.warnings[0]}.")

@@ -249,8 +249,8 @@ def _reached(
     promised, seen = chosen["guaranteed coverage"], best["coverage at target"]
     if promised > 0:
         text += (
-            f". Answering the surest {promised:.1%} (by {chosen['score']}, above "
-            f"{chosen['guaranteed above']:.6g}) makes it at least {target} with a confidence of "
+            f". Answering the surest {promised:.1%} (by {chosen['score']}, above about "
+            f"{chosen['guaranteed above']:.3g}) makes it at least {target} with a confidence of "
             f"{settings.level:g}, on data like the test rows"
         )
     else:

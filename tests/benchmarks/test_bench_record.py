@@ -120,7 +120,9 @@ def test_the_command_writes_what_the_page_shows(tmp_path, capsys):
     record = json.loads(text)
     assert len(record["code"]) == 64
     assert record["packages"]["torch-uncertainty"] == "absent"
-    assert "interval, 1 trials|2|" in re.sub(r"(<[^>]+>)+", "|", benchmarks_page(tmp_path, "audit"))
+    assert "interval, 1 trials|2.0|" in re.sub(
+        r"(<[^>]+>)+", "|", benchmarks_page(tmp_path, "audit")
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_every_part_shows_what_was_recorded(record):
     assert "20 (15 to 25)" in page["audit"]
     assert "someone" in page["audit"]
     assert "interval: value" in page["audit"]
-    assert "1.0e-09" in page["audit"]
+    assert "1.0\u00a0×\u00a010⁻⁹" in page["audit"]
     assert "3 checks" in page["audit"]
     assert (
         "does not import here: ImportError: no &lt;b&gt;torchvision&lt;/b&gt;" in page["selective"]
@@ -190,9 +192,9 @@ def test_every_part_shows_what_was_recorded(record):
 def test_losses_are_shown_as_such(record):
     page = benchmarks_html(record, "slower")
     lost, rest = page.split("Neither side is clearly faster")
-    assert "slow one, 7 trials: 0.5 (0.38 to 0.62) times as fast as someone" in lost
+    assert "slow one, 7 trials: 0.50 (0.38 to 0.62) times as fast as someone" in lost
     assert "even one" in rest
-    assert "interval, 1,000 trials: 3 times the peak of someone" in rest
+    assert "interval, 1,000 trials: 3.0 times the peak of someone" in rest
     assert "interval" not in lost
     won = make_record(report(row(1, [1.0], [2.0])))
     assert benchmarks_html(won, "slower") == "<p>In none of the 1 comparisons of this run.</p>"

@@ -391,7 +391,7 @@ def test_the_ledger_is_a_grid_whose_squares_lead_to_rows():
     ],
 )  # fmt: skip
 def test_numbers_have_three_digits_and_units(value, unit, text):
-    assert number_text(value, unit) == text
+    assert number_text(value, unit).replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from lib.book.columns import breakable, columns_of, joined
 from lib.book.render import table_html
+from lib.book.words import data_name, formatted
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,45 @@ def test_a_table_of_many_columns_is_set_smaller():
     few, many = (pd.DataFrame([range(n)]) for n in (5, 6))
     assert "companion-table many" not in table_html(few)
     assert "companion-table many" in table_html(many)
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [
+        (1e-5, "g", "10⁻⁵"), (3e-13, ".1e", "3.0 × 10⁻¹³"), (-2e20, "g", "-2 × 10²⁰"),
+        (0.0, ".1e", "0"), (-4e-4, ".3f", "0.000"), (-4e-4, ".1%", "0.0%"),
+        (-6e-4, ".3f", "-0.001"), (np.inf, ".3f", "∞"), (-np.inf, "", "-∞"),
+        (90.0, "duration", "90 s"), ("1e-05", "", "1e-05"),
+        (1.0, ".1%", "100%"), (0.9999, ".1%", "100.0%"), (0, "+.1%", "0%"), (1234, ",d", "1,234"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_for_readers(value, spec, text):
+    assert formatted(value, spec).replace("\u00a0", " ") == text
+
+
+def test_names_are_those_that_readers_know():
+    frame = pd.DataFrame({"fpr": [0.1], "roc_auc": [0.2], "data": ["cifar100"], "kind": ["mlp"]})
+    assert [data_name(name) for name in ("fmow", "small_cnn", "super")] == [
+        "FMoW",
+        "small_cnn",
+        "super",
+    ]
+    columns = columns_of(frame, {})
+    assert [c.name for c in columns] == ["FPR", "ROC AUC", "data", "kind"]
+    assert [c.texts for c in columns[2:]] == [["CIFAR-100"], ["mlp"]]
+    page = table_html(frame, "On fashion-mnist (mlp), my-fashion-mnist and a sst2x")
+    assert "<caption>On Fashion-MNIST (an MLP), my-fashion-mnist and a sst2x</caption>" in page
+
+
+def test_large_numbers_of_a_table_have_no_decimals_and_small_ones_keep_theirs():
+    frame = pd.DataFrame({"x": [852.838, 0.1234], "n": [12345.6, 0.5], "empty": ["", ""]})
+    columns = columns_of(frame, {"x": ".3f"})
+    assert [c.texts for c in columns[:2]] == [["853", "0.123"], ["12,346", "0.5"]]
+    assert "empty" not in table_html(frame)
+
+
+def test_a_table_shows_words_for_truth_and_its_download_what_was_found():
+    frame = pd.DataFrame({"sure": [True, False], "n": [np.inf, 1e-5], "x": [-4e-4, 1.0]})
+    columns = columns_of(frame, {"n": "g", "x": ".3f"})
+    assert [c.texts for c in columns] == [["yes", "no"], ["∞", "10⁻⁵"], ["0.000", "1.000"]]
+    assert [c.number for c in columns] == [False, True, True]

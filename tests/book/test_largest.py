@@ -178,6 +178,19 @@ def test_a_table_of_an_older_record_takes_the_caption_only_if_it_names_no_data(b
     assert shown == f"<p class='companion-source'>This build</p>{drawing['text/html']}"
 
 
+def test_a_larger_record_keeps_its_columns_of_parameters_and_loses_what_the_page_omits(book):
+    path = book / "records" / "standard" / "one.json"
+    record = json.loads(path.read_text())
+    wide = pd.DataFrame({"shift": [0.5], "200": [0.1], "3200": [0.9], "gone": [0.7]})
+    record["tables"]["sizes"] |= {"csv": wide.to_csv(index=False), "formats": {"3200": ".3f"}}
+    path.write_text(json.dumps(record))
+    own = table("sizes", wide[["shift", "200"]], "Sizes", {"200": ".3f"})
+    first, _ = page_of(book, own).outputs(own).split("<details class='companion-build'>")
+    for entry in (">200<", ">3200<", ">0.100<", ">0.900<"):
+        assert entry in first
+    assert ">gone<" not in first
+
+
 def test_what_both_runs_show_alike_stands_once(book):
     drawing = figure(2.0, "On photographs")
     sizes = table("sizes", LARGE, "Sizes", FORMATS)

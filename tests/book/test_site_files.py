@@ -16,10 +16,11 @@ import pytest
 import yaml
 from matplotlib import pyplot as plt
 from PIL import Image
-from pybtex.database import parse_file
+from pybtex.database import Entry, Person, parse_file
 
 import lib
 from lib.book import site
+from lib.book.bibliography import AuthorsAndYear
 from lib.book.card import CARD_FILE, draw_card
 from lib.book.chapters import chapter_files, code_cells, read_chapter
 from lib.book.execute import VALUE_MIME
@@ -87,6 +88,29 @@ def test_citation_file_has_the_papers_as_the_bibliography_has_them(paper):
         )
         for p in entry.persons["author"]
     ]
+
+
+def test_the_bibliography_names_authors_and_years_and_leads_to_preprints():
+    entries = [
+        Entry("misc", {"year": "2021"}, {"author": [Person(name) for name in names]})
+        for names in (
+            ["Ruth Doe"],
+            ["Doe, R."],
+            ["Ann Roe", 'Jo {\\"O}'],
+            ["A", "B", "C"],
+            ["Z", "others"],
+        )
+    ]
+    labels = [*AuthorsAndYear().format_labels(entries)]
+    assert labels == [
+        "Doe, 2021a",
+        "Doe, 2021b",
+        "Roe and Ö, 2021",
+        "A et al., 2021",
+        "Z et al., 2021",
+    ]
+    link = '<a href="https://arxiv.org/abs/2101.12345">arXiv:2101.12345</a>'
+    assert site.with_arxiv("see arXiv:2101.12345.") == f"see {link}."
 
 
 # ------------------------------------------------------------- other machines
@@ -212,7 +236,7 @@ def test_infinite_values_stay_numbers_from_the_kernel_to_the_record(tmp_path):
         nbformat.v4.new_code_cell('chapter = open_chapter("a", globals())', outputs=[output]),
     ]
     text = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
-    assert nbformat.reads(site.with_own_values(text), as_version=4).cells[0].source == "inf"
+    assert nbformat.reads(site.with_own_values(text), as_version=4).cells[0].source == "∞"
     assert site.given_value("-inf") == -math.inf
     assert site.given_value("infinite") == "infinite"
 

@@ -498,10 +498,11 @@ def describe(settings: PanelSettings) -> str:
     name = {"linear": "linear models"}.get(training.model.name, training.model.name)
     if training.model.name == "mlp":
         name = f"MLPs with {training.model.hidden[0]} hidden units"
-    epochs = training.steps * training.batch_size / n
+    epochs = f"{training.steps * training.batch_size / n:.2g}"
     return (
         f"{name}, {settings.n_seeds} seeds, {n:,} training examples, batches of"
-        f" {training.batch_size:,}, {training.steps:,} steps ({epochs:.0f} epochs)"
+        f" {training.batch_size:,}, {training.steps:,} steps"
+        f" ({epochs} epoch{'s' * (epochs != '1')})"
     )
 
 
