@@ -349,7 +349,8 @@ def judged_anew(claims: Mapping[str, Claim], run: Mapping[str, Any]) -> dict[str
         if kept.get("n") is not None:
             ends = -math.inf if low is None else low, math.inf if high is None else high
             found = Evidence(value, *ends, kept["n"])
-        new = judge(claim, found, run.get("parameters", {}), kept.get("shown"))
+        scale = run.get("parameters", {}) | run.get("used", {})
+        new = judge(claim, found, scale, kept.get("shown"))
         verdicts.append(new.as_dict())
     return {**run, "verdicts": verdicts}
 

@@ -59,7 +59,8 @@ TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
 CELLS_MIME = "application/vnd.companion.cells+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
-OWN_MIMES = (CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME)
+USED_MIME = "application/vnd.companion.used+json"
+OWN_MIMES = (CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME, USED_MIME)
 _FORMAT = 5  # of the cached files
 # Parameters, claims, records, data: each says itself what is wrong.
 _USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
@@ -107,6 +108,11 @@ class Executed:
     def values(self) -> dict[str, Any]:
         """Named values for the prose, last one given wins."""
         return {item["name"]: given_value(item["value"]) for item in self._payloads(VALUE_MIME)}
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """What stood in for parameters, by their names."""
+        return {name: value for one in self._payloads(USED_MIME) for name, value in one.items()}
 
     @property
     def verdicts(self) -> list[dict[str, Any]]:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _FIELDS = {
     *("chapter", "profile", "parameters", "values", "tables", "verdicts", "code", "data", "python"),
-    *("packages", "hardware", "finished", "seconds", "source", "figures", "commit"),
+    *("packages", "hardware", "finished", "seconds", "source", "figures", "commit", "used"),
 }
-_OPTIONAL = {"part_of", "source", "figures", "commit"}
+_OPTIONAL = {"part_of", "source", "figures", "commit", "used"}
 
 #: Profiles whose runs may be recorded, the larger first.
 LARGEST_FIRST = ("gpu", "standard")

@@ -18,7 +18,14 @@ import lib
 from lib.book.chapters import PROFILES, declared_parameters, profile_parameters, read_chapter
 from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
 from lib.book.evidence import Evidence
-from lib.book.execute import CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME
+from lib.book.execute import (
+    CELLS_MIME,
+    FIGURE_MIME,
+    TABLE_MIME,
+    USED_MIME,
+    VALUE_MIME,
+    VERDICT_MIME,
+)
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.render import (
     LONGEST,
@@ -152,6 +159,7 @@ class Chapter:
         if self._declared and not values.keys() <= self.parameters.keys():  # nbval has none
             raise ValueError(f"values must be parameters of the chapter, got {sorted(values)}")
         self._used |= values
+        _display({USED_MIME: values})
 
     def show_parameters(self) -> None:
         """Show the parameters in effect and the command that reproduces the page."""
