@@ -175,7 +175,7 @@ chapter.values(
 #
 # - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
 #   that hold for all of them together. That is for
-#   [all private models of the book](#all-private-models-in-one-picture), not these three alone.
+#   [all private models of the book](#all-private-models), not these three alone.
 # - *Labels give away about all that they may.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
 #   question. This one found {value}`curves.label_tpr:.0%` in {value}`curves.label_models:,d`
@@ -266,6 +266,7 @@ chapter.table(
 )
 
 # %% [markdown]
+# (all-private-models)=
 # ### All private models in one picture
 #
 # Each page that trains privately has a ledger, and here is what it proves. Attacks on real data are

@@ -16,6 +16,7 @@ import lib
 from lib import selective
 from lib.counterfactual import ForestClassifier, ForestRegressor, forest
 from lib.selective import curves, uncertainty
+from lib.studies.suitability import online
 from lib.training import (
     CrossEntropy,
     DeepGamblers,
@@ -33,7 +34,7 @@ from lib.training import (
     train_many,
 )
 
-INTERPRETED = (kernels, kernel_layers, stem_loops, taps, forest, curves, uncertainty)
+INTERPRETED = (kernels, kernel_layers, stem_loops, taps, forest, curves, uncertainty, online)
 
 
 def compiled_functions(module):
@@ -186,6 +187,23 @@ def test_an_example_whose_gradient_has_no_finite_norm(private, as_python):
     assert np.allclose(compiled, step(others), atol=1e-6) == private
     as_python(kernels, kernel_layers)
     np.testing.assert_allclose(step(everyone), compiled, rtol=1e-4, atol=1e-5)
+
+
+def test_detectors_for_streams(as_python):
+    windows, rng = (3, 7), np.random.default_rng(2)
+    fisher, cramer = online.FisherOnline(50, 40, windows), online.CramerOnline(20, windows)
+
+    def statistics():
+        draws = np.random.default_rng(3)
+        ranks = cramer.simulate((2, 15), draws)
+        return [fisher.statistics(right), cramer.statistics(ranks), ranks]
+
+    right = rng.random((2, 15)) < 0.8
+    compiled = statistics()
+    called = as_python(online)
+    for one, other in zip(statistics(), compiled, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert called == {"_fisher_statistics", "_cramer_statistics", "_urn"}
 
 
 @pytest.mark.parametrize("kind", ["distinct", "ties"])

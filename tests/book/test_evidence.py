@@ -245,3 +245,11 @@ def test_records_are_judged_by_the_condition_as_it_stands():
         again = judged_anew(claims, {"verdicts": [once]})["verdicts"]
         assert again == [once]
         assert once["verdict"] == word
+
+
+def test_records_are_judged_at_the_scale_of_what_stood_in_for_parameters():
+    claim = make(kind="exact", across=None, at_least=0, full_scale={"epochs": 200})
+    once = judge(claim, 1.0, {"epochs": 25.7}).as_dict()
+    run = {"verdicts": [once], "parameters": {"epochs": 0.0}, "used": {"epochs": 25.7}}
+    assert judged_anew({"A": claim}, run)["verdicts"] == [once]
+    assert "epochs = 25.7 instead of 200" in once["reason"]
