@@ -119,8 +119,10 @@ class Page:
                 versions[shown] = f"the recorded run ({name})"
         if not versions:
             return _HERE + own
-        first, *others = (versions | {own: THIS_BUILD}).items()
-        return first[0] + "".join(_folded(page, words) for page, words in others)
+        if FIGURE_MIME not in data or len(versions) == 1:  # a page keeps to its weight
+            versions.setdefault(own, THIS_BUILD)
+        (first, _), *others = versions.items()
+        return first + _folded(dict(others))
 
     def verdicts(self, found: Sequence[Mapping[str, Any]]) -> str:
         """HTML of several verdicts of a cell, as one table."""
@@ -204,7 +206,8 @@ class Page:
             f"(`{first}`{': ' if what else ''}{what}), made on {run['finished'][:10]} "
             f"{version} on {machine['cores']} cores of {machine['processor']} in "
             f"{duration_text(run['seconds'])}{parts}, stored trainings not counted. What this "
-            f"build{also} found is folded beneath each, or marked where no recorded run has it."
+            f"build{also} found is folded beneath each, or marked where no recorded run has it"
+            f"{_LEFT_OUT * bool(also)}."
             f"{older}"
         )
 
@@ -214,11 +217,21 @@ def _what(parameters: Mapping[str, Any]) -> list[str]:
     return [word for each in found for word in ([each] if isinstance(each, str) else each)]
 
 
+_LEFT_OUT = "; where two recorded runs have a picture, that of this build is left out"
 _HERE = "<p class='companion-source'>This build</p>"
 
 
-def _folded(page: str, words: str) -> str:
-    page = re.sub(r" id='figure-[^']*'", "", page, count=1)
+def _folded(versions: Mapping[str, str]) -> str:
+    """HTML of other versions by whose they are, in one fold."""
+    if not versions:
+        return ""
+    pages = [re.sub(r" id='figure-[^']*'", "", page, count=1) for page in versions]
+    if len(pages) > 1:
+        said = [words[0].upper() + words[1:] for words in versions.values()]
+        pages = [
+            f"<p class='companion-source'>{w}</p>{p}" for w, p in zip(said, pages, strict=True)
+        ]
     return (
-        f"<details class='companion-build'><summary>The same from {words}</summary>{page}</details>"
+        f"<details class='companion-build'><summary>The same from "
+        f"{' and '.join(versions.values())}</summary>{''.join(pages)}</details>"
     )

@@ -126,18 +126,29 @@ def test_runs_that_are_larger_than_the_build_stand_first_by_size():
 
 def test_runs_of_other_parameter_files_stand_between(book):
     own = table("sizes", SMALL, "Sizes on digits", {"n": ","})
-    signs = executed("standard", [table("sizes", LARGE * 2, "On signs", {})], dataset="signs")
+    found = [table("sizes", LARGE * 2, "On signs", {}), figure(2.0, "A line on signs")]
+    signs = executed("standard", found, dataset="signs")
     write_record(book, signs, "one.signs")
     kept = read_records(book, "one")
     assert list(kept) == ["standard", "standard.signs"]
     page = page_of(book, own)
-    first, second, third = page.outputs(own).split("<details class='companion-build'>")
+    first, fold = page.outputs(own).split("<details class='companion-build'>")
     assert "Sizes on photographs" in first
-    assert "The same from the recorded run (standard.signs)" in second
+    assert "The same from the recorded run (standard.signs) and this build</summary>" in fold
+    second, third = fold.split("<p class='companion-source'>This build</p>")
+    assert "<p class='companion-source'>The recorded run (standard.signs)</p>" in second
     assert "On signs" in second
-    assert "The same from this build" in third
+    assert "Sizes on digits" in third
+    first, fold = page.outputs(figure(-3.0, "A line on digits")).split("<details")
+    assert "A line on signs" in fold
+    assert "on digits" not in first + fold  # the page would be too heavy, and says so
     begin = {"text/html": "<details class='companion-parameters'></details>", "text/plain": ""}
-    assert "this build, and what the run <code>standard.signs</code> found" in page.outputs(begin)
+    begins = page.outputs(begin)
+    assert "this build, and what the run <code>standard.signs</code> found" in begins
+    assert "that of this build is left out" in begins
+    assert "left out" not in page_of(book, own, records={"standard": kept["standard"]}).outputs(
+        begin
+    )
 
 
 def test_the_recorded_figure_stands_first_and_has_the_address(book):
