@@ -38,17 +38,28 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     panels = list(cells.groupby("panel", sort=False))
     rows = max(of["row"].nunique() for _, of in panels)
     heat = claims[0].picture == "heat"
-    height = max(0.9 + (0.36 if heat else 0.24) * rows, 2 / len(panels))
-    figure, axes = new_figure(rows=len(panels), height=height, squeeze=False, sharex=not heat)
+    # Panels with the same rows stand two in a line: a page of all P1's data would be too long.
+    beside = claims[0].picture == "dots" and len(panels) > 1
+    beside = beside and len({tuple(of["row"]) for _, of in panels}) == 1
+    columns, lines = (2, -(-len(panels) // 2)) if beside else (1, len(panels))
+    height = max(0.9 + (0.36 if heat else 0.24) * rows, 2 / lines)
+    figure, axes = new_figure(lines, columns, height=height, squeeze=False, sharex=not heat)
     with style():
-        for ax, (panel, of) in zip(axes[:, 0], panels, strict=True):
+        for i, (panel, of) in enumerate(panels):
+            ax = axes[divmod(i, columns)]
             draw(ax, of)
+            ax.tick_params(labelleft=i % columns == 0)
             ax.set_title(name_text(panel), loc="left")
+        for ax in axes.ravel()[len(panels) :]:
+            ax.remove()
         if not heat:
             figure.legend(
                 *axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=2
             )
-            axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
+            if beside:
+                figure.supxlabel(claims[0].axis, fontsize="medium")
+            else:
+                axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
     return figure
 
 
@@ -99,6 +110,9 @@ def _intervals(ax: Axes, cells: pd.DataFrame) -> None:
 
 
 def _rows(ax: Axes, names: Sequence[str]) -> None:
+    words = (("epsilon =", r"$\epsilon$ ="), ("= inf", r"= $\infty$"))
+    for word, sign in words:
+        names = [name.replace(word, sign) for name in names]
     ax.set_yticks(np.arange(len(names)), labels=names)
     ax.set_ylim(len(names) - 0.4, -0.6)
 

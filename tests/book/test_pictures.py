@@ -53,12 +53,25 @@ def test_dots_stand_beside_each_other_in_the_rows_of_their_panel():
     figure = draw_cells(claims, found)
     first, second = figure.axes  # a panel without a number of ours is left out
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["SVHN", "GTSRB"]
-    assert [t.get_text() for t in first.get_yticklabels()] == ["SR, epsilon = 7", "SR, epsilon = 1"]
+    rows = [r"SR, $\epsilon$ = 7", r"SR, $\epsilon$ = 1"]
+    assert [t.get_text() for t in first.get_yticklabels()] == rows
     assert points(first, "paper") == [(0.5, 0), (0.75, 1)]
     assert points(first, "ours")[0] == (0.25, 0)
     assert np.isnan(points(first, "ours")[1][0])
     assert points(second, "paper") == [(0.1, 0)]
     assert second.get_xlabel() == "an axis"
+
+
+def test_panels_of_the_same_rows_stand_two_in_a_line():
+    numbers = {f"Table 1, {d}, SR, epsilon = {e}": (0.5, 0.5) for d in "abc" for e in (7, "inf")}
+    figure = draw_cells(*cells("dots", numbers))
+    a, b, c = figure.axes
+    assert a.get_position().y0 == pytest.approx(b.get_position().y0)
+    assert a.get_position().y0 > c.get_position().y1
+    assert [t.get_text() for t in a.get_yticklabels()][1] == r"SR, $\epsilon$ = $\infty$"
+    shown = [ax.yaxis.get_tick_params()["labelleft"] for ax in (a, b, c)]
+    assert shown == [True, False, True]
+    assert figure.get_supxlabel() == "an axis"
 
 
 def test_an_interval_of_another_number_than_the_one_shown_is_not_drawn():
