@@ -334,6 +334,7 @@ chapter.figure(
     "width_grid",
     alt="Three heat maps over FNR and FPR; all are darkest along the falling diagonal.",
     caption="Figure 5 of P3: interval widths for 1000 trials over a grid of error rates.",
+    aside="Widths over a grid of error rates (Figure 5 of P3)",
 )
 small_rates = [0.002, 0.004, 0.006]
 small = studies.width_grid(small_rates, 1000, delta)

@@ -583,11 +583,11 @@ chapter.figure(
     "memorization",
     alt="Confidence in canary labels rises slowly, most without privacy, below the true labels'.",
     caption="Mean confidence on the canaries as training goes on, of our models.",
+    aside="Confidence on the canaries of our models, step by step",
 )
 
 # %% [markdown]
-# The model first learns the true labels, from everybody else's; the exceptions come slowly. What
-# differs between the three is the noise on the labels.
+# The true labels are learned first, the exceptions slowly; the three differ in the labels' noise.
 #
 # ## What PATE may say of its own cost
 #

@@ -586,6 +586,7 @@ chapter.figure(
         "At which coverage test points of class 0 are accepted (first seed, every so many-th point "
         "if there are more than sixty): upper row of ticks right, lower row wrong."
     ),
+    aside="Where the points of the rare class are accepted, one by one",
 )
 thin = studies.imbalance_table(rare)
 

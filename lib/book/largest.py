@@ -134,13 +134,14 @@ class Page:
         """A figure or table of a recorded run; the build's own where they are the same."""
         run, own = self.records[name], data["text/html"]
         if FIGURE_MIME in data:
-            kept = figure_of(run, data[FIGURE_MIME]["name"])
+            about = data[FIGURE_MIME]
+            kept = figure_of(run, about["name"])
             if kept is None:
                 return ""
             if light_svg(kept["svg"]) == light_svg(svg_of(own)):
                 return own
-            shown = data[FIGURE_MIME]["name"], kept["alt"], kept["caption"]
-            return figure_html(kept["svg"].encode(), *shown)
+            words = kept["alt"], kept["caption"], about.get("aside", "")
+            return figure_html(kept["svg"].encode(), about["name"], *words)
         table = data[TABLE_MIME]
         kept = run["tables"].get(table["name"])
         if kept is None:

@@ -120,14 +120,15 @@ def note_html(text: str) -> str:
     return f"<div class='companion-note' role='note'>{inside}</div>"
 
 
-def figure_html(svg: bytes, name: str, alt: str, caption: str) -> str:
-    """A figure with alternative text."""
+def figure_html(svg: bytes, name: str, alt: str, caption: str, aside: str = "") -> str:
+    """A figure with alternative text; folded under the words `aside` if there are any."""
     source = base64.b64encode(svg).decode()
-    return (
+    page = (
         f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
         f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
         f"<figcaption>{html.escape(caption_text(caption))}</figcaption></figure>"
     )
+    return _folded(aside, page, "companion-rows") if aside else page
 
 
 def picture_html(svg: bytes, alt: str) -> str:

@@ -273,7 +273,7 @@ class Chapter:
             }
         )
 
-    def figure(self, figure: "Figure", name: str, alt: str, caption: str) -> None:
+    def figure(self, figure: "Figure", name: str, alt: str, caption: str, aside: str = "") -> None:
         """Show a figure as SVG with alternative text, and close it.
 
         Parameters
@@ -286,6 +286,8 @@ class Chapter:
             What is to be seen, for those who cannot see it.
         caption : str
             What it means.
+        aside : str
+            Where the argument does without it: words under which it is folded.
         """
         if not alt.strip():
             raise ValueError(f"figure {name} needs alternative text, not {alt!r}")
@@ -294,9 +296,9 @@ class Chapter:
         svg = svg_bytes(figure, f"{self.name}.{name}")
         _display(
             {
-                "text/html": figure_html(svg, name, alt, caption),
+                "text/html": figure_html(svg, name, alt, caption, aside),
                 "text/plain": f"[figure {name}: {alt}]",
-                FIGURE_MIME: {"name": name, "alt": alt, "caption": caption},
+                FIGURE_MIME: {"name": name, "alt": alt, "caption": caption, "aside": aside},
             }
         )
 

@@ -203,8 +203,12 @@ def test_figures_are_the_same_file_twice_and_need_words(chapter, shown):
     assert "alt='a &quot;line&quot;'" in first["text/html"]
     assert "id='figure-line'" in first["text/html"]
     assert first["text/plain"] == '[figure line: a "line"]'
+    assert "<details" not in first["text/html"]
     with pytest.raises(ValueError, match="figure line needs alternative text, not ' '"):
         chapter.figure(plt.figure(), "line", " ", "")
+    chapter.figure(plt.figure(), "line", "a line", "It rises.", aside="A <line>")
+    folded = "<details class='companion-rows'><summary>A &lt;line&gt;</summary><figure "
+    assert shown[-1]["text/html"].startswith(folded)
 
 
 def test_notes_are_printed_by_a_script_and_boxed_on_a_page(chapter, capsys, shown, monkeypatch):

@@ -109,6 +109,15 @@ def test_a_picture_is_of_the_largest_run_that_has_the_figure(book):
     assert "alt='A &quot;line&quot;.'" in html
 
 
+def test_a_figure_that_a_page_folds_is_folded_of_a_recorded_run_too(book):
+    own = figure(1.0, "On digits")
+    assert page_of(book, own).outputs(own).startswith("<figure")
+    own[FIGURE_MIME] = {**own[FIGURE_MIME], "aside": "In full"}
+    shown = page_of(book, own).outputs(own)
+    assert shown.startswith("<details class='companion-rows'><summary>In full</summary><figure")
+    assert shown.index("On photographs") < shown.index("The same from this build")
+
+
 def test_infinite_values_are_recorded_as_words_and_read_as_numbers(book):
     values = [{VALUE_MIME: {"name": n, "value": v}} for n, v in (("a", "inf"), ("b", 0.5))]
     path = write_record(book, executed("standard", values), "one.more")
