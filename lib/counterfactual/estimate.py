@@ -524,10 +524,10 @@ def as_pair(nuisances: Any) -> tuple[Nuisances, ...]:
 
 
 def _degrees(influence: Array) -> float:
-    """2 over the squared coefficient of variation of the estimated variance, at least 1."""
+    """2 over the squared coefficient of variation of the estimated variance; above 2."""
     squares = (influence - influence.mean()) ** 2
     spread = squares.var()
-    return max(1.0, float(2 * len(squares) * squares.mean() ** 2 / spread)) if spread else math.inf
+    return float(2 * len(squares) * squares.mean() ** 2 / spread) if spread else math.inf
 
 
 def _quantile(level: float, degrees: float) -> float:

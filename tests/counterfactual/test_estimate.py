@@ -485,6 +485,49 @@ def test_a_level_is_below_one(level):
         counterfactual_score(x, s, r, learner="linear", level=level, rng=0)
 
 
+@pytest.mark.parametrize("clip", [0.0, 1.0, 1.5])
+def test_a_clip_is_below_one(clip):
+    x, s, r = sample(40, np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"^clip must be .* got"):
+        counterfactual_score(x, s, r, learner="linear", clip=clip, rng=0)
+    known = Nuisances(r, s, np.full(40, 0.5), s)
+    with pytest.raises(ValueError, match=r"^clip must be .* got"):
+        estimate_from_nuisances(known, clip=clip)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"outcome": S[:39]}, r"^outcome must"), ({"propensity": S[:39]}, r"^propensity must")],
+)
+def test_nuisances_of_other_lengths_are_refused(change, message):
+    known = Nuisances(**({"abstained": R, "scores": S, "propensity": S, "outcome": S} | change))
+    for estimator in ("plug-in", "dr"):
+        if estimator == "dr" or "propensity" not in change:
+            with pytest.raises(ValueError, match=message):
+                influence_values(known, estimator, clip=0.1)
+
+
+@pytest.mark.parametrize(
+    ("n", "message"), [(0, r"^n must"), (1, r"^folds must be at most the number of points, 1")]
+)
+def test_folds_need_points(n, message):
+    with pytest.raises(ValueError, match=message):
+        fold_numbers(n, 2, rng=0)
+
+
+def test_abstentions_of_another_length_are_refused():
+    with pytest.raises(ValueError, match=r"^abstained must .*39"):
+        fit_nuisances(X, S[:39], R[:39], np.arange(40) % 2, "linear", rng=0)
+
+
+def test_weights_that_would_be_infinite_are_counted():
+    """Of three points with a propensity of 1, the two that were answered."""
+    abstained = np.array([True, False, False, False])
+    known = Nuisances(abstained, np.ones(4), np.array([1.0, 1.0, 1.0, 0.5]), np.ones(4))
+    with pytest.raises(ValueError, match=r"points that were answered, 2 of them$"):
+        influence_values(known, clip=0.0)
+
+
 @pytest.mark.parametrize("name", ["scores_a", "abstained_a", "scores_b", "abstained_b"])
 def test_the_difference_names_whose_input_is_bad(name):
     given = {"scores_a": S, "abstained_a": R, "scores_b": S, "abstained_b": R}
@@ -555,7 +598,10 @@ def test_students_interval_has_the_degrees_of_the_influence_values():
         assert (found.value, found.stderr) == (plain.value, plain.stderr)
         half = stats.t.isf(0.025, found.degrees) * found.stderr
         assert found.interval == pytest.approx((found.value - half, found.value + half))
-        assert found.p_value >= plain.p_value
+        p_value = 2 * stats.t.sf(abs(found.value) / found.stderr, found.degrees)
+        assert found.p_value == pytest.approx(p_value)
         assert found.degrees == pytest.approx(degrees, rel=0.3)
         again = clipping_sensitivity(found, [0.1])
         assert again.loc[0, ["low", "high"]].tolist() == pytest.approx(found.interval)
+    two = Nuisances(no[:2], np.array([0.0, 1.0]), np.zeros(2), np.zeros(2))
+    assert estimate_from_nuisances(two, student=True).degrees == np.inf

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, special, stats
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier
 
 from lib.studies.suitability.fits import fit_errors
@@ -41,6 +42,81 @@ def test_decision_is_the_test_on_the_estimates():
     assert (decision.margin, decision.alpha) == (0.03, 0.1)
     stderr = np.hypot(stats.sem(test), stats.sem(user))
     assert decision.stderr == pytest.approx(stderr, rel=1e-9)
+
+
+def gradient(function, at, step=1e-4):
+    """Central differences, a row for each coordinate."""
+    moves = step * np.eye(len(at))
+    return np.array([(function(at + m) - function(at - m)) / (2 * step) for m in moves])
+
+
+def error_by_differences(x, correct, test, user, margin):
+    """The fitted test's standard error as its notes define it; all derivatives are differences."""
+    designs = [
+        np.column_stack([(z - x.mean(0)) / x.std(0), np.ones(len(z))]) for z in (x, test, user)
+    ]
+
+    def loss(theta):
+        eta = designs[0] @ theta
+        return np.logaddexp(0, eta).sum() - eta[correct].sum() + 0.005 * (theta[:-1] ** 2).sum()
+
+    def estimates(theta):
+        return [special.expit(design @ theta) for design in designs[1:]]
+
+    def gap(theta):
+        first, second = estimates(theta)
+        return first.mean() - second.mean()
+
+    def variance(theta):
+        g = gradient(gap, theta)
+        direction = np.linalg.solve(gradient(lambda at: gradient(loss, at), theta), g)
+        fit = g @ direction
+        return sum(p.var(ddof=1) / len(p) for p in estimates(theta)) + fit, direction, fit
+
+    theta = optimize.minimize(loss, np.zeros(x.shape[1] + 1), tol=1e-9).x
+    largest, direction, fit = variance(theta)
+    if gap(theta) < margin:
+        step = min((margin - gap(theta)) / fit, 2 / np.sqrt(fit))
+        largest = max(largest, variance(theta + step * direction)[0])
+    return np.sqrt(largest), gap(theta) < margin, (margin - gap(theta)) / np.sqrt(fit) < 2
+
+
+@pytest.mark.parametrize(
+    ("margin", "moves", "near"), [(-0.2, False, True), (0.1, True, True), (0.8, True, False)]
+)
+def test_the_fitted_test_counts_the_error_of_the_fit(margin, moves, near):
+    """Few points far from the origin and wide, so that the penalty and the scale can be seen."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(5.0, 4.0, (40, 2))
+    correct = rng.random(40) < special.expit(0.3 * x[:, 0] + 0.5)
+    test, user = rng.normal(5.0, 4.0, (30, 2)), rng.normal(4.0, 3.0, (25, 2))
+    expected, moved, reached = error_by_differences(x, correct, test, user, margin)
+    assert (moved, reached) == (moves, near)
+    decision = SuitabilityFilter(margin=margin).fit(x, correct).decide(test, user)
+    assert decision.test == "fitted"
+    assert decision.stderr == pytest.approx(expected, rel=1e-4)
+    excess = decision.estimated_test_accuracy - decision.estimated_user_accuracy - margin
+    assert decision.statistic == pytest.approx(excess / decision.stderr)
+    assert decision.p_value == pytest.approx(stats.norm.cdf(decision.statistic))
+    assert decision.dof == np.inf
+
+
+@pytest.mark.parametrize(
+    ("margin", "statistic", "p_value"),
+    [
+        (0.0, 0.0, 0.5),
+        (1e-13, 0.0, 0.5),
+        (-1e-13, 0.0, 0.5),
+        (0.05, -np.inf, 0.0),
+        (-0.05, np.inf, 1.0),
+    ],
+)
+def test_signals_that_say_nothing_decide_by_the_margin_but_for_rounding(margin, statistic, p_value):
+    same, correct = np.full((20, 1), 3.0), np.arange(20) % 2 == 0
+    decision = SuitabilityFilter(margin=margin).fit(same, correct).decide(same, same[:7])
+    assert (decision.statistic, decision.p_value) == (statistic, p_value)
+    assert decision.suitable == (p_value == 0.0)
+    assert np.isnan(decision.dof)
 
 
 def test_level_of_significance_is_inclusive_and_shown():
@@ -108,10 +184,11 @@ def test_no_small_p_value_is_printed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"estimator": CorrectnessEstimator()}, "^estimator must have predict_proba"),
         ({"test": "welch"}, "test must be one of fitted, paper, got 'welch'"),
         (
-            {"test": "fitted", "estimator": CorrectnessEstimator()},
-            "test must be 'paper' with an estimator|estimator must have predict_proba",
+            {"test": "fitted", "estimator": DummyClassifier()},
+            "^test must be 'paper' with an estimator of one's own, got 'fitted'$",
         ),
     ],
 )
