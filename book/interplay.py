@@ -148,10 +148,11 @@ chapter.values(
 #   private models get it wrong in {value}`interplay.misclassified_least:.0%` to
 #   {value}`interplay.misclassified_most:.0%` of the seeds, and how sure they are depends on a
 #   learning rate that P1 does not give.
-# - *Does not hold here.* P1 finds {term}`SCTD` best. At $\epsilon = $
-#   {value}`interplay.strictest:g` {value}`interplay.best_strict` has the lowest normalized score on
-#   our models. SCTD leaves {value}`interplay.tied_strict:.0%` of the points tied, and P1 does not
-#   say how it breaks ties.
+# - *Depends.* P1 finds {term}`SCTD` best. At $\epsilon = $ {value}`interplay.strictest:g`
+#   {value}`interplay.best_strict` has the lowest normalized score on the models of the figure;
+#   SCTD leaves {value}`interplay.tied_strict:.0%` of their points tied. On traffic signs (GTSRB),
+#   where noise leaves an accuracy of {value}`interplay@standard.gtsrb.accuracy_strict:.2f`,
+#   {value}`interplay@standard.gtsrb.best_strict` has it ([why](sctd_map.py)).
 #
 # ## What to do
 #
@@ -650,8 +651,8 @@ chapter.values(
 # - *How ties are broken, and which formula of SCTD was run.* Both change its score. Of
 #   {value}`interplay.budgets` budgets it leads here at {value}`interplay.wins_averaged` with ties
 #   averaged, at {value}`interplay.wins_broken` with ties broken by the softmax response. In P1's
-#   experiments it leads; whether the size of the models,
-#   their training or the handling of ties makes the difference, small models cannot decide.
+#   experiments it leads. On small models [noise decides](sctd_map.py); whether it does so on large
+#   ones, they cannot say.
 # - *The learning rates.* They decide how confident private models are, and their choice spends
 #   privacy that nobody counts.
 # - *Why.* P1 explains what it sees by intuition and asks for theory itself. What is missing is a

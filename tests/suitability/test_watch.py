@@ -38,6 +38,15 @@ def test_periods_and_months(deployed):
         assert np.concatenate([f for _, f, _ in part]).mean() == pytest.approx(row["estimated"])
 
 
+def test_fewer_labels_may_be_asked_for_after_an_alarm_too(deployed):
+    months = deployed.months(np.random.default_rng(2))
+    deployed.plan = replace(PLAN, rate=1.0, deciding_rate=0.2)
+    table, waiting = deployed.watch(months, np.random.default_rng(3))
+    deployed.plan = PLAN
+    assert set(table["state"]) > {"watching"}
+    assert min(p.min() for *_, p in waiting) >= 0.1
+
+
 @pytest.mark.parametrize("lag", [0, 4])
 def test_labels_come_late_and_more_are_asked_for_after_an_alarm(deployed, lag):
     months = deployed.months(np.random.default_rng(2))

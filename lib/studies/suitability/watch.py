@@ -74,6 +74,11 @@ class Plan:
     alpha: float = 0.05
     seed: int = 0  # of simulated thresholds
 
+    @property
+    def least(self) -> float:
+        """The smallest probability with which a row is labelled."""
+        return min(self.rate, self.deciding_rate) * self.floor
+
 
 class Deployment:
     """A model with its test data and the periods of its use: label, signals, estimates, truth."""
@@ -127,9 +132,8 @@ class Deployment:
         """Choose rows, wait for labels, update the monitor: its table, and what was labelled."""
         plan, waiting = replace(self.plan, floor=floor or self.plan.floor), []
         monitor = ActiveMonitor(
-            self.least, least_probability=plan.rate * plan.floor, run_length=self.run_length,
-            alpha=plan.alpha,
-        )  # fmt: skip
+            self.least, least_probability=plan.least, run_length=self.run_length, alpha=plan.alpha
+        )
         for _, f, right in months:
             rate = plan.deciding_rate if monitor.state == "deciding" else plan.rate
             p = labelling_probabilities(f, rate, self.estimated, floor=plan.floor)
@@ -324,8 +328,7 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
     time, found = np.arange(1, len(months) + 1), []
     for first in range(0, len(months), plan.months):
         batch = map(np.concatenate, zip(*waiting[first : first + plan.months], strict=True))
-        least = plan.rate * plan.floor
-        value, ends = active_accuracy(*batch, least_probability=least, alpha=plan.alpha)
+        value, ends = active_accuracy(*batch, least_probability=plan.least, alpha=plan.alpha)
         found.append((first + (plan.months + 1) / 2, value, *ends))
     found = pd.DataFrame(found, columns=["month", "accuracy", "low", "high"])
     true = [100 * right.mean() for *_, right in months]
