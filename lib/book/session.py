@@ -207,7 +207,8 @@ class Chapter:
                 raise ValueError(f"value {name} = {value!r} must be a number (not NaN) or a string")
             if not volatile:
                 self._numbers[name] = plain
-            _display({VALUE_MIME: {"name": name, "value": plain}})
+            sent = str(plain) if plain in (math.inf, -math.inf) else plain  # JSON has no infinity
+            _display({VALUE_MIME: {"name": name, "value": sent}})
 
     def numbers(self, digits: int = 3) -> str:
         """Return all values of this page that must not change from run to run, one a line.

@@ -1,6 +1,7 @@
 """A chapter outside the build: run as a script or in a shell, with claims and a recorded run."""
 
 import json
+import math
 
 import pandas as pd
 import pytest
@@ -162,6 +163,9 @@ def test_values_are_named_and_those_that_change_from_run_to_run_left_out(chapter
     assert shown[0][VALUE_MIME] == {"name": "n", "value": 3}
     assert type(shown[1][VALUE_MIME]["value"]) is float
     assert shown[3][VALUE_MIME] == {"name": "seconds", "value": 1.5}
+    chapter.values(delay=math.inf)
+    assert shown[4][VALUE_MIME] == {"name": "delay", "value": "inf"}  # JSON has no infinity
+    assert chapter.numbers().endswith("delay = inf")
     for bad in (float("nan"), [1], None):
         with pytest.raises(ValueError, match=r"value x = .* must be a number \(not NaN\)"):
             chapter.values(x=bad)
