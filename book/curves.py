@@ -174,8 +174,8 @@ chapter.values(
 # ## What holds, and what does not
 #
 # - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
-#   that hold for all of them together. That is for
-#   [all private models of the book](#all-private-models), not these three alone.
+#   that hold for all of them together. That is for settings of
+#   [all pages that train privately](#all-private-models), not these three alone.
 # - *Labels give away about all that they may.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
 #   question. This one found {value}`curves.label_tpr:.0%` in {value}`curves.label_models:,d`
@@ -238,7 +238,7 @@ chapter.values(
 #
 # ## For those who go on
 #
-# Next come the closest Gaussian and how it is found, another auditor, and the limits of this page.
+# Next come the closest Gaussian, other pages' models in one picture, another auditor, and limits.
 #
 # ### Which Gaussian is the closest
 #
@@ -267,26 +267,26 @@ chapter.table(
 
 # %% [markdown]
 # (all-private-models)=
-# ### All private models in one picture
+# ### Private models of all pages in one picture
 #
-# Each page that trains privately has a ledger, and here is what it proves. Attacks on real data are
-# blue. Where there are none, the book's engine trains small models by the *same* mechanism
-# (sampling rate, noise, number of steps) on data in which nothing but noise hides a record: orange,
-# {value}`curves.private_models:,d` of them a panel. They say whether the proof holds for the
-# engine, not what an attack would find in that page's data. This attack knows the mechanism and
-# sees the weights {value}`curves.private_looks` times in a training; the proof allows it to see
-# them at all steps. The pages {doc}`gap` and {doc}`promise` train as the panel or the
-# {doc}`search <choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone has no attack
-# here.
+# Each page that trains privately has ledgers, and here is what one or some of them prove. Attacks
+# on real data are blue. Where there are none, the book's engine trains small models by the *same*
+# mechanism (sampling rate, noise, number of steps) on data in which nothing but noise hides a
+# record: orange, {value}`curves.private_models:,d` of them a panel (of the hard case, those above).
+# They could refute a proof, so few of them a gross fault alone; what an attack would find in that
+# page's data they do not say. This attack knows the mechanism and sees the weights up to
+# {value}`curves.private_looks` times in a training; the proof allows it to see them at all steps.
+# The pages {doc}`gap` and {doc}`promise` train as the panel or the {doc}`search <choosing>` does.
+# Of {value}`curves.mechanisms` mechanisms PATE alone has no attack here.
 
 # %%
 chapter.figure(
     studies.plot_all(every),
     "all",
-    alt="A grid of small panels: no attack's curve is below the grey area that is proven.",
+    alt="A grid of small panels: attacks' curves lie above the grey area, or within it by chance.",
     caption=(
-        "What is proven (grey), and of each private model of the book the most accurate attack. "
-        f"Shaded: limits that hold at all thresholds and for all attacks together ({level:.0%})."
+        "What is proven (grey), and the most accurate attack on each model. Either side of the "
+        f"shade holds at all thresholds and for all attacks together ({level:.0%})."
     ),
 )
 

@@ -34,6 +34,7 @@ import pandas as pd
 from lib import suitability
 from lib.book import evidence
 from lib.report.suitability import printable
+from lib.report.suitability_numbers import FEW_ERRORS
 from lib.runs import stored_table
 from lib.studies.suitability import figures
 from lib.studies.suitability.calibration import (
@@ -105,8 +106,8 @@ for text in notes[:1]:
 #
 # - Take labels of the user's data, drawn at random: {py:obj}`lib.suitability.labels_for_power` says
 #   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
-# - With many labels (say, 25 wrong answers among them, or more) and many rows without, use
-#   {py:obj}`~lib.suitability.prediction_powered_test`.
+# - With many labels ({value}`suitability_guarantee@build.few_errors` errors or more among them) and
+#   many rows without, use {py:obj}`~lib.suitability.prediction_powered_test`.
 # - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
 # - In use, watch for the end of suitability: [Suitability over time](suitability_time.py).
 #
@@ -280,6 +281,7 @@ chapter.values(
     power_bound=found_power[(-0.05, "bound")],
     power_powered=found_power[(-0.05, "prediction-powered")],
     power_labels=found_power[(-0.05, "labels alone")],
+    few_errors=FEW_ERRORS,
 )
 for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")):
     counts = [(round(r * repetitions), repetitions) for r in rate.xs(method, level=1)]

@@ -155,7 +155,7 @@ class Page:
         table = cells_html(claims, verdicts, recorded, caption)
         largest = {i: largest_run(verdicts[i], of_claim(self.records, i)) for i in ids}
         found = {i: run for i, (run, _) in largest.items()}
-        # One picture shows one run: what the records lack has no number of ours, unless all do.
+        # Recorded runs are not mixed with the build: what they lack has no number of ours.
         of_records = {i for i, (_, source) in largest.items() if source != THIS_BUILD} or set(ids)
         none = dict.fromkeys(("value", "shown", "interval"))
         drawn = {i: found[i] if i in of_records else found[i] | none for i in ids}
@@ -164,7 +164,7 @@ class Page:
             return table
         name = claims[0].group.replace(", ", "-").replace(" ", "-")
         alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(found.values())}."
-        said = f"{caption}: the printed numbers beside those of the largest run."
+        said = f"{caption}: the printed numbers beside those of the largest run that has each."
         return figure_html(svg_bytes(figure, name), name, alt, said) + table
 
     def _table(self, kept: Mapping[str, Any], table: Mapping[str, Any], run: str) -> str:

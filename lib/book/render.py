@@ -275,14 +275,14 @@ _REVISED = " (changed after its first evaluation)"
 
 def _remarks(claim: Claim, verdict: Found, recorded: Runs) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
-    found, source = largest_run(verdict, recorded)
+    found, _ = largest_run(verdict, recorded)
     said = [f"{_reason(found)}."] if found["reason"] else []
     if found["verdict"] in MISSED and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
-    if _contradicted(verdict, recorded):
-        smaller = "This build, which is smaller," if source != THIS_BUILD else "A recorded run"
-        said.append(f"<strong>{smaller} says otherwise.</strong>")
-    return said
+    others = [f"The {_run_name(n)}" for n, of in recorded.items() if _differ(found, of)]
+    if _differ(found, verdict):
+        others.append("This build, which is smaller,")
+    return said + [f"<strong>{name} says otherwise.</strong>" for name in others]
 
 
 def _reason(found: Found) -> str:
@@ -290,17 +290,11 @@ def _reason(found: Found) -> str:
     return words if " = " in words else words[:1].upper() + words[1:]
 
 
-def _contradicted(verdict: Found, recorded: Runs) -> bool:
-    """Whether this build and a recorded run disagree about the condition, both having decided."""
-    neither = (NOT_RUN, UNDECIDED)
-    if verdict["verdict"] in neither:
+def _differ(one: Found, other: Found | None) -> bool:
+    """Whether two runs disagree about the condition, both having decided."""
+    if other is None or {one["verdict"], other["verdict"]} & {NOT_RUN, UNDECIDED}:
         return False
-    here = verdict["verdict"] in MISSED
-    return any(
-        here != (run["verdict"] in MISSED)
-        for run in recorded.values()
-        if run is not None and run["verdict"] not in neither
-    )
+    return (one["verdict"] in MISSED) != (other["verdict"] in MISSED)
 
 
 def largest_run(verdict: Found, recorded: Runs) -> tuple[Found, str]:
@@ -500,7 +494,7 @@ def _summary(ledger: Ledger) -> str:
         found, source = ledger.largest(claim)
         counts[found["verdict"]] += 1
         recorded += source != THIS_BUILD
-        differ += _contradicted(ledger.verdicts[claim.id], ledger.runs(claim))
+        differ += _differ(found, ledger.verdicts[claim.id])
     items = "".join(f"<li>{_chip(v)}: {n}</li>" for v, n in counts.items())
     revised = sum(c.revised for c in claims.values())
     return (

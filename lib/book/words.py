@@ -38,7 +38,7 @@ def formatted(value: float | str, spec: str = "") -> str:
     if spec == "duration":
         return duration_text(float(value))
     if spec.endswith("%") and value in (0, 1):
-        spec = ".0%"  # of exactly none and all nothing was rounded
+        spec = "+.0%" if value and spec[0] == "+" else ".0%"  # nothing was rounded
     text = format(value, spec)
     if isinstance(value, str):
         return text

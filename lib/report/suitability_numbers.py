@@ -37,7 +37,7 @@ _FEW = 30  # rows, below which a t-test leans on a normal distribution that may 
 _PER_SIGNAL = 5
 _OUTSIDE = 0.05  # fraction of user rows beyond the holdout's range that is worth a warning
 _DOUBTFUL = 2.58  # standard errors: 1% by chance
-_FEW_ERRORS = 25  # see calibration_offset: at a level of 5% a t-test then errs in a tenth at most
+FEW_ERRORS = 25  # see calibration_offset: at a level of 5% a t-test then errs in a tenth at most
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def calibration(
         rows += [
             ("prediction-powered user accuracy", powered.user_accuracy),
             ("prediction-powered drop", drop, powered.stderr, drop - half, drop + half),
-            (f"p-value of the prediction-powered drop ({_FEW_ERRORS}+ errors)", powered.p_value),
+            (f"p-value of the prediction-powered drop ({FEW_ERRORS}+ errors)", powered.p_value),
             ("p-value of the same by betting (any number of labels)", powered.betting_p_value),
         ]
     suitable, unsuitable = alone.suitable_p <= alpha, alone.unsuitable_p <= alpha
@@ -238,7 +238,7 @@ def _offset(
             f"{of_labelled.mean():.3f}, the labels at {accuracy:.3f}"
         )
     fewest = min(int(correct.sum()), int((~correct).sum()))
-    if fewest < _FEW_ERRORS:
+    if fewest < FEW_ERRORS:
         doubts.append(
             f"of the labelled {part} rows only {fewest} are "
             f"{'right' if accuracy < 0.5 else 'wrong'}, too few for standard errors of what "

@@ -253,6 +253,11 @@ def test_the_picture_has_what_the_other_pages_train(profile):
     missing = {*expected} - {each.name for each in found}
     assert missing <= ({"promise"} if of_images("promise") == panel else set())
     assert [e.epsilon for e in found if e.name == "panel"] == of["interplay"]["epsilons"]
+    page = {"panel": "interplay", "5 models": "interplay", f"{trials} trials": "choosing"}
+    page |= {"SCTD's map": "sctd_map", "six lenses": "six_lenses"}
+    for each in found:
+        given = of[page.get(each.name, each.name)]
+        assert each.epsilon in given.get("epsilons", [given.get("epsilon")]), each
     canaries = of["canaries"]
     alibi, agibi = own["label_budgets"]
     assert alibi in canaries["alibi_epsilons"]

@@ -230,6 +230,23 @@ def test_a_longer_run_that_says_otherwise_is_named():
         assert "In 0 this build" in ledger(claim, verdict, run)
 
 
+def test_of_several_recorded_runs_the_one_that_differs_is_named():
+    claim = make(reported=0.5, tolerance=0.1)
+    runs = {
+        "standard": {"value": 0.7, "verdict": NOT_REPRODUCED, "reason": ""},
+        "standard.signs": {"value": 0.5, "verdict": REDUCED, "reason": ""},
+    }
+    build = "This build, which is smaller, says otherwise."
+    for value, differs in ((0.55, True), (0.7, False)):
+        verdict = judge(claim, value, {}).as_dict()
+        box = claim_html(claim, verdict, runs)
+        assert (build in box) == differs
+        assert "The recorded run (standard.signs) says otherwise." in box
+        kept = {"one": {n: {"verdicts": [{"id": "A", **run}]} for n, run in runs.items()}}
+        page = ledger_html({"A": claim}, {"A": verdict}, kept, {"one": "one.html"})
+        assert f"In {differs:d} this build" in page
+
+
 ADDRESSES = {"one": "one.html", "reproduces": "reproduces.html"}
 
 

@@ -1,6 +1,7 @@
 """Intervals decide: how often the verdicts err, and what a bare number is worth."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from lib.book.claims import (
     read_claims,
 )
 from lib.book.evidence import Evidence
+from lib.book.execute import execute_chapter
+from lib.book.records import read_records, write_record
 
 BASE = {
     "id": "A",
@@ -245,6 +248,19 @@ def test_records_are_judged_by_the_condition_as_it_stands():
         again = judged_anew(claims, {"verdicts": [once]})["verdicts"]
         assert again == [once]
         assert once["verdict"] == word
+
+
+def test_what_stands_in_for_parameters_is_executed_and_recorded(tmp_path):
+    """From a chapter's own words to the record that claims are judged by."""
+    cells = ["from lib.book.session import open_chapter", "chapter = open_chapter('one', {})"]
+    cells += ["chapter.uses(epochs=25.7)", "chapter.uses(epochs=26.0, dataset='digits')"]
+    path = tmp_path / "book" / "one.py"
+    path.parent.mkdir()
+    path.write_text("\n\n".join(f"# %%\n{cell}" for cell in cells) + "\n")
+    done = execute_chapter(path, "quick")
+    assert done.used == {"epochs": 26.0, "dataset": "digits"}
+    write_record(path.parent, replace(done, profile="standard"))
+    assert read_records(path.parent, "one")["standard"]["used"] == done.used
 
 
 def test_records_are_judged_at_the_scale_of_what_stood_in_for_parameters():

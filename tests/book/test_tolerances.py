@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from tolerances import FILE, Tolerance, differences, tolerances
+from tolerances import FILE, Tolerance, differences, table_differences, tolerances
 
 from lib.book.chapters import chapter_files
 
@@ -54,6 +54,18 @@ def test_named_tolerances():
     assert differences("other = 0.918", "other = 0.928", allowed)
     assert differences("accuracy = 0.918", "accuracy = 0.928", allowed, cell="table")
     assert differences("n = 100", "n = 101", {"*/n": Tolerance(relative=0.01, because="x")}) == []
+
+
+def test_rows_of_their_own():
+    allowed = {
+        "bounds@inf/*": Tolerance(absolute=1.0, because="no privacy"),
+        "bounds/*": Tolerance(absolute=0.1, because="privacy"),
+    }
+    old = "epsilon,AUC\ninf,3.00\n8.0,1.00\n"
+    assert table_differences(old, old.replace("3.00", "3.90"), allowed, "bounds") == []
+    assert table_differences(old, old.replace("1.00", "1.09"), allowed, "bounds") == []
+    assert len(table_differences(old, old.replace("1.00", "1.90"), allowed, "bounds")) == 1
+    assert len(table_differences(old, old.replace("3.00", "3.90"), allowed, "others")) == 1
 
 
 def test_the_file_says_why(tmp_path):

@@ -102,7 +102,10 @@ def differences(
 def table_differences(
     expected: str, found: str, allowed: Mapping[str, Tolerance] | None = None, table: str = "table"
 ) -> list[str]:
-    """The same for tables as CSV; patterns of tolerances are ``table/column``."""
+    """The same for tables as CSV; patterns of tolerances are ``table/column``.
+
+    Of rows whose first entry is that of the pattern alone: ``table@entry/column``.
+    """
     (head, *old), (other, *new) = (list(csv.reader(io.StringIO(t))) for t in (expected, found))
     if head != other or len(old) != len(new):
         return [f"{len(new)} rows of {other}, expected {len(old)} of {head}"]
@@ -110,13 +113,16 @@ def table_differences(
         f"row {place}, {column}: {second!r}, expected {first!r}"
         for place, rows in enumerate(zip(old, new, strict=True), 1)
         for column, first, second in zip(head, *rows, strict=True)
-        if not same(first, second, named(allowed, f"{table}/{column}"))
+        if not same(
+            first, second, named(allowed, f"{table}/{column}", f"{table}@{rows[0][0]}/{column}")
+        )
     ]
 
 
-def named(allowed: Mapping[str, Tolerance] | None, name: str) -> Tolerance | None:
-    """The tolerance of the first pattern that fits a name."""
-    return next((t for p, t in (allowed or {}).items() if fnmatch.fnmatchcase(name, p)), None)
+def named(allowed: Mapping[str, Tolerance] | None, *names: str) -> Tolerance | None:
+    """The tolerance of the first pattern that fits one of the names."""
+    fits = fnmatch.fnmatchcase
+    return next((t for p, t in (allowed or {}).items() if any(fits(n, p) for n in names)), None)
 
 
 def same(expected: str, found: str, tolerance: Tolerance | None = None) -> bool:

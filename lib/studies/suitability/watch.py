@@ -53,7 +53,8 @@ METHODS = {
 }
 _LEVEL = 0.05  # of alibi-detect's tests
 _WINDOWS = (1, 6)  # months of the detectors for streams
-_SIMULATED = 5  # their simulated streams by expected run time
+#: Simulated streams of alibi-detect's detectors, by their expected run time: as many as it advises.
+SIMULATED = 10
 _MOST = 1.5e8  # simulated statistics
 
 Floats = npt.NDArray[np.float64]
@@ -105,10 +106,16 @@ class Deployment:
         self.run_length = max(plan.false_every * rows / (plan.months * len(self.periods)), 10.0)
         #: The same in labels; which of them the detectors for streams see, and their windows.
         self.ert = max(self.run_length * plan.rate, 10.0)
-        simulated = 2 * _SIMULATED * _WINDOWS[-1] * self.ert**2 / plan.false_every
+        simulated = 2 * SIMULATED * _WINDOWS[-1] * self.ert**2 / plan.false_every
         self.every = math.ceil(math.sqrt(simulated / _MOST))
         month = self.ert / self.every / plan.false_every
         self.windows = tuple(max(2, round(m * month)) for m in _WINDOWS)
+
+    @property
+    def threshold_error(self) -> float:
+        """Relative standard error of the detectors' rate, by the streams that are left."""
+        left = SIMULATED * math.exp(-2 * self.windows[-1] * self.every / self.ert)
+        return left**-0.5
 
     def truth(self) -> pd.DataFrame:
         """Rows, accuracies and suitability of the periods."""
@@ -201,7 +208,7 @@ class Deployment:
         """The detectors for streams with their thresholds."""
         n, right = len(self.estimated), int(self.test[1].sum())
         ert, rng = self.ert / self.every, np.random.default_rng(self.plan.seed)
-        streams = math.ceil(_SIMULATED * ert)
+        streams = math.ceil(SIMULATED * ert)
         found = FisherOnline(n, right, self.windows), CramerOnline(n, self.windows)
         return {
             name: (one, stored_table(thresholds, one, ert, streams, rng))
@@ -335,8 +342,8 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
     top.plot(time, true, color="0.6", marker=".", linestyle="", label="true, unseen")
     value, low, high = 100 * found[["accuracy", "low", "high"]].to_numpy().T
     style = {"fmt": "o", "color": COLOURS[0], "label": "estimate and interval"}
-    sides = np.maximum([value - low, high - value], 0)  # the interval may lie beside the estimate
-    top.errorbar(found["month"], value, sides, plan.months / 2, **style)
+    top.errorbar(found["month"], value, xerr=plan.months / 2, **style)
+    top.vlines(found["month"], low, high, COLOURS[0])  # which may lie beside the estimate
     top.axhline(100 * deployment.least, color="0.3", linestyle="--", marker="")
     end = raised["active"][2]
     for label, colour, when in (
