@@ -71,8 +71,9 @@ proofs: $(READY)  ## faults and malformed input, the long tests too: book/record
 		--junitxml=.cache/faults.xml -o junit_family=xunit1 tests/faults tests/malformed $(PYTEST_ARGS); status=$$?; \
 		$(BIN)/python -m lib.book.proofs .cache/faults.xml && exit $$status
 
+# From nothing: code that a chapter or the site's build ran before would count as not reached.
 coverage: $(READY)  ## what the tests reach of lib: book/records/coverage.json; below 95% an error
-	rm -rf .cache/coverage
+	rm -rf .cache/coverage .cache/book book/_build
 	@mkdir -p .cache/coverage
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 		COVERAGE_FILE=$(CURDIR)/.cache/coverage/data $(BIN)/python -m pytest \
