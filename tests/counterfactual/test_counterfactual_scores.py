@@ -1,6 +1,7 @@
 """Scoring rules against brute force and their propriety; mechanisms against their probabilities."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -118,3 +119,6 @@ def test_bounds(bounds, expected):
     assert np.allclose(propensity, expected)
     assert not abstained[propensity == 0].any()
     assert abstained[propensity == 1].all()
+    for name, bad in (("bounds[1]", (0.2, 1.5)), ("bounds[0]", (-0.1, 0.5))):
+        with pytest.raises(ValueError, match=rf"^{re.escape(name)} must be a number in \[0, 1\]"):
+            abstain([0.5, 1.0], bounds=bad, rng=0)

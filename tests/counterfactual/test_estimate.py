@@ -546,6 +546,9 @@ def test_no_work_is_done_before_a_complaint():
     pair = Never(), DummyRegressor()
     with pytest.raises(ValueError, match=r"^scores_b"):
         counterfactual_difference(X, S, R, NAN_S, R, learner=pair, rng=0)
+    for name, value in (("level", 1.5), ("clip", 1.5), ("repeats", -1), ("folds", 1)):
+        with pytest.raises(ValueError, match=f"^{name} must"):
+            counterfactual_difference(X, S, R, S, R, learner=pair, rng=0, **{name: value})
 
 
 # ---------------------------------------------------------------- diagnostics

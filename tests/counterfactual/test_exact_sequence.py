@@ -281,6 +281,18 @@ def test_a_group_is_estimated_from_its_points():
     assert whole.interval == pytest.approx((whole.value - half, whole.value + half))
 
 
+def test_a_group_is_estimated_as_the_whole_is():
+    """By the same estimator and clip, from two points on."""
+    rng = np.random.default_rng(4)
+    abstained = np.array([False, True, True, False, False, True])
+    known = Nuisances(abstained, rng.random(6), np.full(6, 0.9), rng.random(6))
+    found = estimate_from_nuisances((known,), estimator="ipw", clip=0.3)
+    groups = np.arange(6) // 2
+    for name, one in found.by_group(groups).items():
+        assert one.value == pytest.approx(found.influence[groups == int(name)].mean())
+        assert (one.estimator, one.clip) == ("ipw", 0.3)
+
+
 def test_where_nobody_abstains_a_group_is_a_t_interval():
     rng = np.random.default_rng(3)
     score, never = rng.random(40), np.zeros(40, bool)
