@@ -120,7 +120,7 @@ chapter.figure(
 # ## What holds, and what does not
 #
 # - *Holds.* Estimates and labels together raised a false alarm in
-#   {value}`suitability_time.active_false:.0%` of the streams, and caught the drop in
+#   {value}`suitability_time.active_false:.1%` of the streams, and caught the drop in
 #   {value}`suitability_time.active_caught:.0%`, in the median
 #   {value}`suitability_time.active_delay:.0f` months after it began and with
 #   {value}`suitability_time.active_labels:,.0f` labels. Labels alone took

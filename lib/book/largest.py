@@ -168,7 +168,9 @@ class Page:
         return figure_html(svg_bytes(figure, name), name, alt, said) + table
 
     def _table(self, kept: Mapping[str, Any], table: Mapping[str, Any], run: str) -> str:
-        frame = pd.read_csv(io.StringIO(kept["csv"]), keep_default_na=False, na_values=[""])
+        texts = dict.fromkeys(table.get("texts", ()), str)  # such as years
+        source, options = io.StringIO(kept["csv"]), {"keep_default_na": False, "na_values": [""]}
+        frame = pd.read_csv(source, dtype=texts, **options)
         words = frame.select_dtypes(include=["object", "str"]).columns
         frame[words] = frame[words].fillna("")
         caption, formats = kept["caption"], kept["formats"]

@@ -184,6 +184,7 @@ def test_tables_have_a_download_with_all_digits(chapter, shown, capsys):
         "caption": "Caption <1>",
         "formats": {"a": ".2f"},
         "aside": False,
+        "texts": ["row"],
     }
     assert "<details" not in bundle["text/html"]
     chapter.table(frame, "aside", "Aside", aside=True)

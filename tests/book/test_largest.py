@@ -118,6 +118,18 @@ def test_a_figure_that_a_page_folds_is_folded_of_a_recorded_run_too(book):
     assert shown.index("On photographs") < shown.index("The same from this build")
 
 
+def test_what_is_text_on_the_page_is_text_in_a_recorded_table(tmp_path):
+    """Years have no thousands."""
+    years, other = pd.DataFrame({"year": ["2013", "2014"], "n": [1000, 2000]}), {"n": ","}
+    (tmp_path / "records" / "standard").mkdir(parents=True)
+    write_record(tmp_path, executed("standard", [table("years", years, "Years", other)]))
+    own = table("years", years[:1], "Years", other)
+    for texts, word in (([], "2,013"), (["year"], "2013")):
+        own[TABLE_MIME]["texts"] = texts
+        first, _ = page_of(tmp_path, own).outputs(own).split("<details class='companion-build'>")
+        assert re.findall(r"<td[^>]*>([\d,]+)</td>", first)[:2] == [word, "1,000"]
+
+
 def test_infinite_values_are_recorded_as_words_and_read_as_numbers(book):
     values = [{VALUE_MIME: {"name": n, "value": v}} for n, v in (("a", "inf"), ("b", 0.5))]
     path = write_record(book, executed("standard", values), "one.more")
