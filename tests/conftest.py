@@ -77,18 +77,23 @@ LONGEST = (
 )
 # Of experiments, trainings and other software: what is left of their folders is fast.
 STUDIES = (
+    "audit/test_curve_studies.py",
+    "audit/test_jax_privacy.py",
     "canaries/test_canary_system.py",
     "counterfactual/test_counterfactual_studies.py",
     "counterfactual/test_doubleml.py",
     "counterfactual/test_efficiency.py",
     "counterfactual/test_learners.py",
     "counterfactual/test_scenarios.py",
+    "selective/test_choosing.py",
+    "selective/test_noise_map.py",
     "selective/test_outlier.py",
     "selective/test_selective_tables.py",
     "suitability/test_experiment.py",
     "suitability/test_studies.py",
     "suitability/test_study_panel.py",
     "training/test_fixmatch.py",
+    "training/test_memory.py",
     "training/test_training_page.py",
 )
 FAST = ("audit", "canaries", "counterfactual", "selective", "suitability", "training")
