@@ -323,6 +323,7 @@ chapter.table(
     "sanity",
     f"Lower bounds at 99.9% from {sanity_models:,} trainings each, a third for the threshold",
     {"lower bound": ".3f", "proven": ".3f"},
+    aside=True,
 )
 right = caught["wrong"] == sanity.FAULTS["none"]
 chapter.values(
@@ -488,6 +489,7 @@ chapter.table(
     "one_run_growth",
     f"One-run bounds (95%) on a Gaussian mechanism with epsilon = {max(epsilons):g}",
     dict.fromkeys(["delta", "delta = 0", "Gaussian curve"], ".3f"),
+    aside=True,
 )
 few, many = growth.iloc[0], growth.iloc[-1]
 

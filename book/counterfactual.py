@@ -463,6 +463,7 @@ chapter.table(
     "power_misses",
     "Fraction of intervals that miss the population's difference, by number of points",
     dict.fromkeys(misses.columns, ".3f"),
+    aside=True,
 )
 still = powers[powers["shift"] == 0]
 moved = power[(power.index > 0) & (power.iloc[:, 0] < 0.9)]

@@ -129,7 +129,9 @@ chapter.figure(
     caption="Estimated propensities to abstain: both kinds of points must be found at each.",
 )
 diagnostics = trials.diagnostics_table(bought)
-chapter.table(diagnostics, "diagnostics", "Diagnostics of the estimate", {"A": ".3f", "B": ".3f"})
+chapter.table(
+    diagnostics, "diagnostics", "Diagnostics of the estimate", {"A": ".3f", "B": ".3f"}, aside=True
+)
 
 # %%
 clips = clipping_sensitivity(found, [0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4])
@@ -413,6 +415,7 @@ chapter.table(
     "metrics",
     f"Metrics, with half-widths of 95% intervals (an abstention earns {reward})",
     dict.fromkeys(metrics.columns[1:], ".3f"),
+    aside=True,
 )
 
 # %% [markdown]
@@ -550,6 +553,7 @@ chapter.table(
 chapter.table(
     trials.diagnostics_table(report), "services_diagnostics", "Diagnostics",
     {"A": ".3f", "B": ".3f"},
+    aside=True,
 )  # fmt: skip
 chapter.note(f"Decision: {report.decision}. {report.reason}")
 

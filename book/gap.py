@@ -207,6 +207,7 @@ chapter.table(
     "losses",
     "NAURC of the largest softmax probability by loss: means over trainings",
     dict.fromkeys(losses, ".3f"),
+    aside=True,
 )
 
 # %% [markdown]
@@ -238,6 +239,7 @@ chapter.table(
     "published",
     "The gap, without the finite sample, and the published bound: means over coverages",
     {"gap": ".3f", "published": ".3f"},
+    aside=True,
 )
 
 # %% [markdown]

@@ -186,6 +186,7 @@ chapter.table(
     "error is largest",
     dict.fromkeys(["error_low", "error_high", "drop", "wrong", "fpr"], ".3f")
     | {"experiments": ","},
+    aside=True,
 )
 
 # %%
@@ -493,6 +494,7 @@ needed = pd.DataFrame(
 chapter.table(
     needed, "sample_sizes", "Samples for a power of 80%, as many of test as of user data",
     {"margin": "g", "n_user": ",", "n_test": ",", "power": ".3f"},
+    aside=True,
 )  # fmt: skip
 
 # %% [markdown]

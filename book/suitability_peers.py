@@ -163,6 +163,7 @@ chapter.table(
     "table7",
     f"Table 7: analysis of variance of each signal, {title} ID, first model",
     {"f": ",.0f", "log10_p": ",.1f", "coefficient": "+.2f"},
+    aside=True,
 )
 
 # %%
@@ -613,6 +614,7 @@ chapter.table(
 chapter.table(
     printable(report.moved.drop(columns=["p_value"])), "report_moved", "Which signals moved",
     dict.fromkeys(["test_mean", "user_mean", "difference", "ks"], ".3f"),
+    aside=True,
 )  # fmt: skip
 
 # %%

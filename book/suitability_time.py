@@ -101,6 +101,7 @@ chapter.table(
     f"{title}, first model: rows, true and estimated accuracy, and whether the drop is within "
     f"{margin:g}",
     {"rows": ",", "accuracy": ".3f", "estimated": ".3f"},
+    aside=True,
 )
 
 # %%
@@ -198,6 +199,7 @@ chapter.table(
     f"Streams of {months * len(first.periods)} months that are suitable all along: how many have "
     "an alarm where nothing changes, and at exactly the least accuracy",
     dict.fromkeys(harmless.columns, ".2f"),
+    aside=True,
 )
 
 # %%
@@ -274,6 +276,7 @@ chapter.table(
     "label_values",
     f"{title}, first model: variance by one label; the smaller, the fewer labels are needed",
     dict.fromkeys(values.columns.drop("period"), ".3f"),
+    aside=True,
 )
 
 # %%
@@ -284,6 +287,7 @@ chapter.table(
     "Labels needed over those with estimates and random labels, by accuracy, in a population "
     "whose estimates are right",
     dict.fromkeys(["labels alone", "chosen"], ".2f") | {"accuracy": "g"},
+    aside=True,
 )
 chapter.values(
     lag=lag,
@@ -315,6 +319,7 @@ chapter.table(
     "Rates of error by what the estimates are: interval by betting and by the normal limit, false "
     "alarm, and false decisions",
     dict.fromkeys(levels.columns.drop("estimates"), ".3f"),
+    aside=True,
 )
 chapter.values(normal_worst=levels["normal interval"].max(), betting_worst=levels["interval"].max())
 
@@ -348,6 +353,7 @@ chapter.table(
     "Alarms with a mean of at least 10,000 observations until a false one, 5,000 test data, margin "
     "0: median and longest delay in observations (50,000: none seen)",
     {"drop": "g", "delay": ",.0f", "latest": ","} | dict.fromkeys(["early", "detected"], ".2f"),
+    aside=True,
 )
 
 # %% [markdown]
@@ -368,6 +374,7 @@ chapter.table(
     "False discovery rate of decisions as batches arrive, nine in ten exactly at the margin; level "
     "0.05",
     dict.fromkeys(windows.columns.drop("window"), ".3f"),
+    aside=True,
 )
 chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].iloc[-1])
 

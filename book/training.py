@@ -184,6 +184,7 @@ chapter.table(
     f"{members} models share one budget (CIFAR-10 as in P1): each member's own epsilon, and what "
     "all of them spend together",
     dict.fromkeys(("noise_multiplier", "member", "rdp", "pld"), ".3f"),
+    aside=True,
 )
 
 # %% tags=["hide-input"]
@@ -252,6 +253,7 @@ chapter.table(
     "rates",
     "Mean validation accuracy by learning rate",
     {f"{rate:g}": ".3f" for rate in rates} | {"chosen": "g"},
+    aside=True,
 )
 
 # %% [markdown]
@@ -288,6 +290,7 @@ chapter.table(
         "largest_difference": ".1e",
         "z": ".2f",
     },
+    aside=True,
 )
 
 # %% tags=["hide-input"]
@@ -384,6 +387,7 @@ chapter.table(
     "precision",
     "What precision and repeatability cost here: private training steps of the small CNN",
     {"steps a second": ",.1f", "ratio": ".2f"},
+    aside=True,
 )
 
 # %% [markdown]
@@ -402,6 +406,7 @@ chapter.table(
     "panel",
     "P1's whole panel by processor, and days by number of GPUs",
     {"samples/s, private": ",.0f", "GPU-hours": ",.0f", **days},
+    aside=True,
 )
 steps_in_all = p1_panel().eval("sample_steps * count").sum()
 a100 = panel.set_index("processor").loc["A100 SXM 80 GB (TF32)"]

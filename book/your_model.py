@@ -261,6 +261,7 @@ chapter.table(
     "Fraction of reports that give an estimate, coverage of its 95% interval with an interval of "
     f"its own, and mean width, by what the propensity depends on; {files} files each",
     {"with an estimate": ".2f"} | dict.fromkeys(["coverage", "low", "high", "width"], ".3f"),
+    aside=True,
 )
 widths = drawn.pivot(index="propensity", columns="learner", values="width")
 chapter.values(
@@ -293,7 +294,7 @@ report.show(chapter, found, "comparison")
 # magnitude.
 
 # %% tags=["hide-input"]
-chapter.table(found.next_steps, "next_steps", "What more data would tell")
+chapter.table(found.next_steps, "next_steps", "What more data would tell", aside=True)
 
 # %% [markdown]
 # ## How to write the file

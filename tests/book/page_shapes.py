@@ -1,8 +1,9 @@
 """How long pages are to a reader who opens nothing: height, tables in the flow, lines of code.
 
 A chapter's *main line* ends at the heading "For those who go on": question, idea, method, one
-figure, what holds and what does not, what to do. Its height is measured by itself. Of the tables
-that scroll sideways all are counted, the folded ones too; of bytes, those of `page_weights`.
+figure, what holds and what does not, what to do. Its height is measured by itself. It may have a
+table for each figure in the flow, those of verdicts not counted. Of the tables that scroll sideways
+all are counted, the folded ones too; of bytes, those of `page_weights`.
 
 `python tests/book/page_shapes.py FOLDER [TABLE.csv]` measures the pages of a site at a width of
 1,280 px, prints a table, and fails where a page is above its limit.
@@ -36,9 +37,11 @@ MEASURE = r"""() => {
   const rows = t => [...t.tBodies].reduce((n, body) => n + body.rows.length, 0);
   const lines = e => e.textContent.replace(/\n+$/, '').split('\n').length;
   const code = [...article.querySelectorAll('div.cell_input pre')].filter(shown).map(lines);
+  const figures = [...article.querySelectorAll('figure')].filter(shown).length;
   const end = document.getElementById('for-those-who-go-on');
   const main = end ? Math.round(end.getBoundingClientRect().top + scrollY) : 0;
-  const found = [document.documentElement.scrollHeight, main, tables.length,
+  const plain = tables.filter(t => !t.classList.contains('companion-ledger')).length;
+  const found = [document.documentElement.scrollHeight, main, plain,
     Math.max(0, ...tables.map(rows)), code.reduce((a, b) => a + b, 0), Math.max(0, ...code)];
   const closed = [...article.querySelectorAll('details:not([open])')];
   for (const folded of closed) folded.open = true;
@@ -50,7 +53,7 @@ MEASURE = r"""() => {
     return false;
   });
   for (const folded of closed) folded.open = false;
-  return [...found, wide.length];
+  return [...found, wide.length, figures];
 }"""
 
 
@@ -69,6 +72,7 @@ class Shape:
     lines: int
     longest: int
     wide: int
+    figures: int = 0
     weight: int = 0
 
 
@@ -92,6 +96,8 @@ def too_long(shapes: dict[str, Shape], chapters: Collection[str] = ()) -> list[s
             said.append(f"{name} has a main line of {found.main:,} px; {MAIN_LINE:,} are allowed")
         if name in chapters and not found.main:
             said.append(f"{name} does not say where its main line ends")
+        if name in chapters and found.tables > max(1, found.figures):
+            said.append(f"{name} has {found.tables} tables beside {found.figures} figures")
         if found.wide > WIDE.get(name, (0, ""))[0]:
             said.append(f"{name} has {found.wide} tables that scroll sideways")
         if found.rows > LONGEST_TABLE and not name.startswith(tuple(LONGER)):

@@ -403,6 +403,10 @@ def test_shape_is_that_of_what_is_shown_without_opening_anything(browser, tmp_pa
     assert too_long({"which_function.html": Shape(9, 0, 1, 99, 0, LONGEST_CELL, 0)}) == []
     assert too_long({"a.html": Shape(9, 0, 0, 0, 99, LONGEST_CELL + 1, 0)}) != []
     assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0, 0, 0)}) != []
+    for tables, figures, said in ((1, 0, 0), (2, 0, 1), (2, 1, 1), (3, 3, 0), (4, 3, 1)):
+        found = {"a.html": Shape(9, 5, tables, 1, 0, 0, 0, figures)}
+        assert len(too_long(found, {"a.html"})) == said
+        assert too_long(found) == []
 
 
 def test_the_main_line_ends_where_the_page_says_so(browser, tmp_path):
