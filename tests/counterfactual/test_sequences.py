@@ -86,7 +86,7 @@ def test_defaults():
 
 
 def test_two_values_are_the_fewest():
-    with pytest.raises(ValueError, match="^influence must hold at least 2 values, got 1$"):
+    with pytest.raises(ValueError, match=r"^influence must hold at least 2 values, got 1$"):
         confidence_sequence([0.0])
     sequence = confidence_sequence([0.0, 1.0], start=2)
     assert sequence.n.tolist() == [2]
