@@ -652,8 +652,8 @@ chapter.values(
 # - *How ties are broken, and which formula of SCTD was run.* Both change its score. Of
 #   {value}`interplay.budgets` budgets it leads here at {value}`interplay.wins_averaged` with ties
 #   averaged, at {value}`interplay.wins_broken` with ties broken by the softmax response. In P1's
-#   experiments it leads. On small models [noise decides](sctd_map.py); whether it does so on large
-#   ones, they cannot say.
+#   experiments it leads. Small models say [where there is much noise](sctd_map.py); whether that
+#   is so for large ones, they cannot say.
 # - *The learning rates.* They decide how confident private models are, and their choice spends
 #   privacy that nobody counts.
 # - *Why.* P1 explains what it sees by intuition and asks for theory itself. What is missing is a

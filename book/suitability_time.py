@@ -167,11 +167,12 @@ chapter.figure(
 # alibi-detect's for streams: after each label, or the estimate of as many rows, they compare the
 # last {value}`suitability_time.short` and {value}`suitability_time.long` (a month's and half a
 # year's on average) with the test data. After an alarm we start them anew. Their expected run time
-# without a change is that of the monitor, up to {value}`suitability_time.threshold_error:.0%` (one
-# standard error): their thresholds are quantiles of {value}`suitability_time.simulated` simulated
-# streams for each of its labels. These are our own implementations: alibi-detect 0.13 asks for
-# NumPy 1, nannyml 0.13 for an AutoML package. A test runs both packages' code beside ours where it
-# can be imported: all agree but for rounding, and for the simulation.
+# without a change is that of the monitor, up to {value}`suitability_time.threshold_error:.0%` (the
+# standard error is at most that): their thresholds are quantiles of
+# {value}`suitability_time.simulated` simulated streams for each of its labels. These are our own
+# implementations: alibi-detect 0.13 asks for NumPy 1, nannyml 0.13 for an AutoML package. A test
+# runs both packages' code beside ours where it can be imported: all agree but for rounding, and for
+# the simulation.
 
 # %%
 found = pd.concat(

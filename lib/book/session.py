@@ -270,7 +270,7 @@ class Chapter:
                     "caption": caption,
                     "formats": dict(formats or {}),
                     "aside": aside,
-                    "texts": [c for c in flat if flat[c].map(type).eq(str).all()],
+                    "texts": [c for c in flat if len(flat) and flat[c].map(type).eq(str).all()],
                 },
             }
         )

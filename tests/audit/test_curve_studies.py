@@ -163,9 +163,8 @@ def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
     assert channel.delta == 1 / points
     most = 1 - proven.fnr(0.1)
     assert low <= most
-    assert abs(estimate - most) < 4 * math.sqrt(
-        most * (1 - most) / 750
-    )  # and the threshold's error
+    # Four standard errors, in which there is room for the threshold's error.
+    assert abs(estimate - most) < 4 * math.sqrt(most * (1 - most) / 750)
     # Whoever sees the final weights alone sees less, where a record is rarely sampled.
     (blind,) = training.attacked(1500, 0.95, 3, 1).attacks.values()
     assert blind.accuracy()[0] < attack.accuracy()[0]

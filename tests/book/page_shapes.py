@@ -21,8 +21,6 @@ MAIN_LINE = 12_000  # px, of a chapter, from the top of the page
 LONGEST_TABLE = 12  # rows in the flow
 LONGEST_CELL = 10  # lines of code in the flow
 
-#: Pages with tables that scroll sideways at 1,280 px: how many, and why.
-WIDE = {"counterfactual_limits.html": (1, "a record with columns that the page has no more")}
 #: Pages whose tables may be longer, and why.
 LONGER = {
     "which_function.html": "looked up by question",
@@ -98,7 +96,7 @@ def too_long(shapes: dict[str, Shape], chapters: Collection[str] = ()) -> list[s
             said.append(f"{name} does not say where its main line ends")
         if name in chapters and found.tables > max(1, found.figures):
             said.append(f"{name} has {found.tables} tables beside {found.figures} figures")
-        if found.wide > WIDE.get(name, (0, ""))[0]:
+        if found.wide:
             said.append(f"{name} has {found.wide} tables that scroll sideways")
         if found.rows > LONGEST_TABLE and not name.startswith(tuple(LONGER)):
             said.append(f"{name} has a table of {found.rows} rows in the flow")

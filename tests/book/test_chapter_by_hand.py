@@ -189,6 +189,8 @@ def test_tables_have_a_download_with_all_digits(chapter, shown, capsys):
     assert "<details" not in bundle["text/html"]
     chapter.table(frame, "aside", "Aside", aside=True)
     assert "<summary>Aside (1 row)</summary>" in shown.pop()["text/html"]
+    chapter.table(frame[:0], "empty", "Empty")
+    assert shown.pop()[TABLE_MIME]["texts"] == []  # nothing is known of them
     digest = pd.DataFrame({"b": [1]})
     chapter.table(digest, "digest", "", csv=frame.reset_index())
     assert shown[1][TABLE_MIME]["csv"] == "b\n1\n"

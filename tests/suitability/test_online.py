@@ -74,6 +74,25 @@ def test_run_times_without_a_change(detector):
     assert within == pytest.approx(1 - (1 - 1 / ert) ** 40, abs=4 * np.sqrt(0.18 * 0.82 / 1500))
 
 
+@pytest.mark.parametrize(
+    "detector", [online.FisherOnline(400, 320, WINDOWS), online.CramerOnline(400, WINDOWS)]
+)
+def test_rates_err_less_than_the_count_that_the_last_threshold_rests_on(detector):
+    """The page says `threshold_error`, an upper bound: statistics of one stream resemble others."""
+    rng, ert, n = np.random.default_rng(4), 200, 60
+    found = detector.statistics(detector.simulate((2000, 400), rng))
+    at, chance, rates = np.minimum(np.arange(400), 2 * WINDOWS[1] - 2), rng.random(400), []
+    for _ in range(n):
+        limit, passed = online.thresholds(detector, ert, 10 * ert, rng).to_numpy().T
+        over = (found > limit[at]) | ((found == np.float32(limit[at])) & (chance > passed[at]))
+        first = np.where(over.any(axis=1), over.argmax(axis=1), 400)
+        late = first[first >= 2 * WINDOWS[1]] - 2 * WINDOWS[1]
+        rates.append((late < 350).sum() / np.minimum(late + 1, 350).sum())
+    most = (10 * np.exp(-2 * WINDOWS[1] / ert)) ** -0.5
+    assert most / 4 < np.std(rates, ddof=1) / np.mean(rates) < most
+    assert np.mean(rates) == pytest.approx(1 / ert, rel=0.15)
+
+
 def test_alarms_start_anew():
     detector = online.FisherOnline(100, 90, (3, 5))
     table = pd.DataFrame({"limit": [np.inf, np.inf, 0.99, 0.99], "passed": 1.0})

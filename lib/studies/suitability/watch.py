@@ -76,7 +76,7 @@ class Plan:
     seed: int = 0  # of simulated thresholds
 
     @property
-    def least(self) -> float:
+    def rarest(self) -> float:
         """The smallest probability with which a row is labelled."""
         return min(self.rate, self.deciding_rate) * self.floor
 
@@ -113,7 +113,7 @@ class Deployment:
 
     @property
     def threshold_error(self) -> float:
-        """Relative standard error of the detectors' rate, by the streams that are left."""
+        """Relative standard error of the detectors' rate, at most: by the streams that are left."""
         left = SIMULATED * math.exp(-2 * self.windows[-1] * self.every / self.ert)
         return left**-0.5
 
@@ -139,7 +139,7 @@ class Deployment:
         """Choose rows, wait for labels, update the monitor: its table, and what was labelled."""
         plan, waiting = replace(self.plan, floor=floor or self.plan.floor), []
         monitor = ActiveMonitor(
-            self.least, least_probability=plan.least, run_length=self.run_length, alpha=plan.alpha
+            self.least, least_probability=plan.rarest, run_length=self.run_length, alpha=plan.alpha
         )
         for _, f, right in months:
             rate = plan.deciding_rate if monitor.state == "deciding" else plan.rate
@@ -335,7 +335,7 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure
     time, found = np.arange(1, len(months) + 1), []
     for first in range(0, len(months), plan.months):
         batch = map(np.concatenate, zip(*waiting[first : first + plan.months], strict=True))
-        value, ends = active_accuracy(*batch, least_probability=plan.least, alpha=plan.alpha)
+        value, ends = active_accuracy(*batch, least_probability=plan.rarest, alpha=plan.alpha)
         found.append((first + (plan.months + 1) / 2, value, *ends))
     found = pd.DataFrame(found, columns=["month", "accuracy", "low", "high"])
     true = [100 * right.mean() for *_, right in months]
