@@ -182,12 +182,12 @@ def test_larger_images(is_pair, fits, monkeypatch):
     monkeypatch.setattr(scenarios, "train", watched)
     scenarios._pretrained.cache_clear()
     train, n, public = (70, 40, 500) if is_pair else (300, 200, 500)
-    found = image_evaluation("cifar10", is_pair, Sizes(train, n, public, 8), 3)
+    found = image_evaluation("cifar10", is_pair, Sizes(train, n, public, 2), 3)
     scenarios._pretrained.cache_clear()
 
     (config, training), *others = learned
     assert config.model.name == "small_cnn"
-    assert config.steps == round(8 * public / 256)
+    assert config.steps == round(2 * public / 64)
     assert math.isinf(config.epsilon)
     assert training.inputs.shape == (public, 3, 12, 12)
     where = {image.tobytes(): i for i, image in enumerate(made["train"].as_float())}

@@ -178,7 +178,7 @@ def _pretrained(name: str, content: str, public: tuple[int, ...], epochs: float,
 
 
 def _trained(training: TrainingData, points: Array, epochs: float, seed: int, name: str) -> Any:
-    batch = min(256, len(training))
+    batch = min(64, len(training))
     config = TrainingConfig(
         ModelSpec(name, training.inputs.shape[1:], training.classes, hidden=(64,)),
         steps=max(1, round(epochs * len(training) / batch)),
