@@ -20,6 +20,7 @@ __all__ = [
     "averages",
     "dropout_probabilities",
     "example_gradients",
+    "features_of",
     "initial_parameters",
     "outputs_of",
 ]
@@ -31,6 +32,14 @@ def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.
     """All outputs of the final model: class logits and those of its head, (n, outputs)."""
     points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     network = module_of(result)
+    with torch.no_grad():
+        return torch.cat([forward(network, part) for part in points.split(_BATCH)]).numpy()
+
+
+def features_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """What enters the last layer of the final model (dropout aside), (n, features)."""
+    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
+    network = module_of(result)[:-1]
     with torch.no_grad():
         return torch.cat([forward(network, part) for part in points.split(_BATCH)]).numpy()
 

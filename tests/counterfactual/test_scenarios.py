@@ -13,20 +13,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from lib import data
 from lib.studies.counterfactual import scenarios
 from lib.studies.counterfactual.scenarios import (
-    SCENARIOS,
     Evaluation,
     Rule,
     Scenario,
     ScenarioRuns,
+    Sizes,
     draws_table,
     image_evaluation,
     run_scenario,
     scenario_runs,
     scenario_table,
+    scenarios_of,
 )
 
 Z = 1.959963984540054
-TEN, PAIR = SCENARIOS[:3], SCENARIOS[3:]
+TEN, PAIR = (scenarios_of("digits", pair) for pair in (False, True))
 KNOWN = ("known_value", "known_low", "known_high", "known_covers")
 
 
@@ -61,12 +62,12 @@ CHEAP = Share(), LinearScore()
 
 @pytest.fixture(scope="module")
 def ten():
-    return image_evaluation("digits", False, 900, 300, 1)
+    return image_evaluation("digits", False, Sizes(900, 300), 1)
 
 
 @pytest.fixture(scope="module")
 def pair():
-    return image_evaluation("digits", True, 900, 897, 1)
+    return image_evaluation("digits", True, Sizes(900, 897), 1)
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_digits(is_pair, fits):
     digits = data.load_digits()
     where = {image.tobytes(): i for i, image in enumerate(digits.images.reshape(1797, 64))}
     assert len(where) == 1797  # no two are alike
-    made = image_evaluation("digits", is_pair, train, n, seed)
+    made = image_evaluation("digits", is_pair, Sizes(train, n), seed)
     (full, y_full), (few, y_few) = fits
     used, asked, little = ([where[row.tobytes()] for row in x] for x in (full, made.X, few))
 
@@ -150,8 +151,7 @@ def test_digits(is_pair, fits):
     shares = np.bincount(y_few) / len(y_few) - np.bincount(y_full) / len(y_full)
     assert np.abs(shares).max() < 0.06
 
-    names = ["pair", "pair, few labels"] if is_pair else ["linear", "few labels"]
-    assert list(made.probabilities) == names
+    assert list(made.probabilities) == ["one layer", "few labels"]
     accuracy = []
     for p in made.probabilities.values():
         assert p.shape == (len(asked), len(code))
@@ -164,47 +164,74 @@ def test_digits(is_pair, fits):
 
 @pytest.mark.parametrize("is_pair", [False, True])
 def test_larger_images(is_pair, fits, monkeypatch):
-    """Train and test images keep apart, and 64 features come from the training images."""
-    rng, asked = np.random.default_rng(0), []
-    made = {}
-    for split, count in (("train", 500), ("test", 250)):
+    """Network, output layers and evaluation see different images."""
+    rng, made = np.random.default_rng(0), {}
+    for split, count in (("train", 900), ("test", 250)):
         labels = rng.integers(0, 10, count)
         shade = 20 * labels[:, None, None, None] + rng.integers(0, 30, (count, 12, 12, 3))
         made[split] = data.ImageSet(
             "made for a test", shade.astype(np.uint8), labels, tuple(map(str, range(10)))
         )
+    monkeypatch.setattr(data, "load_images", lambda name, split: made[split])
+    learned, original = [], scenarios.train
 
-    def load(name, split):
-        asked.append((name, split))
-        return made[split]
+    def watched(config, training, points):
+        learned.append((config, training))
+        return original(config, training, points)
 
-    monkeypatch.setattr(data, "load_images", load)
-    train, n = (80, 40) if is_pair else (150, 200)
-    found = image_evaluation("cifar10", is_pair, train, n, 3)
-    assert asked == [("cifar10", "train"), ("cifar10", "test")]
-    reduced, (x_train, y_train), (_, y_few) = fits
-    assert reduced[1] is None
-    assert len(reduced[0]) == len(x_train) == train  # components of the training images
-    assert x_train.shape == (train, 64)
-    np.testing.assert_allclose(x_train.mean(axis=0), 0, atol=1e-8)
-    np.testing.assert_allclose(x_train.std(axis=0, ddof=1), 1, atol=1e-6)
-    assert found.X.shape == (n, 64)
+    monkeypatch.setattr(scenarios, "train", watched)
+    scenarios._pretrained.cache_clear()
+    train, n, public = (70, 40, 500) if is_pair else (300, 200, 500)
+    found = image_evaluation("cifar10", is_pair, Sizes(train, n, public, 2), 3)
+    scenarios._pretrained.cache_clear()
+
+    (config, training), *others = learned
+    assert config.model.name == "small_cnn"
+    assert config.steps == round(2 * public / 64)
+    assert math.isinf(config.epsilon)
+    assert training.inputs.shape == (public, 3, 12, 12)
+    where = {image.tobytes(): i for i, image in enumerate(made["train"].as_float())}
+    rows = [where[image.tobytes()] for image in training.inputs]
+    assert len(set(rows)) == public
+    assert made["train"].labels[rows].tolist() == training.targets.tolist()
+    left = np.delete(made["train"].labels, rows)  # none of them is left for the layers
+
     classes = 2 if is_pair else 10
-    assert set(y_train) == set(y_few) == set(found.labels) == set(range(classes))
+    (x_train, y_train), *more = fits
+    assert x_train.shape == (train, 32)
+    if is_pair:
+        assert others == []
+        (pixels, nothing), (parts, y_pixels) = more
+        assert nothing is None
+        assert pixels.shape == (train, 3 * 12 * 12)
+        assert parts.shape == (train, 64)
+        assert y_pixels.tolist() == y_train.tolist()
+        assert train <= np.isin(left, (3, 5)).sum()
+        assert {image.tobytes() for image in pixels.astype(np.float32)}.isdisjoint(
+            image.tobytes() for image in training.inputs
+        )
+        np.testing.assert_allclose(parts.mean(axis=0), 0, atol=1e-6)
+        assert list(found.probabilities) == ["one layer", "pixels"]
+    else:
+        ((config, second),) = others
+        assert config.model.name == "mlp"
+        np.testing.assert_allclose(second.inputs.mean(axis=0), 0, atol=1e-5)
+        assert second.targets.tolist() == y_train.tolist()
+        ((few, y_few),) = more
+        assert len(few) == pytest.approx(max(20, train // 20), abs=5)
+        assert set(y_few) == set(range(10))
+        assert list(found.probabilities) == ["one layer", "few labels", "two layers"]
+    assert found.X.shape == (n, 32 + 64 * is_pair)
+    assert set(y_train) == set(found.labels) == set(range(classes))
     for p in found.probabilities.values():
         assert p.shape == (n, classes)
-        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
-    few, many = reversed(found.probabilities.values())
-    assert (many.argmax(axis=1) == found.labels).mean() > 1.5 / classes
-    assert (few.argmax(axis=1) == found.labels).mean() > 1 / classes
-    if is_pair:  # as many as there are
-        everything = image_evaluation("cifar10", True, train, 250, 3)
-        assert len(everything.X) == np.isin(made["test"].labels, (3, 5)).sum() < 250
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+        assert (p.argmax(axis=1) == found.labels).mean() > 1.3 / classes
 
 
 def test_too_few_images_of_the_classes():
     with pytest.raises(ValueError, match="n must be large enough for 20 images of the classes"):
-        image_evaluation("digits", True, 100, 20, 0)
+        image_evaluation("digits", True, Sizes(100, 20), 0)
 
 
 @pytest.mark.parametrize(("is_pair", "missing"), [(False, (4, 7)), (True, (5,))])
@@ -223,9 +250,9 @@ def test_classes_that_are_missing(is_pair, missing, monkeypatch):
         "images"
     )
     with pytest.raises(ValueError) as caught:
-        image_evaluation("digits", is_pair, 300, 400, 0)
+        image_evaluation("digits", is_pair, Sizes(300, 400), 0)
     assert str(caught.value) == message
-    image_evaluation("digits", is_pair, 300, 400, 1)
+    image_evaluation("digits", is_pair, Sizes(300, 400), 1)
 
 
 def test_pair_of_cifar100(fits, monkeypatch):
@@ -237,7 +264,7 @@ def test_pair_of_cifar100(fits, monkeypatch):
         names = tuple(map(str, range(100)))
         made[split] = data.ImageSet("made for a test", images, labels, names)
     monkeypatch.setattr(data, "load_images", lambda name, split: made[split])
-    found = image_evaluation("cifar100", True, 80, 300, 0)
+    found = image_evaluation("cifar100", True, Sizes(80, 300, 100, 1), 0)
     assert np.bincount(found.labels).tolist() == [
         (made["test"].labels == c).sum() for c in (11, 35)
     ]
@@ -246,17 +273,22 @@ def test_pair_of_cifar100(fits, monkeypatch):
 # ------------------------------------------------------------------ one comparison
 
 
-def test_the_scenarios_are_p4s():
-    assert [one.name for one in SCENARIOS] == [
-        "I", "II", "III", "I, pair", "II, pair", "III, pair",
-    ]  # fmt: skip
-    for one, two, three in (TEN, PAIR):
-        assert one.base_a == one.base_b == two.base_a == two.base_b == three.base_a
-        assert three.base_b != three.base_a
+@pytest.mark.parametrize("dataset", ["digits", "cifar10", "cifar100"])
+def test_the_scenarios_are_p4s(dataset):
+    second = {"digits": ["few labels"], True: ["pixels"], False: ["two layers", "few labels"]}
+    for is_pair in (False, True):
+        found = scenarios_of(dataset, is_pair)
+        end = ", pair" * is_pair
+        one, two, *others = found
+        bases = second[dataset if dataset == "digits" else is_pair]
+        names = ["I", "II", "III", "IV"][: 2 + len(bases)]
+        assert [each.name for each in found] == [f"{name}{end}" for name in names]
+        assert {each.base_a for each in found} == {one.base_b, two.base_b} == {"one layer"}
+        assert [each.base_b for each in others] == bases
         assert None not in (one.rule_a.threshold, one.rule_b.threshold)
         assert one.rule_a.threshold != one.rule_b.threshold
         assert (two.rule_a, two.rule_b) == (Rule(), Rule("gini"))
-        assert three.rule_a == three.rule_b == Rule()
+        assert all(each.rule_a == each.rule_b == Rule() for each in others)
     assert str(Rule(threshold=0.8)) == "SR < 0.8"
     assert str(Rule("gini")) == "Gini, stochastic"
 
@@ -265,7 +297,7 @@ def brier(p, label):
     return 1 - sum((p[c] - (c == label)) ** 2 for c in range(len(p))) / 2
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+@pytest.mark.parametrize("scenario", TEN + PAIR, ids=lambda s: s.name)
 def test_scenarios(scenario, ten, pair, compared):
     evaluation = evaluation_of(scenario, ten, pair)
     found = quiet(evaluation, scenario, rng=np.random.default_rng(3))
@@ -393,7 +425,7 @@ def test_other_warnings_are_given_on(ten):
 
 
 def test_fingerprints_follow_the_files(monkeypatch):
-    job = ScenarioRuns("cifar10", True, "linear", 400, 200, 2, 0)
+    job = ScenarioRuns("cifar10", True, "linear", Sizes(400, 200, 100, 1), 2, 0)
     (name,) = data.image_files("cifar10")
     before, entries = job.data_fingerprint(), data.registry()
     changed = {**entries, name: replace(entries[name], sha256="0" * 64)}
@@ -403,10 +435,10 @@ def test_fingerprints_follow_the_files(monkeypatch):
 
 @pytest.mark.parametrize("is_pair", [False, True])
 def test_a_job_is_its_draws(is_pair):
-    job = ScenarioRuns("digits", is_pair, "linear", 500, 250, 2, 7)
+    job = ScenarioRuns("digits", is_pair, "linear", Sizes(500, 250), 2, 7)
     assert job.scenarios == (PAIR if is_pair else TEN)
     outcome = job.execute(None)
-    evaluation = image_evaluation("digits", is_pair, 500, 250, 7)
+    evaluation = image_evaluation("digits", is_pair, Sizes(500, 250), 7)
     for k, scenario in enumerate(job.scenarios):
         for draw in range(2):
             rng = np.random.default_rng([7, draw])
@@ -422,29 +454,30 @@ def test_a_job_is_its_draws(is_pair):
 
 
 TITLES = {
-    "I": ("linear: SR < 0.8", "linear: SR < 0.5"),
-    "II": ("linear: SR, stochastic", "linear: Gini, stochastic"),
-    "III": ("linear: SR, stochastic", "few labels: SR, stochastic"),
+    "I": ("one layer: SR < 0.8", "one layer: SR < 0.5"),
+    "II": ("one layer: SR, stochastic", "one layer: Gini, stochastic"),
+    "III": ("one layer: SR, stochastic", "two layers: SR, stochastic"),
+    "IV": ("one layer: SR, stochastic", "few labels: SR, stochastic"),
 }
 
 
 def test_table_of_known_draws():
     """Counts of results that were made up."""
     labels = ["data", "scenario", "A", "B", "learner", "points"]
-    job = ScenarioRuns("cifar10", False, "super", 100, 90, 4, 0)
+    job = ScenarioRuns("cifar10", False, "super", Sizes(100, 90, 50, 1), 4, 0)
     nan, flags = [math.nan] * 4, [1.0, 0.0, 1.0, 0.0]
     arrays = {
-        "covers": [[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]],
-        "known_covers": [nan, [1, 1, 0, 1], [1, 1, 1, 1]],
-        "rejects": [[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1]],
-        "warned": [flags, [0, 0, 0, 0], [0, 0, 0, 0]],
-        "value": [[1, 2, 3, 4]] * 3,
-        "oracle": [[1, 1, 1, 1]] * 3,
-        "low": [[0, 0, 0, 0]] * 3,
-        "high": [[2, 2, 2, 6]] * 3,
-        "coverage_a": [[0.5] * 4] * 3,
-        "coverage_b": [[0.25] * 4] * 3,
-        "selective": [[-1] * 4] * 3,
+        "covers": [[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 0]],
+        "known_covers": [nan, [1, 1, 0, 1], [1, 1, 1, 1], [0, 0, 1, 1]],
+        "rejects": [[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 1, 1]],
+        "warned": [flags, *[[0, 0, 0, 0]] * 3],
+        "value": [[1, 2, 3, 4]] * 4,
+        "oracle": [[1, 1, 1, 1]] * 4,
+        "low": [[0, 0, 0, 0]] * 4,
+        "high": [[2, 2, 2, 6]] * 4,
+        "coverage_a": [[0.5] * 4] * 4,
+        "coverage_b": [[0.25] * 4] * 4,
+        "selective": [[-1] * 4] * 4,
     }
     run = SimpleNamespace(
         arrays={key: np.array(values, dtype=float) for key, values in arrays.items()},
@@ -453,13 +486,13 @@ def test_table_of_known_draws():
     table = draws_table([(job, run)])
     counted = ["draws", "missed", "missed, known", "rejected", "warned", "mean error", "mean width"]
     assert table.columns.tolist() == [*labels, *counted]
-    assert table["missed"].tolist() == [3, 0, 4]
-    assert table["missed, known"].tolist()[1:] == [1, 0]
+    assert table["missed"].tolist() == [3, 0, 4, 1]
+    assert table["missed, known"].tolist()[1:] == [1, 0, 2]
     assert math.isnan(table["missed, known"][0])
-    assert table["rejected"].tolist() == [0, 2, 4]
-    assert table["warned"].tolist() == [2, 0, 0]
-    assert table["mean error"].tolist() == [1.5] * 3
-    assert table["mean width"].tolist() == [3.0] * 3
+    assert table["rejected"].tolist() == [0, 2, 4, 3]
+    assert table["warned"].tolist() == [2, 0, 0, 0]
+    assert table["mean error"].tolist() == [1.5] * 4
+    assert table["mean width"].tolist() == [3.0] * 4
     first = scenario_table([(job, run)])
     numbers = ["coverage A", "coverage B", "selective difference", "true difference", "low", "high"]
     assert first.columns.tolist() == [*labels, *numbers, "rejects 0", "covers truth", "warned"]
@@ -467,9 +500,9 @@ def test_table_of_known_draws():
     for shown in (table, first):
         named = shown.set_index("scenario")[["A", "B"]].T.to_dict(orient="list")
         assert {name: tuple(pair) for name, pair in named.items()} == TITLES
-    assert first["rejects 0"].tolist() == ["no", "yes", "yes"]
-    assert first["covers truth"].tolist() == ["yes", "yes", "no"]
-    assert first["warned"].tolist() == ["yes", "no", "no"]
+    assert first["rejects 0"].tolist() == ["no", "yes", "yes", "no"]
+    assert first["covers truth"].tolist() == ["yes", "yes", "no", "yes"]
+    assert first["warned"].tolist() == ["yes", "no", "no", "no"]
     assert set(first["points"]) == {90}
 
 
@@ -483,12 +516,14 @@ def test_which_runs(monkeypatch):
 
     monkeypatch.setattr(scenarios, "run_all", gathered)
     found = scenario_runs(
-        {"digits": (500, 300), "cifar10": (100, 50)}, {"super": 1, "forest": 0, "linear": 7}, 9
+        {"digits": Sizes(500, 300), "cifar10": Sizes(100, 50, 70, 2)},
+        {"super": 1, "forest": 0, "linear": 7},
+        9,
     )
     assert [job for job, _ in found] == asked
     assert asked == [
-        ScenarioRuns(name, is_pair, learner, train, n, draws, 9)
-        for name, train, n in (("digits", 500, 300), ("cifar10", 100, 50))
+        ScenarioRuns(name, is_pair, learner, sizes, draws, 9)
+        for name, sizes in (("digits", Sizes(500, 300)), ("cifar10", Sizes(100, 50, 70, 2)))
         for is_pair in (False, True)
         for learner, draws in (("super", 1), ("linear", 7))
     ]

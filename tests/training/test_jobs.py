@@ -18,7 +18,7 @@ from lib.training import (
     jobs,
     train,
 )
-from lib.training.predict import dropout_probabilities
+from lib.training.predict import dropout_probabilities, features_of
 
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(8,))
 CONFIG = TrainingConfig(
@@ -281,6 +281,23 @@ def test_averages_of_intermediate_models():
             units = np.tanh(points @ hidden.reshape(8, 64).T + bias)
             logits = units @ head.reshape(10, 8).T + shift
             assert np.allclose(arrays["of_parameters"][i, place], logits, atol=1e-4)
+
+
+def test_features_enter_the_last_layer():
+    data = DATA.load()
+    images = data.training.inputs.reshape(-1, 1, 8, 8)
+    cnn = ModelSpec("small_cnn", (1, 8, 8), 10)
+    for model, units in ((MLP, 8), (cnn, 32), (replace(cnn, dropout=0.5), 32)):
+        inputs = images if model.name == "small_cnn" else data.training.inputs
+        points = inputs[:50]
+        made = train(
+            replace(CONFIG, model=model, steps=3), replace(data.training, inputs=inputs), points
+        )
+        features = features_of(made, points)
+        assert features.shape == (50, units)
+        weights, bias = np.split(made.parameters[-10 * (units + 1) :], [10 * units])
+        logits = features @ weights.reshape(10, units).T + bias
+        assert np.allclose(logits, made.logits, atol=1e-5)
 
 
 def test_averages_need_weights_and_parts():

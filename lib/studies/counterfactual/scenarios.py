@@ -2,6 +2,8 @@
 
 The labels of all images are known, so abstention hides nothing from us: the oracle difference of
 two classifiers is the mean difference of their scores on the points that the estimate comes from.
+As in P4 the classifiers are output layers on the features of a network that other images trained;
+digits are so small that their pixels are the features.
 """
 
 import warnings
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -22,12 +25,12 @@ from lib import data
 from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.scores import abstain, score
-from lib.data.features import fit_patches, patch_features
 from lib.runs import Checkpoint, Outcome, StoredRun, fingerprint, run_all
+from lib.training import ModelSpec, TrainingConfig, TrainingData, train
+from lib.training.predict import features_of
 
 Array = npt.NDArray[np.float64]
-_COMPONENTS = 64  # of the evaluator's and the classifiers' features, for larger images
-_FILTERS = 128
+_COMPONENTS = 64  # of the pixels, where a classifier of larger images sees these
 
 
 @dataclass(frozen=True)
@@ -54,15 +57,24 @@ class Scenario:
     rule_b: Rule
 
 
-#: P4's scenarios, and those of its negative example ("cats vs dogs"), named "pair".
-SCENARIOS = (
-    Scenario("I", "linear", "linear", Rule(threshold=0.8), Rule(threshold=0.5)),
-    Scenario("II", "linear", "linear", Rule(), Rule("gini")),
-    Scenario("III", "linear", "few labels", Rule(), Rule()),
-    Scenario("I, pair", "pair", "pair", Rule(threshold=0.6), Rule(threshold=0.65)),
-    Scenario("II, pair", "pair", "pair", Rule(), Rule("gini")),
-    Scenario("III, pair", "pair", "pair, few labels", Rule(), Rule()),
-)
+def scenarios_of(dataset: str, pair: bool) -> tuple[Scenario, ...]:
+    """P4's scenarios, or those of its negative example ("cats vs dogs"), named "pair".
+
+    IV is ours: the second classifier has few labels.  So it has in III on digits, which need no
+    network.
+    """
+    end, thresholds = (", pair", (0.6, 0.65)) if pair else ("", (0.8, 0.5))
+    others = {"III": "few labels"}
+    if dataset != "digits":
+        others = {"III": "pixels"} if pair else {"III": "two layers", "IV": "few labels"}
+    return (
+        Scenario(f"I{end}", *["one layer"] * 2, *(Rule(threshold=value) for value in thresholds)),
+        Scenario(f"II{end}", *["one layer"] * 2, Rule(), Rule("gini")),
+        *(
+            Scenario(f"{name}{end}", "one layer", other, Rule(), Rule())
+            for name, other in others.items()
+        ),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,79 +86,136 @@ class Evaluation:
     probabilities: dict[str, Array] = field(repr=False)  # of each base classifier, shape (n, C)
 
 
-def _digits(train: int, n: int, rng: np.random.Generator):
-    """Features and labels to learn from and to predict."""
-    digits = data.load_digits()
-    order = rng.permutation(len(digits.labels))
-    x, labels = digits.images.reshape(len(order), -1), digits.labels
-    rows, asked = order[:train], order[train : train + n]
-    return x[rows], labels[rows], x[asked], labels[asked]
+@dataclass(frozen=True)
+class Sizes:
+    """How many images there are for what."""
+
+    train: int  # From which output layers learn
+    n: int  # On which they are compared, at most
+    public: int = 0  # From which the network learned before
+    epochs: float = 0.0  # Its passes over them
 
 
-def _images(name: str, only: Sequence[int], train: int, n: int, seed: int, rng):
-    """The same of larger images, of some classes only where these are given."""
-    parts = {split: data.load_images(name, split) for split in ("train", "test")}
-    chosen = {split: rng.permutation(len(part.labels)) for split, part in parts.items()}
-    if only:
-        chosen = {
-            split: rows[np.isin(parts[split].labels[rows], only)] for split, rows in chosen.items()
-        }
-    rows, asked = chosen["train"][:train], chosen["test"][:n]
-    train_images, test_images = (
-        np.moveaxis(parts[split].images[r], -1, 1).astype(np.float32) / 255
-        for split, r in (("train", rows), ("test", asked))
-    )
-    filters = fit_patches(train_images, np.arange(len(train_images)), n_filters=_FILTERS, seed=seed)
-    maps = [
-        patch_features(images, filters).reshape(len(images), -1).astype(float)
-        for images in (train_images, test_images)
-    ]
-    reduce = make_pipeline(StandardScaler(), PCA(_COMPONENTS, svd_solver="full", whiten=True))
-    reduce.fit(maps[0])
-    labels = parts["train"].labels[rows], parts["test"].labels[asked]
-    return reduce.transform(maps[0]), labels[0], reduce.transform(maps[1]), labels[1]
-
-
-def image_evaluation(name: str, pair: bool, train: int, n: int, seed: int) -> Evaluation:
+def image_evaluation(name: str, pair: bool, sizes: Sizes, seed: int) -> Evaluation:
     """Train classifiers on images, and let them predict others."""
-    rng = np.random.default_rng(seed)
     classes = (11, 35) if name == "cifar100" else (3, 5)
-    if name == "digits":
-        made = _digits(train, n, rng)
-    else:
-        made = _images(name, classes if pair else (), train, n, seed, rng)
-    x_train, y_train, x_test, y_test = made
-    if pair:
-        keep, kept = np.isin(y_train, classes), np.isin(y_test, classes)
-        x_train, y_train, x_test, y_test = x_train[keep], y_train[keep], x_test[kept], y_test[kept]
+    parts, public = _draw(name, classes if pair else (), sizes, seed)
+    (x_train, y_train), (x_test, y_test) = parts
     missing = np.setdiff1d(classes if pair else np.unique(y_test), y_train)
     if len(missing):
         raise ValueError(
-            f"train must be large enough for every class, got {train}: none of "
+            f"train must be large enough for every class, got {sizes.train}: none of "
             f"{', '.join(map(str, missing))} is among {len(y_train)} images"
         )
     if len(y_test) < 20:
         raise ValueError(
-            f"n must be large enough for 20 images of the classes, got {n}: {len(y_test)} images"
+            f"n must be large enough for 20 images of the classes, got {sizes.n}: "
+            f"{len(y_test)} images"
         )
-    y_train, y_test = (
-        np.searchsorted(np.unique(y_train), part).astype(np.int64) for part in (y_train, y_test)
+    names = np.unique(y_train)
+    y_train, y_test = (np.searchsorted(names, part).astype(np.int64) for part in (y_train, y_test))
+    seen = [x_train, x_test]
+    if name != "digits":
+        network = _pretrained(name, _content(name), public, sizes.epochs, seed)
+        seen = [features_of(network, part).astype(float) for part in seen]
+    others = {scenario.base_b for scenario in scenarios_of(name, pair)}
+    probabilities = {"one layer": _one_layer(seen[0], y_train, seen[1])}
+    if "few labels" in others:
+        few = _few(y_train)
+        probabilities["few labels"] = _one_layer(seen[0][few], y_train[few], seen[1])
+    if "two layers" in others:
+        probabilities["two layers"] = _two_layers(seen[0], y_train, seen[1], seed)
+    if "pixels" in others:
+        parts = _components(*(part.reshape(len(part), -1) for part in (x_train, x_test)))
+        probabilities["pixels"] = _one_layer(parts[0], y_train, parts[1])
+        # Scores are missing at random given all that either of the classifiers sees.
+        seen[1] = np.hstack([seen[1], parts[1]])
+    return Evaluation(seen[1], y_test, probabilities)
+
+
+def _draw(name: str, only: Sequence[int], sizes: Sizes, seed: int):
+    """Inputs and labels to learn from and to predict, and the rows that train the network."""
+    rng = np.random.default_rng(seed)
+    if name == "digits":
+        digits = data.load_digits()
+        order = rng.permutation(len(digits.labels))
+        x = digits.images.reshape(len(order), -1)
+        chosen = {"train": order[: sizes.train], "test": order[sizes.train :][: sizes.n]}
+        chosen = {split: _of_classes(digits.labels, rows, only) for split, rows in chosen.items()}
+        return [(x[rows], digits.labels[rows]) for rows in chosen.values()], ()
+    parts = {split: data.load_images(name, split) for split in ("train", "test")}
+    order = {split: rng.permutation(len(part.labels)) for split, part in parts.items()}
+    public, order["train"] = np.split(order["train"], [sizes.public])
+    found = []
+    for split, count in (("train", sizes.train), ("test", sizes.n)):
+        labels = np.asarray(parts[split].labels)
+        rows = _of_classes(labels, order[split], only)[:count]
+        found.append((parts[split].as_float(rows), labels[rows]))
+    return found, tuple(public.tolist())
+
+
+def _of_classes(labels: np.ndarray, rows: np.ndarray, only: Sequence[int]) -> np.ndarray:
+    return rows[np.isin(labels[rows], only)] if only else rows
+
+
+def _few(labels: np.ndarray) -> npt.NDArray[np.intp]:
+    """A twentieth of the rows, at least 20, drawn class by class: each must be there."""
+    count = max(20, len(labels) // 20)
+    return np.concatenate(
+        [
+            np.flatnonzero(labels == c)[: max(2, round(count * np.mean(labels == c)))]
+            for c in np.unique(labels)
+        ]
     )
-    few = max(20, len(y_train) // 20)
-    names = ("pair", "pair, few labels") if pair else ("linear", "few labels")
-    probabilities = {}
-    for base, count in zip(names, (len(y_train), few), strict=True):
-        # The few are drawn class by class: each must be there.
-        subset = np.concatenate(
-            [
-                np.flatnonzero(y_train == c)[: max(2, round(count * np.mean(y_train == c)))]
-                for c in np.unique(y_train)
-            ]
-        )
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000, tol=1e-8))
-        model.fit(x_train[subset], y_train[subset])
-        probabilities[base] = model.predict_proba(x_test)
-    return Evaluation(x_test, y_test, probabilities)
+
+
+@lru_cache(maxsize=1)
+def _pretrained(name: str, content: str, public: tuple[int, ...], epochs: float, seed: int) -> Any:
+    """The small CNN, trained without privacy on images that are used for nothing else."""
+    images = data.load_images(name, "train")
+    x, labels = images.as_float(public), np.asarray(images.labels)[list(public)]
+    return _trained(TrainingData(x, labels, len(images.names)), x[:1], epochs, seed, "small_cnn")
+
+
+def _trained(training: TrainingData, points: Array, epochs: float, seed: int, name: str) -> Any:
+    batch = min(64, len(training))
+    config = TrainingConfig(
+        ModelSpec(name, training.inputs.shape[1:], training.classes, hidden=(64,)),
+        steps=max(1, round(epochs * len(training) / batch)),
+        batch_size=batch,
+        learning_rate=0.05,
+        schedule="cosine",
+        momentum=0.9,
+        seed=seed,
+    )
+    return train(config, training, points)
+
+
+def _one_layer(x: Array, labels: np.ndarray, points: Array) -> Array:
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000, tol=1e-8))
+    return model.fit(x, labels).predict_proba(points)
+
+
+def _components(x: Array, points: Array) -> tuple[Array, Array]:
+    """Principal components of training images, and those of others."""
+    solver = PCA(min(_COMPONENTS, len(x)), svd_solver="covariance_eigh", whiten=True)
+    reduce = make_pipeline(StandardScaler(), solver).fit(x.astype(float))
+    return reduce.transform(x.astype(float)), reduce.transform(points.astype(float))
+
+
+def _two_layers(x: Array, labels: np.ndarray, points: Array, seed: int) -> Array:
+    """The same with a layer of 64 units before, in 20 passes."""
+    scale = StandardScaler().fit(x)
+    x, points = (scale.transform(part).astype(np.float32) for part in (x, points))
+    made = _trained(TrainingData(x, labels, labels.max() + 1), points, 20, seed, "mlp")
+    return special.softmax(made.logits.astype(float), axis=1)
+
+
+def _content(name: str) -> str:
+    """Checksums of the image files."""
+    if name == "digits":
+        return name
+    return fingerprint([data.registry()[file].sha256 for file in data.image_files(name)])
 
 
 @lru_cache(maxsize=1)
@@ -216,30 +285,26 @@ class ScenarioRuns:
     A job of :mod:`lib.runs`.
     """
 
-    dataset: str  # As for :func:`image_evaluation`; `pair` chooses among :data:`SCENARIOS`, too
+    dataset: str
     pair: bool
     learner: str  # "linear", "forest" or "super"
-    train: int
-    n: int
+    sizes: Sizes
     draws: int
     seed: int
 
     @property
     def scenarios(self) -> tuple[Scenario, ...]:
         """Those of P4's main table, or of its negative example."""
-        return tuple(one for one in SCENARIOS if one.base_a.startswith("pair") == self.pair)
+        return scenarios_of(self.dataset, self.pair)
 
     def data_fingerprint(self) -> str:
         """Checksums of the image files."""
-        if self.dataset == "digits":
-            return "digits"
-        files = data.image_files(self.dataset)
-        return fingerprint([data.registry()[name].sha256 for name in files])
+        return _content(self.dataset)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train the classifiers once, then compare them `draws` times in each scenario."""
         evaluation = _evaluation(
-            self.data_fingerprint(), self.dataset, self.pair, self.train, self.n, self.seed
+            self.data_fingerprint(), self.dataset, self.pair, self.sizes, self.seed
         )
         found = [
             [
@@ -262,11 +327,11 @@ class ScenarioRuns:
 
 
 def scenario_runs(
-    datasets: Mapping[str, tuple[int, int]], draws: Mapping[str, int], seed: int
+    datasets: Mapping[str, Sizes], draws: Mapping[str, int], seed: int
 ) -> list[tuple[ScenarioRuns, StoredRun]]:
     """Run all scenarios."""
     jobs = [
-        ScenarioRuns(name, pair, learner, *sizes, count, seed)
+        ScenarioRuns(name, pair, learner, sizes, count, seed)
         for name, sizes in datasets.items()
         for pair in (False, True)
         for learner, count in draws.items()
