@@ -19,8 +19,6 @@ from lib.suitability.estimator import (
 )
 from lib.suitability.noninferiority import non_inferiority_test
 
-__all__ = ["TESTS", "Decision", "SuitabilityFilter", "p_text"]
-
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -223,7 +221,7 @@ class SuitabilityFilter:
                 )
             ]
             error = self._fitted.error(*designs, self.margin)
-            statistic, p_value = _normal(test.mean() - user.mean() - self.margin, error)
+            statistic, p_value = normal_test(test.mean() - user.mean() - self.margin, error)
             dof = float("inf") if error > 0 else float("nan")
         else:
             result = non_inferiority_test(test, user, self.margin)
@@ -261,7 +259,7 @@ class SuitabilityFilter:
         return signals
 
 
-def _normal(excess: float, error: float) -> tuple[float, float]:
+def normal_test(excess: float, error: float) -> tuple[float, float]:
     """Statistic and p-value; without any variance, by the sign of what is left but for rounding."""
     if error > 0:
         return float(excess / error), float(special.ndtr(excess / error))

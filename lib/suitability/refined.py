@@ -11,13 +11,10 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from lib.check import as_flags, as_matrix, as_number
 from lib.suitability.estimator import as_fit, fit_logistic, standardiser
-from lib.suitability.filter import Decision
-
-__all__ = ["RefinedFilter"]
+from lib.suitability.filter import Decision, normal_test
 
 Array = npt.NDArray[np.float64]
 
@@ -115,7 +112,8 @@ class RefinedFilter:
         Returns
         -------
         Decision
-            Whose ``estimated_test_accuracy`` is the known one and whose ``dof`` is infinite.
+            Whose ``estimated_test_accuracy`` is the known one and whose ``dof`` is infinite (NaN
+            where all estimates are 0 or 1, so that nothing varies).
 
         Raises
         ------
@@ -127,13 +125,12 @@ class RefinedFilter:
             raise ValueError("test_correct must have at least one entry, got none")
         user, error = self.estimate(user_signals, "user_signals")
         test = float(correct.mean())
-        statistic = (test - user - self.margin) / error
-        p_value = float(stats.norm.cdf(statistic))
+        statistic, p_value = normal_test(test - user - self.margin, error)
         return Decision(
             suitable=p_value <= self.alpha,
             p_value=p_value,
             statistic=statistic,
-            dof=float("inf"),
+            dof=float("inf") if error > 0 else float("nan"),
             estimated_test_accuracy=test,
             estimated_user_accuracy=user,
             margin=self.margin,
