@@ -24,8 +24,6 @@ from lib.suitability.monitor import _Detector, _table
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.sequential import EProcess, _upper_bounds
 
-__all__ = ["ActiveDecision", "ActiveMonitor", "active_accuracy", "labelling_probabilities"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -10,8 +10,6 @@ from scipy import special
 from lib.check import as_number
 from lib.suitability.noninferiority import as_sample, welch_non_inferiority
 
-__all__ = ["Equivalence", "GroupEquivalence", "equivalence_between_groups", "equivalence_test"]
-
 
 @dataclass(frozen=True)
 class Equivalence:

@@ -15,16 +15,6 @@ import numpy.typing as npt
 
 from lib.check import as_flags, as_matrix
 
-__all__ = [
-    "N_SPLITS",
-    "CorrectnessEstimator",
-    "as_fit",
-    "fit_logistic",
-    "logistic_hessian",
-    "mean_sigmoid",
-    "standardiser",
-]
-
 #: Splits of the calibration, as in the paper's instantiation.
 N_SPLITS = 5
 _MAX_STEPS = 200

@@ -24,15 +24,6 @@ from lib.suitability.noninferiority import as_sample
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import ROUNDING
 
-__all__ = [
-    "CALIBRATIONS",
-    "ESTIMATORS",
-    "CalibrationErrors",
-    "as_table",
-    "calibration_errors",
-    "make_estimator",
-]
-
 #: Names of the estimators and what readers call them, in the order of the paper's Table 8.
 ESTIMATORS = {
     "logistic": "logistic regression",

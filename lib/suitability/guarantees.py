@@ -30,18 +30,6 @@ from lib.suitability.noninferiority import as_sample
 from lib.suitability.power import broadcasting, satterthwaite, smallest_size
 from lib.suitability.sequential import EProcess
 
-__all__ = [
-    "AdjustedMargin",
-    "Offset",
-    "PredictionPowered",
-    "adjusted_margin",
-    "calibration_offset",
-    "corrected_margin",
-    "labels_needed",
-    "prediction_powered_test",
-]
-
-
 Array = npt.NDArray[np.float64]
 
 

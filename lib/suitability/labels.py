@@ -16,18 +16,6 @@ from scipy import special, stats
 
 from lib.check import as_array, as_flags, as_integer, as_number
 
-__all__ = [
-    "REFERENCES",
-    "LabelsTest",
-    "as_right",
-    "critical_counts",
-    "is_sample",
-    "labels_for_power",
-    "labels_test",
-    "rejection_rate",
-    "two_samples",
-]
-
 #: With what user data are compared: see :mod:`lib.suitability.guarantees`.
 REFERENCES = ("distribution", "sample")
 # Berger and Boos: the nuisance parameter is sought in a confidence interval that misses it with

@@ -19,8 +19,6 @@ from lib.suitability.labels import as_right
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.sequential import test_upper_bound
 
-__all__ = ["Monitor", "MonitorDecision"]
-
 Floats = npt.NDArray[np.float64]
 
 

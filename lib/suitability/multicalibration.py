@@ -12,8 +12,6 @@ import numpy.typing as npt
 from lib.check import as_array, as_flags, as_integer, as_number, require_finite
 from lib.suitability.noninferiority import as_sample
 
-__all__ = ["Multicalibrator"]
-
 Array = npt.NDArray[np.float64]
 
 

@@ -8,8 +8,6 @@ from scipy import special
 
 from lib.check import as_array, as_number
 
-__all__ = ["NonInferiority", "non_inferiority_test", "welch_non_inferiority"]
-
 # Relative; sums over many rows may err by that much.
 _ROUNDING = 1e-12
 

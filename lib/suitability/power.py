@@ -12,8 +12,6 @@ from scipy import special
 from lib.check import as_array, as_number
 from lib.suitability.noninferiority import as_sample
 
-__all__ = ["SampleSize", "non_inferiority_power", "required_sample_size", "sample_size_for"]
-
 # Beyond so many standard deviations the power is 0 or 1, and scipy's noncentral t may be NaN.
 _FAR = 20.0
 # Sizes at which a search looks first: every small one, then in steps of 2 per cent.

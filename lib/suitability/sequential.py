@@ -18,15 +18,6 @@ from scipy.special import ndtr
 from lib.check import as_array, as_integer, as_number
 from lib.suitability.noninferiority import as_sample
 
-__all__ = [
-    "EProcess",
-    "SequentialDecision",
-    "SequentialDesign",
-    "information_fractions",
-    "test_upper_bound",
-]
-
-
 Floats = npt.NDArray[np.float64]
 
 # Quadrature: Gauss and Legendre's points per panel of four standard deviations of the narrower

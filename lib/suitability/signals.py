@@ -12,8 +12,6 @@ from scipy.special import logsumexp
 
 from lib.check import as_array, as_matrix
 
-__all__ = ["SIGNAL_NAMES", "register_signal", "registered_signals", "signals", "unregister_signal"]
-
 #: The twelve signals, in the order of the authors' published tables.
 SIGNAL_NAMES = (
     "conf_max",
