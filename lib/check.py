@@ -16,7 +16,6 @@ __all__ = [
     "as_generator",
     "as_integer",
     "as_labels",
-    "as_level",
     "as_matrix",
     "as_names",
     "as_number",
@@ -287,13 +286,6 @@ def as_number(name: str, value: Any, low: float, high: float) -> float:
     if not is_number or not low < float(value) < high:  # a fraction may round to an end
         raise ValueError(f"{name} must be a number in ({low:g}, {high:g}), got {value!r}")
     return float(value)
-
-
-def as_level(name: str, level: Any) -> float:
-    """A confidence level in (0, 1)."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {level!r}")
-    return float(level)
 
 
 def check_delta(delta: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lib.check import as_scored, as_unit
+from lib.check import as_scored, as_unit, require_choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +143,7 @@ def coverage_at_accuracy(
     (0.25, 0.5)
     """
     target = float(as_unit("target", target))
-    if not isinstance(randomized, bool | np.bool_):
-        raise ValueError(f"randomized must be True or False, got {randomized!r}")
+    require_choice("randomized", randomized, (False, True))
     curve = accuracy_coverage(correct, score)
     offered = np.ones(len(curve.accuracy), dtype=bool)
     if not randomized:

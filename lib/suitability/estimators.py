@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lib.check import as_flags, as_integer, as_matrix
+from lib.check import as_flags, as_integer, as_matrix, require_choice
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.signals import SIGNAL_NAMES
@@ -111,12 +111,8 @@ def make_estimator(
     >>> estimator.fit(few[:500], correct[:500]).predict_proba(few[500:503]).shape
     (3, 2)
     """
-    if name not in ESTIMATORS:
-        raise ValueError(f"name must be one of {', '.join(ESTIMATORS)}, got {name!r}")
-    if calibration not in CALIBRATIONS:
-        raise ValueError(
-            f"calibration must be one of {', '.join(CALIBRATIONS)}, got {calibration!r}"
-        )
+    require_choice("name", name, ESTIMATORS)
+    require_choice("calibration", calibration, CALIBRATIONS)
     as_integer("seed", seed, 0)
     as_integer("splits", splits, 2)
     if (name, calibration, splits) == ("logistic", "platt", N_SPLITS):
@@ -208,8 +204,7 @@ def calibration_errors(
     p = as_sample("probabilities", probabilities, 0, 1, 1)
     y = as_flags("correct", correct, len(p))
     as_integer("bins", bins)
-    if by not in ("rows", "bins"):
-        raise ValueError(f"by must be 'rows' or 'bins', got {by!r}")
+    require_choice("by", by, ("rows", "bins"))
     where = np.searchsorted(np.arange(1, bins) / bins, p, side="left")
     count = np.bincount(where, minlength=bins)
     # Sums of acc_b - conf_b, without a division by the count of an empty bin.

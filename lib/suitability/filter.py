@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import special
 from sklearn.base import clone
 
-from lib.check import as_array, as_matrix, as_number
+from lib.check import as_array, as_matrix, as_number, require_choice
 from lib.suitability.estimator import (
     CorrectnessEstimator,
     as_fit,
@@ -131,9 +131,8 @@ class SuitabilityFilter:
                 f"estimator must have predict_proba and be no class, got {estimator!r}"
             )
         self.estimator = estimator
-        self.test = test or ("fitted" if estimator is None else "paper")
-        if self.test not in TESTS:
-            raise ValueError(f"test must be one of {', '.join(TESTS)}, got {test!r}")
+        default = "fitted" if estimator is None else "paper"
+        self.test = default if test is None else require_choice("test", test, TESTS)
         if self.test == "fitted" and estimator is not None:
             raise ValueError("test must be 'paper' with an estimator of one's own, got 'fitted'")
         self._fitted: Any = None
@@ -181,12 +180,7 @@ class SuitabilityFilter:
         -------
         ndarray, shape (n,)
         """
-        if self._fitted is None:
-            raise RuntimeError("the filter must be fitted before it can estimate or decide")
-        x = as_matrix(name, self._arrange(signals, name))
-        if isinstance(self._fitted, CorrectnessEstimator | _Logistic):
-            return self._fitted.predict(x)
-        return self._fitted.predict_proba(x)[:, 1]
+        return self._predict(self._arranged(signals, name))
 
     def decide(self, test_signals: Any, user_signals: Any) -> Decision:
         """Compare user data with test data.
@@ -207,20 +201,14 @@ class SuitabilityFilter:
         RuntimeError
             Before :meth:`fit`.
         """
-        test = self.estimate(test_signals, "test_signals")
-        user = self.estimate(user_signals, "user_signals")
-        for name, sample in (("test_signals", test), ("user_signals", user)):
-            if len(sample) < 2:
-                raise ValueError(f"{name} must have at least 2 rows, got {len(sample)}")
+        given = {"test_signals": test_signals, "user_signals": user_signals}
+        tables = [self._arranged(signals, name) for name, signals in given.items()]
+        for name, table in zip(given, tables, strict=True):
+            if len(table) < 2:
+                raise ValueError(f"{name} must have at least 2 rows, got {len(table)}")
+        test, user = map(self._predict, tables)
         if self.test == "fitted":
-            designs = [
-                self._fitted.design(as_matrix(name, self._arrange(signals, name)))
-                for name, signals in (
-                    ("test_signals", test_signals),
-                    ("user_signals", user_signals),
-                )
-            ]
-            error = self._fitted.error(*designs, self.margin)
+            error = self._fitted.error(*map(self._fitted.design, tables), self.margin)
             statistic, p_value = normal_test(test.mean() - user.mean() - self.margin, error)
             dof = float("inf") if error > 0 else float("nan")
         else:
@@ -240,7 +228,15 @@ class SuitabilityFilter:
             test=self.test,
         )
 
-    def _arrange(self, signals: Any, name: str) -> Any:
+    def _predict(self, x: Array) -> Array:
+        if isinstance(self._fitted, CorrectnessEstimator | _Logistic):
+            return self._fitted.predict(x)
+        return self._fitted.predict_proba(x)[:, 1]
+
+    def _arranged(self, signals: Any, name: str) -> Array:
+        """The columns of the fit, in their order."""
+        if self._fitted is None:
+            raise RuntimeError("the filter must be fitted before it can estimate or decide")
         columns = self._columns
         if isinstance(signals, pd.DataFrame) and isinstance(columns, list):
             missing = [c for c in columns if c not in signals.columns]
@@ -251,12 +247,12 @@ class SuitabilityFilter:
                     f"unknown {extra}, repeated "
                     f"{list(signals.columns[signals.columns.duplicated()].unique())}"
                 )
-            return signals[columns]
+            return as_matrix(name, signals[columns])
         expected = len(columns) if isinstance(columns, list) else columns
         shape = as_array(name, signals).shape
         if len(shape) == 2 and shape[1] != expected:
             raise ValueError(f"{name} must have {expected} columns, as at fit, got {shape[1]}")
-        return signals
+        return as_matrix(name, signals)
 
 
 def normal_test(excess: float, error: float) -> tuple[float, float]:

@@ -24,8 +24,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.check import as_array, as_flags, as_integer, as_number
-from lib.suitability.labels import as_right, is_sample, labels_test
+from lib.check import (
+    as_array,
+    as_flags,
+    as_integer,
+    as_number,
+    require_choice,
+    require_finite,
+    require_number,
+)
+from lib.suitability.labels import REFERENCES, as_right, labels_test
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.power import broadcasting, satterthwaite, smallest_size
 from lib.suitability.sequential import EProcess
@@ -253,9 +261,10 @@ def adjusted_margin(
     margin, level = as_number("margin", margin, -1, 1), as_number("level", level, 0, 0.5)
     test = _offset(*_labelled("test_", test_estimated, test_correct))
     user = _offset(*_labelled("user_", user_estimated, user_correct))
+    sample = require_choice("reference", reference, REFERENCES) == "sample"
     value, total, dof, reach = _adjust(
         margin,
-        *(test.value, 0.0 if is_sample(reference) else test.stderr**2, test.n),
+        *(test.value, 0.0 if sample else test.stderr**2, test.n),
         *(user.value, user.stderr**2, user.n),
         level,
     )
@@ -337,13 +346,14 @@ def prediction_powered_test(
     >>> found.stderr > 0, 0 <= found.p_value <= 1
     (True, True)
     """
-    margin, sample = as_number("margin", margin, -1, 1), is_sample(reference)
+    margin = as_number("margin", margin, -1, 1)
+    sample = require_choice("reference", reference, REFERENCES) == "sample"
     test = as_right("test_correct", test_correct).astype(float)
     user = as_sample("user_estimated", user_estimated, 0, 1)
     estimated, correct = _labelled("labelled_", labelled_estimated, labelled_correct)
     seed = as_integer("seed", seed, 0)
-    if tuning is not None and tuning not in (0, 1):
-        tuning = as_number("tuning", tuning, 0, 1)
+    if tuning is not None:
+        require_number("tuning", tuning, at_least=0, at_most=1)
     share = float(_tuning(estimated, correct, len(user)) if tuning is None else tuning)
     test_variance = 0.0 if sample else test.var(ddof=1)
     offset = _offset(share * estimated, correct)
@@ -441,7 +451,8 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     >>> labels_needed(sd_difference=0.3, half_width=0.05)
     141
     """
-    sd = _deviation("sd_difference", sd_difference)
+    require_finite("sd_difference", sd_difference, at_least=0)
+    sd = float(sd_difference)
     half_width, level = as_number("half_width", half_width, 0, 1), as_number("level", level, 0, 0.5)
     n = smallest_size(lambda n: -special.stdtrit(n - 1, 1 - level) * sd / np.sqrt(n), -half_width)
     if n is None:
@@ -522,7 +533,3 @@ def _settings(**given: Any) -> list[Array]:
             raise ValueError(f"{name} must be finite real numbers, got {value!r}")
         arrays.append(array.astype(float))
     return broadcasting(dict(zip(given, arrays, strict=True)))
-
-
-def _deviation(name: str, value: Any) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else as_number(name, value, 0, np.inf)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.check import as_array, as_number
+from lib.check import as_array, as_integer, as_number, require_finite
 from lib.suitability.noninferiority import as_sample
 
 # Beyond so many standard deviations the power is 0 or 1, and scipy's noncentral t may be NaN.
@@ -156,8 +156,8 @@ def required_sample_size(
     Raises
     ------
     ValueError
-        On input that is not as above, and where no number of user samples is enough: the message
-        says which power is the most that can be had, and how many test samples would do.
+        If no number of user samples is enough: the message says which power is the most that can
+        be had, and how many test samples would do.
 
     Examples
     --------
@@ -165,14 +165,12 @@ def required_sample_size(
     64
     """
     for name, value in (("sd_test", sd_test), ("sd_user", sd_user)):
-        if value != 0:
-            as_number(name, value, 0, np.inf)
+        require_finite(name, value, at_least=0)
     margin, drop = as_number("margin", margin, -1, 1), as_number("drop", drop, -1, 1)
     alpha, power = as_number("alpha", alpha, 0, 1), as_number("power", power, 0, 1)
     as_number("ratio", ratio, 0, np.inf)
-    is_integer = isinstance(n_test, (int, np.integer)) and not isinstance(n_test, bool)
-    if n_test is not None and not (is_integer and n_test >= 2):
-        raise ValueError(f"n_test must be an integer of at least 2 or None, got {n_test!r}")
+    if n_test is not None:
+        as_integer("n_test", n_test, 2)
     if drop >= margin:
         raise ValueError(
             f"drop must be below the margin, {margin:g}, for data to be found suitable with a "

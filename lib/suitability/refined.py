@@ -120,9 +120,7 @@ class RefinedFilter:
         RuntimeError
             Before :meth:`fit`.
         """
-        correct = as_flags("test_correct", test_correct, np.size(test_correct))
-        if len(correct) == 0:
-            raise ValueError("test_correct must have at least one entry, got none")
+        correct = as_flags("test_correct", test_correct)
         user, error = self.estimate(user_signals, "user_signals")
         test = float(correct.mean())
         statistic, p_value = normal_test(test - user - self.margin, error)

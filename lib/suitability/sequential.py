@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import optimize, stats
 from scipy.special import ndtr
 
-from lib.check import as_array, as_integer, as_number
+from lib.check import as_array, as_integer, as_number, require_choice
 from lib.suitability.noninferiority import as_sample
 
 Floats = npt.NDArray[np.float64]
@@ -225,10 +225,8 @@ class SequentialDesign:
 
     def __post_init__(self) -> None:
         looks = as_integer("looks", self.looks)
-        if isinstance(self.sides, bool) or self.sides not in (1, 2):
-            raise ValueError(f"sides must be 1 or 2, got {self.sides!r}")
-        if self.kind not in ("pocock", "obrien-fleming"):
-            raise ValueError(f"kind must be 'pocock' or 'obrien-fleming', got {self.kind!r}")
+        require_choice("sides", self.sides, (1, 2))
+        require_choice("kind", self.kind, ("pocock", "obrien-fleming"))
         alpha = as_number("alpha", self.alpha, 0, 0.5 * self.sides)
         t = _as_information(self.information, looks)
         constant = _constant(self.kind, alpha, int(self.sides), tuple(t.tolist()))
@@ -278,7 +276,7 @@ class SequentialDesign:
         Raises
         ------
         ValueError
-            On input that is not as above, or if p-values follow after a stop.
+            If p-values follow after a stop.
         """
         p = as_sample("p_values", p_values, 0, 1, 1)
         if len(p) > self.looks:

@@ -185,7 +185,7 @@ def test_no_small_p_value_is_printed():
     ("options", "message"),
     [
         ({"estimator": CorrectnessEstimator()}, "^estimator must have predict_proba"),
-        ({"test": "welch"}, "test must be one of fitted, paper, got 'welch'"),
+        ({"test": "welch"}, "test must be one of 'fitted', 'paper', got 'welch'"),
         (
             {"test": "fitted", "estimator": DummyClassifier()},
             "^test must be 'paper' with an estimator of one's own, got 'fitted'$",

@@ -199,7 +199,7 @@ GOOD = {"sd_test": 0.1, "sd_user": 0.1, "margin": 0.05}
         ({"drop": 0.05}, "drop must be below the margin, 0.05.*got 0.05"),
         ({"margin": 0.0}, "drop must be below the margin, 0"),
         ({"ratio": 0}, "ratio must be a number"),
-        ({"n_test": 1}, "n_test must be an integer of at least 2 or None, got 1"),
+        ({"n_test": 1}, "n_test must be an integer of at least 2, got 1"),
         ({"margin": 1e-9}, "margin must exceed drop by enough for 1e.15"),
     ],
 )
