@@ -12,6 +12,7 @@ import pandas as pd
 __all__ = [
     "as_answers",
     "as_array",
+    "as_classes",
     "as_flags",
     "as_generator",
     "as_integer",
@@ -21,6 +22,7 @@ __all__ = [
     "as_number",
     "as_predictions",
     "as_probabilities",
+    "as_range",
     "as_real",
     "as_scored",
     "as_scores",
@@ -28,7 +30,6 @@ __all__ = [
     "as_vector",
     "check_columns",
     "check_delta",
-    "check_level",
     "require_choice",
     "require_finite",
     "require_int",
@@ -223,6 +224,25 @@ def as_labels(name: str, values: Any) -> npt.NDArray[np.integer]:
     return array
 
 
+def as_classes(name: str, values: Any, classes: int, n: int | None = None) -> npt.NDArray[np.int64]:
+    """Integers of shape (n,) from 0 to `classes` - 1."""
+    array = as_array(name, values)
+    fits = array.ndim == 1 and len(array) > 0 and n in (None, len(array))
+    if not fits or array.dtype.kind not in "biu":
+        raise ValueError(
+            f"{name} must be integers of shape ({'n' if n is None else n},), got {array.dtype} of"
+            f" shape {array.shape}"
+        )
+    bad = (array < 0) | (array >= classes)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{name} must be from 0 to {classes - 1}, got {array[row]} in row {row} "
+            f"({int(bad.sum())} such values)"
+        )
+    return array.astype(np.int64)
+
+
 def _floating(array: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
     """Single precision stays what it is."""
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
@@ -288,20 +308,23 @@ def as_number(name: str, value: Any, low: float, high: float) -> float:
     return float(value)
 
 
+def as_range(name: str, values: Any) -> tuple[float, float]:
+    """Two finite numbers, the second larger than the first."""
+    try:
+        low, high = (as_number(name, end, -math.inf, math.inf) for end in values)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise ValueError(f"{name} must be two finite numbers, the larger last, got {values!r}")
+    return low, high
+
+
 def check_delta(delta: float) -> float:
     """A number in [0, 1), also as a float."""
     is_number = isinstance(delta, numbers.Real) and not isinstance(delta, bool)
     if not is_number or not 0 <= delta < 1 or float(delta) == 1:  # a fraction may round to 1
         raise ValueError(f"delta must be in [0, 1), got {delta!r}")
     return float(delta)
-
-
-def check_level(level: float) -> float:
-    """A number in (0, 1), also as a float."""
-    is_number = isinstance(level, numbers.Real) and not isinstance(level, bool)
-    if not is_number or not 0 < level < 1 or float(level) in (0, 1):  # a fraction may round
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
-    return float(level)
 
 
 # ------------------------------------------------------------------------- choices, chance, tables

@@ -12,6 +12,7 @@ import pytest
 from lib.check import (
     as_answers,
     as_array,
+    as_classes,
     as_flags,
     as_generator,
     as_integer,
@@ -21,13 +22,13 @@ from lib.check import (
     as_number,
     as_predictions,
     as_probabilities,
+    as_range,
     as_scored,
     as_scores,
     as_unit,
     as_vector,
     check_columns,
     check_delta,
-    check_level,
     require_choice,
 )
 
@@ -57,6 +58,8 @@ def test_arrays_keep_their_precision_where_it_is_a_float():
 def test_the_ends_of_what_is_allowed_are_allowed():
     assert as_integer("n", 0, 0) == 0
     assert type(as_integer("n", np.int64(7), 7)) is int
+    assert as_classes("y", np.array([0, 2], np.uint8), 3, 2).dtype == np.int64
+    assert as_range("x", [np.float32(0), 1]) == (0.0, 1.0)
     assert as_unit("x", [0.0, 1.0]).tolist() == [0.0, 1.0]
     assert as_unit("x", [1e-300, 1.0], open_left=True).tolist() == [1e-300, 1.0]
     assert as_predictions("x", [[7]], ("n", "m")).tolist() == [[7.0]]
@@ -89,7 +92,7 @@ MESSAGES = [
       for v in (-1, True, 1.0, "1", [], [1, -1], (1, True), [1.0], None)),
     *((check_delta, "delta", (v,), f"must be in [0, 1), got {v!r}")
       for v in (1.0, 1.5, -0.1, False, "0", 1 - TINY)),
-    *((check_level, "level", (v,), f"must be in (0, 1), got {v!r}")
+    *((as_number, "level", (v, 0, 1), f"must be a number in (0, 1), got {v!r}")
       for v in (1.5, 0, 1, True, "0.5", *CLOSE)),
     (as_matrix, "X", ([["a"]],), f"{MATRIX}, got <U1 of shape (1, 1)"),
     (as_matrix, "X", ([[None], [{}]],), f"{MATRIX}, got object of shape (2, 1)"),
@@ -153,6 +156,12 @@ MESSAGES = [
      f"{SUMS}, got values from 0.25 with sums from 0.75 to 1"),
     (as_probabilities, "x", ([[0.5, 0.4989]],), "must be probabilities that"),
     (as_probabilities, "x", ([[0.5, 0.5011]],), "must be probabilities that"),
+    (as_classes, "y", ([0.0, 1.0], 3), "must be integers of shape (n,), got float64 of shape (2,)"),
+    (as_classes, "y", ([0], 3, 2), "must be integers of shape (2,), got int64 of shape (1,)"),
+    (as_classes, "y", ([], 3), "must be integers of shape (n,), got float64 of shape (0,)"),
+    (as_classes, "y", ([0, 3, -1], 3), "must be from 0 to 2, got 3 in row 1 (2 such values)"),
+    *((as_range, "x", (v,), f"must be two finite numbers, the larger last, got {v!r}")
+      for v in ((1, 0), (0, 0), (0, INF), (NAN, 1), 0.5, (1,), "01")),
     (as_labels, "x", ([0, 1],), f"{LABELS}, got int64 of shape (2,)"),
     (as_labels, "x", (np.zeros((2, 0), int),), f"{LABELS}, got int64 of shape (2, 0)"),
     (as_labels, "x", ([[0.5]],), f"{LABELS}, got float64 of shape (1, 1)"),
@@ -173,7 +182,7 @@ MESSAGES = [
 
 @pytest.mark.parametrize(("check", "name", "arguments", "message"), MESSAGES)
 def test_messages(check, name, arguments, message):
-    named = {check_delta: (), check_level: (), as_generator: (), as_scored: ()}.get(check, (name,))
+    named = {check_delta: (), as_generator: (), as_scored: ()}.get(check, (name,))
     more = {as_scored: {"prefix": "other_"}}.get(check, {})
     with pytest.raises(ValueError, match=f"^{re.escape(f'{name} {message}')}"):
         check(*named, *arguments, **more)

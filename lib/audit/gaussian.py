@@ -15,7 +15,7 @@ from lib.audit.selection import (
     true_best_epsilon,
     union_events,
 )
-from lib.check import as_number, as_scores, check_level, require_choice
+from lib.check import as_number, as_scores, require_choice
 
 
 class GaussianBound(NamedTuple):
@@ -103,7 +103,7 @@ def gaussian_lower_bound(
     >>> bool(2 < found.epsilon < 4.377)  # which is the truth
     True
     """
-    delta, level = as_number("delta", delta, 0, 1), check_level(level)
+    delta, level = as_number("delta", delta, 0, 1), as_number("level", level, 0, 1)
     require_choice("choice", choice, ("held-out", "union"))
     parts = [as_scores("in_scores", in_scores), as_scores("out_scores", out_scores)]
     scores = np.concatenate(parts, dtype=np.float64)

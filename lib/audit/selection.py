@@ -17,7 +17,6 @@ from lib.check import (
     as_scores,
     as_unit,
     check_delta,
-    check_level,
     require_choice,
     require_finite,
     require_number,
@@ -162,7 +161,7 @@ def union_lower_bound(
     >>> 0 < bound < true_best_epsilon(mu=1.5, delta=1e-5)
     True
     """
-    level = check_level(level)
+    level = as_number("level", level, 0, 1)
     require_choice("fixed", fixed, (False, True))
     counts = as_array("counts", counts)
     each = 1 - (1 - level)
@@ -256,7 +255,7 @@ def held_out_lower_bound(
     True
     """
     scores, members = _attack(scores, members)
-    delta, level = check_delta(delta), check_level(level)
+    delta, level = check_delta(delta), as_number("level", level, 0, 1)
     if as_integer("splits", splits) % 2 == 0:
         raise ValueError(f"splits must be odd, got {splits!r}")
     rng, found = as_generator(seed), []

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.check import as_number, as_vector
+from lib.check import as_number, as_range, as_vector, require_choice
 from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
 
 Array = npt.NDArray[np.float64]
@@ -226,8 +226,7 @@ def breakdown_share(
     """
     low, high = _check(estimate, score_range)
     value = as_number("value", value, -math.inf, math.inf)
-    if not isinstance(interval, bool | np.bool_):
-        raise ValueError(f"interval must be True or False, got {interval!r}")
+    require_choice("interval", interval, (False, True))
     # A value that is the bound itself, up to rounding, is reached.
     gap = max(0.0, abs(value - estimate.value) - _SAME * (high - low))
     loss = _Loss(estimate, low, high, sign=-1 if value < estimate.value else 1)
@@ -347,16 +346,7 @@ def _check(estimate: Any, score_range: Any) -> tuple[float, float]:
             f"estimate must be by the estimator 'dr', got {estimate.estimator!r}: the bounds are "
             "doubly robust"
         )
-    try:
-        low, high = (as_number("score_range", end, -math.inf, math.inf) for end in score_range)
-        ordered = low < high
-    except (TypeError, ValueError):
-        ordered = False
-    if not ordered:
-        raise ValueError(
-            f"score_range must be two finite numbers, the least and the largest possible score, "
-            f"got {score_range!r}"
-        )
+    low, high = as_range("score_range", score_range)
     for nuisances in estimate.nuisances:
         outside = ~nuisances.abstained & ((nuisances.scores < low) | (nuisances.scores > high))
         if outside.any():

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import entr
 
 from lib.check import as_array, as_integer, as_scored, as_scores, as_unit, as_vector
-from lib.selective.curves import _expected_accuracy, _sorted_parts
+from lib.selective.curves import _accuracy
 
 
 def selective_auc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
@@ -340,12 +340,6 @@ def normalized_score_extremes(n_correct: int, n: int) -> tuple[float, float]:
     best = np.minimum(1.0, n_correct / i).mean()
     worst = (np.maximum(0, i - (n - n_correct)) / i).mean()
     return float(best - n_correct / n), float(best - worst)
-
-
-def _accuracy(correct: npt.NDArray, score: npt.NDArray) -> npt.NDArray[np.float64]:
-    out = np.empty(len(correct))
-    _expected_accuracy(*_sorted_parts(correct, score), out)
-    return out
 
 
 def _evened(values: npt.NDArray, score: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:

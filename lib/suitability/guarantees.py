@@ -25,7 +25,6 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.check import (
-    as_array,
     as_flags,
     as_integer,
     as_number,
@@ -34,8 +33,8 @@ from lib.check import (
     require_number,
 )
 from lib.suitability.labels import REFERENCES, as_right, labels_test
-from lib.suitability.noninferiority import as_sample
-from lib.suitability.power import broadcasting, satterthwaite, smallest_size
+from lib.suitability.noninferiority import as_reals, as_sample
+from lib.suitability.power import satterthwaite, smallest_size
 from lib.suitability.sequential import EProcess
 
 Array = npt.NDArray[np.float64]
@@ -190,9 +189,8 @@ def corrected_margin(margin: Any, eps_source: Any, eps_target: Any) -> float | A
     >>> round(corrected_margin(0.05, eps_source=0.01, eps_target=-0.02), 3)
     0.02
     """
-    margin, eps_source, eps_target = _settings(
-        margin=margin, eps_source=eps_source, eps_target=eps_target
-    )
+    given = {"margin": margin, "eps_source": eps_source, "eps_target": eps_target}
+    margin, eps_source, eps_target = as_reals(given, {})
     result = margin + eps_target - eps_source
     return result if result.ndim else float(result)
 
@@ -522,14 +520,3 @@ def _offset(estimated: Array, correct: Array) -> Offset:
 def _labelled(prefix: str, estimated: Any, correct: Any) -> tuple[Array, Array]:
     estimates = as_sample(f"{prefix}estimated", estimated, 0, 1)
     return estimates, as_flags(f"{prefix}correct", correct, len(estimates)).astype(float)
-
-
-def _settings(**given: Any) -> list[Array]:
-    """Return arrays of finite numbers that broadcast."""
-    arrays = []
-    for name, value in given.items():
-        array = as_array(name, value)
-        if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-            raise ValueError(f"{name} must be finite real numbers, got {value!r}")
-        arrays.append(array.astype(float))
-    return broadcasting(dict(zip(given, arrays, strict=True)))

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.check import as_array, as_integer, as_number, require_finite
-from lib.suitability.noninferiority import as_sample
+from lib.check import as_integer, as_number, require_finite
+from lib.suitability.noninferiority import as_reals, as_sample
 
 # Beyond so many standard deviations the power is 0 or 1, and scipy's noncentral t may be NaN.
 _FAR = 20.0
@@ -86,37 +86,15 @@ def non_inferiority_power(
     """
     given = {"n_test": n_test, "n_user": n_user, "drop": drop, "sd_test": sd_test}
     given |= {"sd_user": sd_user, "margin": margin, "alpha": alpha}
-    arrays: dict[str, Array] = {}
-    for name, value in given.items():
-        array = as_array(name, value)
-        if array.dtype.kind not in "fiu":
-            raise ValueError(f"{name} must be real numbers, got {array.dtype} values")
-        array = array.astype(float)
-        if name in ("n_test", "n_user"):
-            inside, allowed = array >= 2, "at least 2"
-        elif name in ("sd_test", "sd_user"):
-            inside, allowed = (array >= 0) & np.isfinite(array), "at least 0 and finite"
-        elif name == "alpha":
-            inside, allowed = (array > 0) & (array < 1), "in (0, 1)"
-        else:
-            inside, allowed = np.isfinite(array), "finite"
-        if not inside.all():
-            raise ValueError(f"{name} must be {allowed}, got {array[~inside].flat[0]}")
-        arrays[name] = array
-    n_test, n_user, drop, sd_test, sd_user, margin, alpha = broadcasting(arrays)
+    low = {"n_test": 2, "n_user": 2, "sd_test": 0, "sd_user": 0}
+    n_test, n_user, drop, sd_test, sd_user, margin, alpha = as_reals(
+        given, low, ("n_test", "n_user")
+    )
+    if not (inside := (alpha > 0) & (alpha < 1)).all():
+        raise ValueError(f"alpha must be in (0, 1), got {alpha[~inside].flat[0]}")
     return rejection_probability(
         margin - drop, [sd_test**2 / n_test, sd_user**2 / n_user], [n_test - 1, n_user - 1], alpha
     )
-
-
-def broadcasting(arrays: dict[str, Array]) -> list[Array]:
-    """Return the arrays, whose shapes must broadcast."""
-    try:
-        np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ValueError(f"arguments must have shapes that broadcast, got {shapes}") from None
-    return list(arrays.values())
 
 
 def required_sample_size(

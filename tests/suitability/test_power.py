@@ -212,7 +212,7 @@ def test_bad_input_for_the_size(options, message):
     ("arguments", "message"),
     [
         ((10, [5, np.nan], 0, 0.1, 0.1), "n_user must be at least 2, got nan"),
-        ((10, 10, 0, 0.1, np.inf), "sd_user must be at least 0 and finite, got inf"),
+        ((10, 10, 0, 0.1, np.inf), "sd_user must be finite, got inf"),
         ((10, 10, 0, 0.1, 0.1, "a"), "margin must be real numbers"),
         ((10, 10, 0, 0.1, 0.1, 0, [0.1, 1.0]), r"alpha must be in \(0, 1\), got 1.0"),
         ((10, [10] * 3, [0, 0], 0.1, 0.1), "arguments must have shapes that broadcast"),
