@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.check import (
+    as_array,
     as_classes,
     as_generator,
     as_matrix,
     as_number,
+    as_unit,
     as_vector,
     require_choice,
     require_number,
@@ -180,24 +182,15 @@ def abstain(
 def _as_probabilities(values: Any) -> Array:
     """Return probabilities of shape (n, C), C at least 2."""
     name = "probabilities"
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers of shape (n, C) or (n,), got {error}") from None
-    if array.ndim == 1:
-        ones = as_vector(name, array)
-        if (outside := (ones < 0) | (ones > 1)).any():
-            row = int(np.argmax(outside))
-            raise ValueError(
-                f"{name} must be in [0, 1], got {ones[row]:.9g} in row {row} "
-                f"({int(outside.sum())} such values)"
-            )
+    shape = as_array(name, values).shape
+    if len(shape) == 1:
+        ones = as_unit(name, as_vector(name, values))
         return np.column_stack([1.0 - ones, ones])
-    if array.ndim != 2 or array.shape[1] < 2:
+    if len(shape) != 2 or shape[1] < 2:
         raise ValueError(
-            f"{name} must be of shape (n, C), C at least 2, or (n,), got shape {array.shape}"
+            f"{name} must be of shape (n, C), C at least 2, or (n,), got shape {shape}"
         )
-    array = as_matrix(name, array)
+    array = as_matrix(name, values)
     outside = (array < 0) | (array > 1 + _TOLERANCE)
     if outside.any():
         row, column = np.argwhere(outside)[0]

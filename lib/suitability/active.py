@@ -238,7 +238,7 @@ class ActiveMonitor:
         self.state = "watching"
 
     def update(self, estimated: Any, chosen: Any, correct: Any, probability: Any) -> ActiveDecision:
-        """Take the next batch, whose labels have come.
+        """Take the next batch, whose labels have come; bad input leaves the monitor as it was.
 
         Parameters
         ----------
@@ -249,11 +249,6 @@ class ActiveMonitor:
         -------
         ActiveDecision
             Also appended to ``history``.
-
-        Raises
-        ------
-        ValueError
-            On bad input; the monitor is then as it was.
         """
         least = self.least_probability
         x, n_labels = _observations(estimated, chosen, correct, probability, least)

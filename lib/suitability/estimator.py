@@ -127,11 +127,6 @@ class CorrectnessEstimator:
         -------
         ndarray, shape (n,)
             In (0, 1).
-
-        Raises
-        ------
-        RuntimeError
-            Before :meth:`fit`.
         """
         if not hasattr(self, "weights"):
             raise RuntimeError("the estimator must be fitted before it can predict")

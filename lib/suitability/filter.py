@@ -195,11 +195,6 @@ class SuitabilityFilter:
         -------
         Decision
             SUITABLE if and only if the p-value is at most ``alpha``.
-
-        Raises
-        ------
-        RuntimeError
-            Before :meth:`fit`.
         """
         given = {"test_signals": test_signals, "user_signals": user_signals}
         tables = [self._arranged(signals, name) for name, signals in given.items()]

@@ -38,6 +38,8 @@ from lib.suitability.power import satterthwaite, smallest_size
 from lib.suitability.sequential import EProcess
 
 Array = npt.NDArray[np.float64]
+#: Value and number of points, and between them the variance of the value (of a point, of a mean).
+Moments = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True)
@@ -262,8 +264,8 @@ def adjusted_margin(
     sample = require_choice("reference", reference, REFERENCES) == "sample"
     value, total, dof, reach = _adjust(
         margin,
-        *(test.value, 0.0 if sample else test.stderr**2, test.n),
-        *(user.value, user.stderr**2, user.n),
+        (test.value, 0.0 if sample else test.stderr**2, test.n),
+        (user.value, user.stderr**2, user.n),
         level,
     )
     return AdjustedMargin(
@@ -357,9 +359,9 @@ def prediction_powered_test(
     offset = _offset(share * estimated, correct)
     user_accuracy = share * user.mean() - offset.value
     statistic, p_value, dof, total = _powered_test(
-        *(test.mean(), test_variance, len(test)),
-        *(share * user.mean(), share**2 * user.var(ddof=1), len(user)),
-        *(offset.value, offset.stderr**2, offset.n),
+        (test.mean(), test_variance, len(test)),
+        (share * user.mean(), share**2 * user.var(ddof=1), len(user)),
+        (offset.value, offset.stderr**2, offset.n),
         margin,
     )
     alone = labels_test(test, correct, margin, reference=reference)
@@ -462,43 +464,23 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
 
 
 def _adjust(
-    margin: Any,
-    offset_test: Any,
-    square_test: Any,
-    n_test: Any,
-    offset_user: Any,
-    square_user: Any,
-    n_user: Any,
-    level: float,
+    margin: Any, test: Moments, user: Moments, level: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Eq. 12 from offsets and their squared standard errors.
-
-    Returns m', its variance, the degrees of freedom and the half-width of the interval.
-    """
-    value = np.asarray(margin + offset_test - offset_user)
-    total, dof = _combine([square_test, square_user], [n_test - 1, n_user - 1])
+    """Of Eq. 12, from offsets: value, variance, degrees of freedom, half-width of the interval."""
+    value = np.asarray(margin + test[0] - user[0])
+    total, dof = _combine([test[1], user[1]], [test[2] - 1, user[2] - 1])
     reach = np.where(total == 0, 0.0, special.stdtrit(dof, 1 - level) * np.sqrt(total))
     return value, total, dof, reach
 
 
 def _powered_test(
-    accuracy: Any,
-    variance: Any,
-    n_test: Any,
-    mean_user: Any,
-    variance_user: Any,
-    n_user: Any,
-    offset: Any,
-    square_offset: Any,
-    n_labelled: Any,
-    margin: float,
+    test: Moments, user: Moments, offset: Moments, margin: float
 ) -> tuple[Array, Array, Array, Array]:
     """Statistic, p-value, degrees of freedom and variance of the prediction-powered test."""
     total, dof = _combine(
-        [variance / n_test, variance_user / n_user, square_offset],
-        [n_test - 1, n_user - 1, n_labelled - 1],
+        [test[1] / test[2], user[1] / user[2], offset[1]], [test[2] - 1, user[2] - 1, offset[2] - 1]
     )
-    excess = accuracy - (mean_user - offset) - margin
+    excess = test[0] - (user[0] - offset[0]) - margin
     excess = np.where((total == 0) & (np.abs(excess) <= 1e-12), 0.0, excess)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where((total == 0) & (excess == 0), 0.0, excess / np.sqrt(total))

@@ -167,7 +167,7 @@ class Monitor:
         self.history: list[MonitorDecision] = []
 
     def update(self, batch: Any = (), correct: Any = ()) -> MonitorDecision:
-        """Take the next batch.
+        """Take the next batch; bad input leaves the monitor as it was.
 
         Parameters
         ----------
@@ -181,11 +181,6 @@ class Monitor:
         -------
         MonitorDecision
             Also appended to ``history``.
-
-        Raises
-        ------
-        ValueError
-            On bad input; the monitor is then as it was.
         """
         batch = as_array("batch", batch)
         batch = np.empty(0) if batch.shape == (0,) else as_sample("batch", batch, 0, 1, 1)

@@ -109,11 +109,6 @@ class Multicalibrator:
             Of the same estimator.
         groups : array_like of bool, shape (n, n_groups)
             In the order of the fit.
-
-        Raises
-        ------
-        RuntimeError
-            Before :meth:`fit`.
         """
         if not hasattr(self, "steps"):
             raise RuntimeError("the multicalibrator must be fitted before it can predict")

@@ -396,12 +396,8 @@ class EProcess:
         Parameters
         ----------
         values : array_like, shape (n,), or float
-            In [0, 1]; how they are cut into calls does not matter.  None at all are allowed.
-
-        Raises
-        ------
-        ValueError
-            On bad input; the process is then as it was.
+            In [0, 1]; how they are cut into calls does not matter.  None at all are allowed.  Bad
+            input leaves the process as it was.
         """
         array = as_array("values", values)
         x = as_sample("values", array[None] if array.ndim == 0 else array, 0, 1, 0)
