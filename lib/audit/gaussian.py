@@ -71,7 +71,7 @@ def gaussian_lower_bound(
         Of the threshold: best on a part of the trials, and counted on the others; or the best of
         all, corrected as :func:`lib.audit.union_lower_bound` is.
     share : float
-        Of the trials of each kind that choose, in (0, 1); for ``"held-out"``.
+        Fraction of the trials of each kind that choose, in (0, 1); for ``"held-out"``.
     seed : int or Generator
         Of the division; for ``"held-out"``.
 

@@ -232,7 +232,7 @@ def held_out_lower_bound(
     delta, level, method
         As for :func:`lib.audit.epsilon_interval`.
     share : float
-        Of the trials of each kind that choose the threshold, in (0, 1).
+        Fraction of the trials of each kind that choose the threshold, in (0, 1).
     splits : int
         Times that the trials are divided, odd.  With more than one each bound may fail half as
         often, and the median counts: it fails with at most twice that probability, however the

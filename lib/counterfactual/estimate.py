@@ -358,8 +358,8 @@ def fit_nuisances(
     Notes
     -----
     Where fewer than two points outside a fold are abstained on, or answered, the propensity there
-    is their share.  Where only one point outside a fold is answered, or where a classifier is to
-    learn scores that are all the same, the outcome is their mean.
+    is the fraction of abstentions.  Where only one point outside a fold is answered, or where a
+    classifier is to learn scores that are all the same, the outcome is their mean.
 
     Examples
     --------

@@ -138,7 +138,7 @@ def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.ND
 
 
 class _Stack(BaseEstimator):
-    """What both super learners share: level-one data, one column a learner."""
+    """What both super learners share: level-one data, one column per learner."""
 
     def __init__(self, n_estimators: int = 100, *, random_state: Any = None):
         self.n_estimators = n_estimators

@@ -56,11 +56,11 @@ def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFra
     Returns
     -------
     pandas.DataFrame
-        One row a level, in the order given, with the columns ``clip``; ``value``, ``low``,
+        One row per level, in the order given, with the columns ``clip``; ``value``, ``low``,
         ``high``, ``stderr``: the estimate, its interval at the level of `estimate`, its standard
         error; ``clipped``: fraction of the points whose propensity is clipped, and
         ``effective_sample_size``: see :class:`lib.counterfactual.Diagnostics`; of two classifiers,
-        the largest share and the smallest size.
+        the largest fraction and the smallest size.
 
     Notes
     -----
@@ -123,7 +123,7 @@ def contamination_bounds(
     Returns
     -------
     pandas.DataFrame
-        One row a share, in the order given, with the columns ``share``; ``low``, ``high``: the
+        One row per share, in the order given, with the columns ``share``; ``low``, ``high``: the
         bounds; ``ci_low``, ``ci_high``: these minus and plus as many standard errors as in a
         two-sided interval at the level of `estimate`, so that [``ci_low``, ``ci_high``] covers both
         bounds, and all between, with at least that probability for large samples, at each share
@@ -145,8 +145,8 @@ def contamination_bounds(
     - Bounds on a difference are sharp as long as the two missing scores of a point have nothing to
       do with each other.  The difference of a classifier with itself is zero, but its bounds are
       not.
-    - Contamination that depends on abstention given X (model XA of the reference), such as a share
-      of the points that are all abstentions, is not covered: the same share does more harm then.
+    - Contamination that depends on abstention given X (model XA of the reference), such as a
+      fraction of the points that are all abstentions, is not covered: it does more harm then.
     - Bounds are not truncated to what is possible, as the estimate is not.
 
     References

@@ -46,9 +46,9 @@ class Estimate:
     standard_error : float
         Of the value, over draws of the evaluation points.
     low, high : float
-        Ends of the confidence interval.
+        Confidence limits.
     level : float
-        Its level.
+        Confidence level.
     """
 
     value: float
@@ -241,7 +241,7 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
     Parameters
     ----------
     values : array_like of float, shape (seeds,)
-        One a training, on the same evaluation points; at least two.
+        One per training, on the same evaluation points; at least two.
     point_variance : float
         Variance of the mean due to the draw of the points, which all trainings share.
     n_points : int
@@ -287,7 +287,7 @@ def compare_over_seeds(
     Parameters
     ----------
     correct, score : array_like, shape (seeds, n)
-        Of the first method: one row a training, one column an evaluation point.
+        Of the first method: one row per training, one column per evaluation point.
     other_correct, other_score : array_like, shape (seeds, n)
         Of the second.  Rows may stem from the same trainings or from others.
     metric : {"normalized_score", "selective_auc", "aurc", "augrc"}
@@ -494,8 +494,7 @@ def _normal(value: float, influences: npt.NDArray, level: float) -> Estimate:
 def _enough(points: npt.NDArray) -> int:
     if len(points) < 2:
         raise ValueError(
-            f"correct must have at least 2 entries, got {len(points)}: of one point no interval"
-            " can be told"
+            f"correct must have at least 2 entries, got {len(points)}: one point gives no interval"
         )
     return len(points)
 

@@ -159,14 +159,14 @@ def calibration_errors(
     """Compare estimated probabilities with outcomes, in bins of equal width.
 
     Bin b of B holds the probabilities in ((b - 1)/B, b/B], the first one 0 as well. With n_b
-    samples in it, the share acc_b of which is correct, and conf_b the mean of their
+    samples in it, of which the fraction acc_b is correct, and conf_b the mean of their
     probabilities,
 
     - ECE = sum_b n_b/n abs(acc_b - conf_b),
     - MCE = max_b abs(acc_b - conf_b), over the bins that are not empty,
     - RMSCE = sqrt(sum_b n_b/n (acc_b - conf_b)^2).
 
-    With ``by="bins"`` every bin that is not empty has the same share in ECE and RMSCE instead of
+    With ``by="bins"`` every bin that is not empty has the same weight in ECE and RMSCE instead of
     n_b/n. That is how the authors' notebook computes the paper's tables, with 10 bins; the usual
     errors are those by rows.
 

@@ -122,7 +122,7 @@ class Monitor:
     -----
     Estimates may fall though the accuracy has not, and stay though it has: what they say rests on
     the estimator.  Labels rest on nothing.  They may come late and for a part of the data only, as
-    long as which are told, and when, does not depend on whether they are right.
+    long as which become known, and when, does not depend on whether they are right.
 
     References
     ----------

@@ -75,7 +75,7 @@ MESSAGES = {
     "point_variance must be finite, got inf": lambda: selective.mean_over_seeds([1, 2], math.inf),
     "correct, score, other_correct and other_score must share one shape (seeds, n), got (3,), (3,),"
     " (3,), (3,)": lambda: selective.compare_over_seeds(*FOUR),
-    "correct must have at least 2 entries, got 1: of one point no interval can be told": lambda: (
+    "correct must have at least 2 entries, got 1: one point gives no interval": lambda: (
         selective.compare([True], [0.3], [False], [0.2])
     ),
     "correct must have at least 2 entries, got 1": lambda: selective.bootstrap(
