@@ -209,7 +209,9 @@ class SuitabilityFilter:
         else:
             result = non_inferiority_test(test, user, self.margin)
             statistic, p_value, dof = result.statistic, result.p_value, result.dof
+            # Variances that are but rounding are none: the test has no degrees of freedom there.
             error = float(np.sqrt(sum(s.var(ddof=1) / len(s) for s in (test, user))))
+            error = 0.0 if np.isnan(dof) else error
         return Decision(
             suitable=p_value <= self.alpha,
             p_value=p_value,

@@ -5,7 +5,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier
 
 from lib.studies.suitability.fits import fit_errors
-from lib.suitability import CorrectnessEstimator, SuitabilityFilter, signals
+from lib.suitability import CorrectnessEstimator, SuitabilityFilter, signals, tipping_point
 from lib.suitability.filter import p_text
 
 
@@ -179,6 +179,15 @@ def test_no_small_p_value_is_printed():
     assert [p_text(p) for p in (1.8e-26, 0.00099, 0.001, 0.0421, 1.0)] == [
         "p < 0.001", "p < 0.001", "p = 0.001", "p = 0.042", "p = 1",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "m"), [(7, 11), (10, 13), (100, 3)])
+def test_estimates_that_are_equal_but_for_rounding_have_no_error(n, m):
+    x, correct = np.zeros((100, 1)), np.arange(100) % 10 < 7
+    fitted = SuitabilityFilter(margin=0.05, estimator=DummyClassifier()).fit(x, correct)
+    decision = fitted.decide(x[:n], x[:m])
+    assert (decision.stderr, decision.p_value) == (0.0, 0.0)
+    assert tipping_point(decision) == pytest.approx(0.05, abs=1e-12)
 
 
 @pytest.mark.parametrize(
