@@ -193,8 +193,8 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     -------
     Estimate
         Of theta, or of theta_A - theta_B: its influence values are those of the observed part,
-        2 S 1(R = 0) + R, minus those of `estimate`.  Level, nuisance functions and diagnostics are
-        those of `estimate`, and the p-value is for theta = 0.
+        2 S 1(R = 0) + R, minus those of `estimate`.  Level, degrees of freedom, nuisance functions
+        and diagnostics are those of `estimate`, and the p-value is for theta = 0.
 
     Notes
     -----
@@ -226,7 +226,7 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     value = float(influence.mean())
     stderr = math.sqrt(influence.var() / n + of_splits)
     fixed = (estimate.level, estimate.estimator, estimate.clip, estimate.nuisances)
-    return with_interval(value, stderr, influence, *fixed)
+    return with_interval(value, stderr, influence, *fixed, estimate.degrees)
 
 
 def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags]:
