@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
+from lib.audit.intervals import _table, best_lower_bound, epsilon_lower_bounds
 from lib.check import (
-    as_array,
     as_flags,
     as_generator,
     as_integer,
@@ -163,16 +162,12 @@ def union_lower_bound(
     """
     level = as_number("level", level, 0, 1)
     require_choice("fixed", fixed, (False, True))
-    counts = as_array("counts", counts)
-    each = 1 - (1 - level)
-    if counts.ndim == 2 and counts.shape[1:] == (4,) and len(counts) and counts.dtype.kind in "iu":
-        better = counts[:, 0] * (counts[:, 1] + counts[:, 2])
-        better = better >= counts[:, 1] * (counts[:, 0] + counts[:, 3])
-        each = 1 - 2 * (1 - level) / union_events(counts, fixed)
-        # A row worse than chance becomes one that shows nothing; a bad one is refused below.
-        silent = np.array([0, 0, 1, 1], dtype=counts.dtype)
-        counts = np.where((better | (counts < 0).any(axis=1))[:, None], counts, silent)
-    return best_lower_bound(counts, delta, each, method)
+    table = _table(counts)
+    each = 1 - 2 * (1 - level) / union_events(table, fixed)
+    tp, fp, tn, fn = table.T
+    better = tp * (fp + tn) >= fp * (tp + fn)
+    # A row worse than chance becomes one that shows nothing.
+    return best_lower_bound(np.where(better[:, None], table, [0, 0, 1, 1]), delta, each, method)
 
 
 def union_events(counts: npt.NDArray[np.int64], fixed: bool = False) -> int:
