@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.check import as_number, as_range, as_vector, require_choice
+from lib.check import as_number, as_range, as_unit, as_vector, require_choice
 from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
 
 Array = npt.NDArray[np.float64]
@@ -163,10 +163,7 @@ def contamination_bounds(
     (True, True)
     """
     low, high = _check(estimate, score_range)
-    gamma = as_vector("shares", shares)
-    bad = ~((gamma >= 0) & (gamma <= 1))
-    if bad.any():
-        raise ValueError(f"shares must be in [0, 1], got {gamma[np.argmax(bad)]:g}")
+    gamma = as_unit("shares", as_vector("shares", shares))
     z = estimate.quantile
     down, down_error = _Loss(estimate, low, high, sign=-1).at(gamma)
     up, up_error = _Loss(estimate, low, high, sign=1).at(gamma)

@@ -363,14 +363,8 @@ class EProcess:
 
     Attributes
     ----------
-    n : int
-        Observations so far.
-    e_value : float
-        Capital now; infinite where it exceeds the largest float.
     log_e_value : float
-        Its natural logarithm.
-    p_value : float
-        1 / (largest capital so far), at most 1: valid at any time.
+        Natural logarithm of the capital now.
 
     References
     ----------
@@ -415,12 +409,12 @@ class EProcess:
 
     @property
     def e_value(self) -> float:
-        """Capital now."""
+        """Capital now; infinite where it exceeds the largest float."""
         return math.exp(self.log_e_value) if self.log_e_value < 709 else math.inf
 
     @property
     def p_value(self) -> float:
-        """Anytime-valid p-value."""
+        """1 / (largest capital so far), at most 1: a p-value that is valid at any time."""
         return math.exp(-self._largest)
 
 
