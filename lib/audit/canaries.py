@@ -557,14 +557,14 @@ def _checked(confidences, canary_labels, true_labels) -> tuple[np.ndarray, np.nd
     p = as_probabilities("confidences", confidences, ("n", "C")).astype(np.float64)
     if p.shape[1] < 3:
         raise ValueError(f"confidences must have at least 3 classes, got shape {p.shape}")
-    canary = as_classes("canary_labels", canary_labels, p.shape[1], len(p))
-    true = as_classes("true_labels", true_labels, p.shape[1], len(p))
+    canary = as_classes("canary_labels", canary_labels, *p.shape)
+    true = as_classes("true_labels", true_labels, *p.shape)
     if (same := canary == true).any():
         raise ValueError(
             f"canary_labels must differ from true_labels, got {int(same.sum())} equal ones, the"
             f" first in row {int(same.argmax())}"
         )
-    return p, canary, true
+    return p, canary.astype(np.int64), true.astype(np.int64)
 
 
 def _thresholds(values: Sequence[float]) -> list[float]:

@@ -90,7 +90,7 @@ def insert_canaries(
     True
     """
     n_classes = as_integer("n_classes", n_classes, 3)
-    labels = as_classes("labels", labels, n_classes)
+    labels = as_classes("labels", labels, classes=n_classes).astype(np.int64)
     n = as_integer("n", n, 0, len(labels))
     if legacy:
         old = np.random.RandomState(as_integer("seed", seed, 0))

@@ -68,7 +68,8 @@ def score(
     """
     require_choice("rule", rule, SCORING_RULES)
     p = _as_probabilities(probabilities)
-    y = as_classes("labels", labels, p.shape[1], len(p))
+    y = as_array("labels", labels)
+    y = as_classes("labels", y.astype(int) if y.dtype == bool else y, *p.shape)
     if floor is not None:
         floor = as_number("floor", floor, 0, 1)
     if rule == "zero-one":

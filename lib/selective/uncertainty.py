@@ -321,10 +321,9 @@ def compare_over_seeds(
             + ", ".join(str(a.shape) for a in stacks)
         )
     area = _area(metric)
-    rows = list(zip(*stacks, strict=True))
-    for a, b, c, d in rows:
-        as_scored(a, b)
-        as_scored(c, d, "other_")
+    rows = [
+        (*as_scored(a, b), *as_scored(c, d, "other_")) for a, b, c, d in zip(*stacks, strict=True)
+    ]
     differences = [area(a, b) - area(c, d) for a, b, c, d in rows]
     influences = [influence(a, b, metric) - influence(c, d, metric) for a, b, c, d in rows]
     n = stacks[0].shape[1]
