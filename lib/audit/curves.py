@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.audit.intervals import _table, rate_intervals
+from lib.audit.counts import rate_intervals
+from lib.audit.intervals import _table
 from lib.audit.selection import union_events
 from lib.check import as_number, as_unit, require_choice, require_finite
 

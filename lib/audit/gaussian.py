@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.audit.intervals import rate_intervals
+from lib.audit.counts import rate_intervals
 from lib.audit.selection import (
     counts_at,
     divided,

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from lib.audit.counts import AttackCounts, rate_interval
+from lib.audit.counts import AttackCounts, rate_interval, rate_intervals
 from lib.audit.posterior import epsilon_posterior, most_below
 from lib.audit.regions import epsilon_point
 from lib.check import as_array, as_number, check_delta, require_choice
@@ -222,17 +221,6 @@ def _most_beyond(
 
 def _bayesian(row: npt.NDArray[np.int64], delta: float, tail: float) -> float:
     return float(epsilon_posterior(AttackCounts(*map(int, row)), delta).ppf(tail))
-
-
-def rate_intervals(errors, others, tail: float, method: str):
-    """As :func:`lib.audit.counts.rate_interval`, over arrays."""
-    shift = 0.5 if method == "jeffreys" else 0.0
-    a, b = errors.astype(float), others.astype(float)
-    one = 0.5 if method == "jeffreys" else 1.0
-    with np.errstate(invalid="ignore", divide="ignore"):
-        low = special.betaincinv(np.maximum(a + shift, 1e-300), b + one, tail)
-        high = special.betainccinv(a + one, np.maximum(b + shift, 1e-300), tail)
-    return np.where(a == 0, 0.0, low), np.where(b == 0, 1.0, high)
 
 
 def _table(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
