@@ -263,10 +263,10 @@ def normal_test(excess: float, error: float) -> tuple[float, float]:
 class _Logistic:
     """A logistic regression that knows the error of what it estimates."""
 
-    def __init__(self, x: Array, y: Flags):
+    def __init__(self, x: Array, y: Flags, penalty: float = _PENALTY):
         self._center, self._scale = standardiser(x)
         self._x = self.design(x)
-        self._theta = fit_logistic(self._x, y, _PENALTY)[0]
+        self.theta, self.hessian = fit_logistic(self._x, y, penalty)
 
     def design(self, x: Array) -> Array:
         """Standardised signals and, last, a column of ones."""
@@ -274,7 +274,7 @@ class _Logistic:
 
     def predict(self, x: Array) -> Array:
         """Estimated correctness."""
-        return special.expit(self.design(x) @ self._theta)
+        return special.expit(self.design(x) @ self.theta)
 
     def error(self, test: Array, user: Array, margin: float) -> float:
         """Standard error of the difference of the mean estimates, at a difference of the margin."""
@@ -287,10 +287,10 @@ class _Logistic:
             variance = sum(q.var(ddof=1) / len(q) for q in p) + g @ direction
             return float(p[0].mean() - p[1].mean()), g, direction, float(variance)
 
-        gap, g, direction, variance = moments(self._theta)
+        gap, g, direction, variance = moments(self.theta)
         largest, reach = variance, float(g @ direction)
         # Towards coefficients with a difference of the margin, but no farther than is likely.
         if gap < margin and reach > _ROUNDING:
             step = min((margin - gap) / reach, _FAR / np.sqrt(reach))
-            largest = max(largest, moments(self._theta + direction * step)[3])
+            largest = max(largest, moments(self.theta + direction * step)[3])
         return 0.0 if largest <= _ROUNDING else float(np.sqrt(largest))

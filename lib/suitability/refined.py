@@ -10,13 +10,10 @@ and compares with the known accuracy.
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from lib.check import as_flags, as_matrix, as_number
-from lib.suitability.estimator import as_fit, fit_logistic, standardiser
-from lib.suitability.filter import Decision, normal_test
-
-Array = npt.NDArray[np.float64]
+from lib.suitability.estimator import as_fit
+from lib.suitability.filter import Decision, _Logistic, normal_test
 
 
 class RefinedFilter:
@@ -64,12 +61,9 @@ class RefinedFilter:
             Both kinds must occur.
         """
         x, y = as_fit(signals, correct)
-        self._center, self._scale = standardiser(x)
-        self.coefficients, self._hessian = fit_logistic(self._design(x), y)
+        self._model = _Logistic(x, y, penalty=1.0)
+        self.coefficients = self._model.theta
         return self
-
-    def _design(self, x: Array) -> Array:
-        return np.column_stack([(x - self._center) / self._scale, np.ones(len(x))])
 
     def estimate(self, signals: Any, name: str = "signals") -> tuple[float, float]:
         """Estimated accuracy and standard deviation of its error.
@@ -89,15 +83,15 @@ class RefinedFilter:
         if not hasattr(self, "coefficients"):
             raise RuntimeError("the filter must be fitted before it can estimate or decide")
         x = as_matrix(name, signals)
-        if x.shape[1] != len(self._center):
-            raise ValueError(
-                f"{name} must have {len(self._center)} columns, as at fit, got {x.shape[1]}"
-            )
-        design = self._design(x)
+        if x.shape[1] != (columns := len(self.coefficients) - 1):
+            raise ValueError(f"{name} must have {columns} columns, as at fit, got {x.shape[1]}")
+        design = self._model.design(x)
         p = 1 / (1 + np.exp(-np.clip(design @ self.coefficients, -700, 700)))
         spread = p * (1 - p)
         gradient = design.T @ spread / len(p)
-        variance = spread.mean() / len(p) + gradient @ np.linalg.solve(self._hessian, gradient)
+        variance = spread.mean() / len(p) + gradient @ np.linalg.solve(
+            self._model.hessian, gradient
+        )
         return float(p.mean()), float(np.sqrt(variance))
 
     def decide(self, test_correct: Any, user_signals: Any) -> Decision:
