@@ -17,6 +17,7 @@ from lib.suitability.estimator import (
     logistic_hessian,
     standardiser,
 )
+from lib.suitability.estimators import as_table
 from lib.suitability.noninferiority import non_inferiority_test
 
 Array = npt.NDArray[np.float64]
@@ -154,10 +155,9 @@ class SuitabilityFilter:
         SuitabilityFilter
             Itself.
         """
+        if isinstance(signals, pd.DataFrame):
+            signals = as_table("signals", signals)
         x, y = as_fit(signals, correct)
-        if isinstance(signals, pd.DataFrame) and not signals.columns.is_unique:
-            twice = list(signals.columns[signals.columns.duplicated()].unique())
-            raise ValueError(f"signals must have distinct column names, got {twice} more than once")
         if self.test == "fitted":
             self._fitted = _Logistic(x, y)
         else:
@@ -236,15 +236,7 @@ class SuitabilityFilter:
             raise RuntimeError("the filter must be fitted before it can estimate or decide")
         columns = self._columns
         if isinstance(signals, pd.DataFrame) and isinstance(columns, list):
-            missing = [c for c in columns if c not in signals.columns]
-            extra = [c for c in signals.columns if c not in columns]
-            if missing or extra or not signals.columns.is_unique:
-                raise ValueError(
-                    f"{name} must have the columns of the fit, each once; missing {missing}, "
-                    f"unknown {extra}, repeated "
-                    f"{list(signals.columns[signals.columns.duplicated()].unique())}"
-                )
-            return as_matrix(name, signals[columns])
+            return as_table(name, signals, columns).to_numpy()
         expected = len(columns) if isinstance(columns, list) else columns
         shape = as_array(name, signals).shape
         if len(shape) == 2 and shape[1] != expected:
