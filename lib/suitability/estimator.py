@@ -69,11 +69,6 @@ class CorrectnessEstimator:
         correct : array_like of bool, shape (n,)
             Whether each prediction was correct; at least five were and five were not,
             so that each split has both.
-
-        Returns
-        -------
-        CorrectnessEstimator
-            Itself.
         """
         x = as_matrix("signals", signals)
         y = as_flags("correct", correct, len(x))

@@ -149,11 +149,6 @@ class SuitabilityFilter:
         correct : array_like of bool, shape (n,)
             Whether each was correct; both kinds must occur, five times each for the
             default estimator.
-
-        Returns
-        -------
-        SuitabilityFilter
-            Itself.
         """
         if isinstance(signals, pd.DataFrame):
             signals = as_table("signals", signals)

@@ -107,7 +107,7 @@ class RefinedFilter:
         -------
         Decision
             Whose ``estimated_test_accuracy`` is the known one and whose ``dof`` is infinite (NaN
-            where all estimates are 0 or 1, so that nothing varies).
+            where all estimates are 1, so that nothing varies).
         """
         correct = as_flags("test_correct", test_correct)
         user, error = self.estimate(user_signals, "user_signals")

@@ -143,7 +143,6 @@ def test_sctd_by_default_is_the_equation_with_a_weight_of_three():
         for column in labels.T
     ]
     assert selective.sctd(labels) == pytest.approx(expected)
-    assert selective.sctd(labels, k=True).tolist() == selective.sctd(labels, 1).tolist()
 
 
 def test_ranks_of_one_point():
