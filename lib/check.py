@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,22 @@ import pandas as pd
 __all__ = [
     "as_answers",
     "as_array",
+    "as_classes",
     "as_flags",
     "as_generator",
     "as_integer",
     "as_labels",
-    "as_level",
     "as_matrix",
-    "as_names",
     "as_number",
     "as_predictions",
     "as_probabilities",
+    "as_range",
     "as_real",
     "as_scored",
     "as_scores",
     "as_unit",
     "as_vector",
-    "check_columns",
     "check_delta",
-    "check_level",
     "require_choice",
     "require_finite",
     "require_int",
@@ -224,6 +222,23 @@ def as_labels(name: str, values: Any) -> npt.NDArray[np.integer]:
     return array
 
 
+def as_classes(
+    name: str, values: Any, n: int | None = None, classes: int | None = None
+) -> npt.NDArray[np.integer]:
+    """Integers, one for each of `n` rows, from 0 to `classes` - 1, if these are given."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "iu" or array.shape != (array.size if n is None else n,):
+        raise ValueError(
+            f"{name} must be integers of shape ({'n' if n is None else n},), got {array.dtype} of"
+            f" shape {array.shape}"
+        )
+    if classes is not None and array.size and not 0 <= array.min() <= array.max() < classes:
+        raise ValueError(
+            f"{name} must be from 0 to {classes - 1}, got {array.min()} to {array.max()}"
+        )
+    return array
+
+
 def _floating(array: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
     """Single precision stays what it is."""
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
@@ -289,11 +304,15 @@ def as_number(name: str, value: Any, low: float, high: float) -> float:
     return float(value)
 
 
-def as_level(name: str, level: Any) -> float:
-    """A confidence level in (0, 1)."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {level!r}")
-    return float(level)
+def as_range(name: str, values: Any) -> tuple[float, float]:
+    """Two finite numbers, the second larger than the first."""
+    try:
+        low, high = (as_number(name, end, -math.inf, math.inf) for end in values)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise ValueError(f"{name} must be two finite numbers, the larger last, got {values!r}")
+    return low, high
 
 
 def check_delta(delta: float) -> float:
@@ -304,15 +323,7 @@ def check_delta(delta: float) -> float:
     return float(delta)
 
 
-def check_level(level: float) -> float:
-    """A number in (0, 1), also as a float."""
-    is_number = isinstance(level, numbers.Real) and not isinstance(level, bool)
-    if not is_number or not 0 < level < 1 or float(level) in (0, 1):  # a fraction may round
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
-    return float(level)
-
-
-# ------------------------------------------------------------------------- choices, chance, tables
+# ------------------------------------------------------------------------- choices, chance
 
 
 def require_choice(name: str, value: Any, choices: Sequence[Any]) -> Any:
@@ -325,17 +336,6 @@ def require_choice(name: str, value: Any, choices: Sequence[Any]) -> Any:
     return plain
 
 
-def as_names(name: str, values: Any, known: Iterable[Any], low: int = 1) -> list[Any]:
-    """A list of at least `low` entries, all of them among `known`."""
-    known = list(known)
-    listed = None if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
-    if listed is None or len(listed) < low or any(value not in known for value in listed):
-        few = f"at least {low} of " if low else ""
-        some = ", ".join(map(str, known[:25])) + (", ..." if len(known) > 25 else "")
-        raise ValueError(f"{name} must be a sequence of {few}{some}, got {values!r}")
-    return listed
-
-
 def as_generator(value: Any, name: str = "seed") -> np.random.Generator:
     """The generator itself, or the one of a seed: an integer of at least 0, or several of them."""
     if isinstance(value, np.random.Generator):
@@ -346,24 +346,3 @@ def as_generator(value: Any, name: str = "seed") -> np.random.Generator:
             f"{name} must be an integer of at least 0 (or several) or a Generator, got {value!r}"
         )
     return np.random.default_rng(value)
-
-
-def check_columns(
-    name: str, table: Any, numbers: Sequence[str], others: Sequence[str] = ()
-) -> None:
-    """A data frame that has rows, finite `numbers` and the `others`."""
-    if not isinstance(table, pd.DataFrame):
-        raise ValueError(f"{name} must be a pandas.DataFrame, got {type(table).__name__}")
-    if missing := [c for c in (*numbers, *others) if c not in table.columns]:
-        raise ValueError(
-            f"{name} must have the columns {', '.join((*numbers, *others))}, got none called "
-            f"{', '.join(missing)}"
-        )
-    if len(table) == 0:
-        raise ValueError(f"{name} must have at least one row, got none")
-    for column in numbers:
-        if table[column].dtype.kind not in "fiu" or not np.isfinite(table[column]).all():
-            raise ValueError(
-                f"{name} must have finite numbers in {column}, got {table[column].dtype} values"
-                + (", some NaN or infinite" if table[column].dtype.kind == "f" else "")
-            )

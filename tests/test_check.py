@@ -6,36 +6,32 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from lib.check import (
     as_answers,
     as_array,
+    as_classes,
     as_flags,
     as_generator,
     as_integer,
     as_labels,
     as_matrix,
-    as_names,
     as_number,
     as_predictions,
     as_probabilities,
+    as_range,
     as_scored,
     as_scores,
     as_unit,
     as_vector,
-    check_columns,
     check_delta,
-    check_level,
     require_choice,
 )
 
 INF, NAN = math.inf, math.nan
 TINY = Fraction(1, 10**400)  # 0 as a float, and 1 less it is 1
 R = np.array([True, False, False])
-FRAME = pd.DataFrame({"a": [1, 2], "b": [0.5, INF], "c": ["u", "v"]})
-LISTED = ", ".join(map(str, range(25)))
 as_open = partial(as_unit, open_left=True)
 
 
@@ -57,6 +53,8 @@ def test_arrays_keep_their_precision_where_it_is_a_float():
 def test_the_ends_of_what_is_allowed_are_allowed():
     assert as_integer("n", 0, 0) == 0
     assert type(as_integer("n", np.int64(7), 7)) is int
+    assert as_classes("y", [2, 0], 2, 3).tolist() == [2, 0]
+    assert as_range("x", [np.float32(0), 1]) == (0.0, 1.0)
     assert as_unit("x", [0.0, 1.0]).tolist() == [0.0, 1.0]
     assert as_unit("x", [1e-300, 1.0], open_left=True).tolist() == [1e-300, 1.0]
     assert as_predictions("x", [[7]], ("n", "m")).tolist() == [[7.0]]
@@ -89,7 +87,7 @@ MESSAGES = [
       for v in (-1, True, 1.0, "1", [], [1, -1], (1, True), [1.0], None)),
     *((check_delta, "delta", (v,), f"must be in [0, 1), got {v!r}")
       for v in (1.0, 1.5, -0.1, False, "0", 1 - TINY)),
-    *((check_level, "level", (v,), f"must be in (0, 1), got {v!r}")
+    *((as_number, "level", (v, 0, 1), f"must be a number in (0, 1), got {v!r}")
       for v in (1.5, 0, 1, True, "0.5", *CLOSE)),
     (as_matrix, "X", ([["a"]],), f"{MATRIX}, got <U1 of shape (1, 1)"),
     (as_matrix, "X", ([[None], [{}]],), f"{MATRIX}, got object of shape (2, 1)"),
@@ -153,34 +151,22 @@ MESSAGES = [
      f"{SUMS}, got values from 0.25 with sums from 0.75 to 1"),
     (as_probabilities, "x", ([[0.5, 0.4989]],), "must be probabilities that"),
     (as_probabilities, "x", ([[0.5, 0.5011]],), "must be probabilities that"),
+    (as_classes, "y", ([0.0],), "must be integers of shape (n,), got float64 of shape (1,)"),
+    (as_classes, "y", ([[0]],), "must be integers of shape (n,), got int64 of shape (1, 1)"),
+    (as_classes, "y", ([0], 2), "must be integers of shape (2,), got int64 of shape (1,)"),
+    (as_classes, "y", ([0, 3], 2, 3), "must be from 0 to 2, got 0 to 3"),
+    (as_classes, "y", ([-1], 1, 3), "must be from 0 to 2, got -1 to -1"),
+    *((as_range, "x", (v,), f"must be two finite numbers, the larger last, got {v!r}")
+      for v in ((1, 0), (0, 0), (0, INF), (NAN, 1), 0.5, (1,), "01")),
     (as_labels, "x", ([0, 1],), f"{LABELS}, got int64 of shape (2,)"),
     (as_labels, "x", (np.zeros((2, 0), int),), f"{LABELS}, got int64 of shape (2, 0)"),
     (as_labels, "x", ([[0.5]],), f"{LABELS}, got float64 of shape (1, 1)"),
-    (as_names, "x", (["c"], "ab"), "must be a sequence of at least 1 of a, b, got ['c']"),
-    (as_names, "x", ("ab", "ab"), "must be a sequence of at least 1 of a, b, got 'ab'"),
-    (as_names, "x", (["a"], "ab", 2), "must be a sequence of at least 2 of a, b, got ['a']"),
-    (as_names, "x", (3, range(26), 0), f"must be a sequence of {LISTED}, ..., got 3"),
-    (as_names, "x", (3, range(25), 0), f"must be a sequence of {LISTED}, got 3"),
-    (check_columns, "x", ([1], ["a"]), "must be a pandas.DataFrame, got list"),
-    (check_columns, "x", (FRAME[["a"]], ["a", "b"], ["c"]),
-     "must have the columns a, b, c, got none called b, c"),
-    (check_columns, "x", (FRAME[:0], ["a"]), "must have at least one row, got none"),
-    (check_columns, "x", (FRAME, ["b"]),
-     "must have finite numbers in b, got float64 values, some NaN or infinite"),
-    (check_columns, "x", (FRAME, ["a", "c"]), "must have finite numbers in c, got "),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("check", "name", "arguments", "message"), MESSAGES)
 def test_messages(check, name, arguments, message):
-    named = {check_delta: (), check_level: (), as_generator: (), as_scored: ()}.get(check, (name,))
+    named = {check_delta: (), as_generator: (), as_scored: ()}.get(check, (name,))
     more = {as_scored: {"prefix": "other_"}}.get(check, {})
     with pytest.raises(ValueError, match=f"^{re.escape(f'{name} {message}')}"):
         check(*named, *arguments, **more)
-
-
-def test_names_and_columns_that_are_allowed():
-    assert as_names("x", iter("ba"), "ab", 2) == ["b", "a"]
-    assert as_names("x", [], "ab", 0) == []
-    check_columns("x", FRAME, ["a"], ["b", "c"])
-    check_columns("x", FRAME.assign(a=[1.0, 2.5]), ["a"])

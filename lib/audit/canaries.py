@@ -20,11 +20,12 @@ from lib.audit.counts import AttackCounts
 from lib.audit.intervals import epsilon_interval
 from lib.audit.one_run import one_run_epsilon
 from lib.check import (
+    as_classes,
     as_generator,
     as_integer,
+    as_number,
     as_probabilities,
     check_delta,
-    check_level,
     require_choice,
     require_number,
 )
@@ -106,7 +107,7 @@ class Guesses:
         """
         if not self.n_made:
             return 0.0, math.inf
-        tail = (1 - check_level(level)) / 2
+        tail = (1 - as_number("level", level, 0, 1)) / 2
         right, wrong = self.n_correct, self.n_made - self.n_correct
         rates = (
             stats.beta.ppf(tail, right, wrong + 1) if right else 0.0,
@@ -141,7 +142,7 @@ class Guesses:
         delta the number of guesses counts as chosen by the model, which it is where guesses are
         made from a confidence on: see :func:`lib.audit.one_run_p_value` with ``fixed=False``.
         """
-        level = check_level(level)
+        level = as_number("level", level, 0, 1)
         delta = check_delta(delta)
         if delta and self.options != 2:
             raise ValueError(f"delta must be 0 for {self.options} options, got {delta!r}")
@@ -318,7 +319,7 @@ def canary_epsilon(
     """
     p, canary, true = _checked(confidences, canary_labels, true_labels)
     thresholds = _thresholds(thresholds)
-    level = check_level(level)
+    level = as_number("level", level, 0, 1)
     require_choice("standard_error", standard_error, ("authors", "sandwich"))
     tail = (1 - level) / 2 / (len(thresholds) if corrected else 1)
     z = float(stats.norm.isf(tail))
@@ -439,7 +440,7 @@ def one_label_bound(
         raise ValueError(f"draws must be odd, got {draws!r}")
     thresholds = _thresholds(thresholds)
     rng = as_generator(seed)
-    each = 1 - (1 - check_level(level)) / len(thresholds) / (2 if draws > 1 else 1)
+    each = 1 - (1 - as_number("level", level, 0, 1)) / len(thresholds) / (2 if draws > 1 else 1)
     bounds = [
         [
             single_label_guesses(confidences, canary_labels, true_labels, t, seed=rng).lower_bound(
@@ -479,7 +480,7 @@ def top_label_bound(
     4.43
     """
     thresholds = _thresholds(thresholds)
-    each = 1 - (1 - check_level(level)) / len(thresholds)
+    each = 1 - (1 - as_number("level", level, 0, 1)) / len(thresholds)
     return max(
         top_label_guesses(confidences, canary_labels, true_labels, t).lower_bound(each)
         for t in thresholds
@@ -556,25 +557,14 @@ def _checked(confidences, canary_labels, true_labels) -> tuple[np.ndarray, np.nd
     p = as_probabilities("confidences", confidences, ("n", "C")).astype(np.float64)
     if p.shape[1] < 3:
         raise ValueError(f"confidences must have at least 3 classes, got shape {p.shape}")
-    found = []
-    for name, labels in (("canary_labels", canary_labels), ("true_labels", true_labels)):
-        labels = np.asarray(labels)
-        if labels.dtype.kind not in "iu" or labels.shape != (len(p),):
-            raise ValueError(
-                f"{name} must be {len(p)} integers, got {labels.dtype} of shape {labels.shape}"
-            )
-        if labels.min() < 0 or labels.max() >= p.shape[1]:
-            raise ValueError(
-                f"{name} must lie between 0 and {p.shape[1] - 1}, got {labels.min()} to"
-                f" {labels.max()}"
-            )
-        found.append(labels.astype(np.int64))
-    if (same := found[0] == found[1]).any():
+    canary = as_classes("canary_labels", canary_labels, *p.shape)
+    true = as_classes("true_labels", true_labels, *p.shape)
+    if (same := canary == true).any():
         raise ValueError(
             f"canary_labels must differ from true_labels, got {int(same.sum())} equal ones, the"
             f" first in row {int(same.argmax())}"
         )
-    return p, *found
+    return p, canary.astype(np.int64), true.astype(np.int64)
 
 
 def _thresholds(values: Sequence[float]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import special
 
 from lib.check import as_integer
@@ -55,18 +56,17 @@ class AttackCounts:
 
 
 def rate_interval(errors: int, trials: int, tail: float, method: str) -> tuple[float, float]:
-    """Confidence interval of a binomial proportion.
+    """Confidence interval of a binomial proportion (P3, sections 2.6 and 3.1)."""
+    low, high = rate_intervals(np.array(errors), np.array(trials - errors), tail, method)
+    return float(low), float(high)
 
-    References
-    ----------
-    P3, sections 2.6 and 3.1.
-    """
-    a, b = errors, trials - errors
-    if method == "jeffreys":
-        low, high = (a + 0.5, b + 0.5), (a + 0.5, b + 0.5)
-    else:
-        low, high = (a, b + 1), (a + 1, b)
-    return (
-        float(special.betaincinv(*low, tail)) if a else 0.0,
-        float(special.betainccinv(*high, tail)) if b else 1.0,
-    )
+
+def rate_intervals(errors, others, tail: float, method: str):
+    """The same for arrays of numbers of errors and of other trials."""
+    shift = 0.5 if method == "jeffreys" else 0.0
+    a, b = errors.astype(float), others.astype(float)
+    one = 0.5 if method == "jeffreys" else 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low = special.betaincinv(np.maximum(a + shift, 1e-300), b + one, tail)
+        high = special.betainccinv(a + one, np.maximum(b + shift, 1e-300), tail)
+    return np.where(a == 0, 0.0, low), np.where(b == 0, 1.0, high)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.audit.intervals import _table, rate_intervals
+from lib.audit.counts import rate_intervals
+from lib.audit.intervals import _table
 from lib.audit.selection import union_events
-from lib.check import as_unit, check_level, require_choice, require_finite
+from lib.check import as_number, as_unit, require_choice, require_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,7 @@ def attack_curve(counts: npt.ArrayLike, level: float = 0.95, *, fixed: bool = Fa
     >>> curve.margin(lambda fpr: gaussian_fnr(fpr, mu=1.5)) > 0  # which is the truth
     False
     """
-    table, level = _table(counts), check_level(level)
+    table, level = _table(counts), as_number("level", level, 0, 1)
     require_choice("fixed", fixed, (False, True))
     tp, fp, tn, fn = table.T
     tail = (1 - level) / union_events(table, fixed)

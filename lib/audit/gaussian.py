@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.audit.intervals import rate_intervals
+from lib.audit.counts import rate_intervals
 from lib.audit.selection import (
     counts_at,
     divided,
@@ -15,7 +15,7 @@ from lib.audit.selection import (
     true_best_epsilon,
     union_events,
 )
-from lib.check import as_number, as_scores, check_level, require_choice
+from lib.check import as_number, as_scores, require_choice
 
 
 class GaussianBound(NamedTuple):
@@ -71,7 +71,7 @@ def gaussian_lower_bound(
         Of the threshold: best on a part of the trials, and counted on the others; or the best of
         all, corrected as :func:`lib.audit.union_lower_bound` is.
     share : float
-        Of the trials of each kind that choose, in (0, 1); for ``"held-out"``.
+        Fraction of the trials of each kind that choose, in (0, 1); for ``"held-out"``.
     seed : int or Generator
         Of the division; for ``"held-out"``.
 
@@ -103,7 +103,7 @@ def gaussian_lower_bound(
     >>> bool(2 < found.epsilon < 4.377)  # which is the truth
     True
     """
-    delta, level = as_number("delta", delta, 0, 1), check_level(level)
+    delta, level = as_number("delta", delta, 0, 1), as_number("level", level, 0, 1)
     require_choice("choice", choice, ("held-out", "union"))
     parts = [as_scores("in_scores", in_scores), as_scores("out_scores", out_scores)]
     scores = np.concatenate(parts, dtype=np.float64)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_generator, as_integer
+from lib.check import as_classes, as_generator, as_integer
 
 #: The authors' seed of P5's published single runs.
 LEGACY_SEED = 11337
@@ -89,16 +89,8 @@ def insert_canaries(
     >>> bool((changed[drawn.positions] != drawn.true_labels).all())
     True
     """
-    labels = np.asarray(labels)
     n_classes = as_integer("n_classes", n_classes, 3)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu" or not len(labels):
-        raise ValueError(
-            f"labels must be integers of shape (m,), got {labels.dtype} of shape {labels.shape}"
-        )
-    if labels.min() < 0 or labels.max() >= n_classes:
-        raise ValueError(
-            f"labels must lie between 0 and {n_classes - 1}, got {labels.min()} to {labels.max()}"
-        )
+    labels = as_classes("labels", labels, classes=n_classes).astype(np.int64)
     n = as_integer("n", n, 0, len(labels))
     if legacy:
         old = np.random.RandomState(as_integer("seed", seed, 0))
@@ -111,5 +103,6 @@ def insert_canaries(
         rng = as_generator(seed)
         positions = rng.permutation(len(labels))[:n]
         wrong = (labels[positions] + rng.integers(1, n_classes, n)) % n_classes
-    true = labels[positions].astype(np.int64)
-    return Canaries(positions.astype(np.int64), true, wrong.astype(np.int64), n_classes)
+    return Canaries(
+        positions.astype(np.int64), labels[positions], wrong.astype(np.int64), n_classes
+    )

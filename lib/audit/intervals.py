@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from lib.audit.counts import AttackCounts, rate_interval
+from lib.audit.counts import AttackCounts, rate_interval, rate_intervals
 from lib.audit.posterior import epsilon_posterior, most_below
 from lib.audit.regions import epsilon_point
-from lib.check import as_array, check_delta, check_level, require_choice
+from lib.check import as_array, as_number, check_delta, require_choice
 from lib.ties import ROUNDING, first_largest
 
 METHODS = ("bayesian", "jeffreys", "clopper-pearson")
@@ -75,7 +74,7 @@ def epsilon_interval(
     """
     if not isinstance(counts, AttackCounts):
         raise TypeError(f"counts must be AttackCounts, got {type(counts).__name__}")
-    delta, level = check_delta(delta), check_level(level)
+    delta, level = check_delta(delta), as_number("level", level, 0, 1)
     require_choice("method", method, METHODS)
     require_choice("side", side, SIDES)
     alpha = 1 - level
@@ -112,7 +111,7 @@ def epsilon_lower_bounds(
     >>> epsilon_lower_bounds(table, delta=1e-5, level=0.95).round(2).tolist()
     [0.66, 1.91]
     """
-    table, delta, level = _table(counts), check_delta(delta), check_level(level)
+    table, delta, level = _table(counts), check_delta(delta), as_number("level", level, 0, 1)
     require_choice("method", method, METHODS)
     if method == "bayesian":
         return np.array([_bayesian(row, delta, 1 - level) for row in table])
@@ -165,7 +164,7 @@ def best_lower_bound(
     >>> row, round(bound, 2)
     (1, 2.0)
     """
-    table, delta, level = _table(counts), check_delta(delta), check_level(level)
+    table, delta, level = _table(counts), check_delta(delta), as_number("level", level, 0, 1)
     require_choice("method", method, METHODS)
     rows = _distinct(table)
     # Where Jeffreys' rectangles put the bounds: close enough to look at the best ones first.
@@ -222,17 +221,6 @@ def _most_beyond(
 
 def _bayesian(row: npt.NDArray[np.int64], delta: float, tail: float) -> float:
     return float(epsilon_posterior(AttackCounts(*map(int, row)), delta).ppf(tail))
-
-
-def rate_intervals(errors, others, tail: float, method: str):
-    """As :func:`lib.audit.counts.rate_interval`, over arrays."""
-    shift = 0.5 if method == "jeffreys" else 0.0
-    a, b = errors.astype(float), others.astype(float)
-    one = 0.5 if method == "jeffreys" else 1.0
-    with np.errstate(invalid="ignore", divide="ignore"):
-        low = special.betaincinv(np.maximum(a + shift, 1e-300), b + one, tail)
-        high = special.betainccinv(a + one, np.maximum(b + shift, 1e-300), tail)
-    return np.where(a == 0, 0.0, low), np.where(b == 0, 1.0, high)
 
 
 def _table(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:

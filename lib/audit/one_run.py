@@ -13,7 +13,6 @@ from lib.check import (
     as_number,
     as_real,
     check_delta,
-    check_level,
     require_choice,
     require_int,
     require_number,
@@ -156,7 +155,7 @@ def one_run_epsilon(
     2.46
     """
     _check(correct, guesses, canaries)
-    delta, level = check_delta(delta), check_level(level)
+    delta, level = check_delta(delta), as_number("level", level, 0, 1)
     require_choice("family", family, (None, "gaussian"))
     if family:
         as_number("delta", delta, 0, 1)

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from lib.audit.counts import rate_intervals
 from lib.audit.gaussian import mu_limits
-from lib.audit.intervals import epsilon_lower_bounds, rate_intervals
+from lib.audit.intervals import epsilon_lower_bounds
 from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_p_value
 from lib.audit.selection import true_best_epsilon
 from lib.check import as_generator, as_number, require_choice, require_finite, require_int

@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.audit.intervals import best_lower_bound, epsilon_lower_bounds
+from lib.audit.intervals import _table, best_lower_bound, epsilon_lower_bounds
 from lib.check import (
-    as_array,
     as_flags,
     as_generator,
     as_integer,
@@ -17,7 +16,6 @@ from lib.check import (
     as_scores,
     as_unit,
     check_delta,
-    check_level,
     require_choice,
     require_finite,
     require_number,
@@ -162,18 +160,14 @@ def union_lower_bound(
     >>> 0 < bound < true_best_epsilon(mu=1.5, delta=1e-5)
     True
     """
-    level = check_level(level)
+    level = as_number("level", level, 0, 1)
     require_choice("fixed", fixed, (False, True))
-    counts = as_array("counts", counts)
-    each = 1 - (1 - level)
-    if counts.ndim == 2 and counts.shape[1:] == (4,) and len(counts) and counts.dtype.kind in "iu":
-        better = counts[:, 0] * (counts[:, 1] + counts[:, 2])
-        better = better >= counts[:, 1] * (counts[:, 0] + counts[:, 3])
-        each = 1 - 2 * (1 - level) / union_events(counts, fixed)
-        # A row worse than chance becomes one that shows nothing; a bad one is refused below.
-        silent = np.array([0, 0, 1, 1], dtype=counts.dtype)
-        counts = np.where((better | (counts < 0).any(axis=1))[:, None], counts, silent)
-    return best_lower_bound(counts, delta, each, method)
+    table = _table(counts)
+    each = 1 - 2 * (1 - level) / union_events(table, fixed)
+    tp, fp, tn, fn = table.T
+    better = tp * (fp + tn) >= fp * (tp + fn)
+    # A row worse than chance becomes one that shows nothing.
+    return best_lower_bound(np.where(better[:, None], table, [0, 0, 1, 1]), delta, each, method)
 
 
 def union_events(counts: npt.NDArray[np.int64], fixed: bool = False) -> int:
@@ -233,7 +227,7 @@ def held_out_lower_bound(
     delta, level, method
         As for :func:`lib.audit.epsilon_interval`.
     share : float
-        Of the trials of each kind that choose the threshold, in (0, 1).
+        Fraction of the trials of each kind that choose the threshold, in (0, 1).
     splits : int
         Times that the trials are divided, odd.  With more than one each bound may fail half as
         often, and the median counts: it fails with at most twice that probability, however the
@@ -256,7 +250,7 @@ def held_out_lower_bound(
     True
     """
     scores, members = _attack(scores, members)
-    delta, level = check_delta(delta), check_level(level)
+    delta, level = check_delta(delta), as_number("level", level, 0, 1)
     if as_integer("splits", splits) % 2 == 0:
         raise ValueError(f"splits must be odd, got {splits!r}")
     rng, found = as_generator(seed), []

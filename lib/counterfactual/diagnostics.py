@@ -29,7 +29,7 @@ class Diagnostics:
     n, answered : int
         Points, and those answered.
     coverage : float
-        Share answered.
+        Fraction answered.
     propensity_edges, propensity_answered, propensity_abstained : ndarray
         Histogram of the propensity to abstain in 20 bins of [0, 1]: edges, and counts among
         answered and abstained points.

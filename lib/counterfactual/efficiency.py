@@ -11,20 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import (
-    as_answers,
-    as_flags,
-    as_generator,
-    as_matrix,
-    as_number,
-    as_vector,
-    require_number,
-)
+from lib.check import as_generator, as_matrix, as_number, as_vector, require_number
 from lib.counterfactual.estimate import (
     Estimate,
     Nuisances,
+    as_classifiers,
     default_clip,
-    fit_nuisances,
+    fit_all,
     fold_numbers,
     influence_values,
     with_interval,
@@ -42,7 +35,8 @@ def efficiency_bound(
     Parameters
     ----------
     propensities : sequence of one or two array_like, shape (n,)
-        True pi(x) of the classifier, or of A and B, at points drawn from the inputs or on a grid.
+        True pi(x) in [0, 1) of the classifier, or of A and B, at points drawn from the inputs or on
+        a grid.
     outcomes : sequence of as many array_like, shape (n,)
         True mu0(x).
     variances : sequence of as many array_like, shape (n,)
@@ -55,12 +49,6 @@ def efficiency_bound(
     float
         Variance of the efficient influence function.  Divided by the number of points it bounds the
         variance of every regular estimator.
-
-    Raises
-    ------
-    ValueError
-        If an array is no vector of finite numbers, if a propensity is not in [0, 1), or if a
-        variance is negative.
 
     Notes
     -----
@@ -153,21 +141,20 @@ def mixed_difference(
     clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     if weight is not None:
         require_number("weight", weight, at_least=0, at_most=1)
-    fold, given = fold_numbers(n, folds, rng), []
-    for k, (s, r) in {"a": (scores_a, abstained_a), "b": (scores_b, abstained_b)}.items():
-        r = as_flags(f"abstained_{k}", r, n)
-        given.append((as_answers(f"scores_{k}", s, r), r, (f"scores_{k}", f"abstained_{k}")))
+    fold = fold_numbers(n, folds, rng)
+    given = as_classifiers(
+        [
+            ("scores_a", scores_a, "abstained_a", abstained_a),
+            ("scores_b", scores_b, "abstained_b", abstained_b),
+        ],
+        n,
+    )
     (a, r, _), (b, s, _) = given
     if (r | s).all():
         raise ValueError("abstained_b must be False somewhere where abstained_a is, got none")
     given.append((a - b, r | s, ("scores_a and scores_b", "abstained_a and abstained_b")))
-    fits = [
-        fit_nuisances(x, scores, hidden, fold, learner, rng=rng, names=names)
-        if hidden.any()
-        else Nuisances(hidden, scores, np.zeros(n), scores)
-        for scores, hidden, names in given
-    ]
-    return mix(fits[:2], fits[2], weight=weight, clip=clip, level=level)
+    *pair, both = fit_all(x, given, fold, learner, rng)
+    return mix(pair, both, weight=weight, clip=clip, level=level)
 
 
 def mix(

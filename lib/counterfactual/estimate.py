@@ -358,8 +358,8 @@ def fit_nuisances(
     Notes
     -----
     Where fewer than two points outside a fold are abstained on, or answered, the propensity there
-    is their share.  Where only one point outside a fold is answered, or where a classifier is to
-    learn scores that are all the same, the outcome is their mean.
+    is the fraction of abstentions.  Where only one point outside a fold is answered, or where a
+    classifier is to learn scores that are all the same, the outcome is their mean.
 
     Examples
     --------
@@ -499,8 +499,7 @@ def estimate_from_nuisances(
     pair = as_pair(nuisances)
     n = len(pair[0].scores)
     require_choice("estimator", estimator, ESTIMATORS)
-    if not isinstance(student, bool | np.bool_):
-        raise ValueError(f"student must be True or False, got {student!r}")
+    require_choice("student", student, (False, True))
     level = as_number("level", level, 0, 1)
     clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     influence = influence_values(pair[0], estimator, clip)
@@ -555,6 +554,25 @@ def with_interval(
     )
 
 
+def as_classifiers(classifiers, n: int) -> list[tuple[Array, npt.NDArray[np.bool_], Any]]:
+    """Scores and abstentions of each, given as names and values, and these names."""
+    found = []
+    for scores_name, scores, abstained_name, abstained in classifiers:
+        r = as_flags(abstained_name, abstained, n)
+        found.append((as_answers(scores_name, scores, r), r, (scores_name, abstained_name)))
+    return found
+
+
+def fit_all(x: Array, classifiers, fold, learner: Any, rng) -> tuple[Nuisances, ...]:
+    """Cross-fit each; one that never abstained needs no model."""
+    return tuple(
+        fit_nuisances(x, s, r, fold, learner, rng=rng, names=names)
+        if r.any()
+        else Nuisances(r, s, np.zeros(len(x)), s)
+        for s, r, names in classifiers
+    )
+
+
 def _estimate(X, classifiers, learner, splits, estimator, clip, level, rng) -> Estimate:
     """Of classifiers given as names and values of their scores and abstentions."""
     folds, repeats = splits
@@ -565,23 +583,11 @@ def _estimate(X, classifiers, learner, splits, estimator, clip, level, rng) -> E
     clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     if as_integer("repeats", repeats, 1) % 2 == 0:
         raise ValueError(f"repeats must be odd, so that one split is the median, got {repeats}")
-    folds = as_integer("folds", folds, 2)
-    if folds > n:
-        raise ValueError(f"folds must be at most the number of points, {n}, got {folds}")
     learner_pair(learner, np.random.default_rng(0))  # complains before any work
-    given = []
-    for scores_name, scores, abstained_name, abstained in classifiers:
-        r = as_flags(abstained_name, abstained, n)
-        given.append((as_answers(scores_name, scores, r), r, (scores_name, abstained_name)))
+    given = as_classifiers(classifiers, n)
     estimates = []
     for _ in range(repeats):
-        fold = fold_numbers(n, folds, rng)
-        pair = tuple(
-            fit_nuisances(x, s, r, fold, learner, rng=rng, names=names)
-            if r.any()
-            else Nuisances(r, s, np.zeros(n), s)
-            for s, r, names in given
-        )
+        pair = fit_all(x, given, fold_numbers(n, folds, rng), learner, rng)
         estimates.append(estimate_from_nuisances(pair, estimator=estimator, clip=clip, level=level))
     middle = sorted(estimates, key=lambda e: e.value)[repeats // 2]
     if repeats > 1:

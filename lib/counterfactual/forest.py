@@ -158,7 +158,7 @@ class ForestClassifier(ClassifierMixin, _Forest):
         return np.column_stack([1 - second, second])
 
     def predict(self, X: Any) -> npt.NDArray:
-        """The class of the larger share, shape (m,)."""
+        """The class of the larger fraction, shape (m,)."""
         second = self._mean(X)
         return self.classes_[(second > 0.5).astype(int)]
 

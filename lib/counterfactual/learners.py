@@ -138,7 +138,7 @@ def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.ND
 
 
 class _Stack(BaseEstimator):
-    """What both super learners share: level-one data, one column a learner."""
+    """What both super learners share: level-one data, one column per learner."""
 
     def __init__(self, n_estimators: int = 100, *, random_state: Any = None):
         self.n_estimators = n_estimators
@@ -156,9 +156,20 @@ class _Stack(BaseEstimator):
         self._neighbours = NearestNeighbors(n_neighbors=self._k).fit(self._scaled)
         self._kernel = rbf_kernel(x, gamma=self._gamma) if len(x) <= _LARGEST_KERNEL else None
 
-    def _without_itself(self) -> Array:
-        """Mean target of each point's neighbours, itself not being one."""
-        return self._targets[self._neighbours.kneighbors(return_distance=False)].mean(axis=1)
+    def _learn(self, y: npt.NDArray, splits: Any, linear: Any, machine: Any) -> Array:
+        """Fit linear model and machine; level-one data, each point by what has not seen it."""
+        level = np.empty((len(y), 4))
+        for rows, asked in splits:
+            self._linear = linear().fit(self._scaled[rows], y[rows])
+            level[asked, 0] = self._linear_values(self._scaled[asked])
+            level[asked, 2] = self._machine(machine(), rows, asked, y[rows])
+        # The mean target of each point's neighbours, itself not being one.
+        level[:, 1] = self._targets[self._neighbours.kneighbors(return_distance=False)].mean(axis=1)
+        level[:, 3] = self._forest._out_of_bag()
+        self._linear = linear().fit(self._scaled, y)
+        self._svm = self._fit_machine(machine(), np.arange(len(y)), y)
+        self._kernel = None if self._kernel is None else True  # no longer needed
+        return level
 
     def _fit_machine(self, machine: Any, rows: npt.NDArray, target: Any) -> Any:
         """Fit a support vector machine to some rows."""
@@ -248,18 +259,9 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
         seed = int(rng.integers(2**31))
         self._begin(X, label.astype(float))
         self._forest = ForestClassifier(self.n_estimators, random_state=rng).fit(X, label)
-        level = np.empty((len(X), 4))
-        level[:, 1] = self._without_itself()
-        level[:, 3] = self._forest.oob_decision_function_[:, 1]
         folds = min(_FOLDS, int(counts.min()))
-        splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        for rows, asked in splitter.split(X, label):
-            linear = _logistic().fit(self._scaled[rows], label[rows])
-            level[asked, 0] = linear.predict_proba(self._scaled[asked])[:, 1]
-            level[asked, 2] = self._machine(SVC(), rows, asked, label[rows])
-        self._linear = _logistic().fit(self._scaled, label)
-        self._svm = self._fit_machine(SVC(), np.arange(len(X)), label)
-        self._kernel = None if self._kernel is None else True  # no longer needed
+        splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, label)
+        level = self._learn(label, splits, _logistic, SVC)
         self._meta = _logistic().fit(level, label)
         return self
 
@@ -307,18 +309,10 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
         seed = int(rng.integers(2**31))
         self._begin(X, y)
         self._forest = ForestRegressor(self.n_estimators, random_state=rng).fit(X, y)
-        self._linear = Ridge().fit(self._scaled, y)
-        level = np.empty((len(X), 4))
-        level[:, 1] = self._without_itself()
-        level[:, 3] = self._forest.oob_prediction_
-        splitter = KFold(min(_FOLDS, len(X)), shuffle=True, random_state=seed)
-        for rows, asked in splitter.split(X):
-            # Not by leaving one out: where nothing is to be learned, that is the mean of the other
-            # targets, which mirrors the point's own, and the regression on top would learn it.
-            level[asked, 0] = Ridge().fit(self._scaled[rows], y[rows]).predict(self._scaled[asked])
-            level[asked, 2] = self._machine(SVR(), rows, asked, y[rows])
-        self._svm = self._fit_machine(SVR(), np.arange(len(X)), y)
-        self._kernel = None if self._kernel is None else True  # no longer needed
+        # Not by leaving one out: where nothing is to be learned, that is the mean of the other
+        # targets, which mirrors the point's own, and the regression on top would learn it.
+        splits = KFold(min(_FOLDS, len(X)), shuffle=True, random_state=seed).split(X)
+        level = self._learn(y, splits, Ridge, SVR)
         self._meta = LinearRegression().fit(level, y)
         return self
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import as_answers, as_flags, as_number, as_vector
+from lib.check import as_answers, as_flags, as_number, as_unit, as_vector
 from lib.counterfactual.estimate import Estimate, with_interval
 
 Array = npt.NDArray[np.float64]
@@ -173,8 +173,7 @@ def classification_quality(
     0.7
     """
     r = as_flags("abstained", abstained)
-    s = as_vector("scores", scores, len(r))
-    _check_unit(s, np.full(len(r), True), "scores")
+    s = as_unit("scores", as_vector("scores", scores, len(r)))
     return _mean(np.where(r, 1.0 - s, s), level)
 
 
@@ -193,8 +192,8 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     -------
     Estimate
         Of theta, or of theta_A - theta_B: its influence values are those of the observed part,
-        2 S 1(R = 0) + R, minus those of `estimate`.  Level, nuisance functions and diagnostics are
-        those of `estimate`, and the p-value is for theta = 0.
+        2 S 1(R = 0) + R, minus those of `estimate`.  Level, degrees of freedom, nuisance functions
+        and diagnostics are those of `estimate`, and the p-value is for theta = 0.
 
     Notes
     -----
@@ -219,29 +218,19 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     influence = -estimate.influence
     for sign, nuisances in zip((1, -1), estimate.nuisances, strict=False):
         r, s = nuisances.abstained, nuisances.scores
-        _check_unit(s, ~r, "scores of estimate")
+        as_unit("scores of estimate", s[~r])
         influence = influence + sign * np.where(r, 1.0, 2.0 * s)
     n = len(influence)
     of_splits = max(0.0, estimate.stderr**2 - estimate.influence.var() / n)
     value = float(influence.mean())
     stderr = math.sqrt(influence.var() / n + of_splits)
     fixed = (estimate.level, estimate.estimator, estimate.clip, estimate.nuisances)
-    return with_interval(value, stderr, influence, *fixed)
+    return with_interval(value, stderr, influence, *fixed, estimate.degrees)
 
 
 def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags]:
     r = as_flags("abstained", abstained)
     return as_answers("scores", scores, r), r
-
-
-def _check_unit(scores: Array, read: Flags, name: str) -> None:
-    bad = read & ((scores < 0) | (scores > 1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"{name} must be in [0, 1] for the classification quality, got {scores[row]} in row "
-            f"{row} ({int(bad.sum())} such values)"
-        )
 
 
 def _mean(values: Array, level: float) -> Metric:

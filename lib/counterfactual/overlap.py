@@ -19,12 +19,12 @@ Flags = npt.NDArray[np.bool_]
 #: to at most 0.9.
 _SEPARATES = 0.98
 #: A tail of a score is unanswered if at most _SELDOM of its rows are answered, and so few are less
-#: probable than _RARE with a probability of an answer of _FLOOR in each (or as told).
+#: probable than _RARE with a probability of an answer of _FLOOR in each (or the known one).
 _FLOOR, _SELDOM, _RARE = 0.1, 0.02, 1e-3
 
 
 def without_overlap(
-    abstained: Flags, scores: Mapping[str, Array], told: Array | None = None
+    abstained: Flags, scores: Mapping[str, Array], known: Array | None = None
 ) -> tuple[Flags, list[str]]:
     """Find rows in which a classifier seems never to answer, by scores that it may abstain by.
 
@@ -38,9 +38,9 @@ def without_overlap(
     never, reasons = np.zeros(n, dtype=bool), []
     if not r.any() or r.all():
         return never, reasons
-    floor = np.full(n, _FLOOR) if told is None else 1.0 - told
+    floor = np.full(n, _FLOOR) if known is None else 1.0 - known
     ranked = {name: _rounded(values) for name, values in scores.items()}
-    if told is None and ranked:
+    if known is None and ranked:
         found = {name: _auroc(values, r) for name, values in ranked.items()}
         best = max(found, key=found.get)
         if found[best] >= _SEPARATES:
@@ -56,26 +56,18 @@ def without_overlap(
                 reasons.append(
                     f"of the {int(tail.sum())} rows with the {end} {name} "
                     f"{int((tail & ~r).sum())} are answered, so that positivity fails there"
-                    + ("" if told is None else ", whatever was told of propensities")
+                    + ("" if known is None else ", whatever propensities are given")
                 )
     return never, reasons
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of a mean whose values are known in part.
+    """What is known of a mean whose values are known in part."""
 
-    Attributes
-    ----------
-    low, high : float
-        Ends of the identified set, if everything that is estimated were exact.
-    interval : tuple of float
-        Holds the whole set with at least the probability asked for.
-    """
-
-    low: float
+    low: float  # of the identified set, if everything that is estimated were exact
     high: float
-    interval: tuple[float, float]
+    interval: tuple[float, float]  # holds the whole set with at least the probability asked for
 
 
 def mean_bounds(

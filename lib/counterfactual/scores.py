@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_generator, as_matrix, as_number, as_vector, require_choice
+from lib.check import (
+    as_array,
+    as_classes,
+    as_generator,
+    as_matrix,
+    as_number,
+    as_unit,
+    as_vector,
+    require_choice,
+    require_number,
+)
 
 SCORING_RULES = ("zero-one", "brier", "log")
 CONFIDENCE_MEASURES = ("softmax-response", "gini")
@@ -58,7 +68,8 @@ def score(
     """
     require_choice("rule", rule, SCORING_RULES)
     p = _as_probabilities(probabilities)
-    y = _as_labels(labels, *p.shape)
+    y = as_array("labels", labels)
+    y = as_classes("labels", y.astype(int) if y.dtype == bool else y, *p.shape)
     if floor is not None:
         floor = as_number("floor", floor, 0, 1)
     if rule == "zero-one":
@@ -153,14 +164,15 @@ def abstain(
     """
     sure = confidence(probabilities, measure)
     if threshold is not None:
-        threshold = _as_unit("threshold", threshold)
+        require_number("threshold", threshold, at_least=0, at_most=1)
         abstained = sure < threshold
         return abstained, abstained.astype(float)
     try:
         low, high = bounds
     except (TypeError, ValueError):
         raise ValueError(f"bounds must be a pair of numbers, got {bounds!r}") from None
-    low, high = _as_unit("bounds[0]", low), _as_unit("bounds[1]", high)
+    for i, end in enumerate((low, high)):
+        require_number(f"bounds[{i}]", end, at_least=0, at_most=1)
     if low > high:
         raise ValueError(f"bounds must be in ascending order, got {bounds!r}")
     rng = as_generator(rng, "rng")
@@ -171,24 +183,15 @@ def abstain(
 def _as_probabilities(values: Any) -> Array:
     """Return probabilities of shape (n, C), C at least 2."""
     name = "probabilities"
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers of shape (n, C) or (n,), got {error}") from None
-    if array.ndim == 1:
-        ones = as_vector(name, array)
-        if (outside := (ones < 0) | (ones > 1)).any():
-            row = int(np.argmax(outside))
-            raise ValueError(
-                f"{name} must be in [0, 1], got {ones[row]:.9g} in row {row} "
-                f"({int(outside.sum())} such values)"
-            )
+    shape = as_array(name, values).shape
+    if len(shape) == 1:
+        ones = as_unit(name, as_vector(name, values))
         return np.column_stack([1.0 - ones, ones])
-    if array.ndim != 2 or array.shape[1] < 2:
+    if len(shape) != 2 or shape[1] < 2:
         raise ValueError(
-            f"{name} must be of shape (n, C), C at least 2, or (n,), got shape {array.shape}"
+            f"{name} must be of shape (n, C), C at least 2, or (n,), got shape {shape}"
         )
-    array = as_matrix(name, array)
+    array = as_matrix(name, values)
     outside = (array < 0) | (array > 1 + _TOLERANCE)
     if outside.any():
         row, column = np.argwhere(outside)[0]
@@ -205,32 +208,3 @@ def _as_probabilities(values: Any) -> Array:
             f"row {row} ({int(off.sum())} such rows)"
         )
     return array
-
-
-def _as_labels(values: Any, n: int, classes: int) -> npt.NDArray[np.int64]:
-    """Return n labels from 0 to classes - 1."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"labels must be integers of shape ({n},), got {error}") from None
-    if array.shape != (n,) or array.dtype.kind not in "biu":
-        raise ValueError(
-            f"labels must be integers of shape ({n},), one for each row of probabilities, got "
-            f"{array.dtype} of shape {array.shape}"
-        )
-    bad = (array < 0) | (array >= classes)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"labels must be from 0 to {classes - 1}, got {array[row]} in row {row} "
-            f"({int(bad.sum())} such values)"
-        )
-    return array.astype(np.int64)
-
-
-def _as_unit(name: str, value: Any) -> float:
-    """Return `value` as a float in [0, 1]."""
-    is_number = isinstance(value, int | float | np.integer | np.floating)
-    if not is_number or isinstance(value, bool) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
-    return float(value)

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.check import as_number, as_vector
+from lib.check import as_number, as_range, as_unit, as_vector, require_choice
 from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
 
 Array = npt.NDArray[np.float64]
@@ -56,11 +56,11 @@ def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFra
     Returns
     -------
     pandas.DataFrame
-        One row a level, in the order given, with the columns ``clip``; ``value``, ``low``,
+        One row per level, in the order given, with the columns ``clip``; ``value``, ``low``,
         ``high``, ``stderr``: the estimate, its interval at the level of `estimate`, its standard
         error; ``clipped``: fraction of the points whose propensity is clipped, and
         ``effective_sample_size``: see :class:`lib.counterfactual.Diagnostics`; of two classifiers,
-        the largest share and the smallest size.
+        the largest fraction and the smallest size.
 
     Notes
     -----
@@ -123,7 +123,7 @@ def contamination_bounds(
     Returns
     -------
     pandas.DataFrame
-        One row a share, in the order given, with the columns ``share``; ``low``, ``high``: the
+        One row per share, in the order given, with the columns ``share``; ``low``, ``high``: the
         bounds; ``ci_low``, ``ci_high``: these minus and plus as many standard errors as in a
         two-sided interval at the level of `estimate`, so that [``ci_low``, ``ci_high``] covers both
         bounds, and all between, with at least that probability for large samples, at each share
@@ -145,8 +145,8 @@ def contamination_bounds(
     - Bounds on a difference are sharp as long as the two missing scores of a point have nothing to
       do with each other.  The difference of a classifier with itself is zero, but its bounds are
       not.
-    - Contamination that depends on abstention given X (model XA of the reference), such as a share
-      of the points that are all abstentions, is not covered: the same share does more harm then.
+    - Contamination that depends on abstention given X (model XA of the reference), such as a
+      fraction of the points that are all abstentions, is not covered: it does more harm then.
     - Bounds are not truncated to what is possible, as the estimate is not.
 
     References
@@ -163,10 +163,7 @@ def contamination_bounds(
     (True, True)
     """
     low, high = _check(estimate, score_range)
-    gamma = as_vector("shares", shares)
-    bad = ~((gamma >= 0) & (gamma <= 1))
-    if bad.any():
-        raise ValueError(f"shares must be in [0, 1], got {gamma[np.argmax(bad)]:g}")
+    gamma = as_unit("shares", as_vector("shares", shares))
     z = estimate.quantile
     down, down_error = _Loss(estimate, low, high, sign=-1).at(gamma)
     up, up_error = _Loss(estimate, low, high, sign=1).at(gamma)
@@ -226,8 +223,7 @@ def breakdown_share(
     """
     low, high = _check(estimate, score_range)
     value = as_number("value", value, -math.inf, math.inf)
-    if not isinstance(interval, bool | np.bool_):
-        raise ValueError(f"interval must be True or False, got {interval!r}")
+    require_choice("interval", interval, (False, True))
     # A value that is the bound itself, up to rounding, is reached.
     gap = max(0.0, abs(value - estimate.value) - _SAME * (high - low))
     loss = _Loss(estimate, low, high, sign=-1 if value < estimate.value else 1)
@@ -347,16 +343,7 @@ def _check(estimate: Any, score_range: Any) -> tuple[float, float]:
             f"estimate must be by the estimator 'dr', got {estimate.estimator!r}: the bounds are "
             "doubly robust"
         )
-    try:
-        low, high = (as_number("score_range", end, -math.inf, math.inf) for end in score_range)
-        ordered = low < high
-    except (TypeError, ValueError):
-        ordered = False
-    if not ordered:
-        raise ValueError(
-            f"score_range must be two finite numbers, the least and the largest possible score, "
-            f"got {score_range!r}"
-        )
+    low, high = as_range("score_range", score_range)
     for nuisances in estimate.nuisances:
         outside = ~nuisances.abstained & ((nuisances.scores < low) | (nuisances.scores > high))
         if outside.any():

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.check import as_integer, as_number, as_vector
+from lib.check import as_integer, as_number, as_range, as_vector
 
 Array = npt.NDArray[np.float64]
 
@@ -140,14 +140,11 @@ def confidence_sequence(
 
 def _with_ends(x: Array, score_range: Any) -> Array:
     """The values with the least and the largest possible one before them."""
-    try:
-        low, high = (as_number("score_range", end, -math.inf, math.inf) for end in score_range)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not low <= x.min() <= x.max() <= high or low == high:
+    low, high = as_range("score_range", score_range)
+    if x.min() < low or x.max() > high:
         raise ValueError(
-            "score_range must be the least and the largest possible value, and hold all of "
-            f"influence ({x.min():g} to {x.max():g}), got {score_range!r}"
+            f"score_range must hold all of influence, {x.min():g} to {x.max():g}, got "
+            f"{score_range!r}"
         )
     return np.concatenate([[low, high], x])
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_array, require_int, require_number
+from lib.check import as_array, as_classes, require_int, require_number
 
 __all__ = ["as_classes", "as_rows", "split_rows", "subsample_class"]
 
@@ -110,23 +110,6 @@ def subsample_class(
     require_number("keep", keep, at_least=0, at_most=1)
     draws = np.random.default_rng([seed, 0x7415]).random(len(labels))
     return np.flatnonzero((labels != class_index) | (draws < keep))
-
-
-def as_classes(
-    name: str, values: npt.ArrayLike, n: int | None = None, classes: int | None = None
-) -> npt.NDArray[np.integer]:
-    """Integers, one for each of `n` rows, from 0 to `classes` - 1, if these are given."""
-    values = as_array(name, values)
-    if values.dtype.kind not in "iu" or values.shape != (values.size if n is None else n,):
-        raise ValueError(
-            f"{name} must be integers of shape ({'n' if n is None else n},), got {values.dtype} of"
-            f" shape {values.shape}"
-        )
-    if classes is not None and values.size and not 0 <= values.min() <= values.max() < classes:
-        raise ValueError(
-            f"{name} must be from 0 to {classes - 1}, got {values.min()} to {values.max()}"
-        )
-    return values
 
 
 def as_rows(name: str, rows: npt.ArrayLike, n: int, least: int = 0) -> npt.NDArray[np.int64]:

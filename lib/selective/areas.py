@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from lib.check import as_array, as_scored, as_scores, as_unit, as_vector
-from lib.selective.curves import _expected_accuracy, _sorted_parts
+from lib.check import as_array, as_integer, as_scored, as_scores, as_unit, as_vector
+from lib.selective.curves import _accuracy
 
 
 def selective_auc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
@@ -334,22 +334,12 @@ def normalized_score_extremes(n_correct: int, n: int) -> tuple[float, float]:
     >>> round(random, 3), round(worst, 3)
     (0.094, 0.32)
     """
-    whole = all(isinstance(v, (int, np.integer)) for v in (n_correct, n))
-    if not whole or n < 1 or not 0 <= n_correct <= n:
-        raise ValueError(
-            "n_correct must be from 0 to n and n at least 1, integers, got n_correct ="
-            f" {n_correct!r} and n = {n!r}"
-        )
+    n = as_integer("n", n)
+    n_correct = as_integer("n_correct", n_correct, 0, n)
     i = np.arange(1, n + 1)
     best = np.minimum(1.0, n_correct / i).mean()
     worst = (np.maximum(0, i - (n - n_correct)) / i).mean()
     return float(best - n_correct / n), float(best - worst)
-
-
-def _accuracy(correct: npt.NDArray, score: npt.NDArray) -> npt.NDArray[np.float64]:
-    out = np.empty(len(correct))
-    _expected_accuracy(*_sorted_parts(correct, score), out)
-    return out
 
 
 def _evened(values: npt.NDArray, score: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lib.check import as_scored, as_unit
+from lib.check import as_scored, as_unit, require_choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +70,8 @@ def accuracy_coverage(correct: npt.ArrayLike, score: npt.ArrayLike) -> AccuracyC
     [0.5, 0.5]
     """
     correct, score = as_scored(correct, score)
-    right, wrong = _sorted_parts(correct, score)
-    accuracy = np.empty(len(correct))
-    _expected_accuracy(right, wrong, accuracy)
     n = len(correct)
-    return AccuracyCoverage(np.arange(1, n + 1) / n, accuracy)
+    return AccuracyCoverage(np.arange(1, n + 1) / n, _accuracy(correct, score))
 
 
 def accuracy_bound(full_accuracy: npt.ArrayLike, coverage: npt.ArrayLike) -> npt.NDArray:
@@ -143,8 +140,7 @@ def coverage_at_accuracy(
     (0.25, 0.5)
     """
     target = float(as_unit("target", target))
-    if not isinstance(randomized, bool | np.bool_):
-        raise ValueError(f"randomized must be True or False, got {randomized!r}")
+    require_choice("randomized", randomized, (False, True))
     curve = accuracy_coverage(correct, score)
     offered = np.ones(len(curve.accuracy), dtype=bool)
     if not randomized:
@@ -154,18 +150,15 @@ def coverage_at_accuracy(
     return float(curve.coverage[reached[-1]]) if len(reached) else 0.0
 
 
-def _sorted_parts(
+def _accuracy(
     correct: npt.NDArray[np.bool_], score: npt.NDArray[np.floating]
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-    """Scores of the correct and of the wrong points, each ascending.
-
-    Sorting values is several times as fast as finding the order, and two sorted lists are all
-    that the curve needs.
-    """
-    right, wrong = score[correct], score[~correct]
-    right.sort()
-    wrong.sort()
-    return right, wrong
+) -> npt.NDArray[np.float64]:
+    # Sorting values is several times as fast as finding the order, and two sorted lists are all
+    # that the curve needs.
+    right, wrong = np.sort(score[correct]), np.sort(score[~correct])
+    out = np.empty(len(correct))
+    _expected_accuracy(right, wrong, out)
+    return out
 
 
 @njit(cache=True)

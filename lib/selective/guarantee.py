@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import as_level, as_scored, as_unit
+from lib.check import as_number, as_scored, as_unit
 
 _GRID = 40  # coverages that are tried, equally spaced
 _STARTS = 3  # from which the sequence of tests goes down
@@ -97,7 +97,7 @@ def guaranteed_threshold(
     """
     correct, score = as_scored(correct, score)
     target = float(as_unit("target", target, open_left=True))
-    level = as_level("level", level)
+    level = as_number("level", level, 0, 1)
     n = len(score)
     order = np.argsort(-score, kind="stable")
     ordered, hits = score[order], np.cumsum(correct[order])

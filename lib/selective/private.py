@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import as_generator, as_level, as_scored, as_scores, as_unit, require_number
+from lib.check import as_generator, as_number, as_scored, as_scores, as_unit, require_number
 from lib.selective.guarantee import Threshold
 
 
@@ -88,7 +88,7 @@ def private_threshold(
     target = float(as_unit("target", target, open_left=True))
     grid = np.unique(as_scores("thresholds", thresholds))
     require_number("epsilon", epsilon, at_least=1e-6)
-    level = as_level("level", level)
+    level = as_number("level", level, 0, 1)
     rng = as_generator(rng, "rng")
     answered, wrong = (
         len(s) - np.searchsorted(s, grid, side="right")

@@ -5,7 +5,6 @@ that is used comes from one private training run, and the score costs nothing mo
 several models were trained on the same data, and share the budget.
 """
 
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,10 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from lib.check import as_labels, as_predictions, as_probabilities, as_scores
-
-POST_PROCESSING = "post-processing"
-COMPOSITION = "composition"
+from lib.check import (
+    as_labels,
+    as_number,
+    as_predictions,
+    as_probabilities,
+    as_scores,
+    require_choice,
+    require_finite,
+)
 
 
 def softmax_response(probabilities: npt.ArrayLike) -> npt.NDArray:
@@ -143,8 +147,7 @@ def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.N
     >>> conformal_set_size([[0.9, 0.1, 0.0], [0.4, 0.4, 0.2]]).round(2).tolist()
     [-1.0, -2.5]
     """
-    if not isinstance(mass, numbers.Real) or not 0 < mass < 1:
-        raise ValueError(f"mass must lie strictly between 0 and 1, got {mass!r}")
+    mass = as_number("mass", mass, 0, 1)
     p = -np.sort(-as_probabilities("probabilities", probabilities), axis=1)
     total = p.cumsum(axis=1)
     total /= total[:, -1:]
@@ -247,10 +250,8 @@ def sctd(labels: npt.ArrayLike, k: float = 3.0, form: str = "equation") -> npt.N
     [0.0, -0.037]
     """
     labels = as_labels("labels", labels)
-    if not isinstance(k, (int, float)) or not 0 <= k < np.inf:
-        raise ValueError(f"k must be a finite number of at least 0, got {k!r}")
-    if form not in ("equation", "algorithm"):
-        raise ValueError(f"form must be 'equation' or 'algorithm', got {form!r}")
+    require_finite("k", k, at_least=0)
+    require_choice("form", form, ("equation", "algorithm"))
     if form == "algorithm" and k == 0:
         raise ValueError("k must be above 0 for the form 'algorithm', whose weights are infinite")
     steps = len(labels)
@@ -389,7 +390,7 @@ class Method:
     name : str
         As P1's text abbreviates it.
     privacy : str
-        :data:`POST_PROCESSING` or :data:`COMPOSITION`.
+        "post-processing" or "composition".
     releases : int
         Models trained on the same data that share the budget, in P1's panel.
     uses : str
@@ -402,23 +403,22 @@ class Method:
     uses: str
 
 
-def _methods() -> Mapping[str, Method]:
-    final = "final model"
-    rows = (
-        Method("SR", POST_PROCESSING, 1, final),
-        Method("MCDO", POST_PROCESSING, 1, "final model with dropout"),
-        Method("SAT", POST_PROCESSING, 1, "final model, C + 1 outputs"),
-        Method("DG", POST_PROCESSING, 1, "final model, C + 1 outputs"),
-        Method("SCTD", POST_PROCESSING, 1, "all checkpoints of one run"),
-        Method("DE", COMPOSITION, 5, "final models of 5 runs"),
-        Method("SN", COMPOSITION, 5, "final models of 5 target coverages"),
-        Method("entropy", POST_PROCESSING, 1, final),
-        Method("margin", POST_PROCESSING, 1, final),
-        Method("energy", POST_PROCESSING, 1, final),
-        Method("set size", POST_PROCESSING, 1, final),
-    )
-    return MappingProxyType({m.name: m for m in rows})
-
-
 #: Every method by name: those of P1 first, others for comparison after them.
-METHODS = _methods()
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        name: Method(name, "composition" if releases > 1 else "post-processing", releases, uses)
+        for name, releases, uses in (
+            ("SR", 1, "final model"),
+            ("MCDO", 1, "final model with dropout"),
+            ("SAT", 1, "final model, C + 1 outputs"),
+            ("DG", 1, "final model, C + 1 outputs"),
+            ("SCTD", 1, "all checkpoints of one run"),
+            ("DE", 5, "final models of 5 runs"),
+            ("SN", 5, "final models of 5 target coverages"),
+            ("entropy", 1, "final model"),
+            ("margin", 1, "final model"),
+            ("energy", 1, "final model"),
+            ("set size", 1, "final model"),
+        )
+    }
+)

@@ -6,7 +6,6 @@ source of variation, which only more trainings can show.
 """
 
 import math
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +14,16 @@ import numpy.typing as npt
 from numba import njit
 from scipy import stats
 
-from lib.check import as_array, as_generator, as_integer, as_level, as_predictions, as_scored
+from lib.check import (
+    as_array,
+    as_generator,
+    as_integer,
+    as_number,
+    as_predictions,
+    as_scored,
+    require_choice,
+    require_finite,
+)
 from lib.selective.areas import augrc, aurc, normalized_score, selective_auc
 
 #: The metrics of this module and the functions that compute them.
@@ -38,9 +46,9 @@ class Estimate:
     standard_error : float
         Of the value, over draws of the evaluation points.
     low, high : float
-        Ends of the confidence interval.
+        Confidence limits.
     level : float
-        Its level.
+        Confidence level.
     """
 
     value: float
@@ -150,9 +158,7 @@ def estimate(
 
 
 def _area(metric: str) -> Callable[[npt.ArrayLike, npt.ArrayLike], float]:
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
-    return METRICS[metric]
+    return METRICS[require_choice("metric", metric, tuple(METRICS))]
 
 
 def compare(
@@ -222,7 +228,7 @@ class Mean:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval."""
-        as_level("level", level)
+        as_number("level", level, 0, 1)
         if self.standard_error == 0:
             return self.value, self.value
         half = float(stats.t.isf((1 - level) / 2, self.degrees)) * self.standard_error
@@ -235,7 +241,7 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
     Parameters
     ----------
     values : array_like of float, shape (seeds,)
-        One a training, on the same evaluation points; at least two.
+        One per training, on the same evaluation points; at least two.
     point_variance : float
         Variance of the mean due to the draw of the points, which all trainings share.
     n_points : int
@@ -256,8 +262,7 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
     values = as_predictions("values", values, ("seeds",)).astype(float)
     if len(values) < 2:
         raise ValueError(f"values must have at least 2 entries, got {len(values)}")
-    if not isinstance(point_variance, numbers.Real) or not 0 <= point_variance < math.inf:
-        raise ValueError(f"point_variance must be at least 0, finite, got {point_variance!r}")
+    require_finite("point_variance", point_variance, at_least=0)
     n_points = as_integer("n_points", n_points, 0)
     seeds = float(values.var(ddof=1)) / len(values)
     total = seeds + point_variance
@@ -282,7 +287,7 @@ def compare_over_seeds(
     Parameters
     ----------
     correct, score : array_like, shape (seeds, n)
-        Of the first method: one row a training, one column an evaluation point.
+        Of the first method: one row per training, one column per evaluation point.
     other_correct, other_score : array_like, shape (seeds, n)
         Of the second.  Rows may stem from the same trainings or from others.
     metric : {"normalized_score", "selective_auc", "aurc", "augrc"}
@@ -316,10 +321,9 @@ def compare_over_seeds(
             + ", ".join(str(a.shape) for a in stacks)
         )
     area = _area(metric)
-    rows = list(zip(*stacks, strict=True))
-    for a, b, c, d in rows:
-        as_scored(a, b)
-        as_scored(c, d, "other_")
+    rows = [
+        (*as_scored(a, b), *as_scored(c, d, "other_")) for a, b, c, d in zip(*stacks, strict=True)
+    ]
     differences = [area(a, b) - area(c, d) for a, b, c, d in rows]
     influences = [influence(a, b, metric) - influence(c, d, metric) for a, b, c, d in rows]
     n = stacks[0].shape[1]
@@ -367,13 +371,11 @@ def points_needed(
     >>> points_needed(correct, score, correct, margins) > len(correct)
     True
     """
-    as_level("alpha", alpha)
-    if not isinstance(power, numbers.Real) or not alpha < power < 1:
-        raise ValueError(f"power must lie between alpha ({alpha:g}) and 1, got {power!r}")
+    as_number("alpha", alpha, 0, 1)
+    as_number("power", power, alpha, 1)
     found = compare(correct, score, other_correct, other_score, metric)
     delta = found.value if difference is None else difference
-    if not isinstance(delta, numbers.Real) or not math.isfinite(delta):
-        raise ValueError(f"difference must be finite, got {difference!r}")
+    as_number("difference", delta, -math.inf, math.inf)
     if delta == 0:
         return math.inf
     variance = found.standard_error**2 * len(np.asarray(correct))
@@ -430,9 +432,8 @@ def bootstrap(
     """
     correct, score = as_scored(correct, score)
     area = _area(metric)
-    if not isinstance(repetitions, (int, np.integer)) or repetitions < 100:
-        raise ValueError(f"repetitions must be an integer of at least 100, got {repetitions!r}")
-    as_level("level", level)
+    as_integer("repetitions", repetitions, 100)
+    as_number("level", level, 0, 1)
     if (other_correct is None) != (other_score is None):
         raise ValueError("other_correct and other_score must be given both or not at all")
     methods = [(correct, score)]
@@ -482,7 +483,7 @@ def _harmonic(n: int) -> float:
 
 
 def _normal(value: float, influences: npt.NDArray, level: float) -> Estimate:
-    as_level("level", level)
+    as_number("level", level, 0, 1)
     n = _enough(influences)
     error = float(np.sqrt(np.mean(influences**2) / n))
     half = float(stats.norm.isf((1 - level) / 2)) * error
@@ -492,8 +493,7 @@ def _normal(value: float, influences: npt.NDArray, level: float) -> Estimate:
 def _enough(points: npt.NDArray) -> int:
     if len(points) < 2:
         raise ValueError(
-            f"correct must have at least 2 entries, got {len(points)}: of one point no interval"
-            " can be told"
+            f"correct must have at least 2 entries, got {len(points)}: one point gives no interval"
         )
     return len(points)
 

@@ -19,12 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.check import as_flags, as_integer, as_number
+from lib.check import as_flags, as_integer, as_number, require_finite, require_number
 from lib.suitability.monitor import _Detector, _table
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.sequential import EProcess, _upper_bounds
-
-__all__ = ["ActiveDecision", "ActiveMonitor", "active_accuracy", "labelling_probabilities"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -67,10 +65,8 @@ def labelling_probabilities(
     [0.12, 0.088, 0.04]
     """
     f, base = as_sample("estimated", estimated, 0, 1, 1), as_sample("reference", reference, 0, 1)
-    if rate != 1 or isinstance(rate, bool):
-        rate = as_number("rate", rate, 0, 1)
-    if floor != 1 or isinstance(floor, bool):
-        floor = as_number("floor", floor, 0, 1)
+    require_number("rate", rate, above=0, at_most=1)
+    require_number("floor", floor, above=0, at_most=1)
     if reference_correct is None:
         doubt, typical = (np.sqrt(values * (1 - values)) for values in (f, base))
     else:
@@ -131,7 +127,8 @@ def active_accuracy(
     >>> bool(low < right.mean() < high), abs(value - float(right.mean())) < 0.1
     (True, True)
     """
-    least, alpha = _as_least(least_probability), as_number("alpha", alpha, 0, 1)
+    require_number("least_probability", least_probability, above=0, at_most=1)
+    least, alpha = float(least_probability), as_number("alpha", alpha, 0, 1)
     x, _ = _observations(estimated, chosen, correct, probability, least)
     z = _to_unit(x, least)
     high = float(_upper_bounds(z[None], alpha / 2)[0])
@@ -230,8 +227,10 @@ class ActiveMonitor:
         alpha: float = 0.05,
     ) -> None:
         self.least_accuracy = as_number("least_accuracy", least_accuracy, 0, 1)
-        self.least_probability = _as_least(least_probability)
-        self.run_length = as_number("run_length", run_length, np.nextafter(10, 0), np.inf)
+        require_number("least_probability", least_probability, above=0, at_most=1)
+        self.least_probability = float(least_probability)
+        require_finite("run_length", run_length, at_least=10)
+        self.run_length = float(run_length)
         self.alpha = as_number("alpha", alpha, 0, 1)
         self._threshold = float(_to_unit(self.least_accuracy, self.least_probability))
         self._detector = _Detector(self._threshold)
@@ -239,7 +238,7 @@ class ActiveMonitor:
         self.state = "watching"
 
     def update(self, estimated: Any, chosen: Any, correct: Any, probability: Any) -> ActiveDecision:
-        """Take the next batch, whose labels have come.
+        """Take the next batch, whose labels have come; bad input leaves the monitor as it was.
 
         Parameters
         ----------
@@ -250,11 +249,6 @@ class ActiveMonitor:
         -------
         ActiveDecision
             Also appended to ``history``.
-
-        Raises
-        ------
-        ValueError
-            On bad input; the monitor is then as it was.
         """
         least = self.least_probability
         x, n_labels = _observations(estimated, chosen, correct, probability, least)
@@ -292,12 +286,6 @@ class ActiveMonitor:
     def table(self) -> pd.DataFrame:
         """The history, a row per batch and a column per field of :class:`ActiveDecision`."""
         return _table(self.history, ActiveDecision)
-
-
-def _as_least(value: Any) -> float:
-    if value == 1 and not isinstance(value, bool):
-        return 1.0
-    return as_number("least_probability", value, 0, 1)
 
 
 def _observations(

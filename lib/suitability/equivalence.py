@@ -10,8 +10,6 @@ from scipy import special
 from lib.check import as_number
 from lib.suitability.noninferiority import as_sample, welch_non_inferiority
 
-__all__ = ["Equivalence", "GroupEquivalence", "equivalence_between_groups", "equivalence_test"]
-
 
 @dataclass(frozen=True)
 class Equivalence:
@@ -100,13 +98,11 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     """
     a, b = as_sample("test", test), as_sample("user", user)
     margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 0.5)
-    variances = a.var(ddof=1), b.var(ddof=1)
-    lower, upper, dof = _two_tests(
-        a.mean(), variances[0], len(a), b.mean(), variances[1], len(b), margin
-    )
+    moments = [(sample.mean(), sample.var(ddof=1), len(sample)) for sample in (a, b)]
+    lower, upper, dof = _two_tests(*moments, margin)
     difference, reach = float(a.mean() - b.mean()), 0.0
     if not np.isnan(dof):  # NaN where the variances are but rounding
-        total = variances[0] / len(a) + variances[1] / len(b)
+        total = moments[0][1] / len(a) + moments[1][1] / len(b)
         reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
     return Equivalence(
         p_value=float(max(lower[1], upper[1])),
@@ -194,7 +190,7 @@ def equivalence_between_groups(
     mean = np.array([sample.mean() for sample in samples])
     variance = np.array([sample.var(ddof=1) for sample in samples])
     a, b = np.triu_indices(len(n), 1)
-    lower, upper, _ = _two_tests(mean[a], variance[a], n[a], mean[b], variance[b], n[b], margin)
+    lower, upper, _ = _two_tests(*((mean[i], variance[i], n[i]) for i in (a, b)), margin)
     p_value = np.maximum(lower[1], upper[1])
     p_holm = _holm(p_value)
     table = pd.DataFrame(
@@ -216,10 +212,9 @@ def equivalence_between_groups(
 
 
 def _two_tests(
-    mean_a: Any, variance_a: Any, n_a: Any, mean_b: Any, variance_b: Any, n_b: Any, margin: float
+    a: tuple[Any, Any, Any], b: tuple[Any, Any, Any], margin: float
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Statistic and p-value of the lower and of the upper test, and the degrees of freedom."""
-    a, b = (mean_a, variance_a, n_a), (mean_b, variance_b, n_b)
+    """Statistic and p-value of both tests, and their degrees of freedom, from moments."""
     statistic, p_upper, dof = welch_non_inferiority(*a, *b, margin)
     exchanged, p_lower, _ = welch_non_inferiority(*b, *a, margin)
     return (-exchanged, p_lower), (statistic, p_upper), dof

@@ -15,16 +15,6 @@ import numpy.typing as npt
 
 from lib.check import as_flags, as_matrix
 
-__all__ = [
-    "N_SPLITS",
-    "CorrectnessEstimator",
-    "as_fit",
-    "fit_logistic",
-    "logistic_hessian",
-    "mean_sigmoid",
-    "standardiser",
-]
-
 #: Splits of the calibration, as in the paper's instantiation.
 N_SPLITS = 5
 _MAX_STEPS = 200
@@ -79,11 +69,6 @@ class CorrectnessEstimator:
         correct : array_like of bool, shape (n,)
             Whether each prediction was correct; at least five were and five were not,
             so that each split has both.
-
-        Returns
-        -------
-        CorrectnessEstimator
-            Itself.
         """
         x = as_matrix("signals", signals)
         y = as_flags("correct", correct, len(x))
@@ -137,11 +122,6 @@ class CorrectnessEstimator:
         -------
         ndarray, shape (n,)
             In (0, 1).
-
-        Raises
-        ------
-        RuntimeError
-            Before :meth:`fit`.
         """
         if not hasattr(self, "weights"):
             raise RuntimeError("the estimator must be fitted before it can predict")

@@ -18,20 +18,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lib.check import as_flags, as_integer, as_matrix
+from lib.check import as_flags, as_integer, as_matrix, require_choice
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import ROUNDING
-
-__all__ = [
-    "CALIBRATIONS",
-    "ESTIMATORS",
-    "CalibrationErrors",
-    "as_table",
-    "calibration_errors",
-    "make_estimator",
-]
 
 #: Names of the estimators and what readers call them, in the order of the paper's Table 8.
 ESTIMATORS = {
@@ -120,12 +111,8 @@ def make_estimator(
     >>> estimator.fit(few[:500], correct[:500]).predict_proba(few[500:503]).shape
     (3, 2)
     """
-    if name not in ESTIMATORS:
-        raise ValueError(f"name must be one of {', '.join(ESTIMATORS)}, got {name!r}")
-    if calibration not in CALIBRATIONS:
-        raise ValueError(
-            f"calibration must be one of {', '.join(CALIBRATIONS)}, got {calibration!r}"
-        )
+    require_choice("name", name, ESTIMATORS)
+    require_choice("calibration", calibration, CALIBRATIONS)
     as_integer("seed", seed, 0)
     as_integer("splits", splits, 2)
     if (name, calibration, splits) == ("logistic", "platt", N_SPLITS):
@@ -172,14 +159,14 @@ def calibration_errors(
     """Compare estimated probabilities with outcomes, in bins of equal width.
 
     Bin b of B holds the probabilities in ((b - 1)/B, b/B], the first one 0 as well. With n_b
-    samples in it, the share acc_b of which is correct, and conf_b the mean of their
+    samples in it, of which the fraction acc_b is correct, and conf_b the mean of their
     probabilities,
 
     - ECE = sum_b n_b/n abs(acc_b - conf_b),
     - MCE = max_b abs(acc_b - conf_b), over the bins that are not empty,
     - RMSCE = sqrt(sum_b n_b/n (acc_b - conf_b)^2).
 
-    With ``by="bins"`` every bin that is not empty has the same share in ECE and RMSCE instead of
+    With ``by="bins"`` every bin that is not empty has the same weight in ECE and RMSCE instead of
     n_b/n. That is how the authors' notebook computes the paper's tables, with 10 bins; the usual
     errors are those by rows.
 
@@ -217,8 +204,7 @@ def calibration_errors(
     p = as_sample("probabilities", probabilities, 0, 1, 1)
     y = as_flags("correct", correct, len(p))
     as_integer("bins", bins)
-    if by not in ("rows", "bins"):
-        raise ValueError(f"by must be 'rows' or 'bins', got {by!r}")
+    require_choice("by", by, ("rows", "bins"))
     where = np.searchsorted(np.arange(1, bins) / bins, p, side="left")
     count = np.bincount(where, minlength=bins)
     # Sums of acc_b - conf_b, without a division by the count of an empty bin.

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import special
 from sklearn.base import clone
 
-from lib.check import as_array, as_matrix, as_number
+from lib.check import as_array, as_matrix, as_number, require_choice
 from lib.suitability.estimator import (
     CorrectnessEstimator,
     as_fit,
@@ -17,9 +17,8 @@ from lib.suitability.estimator import (
     logistic_hessian,
     standardiser,
 )
+from lib.suitability.estimators import as_table
 from lib.suitability.noninferiority import non_inferiority_test
-
-__all__ = ["TESTS", "Decision", "SuitabilityFilter", "p_text"]
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -133,9 +132,8 @@ class SuitabilityFilter:
                 f"estimator must have predict_proba and be no class, got {estimator!r}"
             )
         self.estimator = estimator
-        self.test = test or ("fitted" if estimator is None else "paper")
-        if self.test not in TESTS:
-            raise ValueError(f"test must be one of {', '.join(TESTS)}, got {test!r}")
+        default = "fitted" if estimator is None else "paper"
+        self.test = default if test is None else require_choice("test", test, TESTS)
         if self.test == "fitted" and estimator is not None:
             raise ValueError("test must be 'paper' with an estimator of one's own, got 'fitted'")
         self._fitted: Any = None
@@ -151,16 +149,10 @@ class SuitabilityFilter:
         correct : array_like of bool, shape (n,)
             Whether each was correct; both kinds must occur, five times each for the
             default estimator.
-
-        Returns
-        -------
-        SuitabilityFilter
-            Itself.
         """
+        if isinstance(signals, pd.DataFrame):
+            signals = as_table("signals", signals)
         x, y = as_fit(signals, correct)
-        if isinstance(signals, pd.DataFrame) and not signals.columns.is_unique:
-            twice = list(signals.columns[signals.columns.duplicated()].unique())
-            raise ValueError(f"signals must have distinct column names, got {twice} more than once")
         if self.test == "fitted":
             self._fitted = _Logistic(x, y)
         else:
@@ -183,12 +175,7 @@ class SuitabilityFilter:
         -------
         ndarray, shape (n,)
         """
-        if self._fitted is None:
-            raise RuntimeError("the filter must be fitted before it can estimate or decide")
-        x = as_matrix(name, self._arrange(signals, name))
-        if isinstance(self._fitted, CorrectnessEstimator | _Logistic):
-            return self._fitted.predict(x)
-        return self._fitted.predict_proba(x)[:, 1]
+        return self._predict(self._arranged(signals, name))
 
     def decide(self, test_signals: Any, user_signals: Any) -> Decision:
         """Compare user data with test data.
@@ -203,32 +190,23 @@ class SuitabilityFilter:
         -------
         Decision
             SUITABLE if and only if the p-value is at most ``alpha``.
-
-        Raises
-        ------
-        RuntimeError
-            Before :meth:`fit`.
         """
-        test = self.estimate(test_signals, "test_signals")
-        user = self.estimate(user_signals, "user_signals")
-        for name, sample in (("test_signals", test), ("user_signals", user)):
-            if len(sample) < 2:
-                raise ValueError(f"{name} must have at least 2 rows, got {len(sample)}")
+        given = {"test_signals": test_signals, "user_signals": user_signals}
+        tables = [self._arranged(signals, name) for name, signals in given.items()]
+        for name, table in zip(given, tables, strict=True):
+            if len(table) < 2:
+                raise ValueError(f"{name} must have at least 2 rows, got {len(table)}")
+        test, user = map(self._predict, tables)
         if self.test == "fitted":
-            designs = [
-                self._fitted.design(as_matrix(name, self._arrange(signals, name)))
-                for name, signals in (
-                    ("test_signals", test_signals),
-                    ("user_signals", user_signals),
-                )
-            ]
-            error = self._fitted.error(*designs, self.margin)
-            statistic, p_value = _normal(test.mean() - user.mean() - self.margin, error)
+            error = self._fitted.error(*map(self._fitted.design, tables), self.margin)
+            statistic, p_value = normal_test(test.mean() - user.mean() - self.margin, error)
             dof = float("inf") if error > 0 else float("nan")
         else:
             result = non_inferiority_test(test, user, self.margin)
             statistic, p_value, dof = result.statistic, result.p_value, result.dof
+            # Variances that are but rounding are none: the test has no degrees of freedom there.
             error = float(np.sqrt(sum(s.var(ddof=1) / len(s) for s in (test, user))))
+            error = 0.0 if np.isnan(dof) else error
         return Decision(
             suitable=p_value <= self.alpha,
             p_value=p_value,
@@ -242,26 +220,26 @@ class SuitabilityFilter:
             test=self.test,
         )
 
-    def _arrange(self, signals: Any, name: str) -> Any:
+    def _predict(self, x: Array) -> Array:
+        if isinstance(self._fitted, CorrectnessEstimator | _Logistic):
+            return self._fitted.predict(x)
+        return self._fitted.predict_proba(x)[:, 1]
+
+    def _arranged(self, signals: Any, name: str) -> Array:
+        """The columns of the fit, in their order."""
+        if self._fitted is None:
+            raise RuntimeError("the filter must be fitted before it can estimate or decide")
         columns = self._columns
         if isinstance(signals, pd.DataFrame) and isinstance(columns, list):
-            missing = [c for c in columns if c not in signals.columns]
-            extra = [c for c in signals.columns if c not in columns]
-            if missing or extra or not signals.columns.is_unique:
-                raise ValueError(
-                    f"{name} must have the columns of the fit, each once; missing {missing}, "
-                    f"unknown {extra}, repeated "
-                    f"{list(signals.columns[signals.columns.duplicated()].unique())}"
-                )
-            return signals[columns]
+            return as_table(name, signals, columns).to_numpy()
         expected = len(columns) if isinstance(columns, list) else columns
         shape = as_array(name, signals).shape
         if len(shape) == 2 and shape[1] != expected:
             raise ValueError(f"{name} must have {expected} columns, as at fit, got {shape[1]}")
-        return signals
+        return as_matrix(name, signals)
 
 
-def _normal(excess: float, error: float) -> tuple[float, float]:
+def normal_test(excess: float, error: float) -> tuple[float, float]:
     """Statistic and p-value; without any variance, by the sign of what is left but for rounding."""
     if error > 0:
         return float(excess / error), float(special.ndtr(excess / error))
@@ -272,10 +250,10 @@ def _normal(excess: float, error: float) -> tuple[float, float]:
 class _Logistic:
     """A logistic regression that knows the error of what it estimates."""
 
-    def __init__(self, x: Array, y: Flags):
+    def __init__(self, x: Array, y: Flags, penalty: float = _PENALTY):
         self._center, self._scale = standardiser(x)
         self._x = self.design(x)
-        self._theta = fit_logistic(self._x, y, _PENALTY)[0]
+        self.theta, self.hessian = fit_logistic(self._x, y, penalty)
 
     def design(self, x: Array) -> Array:
         """Standardised signals and, last, a column of ones."""
@@ -283,7 +261,7 @@ class _Logistic:
 
     def predict(self, x: Array) -> Array:
         """Estimated correctness."""
-        return special.expit(self.design(x) @ self._theta)
+        return special.expit(self.design(x) @ self.theta)
 
     def error(self, test: Array, user: Array, margin: float) -> float:
         """Standard error of the difference of the mean estimates, at a difference of the margin."""
@@ -296,10 +274,10 @@ class _Logistic:
             variance = sum(q.var(ddof=1) / len(q) for q in p) + g @ direction
             return float(p[0].mean() - p[1].mean()), g, direction, float(variance)
 
-        gap, g, direction, variance = moments(self._theta)
+        gap, g, direction, variance = moments(self.theta)
         largest, reach = variance, float(g @ direction)
         # Towards coefficients with a difference of the margin, but no farther than is likely.
         if gap < margin and reach > _ROUNDING:
             step = min((margin - gap) / reach, _FAR / np.sqrt(reach))
-            largest = max(largest, moments(self._theta + direction * step)[3])
+            largest = max(largest, moments(self.theta + direction * step)[3])
         return 0.0 if largest <= _ROUNDING else float(np.sqrt(largest))

@@ -24,25 +24,22 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.check import as_array, as_flags, as_integer, as_number
-from lib.suitability.labels import as_right, is_sample, labels_test
-from lib.suitability.noninferiority import as_sample
-from lib.suitability.power import broadcasting, satterthwaite, smallest_size
+from lib.check import (
+    as_flags,
+    as_integer,
+    as_number,
+    require_choice,
+    require_finite,
+    require_number,
+)
+from lib.suitability.labels import REFERENCES, as_right, labels_test
+from lib.suitability.noninferiority import as_reals, as_sample
+from lib.suitability.power import satterthwaite, smallest_size
 from lib.suitability.sequential import EProcess
 
-__all__ = [
-    "AdjustedMargin",
-    "Offset",
-    "PredictionPowered",
-    "adjusted_margin",
-    "calibration_offset",
-    "corrected_margin",
-    "labels_needed",
-    "prediction_powered_test",
-]
-
-
 Array = npt.NDArray[np.float64]
+#: Value and number of points, and between them the variance of the value (of a point, of a mean).
+Moments = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True)
@@ -194,9 +191,8 @@ def corrected_margin(margin: Any, eps_source: Any, eps_target: Any) -> float | A
     >>> round(corrected_margin(0.05, eps_source=0.01, eps_target=-0.02), 3)
     0.02
     """
-    margin, eps_source, eps_target = _settings(
-        margin=margin, eps_source=eps_source, eps_target=eps_target
-    )
+    given = {"margin": margin, "eps_source": eps_source, "eps_target": eps_target}
+    margin, eps_source, eps_target = as_reals(given, {})
     result = margin + eps_target - eps_source
     return result if result.ndim else float(result)
 
@@ -265,10 +261,11 @@ def adjusted_margin(
     margin, level = as_number("margin", margin, -1, 1), as_number("level", level, 0, 0.5)
     test = _offset(*_labelled("test_", test_estimated, test_correct))
     user = _offset(*_labelled("user_", user_estimated, user_correct))
+    sample = require_choice("reference", reference, REFERENCES) == "sample"
     value, total, dof, reach = _adjust(
         margin,
-        *(test.value, 0.0 if is_sample(reference) else test.stderr**2, test.n),
-        *(user.value, user.stderr**2, user.n),
+        (test.value, 0.0 if sample else test.stderr**2, test.n),
+        (user.value, user.stderr**2, user.n),
         level,
     )
     return AdjustedMargin(
@@ -349,21 +346,22 @@ def prediction_powered_test(
     >>> found.stderr > 0, 0 <= found.p_value <= 1
     (True, True)
     """
-    margin, sample = as_number("margin", margin, -1, 1), is_sample(reference)
+    margin = as_number("margin", margin, -1, 1)
+    sample = require_choice("reference", reference, REFERENCES) == "sample"
     test = as_right("test_correct", test_correct).astype(float)
     user = as_sample("user_estimated", user_estimated, 0, 1)
     estimated, correct = _labelled("labelled_", labelled_estimated, labelled_correct)
     seed = as_integer("seed", seed, 0)
-    if tuning is not None and tuning not in (0, 1):
-        tuning = as_number("tuning", tuning, 0, 1)
+    if tuning is not None:
+        require_number("tuning", tuning, at_least=0, at_most=1)
     share = float(_tuning(estimated, correct, len(user)) if tuning is None else tuning)
     test_variance = 0.0 if sample else test.var(ddof=1)
     offset = _offset(share * estimated, correct)
     user_accuracy = share * user.mean() - offset.value
     statistic, p_value, dof, total = _powered_test(
-        *(test.mean(), test_variance, len(test)),
-        *(share * user.mean(), share**2 * user.var(ddof=1), len(user)),
-        *(offset.value, offset.stderr**2, offset.n),
+        (test.mean(), test_variance, len(test)),
+        (share * user.mean(), share**2 * user.var(ddof=1), len(user)),
+        (offset.value, offset.stderr**2, offset.n),
         margin,
     )
     alone = labels_test(test, correct, margin, reference=reference)
@@ -453,7 +451,8 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     >>> labels_needed(sd_difference=0.3, half_width=0.05)
     141
     """
-    sd = _deviation("sd_difference", sd_difference)
+    require_finite("sd_difference", sd_difference, at_least=0)
+    sd = float(sd_difference)
     half_width, level = as_number("half_width", half_width, 0, 1), as_number("level", level, 0, 0.5)
     n = smallest_size(lambda n: -special.stdtrit(n - 1, 1 - level) * sd / np.sqrt(n), -half_width)
     if n is None:
@@ -465,43 +464,23 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
 
 
 def _adjust(
-    margin: Any,
-    offset_test: Any,
-    square_test: Any,
-    n_test: Any,
-    offset_user: Any,
-    square_user: Any,
-    n_user: Any,
-    level: float,
+    margin: Any, test: Moments, user: Moments, level: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Eq. 12 from offsets and their squared standard errors.
-
-    Returns m', its variance, the degrees of freedom and the half-width of the interval.
-    """
-    value = np.asarray(margin + offset_test - offset_user)
-    total, dof = _combine([square_test, square_user], [n_test - 1, n_user - 1])
+    """Of Eq. 12, from offsets: value, variance, degrees of freedom, half-width of the interval."""
+    value = np.asarray(margin + test[0] - user[0])
+    total, dof = _combine([test[1], user[1]], [test[2] - 1, user[2] - 1])
     reach = np.where(total == 0, 0.0, special.stdtrit(dof, 1 - level) * np.sqrt(total))
     return value, total, dof, reach
 
 
 def _powered_test(
-    accuracy: Any,
-    variance: Any,
-    n_test: Any,
-    mean_user: Any,
-    variance_user: Any,
-    n_user: Any,
-    offset: Any,
-    square_offset: Any,
-    n_labelled: Any,
-    margin: float,
+    test: Moments, user: Moments, offset: Moments, margin: float
 ) -> tuple[Array, Array, Array, Array]:
     """Statistic, p-value, degrees of freedom and variance of the prediction-powered test."""
     total, dof = _combine(
-        [variance / n_test, variance_user / n_user, square_offset],
-        [n_test - 1, n_user - 1, n_labelled - 1],
+        [test[1] / test[2], user[1] / user[2], offset[1]], [test[2] - 1, user[2] - 1, offset[2] - 1]
     )
-    excess = accuracy - (mean_user - offset) - margin
+    excess = test[0] - (user[0] - offset[0]) - margin
     excess = np.where((total == 0) & (np.abs(excess) <= 1e-12), 0.0, excess)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where((total == 0) & (excess == 0), 0.0, excess / np.sqrt(total))
@@ -523,18 +502,3 @@ def _offset(estimated: Array, correct: Array) -> Offset:
 def _labelled(prefix: str, estimated: Any, correct: Any) -> tuple[Array, Array]:
     estimates = as_sample(f"{prefix}estimated", estimated, 0, 1)
     return estimates, as_flags(f"{prefix}correct", correct, len(estimates)).astype(float)
-
-
-def _settings(**given: Any) -> list[Array]:
-    """Return arrays of finite numbers that broadcast."""
-    arrays = []
-    for name, value in given.items():
-        array = as_array(name, value)
-        if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-            raise ValueError(f"{name} must be finite real numbers, got {value!r}")
-        arrays.append(array.astype(float))
-    return broadcasting(dict(zip(given, arrays, strict=True)))
-
-
-def _deviation(name: str, value: Any) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else as_number(name, value, 0, np.inf)

@@ -12,8 +12,6 @@ from scipy.special import betaln
 from lib.suitability.estimator import as_fit, fit_logistic, standardiser
 from lib.suitability.estimators import as_table
 
-__all__ = ["anova_table", "shap_values"]
-
 Array = npt.NDArray[np.float64]
 
 # Below, p-values are computed from a series: double precision ends at 1e-308.

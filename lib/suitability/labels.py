@@ -14,19 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from lib.check import as_array, as_flags, as_integer, as_number
-
-__all__ = [
-    "REFERENCES",
-    "LabelsTest",
-    "as_right",
-    "critical_counts",
-    "is_sample",
-    "labels_for_power",
-    "labels_test",
-    "rejection_rate",
-    "two_samples",
-]
+from lib.check import as_flags, as_integer, as_number, require_choice
 
 #: With what user data are compared: see :mod:`lib.suitability.guarantees`.
 REFERENCES = ("distribution", "sample")
@@ -118,7 +106,8 @@ def labels_test(
     margin = as_number("margin", margin, -1, 1)
     given = as_right("test_correct", test_correct), as_right("user_correct", user_correct)
     counts = [count for right in given for count in (int(right.sum()), len(right))]
-    return _labels_test(*counts, margin, is_sample(reference))
+    sample = require_choice("reference", reference, REFERENCES) == "sample"
+    return _labels_test(*counts, margin, sample)
 
 
 @lru_cache(maxsize=4096)
@@ -308,8 +297,8 @@ def labels_for_power(
     Raises
     ------
     ValueError
-        On input that is not as above, or if no number up to a million is enough; the message says
-        which power is the most that can be had.
+        If no number up to a million is enough: the message says which power is the most that can
+        be had.
 
     Examples
     --------
@@ -353,16 +342,9 @@ def labels_for_power(
     return n
 
 
-def is_sample(reference: Any) -> bool:
-    """Whether the test data's own accuracy is the reference; anything unknown is refused."""
-    if reference not in REFERENCES:
-        raise ValueError(f"reference must be one of {', '.join(REFERENCES)}, got {reference!r}")
-    return reference == "sample"
-
-
 def as_right(name: str, correct: Any) -> npt.NDArray[np.bool_]:
     """Return correctness of at least two predictions."""
-    shape = as_array(name, correct).shape
-    if len(shape) != 1 or shape[0] < 2:
-        raise ValueError(f"{name} must have shape (n,), n at least 2, got {shape}")
-    return as_flags(name, correct, shape[0])
+    right = as_flags(name, correct)
+    if len(right) < 2:
+        raise ValueError(f"{name} must have shape (n,), n at least 2, got {right.shape}")
+    return right

@@ -14,12 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from lib.check import as_array, as_flags, as_number
+from lib.check import as_array, as_flags, as_number, require_finite, require_number
 from lib.suitability.labels import as_right
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.sequential import test_upper_bound
-
-__all__ = ["Monitor", "MonitorDecision"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -124,7 +122,7 @@ class Monitor:
     -----
     Estimates may fall though the accuracy has not, and stay though it has: what they say rests on
     the estimator.  Labels rest on nothing.  They may come late and for a part of the data only, as
-    long as which are told, and when, does not depend on whether they are right.
+    long as which become known, and when, does not depend on whether they are right.
 
     References
     ----------
@@ -153,10 +151,10 @@ class Monitor:
         if reference_correct is not None:
             means["labels"] = as_right("reference_correct", reference_correct).astype(float)
         self.margin = as_number("margin", margin, -1, 1)
-        self.run_length = as_number("run_length", run_length, math.nextafter(10, 0), math.inf)
-        level = reference_level
-        if level != 0 or isinstance(level, bool):
-            level = as_number("reference_level", level, 0, 1) / len(means)
+        require_finite("run_length", run_length, at_least=10)
+        self.run_length = float(run_length)
+        require_number("reference_level", reference_level, at_least=0, below=1)
+        level = reference_level / len(means)
         self._detectors = {}
         for name, values in means.items():
             least = 1 - test_upper_bound(1 - values, level) if level else float(values.mean())
@@ -169,7 +167,7 @@ class Monitor:
         self.history: list[MonitorDecision] = []
 
     def update(self, batch: Any = (), correct: Any = ()) -> MonitorDecision:
-        """Take the next batch.
+        """Take the next batch; bad input leaves the monitor as it was.
 
         Parameters
         ----------
@@ -183,11 +181,6 @@ class Monitor:
         -------
         MonitorDecision
             Also appended to ``history``.
-
-        Raises
-        ------
-        ValueError
-            On bad input; the monitor is then as it was.
         """
         batch = as_array("batch", batch)
         batch = np.empty(0) if batch.shape == (0,) else as_sample("batch", batch, 0, 1, 1)

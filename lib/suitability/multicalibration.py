@@ -9,10 +9,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_array, as_flags, as_integer, as_number, require_finite
+from lib.check import as_array, as_flags, as_integer, require_number
 from lib.suitability.noninferiority import as_sample
-
-__all__ = ["Multicalibrator"]
 
 Array = npt.NDArray[np.float64]
 
@@ -69,11 +67,9 @@ class Multicalibrator:
         self, bins: int = 10, tolerance: float = 0.02, least: int = 100, z: float = 0.0
     ) -> None:
         self.bins, self.least = as_integer("bins", bins), as_integer("least", least)
-        self.tolerance = as_number("tolerance", tolerance, 0, 1)
-        require_finite("z", z, at_least=0, at_most=100)
-        self.z = float(z)
-        if tolerance < 0.001:
-            raise ValueError(f"tolerance must be at least 0.001, got {tolerance}")
+        require_number("tolerance", tolerance, at_least=0.001, below=1)
+        require_number("z", z, at_least=0, at_most=100)
+        self.tolerance, self.z = float(tolerance), float(z)
 
     def fit(self, estimates: Any, correct: Any, groups: Any) -> Self:
         """Fit to labelled rows that the estimator has not seen.
@@ -113,11 +109,6 @@ class Multicalibrator:
             Of the same estimator.
         groups : array_like of bool, shape (n, n_groups)
             In the order of the fit.
-
-        Raises
-        ------
-        RuntimeError
-            Before :meth:`fit`.
         """
         if not hasattr(self, "steps"):
             raise RuntimeError("the multicalibrator must be fitted before it can predict")

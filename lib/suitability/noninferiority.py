@@ -1,5 +1,6 @@
 """One-sided Welch test for non-inferiority of mean estimated correctness."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,8 +8,6 @@ import numpy as np
 from scipy import special
 
 from lib.check import as_array, as_number
-
-__all__ = ["NonInferiority", "non_inferiority_test", "welch_non_inferiority"]
 
 # Relative; sums over many rows may err by that much.
 _ROUNDING = 1e-12
@@ -49,7 +48,7 @@ def welch_non_inferiority(
     mean_test, mean_user : array_like
         Sample means.
     variance_test, variance_user : array_like
-        Sample variances, with divisor n - 1.
+        Sample variances, with divisor n - 1; at least 0.
     n_test, n_user : array_like
         Sample sizes, at least 2.
     margin : array_like
@@ -62,12 +61,6 @@ def welch_non_inferiority(
         rounding, nothing is left to chance: the statistic is infinite with p-value 0 or
         1 by the sign of ``mean_test - mean_user - margin``, or 0 with p-value 0.5 where
         that is zero; the degrees of freedom are then NaN.
-
-    Raises
-    ------
-    ValueError
-        If a variance is negative or a size is below 2, or one of them, a mean or the
-        margin is no finite number.
 
     References
     ----------
@@ -88,18 +81,12 @@ def welch_non_inferiority(
         "n_user": n_user,
         "margin": margin,
     }
-    for name, value in given.items():
-        if as_array(name, value).dtype.kind not in "biuf":
-            raise ValueError(f"{name} must be real numbers, got {value!r}")
-    for name, low in (("variance_test", 0), ("n_test", 2), ("variance_user", 0), ("n_user", 2)):
-        if not (np.asarray(given[name]) >= low).all():
-            raise ValueError(f"{name} must be at least {low}, got {np.min(given[name])}")
-    for name, value in given.items():
-        if not (finite := np.isfinite(value)).all():
-            raise ValueError(f"{name} must be finite, got {np.asarray(value)[~finite][0]}")
-    mean_test, mean_user = np.asarray(mean_test, float), np.asarray(mean_user, float)
-    a = _above_rounding(np.asarray(variance_test, float), mean_test) / n_test
-    b = _above_rounding(np.asarray(variance_user, float), mean_user) / n_user
+    low = {"variance_test": 0, "n_test": 2, "variance_user": 0, "n_user": 2}
+    mean_test, variance_test, n_test, mean_user, variance_user, n_user, margin = as_reals(
+        given, low
+    )
+    a = _above_rounding(variance_test, mean_test) / n_test
+    b = _above_rounding(variance_user, mean_user) / n_user
     drop = mean_test - (mean_user + margin)
     rounding = _ROUNDING * (np.abs(mean_test) + np.abs(mean_user) + np.abs(margin))
     drop = np.where((a + b == 0) & (np.abs(drop) <= rounding), 0.0, drop)
@@ -107,9 +94,7 @@ def welch_non_inferiority(
         statistic = np.where((a + b == 0) & (drop == 0), 0.0, drop / np.sqrt(a + b))
         # In fractions of the variance, so that tiny variances do not underflow when squared.
         share = a / (a + b)
-        dof = 1.0 / (
-            share**2 / (np.asarray(n_test) - 1) + (1 - share) ** 2 / (np.asarray(n_user) - 1)
-        )
+        dof = 1.0 / (share**2 / (n_test - 1) + (1 - share) ** 2 / (n_user - 1))
         certain = np.where(drop < 0, 0.0, np.where(drop > 0, 1.0, 0.5))
         p_value = np.where(a + b == 0, certain, special.stdtr(dof, statistic))
     statistic, p_value, dof = np.broadcast_arrays(statistic, p_value, dof)
@@ -148,6 +133,29 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
     result = welch_non_inferiority(*moments, as_number("margin", margin, -1, 1))
     statistic, p_value, dof = (float(part) for part in result)
     return NonInferiority(statistic, p_value, dof)
+
+
+def as_reals(
+    given: dict[str, Any], low: dict[str, float], infinite: Sequence[str] = ()
+) -> list[np.ndarray]:
+    """Arrays of floats that broadcast, at least `low`, all finite but those that may be not."""
+    arrays = []
+    for name, value in given.items():
+        array = as_array(name, value)
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{name} must be real numbers, got {array.dtype} values")
+        array = array.astype(float)
+        if name in low and not (fits := array >= low[name]).all():
+            raise ValueError(f"{name} must be at least {low[name]}, got {array[~fits].flat[0]:g}")
+        if name not in infinite and not (fits := np.isfinite(array)).all():
+            raise ValueError(f"{name} must be finite, got {array[~fits].flat[0]}")
+        arrays.append(array)
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays))
+    except ValueError:
+        shapes = ", ".join(f"{n} {a.shape}" for n, a in zip(given, arrays, strict=True))
+        raise ValueError(f"arguments must have shapes that broadcast, got {shapes}") from None
+    return arrays
 
 
 def as_sample(

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from lib.check import as_array, as_number
-from lib.suitability.noninferiority import as_sample
-
-__all__ = ["SampleSize", "non_inferiority_power", "required_sample_size", "sample_size_for"]
+from lib.check import as_integer, as_number, require_finite
+from lib.suitability.noninferiority import as_reals, as_sample
 
 # Beyond so many standard deviations the power is 0 or 1, and scipy's noncentral t may be NaN.
 _FAR = 20.0
@@ -88,37 +86,15 @@ def non_inferiority_power(
     """
     given = {"n_test": n_test, "n_user": n_user, "drop": drop, "sd_test": sd_test}
     given |= {"sd_user": sd_user, "margin": margin, "alpha": alpha}
-    arrays: dict[str, Array] = {}
-    for name, value in given.items():
-        array = as_array(name, value)
-        if array.dtype.kind not in "fiu":
-            raise ValueError(f"{name} must be real numbers, got {array.dtype} values")
-        array = array.astype(float)
-        if name in ("n_test", "n_user"):
-            inside, allowed = array >= 2, "at least 2"
-        elif name in ("sd_test", "sd_user"):
-            inside, allowed = (array >= 0) & np.isfinite(array), "at least 0 and finite"
-        elif name == "alpha":
-            inside, allowed = (array > 0) & (array < 1), "in (0, 1)"
-        else:
-            inside, allowed = np.isfinite(array), "finite"
-        if not inside.all():
-            raise ValueError(f"{name} must be {allowed}, got {array[~inside].flat[0]}")
-        arrays[name] = array
-    n_test, n_user, drop, sd_test, sd_user, margin, alpha = broadcasting(arrays)
+    low = {"n_test": 2, "n_user": 2, "sd_test": 0, "sd_user": 0}
+    n_test, n_user, drop, sd_test, sd_user, margin, alpha = as_reals(
+        given, low, ("n_test", "n_user")
+    )
+    if not (inside := (alpha > 0) & (alpha < 1)).all():
+        raise ValueError(f"alpha must be in (0, 1), got {alpha[~inside].flat[0]}")
     return rejection_probability(
         margin - drop, [sd_test**2 / n_test, sd_user**2 / n_user], [n_test - 1, n_user - 1], alpha
     )
-
-
-def broadcasting(arrays: dict[str, Array]) -> list[Array]:
-    """Return the arrays, whose shapes must broadcast."""
-    try:
-        np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ValueError(f"arguments must have shapes that broadcast, got {shapes}") from None
-    return list(arrays.values())
 
 
 def required_sample_size(
@@ -158,8 +134,8 @@ def required_sample_size(
     Raises
     ------
     ValueError
-        On input that is not as above, and where no number of user samples is enough: the message
-        says which power is the most that can be had, and how many test samples would do.
+        If no number of user samples is enough: the message says which power is the most that can
+        be had, and how many test samples would do.
 
     Examples
     --------
@@ -167,14 +143,12 @@ def required_sample_size(
     64
     """
     for name, value in (("sd_test", sd_test), ("sd_user", sd_user)):
-        if value != 0:
-            as_number(name, value, 0, np.inf)
+        require_finite(name, value, at_least=0)
     margin, drop = as_number("margin", margin, -1, 1), as_number("drop", drop, -1, 1)
     alpha, power = as_number("alpha", alpha, 0, 1), as_number("power", power, 0, 1)
     as_number("ratio", ratio, 0, np.inf)
-    is_integer = isinstance(n_test, (int, np.integer)) and not isinstance(n_test, bool)
-    if n_test is not None and not (is_integer and n_test >= 2):
-        raise ValueError(f"n_test must be an integer of at least 2 or None, got {n_test!r}")
+    if n_test is not None:
+        as_integer("n_test", n_test, 2)
     if drop >= margin:
         raise ValueError(
             f"drop must be below the margin, {margin:g}, for data to be found suitable with a "

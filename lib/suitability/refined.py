@@ -10,16 +10,10 @@ and compares with the known accuracy.
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from scipy import stats
 
 from lib.check import as_flags, as_matrix, as_number
-from lib.suitability.estimator import as_fit, fit_logistic, standardiser
-from lib.suitability.filter import Decision
-
-__all__ = ["RefinedFilter"]
-
-Array = npt.NDArray[np.float64]
+from lib.suitability.estimator import as_fit
+from lib.suitability.filter import Decision, _Logistic, normal_test
 
 
 class RefinedFilter:
@@ -67,12 +61,9 @@ class RefinedFilter:
             Both kinds must occur.
         """
         x, y = as_fit(signals, correct)
-        self._center, self._scale = standardiser(x)
-        self.coefficients, self._hessian = fit_logistic(self._design(x), y)
+        self._model = _Logistic(x, y, penalty=1.0)
+        self.coefficients = self._model.theta
         return self
-
-    def _design(self, x: Array) -> Array:
-        return np.column_stack([(x - self._center) / self._scale, np.ones(len(x))])
 
     def estimate(self, signals: Any, name: str = "signals") -> tuple[float, float]:
         """Estimated accuracy and standard deviation of its error.
@@ -92,15 +83,15 @@ class RefinedFilter:
         if not hasattr(self, "coefficients"):
             raise RuntimeError("the filter must be fitted before it can estimate or decide")
         x = as_matrix(name, signals)
-        if x.shape[1] != len(self._center):
-            raise ValueError(
-                f"{name} must have {len(self._center)} columns, as at fit, got {x.shape[1]}"
-            )
-        design = self._design(x)
+        if x.shape[1] != (columns := len(self.coefficients) - 1):
+            raise ValueError(f"{name} must have {columns} columns, as at fit, got {x.shape[1]}")
+        design = self._model.design(x)
         p = 1 / (1 + np.exp(-np.clip(design @ self.coefficients, -700, 700)))
         spread = p * (1 - p)
         gradient = design.T @ spread / len(p)
-        variance = spread.mean() / len(p) + gradient @ np.linalg.solve(self._hessian, gradient)
+        variance = spread.mean() / len(p) + gradient @ np.linalg.solve(
+            self._model.hessian, gradient
+        )
         return float(p.mean()), float(np.sqrt(variance))
 
     def decide(self, test_correct: Any, user_signals: Any) -> Decision:
@@ -115,25 +106,18 @@ class RefinedFilter:
         Returns
         -------
         Decision
-            Whose ``estimated_test_accuracy`` is the known one and whose ``dof`` is infinite.
-
-        Raises
-        ------
-        RuntimeError
-            Before :meth:`fit`.
+            Whose ``estimated_test_accuracy`` is the known one and whose ``dof`` is infinite (NaN
+            where all estimates are 1, so that nothing varies).
         """
-        correct = as_flags("test_correct", test_correct, np.size(test_correct))
-        if len(correct) == 0:
-            raise ValueError("test_correct must have at least one entry, got none")
+        correct = as_flags("test_correct", test_correct)
         user, error = self.estimate(user_signals, "user_signals")
         test = float(correct.mean())
-        statistic = (test - user - self.margin) / error
-        p_value = float(stats.norm.cdf(statistic))
+        statistic, p_value = normal_test(test - user - self.margin, error)
         return Decision(
             suitable=p_value <= self.alpha,
             p_value=p_value,
             statistic=statistic,
-            dof=float("inf"),
+            dof=float("inf") if error > 0 else float("nan"),
             estimated_test_accuracy=test,
             estimated_user_accuracy=user,
             margin=self.margin,

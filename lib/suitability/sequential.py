@@ -15,17 +15,8 @@ import numpy.typing as npt
 from scipy import optimize, stats
 from scipy.special import ndtr
 
-from lib.check import as_array, as_integer, as_number
+from lib.check import as_array, as_integer, as_number, require_choice
 from lib.suitability.noninferiority import as_sample
-
-__all__ = [
-    "EProcess",
-    "SequentialDecision",
-    "SequentialDesign",
-    "information_fractions",
-    "test_upper_bound",
-]
-
 
 Floats = npt.NDArray[np.float64]
 
@@ -234,10 +225,8 @@ class SequentialDesign:
 
     def __post_init__(self) -> None:
         looks = as_integer("looks", self.looks)
-        if isinstance(self.sides, bool) or self.sides not in (1, 2):
-            raise ValueError(f"sides must be 1 or 2, got {self.sides!r}")
-        if self.kind not in ("pocock", "obrien-fleming"):
-            raise ValueError(f"kind must be 'pocock' or 'obrien-fleming', got {self.kind!r}")
+        require_choice("sides", self.sides, (1, 2))
+        require_choice("kind", self.kind, ("pocock", "obrien-fleming"))
         alpha = as_number("alpha", self.alpha, 0, 0.5 * self.sides)
         t = _as_information(self.information, looks)
         constant = _constant(self.kind, alpha, int(self.sides), tuple(t.tolist()))
@@ -287,7 +276,7 @@ class SequentialDesign:
         Raises
         ------
         ValueError
-            On input that is not as above, or if p-values follow after a stop.
+            If p-values follow after a stop.
         """
         p = as_sample("p_values", p_values, 0, 1, 1)
         if len(p) > self.looks:
@@ -374,14 +363,8 @@ class EProcess:
 
     Attributes
     ----------
-    n : int
-        Observations so far.
-    e_value : float
-        Capital now; infinite where it exceeds the largest float.
     log_e_value : float
-        Its natural logarithm.
-    p_value : float
-        1 / (largest capital so far), at most 1: valid at any time.
+        Natural logarithm of the capital now.
 
     References
     ----------
@@ -407,12 +390,8 @@ class EProcess:
         Parameters
         ----------
         values : array_like, shape (n,), or float
-            In [0, 1]; how they are cut into calls does not matter.  None at all are allowed.
-
-        Raises
-        ------
-        ValueError
-            On bad input; the process is then as it was.
+            In [0, 1]; how they are cut into calls does not matter.  None at all are allowed.  Bad
+            input leaves the process as it was.
         """
         array = as_array("values", values)
         x = as_sample("values", array[None] if array.ndim == 0 else array, 0, 1, 0)
@@ -430,12 +409,12 @@ class EProcess:
 
     @property
     def e_value(self) -> float:
-        """Capital now."""
+        """Capital now; infinite where it exceeds the largest float."""
         return math.exp(self.log_e_value) if self.log_e_value < 709 else math.inf
 
     @property
     def p_value(self) -> float:
-        """Anytime-valid p-value."""
+        """1 / (largest capital so far), at most 1: a p-value that is valid at any time."""
         return math.exp(-self._largest)
 
 

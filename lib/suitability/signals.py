@@ -10,9 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import logsumexp
 
-from lib.check import as_array, as_matrix
-
-__all__ = ["SIGNAL_NAMES", "register_signal", "registered_signals", "signals", "unregister_signal"]
+from lib.check import as_array, as_matrix, require_choice
 
 #: The twelve signals, in the order of the authors' published tables.
 SIGNAL_NAMES = (
@@ -89,28 +87,12 @@ def register_signal(
     ((1, 13), 0.5)
     >>> unregister_signal("runner_up_gap")
     """
-    if not isinstance(replace, bool):
-        raise ValueError(f"replace must be True or False, got {replace!r}")
+    require_choice("replace", replace, (False, True))
     if callable(name):
         return _register(name, None, replace)
     if name is not None:
         _check_name(name, replace)
     return lambda function: _register(function, name, replace)
-
-
-def registered_signals() -> tuple[str, ...]:
-    """Names of the registered signals, oldest first.
-
-    Returns
-    -------
-    tuple of str
-
-    Examples
-    --------
-    >>> isinstance(registered_signals(), tuple)
-    True
-    """
-    return tuple(_REGISTERED)
 
 
 def unregister_signal(name: str) -> None:
@@ -246,9 +228,8 @@ def signals(logits: Any, extra: Iterable[str] = (), **inputs: Any) -> pd.DataFra
     Raises
     ------
     ValueError
-        If the shape or a value is not as above; if a name in ``extra`` is unknown or repeated, an
-        input is missing or asked for by none of them, or a registered signal returns anything but
-        n finite numbers.
+        If a name in ``extra`` is unknown or repeated, an input is missing or asked for by none of
+        them, or a registered signal returns anything but n finite numbers.
 
     References
     ----------

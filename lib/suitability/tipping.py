@@ -4,8 +4,6 @@ from scipy import stats
 
 from lib.suitability.filter import Decision
 
-__all__ = ["FMOW_ERRORS", "tipping_point"]
-
 #: By how much the paper's estimator overstated the accuracy on user data, beyond what it did on
 #: test data: means over the experiments of each of the 30 out-of-distribution folds of FMoW-WILDS
 #: and 3 models, 15 source folds, shuffle 32. The tests compute them from the authors' signals.

@@ -77,7 +77,7 @@ def test_other_labels_are_refused():
     [
         (LABELS, 5001, 10, {}, "n must be an integer from 0 to 5000, got 5001"),
         ([0, 1], 1, 2, {}, "n_classes must be an integer of at least 3, got 2"),
-        (LABELS, 1, 9, {}, "labels must lie between 0 and 8, got 0 to 9"),
+        (LABELS, 1, 9, {}, "labels must be from 0 to 8, got 0 to 9"),
         (LABELS * 1.0, 1, 10, {}, "labels must be integers"),
         ([], 0, 10, {}, "labels must be integers of shape"),
         (

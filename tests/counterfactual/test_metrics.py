@@ -181,6 +181,14 @@ def test_estimated_quality_of_two():
     assert (same.value, same.stderr, same.p_value) == (0, 0, 1)
 
 
+def test_students_interval_is_kept():
+    of_psi = estimate_from_nuisances(known(np.random.default_rng(3), 60)[0], clip=0.1, student=True)
+    found = classification_quality_estimate(of_psi)
+    assert found.degrees == of_psi.degrees < 100
+    half = stats.t.isf(0.025, found.degrees) * found.stderr
+    assert found.interval == pytest.approx((found.value - half, found.value + half))
+
+
 def test_spread_over_splits_is_kept():
     estimate = estimate_from_nuisances(known(np.random.default_rng(3), 200)[0], clip=0.01)
     wider = replace(estimate, stderr=math.hypot(estimate.stderr, 0.03))

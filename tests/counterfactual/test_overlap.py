@@ -65,7 +65,7 @@ def test_told_propensities_are_believed_until_abstention_denies_them():
     never, (reason,) = overlap.without_overlap(r, {"s": score}, np.full(300, 0.3))
     assert never[r].all()
     assert never.sum() <= r.sum() + 2
-    assert reason.endswith("so that positivity fails there, whatever was told of propensities")
+    assert reason.endswith("so that positivity fails there, whatever propensities are given")
 
 
 @pytest.mark.parametrize("n", [100, 400])

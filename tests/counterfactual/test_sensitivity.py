@@ -473,7 +473,7 @@ def test_breakdown_in_closed_form():
     s = np.where(r, 0.0, np.arange(n) % 4 != 0)
     estimate = estimate_from_nuisances(Nuisances(r, s, np.full(n, 0.4), np.full(n, 0.75)), clip=0.1)
     assert breakdown_share(estimate, 0.6, interval=False) == pytest.approx(0.5)
-    with pytest.raises(ValueError, match=r"^interval must be True or False, got 'no'$"):
+    with pytest.raises(ValueError, match=r"^interval must be one of False, True, got 'no'$"):
         breakdown_share(estimate, 0.6, interval="no")
     assert breakdown_share(estimate, 0.8, interval=False) == pytest.approx(0.5)
     assert breakdown_share(estimate, 0.45, interval=False) == pytest.approx(1.0)

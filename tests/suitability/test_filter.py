@@ -5,7 +5,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier
 
 from lib.studies.suitability.fits import fit_errors
-from lib.suitability import CorrectnessEstimator, SuitabilityFilter, signals
+from lib.suitability import CorrectnessEstimator, SuitabilityFilter, signals, tipping_point
 from lib.suitability.filter import p_text
 
 
@@ -181,11 +181,20 @@ def test_no_small_p_value_is_printed():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("n", "m"), [(7, 11), (10, 13), (100, 3)])
+def test_estimates_that_are_equal_but_for_rounding_have_no_error(n, m):
+    x, correct = np.zeros((100, 1)), np.arange(100) % 10 < 7
+    fitted = SuitabilityFilter(margin=0.05, estimator=DummyClassifier()).fit(x, correct)
+    decision = fitted.decide(x[:n], x[:m])
+    assert (decision.stderr, decision.p_value) == (0.0, 0.0)
+    assert tipping_point(decision) == pytest.approx(0.05, abs=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"estimator": CorrectnessEstimator()}, "^estimator must have predict_proba"),
-        ({"test": "welch"}, "test must be one of fitted, paper, got 'welch'"),
+        ({"test": "welch"}, "test must be one of 'fitted', 'paper', got 'welch'"),
         (
             {"test": "fitted", "estimator": DummyClassifier()},
             "^test must be 'paper' with an estimator of one's own, got 'fitted'$",

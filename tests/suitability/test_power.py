@@ -199,7 +199,7 @@ GOOD = {"sd_test": 0.1, "sd_user": 0.1, "margin": 0.05}
         ({"drop": 0.05}, "drop must be below the margin, 0.05.*got 0.05"),
         ({"margin": 0.0}, "drop must be below the margin, 0"),
         ({"ratio": 0}, "ratio must be a number"),
-        ({"n_test": 1}, "n_test must be an integer of at least 2 or None, got 1"),
+        ({"n_test": 1}, "n_test must be an integer of at least 2, got 1"),
         ({"margin": 1e-9}, "margin must exceed drop by enough for 1e.15"),
     ],
 )
@@ -212,7 +212,7 @@ def test_bad_input_for_the_size(options, message):
     ("arguments", "message"),
     [
         ((10, [5, np.nan], 0, 0.1, 0.1), "n_user must be at least 2, got nan"),
-        ((10, 10, 0, 0.1, np.inf), "sd_user must be at least 0 and finite, got inf"),
+        ((10, 10, 0, 0.1, np.inf), "sd_user must be finite, got inf"),
         ((10, 10, 0, 0.1, 0.1, "a"), "margin must be real numbers"),
         ((10, 10, 0, 0.1, 0.1, 0, [0.1, 1.0]), r"alpha must be in \(0, 1\), got 1.0"),
         ((10, [10] * 3, [0, 0], 0.1, 0.1), "arguments must have shapes that broadcast"),

@@ -89,6 +89,16 @@ def test_suitable_and_wrong_is_rarer_than_alpha(method):
     assert said > 20
 
 
+def test_estimates_without_doubt_decide_by_their_difference():
+    x, y = draw(500, np.random.default_rng(8))
+    fitted = RefinedFilter().fit(x, y)
+    decision = fitted.decide(y, np.full((50, 3), 1e5))  # estimates are 1, exactly
+    assert (decision.stderr, decision.statistic, decision.p_value) == (0, -np.inf, 0)
+    assert decision.suitable
+    assert np.isnan(decision.dof)
+    assert fitted.decide(y, np.full((50, 3), -1e5)).p_value == 1
+
+
 def test_known_reference_by_hand():
     rng = np.random.default_rng(4)
     x, y = draw(400, rng)

@@ -12,8 +12,9 @@ from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import Splits, Task, decision_metrics, is_suitable
 from lib.studies.suitability.panel import StudyRun, load_study
 from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.filter import Array
 from lib.suitability.noninferiority import non_inferiority_test
-from lib.suitability.refined import Array, RefinedFilter
+from lib.suitability.refined import RefinedFilter
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import first_largest
 

@@ -151,11 +151,8 @@ def _all_methods(
         return mean, variance / n, n
 
     of_test, of_user = moments(test[0]), moments(user)
-    delta_test, square_test, n_test = offset(*test)
-    accuracy, variance, _ = moments(test[1])
     exact = corrected_margin(margin, eps_source, eps_target)
-    delta_user = offset(*labelled)
-    value, _, _, reach = _adjust(margin, delta_test, square_test, n_test, *delta_user, alpha / 2)
+    value, _, _, reach = _adjust(margin, offset(*test), offset(*labelled), alpha / 2)
     filters = [
         welch_non_inferiority(*of_test, *of_user, m)[1]
         for m in (margin, exact, value, value - reach)
@@ -164,7 +161,7 @@ def _all_methods(
     share = _tuning(*labelled, user.shape[1])
     tuned = offset(share[:, None] * labelled[0], labelled[1])
     scaled = share * of_user[0], share**2 * of_user[1], of_user[2]
-    powered = _powered_test(accuracy, variance, n_test, *scaled, *tuned, margin)[1]
+    powered = _powered_test(moments(test[1]), scaled, tuned, margin)[1]
     return [*filters, powered]
 
 
