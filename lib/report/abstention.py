@@ -28,7 +28,6 @@ from lib.report.analysis import (
     table,
 )
 from lib.report.collect import about
-from lib.report.figures import plot_contamination
 from lib.report.predictions import ModelPredictions
 
 Array = npt.NDArray[Any]
@@ -247,27 +246,6 @@ def _between(bounds: overlap.Bounds, difference: bool = False) -> str:
     return f"between {low} and {high} ({outer[0]} to {outer[1]} with the sampling error)"
 
 
-def _contamination(
-    found: counterfactual.Estimate, value: float, what: str
-) -> tuple[pd.DataFrame, Drawing, str]:
-    """Bounds if abstention depends on more than is seen, and the fraction of rows that turns it."""
-    table = counterfactual.contamination_bounds(found, _SHARES)
-    share = counterfactual.breakdown_share(found, value)
-    if share == 0:
-        text = f"the interval does not exclude {what} even if it depends on nothing else"
-    elif share == math.inf:
-        text = f"{what} is excluded whatever it depends on"
-    else:
-        text = f"from {share:.1%} of the rows on, {what} can no longer be excluded"
-    drawing = Drawing(
-        lambda: plot_contamination(table, label="estimate"),
-        "Bounds on the estimate that widen as the fraction of contaminated rows grows.",
-        "Bounds by the fraction of rows in which abstention depends on more than features and "
-        f"scores: {text}.",
-    )
-    return table, drawing, text
-
-
 _COLUMNS = ["item", "value", "stderr", "low", "high"]
 _SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _INDEPENDENT = (
@@ -316,10 +294,24 @@ class _Page:
 
     def contaminate(self, found: counterfactual.Estimate, value: float, what: str) -> None:
         """Say how much abstention would have to depend on what is not seen to turn the verdict."""
+        table = counterfactual.contamination_bounds(found, _SHARES)
+        share = counterfactual.breakdown_share(found, value)
+        if share == 0:
+            text = f"the interval does not exclude {what} even if it depends on nothing else"
+        elif share == math.inf:
+            text = f"{what} is excluded whatever it depends on"
+        else:
+            text = f"from {share:.1%} of the rows on, {what} can no longer be excluded"
         name = f"{self.name}_contamination"
-        self.tables[name], self.drawings[name], text = _contamination(found, value, what)
+        self.tables[name] = table
         self.captions[name] = (
             "Bounds by the fraction of rows in which abstention depends on more than is seen"
+        )
+        self.drawings[name] = Drawing(
+            lambda: figures.plot_contamination(table, label="estimate"),
+            "Bounds on the estimate that widen as the fraction of contaminated rows grows.",
+            "Bounds by the fraction of rows in which abstention depends on more than features and "
+            f"scores: {text}.",
         )
         self.verdict += f" If abstention depends on more than features and scores: {text}."
 

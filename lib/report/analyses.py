@@ -1,6 +1,7 @@
 """Every analysis that a user's file allows, and why the others are skipped."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -8,26 +9,40 @@ from lib.report import abstention, audit, selective, services, suitability
 from lib.report.analysis import ANALYSES, Analysis, Settings, check
 from lib.report.predictions import ModelPredictions
 
-_NEEDS = {
-    "selective": ("test_logits", "test_labels"),
-    "suitability": suitability.NEEDS,
-    "audit": ("member_scores", "nonmember_scores"),
-    "counterfactual": ("test_logits", "test_labels", "test_abstained"),
-    "comparison": (
-        "test_logits",
-        "test_labels",
-        "test_abstained",
-        "other_logits",
-        "other_abstained",
+
+class _Entry(NamedTuple):
+    """One analysis: arrays that it needs, those that would add, what stands against it, itself."""
+
+    needs: tuple[str, ...]
+    adds: tuple[str, ...]
+    obstacle: Callable[[ModelPredictions], str]
+    run: Callable[[ModelPredictions, Settings], Analysis]
+
+
+_TABLE = {
+    "selective": _Entry(
+        ("test_logits", "test_labels"), ("test_groups",), selective.obstacle, selective.analyse
+    ),
+    "suitability": _Entry(
+        suitability.NEEDS, ("test_labels", "user_labels"), suitability.obstacle, suitability.analyse
+    ),
+    "audit": _Entry(
+        ("member_scores", "nonmember_scores"), ("epsilon", "delta"), audit.obstacle, audit.analyse
+    ),
+    "counterfactual": _Entry(
+        ("test_logits", "test_labels", "test_abstained"),
+        ("test_features", "test_propensities"),
+        abstention.obstacle,
+        abstention.analyse,
+    ),
+    "comparison": _Entry(
+        ("test_logits", "test_labels", "test_abstained", "other_logits", "other_abstained"),
+        ("test_features", "test_propensities", "other_propensities"),
+        abstention.comparison_obstacle,
+        abstention.compare,
     ),
 }
-_ADDS = {
-    "selective": ("test_groups",),
-    "suitability": ("test_labels", "user_labels"),
-    "audit": ("epsilon", "delta"),
-    "counterfactual": ("test_features", "test_propensities"),
-    "comparison": ("test_features", "test_propensities", "other_propensities"),
-}
+_BY_SCORES = _Entry(services.NEEDS, (), services.obstacle, services.analyse)
 
 
 def needs() -> pd.DataFrame:
@@ -44,7 +59,7 @@ def needs() -> pd.DataFrame:
     >>> needs()["needs"][0]
     'test_logits, test_labels'
     """
-    rows = [(name, ", ".join(_NEEDS[name]), ", ".join(_ADDS[name])) for name in ANALYSES]
+    rows = [(name, ", ".join(one.needs), ", ".join(one.adds)) for name, one in _TABLE.items()]
     return pd.DataFrame(rows, columns=["analysis", "needs", "would add"])
 
 
@@ -67,7 +82,7 @@ def explain(predictions: ModelPredictions) -> pd.DataFrame:
     rows = []
     for name in ANALYSES:
         missing, reason = _obstacle(name, predictions)
-        more = [other for other in _ADDS[name] if not predictions.has(other)]
+        more = [other for other in _TABLE[name].adds if not predictions.has(other)]
         rows.append((name, not reason, ", ".join(missing), reason, ", ".join(more)))
     return pd.DataFrame(rows, columns=["analysis", "possible", "missing", "reason", "would add"])
 
@@ -99,46 +114,23 @@ def run_analysis(name: str, predictions: ModelPredictions, settings: Settings) -
     _, reason = _obstacle(name, predictions)
     if reason:
         raise ValueError(f"{name} is not possible: {reason}")
-    if name == "comparison" and _by_scores(predictions):
-        return services.analyse(predictions, settings)
-    return _RUN[name](predictions, settings)
+    return _entry(name, predictions).run(predictions, settings)
 
 
 def _obstacle(name: str, given: ModelPredictions) -> tuple[list[str], str]:
     """Arrays that are missing, and why an analysis is not possible: empty if it is."""
-    if name == "comparison" and _by_scores(given):
-        return [n for n in services.NEEDS if not given.has(n)], services.obstacle(given)
-    missing = [needed for needed in _NEEDS[name] if not given.has(needed)]
-    known = {"counterfactual": ("test_propensities",)}.get(
-        name, ("test_propensities", "other_propensities")
-    )
-    if (
-        name in ("counterfactual", "comparison")
-        and not given.has("test_features")
-        and not all(given.has(n) for n in known)
-    ):
+    entry = _entry(name, given)
+    missing = [needed for needed in entry.needs if not given.has(needed)]
+    known = [more for more in entry.adds if more.endswith("_propensities")]
+    if known and not given.has("test_features") and not all(map(given.has, known)):
         missing.append(f"test_features (or {' and '.join(known)})")
     if missing:
         return missing, f"missing: {', '.join(missing)}"
-    return [], _OBSTACLE[name](given)
+    return [], entry.obstacle(given)
 
 
-def _by_scores(given: ModelPredictions) -> bool:
-    """Whether a file compares two services by scores, which may be any numbers, not by logits."""
-    return given.has("test_scores") and given.has("other_scores") and not given.has("other_logits")
-
-
-_OBSTACLE: dict[str, Callable[[ModelPredictions], str]] = {
-    "selective": selective.obstacle,
-    "suitability": suitability.obstacle,
-    "audit": audit.obstacle,
-    "counterfactual": abstention.obstacle,
-    "comparison": abstention.comparison_obstacle,
-}
-_RUN: dict[str, Callable[[ModelPredictions, Settings], Analysis]] = {
-    "selective": selective.analyse,
-    "suitability": suitability.analyse,
-    "audit": audit.analyse,
-    "counterfactual": abstention.analyse,
-    "comparison": abstention.compare,
-}
+def _entry(name: str, given: ModelPredictions) -> _Entry:
+    """What does an analysis; a comparison is by scores, which may be any numbers, or by logits."""
+    scored = given.has("test_scores") and given.has("other_scores")
+    by_scores = name == "comparison" and scored and not given.has("other_logits")
+    return _BY_SCORES if by_scores else _TABLE[name]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,23 +18,19 @@ from lib.report.predictions import ModelPredictions
 Array = npt.NDArray[Any]
 
 #: The analyses and their titles.
-ANALYSES = MappingProxyType(
-    {
-        "selective": "Selective classification",
-        "suitability": "Suitability for the user's data",
-        "audit": "Privacy audit",
-        "counterfactual": "Counterfactual accuracy",
-        "comparison": "Counterfactual comparison with a competitor",
-    }
-)
+ANALYSES = {
+    "selective": "Selective classification",
+    "suitability": "Suitability for the user's data",
+    "audit": "Privacy audit",
+    "counterfactual": "Counterfactual accuracy",
+    "comparison": "Counterfactual comparison with a competitor",
+}
 
 #: What may be said of how the scores of an audit came about, and the condition of its bound.
-AUDIT_DESIGNS = MappingProxyType(
-    {
-        "one run": "a fair coin of its own decided for every point whether it was a member",
-        "independent": "which points were members was decided at random and trials are independent",
-    }
-)
+AUDIT_DESIGNS = {
+    "one run": "a fair coin of its own decided for every point whether it was a member",
+    "independent": "which points were members was decided at random and trials are independent",
+}
 FEWEST = 30  # answered rows, below which nothing is learned of what an answer is worth
 FINE = 0.01  # half-width of an interval for an accuracy that leaves little to wish for
 SCORES = ("softmax response", "entropy", "margin", "energy")  # acceptance scores of a report

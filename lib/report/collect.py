@@ -67,18 +67,7 @@ def trials_to_refute(epsilon: float, delta: float, level: float, design: str) ->
 
 
 def fewest_rows(target: float, alpha: float) -> float:
-    """Labelled rows with which a report can promise a target accuracy if every answer is right.
-
-    Parameters
-    ----------
-    target, alpha : float
-        As of :class:`Settings`.
-
-    Returns
-    -------
-    float
-        Infinity for a target of 1, which no number of rows can promise.
-    """
+    """Labelled rows with which a target can be promised if every answer is right; inf for 1."""
     # So few that guaranteed_threshold tests nothing but to answer everywhere: target^n decides.
     each = alpha / len(SCORES)
     return math.inf if target >= 1 else math.ceil(math.log(each) / math.log(target))
@@ -89,13 +78,9 @@ def detectable_epsilon(
 ) -> tuple[int, float]:
     """What an attack must reach for a claimed epsilon to be refuted with the probability `POWER`.
 
-    Returns
-    -------
-    trials : int
-        For which it was simulated: those given, half of them members, but at most 2,000.
-    reached : float
-        The epsilon, at the same delta, of the Gaussian mechanism whose shift the attack's scores
-        have; infinity if no shift is enough; NaN for fewer than 8 trials, or a claim of 0.
+    First the trials for which it was simulated, half of them members. Then the epsilon, at the same
+    delta, of the Gaussian mechanism whose shift the attack's scores have: infinity if no shift is
+    enough; NaN for fewer than 8 trials, or a claim of 0.
     """
     most, repetitions = _SIMULATED
     trials = min(trials, most) // 4 * 4

@@ -79,10 +79,8 @@ def example_source(name: str) -> str:
 def _arrays(seed: int) -> dict[str, npt.NDArray[Any]]:
     from lib.training import train_linear  # here: it loads PyTorch, which no report needs
 
-    digits, rows = data.load_digits(), data.digits_splits(seed, _SIZES)
+    images, labels = _digits(seed, _SIZES)
     rng = np.random.default_rng([seed, 9])
-    images = {name: digits.images[where] for name, where in rows.items()}
-    labels = {name: digits.labels[where] for name, where in rows.items()}
     member = rng.random(_SIZES["train"]) < 0.5
     model = train_linear(images["train"][member], labels["train"][member])
     other = train_linear(images["other"], labels["other"])
@@ -97,6 +95,15 @@ def _arrays(seed: int) -> dict[str, npt.NDArray[Any]]:
     scores = _log_probabilities(model, images["train"], labels["train"])
     arrays |= {"member_scores": scores[member], "nonmember_scores": scores[~member]}
     return arrays | dict(zip(("epsilon", "delta"), map(np.asarray, _CLAIM), strict=True))
+
+
+def _digits(seed: int, sizes: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Images and labels of disjoint sets."""
+    digits, rows = data.load_digits(), data.digits_splits(seed, sizes)
+    return (
+        {name: digits.images[where] for name, where in rows.items()},
+        {name: digits.labels[where] for name, where in rows.items()},
+    )
 
 
 def _three_parts(
@@ -118,9 +125,7 @@ def suitability_example(seed: int) -> ModelPredictions:
     from lib.training import train_linear
 
     sizes = {"train": 150, "holdout": 700, "test": 400, "user": 500}
-    digits, rows = data.load_digits(), data.digits_splits(seed, sizes)
-    images = {name: digits.images[where] for name, where in rows.items()}
-    labels = {name: digits.labels[where] for name, where in rows.items()}
+    images, labels = _digits(seed, sizes)
     model = train_linear(images["train"], labels["train"])
     return ModelPredictions(**_three_parts(model, images, labels, np.random.default_rng(seed)))
 

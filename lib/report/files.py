@@ -22,30 +22,24 @@ from lib.data.arrays import (
     table_file,
     too_large,
 )
-from lib.report.predictions import NAMES, ModelPredictions
+from lib.report.predictions import FORMAT, NAMES, ModelPredictions
 
 Array = npt.NDArray[Any]
 
+
+def _columns() -> dict[str, dict[str, str]]:
+    """By part of the file and kind of column, without its number: the array of the format."""
+    columns: dict[str, dict[str, str]] = {}
+    for name, kinds, *_ in FORMAT:
+        parts = ("member", "nonmember") if "_" not in name else (name.partition("_")[0],)
+        for part in parts:
+            of_part = columns.setdefault("test" if part == "other" else part, {})
+            of_part[kinds.removesuffix("_0, ...")] = name
+    return columns
+
+
 #: CSV: parts, what may stand in their rows, and the arrays that become of it.
-COLUMNS = {
-    "holdout": {"logit": "holdout_logits", "label": "holdout_labels"},
-    "test": {
-        "logit": "test_logits",
-        "label": "test_labels",
-        "group": "test_groups",
-        "feature": "test_features",
-        "abstained": "test_abstained",
-        "propensity": "test_propensities",
-        "score": "test_scores",
-        "other_score": "other_scores",
-        "other_logit": "other_logits",
-        "other_abstained": "other_abstained",
-        "other_propensity": "other_propensities",
-    },
-    "user": {"logit": "user_logits", "label": "user_labels"},
-    "member": {"membership_score": "member_scores", "epsilon": "epsilon", "delta": "delta"},
-    "nonmember": {"membership_score": "nonmember_scores", "epsilon": "epsilon", "delta": "delta"},
-}
+COLUMNS = _columns()
 _MANY = ("logit", "feature", "other_logit")
 _SINGLE = tuple({k: None for kinds in COLUMNS.values() for k in kinds if k not in _MANY})
 _MAY_LACK = (

@@ -136,22 +136,9 @@ def _summary(
 
 
 def groups(correct: Any, group: Any, answers: Any, alpha: float) -> pd.DataFrame:
-    """Accuracy by group with Clopper and Pearson's intervals, at a level of 1 - alpha together.
+    """Accuracy by group, the least accurate first, with Clopper and Pearson's intervals.
 
-    Parameters
-    ----------
-    correct, answers : ndarray of bool, shape (n,)
-        Whether each prediction is right, and whether the model answers.
-    group : ndarray of str, shape (n,)
-        The groups.
-    alpha : float
-        In (0, 1): with k groups each interval has the level 1 - alpha / k (Bonferroni).
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a group, the least accurate first: ``group``, ``rows``, ``accuracy``, ``low``,
-        ``high``, ``coverage`` and ``selective accuracy``, NaN where it never answers.
+    With k groups each has the level 1 - alpha / k (Bonferroni): all together have 1 - alpha.
     """
     names, places = np.unique(group, return_inverse=True)
     rows = []

@@ -44,7 +44,6 @@ class Comparison:
     one of the two seems never to answer some inputs; why (`reason`), and what to note (`warnings`).
     """
 
-    names: tuple[str, str]
     difference: Estimate
     metrics: pd.DataFrame = field(repr=False)
     decision: str
@@ -73,7 +72,6 @@ def obstacle(given: ModelPredictions) -> str:
 def compare_services(
     predictions: ModelPredictions,
     *,
-    names: tuple[str, str] = ("A", "B"),
     learner: Any = "super",
     level: float = 0.95,
     margin: float = 0.0,
@@ -108,23 +106,22 @@ def compare_services(
             level=level,
             rng=rng,
         )
-    blind = _blind(names, given.features, difference)
+    blind = _blind(given.features, difference)
     decision = "undecided" if blind else decide(*difference.interval, margin)
     metrics = pd.DataFrame(
         [
             _metrics_row(
                 name, s, r, estimate_from_nuisances(one, clip=difference.clip, level=level)
             )
-            for name, s, r, one in zip(names, scores, abstained, difference.nuisances, strict=True)
+            for name, s, r, one in zip("AB", scores, abstained, difference.nuisances, strict=True)
         ]
     )
     return Comparison(
-        names=names,
         difference=difference,
         metrics=metrics,
         decision=decision,
-        reason=_reason(names, difference, metrics, decision, margin, blind),
-        warnings=_warnings(names, difference, blind),
+        reason=_reason(difference, metrics, decision, margin, blind),
+        warnings=_warnings(difference, blind),
         margin=margin,
     )
 
@@ -173,7 +170,7 @@ def comparison_table(comparison: Comparison) -> pd.DataFrame:
     )
     half = float(stats.norm.isf((1 - difference.level) / 2) * (a - b).std() / math.sqrt(len(a)))
     last = {
-        "service": f"{comparison.names[0]} − {comparison.names[1]}",
+        "service": "A − B",
         "coverage": float(table["coverage"].iloc[0] - table["coverage"].iloc[1]),
         "selective": gap,
         "selective_low": gap - half,
@@ -229,11 +226,9 @@ def _metrics_row(name: str, scores: Array, abstained: Flags, estimate: Estimate)
     }
 
 
-def _warnings(
-    names: tuple[str, str], difference: Estimate, blind: Mapping[str, list[str]]
-) -> tuple[str, ...]:
+def _warnings(difference: Estimate, blind: Mapping[str, list[str]]) -> tuple[str, ...]:
     found = []
-    for name, diagnostics in zip(names, difference.diagnostics, strict=True):
+    for name, diagnostics in zip("AB", difference.diagnostics, strict=True):
         found += [f"{name}: {text}" for text in (*blind.get(name, []), *diagnostics.notes)]
         if diagnostics.answered < _FEW_ANSWERS:
             found.append(
@@ -242,19 +237,17 @@ def _warnings(
             )
     if difference.stderr == 0:
         found.append(
-            f"{names[0]} − {names[1]}: the interval has no width, as no score differs from what "
+            "A − B: the interval has no width, as no score differs from what "
             "was predicted: it says nothing about how sure the difference is"
         )
     return tuple(found)
 
 
-def _blind(
-    names: tuple[str, str], columns: Mapping[str, Array], difference: Estimate
-) -> dict[str, list[str]]:
+def _blind(columns: Mapping[str, Array], difference: Estimate) -> dict[str, list[str]]:
     """Why some inputs seem never to be answered, for each service of which that is so."""
     found = {}
     for name, one, diagnostics in zip(
-        names, difference.nuisances, difference.diagnostics, strict=True
+        "AB", difference.nuisances, difference.diagnostics, strict=True
     ):
         never, reasons = without_overlap(one.abstained, columns)
         # A few abstentions may be separated by chance, and do not matter.
@@ -265,14 +258,13 @@ def _blind(
 
 
 def _reason(
-    names: tuple[str, str],
     difference: Estimate,
     metrics: pd.DataFrame,
     decision: str,
     margin: float,
     blind: Mapping[str, list[str]],
 ) -> str:
-    (a, b), value, (low, high) = names, difference.value, difference.interval
+    value, (low, high) = difference.value, difference.interval
     digits = _digits(difference, margin)
 
     def text(number: float) -> str:
@@ -280,12 +272,12 @@ def _reason(
 
     share = f"{100 * difference.level:.10g}%"
     if value == 0:
-        compared = f"as much as {b}"
+        compared = "as much as B"
     else:
-        compared = f"{text(abs(value))} {'more' if value > 0 else 'less'} than {b}"
+        compared = f"{text(abs(value))} {'more' if value > 0 else 'less'} than B"
     sentences = [
-        f"If both had to answer always, {a} would score an estimated {compared} ({share} interval "
-        f"of {a} minus {b}: {text(low)} to {text(high)})."
+        f"If both had to answer always, A would score an estimated {compared} ({share} interval of "
+        f"A minus B: {text(low)} to {text(high)})."
     ]
     bar = f"the margin of {margin:g}" if margin else "0"
     if blind:
@@ -295,10 +287,10 @@ def _reason(
             "nothing, and the warnings say why."
         )
     elif decision == "choose A":
-        sentences.append(f"The whole interval is above {bar}: choose {a}.")
+        sentences.append(f"The whole interval is above {bar}: choose A.")
     elif decision == "choose B":
         minus = "minus " if margin else ""
-        sentences.append(f"The whole interval is below {minus}{bar}: choose {b}.")
+        sentences.append(f"The whole interval is below {minus}{bar}: choose B.")
     elif margin and -margin <= low and high <= margin:
         sentences.append(
             f"The whole interval is within {bar} on either side: the two differ by too little to "
@@ -320,8 +312,8 @@ def _reason(
     gap = seen[0] - seen[1]
     opposite = decision != "undecided" and gap * value < 0
     sentences.append(
-        f"Where they answered, {a} scored {text(seen[0])} (on {coverage[0]:.0%} of the points) and "
-        f"{b} {text(seen[1])} (on {coverage[1]:.0%})"
+        f"Where they answered, A scored {text(seen[0])} (on {coverage[0]:.0%} of the points) and "
+        f"B {text(seen[1])} (on {coverage[1]:.0%})"
         + (", which misleads: it points the other way." if opposite else ".")
     )
     return " ".join(sentences)

@@ -31,24 +31,7 @@ def single_page(
     settings: Settings,
     source: str,
 ) -> str:
-    """Put verdicts, notes, figures and tables of a report on one page.
-
-    Parameters
-    ----------
-    analyses, skipped : dict
-        By name: what was done, and why the others were not.
-    steps : pandas.DataFrame
-        What to collect next: columns ``analysis`` and ``what to collect``.
-    settings : Settings
-        How.
-    source : str
-        Of the predictions.
-
-    Returns
-    -------
-    str
-        HTML. Figures are inside it; whatever came from the file is escaped.
-    """
+    """A report as HTML with its figures inside; whatever came from the user's file is escaped."""
     title = f"Report on {source or 'predictions'}"
     links = [
         f'<tr><td><a href="#{name}">{escape(text)}</a></td>'
