@@ -183,7 +183,7 @@ def _trained(training: TrainingData, points: Array, epochs: float, seed: int, na
         ModelSpec(name, training.inputs.shape[1:], training.classes, hidden=(64,)),
         steps=max(1, round(epochs * len(training) / batch)),
         batch_size=batch,
-        learning_rate=0.05,
+        learning_rate=0.02,
         schedule="cosine",
         momentum=0.9,
         seed=seed,
