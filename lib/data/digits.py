@@ -8,8 +8,6 @@ import numpy.typing as npt
 
 from lib.check import require_int
 
-__all__ = ["Digits", "digits_splits", "load_digits"]
-
 SIZE = 1797
 
 

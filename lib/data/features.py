@@ -21,15 +21,6 @@ from lib.check import require_finite, require_int
 from lib.data.cache import kept_arrays
 from lib.data.splits import as_rows
 
-__all__ = [
-    "PatchFilters",
-    "cached_features",
-    "fit_patches",
-    "group_normalise",
-    "patch_features",
-    "scattering",
-]
-
 SCALES = 2  # J: averaging over 2^J pixels
 ORIENTATIONS = 8  # L
 _BATCH = 16  # small enough for the processor's cache

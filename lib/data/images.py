@@ -31,8 +31,6 @@ from lib.data.formats import (
 )
 from lib.data.splits import as_rows
 
-__all__ = ["IMAGE_SETS", "ImageSet", "array_file", "image_files", "load_images"]
-
 PARSER_VERSION = 2  # to be raised whenever a reader in formats.py returns something else
 
 

@@ -13,8 +13,6 @@ import yaml
 
 from lib.data.errors import RegistryError
 
-__all__ = ["Entry", "is_sha256", "parse_registry", "registry", "sum_of_arrays"]
-
 HOST = "https://raw.githubusercontent.com/"
 # Plain http will do, as no file is used before its SHA-256 has been compared; not so where there
 # is none to compare with.

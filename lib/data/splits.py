@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from lib.check import as_array, require_int, require_number
 
-__all__ = ["as_classes", "as_rows", "split_rows", "subsample_class"]
-
 
 def split_rows(
     n: int, seed: int, sizes: Mapping[str, int], groups: npt.ArrayLike | None = None

@@ -50,22 +50,6 @@ from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, Unkn
 from lib.data.registry import Entry, is_sha256, registry, sum_of_arrays
 from lib.runs import write_atomic
 
-__all__ = [
-    "ABSENT",
-    "ALSO",
-    "ASKED",
-    "OWN",
-    "available",
-    "check",
-    "entry",
-    "fetch",
-    "fetch_unverified",
-    "fingerprints",
-    "has_own",
-    "local_copies",
-    "state",
-]
-
 ABSENT = "absent"
 ASKED = "COMPANION_ASKED"
 #: Environment variable: files that count as declared for the running chapter, parted by blanks.

@@ -21,23 +21,6 @@ from lib.data.pickles import read_numpy_pickle
 from lib.data.splits import as_rows
 from lib.data.store import fetch
 
-__all__ = [
-    "DATASETS",
-    "ID_SPLITS",
-    "MODELS",
-    "SIGNAL_NAMES",
-    "Fold",
-    "SignalTable",
-    "SuitabilitySignals",
-    "examine_signals",
-    "fold_summary",
-    "load_published_folds",
-    "load_suitability_folds",
-    "load_suitability_signals",
-    "published_for",
-    "suitability_models",
-]
-
 DATASETS = ("fmow", "rxrx1", "civilcomments")
 MODELS = (("ERM", 0), ("ERM", 1), ("ERM", 2), ("IRM", 0), ("groupDRO", 0))
 """The (algorithm, seed) pairs published; of CivilComments only the first three are registered."""

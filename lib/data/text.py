@@ -12,8 +12,6 @@ import numpy.typing as npt
 from lib.check import require_choice, require_finite, require_int
 from lib.data.store import fetch
 
-__all__ = ["TEXT_FILES", "TextSet", "hashed_words", "load_sst2"]
-
 #: Data files of each set of texts, by split.
 TEXT_FILES = {"sst2": {"train": "sst2/train", "validation": "sst2/dev"}}
 NAMES = ("negative", "positive")

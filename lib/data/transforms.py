@@ -5,8 +5,6 @@ from torch.nn import functional
 
 from lib.check import require_int
 
-__all__ = ["augment"]
-
 
 def augment(
     images: torch.Tensor, generator: torch.Generator, *, flip: bool = True, crop_padding: int = 4

@@ -22,8 +22,6 @@ from lib.runs.progress import progress
 from lib.runs.provenance import usable_cores
 from lib.runs.store import RunStore, StoredRun
 
-__all__ = ["RunsFailed", "executor_for", "run_all"]
-
 _ATTEMPTS = 3  # of a job whose worker died
 _PATIENCE = 10.0  # seconds until what another machine wrote must be visible here
 
@@ -307,6 +305,7 @@ class LocalProcesses:
     def submit(
         self, function: Callable[..., Any], job: Job, *arguments: Any
     ) -> concurrent.futures.Future:
+        """Have a job's call made by a worker."""
         main = sys.modules["__main__"]
         if type(job).__module__ == "__main__" and not hasattr(main, "__file__"):
             raise ValueError(

@@ -16,18 +16,6 @@ from typing import Any
 
 import lib
 
-__all__ = [
-    "MAIN_PACKAGES",
-    "check_loaded",
-    "closure",
-    "code_fingerprint",
-    "fingerprint",
-    "hardware",
-    "package_versions",
-    "python_version",
-    "usable_cores",
-]
-
 
 def fingerprint(content: Any) -> str:
     """SHA-256 of a JSON-serialisable value, independent of the order of keys.

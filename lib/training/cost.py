@@ -19,8 +19,6 @@ from lib.training.memory import bytes_per_example
 from lib.training.models import parameter_count
 from lib.training.subsets import SubsetTrainings
 
-__all__ = ["Kind", "kinds_of", "seconds_of"]
-
 
 @dataclass(frozen=True)
 class Kind:

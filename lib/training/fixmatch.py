@@ -35,8 +35,6 @@ from lib.training.single import TrainingDiverged, as_tensor
 from lib.training.state import require_own, took_long
 from lib.training.torch_settings import place, threads_here
 
-__all__ = ["FixMatch", "FixMatchResult", "train_fixmatch"]
-
 _PURPOSE = 0xF1  # keeps these streams apart from those of lib.training.randomness
 _STEPS_AT_ONCE = 16  # random numbers are drawn for so many steps
 _GROUP_BYTES = 3 << 20  # working set of the models that advance together: the cache of a core

@@ -33,8 +33,6 @@ from lib.training.predict import averages, dropout_probabilities, outputs_of
 from lib.training.single import TrainingResult, train
 from lib.training.text import tokens_of
 
-__all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
-
 FEATURES = ("pixels", "images", "scattering", "patches", "tokens", "words")
 OF_TEXT = ("tokens", "words")
 POINTS = ("test", "validation")

@@ -29,8 +29,6 @@ from lib.training.memory import models_at_once
 from lib.training.objectives import CrossEntropy, PosteriorTargets
 from lib.training.subsets import relabel
 
-__all__ = ["LabelChange", "LabelTrainings", "PateStudents"]
-
 READINGS = ("posterior", "projection", "labels")
 
 

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from lib.check import as_real, require_finite
 
-__all__ = ["LinearClassifier", "train_linear"]
-
 
 @dataclass(frozen=True, eq=False)
 class LinearClassifier:

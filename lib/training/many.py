@@ -54,8 +54,6 @@ from lib.training.state import Task, Work, load_state, save_state, spent, took_l
 from lib.training.torch_settings import accelerated, settings, threads_here
 from lib.training.vmap import _by_vmap
 
-__all__ = ["engine_for", "train_many"]
-
 _BLOCK = 1 << 16  # noise numbers drawn at a time, so that they are still in cache when used
 _KERNEL_OBJECTIVES = (
     CrossEntropy,

@@ -15,8 +15,6 @@ from torch import nn
 from lib.check import require_choice, require_finite, require_int
 from lib.training import text
 
-__all__ = ["ModelSpec", "build_model", "check_private", "forward_flops", "parameter_count"]
-
 NAMES = ("linear", "mlp", "small_cnn", "p3_cnn", "resnet18", "wide_resnet", "roberta")
 HEADS = ("plain", "abstain", "selective")
 _SMALLEST = {"small_cnn": 8, "p3_cnn": 18, "resnet18": 8, "wide_resnet": 8}

@@ -13,15 +13,6 @@ from torch.nn import functional
 
 from lib.check import require_finite, require_int
 
-__all__ = [
-    "CrossEntropy",
-    "DeepGamblers",
-    "Objective",
-    "PosteriorTargets",
-    "SelectiveNet",
-    "SelfAdaptiveTraining",
-]
-
 
 def _cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(logits, targets, reduction="none")

@@ -16,14 +16,6 @@ from lib.training.randomness import Streams
 from lib.training.single import TrainingResult, evaluate, module_of, summarise
 from lib.training.stem import forward
 
-__all__ = [
-    "averages",
-    "dropout_probabilities",
-    "example_gradients",
-    "initial_parameters",
-    "outputs_of",
-]
-
 _BATCH = 1024
 
 

@@ -10,8 +10,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PoissonSampler", "Streams"]
-
 _PURPOSES = {
     "model": 0,
     "sampling": 1,

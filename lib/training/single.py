@@ -35,8 +35,6 @@ from lib.training.state import Task, load_state, save_state, spent, took_long
 from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
 
-__all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
-
 EVALUATION_BATCH = 1024
 _LARGE = 5e6  # parameters of a network that is not left to the garbage collector
 _SMOOTH = 1e-3  # of an adversarial direction's mean size: below it a sign fades to 0
@@ -213,6 +211,7 @@ class Trainer:
             )
 
     def advance(self) -> None:
+        """Take a step."""
         config, step = self.config, self.step
         positions, _ = self.sampler.draw(1)
         self.model.train()
@@ -378,14 +377,17 @@ class Trainer:
         return self.made[name][1]
 
     def evaluate(self) -> np.ndarray:
+        """Logits of the present model at the evaluation points."""
         return self._once("outputs", lambda: evaluate(self.network, self.config, self.evaluation))
 
     @torch.no_grad()
     def parameters(self) -> np.ndarray:
+        """The present model's, flat."""
         every = self.network.parameters()
         return self._once("vector", lambda: parameters_to_vector(every).cpu().numpy())
 
     def save(self, checkpoint: Checkpoint) -> None:
+        """Save the state."""
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
         if self.memory is not None:
             arrays["memory"] = self.memory.cpu().numpy()
@@ -393,6 +395,7 @@ class Trainer:
         save_state(checkpoint, self.task, [self.streams], self.step, arrays, self.kept, seconds)
 
     def resume(self, checkpoint: Checkpoint) -> None:
+        """Go on from a saved state, if there is one."""
         found = load_state(checkpoint, self.task, [self.streams])
         if found is None:
             return

@@ -13,8 +13,6 @@ from lib.training.jobs import Chunk, DataSpec, LoadedData, _data_fingerprint, _p
 from lib.training.many import train_many
 from lib.training.memory import models_at_once
 
-__all__ = ["SubsetTrainings", "confidence", "relabel"]
-
 
 @dataclass(frozen=True)
 class SubsetTrainings:
