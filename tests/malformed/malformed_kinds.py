@@ -208,8 +208,7 @@ BY_NAME = _named(
     RNG="rng",
     CHOICE="accountant activation algorithm audit_design by calibration choice device engine "
     "estimator family features form grad_sample_mode head kind measure method metric "
-    "name noise_source precision reference rule same_randomness schedule side split standard_error "
-    "strong weak",
+    "name noise_source precision reference rule schedule side split standard_error strong weak",
     MARGIN="margin",
     DELTA="delta",
     RATE="sample_rate",
