@@ -18,7 +18,7 @@ HOST = "https://raw.githubusercontent.com/"
 # is none to compare with.
 ADDRESS = re.compile(r"https?://[a-z0-9][a-z0-9.-]*/")
 GROUP_KEYS = {"prefix", "licence", "citation", "chapters", "files"}  # and one of url, mirror
-FILE_KEYS = {"name", "path", "title", "sha256", "size"}  # or arrays for sha256
+FILE_KEYS = {"name", "path", "sha256", "size"}  # or arrays for sha256
 UNKNOWN = "unknown"  # for sha256: a file that is public but that we have never had
 
 
@@ -30,8 +30,6 @@ class Entry:
     ----------
     name : str
         What :func:`lib.data.fetch` calls it.
-    title : str
-        What it holds, in one line.
     url : str or None
         Its public address; None if it can be had from a mirror only.
     mirror : str
@@ -52,7 +50,6 @@ class Entry:
     """
 
     name: str
-    title: str
     url: str | None
     mirror: str
     sha256: str | None
@@ -138,7 +135,6 @@ def _group(group: Any, place: str) -> Iterator[Entry]:
             raise RegistryError(f"{where}.size: {size!r} is not a positive number of bytes")
         yield Entry(
             name=prefix + _text(file["name"], f"{where}.name"),
-            title=_text(file["title"], f"{where}.title"),
             url=location if source == "url" else None,
             mirror=mirror,
             sha256=sha256,

@@ -273,9 +273,7 @@ def _digest(path: Path, arrays: Collection[str] = ()) -> str:
 
 def _own(name: str) -> Entry:
     """A user's own arrays, pinned to what they are now; its chapters are those that name them."""
-    entry = Entry(
-        name, "your own arrays", None, f"{name.removeprefix(OWN)}.npz", None, None, "", "", ()
-    )
+    entry = Entry(name, None, f"{name.removeprefix(OWN)}.npz", None, None, "", "", ())
     copies = local_copies(entry) if re.fullmatch(r"[\w-]+", name.removeprefix(OWN)) else []
     if not copies:
         raise UnknownData(f"no folder of COMPANION_DATA holds {entry.mirror!r}")

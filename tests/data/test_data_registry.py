@@ -18,13 +18,7 @@ CHAPTERS = {
 
 def document(**changes):
     """A well-formed registry with one file; a change to None removes the key."""
-    file = {
-        "name": "file",
-        "path": "folder/file.pkl",
-        "title": "a file",
-        "sha256": "0" * 64,
-        "size": 3,
-    }
+    file = {"name": "file", "path": "folder/file.pkl", "sha256": "0" * 64, "size": 3}
     group = {
         "prefix": "group/",
         "url": "https://raw.githubusercontent.com/owner/repo/commit/",
@@ -95,7 +89,7 @@ def test_unknown_content():
         ({"size": "3"}, r"size: '3' is not a positive"),
         ({"chapters": "one"}, r"chapters: 'one' is not a list"),
         ({"chapters": [1]}, r"chapters: 1 is not a non-empty string"),
-        ({"title": ""}, r"title: '' is not a non-empty string"),
+        ({"path": ""}, r"path: '' is not a non-empty string"),
         ({"url": "ftp://example.org/"}, r"url: 'ftp://example.org/' does not start with https"),
         ({"url": "https:///etc/"}, r"url: 'https:///etc/' does not start with https"),
         ({"url": "https://../"}, r"url: 'https://../' does not start with https"),
