@@ -217,8 +217,16 @@ def _loaded(spec: DataSpec, content: str) -> LoadedData:
     return spec._read()
 
 
+class OnData:
+    """Jobs that read what their ``data``, a :class:`DataSpec`, name."""
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _data_fingerprint(self.data)
+
+
 @dataclass(frozen=True)
-class Training:
+class Training(OnData):
     """One model as a job.
 
     Attributes
@@ -237,10 +245,6 @@ class Training:
     data: DataSpec
     save_every: int | None = None
     keep_parameters: bool = False
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the training reads."""
-        return _data_fingerprint(self.data)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train, resuming from a checkpoint if there is one."""
@@ -287,7 +291,7 @@ def in_chunks(
 
 
 @dataclass(frozen=True)
-class ManyTrainings:
+class ManyTrainings(OnData):
     """Many models as one job.
 
     Attributes
@@ -327,10 +331,6 @@ class ManyTrainings:
         require_int("dropout_passes", self.dropout_passes, at_least=0)
         if self.points == "validation" and not self.data.validation:
             raise ValueError("points must be 'test' where data have no validation points")
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _data_fingerprint(self.data)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train all models, going on where some were saved."""
