@@ -150,7 +150,7 @@ class DataSpec:
         transform = self._transform
         if self.features == "patches":
             public = parts.pop("public")[0]
-            filters = fit_patches(public, np.arange(len(public)), seed=self.seed)
+            filters = fit_patches(public, seed=self.seed)
             transform = partial(self._patches, filters=filters)
         x, y = parts["train"]
         kept = None

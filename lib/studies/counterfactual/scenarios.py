@@ -96,7 +96,7 @@ def _images(name: str, only: Sequence[int], train: int, n: int, seed: int, rng):
         np.moveaxis(parts[split].images[r], -1, 1).astype(np.float32) / 255
         for split, r in (("train", rows), ("test", asked))
     )
-    filters = fit_patches(train_images, np.arange(len(train_images)), n_filters=_FILTERS, seed=seed)
+    filters = fit_patches(train_images, n_filters=_FILTERS, seed=seed)
     maps = [
         patch_features(images, filters).reshape(len(images), -1).astype(float)
         for images in (train_images, test_images)
