@@ -152,18 +152,10 @@ def group_normalise(maps: npt.ArrayLike, groups: int) -> npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class PatchFilters:
-    """Whitened patches of public images, as filters.
+    """Whitened patches of public images, as filters."""
 
-    Attributes
-    ----------
-    weights : ndarray of float32, shape (filters, channels, size, size)
-        The whitening is part of them.
-    bias : ndarray of float32, shape (filters,)
-        What the mean patch adds.
-    """
-
-    weights: npt.NDArray[np.float32]
-    bias: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]  # (filters, channels, size, size), with the whitening
+    bias: npt.NDArray[np.float32]  # (filters,): what the mean patch adds
 
 
 def fit_patches(images: npt.ArrayLike, *, n_filters: int = 256, seed: int = 0) -> PatchFilters:

@@ -69,13 +69,7 @@ def save_state(
 def load_state(
     checkpoint: Checkpoint, task: Task, streams: Sequence[Streams]
 ) -> tuple[int, dict[str, np.ndarray], list[np.ndarray], float] | None:
-    """Step, arrays, what was kept, and seconds; sets the streams.  None if nothing was saved.
-
-    Raises
-    ------
-    ValueError
-        If other trainings were saved there.
-    """
+    """Step, arrays, what was kept, and seconds; sets the streams.  None if nothing was saved."""
     found = checkpoint.load()
     if found is None:
         return None

@@ -85,11 +85,6 @@ def place(device: str) -> torch.device:
     """The device of a configuration: of ``"cuda"`` the one that this thread has claimed.
 
     In a rehearsal (``COMPANION_REHEARSAL=1``) the CPU stands in for accelerators.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device.
     """
     require_device(device)
     if os.environ.get("COMPANION_REHEARSAL") == "1":
