@@ -36,7 +36,7 @@ import torch
 from lib.check import require_choice, require_int
 from lib.runs import Checkpoint
 from lib.training import kernels, taps
-from lib.training.checks import check_evaluation, check_match
+from lib.training.checks import as_points, check_match
 from lib.training.config import TrainingConfig, TrainingData, plan
 from lib.training.models import ModelSpec, build_model, parameter_count
 from lib.training.objectives import (
@@ -130,7 +130,7 @@ def train_many(
     engines = [engine_for(config) if engine == "auto" else engine for config in configs]
     plans = []
     for config, each, chosen in zip(configs, sets, engines, strict=True):
-        points = check_evaluation(evaluation, each)
+        points = as_points("evaluation", evaluation, each.inputs.shape[1:])
         check_match(config, each)
         if reason := _unsuited(config, chosen):
             raise ValueError(f"engine must suit every configuration: {chosen!r} cannot {reason}")

@@ -77,8 +77,6 @@ def dropout_probabilities(
     """
     if not result.config.model.dropout:
         raise ValueError("result must be of a model with dropout, got dropout = 0.0")
-    require_int("passes", passes, at_least=1)
-    require_int("seed", seed, at_least=0)
     points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     body, end = _at_dropout(module_of(result).train())
     found = []

@@ -25,7 +25,7 @@ from lib.data.transforms import augment
 from lib.privacy.accounting import PrivacyLedger
 from lib.runs.checkpoint import Checkpoint
 from lib.training import taps
-from lib.training.checks import check_evaluation, check_match
+from lib.training.checks import as_points, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private, parameter_count
@@ -139,7 +139,7 @@ def train(
     """
     if save_every is not None:
         require_int("save_every", save_every, at_least=1)
-    evaluation = check_evaluation(evaluation, data)
+    evaluation = as_points("evaluation", evaluation, data.inputs.shape[1:])
     check_match(config, data)
     mechanism = plan(config, len(data))
     with settings(config), _threads(config):
