@@ -93,10 +93,6 @@ def load_canary_runs(dataset: str, level: str) -> CanaryRuns:
         What they were trained on.
     level : {"H", "M", "L"}
         Accuracy level.
-
-    Returns
-    -------
-    CanaryRuns
     """
     _check_dataset(dataset)
     require_choice("level", level, CANARY_RUNS)

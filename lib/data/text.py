@@ -50,10 +50,6 @@ def load_sst2(split: str) -> TextSet:
     split : {"train", "validation"}
         67,349 phrases or 872 sentences.  The labels of GLUE's test split were never published.
 
-    Returns
-    -------
-    TextSet
-
     Raises
     ------
     ValueError
@@ -106,11 +102,6 @@ def hashed_words(
     ndarray of float32, shape (n, components)
         The hash is BLAKE2b, the same on all machines.  A sentence without words is a row of zeros,
         as is one whose words cancel.
-
-    Raises
-    ------
-    ValueError
-        If `sentences` is one string or holds anything else, or a number is out of its range.
 
     References
     ----------

@@ -273,10 +273,6 @@ def effective_noise_multiplier(*multipliers: float) -> float:
     *multipliers : float
         Each positive; infinity stands for a sum that is not released.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(effective_noise_multiplier(1.0, 1.0), 4)

@@ -178,10 +178,6 @@ class GaussianLabels(_Mechanism):
         ----------
         delta : float
             In (0, 1); the default, 0, is rejected, as no finite epsilon belongs to it.
-
-        Returns
-        -------
-        float
         """
         require_finite("delta", delta, above=0, below=1)
         return gaussian_epsilon(math.sqrt(2) / float(self.sigma), float(delta))
@@ -260,10 +256,6 @@ class RandomizedResponse(_Mechanism):
         n_classes : int
             Number of classes C, at least 2.  With more than two classes the default gives an upper
             bound; at delta = 0 the number makes no difference.
-
-        Returns
-        -------
-        float
 
         Notes
         -----

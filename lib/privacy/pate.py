@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from lib.check import require_finite, require_int
+from lib.check import as_flags, require_finite, require_int
 from lib.privacy.labels import multi_stage_parts
 
 # dp-accounting's conversion needs orders above 1.01; data-dependent optima lie far out.
@@ -131,11 +131,6 @@ def vote_histogram(predictions: npt.ArrayLike, n_classes: int) -> np.ndarray:
     -------
     ndarray of int, (n_queries, n_classes)
         Each row sums to the number of teachers.
-
-    Raises
-    ------
-    ValueError
-        On another shape, on values that are no classes, or without a teacher.
 
     Examples
     --------
@@ -412,21 +407,11 @@ def _check_run(
 def _check_masks(
     n: int, asked: npt.ArrayLike | None, answered: npt.ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    asked = np.ones(n, dtype=bool) if asked is None else _check_mask("asked", asked, n)
+    asked = np.ones(n, dtype=bool) if asked is None else as_flags("asked", asked, n)
     if answered is None:
         return asked, None
-    answered = _check_mask("answered", answered, n)
+    answered = as_flags("answered", answered, n)
     if np.any(answered & ~asked):
         query = int(np.flatnonzero(answered & ~asked)[0])
         raise ValueError(f"answered must hold only queries that were asked, got query {query}")
     return asked, answered
-
-
-def _check_mask(name: str, mask: npt.ArrayLike, n: int) -> np.ndarray:
-    mask = np.asarray(mask)
-    if mask.shape != (n,) or (mask.dtype != bool and n):
-        raise ValueError(
-            f"{name} must hold a bool for each of {n} queries, got shape {mask.shape} of dtype"
-            f" {mask.dtype}"
-        )
-    return mask.astype(bool, copy=False)

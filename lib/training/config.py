@@ -331,10 +331,6 @@ def plan(config: TrainingConfig, n_train: int) -> Plan:
     n_train : int
         Number of training examples.
 
-    Returns
-    -------
-    Plan
-
     Raises
     ------
     ValueError

@@ -52,15 +52,6 @@ def train_linear(images: npt.ArrayLike, labels: npt.ArrayLike) -> LinearClassifi
     labels : array_like of int, shape (n,)
         Classes 0 to k - 1, each of which must occur; k is at least 3.
 
-    Returns
-    -------
-    LinearClassifier
-
-    Raises
-    ------
-    ValueError
-        On lengths that differ, or a class that does not occur.
-
     Examples
     --------
     >>> classifier = train_linear(inputs, labels)

@@ -181,11 +181,6 @@ def engine_for(config: TrainingConfig) -> str:
     -------
     str
         ``"kernel"``, ``"taps"``, ``"vmap"`` or ``"single"``, as for :func:`train_many`.
-
-    Raises
-    ------
-    ValueError
-        If ``config`` is no :class:`TrainingConfig`.
     """
     if not isinstance(config, TrainingConfig):
         raise ValueError(f"config must be a TrainingConfig, got {config!r}")

@@ -128,11 +128,6 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
     torch.nn.Module
         On the CPU, in training mode.
 
-    Raises
-    ------
-    ValueError
-        If ``spec`` is no :class:`ModelSpec`, or the seed is out of range.
-
     Examples
     --------
     >>> network = build_model(model, seed=0)

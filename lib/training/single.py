@@ -120,10 +120,6 @@ def train(
     save_every : int, optional
         Steps between two saves; by default half a minute passes between them.
 
-    Returns
-    -------
-    TrainingResult
-
     Raises
     ------
     ValueError

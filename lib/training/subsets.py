@@ -150,11 +150,6 @@ def confidence(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.f
         Without cancellation where p is near 0 or 1: the logit of the label minus the logarithm of
         the summed exponentials of all others.
 
-    Raises
-    ------
-    ValueError
-        If the logits are no finite numbers of that shape, or the labels not one class a row.
-
     References
     ----------
     Carlini et al. (2022), Membership inference attacks from first principles, section VI-A.

@@ -479,7 +479,10 @@ def test_bad_input_everywhere(change, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pate_epsilon(**GOOD, delta=0.1, answered=None), "answered must hold a bool for"),
+        (
+            lambda: pate_epsilon(**GOOD, delta=0.1, answered=None),
+            r"answered must be of shape \(2,\)",
+        ),
         (
             lambda: pate_epsilon(**GOOD, delta=0.1, answered=[False, True], asked=[True, False]),
             "answered must hold only queries that were asked, got query 1",
