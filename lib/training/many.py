@@ -50,7 +50,7 @@ from lib.training.objectives import (
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import Trainer, TrainingResult, _check_finite, summarise, train
-from lib.training.state import Task, Work, load_state, save_state, spent, took_long
+from lib.training.state import Work, identity, load_state, save_state, spent, took_long
 from lib.training.torch_settings import accelerated, settings, threads_here
 from lib.training.vmap import _by_vmap
 
@@ -293,14 +293,14 @@ def _train_by_kernel(
     no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
     block = max(1, min(64, _BLOCK // len(params)))
     step, kept, logits = 0, [], np.empty((len(points), data.classes), np.float32)
-    task, began = Task("kernel", [work], points), started
+    trainings, began = cache(lambda: identity("kernel", [work], points)), started
 
     def save() -> None:
         arrays = {"parameters": params, "velocity": velocity, "memory": memory}
         seconds = time.perf_counter() - started
-        save_state(checkpoint, task, [streams], step, arrays, kept, seconds)
+        save_state(checkpoint, trainings, [streams], step, arrays, kept, seconds)
 
-    if (found := load_state(checkpoint, task, [streams])) is not None:
+    if (found := load_state(checkpoint, trainings, [streams])) is not None:
         step, arrays, kept, seconds = found
         started -= seconds
         params, velocity, memory = (arrays[n] for n in ("parameters", "velocity", "memory"))

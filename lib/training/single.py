@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private, parameter_count
 from lib.training.objectives import DeepGamblers, SelectiveNet, SelfAdaptiveTraining
 from lib.training.randomness import PoissonSampler, Streams
-from lib.training.state import Task, load_state, save_state, spent, took_long
+from lib.training.state import identity, load_state, save_state, spent, took_long
 from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
 
@@ -158,7 +158,8 @@ class Trainer:
             self.engine = "taps" if mode == "taps" else "opacus"
         self.started = time.perf_counter()  # moved back by what a resumed training took before
         self.config, self.data, self.mechanism = config, data, mechanism
-        self.task = Task(self.engine, [(config, data, mechanism)], evaluation)
+        own = self.engine, [(config, data, mechanism)], evaluation
+        self.identity = cache(lambda: identity(*own))
         self.streams = Streams(config.seed)
         self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
         self.device = place(config.device)
@@ -388,11 +389,11 @@ class Trainer:
         if self.memory is not None:
             arrays["memory"] = self.memory.cpu().numpy()
         seconds = time.perf_counter() - self.started
-        save_state(checkpoint, self.task, [self.streams], self.step, arrays, self.kept, seconds)
+        save_state(checkpoint, self.identity, [self.streams], self.step, arrays, self.kept, seconds)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on from a saved state, if there is one."""
-        found = load_state(checkpoint, self.task, [self.streams])
+        found = load_state(checkpoint, self.identity, [self.streams])
         if found is None:
             return
         self.step, arrays, self.kept, seconds = found
