@@ -304,12 +304,14 @@ def _locate(wanted: Entry, retry: bool = True) -> Path:
             if place == "mirror":
                 raise
             damage = error  # of a download, which a new one replaces
+    target = _cache() / wanted.mirror
     try:
-        return _download(wanted, retry)
+        _retrieve(wanted, target, retry)
     except DataUnavailable:
         if damage is not None:
             raise damage from None
         raise
+    return check(target, wanted)
 
 
 def _obtainable(wanted: Entry) -> bool:
@@ -318,12 +320,6 @@ def _obtainable(wanted: Entry) -> bool:
     except DataUnavailable:
         return False
     return True
-
-
-def _download(wanted: Entry, retry: bool) -> Path:
-    target = _cache() / wanted.mirror
-    _retrieve(wanted, target, retry)
-    return check(target, wanted)
 
 
 def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:

@@ -189,8 +189,7 @@ class Fold:
     filter: Mapping[str, tuple[int | str, ...]]
 
     def __post_init__(self):
-        rows = np.asarray(self.rows)
-        rows = rows.astype(np.int64)
+        rows = np.array(self.rows, dtype=np.int64)
         rows.flags.writeable = False
         object.__setattr__(self, "rows", rows)
 

@@ -236,6 +236,12 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def own_cores() -> int:
+    """The cores that the process that began this one gave to it; else all that it may use."""
+    given = os.environ.get("COMPANION_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else usable_cores()
+
+
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -26,13 +26,14 @@ from torch.nn.utils import parameters_to_vector
 from lib.check import require_choice, require_finite, require_int
 from lib.data.splits import as_classes, as_rows
 from lib.runs.checkpoint import Checkpoint
+from lib.runs.provenance import own_cores
 from lib.training.augmentation import _STRONG_NUMBERS, _WEAK_NUMBERS, POLICIES, _pad, _strong, _weak
 from lib.training.fixmatch_gradients import _Lockstep, _Network
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
 from lib.training.state import load_state, save_state, took_long
-from lib.training.torch_settings import place, threads_here
+from lib.training.torch_settings import place
 
 _PURPOSE = 0xF1  # keeps these streams apart from those of lib.training.randomness
 _STEPS_AT_ONCE = 16  # random numbers are drawn for so many steps
@@ -246,7 +247,7 @@ def train_fixmatch(
         return _train_group([configs[i] for i in group], shared, own, lock, saved)
 
     before = torch.get_num_threads()
-    threads = min(threads_here(), len(groups)) if shared.device.type == "cpu" else 1
+    threads = min(own_cores(), len(groups)) if shared.device.type == "cpu" else 1
     with ThreadPoolExecutor(threads) as pool:
         try:
             # Small products are not worth two threads, and their sums would depend on the number.

@@ -35,6 +35,7 @@ import torch
 
 from lib.check import require_choice, require_int
 from lib.runs import Checkpoint
+from lib.runs.provenance import own_cores
 from lib.training import kernels, taps
 from lib.training.checks import as_points, check_match
 from lib.training.config import TrainingConfig, TrainingData, plan
@@ -51,7 +52,7 @@ from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import Trainer, TrainingResult, _check_finite, summarise, train
 from lib.training.state import Work, identity, load_state, save_state, spent, took_long
-from lib.training.torch_settings import accelerated, settings, threads_here
+from lib.training.torch_settings import accelerated, settings
 from lib.training.vmap import _by_vmap
 
 _BLOCK = 1 << 16  # noise numbers drawn at a time, so that they are still in cache when used
@@ -124,7 +125,7 @@ def train_many(
         )
     require_choice("engine", engine, ("auto", "kernel", "vmap", "taps", "single"))
     if threads is None:
-        threads = threads_here()
+        threads = own_cores()
     require_int("threads", threads, at_least=1)
     _check_seeds(configs)
     engines = [engine_for(config) if engine == "auto" else engine for config in configs]

@@ -334,9 +334,9 @@ def test_threads_and_repetition_change_nothing(digits, monkeypatch):
     assert len(fixmatch._groups(configs[0], 40, 64)) > 1
     arguments = (configs, images, labels, shards(1200, 40, 0), np.arange(1200), points[:50])
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    monkeypatch.setattr(fixmatch, "threads_here", lambda: 1)
+    monkeypatch.setattr(fixmatch, "own_cores", lambda: 1)
     one = train_fixmatch(*arguments)
-    monkeypatch.setattr(fixmatch, "threads_here", lambda: 2)
+    monkeypatch.setattr(fixmatch, "own_cores", lambda: 2)
     two = train_fixmatch(*arguments)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.get_num_threads() == threads
