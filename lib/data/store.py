@@ -23,8 +23,7 @@ starts:
     state of these, and of no others, is part of the build's cache key.
 
 A file whose SHA-256 the registry does not know is absent, wherever copies of it may lie, until the
-user accepts it: :func:`fetch_unverified` notes its SHA-256 beside it in the cache, in a file that
-ends in ``.sha256``, against which it is then checked like any other.
+user accepts it (:func:`fetch_unverified`).
 """
 
 import difflib
