@@ -25,7 +25,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -230,6 +230,23 @@ def _tapped(spec: ModelSpec) -> bool:
     return taps.supports(build_model(spec, 0))
 
 
+def _in_threads(threads: int, train_one: Callable[[int], None], rows: Sequence[int]) -> None:
+    """Train models; where one fails, no other begins."""
+    stop = threading.Event()
+
+    def unless_stopped(i: int) -> None:
+        if stop.is_set():
+            return
+        try:
+            train_one(i)
+        except BaseException:
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(unless_stopped, rows))
+
+
 # ----------------------------------------------------------------------------------------- kernel
 
 
@@ -252,8 +269,7 @@ def _by_kernel(work, rows, results, points, threads, checkpoint) -> None:
     try:
         if any(work[i][0].model.dropout for i in rows):
             torch.set_num_threads(1)  # small masks, drawn in every thread of the pool
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(one, rows))
+        _in_threads(threads, one, rows)
     finally:
         torch.set_num_threads(before)
 
@@ -423,9 +439,9 @@ def _by_taps(work, rows, results, points, threads, checkpoint) -> None:
         config = work[i][0]
         groups.setdefault((config.precision, config.deterministic), []).append(i)
     for members in groups.values():
-        with settings(work[members[0]][0]), ThreadPoolExecutor(threads) as pool:
+        with settings(work[members[0]][0]):
             try:
                 torch.set_num_threads(max(1, before // threads))
-                list(pool.map(one, members))
+                _in_threads(threads, one, members)
             finally:
                 torch.set_num_threads(before)
