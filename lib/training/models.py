@@ -156,6 +156,16 @@ def check_private(network: nn.Module) -> None:
     """Refuse a network in which examples influence each other, or which Opacus cannot train."""
     from opacus.validators import ModuleValidator  # here: importing Opacus takes a second
 
+    # Opacus looks at layers with parameters alone.
+    for name, module in network.named_modules():
+        alone = isinstance(module, nn.modules.instancenorm._InstanceNorm)
+        if isinstance(module, nn.modules.batchnorm._NormBase) and (
+            module.track_running_stats or not alone
+        ):
+            raise ValueError(
+                f"layer {name or type(module).__name__!r} is a {type(module).__name__}, which mixes"
+                " the examples of a batch: private training needs GroupNorm instead"
+            )
     errors = ModuleValidator.validate(network, strict=False)
     if errors:
         raise ValueError(f"network cannot be trained privately: {errors[0]}")
