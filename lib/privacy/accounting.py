@@ -555,7 +555,6 @@ def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp"
 
     Examples
     --------
-    >>> from lib.privacy import PrivacyLedger, SampledGaussian
     >>> ledger = PrivacyLedger((SampledGaussian(0.01, 2.0, 100),))
     >>> round(ledger.epsilon(1e-5), 2), round(label_guarantee(ledger, 1e-5), 2)
     (0.26, 0.34)
