@@ -54,10 +54,9 @@ def _by_vmap(work, rows, results, points, checkpoint) -> None:
 
 def _train_by_vmap(work, members, results, points, checkpoint) -> None:
     started = time.perf_counter()
-    config = work[members[0]][0]
-    configs = [work[i][0] for i in members]
-    sets = [work[i][1] for i in members]
-    plans = [work[i][2] for i in members]
+    own = [work[i] for i in members]
+    configs, sets, plans = zip(*own, strict=True)
+    config = configs[0]
     device = place(config.device)
     network = build_model(config.model, 0).to(device)
     if any(each.private for each in configs):
@@ -115,7 +114,7 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
     fitting = int(min(fitting, len(members) * len(sets[0].inputs)))
     kept, ends, begin = [], frozenset(config.checkpoint_steps), 0
     began = started
-    trainings = cache(lambda: identity("vmap", [work[i] for i in members], points))
+    trainings = cache(lambda: identity("vmap", own, points))
 
     def save(step: int) -> None:
         arrays = {"parameters": params.cpu().numpy(), "velocity": velocity.cpu().numpy()}
