@@ -15,18 +15,6 @@ import numpy.typing as npt
 
 from lib.data.formats import reading
 
-__all__ = [
-    "MOST_BYTES",
-    "as_path",
-    "csv_records",
-    "number_in",
-    "read_npz",
-    "read_plain",
-    "short",
-    "table_file",
-    "too_large",
-]
-
 #: Size of a file that is read: of a CSV file, or of an NPZ file's arrays, uncompressed.
 MOST_BYTES = 2_000_000_000
 

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from lib.data import store
 
-__all__ = ["hash_of", "kept_arrays"]
-
 SUMS = "SHA256SUMS"
 
 _checked: set[tuple[Path, int, int, str]] = set()  # (path, size, mtime_ns, SHA-256)

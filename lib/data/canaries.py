@@ -13,17 +13,6 @@ from lib.check import require_choice
 from lib.data.pickles import read_numpy_pickle
 from lib.data.store import fetch
 
-__all__ = [
-    "CANARY_CLASSES",
-    "CANARY_FILES",
-    "CANARY_RUNS",
-    "CanaryRuns",
-    "canary_files",
-    "load_canary_confidences",
-    "load_canary_runs",
-    "load_cifar_labels",
-]
-
 #: Number of classes of each data set.
 CANARY_CLASSES = {"cifar10": 10, "cifar100": 100}
 
@@ -104,10 +93,6 @@ def load_canary_runs(dataset: str, level: str) -> CanaryRuns:
         What they were trained on.
     level : {"H", "M", "L"}
         Accuracy level.
-
-    Returns
-    -------
-    CanaryRuns
     """
     _check_dataset(dataset)
     require_choice("level", level, CANARY_RUNS)

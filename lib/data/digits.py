@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.check import require_int
-
-__all__ = ["Digits", "digits_splits", "load_digits"]
+from lib.data.splits import consecutive
 
 SIZE = 1797
 
@@ -70,12 +69,4 @@ def digits_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, npt.NDArray[
     {'train': 900, 'user': 400}
     """
     require_int("seed", seed, at_least=0)
-    if not isinstance(sizes, Mapping):
-        raise ValueError(f"sizes must be a mapping of names to numbers of digits, got {sizes!r}")
-    for name, size in sizes.items():
-        require_int(f"sizes[{name!r}]", size, at_least=1)
-    if (total := sum(sizes.values())) > SIZE:
-        raise ValueError(f"sizes must add up to at most {SIZE}, the number of digits, got {total}")
-    order = np.random.default_rng(seed).permutation(SIZE)
-    ends = np.cumsum(list(sizes.values()), dtype=int)
-    return dict(zip(sizes, np.split(order[:total], ends[:-1]), strict=True)) if sizes else {}
+    return consecutive(np.random.default_rng(seed).permutation(SIZE), sizes)

@@ -1,14 +1,5 @@
 """What can go wrong between a data file's name and its bytes."""
 
-__all__ = [
-    "DataCorrupted",
-    "DataUnavailable",
-    "RegistryError",
-    "UndeclaredData",
-    "UnknownData",
-    "UnsafePickle",
-]
-
 
 class RegistryError(ValueError):
     """The registry of data files is malformed."""

@@ -17,21 +17,14 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from lib.check import require_finite, require_int
 from lib.data.cache import kept_arrays
-from lib.data.splits import as_rows
-
-__all__ = [
-    "PatchFilters",
-    "cached_features",
-    "fit_patches",
-    "group_normalise",
-    "patch_features",
-    "scattering",
-]
 
 SCALES = 2  # J: averaging over 2^J pixels
 ORIENTATIONS = 8  # L
+PATCH = 6  # pixels a side
+REGULARISATION = 1e-2  # added to the eigenvalues of the patches' covariance
+THRESHOLD = 0.25
+CELLS = 2
 _BATCH = 16  # small enough for the processor's cache
 
 
@@ -59,10 +52,9 @@ def scattering(images: npt.ArrayLike) -> npt.NDArray[np.float32]:
             "images must be of shape (n, channels, height, width) with sides that are multiples of"
             f" {step}, got {images.shape}"
         )
-    if min(images.shape[2:]) < 2 * step or not np.isfinite(images).all():
+    if min(images.shape[2:]) < 2 * step:
         raise ValueError(
-            f"images must be finite and at least {2 * step} pixels wide and high, got shape"
-            f" {images.shape}"
+            f"images must be at least {2 * step} pixels wide and high, got shape {images.shape}"
         )
     n, channels, height, width = images.shape
     planes = torch.from_numpy(np.array(images).reshape(n * channels, 1, height, width))
@@ -145,19 +137,10 @@ def group_normalise(maps: npt.ArrayLike, groups: int) -> npt.NDArray[np.float32]
     2021).  A group that is constant becomes 0.
     """
     maps = np.asarray(maps)
-    if maps.ndim != 4:
-        raise ValueError(
-            f"maps must be of shape (n, channels, height, width), got shape {maps.shape}"
-        )
-    require_int("groups", groups, at_least=1)
-    if maps.shape[1] % groups:
-        raise ValueError(f"groups must divide the number of channels of {maps.shape}, got {groups}")
     out = np.empty(maps.shape, np.float32)
     for start in range(0, len(maps), 1024):  # features of 50,000 images take gigabytes
         part = maps[start : start + 1024]
         flat = part.reshape(len(part), groups, -1).astype(np.float32)
-        if not np.isfinite(flat).all():
-            raise ValueError(f"maps must be finite, got others from row {start} on")
         flat -= flat.mean(axis=2, keepdims=True)
         flat /= np.sqrt((flat**2).mean(axis=2, keepdims=True) + 1e-5)
         out[start : start + 1024] = flat.reshape(part.shape)
@@ -169,35 +152,17 @@ def group_normalise(maps: npt.ArrayLike, groups: int) -> npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class PatchFilters:
-    """Whitened patches of public images, as filters.
+    """Whitened patches of public images, as filters."""
 
-    Attributes
-    ----------
-    weights : ndarray of float32, shape (filters, channels, size, size)
-        The whitening is part of them.
-    bias : ndarray of float32, shape (filters,)
-        What the mean patch adds.
-    """
-
-    weights: npt.NDArray[np.float32]
-    bias: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]  # (filters, channels, size, size), with the whitening
+    bias: npt.NDArray[np.float32]  # (filters,): what the mean patch adds
 
 
-def fit_patches(
-    images: npt.ArrayLike,
-    public: npt.ArrayLike,
-    *,
-    size: int = 6,
-    n_filters: int = 256,
-    seed: int = 0,
-    regularisation: float = 1e-2,
-) -> PatchFilters:
-    """Take random patches of the public ones among some images and whiten them.
+def fit_patches(images: npt.ArrayLike, *, n_filters: int = 256, seed: int = 0) -> PatchFilters:
+    """Take random patches of public images and whiten them.
 
-    `public` are row numbers, not a mask, and no other rows are read.  They must be left out of
-    training, or the fit must be accounted for: it uses them without noise.  `n_filters` patches of
-    `size` x `size` become filters; `regularisation` is added to the eigenvalues of the patches'
-    covariance.
+    The images must be left out of training, or the fit must be accounted for: it uses them without
+    noise.
 
     References
     ----------
@@ -205,63 +170,43 @@ def fit_patches(
     Quantization: random patches as filters, whitening, thresholds on both sides.  Unlike there,
     patches are not normalised for contrast one by one, so that the responses are convolutions.
     """
-    images = np.asarray(images)
-    require_int("size", size, at_least=1)
-    require_int("n_filters", n_filters, at_least=1)
-    require_int("seed", seed, at_least=0)
-    if images.ndim != 4 or size > min(images.shape[2:]):
-        raise ValueError(f"size must fit into the images {images.shape}, got {size}")
-    public = np.unique(as_rows("public", public, len(images), least=1))
-    require_finite("regularisation", regularisation, above=0)
-    seen = images[public].astype(np.float32)
-    if not np.isfinite(seen).all():
-        raise ValueError("images must be finite in the public rows")
+    images = np.asarray(images, dtype=np.float32)
+    if min(images.shape[2:]) < PATCH:
+        raise ValueError(f"images must have sides of at least {PATCH}, got shape {images.shape}")
     rng = np.random.default_rng([seed, 0xFA7C4])
     count = max(10_000, 4 * n_filters)
-    rows = rng.choice(len(seen), count)
-    top = rng.integers(0, images.shape[2] - size + 1, count)
-    left = rng.integers(0, images.shape[3] - size + 1, count)
-    windows = np.lib.stride_tricks.sliding_window_view(seen, (size, size), axis=(2, 3))
+    rows = rng.choice(len(images), count)
+    top = rng.integers(0, images.shape[2] - PATCH + 1, count)
+    left = rng.integers(0, images.shape[3] - PATCH + 1, count)
+    windows = np.lib.stride_tricks.sliding_window_view(images, (PATCH, PATCH), axis=(2, 3))
     patches = windows[rows, :, top, left].reshape(count, -1).astype(float)
     mean = patches.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov((patches - mean).T, bias=True).reshape(2 * [len(mean)]))
-    whiten = vectors / np.sqrt(np.maximum(values, 0) + regularisation) @ vectors.T
+    whiten = vectors / np.sqrt(np.maximum(values, 0) + REGULARISATION) @ vectors.T
     chosen = (patches[:n_filters] - mean) @ whiten
     chosen /= np.linalg.norm(chosen, axis=1, keepdims=True) + 1e-8
     weights = chosen @ whiten
-    shape = (len(weights), images.shape[1], size, size)
+    shape = (len(weights), images.shape[1], PATCH, PATCH)
     return PatchFilters(
         weights.reshape(shape).astype(np.float32), (-weights @ mean).astype(np.float32)
     )
 
 
-def patch_features(
-    images: npt.ArrayLike, filters: PatchFilters, *, threshold: float = 0.25, grid: int = 2
-) -> npt.NDArray[np.float32]:
-    """Responses to the filters, thresholded on both sides and averaged over a grid of cells.
+def patch_features(images: npt.ArrayLike, filters: PatchFilters) -> npt.NDArray[np.float32]:
+    """Responses to the filters, thresholded on both sides and averaged over 2 x 2 cells.
 
     Of images scaled as those of :func:`fit_patches`, max(0, response - threshold) and max(0,
-    -response - threshold) are kept: shape (n, 2 filters, grid, grid).
+    -response - threshold) are kept: shape (n, 2 filters, 2, 2).
     """
     images = np.array(images, dtype=np.float32)
-    _, channels, size, _ = filters.weights.shape
-    if images.ndim != 4 or images.shape[1] != channels or min(images.shape[2:]) < size:
-        raise ValueError(
-            f"images must have {channels} channels and sides of at least {size}, got shape"
-            f" {images.shape}"
-        )
-    if not np.isfinite(images).all():
-        raise ValueError(f"images must be finite, got shape {images.shape} with others")
-    require_finite("threshold", threshold, at_least=0)
-    require_int("grid", grid, at_least=1)
     weights, bias = torch.from_numpy(filters.weights), torch.from_numpy(filters.bias)
     # One array from the start: small results between large temporaries would fragment the memory.
-    out = torch.empty(len(images), 2 * len(bias), grid, grid)
+    out = torch.empty(len(images), 2 * len(bias), CELLS, CELLS)
     for start in range(0, len(images), _BATCH):
         part = torch.from_numpy(images[start : start + _BATCH])
         response = functional.conv2d(part, weights, bias)
-        both = torch.cat([response - threshold, -response - threshold], dim=1).relu()
-        out[start : start + _BATCH] = functional.adaptive_avg_pool2d(both, grid)
+        both = torch.cat([response - THRESHOLD, -response - THRESHOLD], dim=1).relu()
+        out[start : start + _BATCH] = functional.adaptive_avg_pool2d(both, CELLS)
     return out.numpy()
 
 

@@ -14,8 +14,6 @@ from PIL import Image, ImageOps
 from lib.data.formats import decode_image, is_plain_file, reading, walk_tar
 from lib.data.images import ImageSet
 
-__all__ = ["FORMATS", "load_folder"]
-
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """What an image may be encoded as: formats that Pillow decodes by itself."""
 

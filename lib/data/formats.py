@@ -26,26 +26,6 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
-__all__ = [
-    "CIFAR10_NAMES",
-    "FASHION_NAMES",
-    "GTSRB_NAMES",
-    "GTSRB_SIZE",
-    "SPLITS",
-    "Parsed",
-    "decode_image",
-    "is_plain_file",
-    "read_cifar10",
-    "read_cifar100",
-    "read_fashion_mnist",
-    "read_gtsrb_test",
-    "read_gtsrb_training",
-    "read_idx",
-    "read_svhn",
-    "reading",
-    "walk_tar",
-]
-
 Parsed = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], tuple[str, ...]]
 
 SPLITS = ("train", "test")

@@ -31,8 +31,6 @@ from lib.data.formats import (
 )
 from lib.data.splits import as_rows
 
-__all__ = ["IMAGE_SETS", "ImageSet", "array_file", "image_files", "load_images"]
-
 PARSER_VERSION = 2  # to be raised whenever a reader in formats.py returns something else
 
 
@@ -116,11 +114,6 @@ class ImageSet:
         -------
         ndarray of float32, shape (m, channels, height, width)
             A new array with values in [0, 1]: the bytes divided by 255.
-
-        Raises
-        ------
-        ValueError
-            If the rows are not integers from 0 to n - 1.
         """
         chosen = self.images if rows is None else self.images[as_rows("rows", rows, len(self))]
         return np.divide(chosen.transpose(0, 3, 1, 2), np.float32(255), order="C")
@@ -197,11 +190,6 @@ def image_files(name: str, split: str | None = None) -> tuple[str, ...]:
     tuple of str
         Names for :func:`lib.data.available` and for ``chapters`` in the registry; none for the
         digits.
-
-    Raises
-    ------
-    ValueError
-        If the name or the split is unknown.
     """
     _check(name, split)
     if name == "digits":

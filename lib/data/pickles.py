@@ -19,8 +19,6 @@ import numpy as np
 
 from lib.data.errors import UnsafePickle
 
-__all__ = ["read_numpy_pickle"]
-
 NUMERIC = re.compile(r"b1|[iu][1248]|f[248]|c(8|16)")
 
 

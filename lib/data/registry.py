@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import PurePosixPath
@@ -13,14 +13,12 @@ import yaml
 
 from lib.data.errors import RegistryError
 
-__all__ = ["Entry", "is_sha256", "parse_registry", "registry", "sum_of_arrays"]
-
 HOST = "https://raw.githubusercontent.com/"
 # Plain http will do, as no file is used before its SHA-256 has been compared; not so where there
 # is none to compare with.
 ADDRESS = re.compile(r"https?://[a-z0-9][a-z0-9.-]*/")
 GROUP_KEYS = {"prefix", "licence", "citation", "chapters", "files"}  # and one of url, mirror
-FILE_KEYS = {"name", "path", "title", "sha256", "size"}  # or arrays for sha256
+FILE_KEYS = {"name", "path", "sha256", "size"}  # or arrays for sha256
 UNKNOWN = "unknown"  # for sha256: a file that is public but that we have never had
 
 
@@ -32,8 +30,6 @@ class Entry:
     ----------
     name : str
         What :func:`lib.data.fetch` calls it.
-    title : str
-        What it holds, in one line.
     url : str or None
         Its public address; None if it can be had from a mirror only.
     mirror : str
@@ -54,7 +50,6 @@ class Entry:
     """
 
     name: str
-    title: str
     url: str | None
     mirror: str
     sha256: str | None
@@ -77,10 +72,9 @@ def parse_registry(text: str) -> dict[str, Entry]:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise RegistryError(f"the registry is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict) or set(document) != {"groups"}:
-        raise RegistryError("the registry must be a mapping with the one key 'groups'")
+    _check(document, {"groups"}, "the registry")
     entries: dict[str, Entry] = {}
-    for number, group in enumerate(_list(document["groups"], "groups")):
+    for number, group in enumerate(document["groups"]):
         for entry in _group(group, f"groups[{number}]"):
             if entry.name in entries:
                 raise RegistryError(f"{entry.name!r} is registered twice")
@@ -101,74 +95,66 @@ def sum_of_arrays(sums: Mapping[str, str]) -> str:
 
 def _group(group: Any, place: str) -> Iterator[Entry]:
     source = "mirror" if isinstance(group, dict) and "mirror" in group else "url"
-    _keys(group, GROUP_KEYS | {source}, place)
-    prefix, base, licence, citation = (
-        _text(group[key], f"{place}.{key}") for key in ("prefix", source, "licence", "citation")
-    )
+    _check(group, GROUP_KEYS | {source}, place)
+    base = group[source]
     if source == "url" and not ADDRESS.match(base):
         raise RegistryError(f"{place}.url: {base!r} does not start with https://<host>/")
-    chapters = tuple(
-        _text(chapter, f"{place}.chapters")
-        for chapter in _list(group["chapters"], f"{place}.chapters")
-    )
-    for number, file in enumerate(_list(group["files"], f"{place}.files")):
+    for number, file in enumerate(group["files"]):
         where = f"{place}.files[{number}]"
         unknown = isinstance(file, dict) and file.get("sha256") == UNKNOWN
         plain = isinstance(file, dict) and "arrays" in file
         keys = FILE_KEYS - {"sha256"} | {"arrays"} if plain else FILE_KEYS
-        _keys(file, keys - {"size"} if unknown else keys, where)
-        location = base + _text(file["path"], f"{where}.path")
+        _check(file, keys - {"size"} if unknown else keys, where)
+        location = base + file["path"]
         mirror = re.sub("^https?://", "", location.removeprefix(HOST))
         if mirror.startswith("/") or ".." in PurePosixPath(mirror).parts:
             raise RegistryError(f"{where}.path: {mirror!r} leaves the mirror")
-        sums = file["arrays"] if plain else {}
-        if plain and not (isinstance(sums, dict) and sums and all(map(is_sha256, sums.values()))):
-            raise RegistryError(f"{where}.arrays: {sums!r} is no mapping of names to SHA-256")
-        sha256 = sum_of_arrays(sums) if plain else _text(file["sha256"], f"{where}.sha256")
-        size = file.get("size")
-        if unknown:
-            if source == "url" and not base.startswith("https://"):
-                raise RegistryError(
-                    f"{where}.sha256: {base!r} must start with https:// where it is {UNKNOWN!r}"
-                )
-            sha256 = None
-        elif not is_sha256(sha256):
+        if unknown and source == "url" and not base.startswith("https://"):
             raise RegistryError(
-                f"{where}.sha256: {sha256!r} is not 64 lower-case hexadecimal digits"
+                f"{where}.sha256: {base!r} must start with https:// where it is {UNKNOWN!r}"
             )
-        elif type(size) is not int or size < 1:
-            raise RegistryError(f"{where}.size: {size!r} is not a positive number of bytes")
+        sha256 = sum_of_arrays(file["arrays"]) if plain else file["sha256"]
         yield Entry(
-            name=prefix + _text(file["name"], f"{where}.name"),
-            title=_text(file["title"], f"{where}.title"),
+            name=group["prefix"] + file["name"],
             url=location if source == "url" else None,
             mirror=mirror,
-            sha256=sha256,
-            size=size,
-            licence=licence,
-            citation=citation,
-            chapters=chapters,
-            arrays=tuple(sums),
+            sha256=None if unknown else sha256,
+            size=file.get("size"),
+            licence=group["licence"],
+            citation=group["citation"],
+            chapters=tuple(group["chapters"]),
+            arrays=tuple(file.get("arrays", ())),
         )
 
 
-def _keys(value: Any, expected: set[str], place: str) -> None:
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+# What a value must be, by its key; all others are texts.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "chapters": (lambda v: isinstance(v, list) and all(map(_is_text, v)), "a list of names"),
+    "groups": (lambda v: isinstance(v, list), "a list"),
+    "files": (lambda v: isinstance(v, list), "a list"),
+    "sha256": (lambda v: v == UNKNOWN or is_sha256(v), "64 lower-case hexadecimal digits"),
+    "size": (lambda v: type(v) is int and v > 0, "a positive number of bytes"),
+    "arrays": (
+        lambda v: isinstance(v, dict) and v != {} and all(map(is_sha256, v.values())),
+        "a mapping of names to SHA-256",
+    ),
+}
+
+
+def _check(value: Any, keys: set[str], place: str) -> None:
+    """Refuse what is no mapping with these keys alone and values of their kinds."""
     if not isinstance(value, dict):
         raise RegistryError(f"{place}: {value!r} is not a mapping")
-    if unknown := set(value) - expected:
+    if unknown := set(value) - keys:
         names = ", ".join(sorted(map(repr, unknown)))
-        raise RegistryError(f"{place}: unknown {names}; allowed are {', '.join(sorted(expected))}")
-    if missing := expected - set(value):
+        raise RegistryError(f"{place}: unknown {names}; allowed are {', '.join(sorted(keys))}")
+    if missing := keys - set(value):
         raise RegistryError(f"{place}: {', '.join(sorted(missing))} missing")
-
-
-def _list(value: Any, place: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise RegistryError(f"{place}: {value!r} is not a list")
-    return value
-
-
-def _text(value: Any, place: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise RegistryError(f"{place}: {value!r} is not a non-empty string")
-    return value
+    for key, item in value.items():
+        fits, kind = _RULES.get(key, (_is_text, "a non-empty string"))
+        if not fits(item):
+            raise RegistryError(f"{place}.{key}: {item!r} is not {kind}")

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from lib.check import require_choice, require_finite, require_int
 
-__all__ = ["SHIFTS", "corrupt"]
-
 # Kind: (smallest severity, largest, what it is measured in).
 # Bounds that are not part of the definition keep kernels and Poisson rates computable.
 SHIFTS = {

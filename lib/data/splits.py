@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from lib.check import as_array, as_classes, require_int, require_number
 
-__all__ = ["as_classes", "as_rows", "split_rows", "subsample_class"]
-
 
 def split_rows(
     n: int, seed: int, sizes: Mapping[str, int], groups: npt.ArrayLike | None = None
@@ -39,19 +37,28 @@ def split_rows(
     """
     require_int("n", n, at_least=1)
     require_int("seed", seed, at_least=0)
+    rng = np.random.default_rng([seed, 0x5B117])
+    order = rng.permutation(n)
+    sets = consecutive(order, sizes)
+    if groups is None:
+        return sets
+    return _split_groups(rng, order, as_classes("groups", groups, n), sizes)
+
+
+def consecutive(
+    order: npt.NDArray[np.int64], sizes: Mapping[str, int]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """The first rows of an order for the first name, those after them for the next, and so on."""
     if not isinstance(sizes, Mapping):
         raise ValueError(f"sizes must be a mapping of names to numbers of rows, got {sizes!r}")
     for name, size in sizes.items():
         require_int(f"sizes[{name!r}]", size, at_least=1)
-    total = sum(sizes.values())
-    if not sizes or total > n:
-        raise ValueError(f"sizes must name sets of at most {n} rows together, got {dict(sizes)}")
-    rng = np.random.default_rng([seed, 0x5B117])
-    order = rng.permutation(n)
-    if groups is not None:
-        return _split_groups(rng, order, as_classes("groups", groups, n), sizes)
-    ends = np.cumsum(list(sizes.values()))
-    return dict(zip(sizes, np.split(order[:total], ends[:-1]), strict=True))
+    if not sizes or sum(sizes.values()) > len(order):
+        raise ValueError(
+            f"sizes must name sets of at most {len(order)} rows together, got {dict(sizes)}"
+        )
+    *ends, total = np.cumsum(list(sizes.values()))
+    return dict(zip(sizes, np.split(order[:total], ends), strict=True))
 
 
 def _split_groups(

@@ -23,8 +23,7 @@ starts:
     state of these, and of no others, is part of the build's cache key.
 
 A file whose SHA-256 the registry does not know is absent, wherever copies of it may lie, until the
-user accepts it: :func:`fetch_unverified` notes its SHA-256 beside it in the cache, in a file that
-ends in ``.sha256``, against which it is then checked like any other.
+user accepts it (:func:`fetch_unverified`).
 """
 
 import difflib
@@ -49,22 +48,6 @@ from lib.data.arrays import read_npz
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
 from lib.data.registry import Entry, is_sha256, registry, sum_of_arrays
 from lib.runs import write_atomic
-
-__all__ = [
-    "ABSENT",
-    "ALSO",
-    "ASKED",
-    "OWN",
-    "available",
-    "check",
-    "entry",
-    "fetch",
-    "fetch_unverified",
-    "fingerprints",
-    "has_own",
-    "local_copies",
-    "state",
-]
 
 ABSENT = "absent"
 ASKED = "COMPANION_ASKED"
@@ -289,9 +272,7 @@ def _digest(path: Path, arrays: Collection[str] = ()) -> str:
 
 def _own(name: str) -> Entry:
     """A user's own arrays, pinned to what they are now; its chapters are those that name them."""
-    entry = Entry(
-        name, "your own arrays", None, f"{name.removeprefix(OWN)}.npz", None, None, "", "", ()
-    )
+    entry = Entry(name, None, f"{name.removeprefix(OWN)}.npz", None, None, "", "", ())
     copies = local_copies(entry) if re.fullmatch(r"[\w-]+", name.removeprefix(OWN)) else []
     if not copies:
         raise UnknownData(f"no folder of COMPANION_DATA holds {entry.mirror!r}")
@@ -322,12 +303,14 @@ def _locate(wanted: Entry, retry: bool = True) -> Path:
             if place == "mirror":
                 raise
             damage = error  # of a download, which a new one replaces
+    target = _cache() / wanted.mirror
     try:
-        return _download(wanted, retry)
+        _retrieve(wanted, target, retry)
     except DataUnavailable:
         if damage is not None:
             raise damage from None
         raise
+    return check(target, wanted)
 
 
 def _obtainable(wanted: Entry) -> bool:
@@ -336,12 +319,6 @@ def _obtainable(wanted: Entry) -> bool:
     except DataUnavailable:
         return False
     return True
-
-
-def _download(wanted: Entry, retry: bool) -> Path:
-    target = _cache() / wanted.mirror
-    _retrieve(wanted, target, retry)
-    return check(target, wanted)
 
 
 def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:

@@ -21,23 +21,6 @@ from lib.data.pickles import read_numpy_pickle
 from lib.data.splits import as_rows
 from lib.data.store import fetch
 
-__all__ = [
-    "DATASETS",
-    "ID_SPLITS",
-    "MODELS",
-    "SIGNAL_NAMES",
-    "Fold",
-    "SignalTable",
-    "SuitabilitySignals",
-    "examine_signals",
-    "fold_summary",
-    "load_published_folds",
-    "load_suitability_folds",
-    "load_suitability_signals",
-    "published_for",
-    "suitability_models",
-]
-
 DATASETS = ("fmow", "rxrx1", "civilcomments")
 MODELS = (("ERM", 0), ("ERM", 1), ("ERM", 2), ("IRM", 0), ("groupDRO", 0))
 """The (algorithm, seed) pairs published; of CivilComments only the first three are registered."""
@@ -206,8 +189,7 @@ class Fold:
     filter: Mapping[str, tuple[int | str, ...]]
 
     def __post_init__(self):
-        rows = np.asarray(self.rows)
-        rows = rows.astype(np.int64)
+        rows = np.array(self.rows, dtype=np.int64)
         rows.flags.writeable = False
         object.__setattr__(self, "rows", rows)
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from lib.check import require_choice, require_finite, require_int
 from lib.data.store import fetch
 
-__all__ = ["TEXT_FILES", "TextSet", "hashed_words", "load_sst2"]
-
 #: Data files of each set of texts, by split.
 TEXT_FILES = {"sst2": {"train": "sst2/train", "validation": "sst2/dev"}}
 NAMES = ("negative", "positive")
@@ -51,10 +49,6 @@ def load_sst2(split: str) -> TextSet:
     ----------
     split : {"train", "validation"}
         67,349 phrases or 872 sentences.  The labels of GLUE's test split were never published.
-
-    Returns
-    -------
-    TextSet
 
     Raises
     ------
@@ -108,11 +102,6 @@ def hashed_words(
     ndarray of float32, shape (n, components)
         The hash is BLAKE2b, the same on all machines.  A sentence without words is a row of zeros,
         as is one whose words cancel.
-
-    Raises
-    ------
-    ValueError
-        If `sentences` is one string or holds anything else, or a number is out of its range.
 
     References
     ----------

@@ -3,10 +3,6 @@
 import torch
 from torch.nn import functional
 
-from lib.check import require_int
-
-__all__ = ["augment"]
-
 
 def augment(
     images: torch.Tensor, generator: torch.Generator, *, flip: bool = True, crop_padding: int = 4
@@ -20,11 +16,6 @@ def augment(
     adds one gradient of bounded norm to the sum, and the privacy cost is the same for every k.
     Clipping each copy by itself would multiply an example's influence by k.
     """
-    if images.ndim != 4:
-        raise ValueError(
-            f"images must be of shape (n, channels, height, width), got {tuple(images.shape)}"
-        )
-    require_int("crop_padding", crop_padding, at_least=0)
     n, channels, height, width = images.shape
     device = images.device
     columns = torch.arange(width, device=device).expand(n, width)

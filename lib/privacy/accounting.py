@@ -273,10 +273,6 @@ def effective_noise_multiplier(*multipliers: float) -> float:
     *multipliers : float
         Each positive; infinity stands for a sum that is not released.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(effective_noise_multiplier(1.0, 1.0), 4)
@@ -559,7 +555,6 @@ def label_guarantee(ledger: PrivacyLedger, delta: float, accountant: str = "rdp"
 
     Examples
     --------
-    >>> from lib.privacy import PrivacyLedger, SampledGaussian
     >>> ledger = PrivacyLedger((SampledGaussian(0.01, 2.0, 100),))
     >>> round(ledger.epsilon(1e-5), 2), round(label_guarantee(ledger, 1e-5), 2)
     (0.26, 0.34)

@@ -7,8 +7,8 @@ enters one vector only, the privacy of a data set is that of a single label.
 
 Sources: Malek et al. 2021, "Antipodes of Label Differential Privacy: PATE and ALIBI" (P5); Ghazi et
 al. 2021, "Deep Learning with Label Differential Privacy"; Balle and Wang 2018, "Improving the
-Gaussian Mechanism for Differential Privacy"; Mironov 2017, "Renyi Differential Privacy"; Duchi et
-al. 2008, "Efficient Projections onto the l1-Ball".
+Gaussian Mechanism for Differential Privacy"; Duchi et al. 2008, "Efficient Projections onto the
+l1-Ball".
 
 The guarantees are those of the mechanisms in real arithmetic.  Floating-point noise is not hardened
 against an adversary who reads its lowest bits (Mironov 2012), and whoever knows the seed knows the
@@ -23,8 +23,8 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from lib.check import as_array, as_generator, require_choice, require_finite, require_int
-from lib.privacy.noise import gaussian_epsilon, gaussian_log_delta, laplace_gain, renyi_epsilon
+from lib.check import as_array, as_generator, require_finite, require_int
+from lib.privacy.noise import gaussian_epsilon, gaussian_log_delta, laplace_gain
 from lib.ties import ROUNDING
 
 
@@ -167,34 +167,20 @@ class GaussianLabels(_Mechanism):
         """
         return _softmax(_matrix("observed", observed), self.sigma, self.sigma)
 
-    def epsilon(self, delta: float = 0.0, accountant: str = "exact") -> float:
-        """Epsilon at `delta` of releasing the noisy vectors.
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The smallest epsilon at `delta` of releasing the noisy vectors, up to rounding.
 
         Two one-hot vectors are sqrt(2) apart (L2 sensitivity), so this is a Gaussian mechanism with
-        mu = sqrt(2) / sigma.
+        mu = sqrt(2) / sigma: Balle and Wang 2018, Theorem 8, is solved for epsilon,
+        delta = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
 
         Parameters
         ----------
         delta : float
             In (0, 1); the default, 0, is rejected, as no finite epsilon belongs to it.
-        accountant : {"exact", "rdp"}
-            ``"exact"`` solves Balle and Wang 2018, Theorem 8, for epsilon:
-            delta = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
-            ``"rdp"`` minimises the bound from the Renyi divergences alpha mu^2 / 2 (Mironov 2017,
-            Corollary 3) over all real orders alpha > 1, with the conversion of Canonne, Kamath and
-            Steinke 2020, Proposition 12, that dp-accounting and Opacus use.
-
-        Returns
-        -------
-        float
-            For ``"exact"`` the smallest possible epsilon up to rounding, never more than for
-            ``"rdp"``.
         """
         require_finite("delta", delta, above=0, below=1)
-        require_choice("accountant", accountant, ("exact", "rdp"))
-        mu = math.sqrt(2) / float(self.sigma)
-        solve = gaussian_epsilon if accountant == "exact" else renyi_epsilon
-        return solve(mu, float(delta))
+        return gaussian_epsilon(math.sqrt(2) / float(self.sigma), float(delta))
 
     @classmethod
     def for_epsilon(cls, epsilon: float, delta: float = 0.0) -> "GaussianLabels":
@@ -270,10 +256,6 @@ class RandomizedResponse(_Mechanism):
         n_classes : int
             Number of classes C, at least 2.  With more than two classes the default gives an upper
             bound; at delta = 0 the number makes no difference.
-
-        Returns
-        -------
-        float
 
         Notes
         -----

@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from lib.check import require_finite, require_int
+from lib.check import as_flags, require_finite, require_int
 from lib.privacy.labels import multi_stage_parts
 
 # dp-accounting's conversion needs orders above 1.01; data-dependent optima lie far out.
@@ -131,11 +131,6 @@ def vote_histogram(predictions: npt.ArrayLike, n_classes: int) -> np.ndarray:
     -------
     ndarray of int, (n_queries, n_classes)
         Each row sums to the number of teachers.
-
-    Raises
-    ------
-    ValueError
-        On another shape, on values that are no classes, or without a teacher.
 
     Examples
     --------
@@ -232,7 +227,9 @@ def gnmax_log_q(votes: npt.ArrayLike, sigma2: float) -> np.ndarray:
 
 def threshold_log_q(votes: npt.ArrayLike, sigma1: float, threshold: float) -> np.ndarray:
     """Log probability of the less likely outcome of each threshold check, which is exact."""
-    return _keep_possible(log_ndtr(-np.abs(_margin(votes, sigma1, threshold))))
+    with np.errstate(over="ignore"):
+        margin = (np.asarray(votes).max(axis=1) - threshold) / sigma1
+    return _keep_possible(log_ndtr(-np.abs(margin)))
 
 
 def likely_outcome_rdp(log_q: npt.ArrayLike, sigma: float, orders: npt.ArrayLike) -> np.ndarray:
@@ -297,46 +294,6 @@ def threshold_rdp(
     return likely_outcome_rdp(log_q, math.sqrt(2) * sigma1, orders)
 
 
-def confident_gnmax_rdp(
-    votes: npt.ArrayLike,
-    sigma1: float,
-    sigma2: float,
-    threshold: float,
-    orders: npt.ArrayLike,
-    asked: npt.ArrayLike | None = None,
-    *,
-    answered: npt.ArrayLike | None = None,
-    expected: bool = True,
-) -> np.ndarray:
-    """Data-dependent Renyi cost of a run of Confident-GNMax.
-
-    Each asked query costs its check, :func:`threshold_rdp`; answers cost :func:`gnmax_rdp` besides,
-    by one of three conventions:
-
-    ``answered`` given
-        The realised cost, of the queries really answered.  A record of what was spent; no
-        guarantee.
-    ``expected=True``
-        Every asked query's answer, times the probability that it is answered: the convention of
-        Papernot et al. and of their implementation.  The mean of the realised cost; no guarantee.
-    ``expected=False``
-        Every asked query as if it was answered: no run costs more.  If `asked` was fixed in advance
-        this is proven: a bound on the divergence of these votes' answers from any neighbour's.
-
-    See the module's documentation for the reasons.
-    """
-    votes = _check_run(votes, sigma1, sigma2, threshold)
-    asked, answered = _check_masks(len(votes), asked, answered)
-    if answered is not None:
-        weights = answered.astype(float)
-    elif expected:
-        weights = asked * np.exp(log_ndtr(_margin(votes, sigma1, threshold)))
-    else:
-        weights = asked.astype(float)
-    checks = threshold_rdp(votes[asked], sigma1, threshold, orders).sum(axis=0)
-    return checks + _weighted(votes, sigma2, orders, weights)
-
-
 def pate_epsilon(
     votes: npt.ArrayLike,
     sigma1: float,
@@ -388,7 +345,8 @@ def pate_epsilon(
     votes = _check_run(votes, sigma1, sigma2, threshold)
     asked, answered = _check_masks(len(votes), asked, np.asarray(answered))
     checks = threshold_rdp(votes[asked], sigma1, threshold, _ORDERS).sum(axis=0)
-    total = checks + _weighted(votes, sigma2, _ORDERS, answered.astype(float))
+    answers = gnmax_rdp(votes[answered], sigma2, _ORDERS)
+    total = checks + np.ones(len(answers)) @ answers
     independent = np.zeros_like(_ORDERS)
     for count, sigma in ((asked.sum(), math.sqrt(2) * sigma1), (answered.sum(), sigma2)):
         if count:  # a price may be infinite, of which none is nothing
@@ -406,18 +364,6 @@ def pate_epsilon(
         (float(order), float(independent_order)),
         share,
     )
-
-
-def _weighted(votes, sigma2, orders, weights) -> np.ndarray:
-    """GNMax costs of the queries, each times its weight, summed."""
-    rows = weights > 0  # 0 times an infinite cost is none
-    return weights[rows] @ gnmax_rdp(votes[rows], sigma2, orders)
-
-
-def _margin(votes, sigma1, threshold) -> np.ndarray:
-    """Largest count above the threshold, in standard deviations of the check's noise."""
-    with np.errstate(over="ignore"):
-        return (np.asarray(votes).max(axis=1) - threshold) / sigma1
 
 
 def _keep_possible(log_q: np.ndarray) -> np.ndarray:
@@ -461,21 +407,11 @@ def _check_run(
 def _check_masks(
     n: int, asked: npt.ArrayLike | None, answered: npt.ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    asked = np.ones(n, dtype=bool) if asked is None else _check_mask("asked", asked, n)
+    asked = np.ones(n, dtype=bool) if asked is None else as_flags("asked", asked, n)
     if answered is None:
         return asked, None
-    answered = _check_mask("answered", answered, n)
+    answered = as_flags("answered", answered, n)
     if np.any(answered & ~asked):
         query = int(np.flatnonzero(answered & ~asked)[0])
         raise ValueError(f"answered must hold only queries that were asked, got query {query}")
     return asked, answered
-
-
-def _check_mask(name: str, mask: npt.ArrayLike, n: int) -> np.ndarray:
-    mask = np.asarray(mask)
-    if mask.shape != (n,) or (mask.dtype != bool and n):
-        raise ValueError(
-            f"{name} must hold a bool for each of {n} queries, got shape {mask.shape} of dtype"
-            f" {mask.dtype}"
-        )
-    return mask.astype(bool, copy=False)

@@ -53,11 +53,6 @@ def selection_epsilon(
     float
         By RDP; infinity where a trial is not private.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not as above.
-
     References
     ----------
     Papernot and Steinke, Hyperparameter tuning with Renyi differential privacy, ICLR 2022,
@@ -127,14 +122,10 @@ def selection_noise_multiplier(
     tolerance : float
         Relative precision of the answer, which errs on the private side.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
-        If an argument is not as above, or no noise keeps the budget.
+        If no noise keeps the budget.
 
     Examples
     --------
@@ -184,11 +175,6 @@ def draw_trials(
     Returns
     -------
     ndarray of int, shape (size,)
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as above.
 
     Examples
     --------

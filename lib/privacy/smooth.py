@@ -78,11 +78,6 @@ def smooth_noise_rdp(beta: float, noise: float, order: float) -> float:
     float
         Infinite where the order is 1 + 1 / (e^(2 beta) - 1) or more.
 
-    Raises
-    ------
-    ValueError
-        On numbers outside of these ranges.
-
     Notes
     -----
     Neighbours have f and f' apart by at most min(S, S'), and S / S' between e^-beta and e^beta.
@@ -119,10 +114,6 @@ def smooth_sensitivity(bounds: npt.ArrayLike, beta: float) -> float:
         On the local sensitivity of everything at distance 0, 1, ...
     beta : float
         At least 0.
-
-    Returns
-    -------
-    float
 
     References
     ----------
@@ -251,11 +242,6 @@ def publish_epsilon(
     -------
     PublishedCost
         Infinite where the cost without the votes is.
-
-    Raises
-    ------
-    ValueError
-        On malformed arguments.
 
     References
     ----------

@@ -18,15 +18,6 @@ import numpy.typing as npt
 from lib.runs.files import write_atomic
 from lib.runs.plain import decode, encode
 
-__all__ = [
-    "Checkpoint",
-    "dump_arrays",
-    "generator_state",
-    "load_arrays",
-    "restore_generator",
-    "set_aside",
-]
-
 SAVE_EVERY = "COMPANION_SAVE_EVERY"
 _GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64")
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-__all__ = ["DEVICES", "accelerators", "claimed", "claimed_now", "device_of", "require_device"]
-
 #: Environment variable: numbers of the accelerators that jobs may use, as ``0,1``.
 DEVICES = "COMPANION_DEVICES"
 _own = threading.local()  # the number of the accelerator that this thread has claimed

@@ -19,10 +19,8 @@ import threadpoolctl
 from lib.runs.devices import accelerators, claimed, device_of, require_device
 from lib.runs.jobs import Job, label, run_key
 from lib.runs.progress import progress
-from lib.runs.provenance import usable_cores
+from lib.runs.provenance import own_cores
 from lib.runs.store import RunStore, StoredRun
-
-__all__ = ["RunsFailed", "executor_for", "run_all"]
 
 _ATTEMPTS = 3  # of a job whose worker died
 _PATIENCE = 10.0  # seconds until what another machine wrote must be visible here
@@ -108,10 +106,10 @@ def run_all(
     if executor is None and (devices := {*map(device_of, missing.values())} - {"cpu"}):
         for device in devices:
             require_device(device)
-        max_workers = min(max_workers or _own_cores(), len(accelerators()))
+        max_workers = min(max_workers or own_cores(), len(accelerators()))
     if executor is not None:
         failures = _through(executor, missing, store)
-    elif len(missing) < 2 or (max_workers is None and _own_cores() == 1):
+    elif len(missing) < 2 or (max_workers is None and own_cores() == 1):
         failures = _through(_ThisProcess(), missing, store)
     else:
         with LocalProcesses(len(missing), max_workers) as local:
@@ -257,12 +255,6 @@ def _visible(store: RunStore, key: str, deadline: float) -> StoredRun | None:
     return run
 
 
-def _own_cores() -> int:
-    """Cores that this process may use: those it was given, where another process began it."""
-    given = os.environ.get("COMPANION_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else usable_cores()
-
-
 class _ThisProcess:
     """An executor that does the work when asked to."""
 
@@ -283,8 +275,8 @@ class LocalProcesses:
     """
 
     def __init__(self, jobs: int, max_workers: int | None):
-        workers = min(max_workers or _own_cores(), jobs)
-        self._threads_each = max(1, _own_cores() // workers)
+        workers = min(max_workers or own_cores(), jobs)
+        self._threads_each = max(1, own_cores() // workers)
         self._waiting = ThreadPoolExecutor(workers)
         self._lock = threading.Lock()
         self._idle: list[ProcessPoolExecutor] = []
@@ -307,6 +299,7 @@ class LocalProcesses:
     def submit(
         self, function: Callable[..., Any], job: Job, *arguments: Any
     ) -> concurrent.futures.Future:
+        """Have a job's call made by a worker."""
         main = sys.modules["__main__"]
         if type(job).__module__ == "__main__" and not hasattr(main, "__file__"):
             raise ValueError(

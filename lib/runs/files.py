@@ -4,8 +4,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomic"]
-
 
 def write_atomic(path: Path | str, content: str | bytes) -> Path:
     """Write a file that appears whole or not at all.

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.provenance import closure, code_fingerprint, fingerprint
 
-__all__ = ["Job", "Outcome", "canonical", "code_of", "identity", "label", "run_key"]
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["decode", "encode"]
-
 _NOT_FINITE = ("inf", "-inf", "nan")
 
 

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["progress"]
-
 T = TypeVar("T")
 
 

@@ -16,18 +16,6 @@ from typing import Any
 
 import lib
 
-__all__ = [
-    "MAIN_PACKAGES",
-    "check_loaded",
-    "closure",
-    "code_fingerprint",
-    "fingerprint",
-    "hardware",
-    "package_versions",
-    "python_version",
-    "usable_cores",
-]
-
 
 def fingerprint(content: Any) -> str:
     """SHA-256 of a JSON-serialisable value, independent of the order of keys.
@@ -246,6 +234,12 @@ def _accelerators() -> str:
 def usable_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def own_cores() -> int:
+    """The cores that the process that began this one gave to it; else all that it may use."""
+    given = os.environ.get("COMPANION_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else usable_cores()
 
 
 def _processor() -> str:

@@ -31,8 +31,6 @@ from lib.runs.provenance import (
     python_version,
 )
 
-__all__ = ["RunStore", "StoredRun"]
-
 FORMAT = 1
 _KEY = re.compile("[0-9a-f]{64}")
 

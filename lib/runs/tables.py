@@ -16,8 +16,6 @@ from lib.runs.plain import decode, encode
 from lib.runs.provenance import fingerprint
 from lib.runs.store import RunStore
 
-__all__ = ["stored_table"]
-
 
 def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: Any) -> pd.DataFrame:
     """The table that a function of ``lib`` returns, from the store if it was computed before.

@@ -8,11 +8,6 @@ from lib.training.config import TrainingConfig, TrainingData
 from lib.training.objectives import DeepGamblers, PosteriorTargets, SelfAdaptiveTraining
 
 
-def check_evaluation(evaluation: npt.ArrayLike, data: TrainingData) -> npt.NDArray[np.float32]:
-    """Evaluation points as float32, or one clear error."""
-    return as_points("evaluation", evaluation, data.inputs.shape[1:])
-
-
 def as_points(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """Finite points of a shape, at least one, as float32 that may be written to."""
     points = np.ascontiguousarray(as_real(name, values), dtype=np.float32)

@@ -15,8 +15,6 @@ from lib.privacy.accounting import ACCOUNTANTS, find_noise_multiplier
 from lib.training.models import ModelSpec
 from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 
-__all__ = ["Augmentation", "Plan", "TrainingConfig", "TrainingData", "plan"]
-
 _DEVICES = r"cpu|cuda(:\d+)?"
 PRECISIONS = ("float32", "tf32", "bf16")
 GRAD_SAMPLE_MODES = ("hooks", "taps")
@@ -332,10 +330,6 @@ def plan(config: TrainingConfig, n_train: int) -> Plan:
         The training.
     n_train : int
         Number of training examples.
-
-    Returns
-    -------
-    Plan
 
     Raises
     ------

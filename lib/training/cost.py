@@ -19,26 +19,16 @@ from lib.training.memory import bytes_per_example
 from lib.training.models import parameter_count
 from lib.training.subsets import SubsetTrainings
 
-__all__ = ["Kind", "kinds_of", "seconds_of"]
+_LEAST = 0.2  # seconds that the measured steps of a kind take: longer is more accurate
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Trainings that take the same time.
+    """Trainings that take the same time."""
 
-    Attributes
-    ----------
-    config : TrainingConfig or FixMatch
-        One of them, with seed 0.
-    models : int
-        How many.
-    points : int
-        On how many points each is evaluated at each of its checkpoints.
-    """
-
-    config: TrainingConfig | FixMatch
-    models: int
-    points: int
+    config: TrainingConfig | FixMatch  # One of them, with seed 0
+    models: int  # How many
+    points: int  # On how many each is evaluated at each of its checkpoints
 
     @property
     def examples(self) -> float:
@@ -64,13 +54,7 @@ class Kind:
 
 
 def kinds_of(jobs: Iterable[Job]) -> list[Kind]:
-    """The trainings of some jobs, alike ones together.
-
-    Raises
-    ------
-    TypeError
-        If a job is none of this package's trainings.
-    """
+    """The trainings of some jobs, alike ones together."""
     found: dict[tuple[Any, int], int] = {}
     for job in jobs:
         for config, models, points in _trainings(job):
@@ -101,16 +85,8 @@ def _trainings(job: Any) -> list[tuple[Any, int, int]]:
     raise TypeError(f"job must be a training of lib.training, got {type(job).__name__}")
 
 
-def seconds_of(kinds: Iterable[Kind], least: float = 0.2) -> list[float]:
-    """Processor seconds of all models of each kind, or an accelerator's, by measuring a few steps.
-
-    Parameters
-    ----------
-    kinds : iterable of Kind
-        Of :func:`kinds_of`.
-    least : float
-        Seconds that the measured steps of a kind shall take: longer is more accurate.
-    """
+def seconds_of(kinds: Iterable[Kind]) -> list[float]:
+    """Processor (or accelerator) seconds of all models of each kind, by measuring a few steps."""
     found = []
     for kind in kinds:
         alike, together = replace(kind.config, steps=1, seed=0, learning_rate=0.01), 1
@@ -119,18 +95,18 @@ def seconds_of(kinds: Iterable[Kind], least: float = 0.2) -> list[float]:
             alike = replace(alike, epsilon=math.inf, delta=1e-5, checkpoint_every=None, **given)
             if engine_for(alike) == "vmap":  # models that advance at once
                 together = min(kind.models, 16)
-        step, evaluation = _paces(alike, together, least)
+        step, evaluation = _paces(alike, together)
         found.append(kind.models * (kind.config.steps * step + kind.evaluations * evaluation))
     return found
 
 
 @cache
-def _paces(config: Any, together: int, least: float) -> tuple[float, float]:
+def _paces(config: Any, together: int) -> tuple[float, float]:
     """Seconds of a step and of an evaluated point."""
     few, many, base = 16, 256, 10 if isinstance(config, FixMatch) else 1  # it takes no fewer steps
     _timed_once(config, together, base, few)  # compiled, loaded
     short, steps = _timed(config, together, base, few), 2
-    while (whole := _timed(config, together, base + steps, few) - short) < least and steps < 500:
+    while (whole := _timed(config, together, base + steps, few) - short) < _LEAST and steps < 500:
         steps *= 4
     evaluation = _timed(config, together, base, few + many) - short
     return max(whole, 0.0) / steps, max(evaluation, 0.0) / many

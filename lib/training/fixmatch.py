@@ -16,8 +16,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +25,15 @@ from torch.nn.utils import parameters_to_vector
 
 from lib.check import require_choice, require_finite, require_int
 from lib.data.splits import as_classes, as_rows
-from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
+from lib.runs.checkpoint import Checkpoint
+from lib.runs.provenance import own_cores
 from lib.training.augmentation import _STRONG_NUMBERS, _WEAK_NUMBERS, POLICIES, _pad, _strong, _weak
 from lib.training.fixmatch_gradients import _Lockstep, _Network
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
 from lib.training.single import TrainingDiverged, as_tensor
-from lib.training.state import require_own, took_long
-from lib.training.torch_settings import place, threads_here
-
-__all__ = ["FixMatch", "FixMatchResult", "train_fixmatch"]
+from lib.training.state import load_state, save_state, took_long
+from lib.training.torch_settings import place
 
 _PURPOSE = 0xF1  # keeps these streams apart from those of lib.training.randomness
 _STEPS_AT_ONCE = 16  # random numbers are drawn for so many steps
@@ -249,7 +247,7 @@ def train_fixmatch(
         return _train_group([configs[i] for i in group], shared, own, lock, saved)
 
     before = torch.get_num_threads()
-    threads = min(threads_here(), len(groups)) if shared.device.type == "cpu" else 1
+    threads = min(own_cores(), len(groups)) if shared.device.type == "cpu" else 1
     with ThreadPoolExecutor(threads) as pool:
         try:
             # Small products are not worth two threads, and their sums would depend on the number.
@@ -366,53 +364,42 @@ class _Shared:
 class _Draws:
     """The random numbers of one model."""
 
+    names = ("labelled", "unlabelled", "images")
+
     def __init__(self, config: FixMatch, rows: np.ndarray, unlabelled: np.ndarray):
-        streams = [
-            np.random.Generator(np.random.SFC64(np.random.SeedSequence([config.seed, _PURPOSE, k])))
-            for k in range(3)
-        ]
-        self._sources = [
-            _Rows(rows, config.labelled_batch, streams[0]),
-            _Rows(unlabelled, config.unlabelled_batch, streams[1]),
-        ]
-        self._stream = streams[2]
+        for k, name in enumerate(self.names):
+            sequence = np.random.SeedSequence([config.seed, _PURPOSE, k])
+            setattr(self, name, np.random.Generator(np.random.SFC64(sequence)))
+        self.sources = {
+            "labelled": _Rows(rows, config.labelled_batch),
+            "unlabelled": _Rows(unlabelled, config.unlabelled_batch),
+        }
         batch = config.labelled_batch + config.unlabelled_batch
         self._numbers = _WEAK_NUMBERS * batch + _STRONG_NUMBERS * config.unlabelled_batch
 
     def next(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows, shape (steps, batch), and uniform numbers of the next steps."""
-        rows = np.concatenate([source.next(steps) for source in self._sources], axis=1)
-        return rows, self._stream.random((steps, self._numbers), dtype=np.float32)
-
-    def state(self, arrays: dict[str, np.ndarray], name: str) -> list[dict[str, Any]]:
-        """States of the streams; what was shuffled and not used yet goes into `arrays`."""
-        arrays |= {f"{name}{k}": each.left for k, each in enumerate(self._sources)}
-        streams = [*(each.stream for each in self._sources), self._stream]
-        return [generator_state(each) for each in streams]
-
-    def restore(self, saved: list[Any], arrays: dict[str, np.ndarray], name: str) -> None:
-        """Go on from there."""
-        for k, each in enumerate(self._sources):
-            each.stream, each.left = restore_generator(saved[k]), arrays[f"{name}{k}"]
-        self._stream = restore_generator(saved[-1])
+        rows = [each.next(steps, getattr(self, name)) for name, each in self.sources.items()]
+        numbers = self.images.random((steps, self._numbers), dtype=np.float32)
+        return np.concatenate(rows, axis=1), numbers
 
 
 class _Rows:
     """Rows in random order, shuffled anew when all were used."""
 
-    def __init__(self, rows: np.ndarray, batch: int, stream: np.random.Generator):
-        self._rows, self._batch, self.stream = rows, batch, stream
-        self.left = rows[:0]
+    def __init__(self, rows: np.ndarray, batch: int):
+        self._rows, self._batch = rows, batch
+        self.left = rows[:0]  # What was shuffled and not used yet
 
-    def next(self, steps: int) -> np.ndarray:
+    def next(self, steps: int, stream: np.random.Generator) -> np.ndarray:
         count = steps * self._batch
         if len(self._rows) < self._batch:
-            found = self._rows[self.stream.integers(0, len(self._rows), count)]
+            found = self._rows[stream.integers(0, len(self._rows), count)]
         else:
             parts = [self.left]
             missing = count - len(self.left)
             while missing > 0:
-                parts.append(self.stream.permutation(self._rows))
+                parts.append(stream.permutation(self._rows))
                 missing -= len(self._rows)
             found = np.concatenate(parts)
             found, self.left = found[:count], found[count:]
@@ -441,11 +428,12 @@ def _train_group(
     last_tenth = config.steps - max(1, config.steps // 10)
     confident = torch.zeros(len(configs), device=device)
     state = (parameters, average, velocity, confident)
-    begin, before = _resume(checkpoint, configs, shared, rows, draws, state)
+    saved = checkpoint, cache(lambda: _identity(configs, shared, rows)), draws, state
+    begin, before = _resume(*saved)
     started = time.perf_counter() - before
     for start in range(begin, config.steps, _STEPS_AT_ONCE):
         if checkpoint.due:
-            _save(checkpoint, configs, shared, rows, draws, state, start, started)
+            _save(*saved, start, started)
         count = min(_STEPS_AT_ONCE, config.steps - start)
         block = [each.next(count) for each in draws]
         block_rows, block_draws = (
@@ -460,7 +448,7 @@ def _train_group(
             if step >= last_tenth:
                 confident += mask.mean(dim=1)
     if took_long(started):
-        _save(checkpoint, configs, shared, rows, draws, state, config.steps, started)
+        _save(*saved, config.steps, started)
     engine.load(average)
     logits = torch.cat(
         [engine.logits(part) for part in shared.evaluation.split(_EVALUATION_BATCH)], dim=1
@@ -480,25 +468,25 @@ def _train_group(
     ]
 
 
-def _save(checkpoint, configs, shared, rows, draws, state, step, started) -> None:
+def _save(checkpoint, trainings, draws, state, step, started) -> None:
     arrays = {str(i): each.cpu().numpy() for i, each in enumerate(state)}
-    streams = [each.state(arrays, f"left {i} ") for i, each in enumerate(draws)]
-    said = {"trainings": _identity(configs, shared, rows), "seconds": time.perf_counter() - started}
-    checkpoint.save(arrays, said | {"step": step, "streams": streams})
+    for i, each in enumerate(draws):
+        arrays |= {f"{name} {i}": source.left for name, source in each.sources.items()}
+    save_state(checkpoint, trainings, draws, step, arrays, (), time.perf_counter() - started)
 
 
-def _resume(checkpoint, configs, shared, rows, draws, state) -> tuple[int, float]:
+def _resume(checkpoint, trainings, draws, state) -> tuple[int, float]:
     """Set everything to what was saved and return how many steps and seconds that was."""
-    found = checkpoint.load()
+    found = load_state(checkpoint, trainings, draws)
     if found is None:
         return 0, 0.0
-    arrays, saved = found
-    require_own(checkpoint, saved.get("trainings"), _identity(configs, shared, rows))
+    step, arrays, _, seconds = found
     for i, each in enumerate(state):
         each.copy_(torch.from_numpy(arrays[str(i)]))
     for i, each in enumerate(draws):
-        each.restore(saved["streams"][i], arrays, f"left {i} ")
-    return saved["step"], saved["seconds"]
+        for name, source in each.sources.items():
+            source.left = arrays[f"{name} {i}"]
+    return step, seconds
 
 
 def _identity(configs: list[FixMatch], shared: _Shared, rows: list[np.ndarray]) -> list[str]:

@@ -20,9 +20,9 @@ from lib.data.features import (
     patch_features,
     scattering,
 )
-from lib.data.images import image_files, load_images
+from lib.data.images import ImageSet, image_files, load_images
 from lib.data.splits import split_rows, subsample_class
-from lib.data.text import TEXT_FILES, hashed_words, load_sst2
+from lib.data.text import TEXT_FILES, TextSet, hashed_words, load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
@@ -32,8 +32,6 @@ from lib.training.memory import models_at_once
 from lib.training.predict import averages, dropout_probabilities, outputs_of
 from lib.training.single import TrainingResult, train
 from lib.training.text import tokens_of
-
-__all__ = ["DataSpec", "LoadedData", "ManyTrainings", "Training"]
 
 FEATURES = ("pixels", "images", "scattering", "patches", "tokens", "words")
 OF_TEXT = ("tokens", "words")
@@ -143,16 +141,13 @@ class DataSpec:
             rows = split_rows(len(images), self.seed, drawn | {"test": self.test})
             parts = {name: (images[r], digits.labels[r]) for name, r in rows.items()}
             classes = len(digits.names)
-        elif self.name in TEXT_FILES:
-            parts = self._texts("train", drawn) | self._texts("validation", {"test": self.test})
-            classes = 2
         else:
-            parts = self._drawn("train", drawn) | self._drawn("test", {"test": self.test})
-            classes = len(load_images(self.name, "test").names)
+            last = "validation" if self.name in TEXT_FILES else "test"
+            parts = self._drawn("train", drawn) | self._drawn(last, {"test": self.test})
+            classes = len(self._source(last).names)
         transform = self._transform
         if self.features == "patches":
-            public = parts.pop("public")[0]
-            filters = fit_patches(public, np.arange(len(public)), seed=self.seed)
+            filters = fit_patches(parts.pop("public")[0], seed=self.seed)
             transform = partial(self._patches, filters=filters)
         x, y = parts["train"]
         kept = None
@@ -168,21 +163,19 @@ class DataSpec:
             training, transform(test), labels, validation, validation_labels, self.name
         )
 
-    def _texts(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[list, np.ndarray]]:
-        source = load_sst2(split)
-        found = split_rows(len(source), self.seed, sizes)
-        return {
-            name: ([source.texts[i] for i in np.sort(rows)], source.labels[np.sort(rows)])
-            for name, rows in found.items()
-        }
+    def _source(self, split: str) -> ImageSet | TextSet:
+        return load_sst2(split) if self.name in TEXT_FILES else load_images(self.name, split)
 
-    def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        source = load_images(self.name, split)
-        found = split_rows(len(source.labels), self.seed, sizes, groups=source.groups)
-        return {
-            name: (source.as_float(np.sort(rows)), np.asarray(source.labels[np.sort(rows)]))
-            for name, rows in found.items()
-        }
+    def _drawn(self, split: str, sizes: dict[str, int]) -> dict[str, tuple[Any, np.ndarray]]:
+        source = self._source(split)
+        texts = isinstance(source, TextSet)
+        groups = None if texts else source.groups
+        parts = {}
+        for name, rows in split_rows(len(source), self.seed, sizes, groups=groups).items():
+            rows = np.sort(rows)
+            inputs = [source.texts[i] for i in rows] if texts else source.as_float(rows)
+            parts[name] = inputs, np.asarray(source.labels[rows])
+        return parts
 
     def _transform(self, images: Any) -> np.ndarray:
         if self.features == "tokens":
@@ -193,24 +186,26 @@ class DataSpec:
             return images
         if self.features == "pixels":
             return images.reshape(len(images), -1)
-        content = fingerprint_of(images)
-        found = cached_features(
-            "scattering", content, {}, lambda: group_normalise(scattering(images), groups=27)
+        return _kept(
+            "scattering", images, {}, lambda: group_normalise(scattering(images), groups=27)
         )
-        return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
 
     def _patches(self, images: np.ndarray, filters: PatchFilters) -> np.ndarray:
-        settings = {
-            "filters": fingerprint_of(filters.weights),
-            "bias": fingerprint_of(filters.bias),
-        }
-        found = cached_features(
+        settings = {name: fingerprint_of(array) for name, array in vars(filters).items()}
+        return _kept(
             "patches",
-            fingerprint_of(images),
+            images,
             settings,
             lambda: group_normalise(patch_features(images, filters), groups=1),
         )
-        return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
+
+
+def _kept(
+    name: str, images: np.ndarray, settings: dict[str, str], compute: Callable[[], np.ndarray]
+) -> np.ndarray:
+    """Features of images, computed once, a flat row an image."""
+    found = cached_features(name, fingerprint_of(images), settings, compute)
+    return np.asarray(found, dtype=np.float32).reshape(len(images), -1)
 
 
 @lru_cache(maxsize=1)
@@ -219,8 +214,16 @@ def _loaded(spec: DataSpec, content: str) -> LoadedData:
     return spec._read()
 
 
+class OnData:
+    """Jobs that read what their ``data``, a :class:`DataSpec`, name."""
+
+    def data_fingerprint(self) -> str:
+        """Fingerprint of what the trainings read."""
+        return _data_fingerprint(self.data)
+
+
 @dataclass(frozen=True)
-class Training:
+class Training(OnData):
     """One model as a job.
 
     Attributes
@@ -239,10 +242,6 @@ class Training:
     data: DataSpec
     save_every: int | None = None
     keep_parameters: bool = False
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the training reads."""
-        return _data_fingerprint(self.data)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train, resuming from a checkpoint if there is one."""
@@ -289,7 +288,7 @@ def in_chunks(
 
 
 @dataclass(frozen=True)
-class ManyTrainings:
+class ManyTrainings(OnData):
     """Many models as one job.
 
     Attributes
@@ -329,10 +328,6 @@ class ManyTrainings:
         require_int("dropout_passes", self.dropout_passes, at_least=0)
         if self.points == "validation" and not self.data.validation:
             raise ValueError("points must be 'test' where data have no validation points")
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _data_fingerprint(self.data)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train all models, going on where some were saved."""

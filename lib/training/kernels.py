@@ -31,8 +31,6 @@ from lib.training.kernel_layers import (
     _softmax,
 )
 
-__all__ = ["ACTIVATIONS", "OBJECTIVES", "predict", "run_steps"]
-
 ACTIVATIONS = {"tanh": 0, "relu": 1}
 #: Numbers of the objectives, by class name.
 OBJECTIVES = {

@@ -23,13 +23,11 @@ from lib.privacy.smooth import publish_epsilon
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.fixmatch import FixMatch, train_fixmatch
-from lib.training.jobs import Chunk, DataSpec, _data_fingerprint, _privacy, in_chunks
+from lib.training.jobs import Chunk, DataSpec, OnData, _privacy, in_chunks
 from lib.training.many import train_many
 from lib.training.memory import models_at_once
 from lib.training.objectives import CrossEntropy, PosteriorTargets
 from lib.training.subsets import relabel
-
-__all__ = ["LabelChange", "LabelTrainings", "PateStudents"]
 
 READINGS = ("posterior", "projection", "labels")
 
@@ -50,7 +48,7 @@ class LabelChange(Protocol):
 
 
 @dataclass(frozen=True)
-class LabelTrainings:
+class LabelTrainings(OnData):
     """Models trained on labels that a mechanism has randomised once.
 
     Attributes
@@ -106,10 +104,6 @@ class LabelTrainings:
             raise ValueError(
                 f"stages must be 1 unless labels of randomised response are read, got {self.stages}"
             )
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _data_fingerprint(self.data)
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Randomise the labels of each model, train all models at once."""
@@ -198,7 +192,7 @@ class LabelTrainings:
 
 
 @dataclass(frozen=True)
-class Teachers:
+class Teachers(OnData):
     """PATE-FM's teachers as a job: FixMatch on disjoint labelled shards, with all images.
 
     Attributes
@@ -254,32 +248,14 @@ class Teachers:
         require_int("shard_seed", self.shard_seed, at_least=0)
         require_int("chunk", self.chunk, at_least=1)
 
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _data_fingerprint(self.data)
-
-    def labels(self, labels: npt.NDArray[np.int64], classes: int) -> npt.NDArray[np.int64]:
-        """The labels that teachers see: `label_noise` applied, and checked."""
-        if self.label_noise is None:
-            return labels
-        changed = np.asarray(self.label_noise.apply(labels.copy()))
-        if (
-            changed.shape != labels.shape
-            or changed.dtype.kind not in "iu"
-            or not (changed.min() >= 0 and changed.max() < classes)
-        ):
-            raise ValueError(
-                f"label_noise must return {len(labels)} classes from 0 to {classes - 1}, got shape"
-                f" {changed.shape} of {changed.dtype}"
-            )
-        return changed.astype(np.int64)
-
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Train all teachers, going on where some were saved."""
         loaded = self.data.load()
         training = relabel(loaded.training, self.canaries, self.canary_seed)
         images, n = training.inputs, len(training.inputs)
-        labels = self.labels(training.targets, training.classes)
+        labels = training.targets
+        if self.label_noise is not None:
+            labels = self.label_noise.apply(labels.copy())
         parts = shards(n, self.n_teachers, self.shard_seed)
         everything = np.concatenate([images, loaded.evaluation])
 
@@ -368,7 +344,7 @@ class PateStudents:
 
     def data_fingerprint(self) -> str:
         """Fingerprint of what the trainings read."""
-        return _data_fingerprint(self.teachers.data)
+        return self.teachers.data_fingerprint()
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Ask the teachers, account for it, train the students."""

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_real, require_finite
-
-__all__ = ["LinearClassifier", "train_linear"]
+from lib.check import as_real
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +40,8 @@ class LinearClassifier:
         return flat @ self.weights.T + self.bias
 
 
-def train_linear(
-    images: npt.ArrayLike, labels: npt.ArrayLike, *, inverse_penalty: float = 1.0
-) -> LinearClassifier:
-    """Fit a softmax regression with an L2 penalty (scikit-learn), to its optimum.
+def train_linear(images: npt.ArrayLike, labels: npt.ArrayLike) -> LinearClassifier:
+    """Fit a softmax regression with scikit-learn's usual L2 penalty (C = 1), to its optimum.
 
     Logits sum to zero over the classes, up to rounding.
 
@@ -55,17 +51,6 @@ def train_linear(
         Flattened per image.
     labels : array_like of int, shape (n,)
         Classes 0 to k - 1, each of which must occur; k is at least 3.
-    inverse_penalty : float
-        scikit-learn's ``C``, positive: smaller is a stronger penalty.
-
-    Returns
-    -------
-    LinearClassifier
-
-    Raises
-    ------
-    ValueError
-        On lengths that differ, a class that does not occur, or a penalty out of range.
 
     Examples
     --------
@@ -79,11 +64,10 @@ def train_linear(
     classes = np.unique(labels)
     if len(classes) < 3 or not np.array_equal(classes, np.arange(len(classes))):
         raise ValueError(f"labels must take all values 0 to k - 1, k >= 3, got {classes.tolist()}")
-    require_finite("inverse_penalty", inverse_penalty, above=0)
     # To the optimum: what is left by a solver that stops early depends on the processor.
     from sklearn.linear_model import LogisticRegression  # here: it takes a second
 
-    model = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-12)
+    model = LogisticRegression(solver="newton-cholesky", tol=1e-12)
     model.fit(images.reshape(len(images), -1), labels)
     # The softmax ignores a common shift of the intercepts: of all optima, the one with sum 0.
     bias = model.intercept_ - model.intercept_.mean()

@@ -25,7 +25,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -34,9 +34,10 @@ import numpy.typing as npt
 import torch
 
 from lib.check import require_choice, require_int
-from lib.runs import Checkpoint, progress
+from lib.runs import Checkpoint
+from lib.runs.provenance import own_cores
 from lib.training import kernels, taps
-from lib.training.checks import check_evaluation, check_match
+from lib.training.checks import as_points, check_match
 from lib.training.config import TrainingConfig, TrainingData, plan
 from lib.training.models import ModelSpec, build_model, parameter_count
 from lib.training.objectives import (
@@ -50,20 +51,11 @@ from lib.training.objectives import (
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
 from lib.training.single import Trainer, TrainingResult, _check_finite, summarise, train
-from lib.training.state import Task, Work, load_state, save_state, spent, took_long
-from lib.training.torch_settings import accelerated, settings, threads_here
+from lib.training.state import Work, identity, load_state, save_state, spent, took_long
+from lib.training.torch_settings import accelerated, settings
 from lib.training.vmap import _by_vmap
 
-__all__ = ["engine_for", "train_many"]
-
 _BLOCK = 1 << 16  # noise numbers drawn at a time, so that they are still in cache when used
-_KERNEL_OBJECTIVES = (
-    CrossEntropy,
-    PosteriorTargets,
-    SelfAdaptiveTraining,
-    DeepGamblers,
-    SelectiveNet,
-)
 
 
 def train_many(
@@ -73,8 +65,6 @@ def train_many(
     *,
     engine: str = "auto",
     threads: int | None = None,
-    same_randomness: str = "refuse",
-    show_progress: bool = False,
     checkpoint: Checkpoint | None = None,
 ) -> list[TrainingResult]:
     """Train many models.
@@ -82,7 +72,10 @@ def train_many(
     Parameters
     ----------
     configs : sequence of TrainingConfig
-        One a model: they may differ in everything.
+        One a model: they may differ in everything.  Trainings with the same seed draw the same
+        noise.  It cancels in the difference of two private models, so that no accountant covers
+        their joint release; and equal configurations on different data give dependent results,
+        which spoils an audit.  Both are refused.
     data : TrainingData or sequence of TrainingData
         One for all models, or one a model (subsets and changed labels of the same inputs share
         memory: see :meth:`TrainingData.subset`).
@@ -95,13 +88,6 @@ def train_many(
     threads : int, optional
         Threads of the kernel and taps engines; by default the cores at hand, or a local
         worker's part of them.
-    same_randomness : {"refuse", "allow"}
-        Trainings with the same seed draw the same noise.  It cancels in the difference of two
-        private models, so that no accountant covers their joint release; and equal configurations
-        on different data give dependent results, which spoils an audit.  Both are refused unless
-        allowed.
-    show_progress : bool
-        Show a bar in the terminal.
     checkpoint : lib.runs.Checkpoint, optional
         Where unfinished models are saved, each in a part of its own, whenever half a minute has
         passed; asked again for the same models, they go on from there.
@@ -138,16 +124,14 @@ def train_many(
             f" got {len(sets)}"
         )
     require_choice("engine", engine, ("auto", "kernel", "vmap", "taps", "single"))
-    require_choice("same_randomness", same_randomness, ("refuse", "allow"))
     if threads is None:
-        threads = threads_here()
+        threads = own_cores()
     require_int("threads", threads, at_least=1)
-    if same_randomness == "refuse":
-        _check_seeds(configs)
+    _check_seeds(configs)
     engines = [engine_for(config) if engine == "auto" else engine for config in configs]
     plans = []
     for config, each, chosen in zip(configs, sets, engines, strict=True):
-        points = check_evaluation(evaluation, each)
+        points = as_points("evaluation", evaluation, each.inputs.shape[1:])
         check_match(config, each)
         if reason := _unsuited(config, chosen):
             raise ValueError(f"engine must suit every configuration: {chosen!r} cannot {reason}")
@@ -161,12 +145,12 @@ def train_many(
         return [i for i, each in enumerate(engines) if each == name]
 
     if rows := chosen("kernel"):
-        _by_kernel(work, rows, results, points, threads, show_progress, checkpoint)
+        _by_kernel(work, rows, results, points, threads, checkpoint)
     if rows := chosen("vmap"):
         _by_vmap(work, rows, results, points, checkpoint)
     if rows := chosen("taps"):
-        _by_taps(work, rows, results, points, threads, show_progress, checkpoint)
-    for i in progress(chosen("single"), "models") if show_progress else chosen("single"):
+        _by_taps(work, rows, results, points, threads, checkpoint)
+    for i in chosen("single"):
         results[i] = train(configs[i], sets[i], points, checkpoint=checkpoint.part(i))
     return results
 
@@ -182,7 +166,7 @@ def _check_seeds(configs: list[TrainingConfig]) -> None:
             raise ValueError(
                 f"configs must have different seeds, but seed {config.seed} comes twice: noise that"
                 " two models share cancels in their difference, and equal trainings on different"
-                " data are dependent; same_randomness='allow' permits it"
+                " data are dependent"
             )
 
 
@@ -198,11 +182,6 @@ def engine_for(config: TrainingConfig) -> str:
     -------
     str
         ``"kernel"``, ``"taps"``, ``"vmap"`` or ``"single"``, as for :func:`train_many`.
-
-    Raises
-    ------
-    ValueError
-        If ``config`` is no :class:`TrainingConfig`.
     """
     if not isinstance(config, TrainingConfig):
         raise ValueError(f"config must be a TrainingConfig, got {config!r}")
@@ -233,16 +212,12 @@ def _unsuited(config: TrainingConfig, engine: str) -> str | None:
         if config.model.dropout:
             return "train with dropout"
     if engine == "kernel":
-        if type(config.objective) not in _KERNEL_OBJECTIVES:
-            return f"train with {type(config.objective).__name__}"
         if config.model.dropout and isinstance(config.objective, SelectiveNet):
             return "train SelectiveNet with dropout"
         if config.model.dropout and config.physical_batch:
             return "train with dropout in physical batches"  # masks are drawn batch by batch
         if config.model.name not in ("linear", "mlp"):
             return f"train a {config.model.name!r}"
-        if config.model.name == "mlp" and config.model.activation not in kernels.ACTIVATIONS:
-            return f"train with the activation {config.model.activation!r}"
         if torch.device(config.device).type != "cpu" or config.precision != "float32":
             return f"use device {config.device!r} with precision {config.precision!r}"
         if config.noise_source != "host":
@@ -255,10 +230,27 @@ def _tapped(spec: ModelSpec) -> bool:
     return taps.supports(build_model(spec, 0))
 
 
+def _in_threads(threads: int, train_one: Callable[[int], None], rows: Sequence[int]) -> None:
+    """Train models; where one fails, no other begins."""
+    stop = threading.Event()
+
+    def unless_stopped(i: int) -> None:
+        if stop.is_set():
+            return
+        try:
+            train_one(i)
+        except BaseException:
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(unless_stopped, rows))
+
+
 # ----------------------------------------------------------------------------------------- kernel
 
 
-def _by_kernel(work, rows, results, points, threads, show_progress, checkpoint) -> None:
+def _by_kernel(work, rows, results, points, threads, checkpoint) -> None:
     flat = points.reshape(len(points), -1).view()
     flat.flags.writeable = False  # as the training inputs: numba compiles once for both
     shared: dict[int, tuple] = {}
@@ -268,31 +260,16 @@ def _by_kernel(work, rows, results, points, threads, show_progress, checkpoint) 
         data = work[i][1]
         if id(data.targets) not in shared:
             shared[id(data.targets)] = _targets(data)
-    lock = threading.Lock()
-    stop = threading.Event()
 
-    def one(i: int) -> int:
-        if not stop.is_set():
-            targets = shared[id(work[i][1].targets)]
-            try:
-                result = _train_by_kernel(
-                    work[i], targets, flat, initial.pop(i), checkpoint.part(i)
-                )
-            except BaseException:
-                stop.set()
-                raise
-            with lock:
-                results[i] = result
-        return i
+    def one(i: int) -> None:
+        targets = shared[id(work[i][1].targets)]
+        results[i] = _train_by_kernel(work[i], targets, flat, initial.pop(i), checkpoint.part(i))
 
     before = torch.get_num_threads()
     try:
         if any(work[i][0].model.dropout for i in rows):
             torch.set_num_threads(1)  # small masks, drawn in every thread of the pool
-        with ThreadPoolExecutor(threads) as pool:
-            done = pool.map(one, rows)
-            for _ in progress(done, "models", total=len(rows)) if show_progress else done:
-                pass
+        _in_threads(threads, one, rows)
     finally:
         torch.set_num_threads(before)
 
@@ -317,7 +294,7 @@ def _train_by_kernel(
     sampler = PoissonSampler(streams, len(data), mechanism.sample_rate)
     hidden = config.model.hidden if config.model.name == "mlp" else ()
     sizes = np.array([x.shape[1], *hidden, config.model.outputs], dtype=np.int64)
-    activation = kernels.ACTIVATIONS.get(config.model.activation, 0)
+    activation = kernels.ACTIVATIONS[config.model.activation]
     rates = config.learning_rates().astype(np.float32)
     velocity = np.zeros_like(params)
     clip = np.float32(config.clipping_norm if config.private else np.inf)
@@ -333,14 +310,14 @@ def _train_by_kernel(
     no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
     block = max(1, min(64, _BLOCK // len(params)))
     step, kept, logits = 0, [], np.empty((len(points), data.classes), np.float32)
-    task, began = Task("kernel", [work], points), started
+    trainings, began = cache(lambda: identity("kernel", [work], points)), started
 
     def save() -> None:
         arrays = {"parameters": params, "velocity": velocity, "memory": memory}
         seconds = time.perf_counter() - started
-        save_state(checkpoint, task, [streams], step, arrays, kept, seconds)
+        save_state(checkpoint, trainings, [streams], step, arrays, kept, seconds)
 
-    if (found := load_state(checkpoint, task, [streams])) is not None:
+    if (found := load_state(checkpoint, trainings, [streams])) is not None:
         step, arrays, kept, seconds = found
         started -= seconds
         params, velocity, memory = (arrays[n] for n in ("parameters", "velocity", "memory"))
@@ -444,39 +421,27 @@ def _masks(
 # ------------------------------------------------------------------------------------------- taps
 
 
-def _by_taps(work, rows, results, points, threads, show_progress, checkpoint) -> None:
+def _by_taps(work, rows, results, points, threads, checkpoint) -> None:
     if any(work[i][0].model.dropout for i in rows):
         threads = 1  # dropout draws from PyTorch's global generator
     before = torch.get_num_threads()
     lock = threading.Lock()
-    stop = threading.Event()
 
     def one(i: int) -> None:
-        if stop.is_set():
-            return
         config, data, mechanism = work[i]
-        try:
-            with lock:  # making a model uses the global generator, too
-                trainer = Trainer(config, data, points, mechanism, mode="taps")
-            trainer.run(checkpoint.part(i))
-            results[i] = trainer.result()
-        except BaseException:
-            stop.set()
-            raise
+        with lock:  # making a model uses the global generator, too
+            trainer = Trainer(config, data, points, mechanism, mode="taps")
+        trainer.run(checkpoint.part(i))
+        results[i] = trainer.result()
 
     groups: dict[tuple, list[int]] = {}
     for i in rows:
         config = work[i][0]
         groups.setdefault((config.precision, config.deterministic), []).append(i)
     for members in groups.values():
-        with settings(work[members[0]][0]), ThreadPoolExecutor(threads) as pool:
+        with settings(work[members[0]][0]):
             try:
                 torch.set_num_threads(max(1, before // threads))
-                done = pool.map(one, members)
-                for _ in progress(done, "models", total=len(members)) if show_progress else done:
-                    pass
+                _in_threads(threads, one, members)
             finally:
                 torch.set_num_threads(before)
-
-
-# ------------------------------------------------------------------------------------------- vmap

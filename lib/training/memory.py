@@ -20,11 +20,6 @@ def memory_of(device: torch.device) -> float:
 
     Not what is free of it: pieces of batches, and with them the draws of dropout and augmentation,
     shall be the same after a kill.
-
-    Raises
-    ------
-    ValueError
-        If ``COMPANION_MEMORY`` is no positive number.
     """
     given = os.environ.get(MEMORY)
     if given is not None:
@@ -52,13 +47,7 @@ def bytes_per_example(config: TrainingConfig) -> int:
 
 
 def examples_at_once(config: TrainingConfig, device: torch.device) -> float:
-    """How many examples of a batch fit the device's memory; at least 1.
-
-    Raises
-    ------
-    ValueError
-        If not even one does.
-    """
+    """How many examples of a batch fit the device's memory: at least 1, or it is an error."""
     memory, each = memory_of(device), bytes_per_example(config)
     if (found := _PART * memory / each) < 1:
         raise ValueError(

@@ -11,11 +11,10 @@ from functools import cache
 
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from lib.check import require_choice, require_finite, require_int
 from lib.training import text
-
-__all__ = ["ModelSpec", "build_model", "check_private", "forward_flops", "parameter_count"]
 
 NAMES = ("linear", "mlp", "small_cnn", "p3_cnn", "resnet18", "wide_resnet", "roberta")
 HEADS = ("plain", "abstain", "selective")
@@ -129,11 +128,6 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
     torch.nn.Module
         On the CPU, in training mode.
 
-    Raises
-    ------
-    ValueError
-        If ``spec`` is no :class:`ModelSpec`, or the seed is out of range.
-
     Examples
     --------
     >>> network = build_model(model, seed=0)
@@ -162,6 +156,7 @@ def check_private(network: nn.Module) -> None:
     """Refuse a network in which examples influence each other, or which Opacus cannot train."""
     from opacus.validators import ModuleValidator  # here: importing Opacus takes a second
 
+    # Opacus looks at layers with parameters alone.
     for name, module in network.named_modules():
         alone = isinstance(module, nn.modules.instancenorm._InstanceNorm)
         if isinstance(module, nn.modules.batchnorm._NormBase) and (
@@ -186,31 +181,12 @@ def parameter_count(spec: ModelSpec) -> int:
 def forward_flops(spec: ModelSpec) -> int:
     """Floating-point operations of one example's forward pass, two a multiply-add.
 
-    Dense layers and convolutions are counted; the rest is small beside them.
+    Products of matrices and convolutions are counted; the rest is small beside them.
     """
     network = build_model(spec, 0).eval()
-    total = 0
-
-    def count(module, arguments, output):
-        nonlocal total
-        if isinstance(module, nn.Conv2d):
-            per_output = module.in_channels // module.groups * math.prod(module.kernel_size)
-            total += 2 * per_output * output[0].numel()
-        else:
-            total += 2 * module.in_features * output[0].numel()
-
-    hooks = [
-        m.register_forward_hook(count)
-        for m in network.modules()
-        if isinstance(m, nn.Conv2d | nn.Linear)
-    ]
-    try:
-        with torch.no_grad():
-            network(torch.zeros(1, *spec.inputs))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return total
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network(torch.zeros(1, *spec.inputs))
+    return counter.get_total_flops()
 
 
 def _head(spec: ModelSpec, features: int) -> list[nn.Module]:

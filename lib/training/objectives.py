@@ -13,15 +13,6 @@ from torch.nn import functional
 
 from lib.check import require_finite, require_int
 
-__all__ = [
-    "CrossEntropy",
-    "DeepGamblers",
-    "Objective",
-    "PosteriorTargets",
-    "SelectiveNet",
-    "SelfAdaptiveTraining",
-]
-
 
 def _cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(logits, targets, reduction="none")
@@ -161,8 +152,6 @@ class SelfAdaptiveTraining:
 
     def initial_state(self, targets: torch.Tensor, classes: int) -> torch.Tensor:
         """Moving averages before the first step: the labels, shape (n, classes)."""
-        if targets.is_floating_point():
-            raise ValueError("targets must be classes for SelfAdaptiveTraining, got distributions")
         return functional.one_hot(targets, classes).float()
 
     def state(self, memory: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor | None:
@@ -214,8 +203,6 @@ class DeepGamblers:
         self, outputs: torch.Tensor, targets: torch.Tensor, state: bool | None = True
     ) -> torch.Tensor:
         """Losses, shape (b,); `state` says whether the burn-in is over, see :meth:`state`."""
-        if targets.is_floating_point():
-            raise ValueError("targets must be classes for DeepGamblers, got distributions")
         if not state:
             losses = _cross_entropy(self.logits(outputs), targets)
         else:

@@ -16,15 +16,6 @@ from lib.training.randomness import Streams
 from lib.training.single import TrainingResult, evaluate, module_of, summarise
 from lib.training.stem import forward
 
-__all__ = [
-    "averages",
-    "dropout_probabilities",
-    "example_gradients",
-    "features_of",
-    "initial_parameters",
-    "outputs_of",
-]
-
 _BATCH = 1024
 
 
@@ -94,8 +85,6 @@ def dropout_probabilities(
     """
     if not result.config.model.dropout:
         raise ValueError("result must be of a model with dropout, got dropout = 0.0")
-    require_int("passes", passes, at_least=1)
-    require_int("seed", seed, at_least=0)
     points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
     body, end = _at_dropout(module_of(result).train())
     found = []

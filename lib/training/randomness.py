@@ -10,8 +10,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PoissonSampler", "Streams"]
-
 _PURPOSES = {
     "model": 0,
     "sampling": 1,
@@ -62,15 +60,6 @@ class PoissonSampler:
     number per member is enough: the cost does not grow with the number of examples.  A fixed count
     of exponentials is drawn per step; the rare sample that needs more takes them from a stream of
     its own, so that the next step's numbers do not depend on it.
-
-    Parameters
-    ----------
-    streams : Streams
-        Where numbers come from.
-    n : int
-        Number of examples.
-    rate : float
-        Probability of each, in (0, 1].
     """
 
     def __init__(self, streams: Streams, n: int, rate: float):

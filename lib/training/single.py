@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,17 +25,15 @@ from lib.data.transforms import augment
 from lib.privacy.accounting import PrivacyLedger
 from lib.runs.checkpoint import Checkpoint
 from lib.training import taps
-from lib.training.checks import check_evaluation, check_match
+from lib.training.checks import as_points, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private, parameter_count
 from lib.training.objectives import DeepGamblers, SelectiveNet, SelfAdaptiveTraining
 from lib.training.randomness import PoissonSampler, Streams
-from lib.training.state import Task, load_state, save_state, spent, took_long
+from lib.training.state import identity, load_state, save_state, spent, took_long
 from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
-
-__all__ = ["TrainingDiverged", "TrainingResult", "evaluate", "module_of", "train"]
 
 EVALUATION_BATCH = 1024
 _LARGE = 5e6  # parameters of a network that is not left to the garbage collector
@@ -122,10 +120,6 @@ def train(
     save_every : int, optional
         Steps between two saves; by default half a minute passes between them.
 
-    Returns
-    -------
-    TrainingResult
-
     Raises
     ------
     ValueError
@@ -141,7 +135,7 @@ def train(
     """
     if save_every is not None:
         require_int("save_every", save_every, at_least=1)
-    evaluation = check_evaluation(evaluation, data)
+    evaluation = as_points("evaluation", evaluation, data.inputs.shape[1:])
     check_match(config, data)
     mechanism = plan(config, len(data))
     with settings(config), _threads(config):
@@ -164,7 +158,8 @@ class Trainer:
             self.engine = "taps" if mode == "taps" else "opacus"
         self.started = time.perf_counter()  # moved back by what a resumed training took before
         self.config, self.data, self.mechanism = config, data, mechanism
-        self.task = Task(self.engine, [(config, data, mechanism)], evaluation)
+        own = self.engine, [(config, data, mechanism)], evaluation
+        self.identity = cache(lambda: identity(*own))
         self.streams = Streams(config.seed)
         self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
         self.device = place(config.device)
@@ -213,6 +208,7 @@ class Trainer:
             )
 
     def advance(self) -> None:
+        """Take a step."""
         config, step = self.config, self.step
         positions, _ = self.sampler.draw(1)
         self.model.train()
@@ -378,22 +374,26 @@ class Trainer:
         return self.made[name][1]
 
     def evaluate(self) -> np.ndarray:
+        """Logits of the present model at the evaluation points."""
         return self._once("outputs", lambda: evaluate(self.network, self.config, self.evaluation))
 
     @torch.no_grad()
     def parameters(self) -> np.ndarray:
+        """The present model's, flat."""
         every = self.network.parameters()
         return self._once("vector", lambda: parameters_to_vector(every).cpu().numpy())
 
     def save(self, checkpoint: Checkpoint) -> None:
+        """Save the state."""
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
         if self.memory is not None:
             arrays["memory"] = self.memory.cpu().numpy()
         seconds = time.perf_counter() - self.started
-        save_state(checkpoint, self.task, [self.streams], self.step, arrays, self.kept, seconds)
+        save_state(checkpoint, self.identity, [self.streams], self.step, arrays, self.kept, seconds)
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        found = load_state(checkpoint, self.task, [self.streams])
+        """Go on from a saved state, if there is one."""
+        found = load_state(checkpoint, self.identity, [self.streams])
         if found is None:
             return
         self.step, arrays, self.kept, seconds = found

@@ -14,8 +14,6 @@ from torch import nn
 
 from lib.training.stem_loops import _clipped, _outputs, _summed
 
-__all__ = ["Stem", "forward", "split"]
-
 _ROWS = 256  # that pass through a stem one after another, and whose activations are kept together
 _PIECE = 64  # examples that are one thread's work, however many there are: sums do not depend on it
 

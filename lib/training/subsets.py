@@ -9,15 +9,13 @@ from lib.check import as_matrix, require_int
 from lib.data.splits import as_classes
 from lib.runs import Checkpoint, Outcome
 from lib.training.config import TrainingConfig, TrainingData
-from lib.training.jobs import Chunk, DataSpec, LoadedData, _data_fingerprint, _privacy, in_chunks
+from lib.training.jobs import Chunk, DataSpec, LoadedData, OnData, _privacy, in_chunks
 from lib.training.many import train_many
 from lib.training.memory import models_at_once
 
-__all__ = ["SubsetTrainings", "confidence", "relabel"]
-
 
 @dataclass(frozen=True)
-class SubsetTrainings:
+class SubsetTrainings(OnData):
     """Models that each train on some of the training points, chosen at random.
 
     Every training point is in with probability 1/2, by a coin of its own.  Without `challenges`
@@ -77,10 +75,6 @@ class SubsetTrainings:
                 "config must give sample_rate and delta, got"
                 f" {self.config.sample_rate!r} and {self.config.delta!r}"
             )
-
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
-        return _data_fingerprint(self.data)
 
     def drawn(self, i: int) -> tuple[npt.NDArray[np.bool_], int]:
         """Which points are in, and the challenge (an index; -1 for shadow models), of a model."""
@@ -155,11 +149,6 @@ def confidence(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.f
     ndarray of float32, shape (n,)
         Without cancellation where p is near 0 or 1: the logit of the label minus the logarithm of
         the summed exponentials of all others.
-
-    Raises
-    ------
-    ValueError
-        If the logits are no finite numbers of that shape, or the labels not one class a row.
 
     References
     ----------

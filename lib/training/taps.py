@@ -17,8 +17,6 @@ from torch.nn import functional
 
 from lib.training.stem import split
 
-__all__ = ["ROWS", "clipped_sum", "supports"]
-
 _LAYERS = (nn.Linear, nn.Conv2d, nn.GroupNorm)
 _GUARD = 1e-6  # as in Opacus
 _CONV_CHUNK = 16  # examples whose unfolded patches are in memory, and in cache, at once

@@ -14,8 +14,6 @@ from torch import nn
 
 from lib.data.store import local_folder
 
-__all__ = ["ROBERTA", "ROBERTA_REVISION", "TextClassifier", "tokens_of"]
-
 ROBERTA = "FacebookAI/roberta-base"
 ROBERTA_REVISION = "e2da8e2f811d1448a5b465c236feacd80ffbac7b"
 

@@ -69,13 +69,6 @@ def settings(config: TrainingConfig) -> Iterator[None]:
         torch.backends.cudnn.allow_tf32 = before[2]
 
 
-def threads_here() -> int:
-    """The cores at hand, or a local worker's part of them (see :mod:`lib.runs`)."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    allowed = os.environ.get("COMPANION_THREADS", "")
-    return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) else cores
-
-
 def accelerated(device: str) -> bool:
     """Whether a device is none of the processor's own: engines and noise are others there."""
     return not device.startswith("cpu")
@@ -85,11 +78,6 @@ def place(device: str) -> torch.device:
     """The device of a configuration: of ``"cuda"`` the one that this thread has claimed.
 
     In a rehearsal (``COMPANION_REHEARSAL=1``) the CPU stands in for accelerators.
-
-    Raises
-    ------
-    ValueError
-        If there is no such device.
     """
     require_device(device)
     if os.environ.get("COMPANION_REHEARSAL") == "1":

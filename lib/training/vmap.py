@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from lib.training.single import (
     noise_of,
     summarise,
 )
-from lib.training.state import Task, load_state, save_state, spent, took_long
+from lib.training.state import identity, load_state, save_state, spent, took_long
 from lib.training.torch_settings import autocast, place, settings
 
 _GRADIENT_BYTES = 1 << 30  # of stored per-example gradients, where memory has no limit
@@ -53,10 +54,9 @@ def _by_vmap(work, rows, results, points, checkpoint) -> None:
 
 def _train_by_vmap(work, members, results, points, checkpoint) -> None:
     started = time.perf_counter()
-    config = work[members[0]][0]
-    configs = [work[i][0] for i in members]
-    sets = [work[i][1] for i in members]
-    plans = [work[i][2] for i in members]
+    own = [work[i] for i in members]
+    configs, sets, plans = zip(*own, strict=True)
+    config = configs[0]
     device = place(config.device)
     network = build_model(config.model, 0).to(device)
     if any(each.private for each in configs):
@@ -114,11 +114,12 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
     fitting = int(min(fitting, len(members) * len(sets[0].inputs)))
     kept, ends, begin = [], frozenset(config.checkpoint_steps), 0
     began = started
-    task = Task("vmap", [work[i] for i in members], points)
+    trainings = cache(lambda: identity("vmap", own, points))
 
     def save(step: int) -> None:
         arrays = {"parameters": params.cpu().numpy(), "velocity": velocity.cpu().numpy()}
-        save_state(checkpoint, task, streams, step, arrays, kept, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        save_state(checkpoint, trainings, streams, step, arrays, kept, seconds)
 
     def evaluate() -> np.ndarray:
         with torch.no_grad():
@@ -130,7 +131,7 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
             )
         return config.objective.logits(logits).float().cpu().numpy()
 
-    if (found := load_state(checkpoint, task, streams)) is not None:
+    if (found := load_state(checkpoint, trainings, streams)) is not None:
         begin, arrays, kept, seconds = found
         started -= seconds
         params = torch.from_numpy(arrays["parameters"]).to(device)

@@ -89,7 +89,6 @@ REGISTRY = """
     files:
       - name: numbers
         path: numbers.txt
-        title: Numbers of the throw-away book
         sha256: {sha256}
         size: {size}
 """

@@ -43,7 +43,6 @@ class Mirror:
         """Register a file with this content, if known; put it into the mirror if present."""
         entry = Entry(
             name=name,
-            title="made for a test",
             url=url,
             mirror=f"owner/repo/commit/{name}",
             sha256=hashlib.sha256(content).hexdigest() if known else None,

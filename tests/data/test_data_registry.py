@@ -18,13 +18,7 @@ CHAPTERS = {
 
 def document(**changes):
     """A well-formed registry with one file; a change to None removes the key."""
-    file = {
-        "name": "file",
-        "path": "folder/file.pkl",
-        "title": "a file",
-        "sha256": "0" * 64,
-        "size": 3,
-    }
+    file = {"name": "file", "path": "folder/file.pkl", "sha256": "0" * 64, "size": 3}
     group = {
         "prefix": "group/",
         "url": "https://raw.githubusercontent.com/owner/repo/commit/",
@@ -83,7 +77,7 @@ def test_unknown_content():
         ({"file_note": "1"}, r"files\[0\]: unknown 'file_note'; allowed are name,"),
         ({"sha256": "0" * 63}, r"sha256: '0+' is not 64"),
         ({"sha256": "G" * 64}, r"sha256: 'G+' is not 64"),
-        ({"sha256": 7}, r"sha256: 7 is not a non-empty string"),
+        ({"sha256": 7}, r"sha256: 7 is not 64"),
         ({"sha256": "unknown"}, r"files\[0\]: unknown 'size'"),
         ({"sha256": "UNKNOWN"}, r"sha256: 'UNKNOWN' is not 64"),
         (
@@ -93,9 +87,9 @@ def test_unknown_content():
         ({"size": 0}, r"size: 0 is not a positive"),
         ({"size": True}, r"size: True is not a positive"),
         ({"size": "3"}, r"size: '3' is not a positive"),
-        ({"chapters": "one"}, r"chapters: 'one' is not a list"),
-        ({"chapters": [1]}, r"chapters: 1 is not a non-empty string"),
-        ({"title": ""}, r"title: '' is not a non-empty string"),
+        ({"chapters": "one"}, r"chapters: 'one' is not a list of names"),
+        ({"chapters": [1]}, r"chapters: \[1\] is not a list of names"),
+        ({"path": ""}, r"path: '' is not a non-empty string"),
         ({"url": "ftp://example.org/"}, r"url: 'ftp://example.org/' does not start with https"),
         ({"url": "https:///etc/"}, r"url: 'https:///etc/' does not start with https"),
         ({"url": "https://../"}, r"url: 'https://../' does not start with https"),
@@ -166,7 +160,7 @@ def test_only_plain_arrays_lack_an_address():
 
 @pytest.mark.parametrize("arrays", [{}, {"x_train": "0" * 63}, ["x_train"], "0" * 64])
 def test_arrays_are_names_with_sums(arrays):
-    with pytest.raises(RegistryError, match="is no mapping of names to SHA-256"):
+    with pytest.raises(RegistryError, match="is not a mapping of names to SHA-256"):
         parse_registry(
             yaml.safe_dump(document(sha256=None, file_arrays=arrays)).replace(
                 "file_arrays", "arrays"

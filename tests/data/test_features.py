@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from lib.data import features
 from lib.data.features import (
     cached_features,
     fit_patches,
@@ -15,7 +16,6 @@ from lib.data.features import (
 )
 
 RNG = np.random.default_rng(0)
-FILTERS = fit_patches(RNG.random((4, 1, 8, 8)), [0, 1], size=3, n_filters=4)
 
 
 def wavelet(scale, k, radius=24, envelope_only=False):
@@ -93,43 +93,28 @@ def test_group_normalisation():
     np.testing.assert_allclose(groups.var(2), 1, atol=1e-3)
     np.testing.assert_allclose(group_normalise(maps[:1], 3), out[:1], atol=1e-6)
     assert np.isfinite(group_normalise(np.ones((1, 2, 2, 2)), 1)).all()
-    with pytest.raises(ValueError, match=r"groups must divide .*got 4"):
-        group_normalise(maps, 4)
-
-
-def test_patches_see_public_images_only():
-    images = RNG.random((40, 3, 16, 16)).astype(np.float32)
-    public = np.arange(10)
-    filters = fit_patches(images, public, n_filters=32, seed=1)
-    poisoned = images.copy()
-    poisoned[10:] = 1e6
-    again = fit_patches(poisoned, public, n_filters=32, seed=1)
-    assert np.array_equal(filters.weights, again.weights)
-    assert np.array_equal(filters.bias, again.bias)
-    features = patch_features(images, filters)
-    assert features.shape == (40, 64, 2, 2)
-    assert features.min() >= 0
-    assert features.max() > 0
 
 
 def test_patch_features_by_hand():
     images = RNG.random((30, 2, 9, 9)).astype(np.float32)
-    filters = fit_patches(images, np.arange(20), size=4, n_filters=5, seed=2)
-    features = patch_features(images[20:], filters, threshold=0.1, grid=2)
-    assert features.shape == (10, 10, 2, 2)
-    windows = np.lib.stride_tricks.sliding_window_view(images[20:], (4, 4), axis=(2, 3))
+    filters = fit_patches(images[:20], n_filters=5, seed=2)
+    found = patch_features(images[20:], filters)
+    assert found.shape == (10, 10, 2, 2)
+    windows = np.lib.stride_tricks.sliding_window_view(images[20:], (6, 6), axis=(2, 3))
     response = np.einsum("ncyxab,fcab->nfyx", windows, filters.weights, dtype=float)
     response += filters.bias[:, None, None]
-    for sign, got in ((1, features[:, :5]), (-1, features[:, 5:])):
-        kept = np.maximum(sign * response - 0.1, 0)
-        cells = kept.reshape(10, 5, 2, 3, 2, 3).mean(axis=(3, 5))
+    for sign, got in ((1, found[:, :5]), (-1, found[:, 5:])):
+        kept = np.maximum(sign * response - 0.25, 0)
+        cells = kept.reshape(10, 5, 2, 2, 2, 2).mean(axis=(3, 5))
         np.testing.assert_allclose(got, cells, atol=1e-5)
     assert patch_features(images[:0], filters).shape == (0, 10, 2, 2)
 
 
-def test_patches_are_white():
+def test_patches_are_white(monkeypatch):
+    monkeypatch.setattr(features, "PATCH", 3)
+    monkeypatch.setattr(features, "REGULARISATION", 1e-9)
     images = 3 + ndimage.gaussian_filter(RNG.normal(size=(30, 1, 24, 24)), (0, 0, 2, 2))
-    filters = fit_patches(images, np.arange(30), size=3, n_filters=9, regularisation=1e-9)
+    filters = fit_patches(images, n_filters=9)
     windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
     patches = windows.reshape(-1, 9)
     responses = patches @ filters.weights.reshape(9, 9).T + filters.bias
@@ -143,11 +128,8 @@ def test_patches_are_white():
     [
         (lambda: scattering(np.ones((1, 1, 10, 12))), "multiples of 4"),
         (lambda: scattering(np.ones((1, 4, 4))), "images must be of shape"),
-        (lambda: scattering(np.full((1, 1, 8, 8), np.nan)), "images must be finite"),
-        (lambda: group_normalise(np.full((1, 2, 2, 2), np.nan), 1), "maps must be finite"),
-        (lambda: fit_patches(np.full((2, 1, 8, 8), np.inf), [0]), "images must be finite"),
-        (lambda: patch_features(np.ones((2, 3, 8, 8)), FILTERS), "images must have 1 channels"),
-        (lambda: fit_patches(np.ones((2, 1, 4, 4)), [0], size=5), "size must fit"),
+        (lambda: scattering(np.ones((1, 1, 4, 8))), "images must be at least 8 pixels wide"),
+        (lambda: fit_patches(np.ones((2, 1, 4, 4))), "images must have sides of at least 6"),
     ],
 )
 def test_bad_input(call, message):

@@ -169,9 +169,8 @@ class Downloads(Case):
         content = self.content(name)
         url = f"http://127.0.0.1:{self.server.server_port}/{name}"
         sha256 = hashlib.sha256(content).hexdigest()
-        entry = self.entry(
-            name, "t", url, f"owner/file-{name}", sha256, len(content), "l", "c", ("one",)
-        )
+        place = f"owner/file-{name}"
+        entry = self.entry(name, url, place, sha256, len(content), "l", "c", ("one",))
         self.store.registry = lambda: {name: entry}
 
     def work(self, name: str) -> None:

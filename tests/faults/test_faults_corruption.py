@@ -122,7 +122,7 @@ def cached(monkeypatch, tmp_path):
     monkeypatch.setenv("COMPANION_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(store, "_hashes", {})
     digest = hashlib.sha256(CONTENT).hexdigest()
-    entry = Entry("a", "t", "http://127.0.0.1:9/a", "o/a", digest, len(CONTENT), "l", "c", ("one",))
+    entry = Entry("a", "http://127.0.0.1:9/a", "o/a", digest, len(CONTENT), "l", "c", ("one",))
     monkeypatch.setattr(store, "registry", lambda: {"a": entry})
     path = tmp_path / "cache" / "o" / "a"
     path.parent.mkdir(parents=True)

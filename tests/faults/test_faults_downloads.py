@@ -68,7 +68,7 @@ def cache(server, monkeypatch, tmp_path):
     monkeypatch.setenv("COMPANION_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(store, "_hashes", {})
     monkeypatch.setattr(store, "_no_network", None)
-    entry = Entry("a", "t", server.url, "o/a", SHA256, len(CONTENT), "l", "c", ("one",))
+    entry = Entry("a", server.url, "o/a", SHA256, len(CONTENT), "l", "c", ("one",))
     monkeypatch.setattr(store, "registry", lambda: {"a": entry})
     return tmp_path / "cache"
 

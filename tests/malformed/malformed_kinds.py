@@ -195,7 +195,7 @@ def _named(**kinds: str) -> dict[str, Any]:
 BY_NAME = _named(
     OPEN_UNIT="level alpha power share fit_share mass",
     UNIT="fpr fnr rate",
-    POSITIVE="learning_rate half_width inverse_penalty norm ratio rho scale sigma sigma1 sigma2 "
+    POSITIVE="learning_rate half_width norm ratio rho scale sigma sigma1 sigma2 "
     "tolerance variance_ratio",
     NOT_NEGATIVE="k mu point_variance unlabelled_weight weight_decay sd_test sd_user "
     "sd_difference variance_test variance_user noise_multiplier",
@@ -208,8 +208,7 @@ BY_NAME = _named(
     RNG="rng",
     CHOICE="accountant activation algorithm audit_design by calibration choice device engine "
     "estimator family features form grad_sample_mode head kind measure method metric "
-    "name noise_source precision reference rule same_randomness schedule side split standard_error "
-    "strong weak",
+    "name noise_source precision reference rule schedule side split standard_error strong weak",
     MARGIN="margin",
     DELTA="delta",
     RATE="sample_rate",

@@ -306,7 +306,7 @@ add(
 add(
     "data.digits_splits",
     dict(seed=0, sizes={"a": 3}),
-    sizes=but(({}, {"a": 0}, {"a": -1}, {"a": 10**12}, {"a": 2.5}, {"a": "3"}, 3), "{}"),
+    sizes=({}, {"a": 0}, {"a": -1}, {"a": 10**12}, {"a": 2.5}, {"a": "3"}, 3),
 )
 add(
     "data.split_rows",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from jobs_for_tests import Deadly, Fails, FailsStubbornly, Walk, executions
 
-from lib.runs import RunsFailed, RunStore, executor_for, executors, run_all, run_key
+from lib.runs import RunsFailed, RunStore, executor_for, executors, provenance, run_all, run_key
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_no_process_starts_for_stored_runs_or_a_single_one(tmp_path, store, monk
 @pytest.mark.parametrize(("cores", "here"), [("1", True), ("2", False), ("", False), ("no", False)])
 def test_a_process_with_one_core_starts_no_other(tmp_path, store, monkeypatch, cores, here):
     """A chapter that is built beside another on two cores; asked for by name, workers come."""
-    monkeypatch.setattr(executors, "usable_cores", lambda: 2)
+    monkeypatch.setattr(provenance, "usable_cores", lambda: 2)
     monkeypatch.setenv("COMPANION_THREADS", cores)
     found = run_all([walk(tmp_path, seed=seed) for seed in range(2)], store=store)
     assert {run.metrics["pid"] == os.getpid() for run in found} == {here}

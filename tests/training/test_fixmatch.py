@@ -334,9 +334,9 @@ def test_threads_and_repetition_change_nothing(digits, monkeypatch):
     assert len(fixmatch._groups(configs[0], 40, 64)) > 1
     arguments = (configs, images, labels, shards(1200, 40, 0), np.arange(1200), points[:50])
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    monkeypatch.setattr(fixmatch, "threads_here", lambda: 1)
+    monkeypatch.setattr(fixmatch, "own_cores", lambda: 1)
     one = train_fixmatch(*arguments)
-    monkeypatch.setattr(fixmatch, "threads_here", lambda: 2)
+    monkeypatch.setattr(fixmatch, "own_cores", lambda: 2)
     two = train_fixmatch(*arguments)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.get_num_threads() == threads
@@ -515,9 +515,9 @@ def test_teachers_with_other_labels():
     assert [not np.array_equal(a, b) for a, b in zip(plain, canary, strict=True)] == owner
     keys = {run_key(job) for job in (base, constant, replace(base, canaries=1))}
     assert len(keys) == 3
-    with pytest.raises(ValueError, match="label_noise must return 300 classes from 0 to 9"):
+    with pytest.raises(ValueError, match="labels must be from 0 to 9, got 10 to 10"):
         replace(base, label_noise=Constant(10)).execute(Checkpoint())
-    with pytest.raises(ValueError, match=r"label_noise must return .* of float64"):
+    with pytest.raises(ValueError, match=r"labels must be integers .* got float64"):
         replace(base, label_noise=Constant(3.0)).execute(Checkpoint())
 
 

@@ -13,7 +13,6 @@ from scipy.special import log_ndtr, logsumexp
 
 from lib.privacy.pate import (
     confident_gnmax,
-    confident_gnmax_rdp,
     gnmax_log_q,
     gnmax_rdp,
     likely_outcome_rdp,
@@ -127,7 +126,8 @@ def test_no_neighbour_diverges_more_than_the_cost_of_a_check():
 
 def test_no_neighbour_diverges_more_than_a_query_as_if_it_was_answered():
     for row, sigma, threshold in random_tables(3, 40):
-        cost = confident_gnmax_rdp([row], 2 * sigma, sigma, threshold, ORDERS, expected=False)
+        check = threshold_rdp([row], 2 * sigma, threshold, ORDERS)[0]
+        cost = check + gnmax_rdp([row], sigma, ORDERS)[0]
         here = process_log_probabilities(row, 2 * sigma, sigma, threshold)
         for neighbour in neighbours(row):
             there = process_log_probabilities(neighbour, 2 * sigma, sigma, threshold)
@@ -149,8 +149,11 @@ def test_the_expected_cost_is_no_bound():
     here = process_log_probabilities(row, sigma1, sigma2, threshold)
     there = process_log_probabilities(neighbour, sigma1, sigma2, threshold)
     exact = renyi(here, there, order)
-    assert exact > 1.5 * confident_gnmax_rdp([row], sigma1, sigma2, threshold, order)
-    assert exact <= confident_gnmax_rdp([row], sigma1, sigma2, threshold, order, expected=False)
+    check = threshold_rdp([row], sigma1, threshold, order)[0]
+    answer = gnmax_rdp([row], sigma2, order)[0]
+    probability = math.exp(check_log_probabilities(max(row), sigma1, threshold)[1])
+    assert exact > 1.5 * (check + probability * answer)
+    assert exact <= check + answer
 
 
 def test_q_is_above_the_exact_probability_and_close_where_it_is_small():
@@ -287,26 +290,6 @@ def test_data_independent_epsilon_against_gaussian_mechanisms(
     assert exact <= cost.data_independent <= 1.3 * exact
 
 
-def test_conventions_of_the_cost_of_a_run():
-    rng = np.random.default_rng(6)
-    votes = vote_histogram(rng.choice(3, size=(50, 200), p=[0.7, 0.2, 0.1]), 3)
-    arguments = (votes, 12.0, 5.0, 36.0, ORDERS)
-    check = threshold_rdp(votes, 12.0, 36.0, ORDERS)
-    answer = gnmax_rdp(votes, 5.0, ORDERS)
-    asked = np.arange(200) < 150
-    answered = asked & (rng.random(200) < 0.4)
-    realised = confident_gnmax_rdp(*arguments, asked, answered=answered)
-    assert realised == pytest.approx(check[:150].sum(axis=0) + answer[answered].sum(axis=0))
-    every = confident_gnmax_rdp(*arguments, asked, expected=False)
-    assert every == pytest.approx(check[:150].sum(axis=0) + answer[:150].sum(axis=0))
-    assert np.all(realised < every)
-    # The mean over runs of the realised cost, within five standard errors.
-    runs = np.array([confident_gnmax(votes, 12.0, 5.0, 36.0, seed).answered for seed in range(400)])
-    costs = check.sum(axis=0) + runs @ answer
-    error = costs.std(axis=0) / math.sqrt(len(runs))
-    assert np.all(np.abs(costs.mean(axis=0) - confident_gnmax_rdp(*arguments)) <= 5 * error)
-
-
 def test_epsilon_is_of_the_realised_cost():
     rng = np.random.default_rng(7)
     votes = vote_histogram(rng.choice(4, size=(200, 300), p=[0.9, 0.05, 0.03, 0.02]), 4)
@@ -314,11 +297,9 @@ def test_epsilon_is_of_the_realised_cost():
     run = confident_gnmax(votes, *parameters, seed=0, max_answers=100)
     cost = pate_epsilon(votes, *parameters, 1e-5, run.answered, run.asked)
     assert 0 < cost.data_dependent < cost.data_independent
-    total = confident_gnmax_rdp(
-        votes, *parameters, cost.orders[:1], run.asked, answered=run.answered
-    )
-    order, (spent,) = cost.orders[0], total
+    order = cost.orders[0]
     checks = threshold_rdp(votes[run.asked], 30.0, 120.0, [order]).sum()
+    spent = checks + gnmax_rdp(votes[run.answered], 20.0, [order]).sum()
     assert cost.threshold_share == pytest.approx(checks / spent)
     converted = spent + math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1)
     assert cost.data_dependent == pytest.approx(converted)
@@ -463,7 +444,6 @@ def test_nothing_asked_or_nothing_answered():
     empty = np.zeros((0, 3), dtype=int)
     assert gnmax_rdp(empty, 1.0, ORDERS).shape == (0, len(ORDERS))
     assert threshold_rdp(empty, 1.0, 1.0, ORDERS).shape == (0, len(ORDERS))
-    assert np.all(confident_gnmax_rdp(empty, 1.0, 1.0, 1.0, ORDERS) == 0)
     assert vote_histogram(np.zeros((4, 0), dtype=int), 3).shape == (0, 3)
     answers = confident_gnmax(empty, 1.0, 1.0, 1.0, seed=0)
     assert answers.labels.shape == answers.answered.shape == answers.asked.shape == (0,)
@@ -493,15 +473,16 @@ def test_bad_input_everywhere(change, message):
     with pytest.raises(ValueError, match=message):
         confident_gnmax(**arguments, seed=0)
     with pytest.raises(ValueError, match=message):
-        confident_gnmax_rdp(**arguments, orders=[2.0])
-    with pytest.raises(ValueError, match=message):
         pate_epsilon(**arguments, delta=1e-5, answered=[True, False])
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pate_epsilon(**GOOD, delta=0.1, answered=None), "answered must hold a bool for"),
+        (
+            lambda: pate_epsilon(**GOOD, delta=0.1, answered=None),
+            r"answered must be of shape \(2,\)",
+        ),
         (
             lambda: pate_epsilon(**GOOD, delta=0.1, answered=[False, True], asked=[True, False]),
             "answered must hold only queries that were asked, got query 1",

@@ -12,7 +12,6 @@ from lib.studies.audit.system import alignment
 from lib.studies.six_lenses.population import Pipeline
 from lib.training import (
     DataSpec,
-    ManyTrainings,
     TrainingConfig,
     TrainingData,
     TrainingResult,
@@ -20,18 +19,12 @@ from lib.training import (
     initial_parameters,
     train_many,
 )
-from lib.training.jobs import Chunk, in_chunks
+from lib.training.jobs import Chunk, OnData, in_chunks
 from lib.training.memory import models_at_once
 
 
-class _OnData:
-    def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read, as of any training on these data."""
-        return ManyTrainings((), self.data).data_fingerprint()
-
-
 @dataclass(frozen=True)
-class Classifiers(_OnData):
+class Classifiers(OnData):
     """Models on the same data, asked about validation, test and shifted points.
 
     The arrays of the outcome: logits ``validation`` (models, n, C), ``test``, ``shifted`` (models,
@@ -76,7 +69,7 @@ class Classifiers(_OnData):
 
 
 @dataclass(frozen=True)
-class RecordTrainings(_OnData):
+class RecordTrainings(OnData):
     """Models that differ in one record: a fair coin decides whether it is in the training set.
 
     The arrays of the outcome, each of shape (models,): ``members``; ``confidence`` at the record

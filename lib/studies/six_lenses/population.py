@@ -46,7 +46,7 @@ class Pipeline:
         source = load_images(data.name, "train")
         rows = np.sort(split_rows(len(source), data.seed, drawn, groups=source.groups)["public"])
         public = source.as_float(rows)
-        filters = fit_patches(public, np.arange(len(public)), seed=data.seed)
+        filters = fit_patches(public, seed=data.seed)
         return cls(images, partial(_patches, filters=filters))
 
     def shifted(self, kind: str, severity: float, rows: npt.ArrayLike, seed: int) -> Floats:
