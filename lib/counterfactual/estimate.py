@@ -309,12 +309,7 @@ def default_clip(n: int) -> float:
 
 
 def fold_numbers(n: int, folds: int, rng: np.random.Generator | int) -> npt.NDArray[np.int64]:
-    """Random folds of equal size, up to one point.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        The fold of each point, from 0.
+    """Random folds of equal size, up to one point: the number of each point's fold, from 0.
 
     Examples
     --------
