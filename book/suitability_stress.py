@@ -36,17 +36,19 @@ import pandas as pd
 from lib.book import evidence
 from lib.runs import stored_table
 from lib.studies.suitability import figures
-from lib.studies.suitability.cheats import (
+from lib.studies.suitability.opening import TITLES, find_data
+from lib.studies.suitability.panel import load_study
+from lib.studies.suitability.stress import (
     PROVIDER,
     USER,
+    by_sample_size,
+    calibration_table,
     cheats_table,
+    compare_calibrations,
+    missed_table,
     simulate_cheats,
     source_table,
 )
-from lib.studies.suitability.groups import calibration_table, compare_calibrations
-from lib.studies.suitability.opening import TITLES, find_data
-from lib.studies.suitability.panel import load_study
-from lib.studies.suitability.sizes import by_sample_size, missed_table
 
 main, here, notes = find_data(datasets, model_seeds)
 title = TITLES[main]

@@ -6,7 +6,9 @@ import pytest
 from scipy import stats
 
 from lib.studies.suitability import figures
-from lib.studies.suitability.cheats import (
+from lib.studies.suitability.data import Study
+from lib.studies.suitability.experiment import is_suitable
+from lib.studies.suitability.stress import (
     PROVIDER,
     USER,
     _copies,
@@ -14,14 +16,15 @@ from lib.studies.suitability.cheats import (
     _handed_in,
     _moved,
     binomial_limits,
+    by_sample_size,
+    calibration_table,
     cheats_table,
+    compare_calibrations,
+    group_members,
+    missed_table,
     simulate_cheats,
     source_table,
 )
-from lib.studies.suitability.data import Study
-from lib.studies.suitability.experiment import is_suitable
-from lib.studies.suitability.groups import calibration_table, compare_calibrations, group_members
-from lib.studies.suitability.sizes import by_sample_size, missed_table
 from lib.suitability import CorrectnessEstimator, non_inferiority_test, signals
 
 
