@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,9 +38,9 @@ def runs(tmp_path_factory):
             seed=3,
             **LEVELS,
         )
-        with ThreadPoolExecutor(1) as one:  # other processes would import PyTorch first
-            results = system.run_mechanisms(settings, one)
-            yield settings, results, system.run_designs(settings, results, one)
+        patch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+        results = system.run_mechanisms(settings)
+        return settings, results, system.run_designs(settings, results)
 
 
 @pytest.fixture

@@ -78,12 +78,10 @@ class PairedLabel:
         return np.array([self.drawn(labels)[0]])
 
 
-def examples(
-    parameters: Mapping[str, Any], dataset: str, level: float, executor: Any = None
-) -> list[Channel]:
+def examples(parameters: Mapping[str, Any], dataset: str, level: float) -> list[Channel]:
     """The private trainings of a chapter's parameters under P3's attacks."""
     channels = []
-    for result in run_audits(settings_from(parameters, dataset)[1:], executor):
+    for result in run_audits(settings_from(parameters, dataset)[1:]):
         config = result.settings.config(targets=True)
         ledger = _ledger(config.sample_rate, result.noise_multiplier, config.steps)
         counts = {name: result.roc(name) for name in result.scores}
@@ -131,11 +129,9 @@ def label_job(
     return LabelTrainings(config, data, mechanism, tuple(records), reading, seed=seed)
 
 
-def labels(
-    job: LabelTrainings, level: float, executor: Any = None, name: str = "labels", delta: float = 0
-) -> Channel:
+def labels(job: LabelTrainings, level: float, name: str = "labels", delta: float = 0) -> Channel:
     """The label channel: which of its two labels the record had; `delta` is the claim's."""
-    (run,) = run_all([job], executor)
+    (run,) = run_all([job])
     truth = np.asarray(job.data.load().training.targets)
     drawn = [each.drawn(truth) for each in job.changes]
     (off, on), members = np.array([pair for _, pair, _ in drawn]).T, [coin for *_, coin in drawn]
@@ -200,9 +196,7 @@ def votes(parameters: Mapping[str, Any]) -> Channel:
     return Channel("PATE", ledger.epsilon(delta, "pld"), delta, trade_off(ledger), {})
 
 
-def other_models(
-    parameters: Mapping[str, Any], dataset: str, level: float, executor: Any = None
-) -> list[Channel]:
+def other_models(parameters: Mapping[str, Any], dataset: str, level: float) -> list[Channel]:
     """The other private models of the book, in small trainings of their mechanisms."""
     models, seed, delta = parameters["private_models"], parameters["seed"], parameters["delta"]
     found = [
@@ -215,7 +209,7 @@ def other_models(
     noisy += (("AGIBI", GaussianLabels.for_epsilon(agibi, delta), delta),)
     for number, (name, mechanism, spared) in enumerate(noisy, 1):
         job = label_job(given, dataset, mechanism, number)
-        found.append(labels(job, level, executor, name, spared))
+        found.append(labels(job, level, name, spared))
     return [*found, votes(parameters)]
 
 
@@ -258,8 +252,8 @@ def power_study(
     models: int,
     repetitions: int,
     *,
-    level: float = 0.95,
-    seed: int = 0,
+    level: float,
+    seed: int,
 ) -> pd.DataFrame:
     """How often a Gaussian mechanism's false claim is refuted: by its curve, by its epsilon."""
     noise = 1 / gaussian_mu(epsilon, delta)
@@ -295,9 +289,10 @@ def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
     return figure
 
 
-def plot_all(channels: Sequence[Channel], columns: int = 3) -> Figure:
+def plot_all(channels: Sequence[Channel]) -> Figure:
     """Draw proven curves and the most accurate attacks with their limits: a small panel each."""
-    rows, fpr = math.ceil(len(channels) / columns), np.linspace(0, 1, 41) ** 2
+    columns, fpr = 3, np.linspace(0, 1, 41) ** 2
+    rows = math.ceil(len(channels) / columns)
     figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)
     shown = {}
     for ax, channel in zip(axes.ravel(), channels, strict=False):

@@ -206,9 +206,9 @@ class _Models:
     privacy: dict[str, Any]
 
 
-def _trained(groups: list[list[SubsetTrainings]], executor: Any) -> list[_Models]:
+def _trained(groups: list[list[SubsetTrainings]]) -> list[_Models]:
     """Train what all groups of jobs ask for, side by side, and join each group's models."""
-    runs = iter(run_all(list(itertools.chain(*groups)), executor))
+    runs = iter(run_all(list(itertools.chain(*groups))))
     found = []
     for jobs in groups:
         own = list(itertools.islice(runs, len(jobs)))
@@ -218,14 +218,14 @@ def _trained(groups: list[list[SubsetTrainings]], executor: Any) -> list[_Models
     return found
 
 
-def run_audits(every: Sequence[AuditSettings], executor: Any = None) -> list[AuditResult]:
+def run_audits(every: Sequence[AuditSettings]) -> list[AuditResult]:
     """P3, Experiment 2 and Algorithm 3: shadows, challenge points, target models, attacks.
 
     Every target model has a challenge point, a coin and a training set of its own, so that trials
     are independent.  Neither thresholds chosen on the shadow models nor the challenge points depend
     on the target models.
     """
-    shadows = _trained([settings.jobs() for settings in every], executor)
+    shadows = _trained([settings.jobs() for settings in every])
     worst = [
         select_worst(
             run.arrays["confidence"], run.arrays["members"], s.n_challenges, fit_share=FIT_SHARE
@@ -233,7 +233,7 @@ def run_audits(every: Sequence[AuditSettings], executor: Any = None) -> list[Aud
         for s, run in zip(every, shadows, strict=True)
     ]
     jobs = [s.jobs(places) for s, (places, _) in zip(every, worst, strict=True)]
-    targets = _trained(jobs, executor)
+    targets = _trained(jobs)
     return [
         _attack(settings, *found, shadow, target)
         for settings, found, shadow, target in zip(every, worst, shadows, targets, strict=True)
@@ -353,13 +353,13 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
     )
 
 
-def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float = 0.9):
-    """P3's Table 2, by its uncorrected rule: each method's best threshold on the same trials."""
+def table_2(results: Sequence[AuditResult], level: float = 0.9) -> pd.DataFrame:
+    """P3's Table 2 for LiRA, by its uncorrected rule: each method's best threshold."""
     rows = []
     for result in results:
         widths = {}
         for method in METHODS[::-1]:
-            counts = result.best_counts(attack, method, 1 - (1 - level) / 2)
+            counts = result.best_counts("LiRA", method, 1 - (1 - level) / 2)
             low, high = epsilon_interval(counts, result.settings.training.delta, level, method)
             widths[method] = high - low
             reference, change = widths["clopper-pearson"], math.nan

@@ -339,15 +339,13 @@ def _grouped(settings: MechanismSettings) -> LabelTrainings:
     )
 
 
-def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
+def run_mechanisms(settings: MechanismSettings) -> list[MechanismResult]:
     """Train everything, or read it where it is stored."""
     truth = np.asarray(settings.data.load().training.targets)
     plan = _plan(settings)
     jobs = _trainings(settings, plan)
     results = []
-    for (name, level, mechanism, delta, _), job, run in zip(
-        plan, jobs, run_all(jobs, executor), strict=True
-    ):
+    for (name, level, mechanism, delta, _), job, run in zip(plan, jobs, run_all(jobs), strict=True):
         watched = np.asarray(run.arrays["watched"], dtype=np.float64)
         labels, true = canary_labels(job.changes, truth)
         results.append(
@@ -362,7 +360,7 @@ def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[Me
                 true_labels=true,
             )
         )
-    return results + (_pate(settings, truth, executor) if settings.pate else [])
+    return results + (_pate(settings, truth) if settings.pate else [])
 
 
 def _teachers(settings: MechanismSettings) -> list[Teachers]:
@@ -394,12 +392,12 @@ def _students(settings: MechanismSettings) -> list[PateStudents]:
     ]
 
 
-def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list[MechanismResult]:
+def _pate(settings: MechanismSettings, truth: np.ndarray) -> list[MechanismResult]:
     teachers = _teachers(settings)
     if (images := teachers[0].data) != settings.data:
         truth = np.asarray(images.load().training.targets)
-    run_all(teachers, executor)
-    runs = run_all(_students(settings), executor)
+    run_all(teachers)
+    runs = run_all(_students(settings))
     labels, true = canary_labels([each.label_noise for each in teachers], truth)
     results = []
     for level in range(len(settings.pate)):
@@ -451,10 +449,10 @@ def release_table(results: Sequence[MechanismResult]) -> pd.DataFrame:
 
 
 def run_designs(
-    settings: MechanismSettings, results: Sequence[MechanismResult], executor: Any = None
+    settings: MechanismSettings, results: Sequence[MechanismResult]
 ) -> tuple[MechanismResult, MechanismResult]:
     """ALIBI with the same canaries in one training, and in groups: a training each."""
-    (run,) = run_all([_grouped(settings)], executor)
+    (run,) = run_all([_grouped(settings)])
     first, n = next(each for each in results if each.name == "ALIBI"), settings.canaries
     together = replace(
         first,

@@ -94,7 +94,7 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> Choosing:
     return Choosing(panel, parameters["searches"], parameters["mean_trials"], parameters["shape"])
 
 
-def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
+def run_choosing(settings: Choosing) -> pd.DataFrame:
     """Every search: ``epsilon``, ``way``, ``trials``, ``rate``, ``accuracy``, ``score``.
 
     The best on validation points, which count as public, is looked at on test points.
@@ -104,7 +104,7 @@ def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
     data = settings.panel.data
     flat = {place: tuple(c for each in searches[place] for c in each) for place in places}
     several = [place for place in places if place[1] != WAYS[1]]
-    tried = run_all([ManyTrainings(flat[p], data, points="validation") for p in several], executor)
+    tried = run_all([ManyTrainings(flat[p], data, points="validation") for p in several])
     accuracy = {
         place: iter([model["accuracy"] for model in run.metrics["models"]])
         for place, run in zip(several, tried, strict=True)
@@ -115,7 +115,7 @@ def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
         for trials in searches[place]:
             found = [next(accuracy[place]) for _ in trials] if place in accuracy else [1.0]
             winners[place].append(trials[first_largest(found)])
-    runs = run_all([ManyTrainings(tuple(winners[place]), data) for place in places], executor)
+    runs = run_all([ManyTrainings(tuple(winners[place]), data) for place in places])
     rows = []
     for place, run in zip(places, runs, strict=True):
         models = special.softmax(run.arrays["logits"], axis=-1)

@@ -67,10 +67,10 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> GapStudy:
     return GapStudy(panel, *rates, parameters["flip"], people, parameters["seed"])
 
 
-def train(study: GapStudy, executor: Any = None) -> tuple[np.ndarray, dict[float, np.ndarray]]:
+def train(study: GapStudy) -> tuple[np.ndarray, dict[float, np.ndarray]]:
     """Clean labels, and the models' logits (seeds, n, classes) by budget."""
     jobs = study.jobs()
-    runs = run_all(list(jobs.values()), executor)
+    runs = run_all(list(jobs.values()))
     logits = {e: np.float64(run.arrays["logits"]) for e, run in zip(jobs, runs, strict=True)}
     return runs[0].arrays["labels"], logits
 

@@ -160,10 +160,10 @@ class NoiseMap:
     seconds: float  # What the trainings took, one after another
 
 
-def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
+def run_map(settings: MapSettings) -> NoiseMap:
     """Train what is not stored yet, and score everything."""
     jobs = settings.jobs()
-    runs = dict(zip(jobs, run_all(list(jobs.values()), executor), strict=True))
+    runs = dict(zip(jobs, run_all(list(jobs.values())), strict=True))
     models: list[dict[str, Any]] = []
     cells: list[dict[str, Any]] = []
     root = math.sqrt(parameter_count(settings.model))

@@ -72,9 +72,9 @@ class Trained:
     delta: float
 
 
-def train(settings: Promise, executor: Any = None) -> Trained:
+def train(settings: Promise) -> Trained:
     """Train the model, or read it from the store."""
-    (run,) = run_all([ManyTrainings((settings.config,), settings.panel.data)], executor)
+    (run,) = run_all([ManyTrainings((settings.config,), settings.panel.data)])
     p = special.softmax(run.arrays["logits"][0], axis=-1)
     spent = run.privacy["models"][0]
     ledger = PrivacyLedger.from_dict(spent["ledger"])

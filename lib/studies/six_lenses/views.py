@@ -54,13 +54,11 @@ class Classified:
         return self.logits(points, model).argmax(axis=-1) == labels
 
 
-def classify(
-    settings: LensSettings, shifts: Sequence[tuple[str, float]], executor: Any = None
-) -> Classified:
+def classify(settings: LensSettings, shifts: Sequence[tuple[str, float]]) -> Classified:
     """Train the private model and its competitor, or read them where they are stored."""
     shifts = tuple((str(kind), float(severity)) for kind, severity in shifts)
     configs = settings.config("private"), settings.config("plain")
-    (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)], executor)
+    (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)])
     arrays = {name: np.asarray(array) for name, array in run.arrays.items()}
     return Classified(settings, shifts, arrays, run.privacy["models"][0])
 

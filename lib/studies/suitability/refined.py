@@ -162,10 +162,10 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
 
 
 def choose_signals(
-    jobs: Sequence[DomainRuns], alpha: float = 0.05, max_workers: int | None = None
+    jobs: Sequence[DomainRuns], alpha: float = 0.05
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Choose the set of signals with the largest ROC AUC when domains are left out."""
-    runs = run_all(list(jobs), max_workers=max_workers)
+    runs = run_all(list(jobs))
     names = ["+".join(one) for one in jobs[0].candidates]
     domains = np.array(runs[0].metrics["domains"])
     p_value, truth = (np.stack([run.arrays[key] for run in runs]) for key in ("p_value", "truth"))
