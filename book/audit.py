@@ -198,7 +198,7 @@ chapter.check("P3-S2-corner", smallest)
 chapter.check("P3-S2-footnote", smallest)
 chapter.values(
     corner=smallest,
-    one_term=studies.footnote_term(footnote, 1e-5, 0.9),
+    one_term=math.log((1 - 1e-5) / fnr_end),
     fnr_end=fnr_end,
     inside="Yes" if audit.privacy_region(smallest, 1e-5).contains(0.0, fnr_end) else "No",
 )

@@ -176,7 +176,7 @@ def test_the_number_of_each_training_is_given_once():
     first, second = curves.trainings_of(given)
     assert first == curves.PrivateTraining("a", 9, 2, 4, 1.0, 0.0)
     assert second.delta == 1e-5
-    with pytest.raises(ValueError, match=r"one entry for each training, got \[2, 2, 2, 1, 2, 2\]"):
+    with pytest.raises(ValueError, match=r"must be of one length, got \[2, 2, 2, 1, 2, 2\]"):
         curves.trainings_of(given | {"private_steps": [4]})
 
 

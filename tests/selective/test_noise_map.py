@@ -184,22 +184,9 @@ def test_figures_show_every_setting():
     )
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: studies.regimes([64], [1.0, 2.0], [0.0], [1], [1]),
-            r"must have one entry for each regime, got \[1, 2, 1, 1, 1\] of them",
-        ),
-        (
-            lambda: MapSettings(SETTINGS.data, SETTINGS.model, (), (0.1,)),
-            "regimes must be 1 to 9, got 0 of them",
-        ),
-    ],
-)
-def test_what_is_not_allowed(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_what_is_not_allowed():
+    with pytest.raises(ValueError, match="regimes must be 1 to 9, got 0 of them"):
+        MapSettings(SETTINGS.data, SETTINGS.model, (), (0.1,))
 
 
 def test_jobs_are_the_stored_kind():

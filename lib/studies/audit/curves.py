@@ -28,7 +28,7 @@ from lib.privacy import (
 from lib.runs import run_all
 from lib.studies.audit.sanity import SanityCheck, engine_scores
 from lib.studies.audit.system import run_audits, settings_from
-from lib.studies.default_problem import default_problem, test_points
+from lib.studies.default_problem import default_problem, rows_of, test_points
 from lib.training import LabelTrainings, TrainingConfig
 
 #: How often an attack on a small training sees its weights.
@@ -174,14 +174,9 @@ class PrivateTraining:
 
 def trainings_of(parameters: Mapping[str, Any]) -> list[PrivateTraining]:
     """The private trainings that a chapter's parameters list."""
-    names = ("points", "batches", "steps", "epsilons", "deltas")
-    columns = [parameters["private"], *(parameters[f"private_{name}"] for name in names)]
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(
-            "private and private_* must have one entry for each training, got "
-            f"{[len(column) for column in columns]} of them"
-        )
-    return [PrivateTraining(*row) for row in zip(*columns, strict=True)]
+    columns = ("points", "batches", "steps", "epsilons", "deltas")
+    rows = rows_of(parameters, ["private", *(f"private_{name}" for name in columns)])
+    return [PrivateTraining(*row) for row in rows]
 
 
 def votes(parameters: Mapping[str, Any]) -> Channel:

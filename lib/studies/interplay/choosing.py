@@ -26,7 +26,7 @@ from lib.privacy import (
 )
 from lib.runs import run_all
 from lib.selective import areas
-from lib.studies.interplay.panel import PanelSettings, settings_for
+from lib.studies.interplay.panel import PanelSettings, plain_panel
 from lib.ties import first_largest
 from lib.training import ManyTrainings, TrainingConfig
 
@@ -87,10 +87,8 @@ class Choosing:
 
 def settings_from(parameters: Mapping[str, Any], dataset: str) -> Choosing:
     """The searches of a chapter's parameters."""
-    names = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
-    given = {name: parameters[name] for name in (*names, "momentum", "schedule", "device")}
-    given |= {"epsilons": tuple(parameters["epsilons"]), "rates": tuple(parameters["rates"])}
-    panel = settings_for(dataset, parameters["model"], families=("plain",), n_seeds=1, **given)
+    given = {name: tuple(parameters[name]) for name in ("epsilons", "rates")}
+    panel = plain_panel(parameters, dataset, n_seeds=1, **given)
     return Choosing(panel, parameters["searches"], parameters["mean_trials"], parameters["shape"])
 
 

@@ -18,7 +18,7 @@ from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
 from lib.selective.uncertainty import compare, compare_over_seeds
-from lib.studies.default_problem import default_problem
+from lib.studies.default_problem import default_problem, rows_of
 from lib.training import CrossEntropy, DataSpec, ManyTrainings, ModelSpec, TrainingConfig
 from lib.training.models import parameter_count
 from lib.training.torch_settings import accelerated
@@ -42,23 +42,6 @@ class Regime:
     momentum: float
     epochs: int  # Passes over the data, in expectation
     seeds: int  # Repetitions, at most 99
-
-
-def regimes(
-    batch_sizes: Sequence[int],
-    clipping_norms: Sequence[float],
-    momenta: Sequence[float],
-    epochs: Sequence[int],
-    seeds: Sequence[int],
-) -> tuple[Regime, ...]:
-    """Regimes from a chapter's lists, which must have the same length."""
-    columns = (batch_sizes, clipping_norms, momenta, epochs, seeds)
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(
-            "batch_sizes, clipping_norms, momenta, epochs and seeds must have one entry for each "
-            f"regime, got {[len(column) for column in columns]} of them"
-        )
-    return tuple(Regime(*values) for values in zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -121,24 +104,18 @@ class MapSettings:
         }
 
 
-def settings_for(
-    dataset: str, model: str, regimes: Sequence[Regime], hidden: int = 32, **options: Any
-) -> MapSettings:
-    """The map on all of a data set of the book, with a model that suits it."""
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> MapSettings:
+    """The map of a chapter's parameters, on all of a data set."""
     sizes = {"train": 1200, "test": 597}
     if dataset != "digits":
         sizes = {split: len(load_images(dataset, split).labels) for split in ("train", "test")}
+    model, hidden = parameters["model"], parameters["hidden"]
     data, spec = default_problem(dataset, model, validation=0, hidden=hidden, **sizes)
-    return MapSettings(data, spec, tuple(regimes), **options)
-
-
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> MapSettings:
-    """The map of a chapter's parameters."""
     columns = ("batch_sizes", "clipping_norms", "momenta", "epochs", "seeds")
-    given = {name: parameters[name] for name in ("hidden", "checkpoints", "device")}
-    given |= {name: tuple(parameters[name]) for name in ("moves", "epsilons")}
-    every = regimes(*(parameters[name] for name in columns))
-    return settings_for(dataset, parameters["model"], every, **given)
+    regimes = tuple(Regime(*row) for row in rows_of(parameters, columns))
+    given = {name: tuple(parameters[name]) for name in ("moves", "epsilons")}
+    given |= {name: parameters[name] for name in ("checkpoints", "device")}
+    return MapSettings(data, spec, regimes, **given)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 _WATCHED = ("plain", "no entropy")  # families whose intermediate models are looked at
 
+# Parameters of all chapters that train a panel, or its plain family alone.
+_SHARED = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
+_SHARED += ("momentum", "schedule", "device")
+
 #: Methods that P1 compares, in the order of its tables.
 P1_METHODS = ("SR", "SAT", "MCDO", "DE", "SCTD", "SN")
 
@@ -250,11 +254,15 @@ def settings_for(
     return with_training(PanelSettings, data, spec, given)
 
 
+def plain_panel(parameters: Mapping[str, Any], dataset: str, **others: Any) -> PanelSettings:
+    """The plain family alone, of a chapter's parameters."""
+    given = {name: parameters[name] for name in _SHARED}
+    return settings_for(dataset, parameters["model"], families=("plain",), **given, **others)
+
+
 def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> PanelSettings:
     """The panel of a chapter's parameters, on the data that are at hand."""
-    names = ("hidden", "activation", "seed", "n_seeds", "epochs", "steps", "batch_size")
-    names += ("clipping_norm", "momentum", "schedule", "checkpoint_every", "device")
-    given = {name: parameters[name] for name in names}
+    given = {name: parameters[name] for name in (*_SHARED, "n_seeds", "checkpoint_every")}
     given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
     return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
 
