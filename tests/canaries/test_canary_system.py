@@ -17,14 +17,7 @@ from lib.studies.canaries import system
 BOOK = Path(__file__).parents[2] / "book"
 GIVEN = profile_parameters(BOOK.parent / "params", "quick", "canaries") | {"points": 400}
 SMALL = {
-    **{
-        "hidden": 64,
-        "learning_rates": [0.2],
-        "canaries": 40,
-        "n_models": 4,
-        "groups": 8,
-        "seed": 3,
-    },
+    **{"hidden": 64, "learning_rates": [0.2], "canaries": 40, "n_models": 4, "groups": 8},
     **{"alibi_epsilons": [20.0, 1.0], "agibi_epsilons": [20.0, 1.0], "rr_epsilons": [20.0]},
     **{"pate_sigma1": [2.0], "pate_sigma2": [1.0], "pate_thresholds": [5.0], "pate_answers": [50]},
     **{"n_teachers": 8, "n_ensembles": 1, "pate_queries": 200, "pate_steps": 40, "seed": 3},
