@@ -96,50 +96,33 @@ class AuditSettings:
         ]
 
 
-def settings_for(
-    dataset: str,
-    model: str,
-    epsilon: float,
-    points: int,
-    *,
-    hidden: int = 32,
-    activation: str = "tanh",
-    seed: int = 0,
-    stream: int = 0,
-    **others: Any,
-) -> AuditSettings:
-    """An audit on a data set of the book, with a model that suits it."""
-    texts = dataset in TEXT_FILES
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSettings]:
+    """The audits of a chapter's parameters: without privacy, and of each budget."""
+    model, texts = parameters["model"], dataset in TEXT_FILES
     if (model == "roberta" and not texts) or (texts and model not in ("linear", "mlp", "roberta")):
         raise ValueError(
             f"model must be {'linear, mlp or roberta' if texts else 'one for images'} for"
             f" {dataset!r}, got {model!r}"
         )
-    validation = 200 if dataset == "digits" else 1000
-    sizes = {"train": points, "validation": validation, "test": test_points(dataset)}
-    data, spec = default_problem(
-        dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
-    )
-    given = {"delta": 1e-5, "learning_rate": 1.0, "accountant": "prv"} | others
-    given |= {"epsilon": epsilon, "seed": 100 * seed + stream}
-    return with_training(AuditSettings, data, spec, given)
-
-
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSettings]:
-    """The audits of a chapter's parameters: without privacy, and of each budget."""
     budgets, rates = (math.inf, *parameters["epsilons"]), parameters["learning_rates"]
     if len(rates) != len(budgets):
         raise ValueError(
             f"learning_rates must have one entry more than epsilons ({len(budgets)}), got {rates!r}"
         )
-    names = ("hidden", "activation", "seed", "delta", "n_shadow", "n_target", "n_challenges")
-    names += ("canaries", "batch_size", "clipping_norm", "schedule", "gradient", "device")
-    shared = {name: parameters[name] for name in names}
+    sizes = {"train": parameters["points"], "validation": 200 if dataset == "digits" else 1000}
+    sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed")}
+    data, spec = default_problem(dataset, model, test=test_points(dataset), **sizes)
+    names = ("delta", "n_shadow", "n_target", "n_challenges", "canaries", "batch_size")
+    names += ("clipping_norm", "schedule", "gradient", "device")
+    shared = {name: parameters[name] for name in names} | {"accountant": "prv"}
     shared["steps"] = updates(parameters, parameters["points"] / 2)  # what one model has
-    task = dataset, parameters["model"]
+    seed = 100 * parameters["seed"]
     return [
-        settings_for(
-            *task, epsilon, parameters["points"], learning_rate=rate, stream=stream, **shared
+        with_training(
+            AuditSettings,
+            data,
+            spec,
+            shared | {"epsilon": epsilon, "learning_rate": rate, "seed": seed + stream},
         )
         for stream, (epsilon, rate) in enumerate(zip(budgets, rates, strict=True))
     ]
