@@ -175,7 +175,7 @@ def choose_signals(
         chosen = np.broadcast_to(candidate, len(domains))[which]
         return pd.DataFrame(
             [
-                vars(decision_metrics(p[chosen, which].ravel(), t[chosen, which].ravel(), alpha))
+                decision_metrics(p[chosen, which].ravel(), t[chosen, which].ravel(), alpha)
                 for p, t in zip(p_value, truth, strict=True)
             ]
         )
