@@ -42,7 +42,6 @@ from lib.studies.suitability.stress import (
     PROVIDER,
     USER,
     by_sample_size,
-    calibration_table,
     cheats_table,
     compare_calibrations,
     missed_table,
@@ -358,7 +357,8 @@ for d in here or ["digits"]:
         )
         errors.append(found.assign(dataset=d, seed=s))
 errors = pd.concat(errors, ignore_index=True)
-calibrated = calibration_table(errors)
+kinds = errors.groupby(["dataset", "kind", "method"], sort=False)
+calibrated = kinds[["ece", "error", "size", "chance"]].mean().reset_index()
 
 # %%
 chapter.table(

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from lib.audit.curves import AttackCurve, attack_curve
 from lib.audit.planning import gaussian_mu
 from lib.audit.selection import gaussian_fnr, roc_counts, union_lower_bound
-from lib.plot import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure, panels
 from lib.privacy import (
     GaussianLabels,
     LaplaceLabels,
@@ -266,9 +266,9 @@ def power_study(
 
 def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
     """Draw proven curves, the Gaussians beneath, and attacks with their limits: a panel each."""
-    figure, axes = new_figure(rows=len(channels), height=2.5, sharex=True, squeeze=False)
+    figure, axes = panels(len(channels), 2.5)
     fpr = np.linspace(0, 1, 501)
-    for ax, channel in zip(axes.ravel(), channels, strict=True):
+    for ax, channel in zip(axes, channels, strict=True):
         proven = channel.proven.fnr(fpr)
         ax.fill_between(fpr, proven, color="0.92", linewidth=0)
         ax.plot(fpr, proven, color="black", marker="", label="proven")
@@ -280,7 +280,7 @@ def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
             ax.plot(attack.fpr[0], attack.fnr[0], label=f"attack: {name}", **line)
         ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="FNR", title=channel.name)
         ax.legend(fontsize=8, loc="upper right")
-    axes[-1, 0].set_xlabel("FPR")
+    axes[-1].set_xlabel("FPR")
     return figure
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from lib.data.images import load_images
-from lib.plot import COLOURS, MARKERS, new_figure, plain_log
+from lib.plot import COLOURS, MARKERS, panels, plain_log
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
@@ -405,9 +405,9 @@ def line_words(table: pd.DataFrame) -> list[tuple[str, str]]:
 
 def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequence[str]) -> Figure:
     """Draw the methods' difference from SR over the noise of all steps, a panel a method."""
-    figure, axes = new_figure(rows=len(methods), height=2.7, sharex=True)
+    figure, axes = panels(len(methods), 2.7)
     epsilons = list(dict.fromkeys(table["epsilon"]))
-    for ax, method, title in zip(np.atleast_1d(axes), methods, titles, strict=True):
+    for ax, method, title in zip(axes, methods, titles, strict=True):
         for line, (_, of_regime) in zip(("-", "--", ":"), _regimes(table), strict=False):
             for epsilon, rows in of_regime.groupby("epsilon", sort=False):
                 i = epsilons.index(epsilon)
@@ -434,9 +434,9 @@ def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequen
 def plot_pairs(table: pd.DataFrame) -> Figure:
     """Draw each setting's accuracy and score: an arrow from SR to SCTD, a panel a regime."""
     regimes = _regimes(table)
-    figure, axes = new_figure(rows=len(regimes), height=2.7, sharex=True, sharey=True)
+    figure, axes = panels(len(regimes), 2.7, sharey=True)
     epsilons = list(dict.fromkeys(table["epsilon"]))
-    for ax, (title, of_regime) in zip(np.atleast_1d(axes), regimes, strict=True):
+    for ax, (title, of_regime) in zip(axes, regimes, strict=True):
         for epsilon, rows in of_regime.groupby("epsilon", sort=False):
             i = epsilons.index(epsilon)
             label = rf"$\epsilon = {epsilon:g}$"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from lib.plot import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure, panels
 
 _STYLES = ("-", "--", ":", "-.")
 _ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
@@ -131,15 +131,17 @@ def plot_lines(
     return figure
 
 
-def plot_cheats(draws: pd.DataFrame, panels: Mapping[str, Sequence[str]], margin: float) -> Figure:
+def plot_cheats(
+    draws: pd.DataFrame, cheaters: Mapping[str, Sequence[str]], margin: float
+) -> Figure:
     """Draw SUITABLE decisions against the true drop, a panel for each who cheats, a line a cheat.
 
     Points are sixths of the user folds and models, in the order of their drop.
     """
-    figure, axes = new_figure(len(panels), 1, height=2.7, sharex=True)
+    figure, axes = panels(len(cheaters), 2.7)
     keys = ["cheat", "seed", "user_fold"]
     folds = draws.groupby(keys, sort=False)[["drop", "suitable"]].mean().reset_index()
-    for ax, (title, cheats) in zip(np.atleast_1d(axes), panels.items(), strict=True):
+    for ax, (title, cheats) in zip(axes, cheaters.items(), strict=True):
         for number, cheat in enumerate(["honest", *cheats]):
             rows = folds[folds["cheat"] == cheat].sort_values("drop", kind="stable")
             means = rows.groupby(np.arange(len(rows)) * 6 // len(rows))[["drop", "suitable"]].mean()

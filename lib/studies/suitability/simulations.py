@@ -100,13 +100,11 @@ def simulate_guarantee(
     return pd.DataFrame(rows)
 
 
-def lemma_check(
-    eps: Sequence[float], *, accuracy: float = 0.8, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Simulate Lemma 4.3, E[correct] = E[estimate] + eps."""
+def lemma_check(eps: Sequence[float], *, rng: np.random.Generator) -> pd.DataFrame:
+    """Simulate Lemma 4.3, E[correct] = E[estimate] + eps, at an accuracy of 0.8."""
     rows = []
     for value in eps:
-        estimated, correct = _draw(accuracy, value, (100_000,), rng)
+        estimated, correct = _draw(0.8, value, (100_000,), rng)
         offset = _offset(estimated, correct)
         rows.append(
             {
@@ -204,16 +202,9 @@ def _draw(
     return estimated, (rng.random(shape) < estimated + eps).astype(float)
 
 
-def label_errors(
-    labels: Sequence[int],
-    margins: Sequence[float],
-    *,
-    n_test: int = 100,
-    accuracies: Sequence[float] = (0.5, 0.7, 0.9, 0.95, 0.99),
-    alpha: float = 0.05,
-) -> pd.DataFrame:
+def label_errors(labels: Sequence[int], margins: Sequence[float], n_test: int) -> pd.DataFrame:
     """Compare tests of labels alone by their exact rates of error at a drop of the margin."""
-    rows = []
+    rows, alpha = [], 0.05
     for n in labels:
         x, y = np.meshgrid(np.arange(n_test + 1), np.arange(n + 1), indexing="ij")
         moments = [
@@ -225,7 +216,7 @@ def label_errors(
                 "score": _score(x, n_test, y, n, margin) <= stats.norm.ppf(alpha) + _TIE,
             }
             rates: dict[str, list[float]] = {"exact": [], "exact, against": []}
-            for p in accuracies:
+            for p in (0.5, 0.7, 0.9, 0.95, 0.99):
                 q = p - margin
                 if not 0 <= q <= 1:
                     continue
@@ -242,12 +233,7 @@ def label_errors(
 
 
 def fit_errors(
-    sizes: Sequence[tuple[int, int, int]],
-    *,
-    margin: float = 0.05,
-    alpha: float = 0.05,
-    repetitions: int = 200,
-    rng: np.random.Generator,
+    sizes: Sequence[tuple[int, int, int]], *, repetitions: int, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Simulate P(SUITABLE) at a drop of the margin, with calibration on both populations.
 
@@ -255,6 +241,7 @@ def fit_errors(
     logistic model of them everywhere.
     """
     slopes, bias = np.array([1.0, 0.7, -0.5, 0.3]), 1.8
+    margin, alpha = 0.05, 0.05
     # The linear predictor is normal: its mean by quadrature.
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     spread, weights = np.sqrt((slopes**2).sum()) * nodes, weights / weights.sum()

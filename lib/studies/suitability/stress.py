@@ -188,9 +188,9 @@ def cheats_table(draws: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def binomial_limits(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Clopper and Pearson's limits for a mean of n fractions, which vary no more than yes or no."""
-    tail = (1 - level) / 2
+def binomial_limits(rate: float, n: int) -> tuple[float, float]:
+    """Clopper and Pearson's 95% limits for a mean of n fractions, as if each were yes or no."""
+    tail = (1 - 0.95) / 2
     low = stats.beta.ppf(tail, n * rate, n - n * rate + 1) if rate > 0 else 0.0
     high = stats.beta.isf(tail, n * rate + 1, n - n * rate) if rate < 1 else 1.0
     return float(low), float(high)
@@ -312,9 +312,3 @@ def compare_calibrations(
                 row |= {"error": error, "size": abs(error), "ece": ece}
                 rows.append(row | {"chance": np.sqrt(2 * spread / np.pi)})
     return pd.DataFrame(rows)
-
-
-def calibration_table(errors: pd.DataFrame) -> pd.DataFrame:
-    """Mean errors by data, kind of group and method; decisions need the third, Corollary 4.4."""
-    keys = ["dataset", "kind", "method"]
-    return errors.groupby(keys, sort=False)[["ece", "error", "size", "chance"]].mean().reset_index()
