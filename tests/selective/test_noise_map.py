@@ -136,7 +136,6 @@ TABLE = by_hand(
 
 def test_who_is_ahead_is_decided_by_the_interval():
     assert studies.ahead(TABLE).tolist() == ["SR", "undecided", "SCTD", "SR", "SCTD"]
-    assert studies.at_best_rate(TABLE)["rate"].tolist() == [0.05, 0.01]
     # Of the pairs of (200, 20) with (10, 30) all but (20, 30) are in order.
     assert studies.ordered_pairs(TABLE, "all noise") == (3, 4)
     assert studies.ordered_pairs(TABLE[:2], "all noise") == (0, 0)

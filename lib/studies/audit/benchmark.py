@@ -1,6 +1,5 @@
 """Speed and accuracy against the authors' package."""
 
-import importlib.util
 import math
 import time
 import warnings
@@ -23,17 +22,8 @@ TABLES: tuple[tuple[AttackCounts, float], ...] = (
 )
 
 
-def peer_installed() -> bool:
-    """Whether PyPI's privacy-estimates is at hand."""
-    return importlib.util.find_spec("privacy_estimates") is not None
-
-
 def compare_with_peer(tables: Sequence[tuple[AttackCounts, float]]) -> pd.DataFrame:
-    """Bayesian 90% intervals by this package and by privacy-estimates; NaN where it fails.
-
-    The other program stops at a tolerance of 1e-2 in epsilon and 5e-3 in probability; ours is exact
-    to about 1e-10 in probability.
-    """
+    """Bayesian 90% intervals by this package and by privacy-estimates; NaN where it fails."""
     from privacy_estimates import AttackResults, compute_eps_lo_hi
 
     epsilon_interval(AttackCounts(1, 1, 1, 1), 1e-5)  # nothing is timed the first time

@@ -36,7 +36,9 @@ def interval_table(counts: Mapping[str, AttackCounts], delta: float, level: floa
 
 def rectangle_mass(counts: AttackCounts, level: float, method: str) -> float:
     """Posterior mass in the rectangle of the two rates' intervals: P3, section 3.2 (Example)."""
-    fnr, fpr = _rectangle(counts, level, method)
+    tail = (1 - level) / 4
+    fnr = rate_interval(counts.fn, counts.positives, tail, method)
+    fpr = rate_interval(counts.fp, counts.negatives, tail, method)
     x = np.diff(special.betainc(counts.fn + 0.5, counts.tp + 0.5, fnr))
     y = np.diff(special.betainc(counts.fp + 0.5, counts.tn + 0.5, fpr))
     return float(x[0] * y[0])
@@ -54,18 +56,6 @@ def expected_counts(fpr: float, fnr: float, trials: int) -> AttackCounts:
     half = trials // 2
     fn, fp = round(fnr * half), round(fpr * half)
     return AttackCounts(tp=half - fn, fp=fp, tn=half - fp, fn=fn)
-
-
-def rate_ends(counts: AttackCounts, level: float, method: str) -> tuple[float, float]:
-    """Upper limits (FNR, FPR) of the two rates' intervals that give one for epsilon at `level`."""
-    fnr, fpr = _rectangle(counts, level, method)
-    return fnr[1], fpr[1]
-
-
-def _rectangle(counts: AttackCounts, level: float, method: str):
-    tail = (1 - level) / 4
-    fnr = rate_interval(counts.fn, counts.positives, tail, method)
-    return fnr, rate_interval(counts.fp, counts.negatives, tail, method)
 
 
 def growing_counts(rate: float, trials: Sequence[int], *, seed: int) -> list[AttackCounts]:

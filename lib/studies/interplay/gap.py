@@ -130,12 +130,6 @@ def take_apart(
     return pd.DataFrame(rows)
 
 
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, and the standard error of the gap."""
-    grouped = table.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
-    return grouped.mean().join(grouped["total"].sem().rename("total se")).reset_index()
-
-
 def plot_terms(means: pd.DataFrame) -> Figure:
     """Draw the terms as stacked bars, two for each budget, and the gap that is seen as a point."""
     figure, ax = new_figure(height=3.6)

@@ -274,12 +274,6 @@ def ahead(table: pd.DataFrame, method: str = "SCTD") -> pd.Series:
     return pd.Series(np.where(table[f"{method} low"] > 0, "SR", found), table.index)
 
 
-def at_best_rate(table: pd.DataFrame) -> pd.DataFrame:
-    """Of each regime and budget the setting of the highest accuracy."""
-    groups = table.groupby([name for name in SETTING if name != "rate"], sort=False)
-    return table.loc[groups["accuracy"].idxmax()].reset_index(drop=True)
-
-
 def ordered_pairs(table: pd.DataFrame, noise: str, method: str = "SCTD") -> tuple[int, int]:
     """Pairs of a setting that SCTD wins and one that SR wins: where it has more noise, and all."""
     winner = ahead(table, method)
