@@ -83,17 +83,19 @@ def plot_miscoverage(results: pd.DataFrame, reported: Mapping[tuple[str, str], f
     return figure
 
 
+def _limits(counts: pd.Series, repetitions: pd.Series) -> np.ndarray:
+    """Exact 95% limits of rates, lower ones and upper ones."""
+    pairs = zip(counts, repetitions, strict=True)
+    return np.transpose([share_interval(*pair) for pair in pairs])
+
+
 def plot_power(results: pd.DataFrame) -> Figure:
     """Rejection rates of experiment 2 by shift, one line a sample size."""
     figure, ax = new_figure(height=3.2)
     for k, (n, rows) in enumerate(results.groupby("n")):
         rows = rows.sort_values("shift")
         colour, marker = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
-        bounds = [
-            share_interval(*pair)
-            for pair in zip(rows["rejected"], rows["repetitions"], strict=True)
-        ]
-        low, high = np.transpose(bounds)
+        low, high = _limits(rows["rejected"], rows["repetitions"])
         ax.fill_between(rows["shift"], low, high, color=colour, alpha=0.15, lw=0)
         ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
     ax.axhline(_ALPHA, color="black", ls="--", lw=1)
@@ -128,11 +130,8 @@ def plot_leak(results: pd.DataFrame) -> Figure:
     axes[0].plot(leaked, bias, color=COLOURS[0], marker=MARKERS[0], label="mean estimate")
     axes[0].axhline(0, color="black", lw=1.2)
     axes[0].set_ylabel("estimate less truth")
-    rates = [
-        share_interval(round(m * n), n)
-        for m, n in zip(results["missed"], results["repetitions"], strict=True)
-    ]
-    axes[1].fill_between(leaked, *np.transpose(rates), color=COLOURS[1], alpha=0.15, lw=0)
+    limits = _limits((results["missed"] * results["repetitions"]).round(), results["repetitions"])
+    axes[1].fill_between(leaked, *limits, color=COLOURS[1], alpha=0.15, lw=0)
     axes[1].plot(leaked, results["missed"], color=COLOURS[1], marker=MARKERS[1], label="misses")
     axes[1].axhline(_ALPHA, color="black", ls="--", lw=1)
     axes[1].set_ylabel("fraction that misses")

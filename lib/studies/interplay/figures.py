@@ -167,10 +167,7 @@ def plot_imbalance(study: Imbalance) -> Figure:
 
 
 def plot_positions(study: Imbalance) -> Figure:
-    """Draw at which coverage points of the rare class are accepted, right and wrong ones.
-
-    P1, Figures 4 and 5. At most sixty points, evenly spaced in the test set.
-    """
+    """Draw where up to sixty points of the rare class are accepted, right and wrong ones."""
     epsilons = study.epsilons
     figure, axes = panels(len(study.keep), 1.5)
     rare = _some(np.flatnonzero(study.labels == 0), 60)

@@ -72,12 +72,7 @@ class Pipeline:
 
 
 def checkerboard(shape: tuple[int, int, int]) -> Floats:
-    """An image that no photograph and no digit looks like: alternating black and white pixels.
-
-    A heuristic: a record whose gradient points where few others' do is hardly hidden among them.
-    Differential privacy speaks of the worst record beside the worst data set; nothing says that it
-    is this one, or that the data set at hand is the worst one.
-    """
+    """An image that no photograph and no digit looks like, which little should hide."""
     board = (np.indices(shape[1:]).sum(axis=0) % 2).astype(np.float32)
     return np.broadcast_to(board, (1, *shape)).copy()
 

@@ -155,14 +155,7 @@ def plot_cheats(
 
 
 def plot_methods(scores: pd.DataFrame) -> Figure:
-    """Draw methods as points, right decisions above and ROC AUC below, the filters filled.
-
-    Parameters
-    ----------
-    scores : pandas.DataFrame
-        A row a method, drawn from the bottom up, with columns ``accuracy`` and ``roc_auc`` (both
-        in [0, 1]) and ``filter`` (whether it is a form of the paper's method); names in the index.
-    """
+    """Draw methods from the bottom up: ``accuracy`` and ``roc_auc``, filled if ``filter``."""
     figure, axes = new_figure(2, 1, height=0.7 + 0.22 * len(scores))
     panels = {"accuracy": "right decisions (%)", "roc_auc": "ROC AUC (%)"}
     for ax, (column, label) in zip(axes, panels.items(), strict=True):

@@ -72,14 +72,12 @@ def simulate_cheats(
                         "cheat": name,
                         "suitable": p <= _LEVEL,
                         "moved_user": _moved(x[given[by][1]], d),
-                    }
-                    | {
                         "moved_reference": moved[by],
                         "moved_source": low[by],
                         "copies": _copies(d, x[given[by][1]]),
+                        "labels_given": told.unsuitable_p <= _LEVEL,
+                        **shared,
                     }
-                    | {"labels_given": told.unsuitable_p <= _LEVEL}
-                    | shared
                 )
     return pd.DataFrame(rows)
 
