@@ -442,11 +442,11 @@ def design_differences(
     return np.bincount(group, difference) / np.bincount(group)
 
 
-def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> pd.DataFrame:
-    """Accuracy, the claim and what the canaries show: a row a training."""
+def mechanism_table(results: Sequence[MechanismResult]) -> pd.DataFrame:
+    """Accuracy, the claim and what the canaries show at 95%: a row a training."""
     rows = []
     for each in results:
-        audit = each.audit(level=level)
+        audit = each.audit()
         rows.append(
             {
                 "mechanism": each.name,
@@ -456,9 +456,9 @@ def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> 
                 "delta": each.delta,
                 "low": audit.low,
                 "high": audit.high,
-                "corrected": each.audit(level=level, corrected=True).low,
-                "one label": each.one_label_bound(1 - (1 - level) / 2),
-                "top label": each.top_label_bound(1 - (1 - level) / 2),
+                "corrected": each.audit(corrected=True).low,
+                "one label": each.one_label_bound(),
+                "top label": each.top_label_bound(),
                 "canaries": len(each.canary_labels),
             }
         )

@@ -69,7 +69,7 @@ def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
+def plot_estimation_error(results: pd.DataFrame) -> Figure:
     """Draw how accuracy estimation errors are distributed on test and user data: Figure 6."""
     figure, ax = new_figure()
     errors = [
@@ -77,7 +77,7 @@ def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
         for which in ("test", "user")
     ]
     low, high = (f(f(e) for e in errors) for f in (min, max))
-    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9, 100 * width)
+    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9)
     for error, which, colour, line in zip(errors, ("test", "user"), COLOURS, _STYLES, strict=False):
         ax.hist(
             error,
