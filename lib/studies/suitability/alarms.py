@@ -102,11 +102,7 @@ def simulate_monitoring(
     As in the paper's appendix A.3.2 each batch has its own Welch test and is judged with those in a
     window before it. Each is unsuitable with probability ``share_unsuitable``, independently, and
     then at the margin; estimates are Beta-distributed. Two sets of decisions are scored at level
-    0.05: those about each newest batch in turn, and those of the last run alone about the batches
-    in its window. The latter keeps (share unsuitable) alpha, but for Welch's test being inexact far
-    out in the tails of skewed estimates. Decisions in turn are not controlled where most batches
-    are unsuitable: each is judged once, in a set of at most ``window``, and those sets add up their
-    errors. It is no online procedure such as LORD or SAFFRON.
+    0.05: those about each newest batch in turn, and those of the last run alone about its window.
     """
     margin, alpha, batches, batch_size, n_test = 0.05, 0.05, 50, 200, 1000
     unsuitable = rng.random((repetitions, batches)) < share_unsuitable
