@@ -82,7 +82,7 @@ def timeline(study: Study) -> list[str]:
 
 
 def digits_study(seed: int) -> Study:
-    """Make a study of scikit-learn's digits: ID folds by digit, OOD ones of other, shifted images."""
+    """Make a study of scikit-learn's digits: ID folds by digit, OOD folds of shifted images."""
     from lib.training.linear import train_linear  # here: WILDS's studies need no PyTorch
 
     digits = data.load_digits()
