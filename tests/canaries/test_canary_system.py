@@ -31,7 +31,7 @@ def runs(tmp_path_factory):
         settings = system.settings_from(GIVEN | SMALL, "digits")
         patch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
         results = system.run_mechanisms(settings)
-        return settings, results, system.run_designs(settings, results)
+        yield settings, results, system.run_designs(settings, results)
 
 
 @pytest.fixture
