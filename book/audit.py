@@ -38,9 +38,11 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("audit", globals())
 
+import importlib.util
 import math
 
 from lib import audit
+from lib.audit.counts import rate_interval
 from lib.book import interactive
 from lib.runs import stored_table
 from lib.studies.audit import benchmark, figures
@@ -193,12 +195,12 @@ for claim, method, side in (
 # %%
 footnote = audit.AttackCounts(tp=90, fp=0, tn=100, fn=10)
 smallest = audit.epsilon_interval(footnote, 1e-5, 0.9, "clopper-pearson")[0]
-fnr_end, _ = studies.rate_ends(footnote, 0.9, "clopper-pearson")
+fnr_end = rate_interval(footnote.fn, footnote.positives, (1 - 0.9) / 4, "clopper-pearson")[1]
 chapter.check("P3-S2-corner", smallest)
 chapter.check("P3-S2-footnote", smallest)
 chapter.values(
     corner=smallest,
-    one_term=studies.footnote_term(footnote, 1e-5, 0.9),
+    one_term=math.log((1 - 1e-5) / fnr_end),
     fnr_end=fnr_end,
     inside="Yes" if audit.privacy_region(smallest, 1e-5).contains(0.0, fnr_end) else "No",
 )
@@ -516,7 +518,7 @@ chapter.values(allowed=1 - level, delta=delta)
 # The authors publish their program as `privacy-estimates`. Both on the same counts, in one process:
 
 # %%
-if benchmark.peer_installed():
+if importlib.util.find_spec("privacy_estimates"):
     compared = benchmark.compare_with_peer(benchmark.TABLES[:benchmark_tables])
     chapter.table(
         compared,

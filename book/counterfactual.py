@@ -452,10 +452,10 @@ chapter.figure(
         "Rate of rejections by shift and number of points, with exact 95% intervals; dashed: 5%."
     ),
 )
-power = simulation.power_table(second)
+power = powers.pivot(index="shift", columns="n", values="power")
 three = dict.fromkeys(power.columns, ".3f")
 chapter.table(power, "power", "Rate of rejections, by number of points", three)
-misses = simulation.power_table(second, column="population_miscoverage")
+misses = powers.pivot(index="shift", columns="n", values="population_miscoverage")
 
 # %%
 chapter.table(

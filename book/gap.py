@@ -93,7 +93,8 @@ clean_labels, logits = studies.train(settings)
 
 # %%
 found = stored_table(studies.take_apart, settings, clean_labels, logits)
-means = studies.summary(found)
+seeds = found.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
+means = seeds.mean().join(seeds["total"].sem().rename("total se")).reset_index()
 
 # %%
 chapter.figure(

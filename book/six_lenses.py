@@ -63,7 +63,7 @@ from lib.audit import trials_needed
 from lib.studies.default_problem import title
 from lib.studies.six_lenses import figures
 from lib.studies.six_lenses.evidence import audit_record, label_canaries
-from lib.studies.six_lenses.settings import settings_for
+from lib.studies.six_lenses.settings import settings_from
 from lib.studies.six_lenses.views import (
     abstention,
     classify,
@@ -74,27 +74,7 @@ from lib.studies.six_lenses.views import (
 )
 
 # %%
-settings = settings_for(
-    dataset,
-    model=model,
-    points=points,
-    validation=validation,
-    test=test,
-    hidden=hidden,
-    activation=activation,
-    epsilon=epsilon,
-    delta=delta,
-    batch_size=batch_size,
-    epochs=epochs,
-    steps=steps,
-    clipping_norm=clipping_norm,
-    learning_rate=learning_rate,
-    schedule=schedule,
-    plain_steps=plain_steps,
-    plain_learning_rate=plain_learning_rate,
-    device=device,
-    seed=seed,
-)
+settings = settings_from(globals())
 
 # %%
 used = settings.data.name

@@ -43,14 +43,14 @@ from lib.studies.suitability.calibration import (
     evaluate_with_labels,
 )
 from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table
-from lib.studies.suitability.fits import fit_errors
-from lib.studies.suitability.label_rates import label_errors
 from lib.studies.suitability.opening import TITLES, find_data
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies
-from lib.studies.suitability.repeated import sequential_errors
 from lib.studies.suitability.simulations import (
+    fit_errors,
     impossibility_example,
+    label_errors,
     lemma_check,
+    sequential_errors,
     simulate_guarantee,
 )
 from lib.suitability.filter import p_text

@@ -36,17 +36,18 @@ import pandas as pd
 from lib.book import evidence
 from lib.runs import stored_table
 from lib.studies.suitability import figures
-from lib.studies.suitability.cheats import (
+from lib.studies.suitability.opening import TITLES, find_data
+from lib.studies.suitability.panel import load_study
+from lib.studies.suitability.stress import (
     PROVIDER,
     USER,
+    by_sample_size,
     cheats_table,
+    compare_calibrations,
+    missed_table,
     simulate_cheats,
     source_table,
 )
-from lib.studies.suitability.groups import calibration_table, compare_calibrations
-from lib.studies.suitability.opening import TITLES, find_data
-from lib.studies.suitability.panel import load_study
-from lib.studies.suitability.sizes import by_sample_size, missed_table
 
 main, here, notes = find_data(datasets, model_seeds)
 title = TITLES[main]
@@ -356,7 +357,8 @@ for d in here or ["digits"]:
         )
         errors.append(found.assign(dataset=d, seed=s))
 errors = pd.concat(errors, ignore_index=True)
-calibrated = calibration_table(errors)
+kinds = errors.groupby(["dataset", "kind", "method"], sort=False)
+calibrated = kinds[["ece", "error", "size", "chance"]].mean().reset_index()
 
 # %%
 chapter.table(

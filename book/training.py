@@ -45,7 +45,6 @@ from lib import training
 from lib.runs import stored_table
 from lib.studies.training import benchmark, figures
 from lib.studies.training import tables as studies
-from lib.studies.training.cost import p1_panel
 
 spec = training.DataSpec("digits", train=1000, validation=200, test=597, seed=seed)
 data = spec.load()
@@ -408,7 +407,7 @@ chapter.table(
     {"samples/s, private": ",.0f", "GPU-hours": ",.0f", **days},
     aside=True,
 )
-steps_in_all = p1_panel().eval("sample_steps * count").sum()
+steps_in_all = studies.p1_panel().eval("sample_steps * count").sum()
 a100 = panel.set_index("processor").loc["A100 SXM 80 GB (TF32)"]
 cnn = training.parameter_count(training.ModelSpec("p3_cnn", inputs=(3, 32, 32), classes=10))
 chapter.values(billions=steps_in_all / 1e9, a100_hours=a100["GPU-hours"], a100_days=a100["days, 8"])

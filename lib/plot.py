@@ -106,6 +106,12 @@ def new_figure(
     return figure, axes
 
 
+def panels(rows: int, height: float, **options: Any) -> tuple[Figure, Any]:
+    """As :func:`new_figure`: panels below each other, an array of them also if there is one."""
+    figure, axes = new_figure(rows, 1, height, sharex=True, squeeze=False, **options)
+    return figure, axes[:, 0]
+
+
 def _grid(ax: Axes) -> None:
     ax.grid(visible=True, axis="y", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)

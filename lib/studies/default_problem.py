@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -92,6 +92,15 @@ def default_problem(
         DataSpec(dataset, features, public=public, **sizes),
         ModelSpec(model, shape, len(source.names), **options),
     )
+
+
+def rows_of(parameters: Mapping[str, Any], names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """What a chapter's lists say together: the first entry of each, the second of each, ..."""
+    columns = [parameters[name] for name in names]
+    if len({len(column) for column in columns}) > 1:
+        lengths = [len(column) for column in columns]
+        raise ValueError(f"{', '.join(names)} must be of one length, got {lengths} entries")
+    return list(zip(*columns, strict=True))
 
 
 def updates(parameters: Mapping[str, Any], points: float) -> int:

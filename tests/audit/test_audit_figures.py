@@ -130,7 +130,7 @@ def test_width_grid_has_a_panel_a_method():
 
 @pytest.mark.parametrize("trials", [[20], [20, 40]])
 def test_coverage(trials):
-    table = studies.coverage_table([(0.2, 0.2), (0.1, 0.3)], trials, 1e-5)
+    table = studies.coverage_table([(0.2, 0.2), (0.1, 0.3)], trials, 1e-5, 0.9)
     figure = figures.plot_coverage(table, 0.9)
     assert [ax.get_title() for ax in figure.axes] == [f"{n} trials" for n in trials]
     assert legend(figure.axes[0]) == NAMES

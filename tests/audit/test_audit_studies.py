@@ -17,19 +17,16 @@ from lib.audit import (
     roc_counts,
     true_best_epsilon,
 )
-from lib.audit.counts import rate_interval
 from lib.studies.audit import benchmark
 from lib.studies.audit.tables import (
     actual_coverage,
     coverage_table,
     enclosed_mass,
     expected_counts,
-    footnote_term,
     growing_counts,
     interval_table,
     mass_outside,
     null_sweeps,
-    rate_ends,
     rectangle_mass,
     selection_study,
     trials_needed,
@@ -85,7 +82,7 @@ def test_interval_table():
     assert table.loc["bayesian", "against Clopper-Pearson"] == pytest.approx(
         width["bayesian"] / width["clopper-pearson"] - 1
     )
-    endless = interval_table({"x": AttackCounts(487, 512, 1, 0)}, 1e-5)
+    endless = interval_table({"x": AttackCounts(487, 512, 1, 0)}, 1e-5, 0.9)
     assert endless["against Clopper-Pearson"].isna().all()
 
 
@@ -128,16 +125,16 @@ def test_clopper_pearson_never_below_its_level_and_bayesian_at_chance():
     # At epsilon = 0 no interval with a positive lower end holds the truth.
     assert table.loc[table["fpr"] == 0.5, "bayesian"].max() < 1e-6
     # An attack that never errs shows more than any number.
-    assert actual_coverage(0.0, 0.0, 20, 1e-5)["bayesian"] == 1.0
+    assert actual_coverage(0.0, 0.0, 20, 1e-5, 0.9)["bayesian"] == 1.0
 
 
 def test_equal_rates_are_where_the_bayesian_bound_fails():
     """The larger of two logarithms known with error is too large, however many trials."""
     for trials in (100, 400):
-        equal = actual_coverage(0.1, 0.1, trials, 1e-5)
+        equal = actual_coverage(0.1, 0.1, trials, 1e-5, 0.9)
         assert equal["bayesian"] < 0.75
         assert equal["clopper-pearson"] >= 0.9
-    assert actual_coverage(0.1, 0.4, 400, 1e-5)["bayesian"] == pytest.approx(0.9, abs=0.01)
+    assert actual_coverage(0.1, 0.4, 400, 1e-5, 0.9)["bayesian"] == pytest.approx(0.9, abs=0.01)
 
 
 def test_selection_study():
@@ -154,7 +151,7 @@ def test_selection_study():
 
 def test_selection_study_counts_what_the_bounds_say():
     mu, half, delta = 0.5, 20, 0.02
-    table = selection_study([mu], 2 * half, 40, delta, seed=4)
+    table = selection_study([mu], 2 * half, 40, delta, 0.9, seed=4)
     members = np.r_[np.ones(half, bool), np.zeros(half, bool)]
     truth = true_best_epsilon(mu, delta)
     for method in ("bayesian", "clopper-pearson"):
@@ -186,16 +183,8 @@ def test_counts_that_grow(rate):
     assert growing_counts(rate, trials, seed=0) == found
 
 
-def test_upper_ends_and_the_footnote():
-    fnr, fpr = rate_ends(EXAMPLE, 0.9, "jeffreys")
-    assert fnr == rate_interval(35, 100, 0.025, "jeffreys")[1]
-    assert fpr == rate_interval(25, 100, 0.025, "jeffreys")[1]
-    end = rate_interval(35, 100, 0.025, "clopper-pearson")[1]
-    assert footnote_term(EXAMPLE, 0.05, 0.9) == pytest.approx(math.log(0.95 / end))
-
-
 def test_sweeps_of_attacks_that_know_nothing():
-    found = null_sweeps(100, 40, 1e-5, seed=0)
+    found = null_sweeps(100, 40, 1e-5, 0.95, seed=0)
     assert found.shape == (40,)
     assert (found >= 0).all()
     # One look would be above 0 in 5 of 100 attacks; the best of a hundred looks is in most.
@@ -208,9 +197,8 @@ def test_the_peers_failure_is_its_result(monkeypatch):
     def broken(*_):
         raise RuntimeError("no convergence")
 
-    assert benchmark.peer_installed()
     monkeypatch.setattr(privacy_estimates, "compute_eps_lo_hi", broken)
-    (found,) = benchmark.compare_with_peer([(EXAMPLE, 0.05)], repeat=2).to_dict("records")
+    (found,) = benchmark.compare_with_peer([(EXAMPLE, 0.05)]).to_dict("records")
     assert math.isnan(found["low (peer)"])
     assert math.isnan(found["high (peer)"])
     assert (found["low"], found["high"]) == epsilon_interval(EXAMPLE, 0.05, 0.9)

@@ -1,7 +1,6 @@
 """Proven and attacked curves of trainings, small: three channels, faults, power."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,10 +35,8 @@ LEVEL = 0.999
 
 
 @pytest.fixture
-def one(tmp_path, monkeypatch):
+def store(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    with ThreadPoolExecutor(1) as executor:  # in this process: others would import PyTorch first
-        yield executor
 
 
 def test_a_pair_of_labels_and_a_coin():
@@ -57,22 +54,24 @@ def test_a_pair_of_labels_and_a_coin():
     assert abs(np.mean(coins) - 0.5) < 4 * 0.5 / math.sqrt(400)
 
 
-def test_the_label_channel_reaches_its_curve_and_stays_above_it(one):
+@pytest.mark.usefixtures("store")
+def test_the_label_channel_reaches_its_curve_and_stays_above_it():
     job = curves.label_job(PARAMETERS, "digits")
-    channel = curves.labels(job, LEVEL, one)
+    channel = curves.labels(job, LEVEL)
     attack = channel.attacks["logits"]
     assert attack.margin(channel.proven.fnr) <= 0
     estimate, low, high = attack.tpr(0.1)
     assert low <= 1 - channel.proven.fnr(0.1) <= high  # memorised: hardly anything is lost
     assert estimate > 0.3
     # With hardly any noise on the labels the same attack refutes the claim.
-    loud = curves.labels(replace(job, mechanism=RandomizedResponse(20.0)), LEVEL, one)
+    loud = curves.labels(replace(job, mechanism=RandomizedResponse(20.0)), LEVEL)
     assert loud.attacks["logits"].margin(channel.proven.fnr) > 0
 
 
-def test_examples_have_the_ledger_of_their_training(one):
-    (channel,) = curves.examples(PARAMETERS, "digits", LEVEL, one)
-    (result,) = run_audits(settings_from(PARAMETERS, "digits")[1:], one)
+@pytest.mark.usefixtures("store")
+def test_examples_have_the_ledger_of_their_training():
+    (channel,) = curves.examples(PARAMETERS, "digits", LEVEL)
+    (result,) = run_audits(settings_from(PARAMETERS, "digits")[1:])
     assert set(channel.attacks) == {"LiRA", "loss"}
     assert channel.claimed == result.proven <= 3.0
     # The curve allows an attack what the accountant's epsilon does, or less.
@@ -93,9 +92,8 @@ def test_a_faulty_training_of_the_hard_case_is_below_its_curve():
 
 
 def test_power_and_level():
-    table = curves.power_study(1.0, 1e-5, [1.0, 3.0], 1500, 60, seed=3).set_index(
-        "true over claimed"
-    )
+    table = curves.power_study(1.0, 1e-5, [1.0, 3.0], 1500, 60, level=0.95, seed=3)
+    table = table.set_index("true over claimed")
     assert (table.loc[1.0] <= 0.15).all()  # 0.05, and three standard errors of 60 audits
     assert table.loc[3.0, "by the curve"] > 0.9
     assert table.loc[3.0, "by epsilon"] < table.loc[3.0, "by the curve"]
@@ -178,20 +176,21 @@ def test_the_number_of_each_training_is_given_once():
     first, second = curves.trainings_of(given)
     assert first == curves.PrivateTraining("a", 9, 2, 4, 1.0, 0.0)
     assert second.delta == 1e-5
-    with pytest.raises(ValueError, match=r"one entry for each training, got \[2, 2, 2, 1, 2, 2\]"):
+    with pytest.raises(ValueError, match=r"must be of one length, got \[2, 2, 2, 1, 2, 2\]"):
         curves.trainings_of(given | {"private_steps": [4]})
 
 
+@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("mechanism", "delta"), [(LaplaceLabels(0.5), 0.0), (GaussianLabels(0.4), 1e-5)]
 )
-def test_noise_on_one_hot_labels_is_attacked_as_flipped_ones_are(one, mechanism, delta):
+def test_noise_on_one_hot_labels_is_attacked_as_flipped_ones_are(mechanism, delta):
     job = curves.label_job(PARAMETERS, "digits", mechanism, 1)
     usual = curves.label_job(PARAMETERS, "digits")
     assert job.reading == "posterior"
     assert job.seed != usual.seed
     assert abs(job.config.seed - usual.config.seed) >= len(job.changes)
-    channel = curves.labels(job, LEVEL, one, "noisy", delta)
+    channel = curves.labels(job, LEVEL, "noisy", delta)
     assert channel.claimed == mechanism.epsilon(delta)
     estimate = channel.attacks["logits"].tpr(0.1)[0]
     assert estimate > 0.2

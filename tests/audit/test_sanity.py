@@ -8,7 +8,7 @@ from lib.studies.audit.sanity import FAULTS, SanityCheck, engine_scores, sanity_
 
 
 def test_mistakes_are_caught_and_correct_training_is_not():
-    table = sanity_table(SanityCheck(), 900, seed=1)
+    table = sanity_table(SanityCheck(), 900, 1, ["kernel"])
     wrong = table["wrong"] != FAULTS["none"]
     assert table.loc[wrong, "caught"].all(), table
     assert not table.loc[~wrong, "caught"].any(), table

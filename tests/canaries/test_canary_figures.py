@@ -95,15 +95,15 @@ def test_coverage_has_a_panel_a_number_of_classes():
 
 
 def test_confidences_in_another_wrong_label():
-    p = np.tile([0.05, 0.15, 0.35, 0.45], (3, 1))
+    p = np.tile([0.07, 0.17, 0.32, 0.44], (3, 1))
     canary, true = np.array([0, 1, 3]), np.array([1, 0, 2])
     # The next wrong label: 2 (1 is true), 2, 0.
-    figure = figures.plot_confidences({"a": (p, canary, true), "b": (p, canary, true)}, bins=10)
+    figure = figures.plot_confidences({"a": (p, canary, true), "b": (p, canary, true)})
     assert [ax.get_title() for ax in figure.axes] == ["a", "b"]
     assert legend(figure.axes[0]) == ["canary label", "another wrong label"]
     own, other = ([bar.get_height() for bar in group] for group in figure.axes[0].containers)
-    assert own == [1, 1, 0, 0, 1, 0, 0, 0, 0, 0]
-    assert other == [1, 0, 0, 2, 0, 0, 0, 0, 0, 0]
+    assert own == [0, 1, 0, 1, 0, 0, 0, 0, 1, *[0] * 11]  # bins of 0.05
+    assert other == [0, 1, 0, 0, 0, 0, 2, *[0] * 13]
 
 
 def test_accuracy_against_what_is_claimed_and_what_is_measured():

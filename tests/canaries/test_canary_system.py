@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,37 +10,28 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from lib.book.chapters import profile_parameters
 from lib.book.claims import read_claims
 from lib.studies.canaries import system
 
 BOOK = Path(__file__).parents[2] / "book"
-LEVELS = {"alibi": (20.0, 1.0), "agibi": (20.0, 1.0), "response": (20.0,)}
+GIVEN = profile_parameters(BOOK.parent / "params", "quick", "canaries") | {"points": 400}
+SMALL = {
+    **{"hidden": 64, "learning_rates": [0.2], "canaries": 40, "n_models": 4, "groups": 8},
+    **{"alibi_epsilons": [20.0, 1.0], "agibi_epsilons": [20.0, 1.0], "rr_epsilons": [20.0]},
+    **{"pate_sigma1": [2.0], "pate_sigma2": [1.0], "pate_thresholds": [5.0], "pate_answers": [50]},
+    **{"n_teachers": 8, "n_ensembles": 1, "pate_queries": 200, "pate_steps": 40, "seed": 3},
+}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        settings = system.settings_for(
-            "digits",
-            "mlp",
-            400,
-            steps=1000,
-            learning_rates=(0.2,),
-            pate_steps=40,
-            pate=((2.0, 1.0, 5.0, 50),),
-            n_teachers=8,
-            queries=200,
-            canaries=40,
-            n_models=4,
-            n_ensembles=1,
-            groups=8,
-            seed=3,
-            **LEVELS,
-        )
-        with ThreadPoolExecutor(1) as one:  # other processes would import PyTorch first
-            results = system.run_mechanisms(settings, one)
-            yield settings, results, system.run_designs(settings, results, one)
+        settings = system.settings_from(GIVEN | SMALL, "digits")
+        patch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+        results = system.run_mechanisms(settings)
+        yield settings, results, system.run_designs(settings, results)
 
 
 @pytest.fixture
@@ -228,11 +218,9 @@ def test_accounting_table_by_hand():
 
 def test_accuracies_stand_beside_p5s_only_where_network_data_and_settings_are_its_own(results):
     """By claim of the ledger; PATE's row is found by its noise, wherever in the run it stands."""
-    pate = (800.0, 300.0, 400.0, 250)
-    settings = system.settings_for(
-        "digits", "mlp", 400, pate=(pate,), n_teachers=800, queries=200,
-        alibi=(8.0, 2.1, 1.0), agibi=(19.0, 7.7, 3.0), response=(1.0,),
-    )  # fmt: skip
+    pate = {"pate_sigma1": [800.0], "pate_sigma2": [300.0], "pate_thresholds": [400.0]}
+    given = GIVEN | pate | {"pate_answers": [250], "n_teachers": 800}
+    settings = system.settings_from(given | {"agibi_epsilons": [19.0, 7.7, 3.0]}, "digits")
     claims = [c for c in read_claims(BOOK / "claims.yml") if c.startswith("P5-A")]
     one = next(r for r in results if r.name == "PATE")
     given = [replace(one, level=0), *(replace(one, name=n, level=2) for n in ("ALIBI", "AGIBI"))]

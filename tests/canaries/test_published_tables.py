@@ -1,6 +1,7 @@
 """Tables of the published audits, and the sentences made of them, from confidences made by hand."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,9 @@ from lib.audit import (
     top_label_bound,
 )
 from lib.audit.canaries import THRESHOLDS
+from lib.book.chapters import profile_parameters
 from lib.studies.canaries import published, system
-from lib.studies.canaries.system import settings_for
+from lib.studies.canaries.system import settings_from
 
 CLASSES, POINTS = 10, 300
 
@@ -138,17 +140,18 @@ def test_inputs_are_those_of_every_published_file(monkeypatch):
             assert (true == labels[drawn.positions]).all()
 
 
-BUDGETS = {"alibi": (8.0, 1.0), "agibi": (8.0,), "response": (8.0, 4.0)}
+GIVEN = profile_parameters(Path(__file__).parents[2] / "params", "quick", "canaries")
+GIVEN |= {"alibi_epsilons": [8.0, 1.0], "agibi_epsilons": [8.0], "rr_epsilons": [8.0, 4.0]}
 
 
 def test_settings_share_a_rate_among_the_levels_or_have_one_each():
-    made = settings_for("digits", "mlp", 400, steps=50, **BUDGETS, canaries=20)
+    made = settings_from(GIVEN | {"steps": 50, "canaries": 20}, "digits")
     assert len(made.configs) == 2
     assert made.configs[0] == made.configs[1]
     assert made.configs[0].checkpoint_every == 5
     assert made.data.test == 597
     assert made.fixmatch.weak == "digits"
-    own = settings_for("digits", "linear", 400, learning_rates=(0.2, 0.1), **BUDGETS)
+    own = settings_from(GIVEN | {"model": "linear", "learning_rates": [0.2, 0.1]}, "digits")
     assert [each.learning_rate for each in own.configs] == [0.2, 0.1]
 
 
@@ -156,7 +159,7 @@ def test_settings_share_a_rate_among_the_levels_or_have_one_each():
 def test_settings_refuse_another_number_of_rates(name):
     message = rf"{name} must be one or 2 numbers, got \[0.1, 0.1, 0.1\]"
     with pytest.raises(ValueError, match=message):
-        settings_for("digits", "mlp", 400, **{name: (0.1,) * 3}, **BUDGETS)
+        settings_from(GIVEN | {name: [0.1] * 3}, "digits")
 
 
 def test_memorisation_is_shown_only_where_there_are_checkpoints():

@@ -25,9 +25,8 @@ from lib.studies.six_lenses.evidence import (
     label_canaries,
     ledger_of,
 )
-from lib.studies.six_lenses.jobs import RecordTrainings
-from lib.studies.six_lenses.population import Pipeline
-from lib.studies.six_lenses.settings import settings_for
+from lib.studies.six_lenses.jobs import Pipeline, RecordTrainings
+from lib.studies.six_lenses.settings import DIGITS, settings_from
 from lib.studies.six_lenses.views import (
     abstention,
     classify,
@@ -42,10 +41,13 @@ from lib.training import train_many
 SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 
 
-def small(**changes):
-    sizes = {"points": 300, "validation": 300, "test": 400, "hidden": 8}
-    given = sizes | {"batch_size": 60, "steps": 40, "plain_steps": 60, "epsilon": 1.0} | changes
-    return settings_for("digits", **given)
+GIVEN = DIGITS | {"epsilon": 1.0, "delta": 1e-5, "device": "cpu", "seed": 0}
+GIVEN |= {"points": 300, "validation": 300, "test": 400, "hidden": 8, "batch_size": 60}
+GIVEN |= {"steps": 40, "plain_steps": 60}
+
+
+def small(dataset="digits", **changes):
+    return settings_from(GIVEN | {"dataset": dataset} | changes)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +145,7 @@ def test_the_pipeline_of_images():
 def test_the_pipeline_of_patches(monkeypatch):
     """Without the data: random images in the place of CIFAR-10."""
     from lib.data import ImageSet
-    from lib.studies.six_lenses import population
+    from lib.studies.six_lenses import jobs as lenses
     from lib.training import DataSpec, jobs
 
     rng = np.random.default_rng(0)
@@ -156,7 +158,7 @@ def test_the_pipeline_of_patches(monkeypatch):
         )
         for split, n in (("train", 60), ("test", 30))
     }
-    for module in (population, jobs):
+    for module in (lenses, jobs):
         monkeypatch.setattr(module, "load_images", lambda name, split: sets[split])
     monkeypatch.setattr(jobs, "cached_features", lambda a, b, c, compute: compute())
     data = DataSpec("cifar10", "patches", train=20, test=11, validation=7, public=25, seed=3)
@@ -523,8 +525,6 @@ def test_digits_stand_in_where_data_are_not_there(monkeypatch):
     from lib.studies.six_lenses import settings as module
 
     monkeypatch.setattr(module, "at_hand", lambda dataset: "digits")
-    found = settings_for(
-        "cifar10", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0
-    )
+    found = small("cifar10", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0)
     assert found.data.name == "digits"
     assert (found.data.train, found.training.batch_size, found.training.epsilon) == (900, 128, 3.0)

@@ -118,14 +118,14 @@ def test_decision_metrics(rows, seed):
     p, truth = (np.array(part) for part in zip(*rows, strict=True))
     found = decision_metrics(p, truth)
     both = truth.any() and not truth.all()
-    assert 0 <= found.accuracy <= 1
-    assert math.isnan(found.fpr) == bool(truth.all())  # as documented
-    for value in (found.roc_auc, found.pr_auc):
+    assert 0 <= found["accuracy"] <= 1
+    assert math.isnan(found["fpr"]) == bool(truth.all())  # as documented
+    for value in (found["roc_auc"], found["pr_auc"]):
         assert math.isnan(value) != both
         assert math.isnan(value) or 0 <= value <= 1
     order = np.random.default_rng(seed).permutation(len(p))
     again = decision_metrics(p[order], truth[order])
-    assert vars(again) == pytest.approx(vars(found), nan_ok=True)
+    assert again == pytest.approx(found, nan_ok=True)
 
 
 # Labels.

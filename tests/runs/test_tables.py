@@ -8,7 +8,7 @@ from lib.privacy import find_noise_multiplier
 from lib.runs import RunStore, fingerprint, stored_table, tables
 from lib.runs.provenance import closure
 from lib.studies.canaries import simulation
-from lib.studies.suitability.fits import fit_errors
+from lib.studies.suitability.simulations import fit_errors
 from lib.studies.training.tables import budget_rules
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec

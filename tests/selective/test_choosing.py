@@ -1,7 +1,6 @@
 """Searches for a learning rate whose trials count: what is trained, chosen and spent."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -32,8 +31,8 @@ def settings():
 def found(settings, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        with ThreadPoolExecutor(1) as one:  # in this process: others would import PyTorch first
-            return run_choosing(settings, one)
+        patch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+        return run_choosing(settings)
 
 
 def test_no_two_trainings_share_their_noise(settings):

@@ -1,7 +1,6 @@
 """The panel: what is trained, what it spends, and how its scores come about."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -43,8 +42,8 @@ def panel(tmp_path_factory) -> Panel:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         # In this process, as others would import PyTorch first; the faults' tests have others.
-        with ThreadPoolExecutor(1) as one:
-            found = run_panel(SETTINGS, one)
+        patch.setattr("lib.runs.executors._own_cores", lambda: 1)
+        found = run_panel(SETTINGS)
         again = run_panel(SETTINGS)  # read, not trained
     for place, each in found.predictions.items():
         assert np.array_equal(each.score, again.predictions[place].score)
@@ -149,8 +148,8 @@ def test_the_better_rate_on_validation_points_is_taken(panel):
 
 def test_imbalance(panel, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    with ThreadPoolExecutor(1) as one:
-        study = run_imbalance(panel, (0.5, 0.1), 2, one)
+    monkeypatch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+    study = run_imbalance(panel, (0.5, 0.1), 2)
     assert study.rare_examples[0.5] > study.rare_examples[0.1] > 0
     table = studies.imbalance_table(study)
     assert len(table) == 6

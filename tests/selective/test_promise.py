@@ -1,7 +1,6 @@
 """Thresholds chosen on draws from a population: what is judged, and the peer beside it."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -76,8 +75,7 @@ def test_where_the_target_cannot_be_reached_nothing_fails(settings, points):
 
 def test_model_and_threshold_together(settings, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    with ThreadPoolExecutor(1) as one:  # in this process: others would import PyTorch first
-        trained = promise.train(settings, one)
+    trained = promise.train(settings)
     assert trained.correct.shape == trained.score.shape == (597,)
     assert trained.ledger.epsilon(trained.delta) <= 7.0
     table = promise.compositions(trained, settings.budgets)

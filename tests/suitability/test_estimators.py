@@ -93,13 +93,13 @@ def test_a_comparison_is_what_its_estimators_say():
     x, y = sample(300)
     test, test_y = sample(500, seed=1)
     kinds = ["svm", "decision-tree"], ["none", "platt"]
-    found = compare_estimators(pd.DataFrame(x), y, pd.DataFrame(test), test_y, *kinds, seed=3)
+    found = compare_estimators(pd.DataFrame(x), y, pd.DataFrame(test), test_y, *kinds)
     pairs = list(itertools.product(*kinds))
     assert list(zip(found["estimator"], found["calibration"], strict=True)) == pairs
     assert (found["true_accuracy"] == test_y.mean()).all()
     assert (found["seconds"] > 0).all()
     for row, (name, calibration) in zip(found.itertuples(), pairs, strict=True):
-        fitted = make_estimator(name, calibration, seed=3).fit(x, y)
+        fitted = make_estimator(name, calibration).fit(x, y)
         p = fitted.predict_proba(test)[:, 1]
         errors = asdict(calibration_errors(p, test_y, 15))
         assert {name: getattr(row, name) for name in errors} == pytest.approx(errors)

@@ -145,28 +145,28 @@ def test_metrics_by_hand():
     p = [0.01, 0.05, 0.2, 0.6, 0.04, 0.9]
     truth = [True, True, True, False, False, False]
     m = decision_metrics(p, truth, 0.05)
-    assert m.accuracy == pytest.approx(4 / 6)
-    assert m.fpr == pytest.approx(1 / 3)
+    assert m["accuracy"] == pytest.approx(4 / 6)
+    assert m["fpr"] == pytest.approx(1 / 3)
     # Pairs (suitable, unsuitable) that p puts in order: 3 + 2 + 2 of 9.
-    assert m.roc_auc == pytest.approx(7 / 9)
+    assert m["roc_auc"] == pytest.approx(7 / 9)
     # Precision at the ranks of the three suitable ones: 1/1, 2/3, 3/4.
-    assert m.pr_auc == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
+    assert m["pr_auc"] == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
 
 
 def test_areas_with_ties_and_tiny_p():
     """1 - 1e-20 and 1 - 1e-17 are equal, and yet in order."""
     m = decision_metrics([1e-20, 1e-17, 0.5, 0.5], [True, False, True, False])
-    assert m.roc_auc == pytest.approx((1 + 1 + 0 + 0.5) / 4)
-    assert m.pr_auc == pytest.approx((1 + 2 / 4) / 2)
+    assert m["roc_auc"] == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+    assert m["pr_auc"] == pytest.approx((1 + 2 / 4) / 2)
 
 
 def test_metrics_that_are_not_defined_are_nan():
     all_suitable = decision_metrics([0.01, 0.2], [True, True])
-    assert np.isnan([all_suitable.fpr, all_suitable.roc_auc, all_suitable.pr_auc]).all()
-    assert all_suitable.accuracy == 0.5
+    assert np.isnan([all_suitable["fpr"], all_suitable["roc_auc"], all_suitable["pr_auc"]]).all()
+    assert all_suitable["accuracy"] == 0.5
     none = decision_metrics([0.01, 0.2], [False, False])
-    assert none.fpr == 0.5
-    assert np.isnan(none.roc_auc)
+    assert none["fpr"] == 0.5
+    assert np.isnan(none["roc_auc"])
 
 
 def test_table_of_metrics():

@@ -4,7 +4,7 @@ from scipy import optimize, special, stats
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier
 
-from lib.studies.suitability.fits import fit_errors
+from lib.studies.suitability.simulations import fit_errors
 from lib.suitability import CorrectnessEstimator, SuitabilityFilter, signals, tipping_point
 from lib.suitability.filter import p_text
 

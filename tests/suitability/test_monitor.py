@@ -32,21 +32,19 @@ def test_benjamini_hochberg_equals_scipy(window, alpha):
 
 def test_simulation_scores_decisions_in_turn():
     """The simulated p-values again, judged by SciPy."""
-    options, windows = {"batches": 12, "batch_size": 60, "n_test": 80}, (1, 3, None)
-    table = simulate_monitoring(
-        windows, repetitions=20, share_unsuitable=0.4, rng=np.random.default_rng(2), **options
-    )
+    windows, rng = (1, 3, None), np.random.default_rng(2)
+    table = simulate_monitoring(windows, repetitions=20, share_unsuitable=0.4, rng=rng)
     rng = np.random.default_rng(2)
-    unsuitable = rng.random((20, 12)) < 0.4
+    unsuitable = rng.random((20, 50)) < 0.4
     fdp, last_fdp = np.zeros((3, 20)), np.zeros((3, 20))
     false, true = np.zeros(3), np.zeros(3)
     for i, bad in enumerate(unsuitable):
-        reference = rng.beta(0.8 * 4, (1 - 0.8) * 4, (1, 80))[0]
+        reference = rng.beta(0.8 * 4, (1 - 0.8) * 4, (1, 1000))[0]
         mean = 0.8 - np.where(bad, 0.05, 0.0)[:, None]
-        user = rng.beta(mean * 4, (1 - mean) * 4, (12, 60))
+        user = rng.beta(mean * 4, (1 - mean) * 4, (50, 200))
         for j, window in enumerate(windows):
             p = np.array([non_inferiority_test(reference, b, 0.05).p_value for b in user])
-            starts = [max(0, time + 1 - (window or 12)) for time in range(12)]
+            starts = [max(0, time + 1 - (window or 50)) for time in range(50)]
             judged = [stats.false_discovery_control(p[s : t + 1]) for t, s in enumerate(starts)]
             called = np.array([one[-1] <= 0.05 for one in judged])
             fdp[j, i] = (called & bad).sum() / max(called.sum(), 1)

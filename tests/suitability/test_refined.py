@@ -177,7 +177,7 @@ def jobs(tmp_path_factory):
 
 
 def test_choice_takes_the_larger_area(jobs):
-    table, nested = choose_signals(jobs, max_workers=1)
+    table, nested = choose_signals(jobs)
     assert table["roc_auc"].is_monotonic_decreasing
     assert set(table["signals"]) == {"conf_max+margin_loss", "logit_std"}
     # Confidence tells what is right, the spread of all logits of a linear model hardly.

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from lib.studies.suitability.alarms import draw_estimates
-from lib.studies.suitability.repeated import PROCEDURES, sequential_errors
+from lib.studies.suitability.simulations import PROCEDURES, sequential_errors
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.sequential import (
     EProcess,

@@ -31,7 +31,7 @@ def store(tmp_path, monkeypatch):
 
 
 def test_a_run_is_the_study(store, results):
-    found = run_studies([StudyRun("digits", "ERM", 0, 4)], max_workers=1)
+    found = run_studies([StudyRun("digits", "ERM", 0, 4)])
     assert set(found["signals"]) == {"all"}
     pd.testing.assert_frame_equal(
         found[results.columns], results, check_dtype=False, check_categorical=False
@@ -40,7 +40,7 @@ def test_a_run_is_the_study(store, results):
 
 def test_one_signal_is_a_study_of_that_column(store, digits):
     job = StudyRun("digits", "ERM", 0, 4, signals=("margin_loss",))
-    found = run_studies([job], max_workers=1)
+    found = run_studies([job])
     column = SIGNAL_NAMES.index("margin_loss")
     splits = {name: (x[:, [column]], y) for name, (x, y) in digits.splits.items()}
     direct = evaluate_tasks(splits, digits.tasks("OOD", 4, 32))

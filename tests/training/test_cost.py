@@ -2,7 +2,6 @@
 
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,8 +70,8 @@ def test_a_panel_trains_what_it_plans(tmp_path, monkeypatch):
         "digits", "mlp", steps=4, n_seeds=2, rates=(0.1, 0.2), free_rates=(0.1,), members=2,
         epsilons=(float("inf"), 3.0), families=("plain", "DE"),
     )  # fmt: skip
-    with ThreadPoolExecutor(1) as one:  # in this process: others would import PyTorch first
-        run_panel(settings, one)
+    monkeypatch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+    run_panel(settings)
     trained = sum(len(each["configs"]) for each in stored(tmp_path))
     planned = settings.planned()
     assert trained == sum(len(job.configs) for job in planned) == 2 * 2 + 2 * (2 + 4)

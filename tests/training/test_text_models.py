@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 import torch
 
 from lib.book import rehearse
+from lib.book.chapters import profile_parameters
 from lib.data.text import TextSet, hashed_words
-from lib.studies.audit.system import require_consistent, run_audits, settings_for
+from lib.studies.audit.system import require_consistent, run_audits, settings_from
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train, train_many
 from lib.training import jobs as jobs_module
 from lib.training import text as text_module
@@ -104,8 +106,10 @@ def test_hashed_words_are_audited(sst2, tmp_path, monkeypatch):
     """From sentences to bounds; what tells the labels apart is one word of each."""
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     monkeypatch.setenv("COMPANION_REHEARSAL_TEXTS", "50")
-    sizes = {"n_shadow": 40, "n_target": 12, "n_challenges": 2, "steps": 30, "batch_size": 20}
-    (found,) = run_audits([settings_for("sst2", "linear", 8.0, 100, learning_rate=0.1, **sizes)])
+    given = profile_parameters(Path(__file__).parents[2] / "params", "quick", "audit_trainings")
+    given |= {"model": "linear", "epsilons": [8.0], "learning_rates": [1.0, 0.1], "points": 100}
+    given |= {"n_shadow": 40, "n_target": 12, "n_challenges": 2, "steps": 30, "batch_size": 20}
+    (found,) = run_audits(settings_from(given, "sst2")[1:])
     assert found.settings.data.features == "words"
     assert found.accuracy > 0.9
     require_consistent([found])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lib.privacy import PrivacyLedger, SampledGaussian
-from lib.studies.training import benchmark, cost, figures
+from lib.studies.training import benchmark, figures
 from lib.studies.training import tables as studies
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 
@@ -114,10 +114,10 @@ def test_speeds():
 
 
 def test_spending():
-    (ax,) = figures.plot_spending(studies.spending(1000, 100, 5, 1.5, points=2)).axes
+    (ax,) = figures.plot_spending(studies.spending(1000, 100, 5, 1.5)).axes
     assert legend(ax) == ["RDP", "PRV", "PLD"]
     for line in ax.lines:
-        assert line.get_xdata().tolist() == [1, 5]
+        assert line.get_xdata().tolist() == [1, 2, 3, 4, 5]
         for k, spent in zip(*line.get_data(), strict=True):
             ledger = PrivacyLedger((SampledGaussian(0.1, 1.5, int(k)),))
             assert spent == ledger.epsilon(1e-3, line.get_label().lower())
@@ -126,11 +126,36 @@ def test_spending():
 
 def test_panel_on_paper():
     table = studies.panel_table([1, 8]).set_index("processor")
-    assert table.index.tolist() == list(cost.GPUS)
+    assert table.index.tolist() == list(studies.GPUS)
     # One worker does all of it, eight about an eighth.
     assert table["days, 1"].tolist() == pytest.approx((table["GPU-hours"] / 24).tolist())
     assert (table["days, 8"] >= table["days, 1"] / 8).all()
     assert (table["days, 8"] <= table["days, 1"] / 8 * 1.01).all()
+
+
+def test_sample_steps_of_the_panel():
+    # 14 trainings x 4 budgets x 5 seeds x 200 epochs over all examples of four data sets
+    examples = 60_000 + 50_000 + 73_257 + 39_209
+    panel = studies.p1_panel()
+    for private, budgets in ((False, 1), (True, 3)):
+        steps = panel[panel["private"] == private].eval("sample_steps * count").sum()
+        assert steps == 14 * budgets * 5 * 200 * examples
+
+
+def test_time_by_hand():
+    gpu = (100, 1000)
+    plain = studies.seconds_per_example(gpu, 1e9, 10**7, private=False)
+    assert plain == pytest.approx(3e9 / 30e12)
+    private = studies.seconds_per_example(gpu, 1e9, 10**7, private=True)
+    assert private - plain == pytest.approx(4 * 4e7 / 600e9)
+
+
+@pytest.mark.parametrize(
+    ("durations", "workers", "expected"),
+    [([3, 2, 2], 1, 7), ([3, 2, 2], 2, 4), ([3, 2, 2], 5, 3), ([], 2, 0), ([1] * 10, 3, 4)],
+)
+def test_makespan(durations, workers, expected):
+    assert studies.makespan(durations, workers) == expected
 
 
 class Here:

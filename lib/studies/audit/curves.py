@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from lib.audit.curves import AttackCurve, attack_curve
 from lib.audit.planning import gaussian_mu
 from lib.audit.selection import gaussian_fnr, roc_counts, union_lower_bound
-from lib.plot import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure, panels
 from lib.privacy import (
     GaussianLabels,
     LaplaceLabels,
@@ -28,7 +28,7 @@ from lib.privacy import (
 from lib.runs import run_all
 from lib.studies.audit.sanity import SanityCheck, engine_scores
 from lib.studies.audit.system import run_audits, settings_from
-from lib.studies.default_problem import default_problem, test_points
+from lib.studies.default_problem import default_problem, rows_of, test_points
 from lib.training import LabelTrainings, TrainingConfig
 
 #: How often an attack on a small training sees its weights.
@@ -78,12 +78,10 @@ class PairedLabel:
         return np.array([self.drawn(labels)[0]])
 
 
-def examples(
-    parameters: Mapping[str, Any], dataset: str, level: float, executor: Any = None
-) -> list[Channel]:
+def examples(parameters: Mapping[str, Any], dataset: str, level: float) -> list[Channel]:
     """The private trainings of a chapter's parameters under P3's attacks."""
     channels = []
-    for result in run_audits(settings_from(parameters, dataset)[1:], executor):
+    for result in run_audits(settings_from(parameters, dataset)[1:]):
         config = result.settings.config(targets=True)
         ledger = _ledger(config.sample_rate, result.noise_multiplier, config.steps)
         counts = {name: result.roc(name) for name in result.scores}
@@ -131,11 +129,9 @@ def label_job(
     return LabelTrainings(config, data, mechanism, tuple(records), reading, seed=seed)
 
 
-def labels(
-    job: LabelTrainings, level: float, executor: Any = None, name: str = "labels", delta: float = 0
-) -> Channel:
+def labels(job: LabelTrainings, level: float, name: str = "labels", delta: float = 0) -> Channel:
     """The label channel: which of its two labels the record had; `delta` is the claim's."""
-    (run,) = run_all([job], executor)
+    (run,) = run_all([job])
     truth = np.asarray(job.data.load().training.targets)
     drawn = [each.drawn(truth) for each in job.changes]
     (off, on), members = np.array([pair for _, pair, _ in drawn]).T, [coin for *_, coin in drawn]
@@ -178,14 +174,9 @@ class PrivateTraining:
 
 def trainings_of(parameters: Mapping[str, Any]) -> list[PrivateTraining]:
     """The private trainings that a chapter's parameters list."""
-    names = ("points", "batches", "steps", "epsilons", "deltas")
-    columns = [parameters["private"], *(parameters[f"private_{name}"] for name in names)]
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(
-            "private and private_* must have one entry for each training, got "
-            f"{[len(column) for column in columns]} of them"
-        )
-    return [PrivateTraining(*row) for row in zip(*columns, strict=True)]
+    columns = ("points", "batches", "steps", "epsilons", "deltas")
+    rows = rows_of(parameters, ["private", *(f"private_{name}" for name in columns)])
+    return [PrivateTraining(*row) for row in rows]
 
 
 def votes(parameters: Mapping[str, Any]) -> Channel:
@@ -200,9 +191,7 @@ def votes(parameters: Mapping[str, Any]) -> Channel:
     return Channel("PATE", ledger.epsilon(delta, "pld"), delta, trade_off(ledger), {})
 
 
-def other_models(
-    parameters: Mapping[str, Any], dataset: str, level: float, executor: Any = None
-) -> list[Channel]:
+def other_models(parameters: Mapping[str, Any], dataset: str, level: float) -> list[Channel]:
     """The other private models of the book, in small trainings of their mechanisms."""
     models, seed, delta = parameters["private_models"], parameters["seed"], parameters["delta"]
     found = [
@@ -215,7 +204,7 @@ def other_models(
     noisy += (("AGIBI", GaussianLabels.for_epsilon(agibi, delta), delta),)
     for number, (name, mechanism, spared) in enumerate(noisy, 1):
         job = label_job(given, dataset, mechanism, number)
-        found.append(labels(job, level, executor, name, spared))
+        found.append(labels(job, level, name, spared))
     return [*found, votes(parameters)]
 
 
@@ -258,8 +247,8 @@ def power_study(
     models: int,
     repetitions: int,
     *,
-    level: float = 0.95,
-    seed: int = 0,
+    level: float,
+    seed: int,
 ) -> pd.DataFrame:
     """How often a Gaussian mechanism's false claim is refuted: by its curve, by its epsilon."""
     noise = 1 / gaussian_mu(epsilon, delta)
@@ -277,9 +266,9 @@ def power_study(
 
 def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
     """Draw proven curves, the Gaussians beneath, and attacks with their limits: a panel each."""
-    figure, axes = new_figure(rows=len(channels), height=2.5, sharex=True, squeeze=False)
+    figure, axes = panels(len(channels), 2.5)
     fpr = np.linspace(0, 1, 501)
-    for ax, channel in zip(axes.ravel(), channels, strict=True):
+    for ax, channel in zip(axes, channels, strict=True):
         proven = channel.proven.fnr(fpr)
         ax.fill_between(fpr, proven, color="0.92", linewidth=0)
         ax.plot(fpr, proven, color="black", marker="", label="proven")
@@ -291,13 +280,14 @@ def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
             ax.plot(attack.fpr[0], attack.fnr[0], label=f"attack: {name}", **line)
         ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="FNR", title=channel.name)
         ax.legend(fontsize=8, loc="upper right")
-    axes[-1, 0].set_xlabel("FPR")
+    axes[-1].set_xlabel("FPR")
     return figure
 
 
-def plot_all(channels: Sequence[Channel], columns: int = 3) -> Figure:
+def plot_all(channels: Sequence[Channel]) -> Figure:
     """Draw proven curves and the most accurate attacks with their limits: a small panel each."""
-    rows, fpr = math.ceil(len(channels) / columns), np.linspace(0, 1, 41) ** 2
+    columns, fpr = 3, np.linspace(0, 1, 41) ** 2
+    rows = math.ceil(len(channels) / columns)
     figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)
     shown = {}
     for ax, channel in zip(axes.ravel(), channels, strict=False):

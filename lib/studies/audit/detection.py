@@ -20,10 +20,9 @@ def detection_table(
     models: Sequence[int],
     trainings: int,
     *,
-    level: float = 0.95,
-    power: float = 0.9,
-    repetitions: int = 200,
-    seed: int = 0,
+    level: float,
+    power: float,
+    seed: int,
 ) -> pd.DataFrame:
     """Understatements that audits detect, by audit, number of models and what the attack sees."""
     claimed = gaussian_mu(check.epsilon, check.delta)
@@ -35,7 +34,7 @@ def detection_table(
     rows = []
     for audit in AUDITS:
         for n in models:
-            given = {"level": level, "repetitions": repetitions, "seed": seed}
+            given = {"level": level, "seed": seed}
             limit = detection_limit(audit, n, check.epsilon, check.delta, power=power, **given)
             wrong = detection_rate(audit, claimed, n, check.epsilon, check.delta, **given)[0]
             white, final = (
@@ -48,23 +47,21 @@ def detection_table(
 
 
 def one_run_growth(
-    epsilon: float, delta: float, canaries: Sequence[int], *, level: float = 0.95, seed: int
+    epsilon: float, delta: float, canaries: Sequence[int], *, seed: int
 ) -> pd.DataFrame:
-    """One-run bounds on a Gaussian mechanism by the number of canaries: of each family."""
+    """One-run bounds (95%) on a Gaussian mechanism by the number of canaries: of each family."""
     rng, mu, rows = np.random.default_rng(seed), gaussian_mu(epsilon, delta), []
     for count in canaries:
         members = rng.random(count) < 0.5
         scores = rng.standard_normal(count) + mu * members
-        bounds = [best_one_run(scores, members, d, level) for d in (delta, 0.0)]
-        bounds.append(best_one_run(scores, members, delta, level, family="gaussian"))
+        bounds = [best_one_run(scores, members, d) for d in (delta, 0.0)]
+        bounds.append(best_one_run(scores, members, delta, family="gaussian"))
         rows.append((count, *bounds))
     return pd.DataFrame(rows, columns=["canaries", "delta", "delta = 0", "Gaussian curve"])
 
 
-def compare_one_run(
-    result: AuditResult, models: Sequence[int], level: float = 0.95
-) -> pd.DataFrame:
-    """Lower bounds of many runs and of one, on the same models, by the number of models audited."""
+def compare_one_run(result: AuditResult, models: Sequence[int]) -> pd.DataFrame:
+    """95% bounds of many runs and of one, on the same models, by the number of models audited."""
     training, rows = result.settings.training, []
     fitted = round(FIT_SHARE * len(result.shadows))
     ins, outs = fit_models(result.shadows[:fitted], result.shadow_members[:fitted])
@@ -73,13 +70,13 @@ def compare_one_run(
     targets = result.scores["LiRA"]
     for n in models:
         if n <= len(targets):
-            threshold = result.held_out_threshold("LiRA", level, trials=n)
+            threshold = result.held_out_threshold(trials=n)
             low, truth = 0.0, result.members[:n]
             if truth.any() and not truth.all():
                 row = counts_at(targets[:n], truth, threshold)
-                low = epsilon_lower_bounds([row], training.delta, level, "clopper-pearson")[0]
+                low = epsilon_lower_bounds([row], training.delta, 0.95, "clopper-pearson")[0]
             rows.append((training.epsilon, "many runs", n, float(low)))
         if n <= len(scores):
-            best = best_one_run(scores[:n], members[:n], training.delta, level)
+            best = best_one_run(scores[:n], members[:n], training.delta)
             rows.append((training.epsilon, "one run each", n, best))
     return pd.DataFrame(rows, columns=["epsilon", "audit", "models", "lower bound"])

@@ -13,7 +13,7 @@ from lib.audit.counts import AttackCounts, rate_interval
 from lib.audit.intervals import METHODS, epsilon_interval
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
-from lib.plot import COLOURS, new_figure, plain_log
+from lib.plot import COLOURS, new_figure, panels, plain_log
 from lib.studies.audit.system import AuditResult
 
 _NAMES = {"bayesian": "Bayesian", "jeffreys": "Jeffreys", "clopper-pearson": "Clopper-Pearson"}
@@ -134,7 +134,7 @@ def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
 
 def plot_width_grid(table: pd.DataFrame) -> Figure:
     """Draw interval widths over a grid of error rates, a panel a method: P3, Figure 5."""
-    figure, axes = new_figure(rows=3, height=2.7, sharex=True)
+    figure, axes = panels(3, 2.7)
     values = table[list(METHODS)].to_numpy()
     finite = values[np.isfinite(values)]
     colours = {"cmap": "cividis", "vmin": finite.min(), "vmax": finite.max()}
@@ -154,7 +154,7 @@ def plot_width_grid(table: pd.DataFrame) -> Figure:
 def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
     """Draw the actual coverage of the methods against the true epsilon, by number of trials."""
     counts = sorted(table["trials"].unique())
-    figure, axes = _panels(len(counts), 2.3, sharey=True)
+    figure, axes = panels(len(counts), 2.3, sharey=True)
     for ax, n in zip(axes, counts, strict=True):
         rows = table[table["trials"] == n].sort_values("epsilon")
         ax.axhline(level, color="0.4", linestyle=":", marker="")
@@ -174,7 +174,7 @@ def plot_selection(table: pd.DataFrame, level: float) -> Figure:
     """Draw how often each way of choosing a threshold gives a bound above the truth."""
     choices = list(dict.fromkeys(table["choice"]))
     mus = list(dict.fromkeys(table["mu"]))
-    figure, axes = _panels(2, 2.3, sharey=True)
+    figure, axes = panels(2, 2.3, sharey=True)
     width = 0.8 / len(mus)
     for ax, method in zip(axes, ("bayesian", "clopper-pearson"), strict=True):
         rows = table[table["method"] == method]
@@ -212,7 +212,7 @@ def plot_shadows(result: AuditResult) -> Figure:
 
 def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
     """Draw ROC curves of the attacks on logarithmic axes, a panel a budget."""
-    figure, axes = _panels(len(results), 2.6, sharey=True)
+    figure, axes = panels(len(results), 2.6, sharey=True)
     fpr = np.geomspace(1e-4, 1, 200)
     for ax, result in zip(axes, results, strict=True):
         for i, attack in enumerate(attacks):
@@ -237,7 +237,7 @@ def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
 def plot_one_run(table: pd.DataFrame) -> Figure:
     """Draw the lower bounds of both ways of auditing against the number of models."""
     epsilons = list(dict.fromkeys(table["epsilon"]))
-    figure, axes = _panels(len(epsilons), 2.3)
+    figure, axes = panels(len(epsilons), 2.3)
     for ax, epsilon in zip(axes, epsilons, strict=True):
         for i, way in enumerate(("many runs", "one run each")):
             rows = table[(table["epsilon"] == epsilon) & (table["audit"] == way)]
@@ -254,7 +254,7 @@ def plot_one_run(table: pd.DataFrame) -> Figure:
 
 def plot_detection(table: pd.DataFrame) -> Figure:
     """Draw the smallest detected understatement against the number of models, a line an audit."""
-    figure, axes = _panels(2, 2.8)
+    figure, axes = panels(2, 2.8)
     for ax, column in zip(axes, ("white box", "final model"), strict=True):
         for i, (audit, rows) in enumerate(table.groupby("audit", sort=False)):
             shown = rows[np.isfinite(rows[column])]
@@ -271,12 +271,6 @@ def plot_detection(table: pd.DataFrame) -> Figure:
     axes[-1].set_xlabel("models (one run: canaries)")
     axes[0].legend(fontsize=8)
     return figure
-
-
-def _panels(rows: int, height: float, **options):
-    """A figure and its panels below each other, as an array also if there is one alone."""
-    figure, axes = new_figure(rows=rows, height=height, sharex=True, **options)
-    return figure, np.atleast_1d(axes)
 
 
 def _word(epsilon: float) -> str:

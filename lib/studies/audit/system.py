@@ -96,50 +96,33 @@ class AuditSettings:
         ]
 
 
-def settings_for(
-    dataset: str,
-    model: str,
-    epsilon: float,
-    points: int,
-    *,
-    hidden: int = 32,
-    activation: str = "tanh",
-    seed: int = 0,
-    stream: int = 0,
-    **others: Any,
-) -> AuditSettings:
-    """An audit on a data set of the book, with a model that suits it."""
-    texts = dataset in TEXT_FILES
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSettings]:
+    """The audits of a chapter's parameters: without privacy, and of each budget."""
+    model, texts = parameters["model"], dataset in TEXT_FILES
     if (model == "roberta" and not texts) or (texts and model not in ("linear", "mlp", "roberta")):
         raise ValueError(
             f"model must be {'linear, mlp or roberta' if texts else 'one for images'} for"
             f" {dataset!r}, got {model!r}"
         )
-    validation = 200 if dataset == "digits" else 1000
-    sizes = {"train": points, "validation": validation, "test": test_points(dataset)}
-    data, spec = default_problem(
-        dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed
-    )
-    given = {"delta": 1e-5, "learning_rate": 1.0, "accountant": "prv"} | others
-    given |= {"epsilon": epsilon, "seed": 100 * seed + stream}
-    return with_training(AuditSettings, data, spec, given)
-
-
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSettings]:
-    """The audits of a chapter's parameters: without privacy, and of each budget."""
     budgets, rates = (math.inf, *parameters["epsilons"]), parameters["learning_rates"]
     if len(rates) != len(budgets):
         raise ValueError(
             f"learning_rates must have one entry more than epsilons ({len(budgets)}), got {rates!r}"
         )
-    names = ("hidden", "activation", "seed", "delta", "n_shadow", "n_target", "n_challenges")
-    names += ("canaries", "batch_size", "clipping_norm", "schedule", "gradient", "device")
-    shared = {name: parameters[name] for name in names}
+    sizes = {"train": parameters["points"], "validation": 200 if dataset == "digits" else 1000}
+    sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed")}
+    data, spec = default_problem(dataset, model, test=test_points(dataset), **sizes)
+    names = ("delta", "n_shadow", "n_target", "n_challenges", "canaries", "batch_size")
+    names += ("clipping_norm", "schedule", "gradient", "device")
+    shared = {name: parameters[name] for name in names} | {"accountant": "prv"}
     shared["steps"] = updates(parameters, parameters["points"] / 2)  # what one model has
-    task = dataset, parameters["model"]
+    seed = 100 * parameters["seed"]
     return [
-        settings_for(
-            *task, epsilon, parameters["points"], learning_rate=rate, stream=stream, **shared
+        with_training(
+            AuditSettings,
+            data,
+            spec,
+            shared | {"epsilon": epsilon, "learning_rate": rate, "seed": seed + stream},
         )
         for stream, (epsilon, rate) in enumerate(zip(budgets, rates, strict=True))
     ]
@@ -206,9 +189,9 @@ class _Models:
     privacy: dict[str, Any]
 
 
-def _trained(groups: list[list[SubsetTrainings]], executor: Any) -> list[_Models]:
+def _trained(groups: list[list[SubsetTrainings]]) -> list[_Models]:
     """Train what all groups of jobs ask for, side by side, and join each group's models."""
-    runs = iter(run_all(list(itertools.chain(*groups)), executor))
+    runs = iter(run_all(list(itertools.chain(*groups))))
     found = []
     for jobs in groups:
         own = list(itertools.islice(runs, len(jobs)))
@@ -218,14 +201,14 @@ def _trained(groups: list[list[SubsetTrainings]], executor: Any) -> list[_Models
     return found
 
 
-def run_audits(every: Sequence[AuditSettings], executor: Any = None) -> list[AuditResult]:
+def run_audits(every: Sequence[AuditSettings]) -> list[AuditResult]:
     """P3, Experiment 2 and Algorithm 3: shadows, challenge points, target models, attacks.
 
     Every target model has a challenge point, a coin and a training set of its own, so that trials
     are independent.  Neither thresholds chosen on the shadow models nor the challenge points depend
     on the target models.
     """
-    shadows = _trained([settings.jobs() for settings in every], executor)
+    shadows = _trained([settings.jobs() for settings in every])
     worst = [
         select_worst(
             run.arrays["confidence"], run.arrays["members"], s.n_challenges, fit_share=FIT_SHARE
@@ -233,7 +216,7 @@ def run_audits(every: Sequence[AuditSettings], executor: Any = None) -> list[Aud
         for s, run in zip(every, shadows, strict=True)
     ]
     jobs = [s.jobs(places) for s, (places, _) in zip(every, worst, strict=True)]
-    targets = _trained(jobs, executor)
+    targets = _trained(jobs)
     return [
         _attack(settings, *found, shadow, target)
         for settings, found, shadow, target in zip(every, worst, shadows, targets, strict=True)
@@ -353,13 +336,13 @@ def summary_table(results: Sequence[AuditResult]) -> pd.DataFrame:
     )
 
 
-def table_2(results: Sequence[AuditResult], attack: str = "LiRA", level: float = 0.9):
-    """P3's Table 2, by its uncorrected rule: each method's best threshold on the same trials."""
+def table_2(results: Sequence[AuditResult], level: float = 0.9) -> pd.DataFrame:
+    """P3's Table 2 for LiRA, by its uncorrected rule: each method's best threshold."""
     rows = []
     for result in results:
         widths = {}
         for method in METHODS[::-1]:
-            counts = result.best_counts(attack, method, 1 - (1 - level) / 2)
+            counts = result.best_counts("LiRA", method, 1 - (1 - level) / 2)
             low, high = epsilon_interval(counts, result.settings.training.delta, level, method)
             widths[method] = high - low
             reference, change = widths["clopper-pearson"], math.nan

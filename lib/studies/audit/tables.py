@@ -19,9 +19,7 @@ from lib.ties import first_largest
 _PIECES, _NODES = 60, 16
 
 
-def interval_table(
-    counts: Mapping[str, AttackCounts], delta: float, level: float = 0.9
-) -> pd.DataFrame:
+def interval_table(counts: Mapping[str, AttackCounts], delta: float, level: float) -> pd.DataFrame:
     """Intervals by the three methods, as P3's Table 2."""
     rows = []
     for name, table in counts.items():
@@ -38,7 +36,9 @@ def interval_table(
 
 def rectangle_mass(counts: AttackCounts, level: float, method: str) -> float:
     """Posterior mass in the rectangle of the two rates' intervals: P3, section 3.2 (Example)."""
-    fnr, fpr = _rectangle(counts, level, method)
+    tail = (1 - level) / 4
+    fnr = rate_interval(counts.fn, counts.positives, tail, method)
+    fpr = rate_interval(counts.fp, counts.negatives, tail, method)
     x = np.diff(special.betainc(counts.fn + 0.5, counts.tp + 0.5, fnr))
     y = np.diff(special.betainc(counts.fp + 0.5, counts.tn + 0.5, fpr))
     return float(x[0] * y[0])
@@ -58,24 +58,6 @@ def expected_counts(fpr: float, fnr: float, trials: int) -> AttackCounts:
     return AttackCounts(tp=half - fn, fp=fp, tn=half - fp, fn=fn)
 
 
-def rate_ends(counts: AttackCounts, level: float, method: str) -> tuple[float, float]:
-    """Upper limits (FNR, FPR) of the two rates' intervals that give one for epsilon at `level`."""
-    fnr, fpr = _rectangle(counts, level, method)
-    return fnr[1], fpr[1]
-
-
-def _rectangle(counts: AttackCounts, level: float, method: str):
-    tail = (1 - level) / 4
-    fnr = rate_interval(counts.fn, counts.positives, tail, method)
-    return fnr, rate_interval(counts.fp, counts.negatives, tail, method)
-
-
-def footnote_term(counts: AttackCounts, delta: float, level: float) -> float:
-    """What P3's footnote 1 takes for the least epsilon: a term of Eq. 1, at FPR = 0."""
-    fnr, _ = rate_ends(counts, level, "clopper-pearson")
-    return math.log((1 - delta) / fnr)
-
-
 def growing_counts(rate: float, trials: Sequence[int], *, seed: int) -> list[AttackCounts]:
     """Counts of one attack with FPR = FNR = `rate` as trials go on, half of them positive."""
     rng = np.random.default_rng(seed)
@@ -89,28 +71,24 @@ def growing_counts(rate: float, trials: Sequence[int], *, seed: int) -> list[Att
     return found
 
 
-def widths_by_trials(
-    rate: float, trials: Sequence[int], delta: float, level: float = 0.9
-) -> pd.DataFrame:
-    """Interval ends by number of trials, for an attack with FPR = FNR = `rate`: P3, Figure 4."""
+def widths_by_trials(rate: float, trials: Sequence[int], delta: float) -> pd.DataFrame:
+    """Ends of 90% intervals by number of trials, where FPR = FNR = `rate`: P3, Figure 4."""
     rows = [
-        (method, n, *epsilon_interval(expected_counts(rate, rate, n), delta, level, method))
+        (method, n, *epsilon_interval(expected_counts(rate, rate, n), delta, method=method))
         for method in METHODS
         for n in trials
     ]
     return pd.DataFrame(rows, columns=["method", "trials", "low", "high"])
 
 
-def trials_needed(
-    rate: float, half_width: float, delta: float, level: float = 0.9, step: int = 10
-) -> dict[str, int]:
-    """Fewest trials for an interval of a half-width, by an attack with FPR = FNR = `rate`."""
+def trials_needed(rate: float, half_width: float, delta: float) -> dict[str, int]:
+    """Fewest trials, in tens, for a 90% interval of a half-width, if FPR = FNR = `rate`."""
 
     def narrow(method: str, n: int) -> bool:
-        low, high = epsilon_interval(expected_counts(rate, rate, n), delta, level, method)
+        low, high = epsilon_interval(expected_counts(rate, rate, n), delta, method=method)
         return high - low <= 2 * half_width
 
-    found = {}
+    step, found = 10, {}
     for method in METHODS:
         high = step
         while not narrow(method, high):
@@ -123,14 +101,12 @@ def trials_needed(
     return found
 
 
-def width_grid(
-    rates: Sequence[float], trials: int, delta: float, level: float = 0.9
-) -> pd.DataFrame:
-    """Widths of the three intervals over a grid of error rates: P3, Figure 5."""
+def width_grid(rates: Sequence[float], trials: int, delta: float) -> pd.DataFrame:
+    """Widths of the three 90% intervals over a grid of error rates: P3, Figure 5."""
     rows = []
     for fpr, fnr in itertools.product(rates, rates):
         counts = expected_counts(fpr, fnr, trials)
-        ends = {m: epsilon_interval(counts, delta, level, m) for m in METHODS}
+        ends = {m: epsilon_interval(counts, delta, method=m) for m in METHODS}
         rows.append({"fpr": fpr, "fnr": fnr} | {m: high - low for m, (low, high) in ends.items()})
     table = pd.DataFrame(rows)
     for method in METHODS[1:]:
@@ -171,7 +147,7 @@ def mass_outside(
 
 
 def actual_coverage(
-    fpr: float, fnr: float, trials: int, delta: float, level: float = 0.9
+    fpr: float, fnr: float, trials: int, delta: float, level: float
 ) -> dict[str, float]:
     """Probability that a lower bound holds for an attack with known error rates.
 
@@ -198,7 +174,7 @@ def actual_coverage(
 
 
 def coverage_table(
-    rates: Sequence[tuple[float, float]], trials: Sequence[int], delta: float, level: float = 0.9
+    rates: Sequence[tuple[float, float]], trials: Sequence[int], delta: float, level: float
 ) -> pd.DataFrame:
     """:func:`actual_coverage` over a grid."""
     rows = [
@@ -220,7 +196,7 @@ def selection_study(
     trials: int,
     repetitions: int,
     delta: float,
-    level: float = 0.9,
+    level: float,
     *,
     seed: int,
 ) -> pd.DataFrame:
@@ -275,7 +251,7 @@ def selection_study(
 
 
 def null_sweeps(
-    trials: int, repetitions: int, delta: float, level: float = 0.95, *, seed: int
+    trials: int, repetitions: int, delta: float, level: float, *, seed: int
 ) -> npt.NDArray[np.float64]:
     """Best Bayesian lower bounds over all thresholds of attacks that know nothing."""
     rng = np.random.default_rng(seed)

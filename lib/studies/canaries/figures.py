@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lib.plot import COLOURS, MARKERS, new_figure
+from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.canaries.published import LEVELS
 
 _DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
@@ -26,8 +26,8 @@ _LARGEST = 6.0  # where infinite ends are drawn to
 def plot_published(table: pd.DataFrame) -> Figure:
     """Draw the intervals of ``published_table`` and the claims."""
     names = list(dict.fromkeys(table["data"]))
-    figure, axes = new_figure(rows=len(names), height=4.2, sharex=True)
-    for ax, name in zip(np.atleast_1d(axes), names, strict=True):
+    figure, axes = panels(len(names), 4.2)
+    for ax, name in zip(axes, names, strict=True):
         rows = table[table["data"] == name].iloc[::-1]
         for y, row in enumerate(rows.itertuples(index=False)):
             colour, marker = _STYLE[row.mechanism]
@@ -39,7 +39,7 @@ def plot_published(table: pd.DataFrame) -> Figure:
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.set_title(_DATA.get(name, name))
         ax.set_xlim(-0.3, 20)
-    np.atleast_1d(axes)[-1].set_xlabel(r"$\epsilon$")
+    axes[-1].set_xlabel(r"$\epsilon$")
     return figure
 
 
@@ -52,17 +52,16 @@ def plot_careful(table: pd.DataFrame) -> Figure:
         "top label": ("top label, valid", COLOURS[2], MARKERS[2]),
     }
     names = list(dict.fromkeys(table["data"]))
-    figure, axes = new_figure(rows=len(names), height=4.2, sharex=True)
-    for ax, name in zip(np.atleast_1d(axes), names, strict=True):
+    figure, axes = panels(len(names), 4.2)
+    for ax, name in zip(axes, names, strict=True):
         rows = table[table["data"] == name].iloc[::-1].reset_index(drop=True)
         for column, (label, colour, marker) in shown.items():
             points = {"color": colour, "marker": marker, "markersize": 13 if marker == "|" else 5.5}
             ax.plot(rows[column], rows.index, linestyle="", fillstyle="none", label=label, **points)
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.set_title(_DATA.get(name, name))
-    last = np.atleast_1d(axes)[-1]
-    last.set_xlabel(r"lower limit of $\epsilon$ (95%)")
-    last.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2)
+    axes[-1].set_xlabel(r"lower limit of $\epsilon$ (95%)")
+    axes[-1].legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2)
     return figure
 
 
@@ -75,8 +74,8 @@ def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
         "top label, lower": ("top label (5% allowed)", COLOURS[2], MARKERS[2]),
         "bayesian": ("Bayesian", COLOURS[3], MARKERS[3]),
     }
-    figure, axes = new_figure(rows=len(studies), height=2.9, sharex=True, sharey=True)
-    for ax, (classes, table) in zip(np.atleast_1d(axes), studies.items(), strict=True):
+    figure, axes = panels(len(studies), 2.9, sharey=True)
+    for ax, (classes, table) in zip(axes, studies.items(), strict=True):
         for name, (label, colour, marker) in shown.items():
             rows = table[table["interval"] == name]
             ax.plot(rows["epsilon"], rows["exceeds"], color=colour, marker=marker, label=label)
@@ -85,7 +84,7 @@ def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
         ax.set_title(f"{classes} classes")
         ax.set_ylabel("above the truth")
         ax.set_xscale("log")
-    last = np.atleast_1d(axes)[-1]
+    last = axes[-1]
     ticks = sorted(next(iter(studies.values()))["epsilon"].unique())
     last.set_xticks(ticks, [f"{t:g}" for t in ticks])
     last.minorticks_off()
@@ -94,13 +93,11 @@ def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
     return figure
 
 
-def plot_confidences(
-    cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]], bins: int = 20
-) -> Figure:
+def plot_confidences(cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Figure:
     """Draw confidences in the canaries' labels and in the next wrong label each, by title."""
-    figure, axes = new_figure(rows=len(cases), height=2.2, sharex=True)
-    edges = np.linspace(0, 1, bins + 1)
-    for ax, (title, (p, canary, true)) in zip(np.atleast_1d(axes), cases.items(), strict=True):
+    figure, axes = panels(len(cases), 2.2)
+    edges = np.linspace(0, 1, 21)
+    for ax, (title, (p, canary, true)) in zip(axes, cases.items(), strict=True):
         rows, classes = np.arange(len(p)), p.shape[1]
         other = (canary + 1) % classes
         other = np.where(other == true, (other + 1) % classes, other)
@@ -112,8 +109,8 @@ def plot_confidences(
         ax.set_yscale("log")
         ax.set_title(title)
         ax.set_ylabel("canaries")
-    np.atleast_1d(axes)[-1].set_xlabel("confidence")
-    np.atleast_1d(axes)[0].legend(fontsize=9)
+    axes[-1].set_xlabel("confidence")
+    axes[0].legend(fontsize=9)
     return figure
 
 
@@ -144,8 +141,8 @@ def plot_accuracy(table: pd.DataFrame) -> Figure:
 
 def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> Figure:
     """Draw mean confidences as training goes on, of some mechanisms and levels."""
-    figure, axes = new_figure(rows=len(shown), height=2.2, sharex=True, sharey=True)
-    for ax, (name, level) in zip(np.atleast_1d(axes), shown, strict=True):
+    figure, axes = panels(len(shown), 2.2, sharey=True)
+    for ax, (name, level) in zip(axes, shown, strict=True):
         rows = table[(table["mechanism"] == name) & (table["level"] == level)]
         for column, label, colour, marker in (
             ("canary", "label trained with", COLOURS[1], MARKERS[1]),
@@ -155,8 +152,8 @@ def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> 
             ax.plot(rows["step"], rows[column], color=colour, marker=marker, label=label)
         ax.set_title("without privacy" if name == "none" else f"{name}, {_place(level)}")
         ax.set_ylabel("confidence")
-    np.atleast_1d(axes)[-1].set_xlabel("steps")
-    np.atleast_1d(axes)[0].legend(fontsize=9)
+    axes[-1].set_xlabel("steps")
+    axes[0].legend(fontsize=9)
     return figure
 
 

@@ -50,12 +50,11 @@ def randomized_response_study(
     repetitions: int,
     *,
     level: float = 0.95,
-    thresholds: Sequence[float] = THRESHOLDS,
     seed: int,
 ) -> pd.DataFrame:
     """Audit randomized response again and again."""
     rng = np.random.default_rng(seed)
-    first = min(thresholds)
+    first = min(THRESHOLDS)
     rows = []
     for epsilon in epsilons:
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in INTERVALS}
@@ -64,7 +63,7 @@ def randomized_response_study(
             wrong = (true + rng.integers(1, n_classes, canaries)) % n_classes
             p = randomized_response_confidences(wrong, n_classes, epsilon, seed=rng)
             for name, options in READINGS.items():
-                audit = canary_epsilon(p, wrong, true, thresholds, level=level, **options)
+                audit = canary_epsilon(p, wrong, true, level=level, **options)
                 found[name].append((audit.low, audit.high))
             one = single_label_guesses(p, wrong, true, first, seed=rng)
             top = top_label_guesses(p, wrong, true, first)

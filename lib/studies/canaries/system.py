@@ -19,7 +19,7 @@ from lib.audit.canaries import (
 from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import Job, run_all
-from lib.studies.default_problem import default_problem, test_points, updates
+from lib.studies.default_problem import default_problem, rows_of, test_points, updates
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
 from lib.training.config import Augmentation
 from lib.training.label_jobs import Teachers
@@ -88,18 +88,17 @@ class MechanismSettings:
     alibi: tuple[float, ...]  # Epsilon at each accuracy level, descending; AGIBI's at `delta`
     agibi: tuple[float, ...]
     response: tuple[float, ...]
-    # sigma1, sigma2, threshold and number of answers at each level; empty for no PATE
-    pate: tuple[tuple[float, float, float, int], ...] = ()
-    fixmatch: FixMatch | None = None  # Of PATE's teachers and students
-    n_teachers: int = 50  # Teachers of each ensemble
-    queries: int = 1000  # Images that the teachers are asked about
-    canaries: int = 100  # Per training
-    n_models: int = 10  # Trainings of each kind, each with its own canaries and noise
-    n_ensembles: int = 2  # The same for PATE
-    delta: float = 1e-5  # Of AGIBI's and PATE's guarantees
-    # Trainings that share the canaries of ALIBI's first one; 0: nothing of the kind
-    groups: int = 0
-    seed: int = 0  # Of everything
+    # sigma1, sigma2, threshold and number of answers at each level
+    pate: tuple[tuple[float, float, float, int], ...]
+    fixmatch: FixMatch  # Of PATE's teachers and students
+    n_teachers: int  # Teachers of each ensemble
+    queries: int  # Images that the teachers are asked about
+    canaries: int  # Per training
+    n_models: int  # Trainings of each kind, each with its own canaries and noise
+    n_ensembles: int  # The same for PATE
+    delta: float  # Of AGIBI's and PATE's guarantees
+    groups: int  # Trainings that share the canaries of ALIBI's first one
+    seed: int  # Of everything
 
     def __post_init__(self):
         if self.groups > self.canaries:
@@ -195,95 +194,61 @@ def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:
     return float((high - low)[bounded].min()) if bounded.any() else math.nan
 
 
-def settings_for(
-    dataset: str,
-    model: str,
-    points: int,
-    *,
-    hidden: int = 64,
-    steps: int = 1000,
-    batch_size: int = 64,
-    learning_rates: Sequence[float] = (0.1,),
-    weight_decays: Sequence[float] = (0.0,),
-    augment: bool = False,
-    pate_model: str = "mlp",
-    pate_steps: int = 300,
-    pate_batch: int = 20,
-    pate_learning_rate: float = 0.3,
-    pate_threshold: float = 0.8,
-    device: str = "cpu",
-    seed: int = 0,
-    **others: Any,
-) -> MechanismSettings:
-    """Trainings on a data set of the book, with models that suit it."""
-    few = dataset == "digits"  # of which there are 1,797
-    sizes = {"train": min(points, 1000) if few else points, "test": test_points(dataset)}
-    sizes["validation"] = 0
-    shape = {"hidden": hidden, "seed": seed}
-    data, spec = default_problem(dataset, model, **sizes, **shape)
-    levels = max(len(others[name]) for name in ("alibi", "agibi", "response"))
-    rates, decays = (
-        list(values) * levels if len(values) == 1 else list(values)
-        for values in (learning_rates, weight_decays)
-    )
-    for name, values in (("learning_rates", rates), ("weight_decays", decays)):
-        if len(values) != levels:
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSettings:
+    """The trainings of a chapter's parameters, with models that suit the data."""
+    digits, device = dataset == "digits", parameters["device"]  # 1,797 digits
+    sizes = {"train": min(parameters["points"], 1000) if digits else parameters["points"]}
+    sizes |= {"validation": 0, "test": test_points(dataset)}
+    sizes |= {name: parameters[name] for name in ("hidden", "seed")}
+    data, model = default_problem(dataset, parameters["model"], **sizes)
+    of_mechanisms = {"alibi": "alibi", "agibi": "agibi", "response": "rr"}
+    epsilons = {name: tuple(parameters[f"{n}_epsilons"]) for name, n in of_mechanisms.items()}
+    levels = max(map(len, epsilons.values()))
+    given = []
+    for name in ("learning_rates", "weight_decays"):
+        values = list(parameters[name])
+        if len(values) not in (1, levels):
             raise ValueError(f"{name} must be one or {levels} numbers, got {values!r}")
+        given.append(values * levels if len(values) == 1 else values)
+    steps = updates(parameters, parameters["points"])
     configs = tuple(
         TrainingConfig(
-            spec,
+            model,
             steps=steps,
-            batch_size=batch_size,
+            batch_size=parameters["batch_size"],
             learning_rate=rate,
             weight_decay=decay,
             momentum=0.9,
             schedule="cosine",
             checkpoint_every=max(1, steps // 10),
-            augmentation=Augmentation() if augment else None,
+            augmentation=Augmentation() if parameters["augment"] else None,
             device=device,
         )
-        for rate, decay in zip(rates, decays, strict=True)
+        for rate, decay in zip(*given, strict=True)
     )
-    policy = "digits" if dataset == "digits" else "photo"
+    policy = "digits" if digits else "photo"
     fixmatch = FixMatch(
-        default_problem(dataset, pate_model, **sizes, **shape)[1],
-        steps=pate_steps,
-        labelled_batch=pate_batch,
-        threshold=pate_threshold,
-        learning_rate=pate_learning_rate,
+        default_problem(dataset, parameters["pate_model"], **sizes)[1],
+        steps=parameters["pate_steps"],
+        labelled_batch=parameters["pate_batch"],
+        threshold=parameters["pate_threshold"],
+        learning_rate=parameters["pate_learning_rate"],
         weak=policy,
         strong=policy,
         device=device,
     )
-    return MechanismSettings(data, spec, configs, fixmatch=fixmatch, seed=seed, **others)
-
-
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSettings:
-    """The trainings of a chapter's parameters."""
-    names = ("hidden", "batch_size", "learning_rates", "weight_decays", "augment")
-    names += ("pate_model", "pate_steps", "pate_batch", "pate_learning_rate", "pate_threshold")
-    names += ("device", "seed", "n_teachers", "canaries", "n_models", "n_ensembles", "delta")
-    names += ("groups",)
-    pate = ("pate_sigma1", "pate_sigma2", "pate_thresholds", "pate_answers")
-    return settings_for(
-        dataset,
-        parameters["model"],
-        parameters["points"],
-        alibi=tuple(parameters["alibi_epsilons"]),
-        agibi=tuple(parameters["agibi_epsilons"]),
-        response=tuple(parameters["rr_epsilons"]),
-        pate=tuple(zip(*(parameters[name] for name in pate), strict=True)),
-        queries=parameters["pate_queries"],
-        steps=updates(parameters, parameters["points"]),
-        **{name: parameters[name] for name in names},
+    pate = rows_of(parameters, ("pate_sigma1", "pate_sigma2", "pate_thresholds", "pate_answers"))
+    names = ("n_teachers", "canaries", "n_models", "n_ensembles", "delta", "groups", "seed")
+    others = {name: parameters[name] for name in names} | {"queries": parameters["pate_queries"]}
+    return MechanismSettings(
+        data, model, configs, **epsilons, pate=tuple(pate), fixmatch=fixmatch, **others
     )
 
 
 def planned(settings: MechanismSettings) -> list[Job]:
     """All trainings."""
-    mechanisms = _trainings(settings, _plan(settings))
-    mechanisms += [_grouped(settings)] if settings.groups else []
-    return mechanisms + (_teachers(settings) + _students(settings) if settings.pate else [])
+    mechanisms = [*_trainings(settings, _plan(settings)), _grouped(settings)]
+    return mechanisms + _teachers(settings) + _students(settings)
 
 
 def _plan(settings: MechanismSettings) -> list[tuple[str, int, Any, float, dict[str, Any]]]:
@@ -339,15 +304,13 @@ def _grouped(settings: MechanismSettings) -> LabelTrainings:
     )
 
 
-def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[MechanismResult]:
+def run_mechanisms(settings: MechanismSettings) -> list[MechanismResult]:
     """Train everything, or read it where it is stored."""
     truth = np.asarray(settings.data.load().training.targets)
     plan = _plan(settings)
     jobs = _trainings(settings, plan)
     results = []
-    for (name, level, mechanism, delta, _), job, run in zip(
-        plan, jobs, run_all(jobs, executor), strict=True
-    ):
+    for (name, level, mechanism, delta, _), job, run in zip(plan, jobs, run_all(jobs), strict=True):
         watched = np.asarray(run.arrays["watched"], dtype=np.float64)
         labels, true = canary_labels(job.changes, truth)
         results.append(
@@ -362,7 +325,7 @@ def run_mechanisms(settings: MechanismSettings, executor: Any = None) -> list[Me
                 true_labels=true,
             )
         )
-    return results + (_pate(settings, truth, executor) if settings.pate else [])
+    return results + _pate(settings, truth)
 
 
 def _teachers(settings: MechanismSettings) -> list[Teachers]:
@@ -394,12 +357,12 @@ def _students(settings: MechanismSettings) -> list[PateStudents]:
     ]
 
 
-def _pate(settings: MechanismSettings, truth: np.ndarray, executor: Any) -> list[MechanismResult]:
+def _pate(settings: MechanismSettings, truth: np.ndarray) -> list[MechanismResult]:
     teachers = _teachers(settings)
     if (images := teachers[0].data) != settings.data:
         truth = np.asarray(images.load().training.targets)
-    run_all(teachers, executor)
-    runs = run_all(_students(settings), executor)
+    run_all(teachers)
+    runs = run_all(_students(settings))
     labels, true = canary_labels([each.label_noise for each in teachers], truth)
     results = []
     for level in range(len(settings.pate)):
@@ -451,10 +414,10 @@ def release_table(results: Sequence[MechanismResult]) -> pd.DataFrame:
 
 
 def run_designs(
-    settings: MechanismSettings, results: Sequence[MechanismResult], executor: Any = None
+    settings: MechanismSettings, results: Sequence[MechanismResult]
 ) -> tuple[MechanismResult, MechanismResult]:
     """ALIBI with the same canaries in one training, and in groups: a training each."""
-    (run,) = run_all([_grouped(settings)], executor)
+    (run,) = run_all([_grouped(settings)])
     first, n = next(each for each in results if each.name == "ALIBI"), settings.canaries
     together = replace(
         first,
@@ -479,11 +442,11 @@ def design_differences(
     return np.bincount(group, difference) / np.bincount(group)
 
 
-def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> pd.DataFrame:
-    """Accuracy, the claim and what the canaries show: a row a training."""
+def mechanism_table(results: Sequence[MechanismResult]) -> pd.DataFrame:
+    """Accuracy, the claim and what the canaries show at 95%: a row a training."""
     rows = []
     for each in results:
-        audit = each.audit(level=level)
+        audit = each.audit()
         rows.append(
             {
                 "mechanism": each.name,
@@ -493,9 +456,9 @@ def mechanism_table(results: Sequence[MechanismResult], level: float = 0.95) -> 
                 "delta": each.delta,
                 "low": audit.low,
                 "high": audit.high,
-                "corrected": each.audit(level=level, corrected=True).low,
-                "one label": each.one_label_bound(1 - (1 - level) / 2),
-                "top label": each.top_label_bound(1 - (1 - level) / 2),
+                "corrected": each.audit(corrected=True).low,
+                "one label": each.one_label_bound(),
+                "top label": each.top_label_bound(),
                 "canaries": len(each.canary_labels),
             }
         )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from lib.counterfactual.diagnostics import Diagnostics
 from lib.counterfactual.sequences import ConfidenceSequence
-from lib.plot import COLOURS, MARKERS, new_figure
+from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.counterfactual.classifiers import Simulated
 from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
@@ -46,8 +46,8 @@ def plot_classifiers(drawn: Simulated) -> Figure:
 
 def plot_propensities(diagnostics: Sequence[Diagnostics]) -> Figure:
     """Histograms of the propensity to abstain, among answered and abstained points."""
-    figure, axes = new_figure(len(diagnostics), 1, height=2.1, sharex=True, squeeze=False)
-    for k, (ax, one) in enumerate(zip(axes[:, 0], diagnostics, strict=True)):
+    figure, axes = panels(len(diagnostics), 2.1)
+    for k, (ax, one) in enumerate(zip(axes, diagnostics, strict=True)):
         for counts, colour, label in (
             (one.propensity_answered, COLOURS[0], "answered"),
             (one.propensity_abstained, COLOURS[1], "abstained"),
@@ -55,16 +55,16 @@ def plot_propensities(diagnostics: Sequence[Diagnostics]) -> Figure:
             ax.stairs(counts, one.propensity_edges, color=colour, fill=True, alpha=0.25)
             ax.stairs(counts, one.propensity_edges, color=colour, lw=1.8, label=label)
         ax.set_ylabel(f"{_NAMES[k]}: points")
-    axes[-1, 0].set_xlabel(r"estimated propensity to abstain $\hat\pi(x)$")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    axes[-1].set_xlabel(r"estimated propensity to abstain $\hat\pi(x)$")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 
 def plot_miscoverage(results: pd.DataFrame, reported: Mapping[tuple[str, str], float]) -> Figure:
     """Miscoverage of each estimator with each learner, beside the values that P4 prints."""
     learners = list(dict.fromkeys(results["learner"]))
-    figure, axes = new_figure(len(learners), 1, height=1.45, sharex=True, squeeze=False)
-    for ax, learner in zip(axes[:, 0], learners, strict=True):
+    figure, axes = panels(len(learners), 1.45)
+    for ax, learner in zip(axes, learners, strict=True):
         rows = results[results["learner"] == learner].set_index("estimator")
         for y, estimator in enumerate(reversed(ESTIMATOR_TITLES)):
             row = rows.loc[estimator]
@@ -77,10 +77,16 @@ def plot_miscoverage(results: pd.DataFrame, reported: Mapping[tuple[str, str], f
         ax.set_yticks(range(3), [ESTIMATOR_TITLES[e] for e in reversed(ESTIMATOR_TITLES)])
         ax.set_ylim(-0.5, 2.5)
         ax.set_title({"super": "super learner"}.get(learner, learner), loc="left")
-    axes[-1, 0].set_xlabel("fraction of intervals that miss the truth")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
+    axes[-1].set_xlabel("fraction of intervals that miss the truth")
+    handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2)
     return figure
+
+
+def _limits(counts: pd.Series, repetitions: pd.Series) -> np.ndarray:
+    """Exact 95% limits of rates, lower ones and upper ones."""
+    pairs = zip(counts, repetitions, strict=True)
+    return np.transpose([share_interval(*pair) for pair in pairs])
 
 
 def plot_power(results: pd.DataFrame) -> Figure:
@@ -89,11 +95,7 @@ def plot_power(results: pd.DataFrame) -> Figure:
     for k, (n, rows) in enumerate(results.groupby("n")):
         rows = rows.sort_values("shift")
         colour, marker = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
-        bounds = [
-            share_interval(*pair)
-            for pair in zip(rows["rejected"], rows["repetitions"], strict=True)
-        ]
-        low, high = np.transpose(bounds)
+        low, high = _limits(rows["rejected"], rows["repetitions"])
         ax.fill_between(rows["shift"], low, high, color=colour, alpha=0.15, lw=0)
         ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
     ax.axhline(_ALPHA, color="black", ls="--", lw=1)
@@ -105,7 +107,7 @@ def plot_power(results: pd.DataFrame) -> Figure:
 
 def plot_positivity(results: pd.DataFrame) -> Figure:
     """Miscoverage and width of each estimator's intervals by positivity level."""
-    figure, axes = new_figure(2, 1, height=2.4, sharex=True)
+    figure, axes = panels(2, 2.4)
     for k, (estimator, label) in enumerate(ESTIMATOR_TITLES.items()):
         rows = results[results["estimator"] == estimator].sort_values("epsilon")
         for ax, column in zip(axes, ("miscoverage", "width"), strict=True):
@@ -121,18 +123,15 @@ def plot_positivity(results: pd.DataFrame) -> Figure:
 
 def plot_leak(results: pd.DataFrame) -> Figure:
     """Bias and misses of intervals by the fraction of the evaluation data that leaked."""
-    figure, axes = new_figure(2, 1, height=2.1, sharex=True)
+    figure, axes = panels(2, 2.1)
     leaked, bias, half = (results[name] for name in ("leaked", "bias", "width"))
     band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "mean 95% interval"}
     axes[0].fill_between(leaked, bias - half / 2, bias + half / 2, **band)
     axes[0].plot(leaked, bias, color=COLOURS[0], marker=MARKERS[0], label="mean estimate")
     axes[0].axhline(0, color="black", lw=1.2)
     axes[0].set_ylabel("estimate less truth")
-    rates = [
-        share_interval(round(m * n), n)
-        for m, n in zip(results["missed"], results["repetitions"], strict=True)
-    ]
-    axes[1].fill_between(leaked, *np.transpose(rates), color=COLOURS[1], alpha=0.15, lw=0)
+    limits = _limits((results["missed"] * results["repetitions"]).round(), results["repetitions"])
+    axes[1].fill_between(leaked, *limits, color=COLOURS[1], alpha=0.15, lw=0)
     axes[1].plot(leaked, results["missed"], color=COLOURS[1], marker=MARKERS[1], label="misses")
     axes[1].axhline(_ALPHA, color="black", ls="--", lw=1)
     axes[1].set_ylabel("fraction that misses")

@@ -192,12 +192,6 @@ def cells_of_experiment_1(
     }
 
 
-def power_table(results: pd.DataFrame, column: str = "power") -> pd.DataFrame:
-    """Rejection rates of experiment 2 (doubly robust), or another column: shifts by sizes."""
-    rows = results[results["estimator"] == "dr"]
-    return rows.pivot(index="shift", columns="n", values=column)
-
-
 def share_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Clopper-Pearson interval of a share."""
     found = stats.binomtest(int(count), int(n)).proportion_ci(level, method="exact")

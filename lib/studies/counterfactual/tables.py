@@ -107,11 +107,11 @@ def pointwise_interval(influence: Any, start: int):
     return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
 
 
-def _slide_interval(influence: Any, start: int, alpha: float = 0.05):
-    """The sequence as P4's slide prints it, sigma_n^2 being the variance of influence values."""
+def _slide_interval(influence: Any, start: int):
+    """The sequence (95%) as P4's slide prints it, sigma_n^2 the variance of influence values."""
     n, mean, variance = running_moments(influence)
     grown = n * variance
-    half = np.sqrt(variance) * np.sqrt((2 * grown + 1) / n**2 * np.log(np.sqrt(grown + 1) / alpha))
+    half = np.sqrt(variance) * np.sqrt((2 * grown + 1) / n**2 * np.log(np.sqrt(grown + 1) / 0.05))
     return (mean - half)[start - 1 :], (mean + half)[start - 1 :]
 
 

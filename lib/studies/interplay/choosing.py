@@ -26,7 +26,7 @@ from lib.privacy import (
 )
 from lib.runs import run_all
 from lib.selective import areas
-from lib.studies.interplay.panel import PanelSettings, settings_for
+from lib.studies.interplay.panel import PanelSettings, plain_panel
 from lib.ties import first_largest
 from lib.training import ManyTrainings, TrainingConfig
 
@@ -87,14 +87,12 @@ class Choosing:
 
 def settings_from(parameters: Mapping[str, Any], dataset: str) -> Choosing:
     """The searches of a chapter's parameters."""
-    names = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
-    given = {name: parameters[name] for name in (*names, "momentum", "schedule", "device")}
-    given |= {"epsilons": tuple(parameters["epsilons"]), "rates": tuple(parameters["rates"])}
-    panel = settings_for(dataset, parameters["model"], families=("plain",), n_seeds=1, **given)
+    given = {name: tuple(parameters[name]) for name in ("epsilons", "rates")}
+    panel = plain_panel(parameters, dataset, n_seeds=1, **given)
     return Choosing(panel, parameters["searches"], parameters["mean_trials"], parameters["shape"])
 
 
-def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
+def run_choosing(settings: Choosing) -> pd.DataFrame:
     """Every search: ``epsilon``, ``way``, ``trials``, ``rate``, ``accuracy``, ``score``.
 
     The best on validation points, which count as public, is looked at on test points.
@@ -104,7 +102,7 @@ def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
     data = settings.panel.data
     flat = {place: tuple(c for each in searches[place] for c in each) for place in places}
     several = [place for place in places if place[1] != WAYS[1]]
-    tried = run_all([ManyTrainings(flat[p], data, points="validation") for p in several], executor)
+    tried = run_all([ManyTrainings(flat[p], data, points="validation") for p in several])
     accuracy = {
         place: iter([model["accuracy"] for model in run.metrics["models"]])
         for place, run in zip(several, tried, strict=True)
@@ -115,7 +113,7 @@ def run_choosing(settings: Choosing, executor: Any = None) -> pd.DataFrame:
         for trials in searches[place]:
             found = [next(accuracy[place]) for _ in trials] if place in accuracy else [1.0]
             winners[place].append(trials[first_largest(found)])
-    runs = run_all([ManyTrainings(tuple(winners[place]), data) for place in places], executor)
+    runs = run_all([ManyTrainings(tuple(winners[place]), data) for place in places])
     rows = []
     for place, run in zip(places, runs, strict=True):
         models = special.softmax(run.arrays["logits"], axis=-1)

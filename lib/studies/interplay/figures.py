@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lib.plot import COLOURS, MARKERS, new_figure
+from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.selective.curves import accuracy_bound, accuracy_coverage
 from lib.studies.interplay.outlier import OutlierStudy
 from lib.studies.interplay.panel import Imbalance, Panel
@@ -77,9 +77,9 @@ def plot_wrong_confidence(study: OutlierStudy) -> Figure:
 def plot_panel(panel: Panel) -> Figure:
     """Draw selective accuracy against coverage for P1's methods, a panel a budget (Figure 2)."""
     epsilons, coverages = panel.settings.epsilons, panel.settings.coverages
-    figure, axes = new_figure(rows=len(epsilons), height=2.6, sharex=True)
+    figure, axes = panels(len(epsilons), 2.6)
     curve = functools.partial(selective_net_curve, coverages=coverages)
-    for ax, epsilon in zip(np.atleast_1d(axes), epsilons, strict=True):
+    for ax, epsilon in zip(axes, epsilons, strict=True):
         lowest = 1.0
         for method, (colour, line) in _METHODS.items():
             if method == "SN" and epsilon in panel.selective:
@@ -146,9 +146,9 @@ def plot_to_bound(panel: Panel) -> Figure:
 
 def plot_imbalance(study: Imbalance) -> Figure:
     """Draw accuracy against coverage for all points and for the rare class (Figures 4 and 5)."""
-    figure, axes = new_figure(rows=len(study.keep), height=2.4, sharex=True)
+    figure, axes = panels(len(study.keep), 2.4)
     rare = study.labels == 0
-    for ax, p0 in zip(np.atleast_1d(axes), study.keep, strict=True):
+    for ax, p0 in zip(axes, study.keep, strict=True):
         for i, epsilon in enumerate(study.epsilons):
             for rows, line in ((np.full(len(rare), True), "--"), (rare, "-")):
                 accuracy = study.predictions[p0, epsilon].by_seed(
@@ -167,14 +167,11 @@ def plot_imbalance(study: Imbalance) -> Figure:
 
 
 def plot_positions(study: Imbalance) -> Figure:
-    """Draw at which coverage points of the rare class are accepted, right and wrong ones.
-
-    P1, Figures 4 and 5. At most sixty points, evenly spaced in the test set.
-    """
+    """Draw where up to sixty points of the rare class are accepted, right and wrong ones."""
     epsilons = study.epsilons
-    figure, axes = new_figure(rows=len(study.keep), height=1.5, sharex=True)
+    figure, axes = panels(len(study.keep), 1.5)
     rare = _some(np.flatnonzero(study.labels == 0), 60)
-    for ax, p0 in zip(np.atleast_1d(axes), study.keep, strict=True):
+    for ax, p0 in zip(axes, study.keep, strict=True):
         for i, epsilon in enumerate(epsilons):
             found = study.predictions[p0, epsilon]
             position = acceptance_position(found.score[0])[rare]

@@ -19,7 +19,7 @@ from lib.data import available, load_cifar_labels, split_rows
 from lib.plot import COLOURS, new_figure
 from lib.runs import run_all
 from lib.selective import gap_decomposition, risk_areas
-from lib.studies.interplay.panel import PanelSettings, calibrated, settings_for
+from lib.studies.interplay.panel import PanelSettings, calibrated, plain_panel
 from lib.suitability import calibration_errors
 from lib.training import ManyTrainings
 
@@ -53,11 +53,8 @@ class GapStudy:
 
 def settings_from(parameters: Mapping[str, Any], dataset: str) -> GapStudy:
     """The settings of a chapter's parameters; flips where people's labels are not at hand."""
-    names = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
-    given = {name: parameters[name] for name in (*names, "momentum", "schedule", "device")}
-    given |= {"families": ("plain",), "n_seeds": parameters["n_seeds"]}
-    given["epsilons"] = (math.inf, *parameters["epsilons"])
-    panel = settings_for(dataset, parameters["model"], **given)
+    epsilons = math.inf, *parameters["epsilons"]
+    panel = plain_panel(parameters, dataset, n_seeds=parameters["n_seeds"], epsilons=epsilons)
     people = parameters["labels"] == "people" and dataset == "cifar10" and available(_PEOPLE)
     if people:
         more = _HELD_OUT - panel.data.validation
@@ -67,10 +64,10 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> GapStudy:
     return GapStudy(panel, *rates, parameters["flip"], people, parameters["seed"])
 
 
-def train(study: GapStudy, executor: Any = None) -> tuple[np.ndarray, dict[float, np.ndarray]]:
+def train(study: GapStudy) -> tuple[np.ndarray, dict[float, np.ndarray]]:
     """Clean labels, and the models' logits (seeds, n, classes) by budget."""
     jobs = study.jobs()
-    runs = run_all(list(jobs.values()), executor)
+    runs = run_all(list(jobs.values()))
     logits = {e: np.float64(run.arrays["logits"]) for e, run in zip(jobs, runs, strict=True)}
     return runs[0].arrays["labels"], logits
 
@@ -131,12 +128,6 @@ def take_apart(
             row["ECE, scaled"] = calibration_errors(scaled, correct).ece
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, and the standard error of the gap."""
-    grouped = table.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
-    return grouped.mean().join(grouped["total"].sem().rename("total se")).reset_index()
 
 
 def plot_terms(means: pd.DataFrame) -> Figure:

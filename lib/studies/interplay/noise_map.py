@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from lib.data.images import load_images
-from lib.plot import COLOURS, MARKERS, new_figure, plain_log
+from lib.plot import COLOURS, MARKERS, panels, plain_log
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
 from lib.selective.uncertainty import compare, compare_over_seeds
-from lib.studies.default_problem import default_problem
+from lib.studies.default_problem import default_problem, rows_of
 from lib.training import CrossEntropy, DataSpec, ManyTrainings, ModelSpec, TrainingConfig
 from lib.training.models import parameter_count
 from lib.training.torch_settings import accelerated
@@ -42,23 +42,6 @@ class Regime:
     momentum: float
     epochs: int  # Passes over the data, in expectation
     seeds: int  # Repetitions, at most 99
-
-
-def regimes(
-    batch_sizes: Sequence[int],
-    clipping_norms: Sequence[float],
-    momenta: Sequence[float],
-    epochs: Sequence[int],
-    seeds: Sequence[int],
-) -> tuple[Regime, ...]:
-    """Regimes from a chapter's lists, which must have the same length."""
-    columns = (batch_sizes, clipping_norms, momenta, epochs, seeds)
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(
-            "batch_sizes, clipping_norms, momenta, epochs and seeds must have one entry for each "
-            f"regime, got {[len(column) for column in columns]} of them"
-        )
-    return tuple(Regime(*values) for values in zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -121,24 +104,18 @@ class MapSettings:
         }
 
 
-def settings_for(
-    dataset: str, model: str, regimes: Sequence[Regime], hidden: int = 32, **options: Any
-) -> MapSettings:
-    """The map on all of a data set of the book, with a model that suits it."""
+def settings_from(parameters: Mapping[str, Any], dataset: str) -> MapSettings:
+    """The map of a chapter's parameters, on all of a data set."""
     sizes = {"train": 1200, "test": 597}
     if dataset != "digits":
         sizes = {split: len(load_images(dataset, split).labels) for split in ("train", "test")}
+    model, hidden = parameters["model"], parameters["hidden"]
     data, spec = default_problem(dataset, model, validation=0, hidden=hidden, **sizes)
-    return MapSettings(data, spec, tuple(regimes), **options)
-
-
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> MapSettings:
-    """The map of a chapter's parameters."""
     columns = ("batch_sizes", "clipping_norms", "momenta", "epochs", "seeds")
-    given = {name: parameters[name] for name in ("hidden", "checkpoints", "device")}
-    given |= {name: tuple(parameters[name]) for name in ("moves", "epsilons")}
-    every = regimes(*(parameters[name] for name in columns))
-    return settings_for(dataset, parameters["model"], every, **given)
+    regimes = tuple(Regime(*row) for row in rows_of(parameters, columns))
+    given = {name: tuple(parameters[name]) for name in ("moves", "epsilons")}
+    given |= {name: parameters[name] for name in ("checkpoints", "device")}
+    return MapSettings(data, spec, regimes, **given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +137,10 @@ class NoiseMap:
     seconds: float  # What the trainings took, one after another
 
 
-def run_map(settings: MapSettings, executor: Any = None) -> NoiseMap:
+def run_map(settings: MapSettings) -> NoiseMap:
     """Train what is not stored yet, and score everything."""
     jobs = settings.jobs()
-    runs = dict(zip(jobs, run_all(list(jobs.values()), executor), strict=True))
+    runs = dict(zip(jobs, run_all(list(jobs.values())), strict=True))
     models: list[dict[str, Any]] = []
     cells: list[dict[str, Any]] = []
     root = math.sqrt(parameter_count(settings.model))
@@ -297,12 +274,6 @@ def ahead(table: pd.DataFrame, method: str = "SCTD") -> pd.Series:
     return pd.Series(np.where(table[f"{method} low"] > 0, "SR", found), table.index)
 
 
-def at_best_rate(table: pd.DataFrame) -> pd.DataFrame:
-    """Of each regime and budget the setting of the highest accuracy."""
-    groups = table.groupby([name for name in SETTING if name != "rate"], sort=False)
-    return table.loc[groups["accuracy"].idxmax()].reset_index(drop=True)
-
-
 def ordered_pairs(table: pd.DataFrame, noise: str, method: str = "SCTD") -> tuple[int, int]:
     """Pairs of a setting that SCTD wins and one that SR wins: where it has more noise, and all."""
     winner = ahead(table, method)
@@ -428,9 +399,9 @@ def line_words(table: pd.DataFrame) -> list[tuple[str, str]]:
 
 def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequence[str]) -> Figure:
     """Draw the methods' difference from SR over the noise of all steps, a panel a method."""
-    figure, axes = new_figure(rows=len(methods), height=2.7, sharex=True)
+    figure, axes = panels(len(methods), 2.7)
     epsilons = list(dict.fromkeys(table["epsilon"]))
-    for ax, method, title in zip(np.atleast_1d(axes), methods, titles, strict=True):
+    for ax, method, title in zip(axes, methods, titles, strict=True):
         for line, (_, of_regime) in zip(("-", "--", ":"), _regimes(table), strict=False):
             for epsilon, rows in of_regime.groupby("epsilon", sort=False):
                 i = epsilons.index(epsilon)
@@ -457,9 +428,9 @@ def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequen
 def plot_pairs(table: pd.DataFrame) -> Figure:
     """Draw each setting's accuracy and score: an arrow from SR to SCTD, a panel a regime."""
     regimes = _regimes(table)
-    figure, axes = new_figure(rows=len(regimes), height=2.7, sharex=True, sharey=True)
+    figure, axes = panels(len(regimes), 2.7, sharey=True)
     epsilons = list(dict.fromkeys(table["epsilon"]))
-    for ax, (title, of_regime) in zip(np.atleast_1d(axes), regimes, strict=True):
+    for ax, (title, of_regime) in zip(axes, regimes, strict=True):
         for epsilon, rows in of_regime.groupby("epsilon", sort=False):
             i = epsilons.index(epsilon)
             label = rf"$\epsilon = {epsilon:g}$"

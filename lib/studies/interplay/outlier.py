@@ -13,6 +13,7 @@ from lib.runs import Checkpoint, Outcome, RunStore
 from lib.training import ModelSpec, TrainingConfig, TrainingData, module_of, train_many
 
 MAJORITY, OUTLIER = 1, 0  # classes; P1's labels 1 and -1
+POINTS, DISTANCE = 1000, 10.0  # of the majority, of the outlier from its middle
 BUDGETS = (math.inf, 7.0, 3.0, 1.0)  # P1's
 RATES = (0.1, 0.3, 1.0, 3.0)  # learning rates, which P1 does not give
 
@@ -33,20 +34,14 @@ class OutlierStudy:
 
 
 def run_outlier(
-    epsilons: Sequence[float],
-    n_seeds: int,
-    *,
-    n_majority: int = 1000,
-    distance: float = 10.0,
-    seed: int = 0,
-    **training: Any,
+    epsilons: Sequence[float], n_seeds: int, *, seed: int, **training: Any
 ) -> OutlierStudy:
     """Train logistic regressions with and without privacy on data with one outlier."""
     usual = {"batch_size": 128, "clipping_norm": 1.0, "learning_rate": 1.0, "steps": 1600}
     # For each seed a training and a test set.
-    drawn = np.random.default_rng([seed, 0x0071]).standard_normal((n_seeds, 2, n_majority + 1, 2))
-    drawn[:, :, -1, 0] += distance
-    labels = np.r_[np.full(n_majority, MAJORITY), OUTLIER]
+    drawn = np.random.default_rng([seed, 0x0071]).standard_normal((n_seeds, 2, POINTS + 1, 2))
+    drawn[:, :, -1, 0] += DISTANCE
+    labels = np.r_[np.full(POINTS, MAJORITY), OUTLIER]
     sets = [TrainingData(points, labels, 2) for points in drawn[:, 0]]
     configs = [
         TrainingConfig(

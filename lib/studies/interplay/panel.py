@@ -48,6 +48,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 _WATCHED = ("plain", "no entropy")  # families whose intermediate models are looked at
 
+# Parameters of all chapters that train a panel, or its plain family alone.
+_SHARED = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
+_SHARED += ("momentum", "schedule", "device")
+
 #: Methods that P1 compares, in the order of its tables.
 P1_METHODS = ("SR", "SAT", "MCDO", "DE", "SCTD", "SN")
 
@@ -250,11 +254,15 @@ def settings_for(
     return with_training(PanelSettings, data, spec, given)
 
 
+def plain_panel(parameters: Mapping[str, Any], dataset: str, **others: Any) -> PanelSettings:
+    """The plain family alone, of a chapter's parameters."""
+    given = {name: parameters[name] for name in _SHARED}
+    return settings_for(dataset, parameters["model"], families=("plain",), **given, **others)
+
+
 def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> PanelSettings:
     """The panel of a chapter's parameters, on the data that are at hand."""
-    names = ("hidden", "activation", "seed", "n_seeds", "epochs", "steps", "batch_size")
-    names += ("clipping_norm", "momentum", "schedule", "checkpoint_every", "device")
-    given = {name: parameters[name] for name in names}
+    given = {name: parameters[name] for name in (*_SHARED, "n_seeds", "checkpoint_every")}
     given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
     return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
 
@@ -295,12 +303,12 @@ class Panel:
         return list(dict.fromkeys(method for method, _ in self.predictions))
 
 
-def run_panel(settings: PanelSettings, executor: Any = None) -> Panel:
+def run_panel(settings: PanelSettings) -> Panel:
     """Tune, train and score the panel; what is stored already is read."""
-    tuned = _run(settings.searches(), executor)
+    tuned = _run(settings.searches())
     table = _rates(settings.places, settings, tuned)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
-    runs = _run(settings.trainings(chosen), executor)
+    runs = _run(settings.trainings(chosen))
     labels = next(iter(runs.values())).arrays["labels"]
     predictions: dict[tuple[str, float], Predictions] = {}
     selective, checkpoints, spent = {}, {}, []
@@ -333,21 +341,19 @@ class Imbalance:
     rare_examples: Mapping[float, int]  # Training examples of class 0 that were left, by p0
 
 
-def _run(jobs: Mapping[Any, ManyTrainings], executor: Any) -> dict[Any, StoredRun]:
+def _run(jobs: Mapping[Any, ManyTrainings]) -> dict[Any, StoredRun]:
     """Execute the jobs, those of many models first: the last one alone keeps others waiting."""
     order = sorted(jobs, key=lambda place: -len(jobs[place].configs))
-    runs = dict(zip(order, run_all([jobs[place] for place in order], executor), strict=True))
+    runs = dict(zip(order, run_all([jobs[place] for place in order]), strict=True))
     return {place: runs[place] for place in jobs}
 
 
-def run_imbalance(
-    panel: Panel, keep: Sequence[float], n_seeds: int, executor: Any = None
-) -> Imbalance:
+def run_imbalance(panel: Panel, keep: Sequence[float], n_seeds: int) -> Imbalance:
     """Train the plain family with fewer and fewer examples of class 0, at most `n_seeds` times."""
     settings = panel.settings
     table = panel.rates[panel.rates["chosen"] & (panel.rates["family"] == "plain")]
     rates = dict(zip(table["epsilon"], table["rate"], strict=True))
-    runs = _run(settings.with_rare_class(keep, n_seeds, rates), executor)
+    runs = _run(settings.with_rare_class(keep, n_seeds, rates))
     predictions = {}
     for place, run in runs.items():
         p = special.softmax(run.arrays["logits"], axis=-1)

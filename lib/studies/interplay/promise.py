@@ -19,7 +19,7 @@ from lib.plot import COLOURS, MARKERS, new_figure
 from lib.privacy import PrivacyLedger, joint_epsilon
 from lib.runs import run_all
 from lib.selective import coverage_at_accuracy, guaranteed_threshold, private_threshold
-from lib.studies.interplay.panel import PanelSettings, settings_for
+from lib.studies.interplay.panel import PanelSettings, plain_panel
 from lib.training import ManyTrainings, TrainingConfig
 
 #: Ways of choosing the threshold.
@@ -53,10 +53,8 @@ class Promise:
 
 def settings_from(parameters: Mapping[str, Any], dataset: str) -> Promise:
     """The settings of a chapter's parameters."""
-    names = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
-    given = {name: parameters[name] for name in (*names, "momentum", "schedule", "device")}
-    given |= {"epsilons": (parameters["epsilon"],), "rates": (parameters["rate"],)}
-    panel = settings_for(dataset, parameters["model"], families=("plain",), n_seeds=1, **given)
+    given = {"epsilons": (parameters["epsilon"],), "rates": (parameters["rate"],)}
+    panel = plain_panel(parameters, dataset, n_seeds=1, **given)
     numbers = [parameters[name] for name in ("rate", "target", "level", "candidates")]
     lists = [tuple(sorted(parameters[name])) for name in ("budgets", "sizes")]
     return Promise(panel, *numbers, *lists, parameters["draws"], parameters["seed"])
@@ -72,9 +70,9 @@ class Trained:
     delta: float
 
 
-def train(settings: Promise, executor: Any = None) -> Trained:
+def train(settings: Promise) -> Trained:
     """Train the model, or read it from the store."""
-    (run,) = run_all([ManyTrainings((settings.config,), settings.panel.data)], executor)
+    (run,) = run_all([ManyTrainings((settings.config,), settings.panel.data)])
     p = special.softmax(run.arrays["logits"][0], axis=-1)
     spent = run.privacy["models"][0]
     ledger = PrivacyLedger.from_dict(spent["ledger"])

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from lib.privacy.accounting import label_guarantee
 from lib.runs import run_all
 from lib.studies.audit import system
 from lib.studies.audit.system import ATTACKS, AuditResult, AuditSettings, attacked
-from lib.studies.canaries.system import CanaryDraw, MechanismResult, canary_labels
+from lib.studies.canaries.system import CanaryDraw, MechanismResult, _seed, canary_labels
 from lib.studies.canaries.system import require_consistent as require_consistent_labels
 from lib.studies.six_lenses.jobs import RecordTrainings
 from lib.studies.six_lenses.settings import LensSettings
@@ -105,15 +104,13 @@ def audit_record(
     n_target: int,
     *,
     level: float = 0.95,
-    label: int = 0,
     noise_factor: float = 1.0,
-    executor: Any = None,
 ) -> RecordAudit:
     """Train with and without one inserted record, many times, and guess which it was."""
     config = settings.config("audit") if noise_factor == 1 else faulty(settings, noise_factor)
     seed = 2 * settings.seed + (noise_factor != 1)
-    job = RecordTrainings(config, settings.data, n_shadow + n_target, label, seed)
-    (run,) = run_all([job], executor)
+    job = RecordTrainings(config, settings.data, n_shadow + n_target, seed=seed)
+    (run,) = run_all([job])
     members = np.asarray(run.arrays["members"])
     inside, asked = np.split(members, [n_shadow])
     scores, held_out = {}, {}
@@ -199,7 +196,7 @@ class LabelEvidence:
 
 
 def label_canaries(
-    settings: LensSettings, count: int, n_models: int, *, level: float = 0.95, executor: Any = None
+    settings: LensSettings, count: int, n_models: int, *, level: float = 0.95
 ) -> LabelEvidence:
     """Train both models with wrong labels among their points, and see what they remember."""
     training, truth = settings.training, settings.data.load().training.targets
@@ -209,12 +206,12 @@ def label_canaries(
         (("DP-SGD", "canaries", claim), ("no privacy", "plain canaries", math.inf))
     ):
         draws = tuple(
-            CanaryDraw(count, training.model.classes, _seed(settings.seed, number, i))
+            CanaryDraw(count, training.model.classes, _seed(settings.seed, number, i, 73))
             for i in range(n_models)
         )
         job = LabelTrainings(settings.config(purpose), settings.data, None, draws)
         # One after the other: a few trainings are done before another process has started.
-        (run,) = run_all([job], executor)
+        (run,) = run_all([job])
         logits = np.concatenate(run.arrays["logits"]).astype(float)
         labels, true = canary_labels(draws, truth)
         results.append(
@@ -230,7 +227,3 @@ def label_canaries(
             )
         )
     return LabelEvidence(*results, level=level, seed=settings.seed)
-
-
-def _seed(*parts: int) -> int:
-    return int(np.random.SeedSequence([*parts, 73]).generate_state(1)[0])

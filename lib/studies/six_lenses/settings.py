@@ -1,6 +1,7 @@
 """What is trained: one configuration that all lenses share."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +13,6 @@ DIGITS = {"model": "mlp", "points": 900, "validation": 297, "test": 600, "hidden
 DIGITS |= {"activation": "tanh", "batch_size": 128, "steps": 100, "clipping_norm": 1.0}
 DIGITS |= {"learning_rate": 2.0, "plain_learning_rate": 1.0, "plain_steps": 400}
 DIGITS |= {"schedule": "constant"}
-
-_DEFAULTS = {"hidden": 32, "activation": "tanh", "epsilon": 8.0, "delta": 1e-5, "steps": 100}
-_DEFAULTS |= {"model": "mlp", "learning_rate": 2.0}
 
 # Purposes of trainings: far apart, so that no two models share their noise.
 _PURPOSES = ("private", "plain", "audit", "fault", "canaries", "plain canaries")
@@ -29,9 +27,9 @@ class LensSettings:
     # The private training, with the delta for one record, added or removed.  Its samples' rate is
     # the batch size over the number of training points, also where an audit adds a record.
     training: TrainingConfig
-    plain_steps: int = 400  # Of the competitor, which is trained without clipping and noise
-    plain_learning_rate: float = 1.0
-    seed: int = 0  # Of everything
+    plain_steps: int  # Of the competitor, which is trained without clipping and noise
+    plain_learning_rate: float
+    seed: int  # Of everything
 
     def config(self, purpose: str = "private") -> TrainingConfig:
         """The training for a purpose; those with the same purpose differ in the seed."""
@@ -46,12 +44,14 @@ class LensSettings:
         return config
 
 
-def settings_for(dataset: str, *, seed: int = 0, **given: Any) -> LensSettings:
-    """The settings for a data set of the book, or for the digits where it is not there."""
-    given = _DEFAULTS | given
+def settings_from(parameters: Mapping[str, Any]) -> LensSettings:
+    """The settings of a chapter's parameters, for the digits where its data are not there."""
+    names = (*DIGITS, "epsilon", "delta", "device", "seed")
+    dataset, given = parameters["dataset"], {name: parameters[name] for name in names}
     if at_hand(dataset) != dataset:
         dataset, given = "digits", given | DIGITS
     sizes = {"train": given.pop("points")} | {n: given.pop(n) for n in ("validation", "test")}
     shape = {name: given.pop(name) for name in ("hidden", "activation")}
-    data_spec, model = default_problem(dataset, given.pop("model"), **sizes, **shape, seed=seed)
-    return with_training(LensSettings, data_spec, model, given | {"seed": seed})
+    model = given.pop("model")
+    data, spec = default_problem(dataset, model, **sizes, **shape, seed=given["seed"])
+    return with_training(LensSettings, data, spec, given)

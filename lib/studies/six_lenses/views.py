@@ -13,6 +13,7 @@ from scipy import special, stats
 from lib import selective
 from lib.runs import run_all
 from lib.studies.counterfactual import scenarios
+from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.six_lenses.evidence import ledger_of
 from lib.studies.six_lenses.jobs import Classifiers
 from lib.studies.six_lenses.settings import LensSettings
@@ -54,13 +55,11 @@ class Classified:
         return self.logits(points, model).argmax(axis=-1) == labels
 
 
-def classify(
-    settings: LensSettings, shifts: Sequence[tuple[str, float]], executor: Any = None
-) -> Classified:
+def classify(settings: LensSettings, shifts: Sequence[tuple[str, float]]) -> Classified:
     """Train the private model and its competitor, or read them where they are stored."""
     shifts = tuple((str(kind), float(severity)) for kind, severity in shifts)
     configs = settings.config("private"), settings.config("plain")
-    (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)], executor)
+    (run,) = run_all([Classifiers(configs, settings.data, shifts, settings.seed)])
     arrays = {name: np.asarray(array) for name, array in run.arrays.items()}
     return Classified(settings, shifts, arrays, run.privacy["models"][0])
 
@@ -269,8 +268,7 @@ def _threshold(correct: npt.ArrayLike, score: Array, target: float) -> float:
 def _share(values: npt.ArrayLike) -> tuple[float, float, float]:
     """Mean of booleans, and Clopper-Pearson's interval of 95%."""
     values = np.asarray(values, dtype=bool)
-    interval = stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, "exact")
-    return float(values.mean()), float(interval.low), float(interval.high)
+    return float(values.mean()), *share_interval(values.sum(), len(values))
 
 
 def _paired(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[float, float, float]:

@@ -91,34 +91,26 @@ def _bh_threshold(others: Floats, alpha: float) -> Floats:
 
 
 def simulate_monitoring(
-    windows: Sequence[int | None] = (1, 5, 20, None),
+    windows: Sequence[int | None],
     *,
-    batches: int = 50,
-    batch_size: int = 200,
-    n_test: int = 1000,
-    share_unsuitable: float = 0.5,
-    concentration: float = 4.0,
-    repetitions: int = 1000,
+    share_unsuitable: float,
+    repetitions: int,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Measure the errors of Benjamini and Hochberg's procedure on a stream of batches.
+    """Measure the errors of Benjamini and Hochberg's procedure on a stream of 50 batches.
 
     As in the paper's appendix A.3.2 each batch has its own Welch test and is judged with those in a
     window before it. Each is unsuitable with probability ``share_unsuitable``, independently, and
     then at the margin; estimates are Beta-distributed. Two sets of decisions are scored at level
-    0.05: those about each newest batch in turn, and those of the last run alone about the batches
-    in its window. The latter keeps (share unsuitable) alpha, but for Welch's test being inexact far
-    out in the tails of skewed estimates. Decisions in turn are not controlled where most batches
-    are unsuitable: each is judged once, in a set of at most ``window``, and those sets add up their
-    errors. It is no online procedure such as LORD or SAFFRON.
+    0.05: those about each newest batch in turn, and those of the last run alone about its window.
     """
-    margin, alpha = 0.05, 0.05
+    margin, alpha, batches, batch_size, n_test = 0.05, 0.05, 50, 200, 1000
     unsuitable = rng.random((repetitions, batches)) < share_unsuitable
     p = np.empty((repetitions, batches))
     for i in range(repetitions):
-        test = draw_estimates(rng, MEAN, (1, n_test), concentration)
+        test = draw_estimates(rng, MEAN, (1, n_test))
         mean = MEAN - np.where(unsuitable[i], margin, 0.0)[:, None]
-        user = draw_estimates(rng, mean, (batches, batch_size), concentration)
+        user = draw_estimates(rng, mean, (batches, batch_size))
         _, p[i], _ = welch_non_inferiority(
             test.mean(axis=1),
             test.var(axis=1, ddof=1),

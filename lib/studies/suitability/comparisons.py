@@ -26,37 +26,34 @@ def compare_estimators(
     test_y: Any,
     names: Sequence[str] = tuple(ESTIMATORS),
     calibrations: Sequence[str] = CALIBRATIONS,
-    *,
-    seed: int = 0,
-    bins: int = 15,
-    by: str = "rows",
+    **bins: Any,
 ) -> pd.DataFrame:
     """Fit several estimators to the same data and assess them on others: the paper's Table 8."""
     rows = []
     for name, calibration in itertools.product(names, calibrations):
-        model = make_estimator(name, calibration, seed=seed)
+        model = make_estimator(name, calibration)
         start = time.perf_counter()
         p = model.fit(x.to_numpy(), y).predict_proba(test.to_numpy())[:, 1]
         seconds = time.perf_counter() - start
-        row = {"estimator": name, "calibration": calibration, **_assess(p, test_y, bins, by)}
+        row = {"estimator": name, "calibration": calibration, **_assess(p, test_y, **bins)}
         rows.append(row | {"seconds": seconds})
     return pd.DataFrame(rows)
 
 
 def compare_signals(
-    x: pd.DataFrame, y: Any, test: pd.DataFrame, test_y: Any, *, bins: int = 15, by: str = "rows"
+    x: pd.DataFrame, y: Any, test: pd.DataFrame, test_y: Any, **bins: Any
 ) -> pd.DataFrame:
     """Assess the paper's estimator on all signals and on each alone: the paper's Table 6."""
     rows = []
     for label, columns in [("all", list(x.columns)), *((c, [c]) for c in x.columns)]:
         p = CorrectnessEstimator().fit(x[columns], y).predict(test[columns])
-        rows.append({"signals": label, **_assess(p, test_y, bins, by)})
+        rows.append({"signals": label, **_assess(p, test_y, **bins)})
     return pd.DataFrame(rows)
 
 
-def _assess(p: Any, correct: Any, bins: int, by: str) -> dict[str, float]:
+def _assess(p: Any, correct: Any, **bins: Any) -> dict[str, float]:
     return {
-        **asdict(calibration_errors(p, correct, bins, by)),
+        **asdict(calibration_errors(p, correct, **bins)),
         "brier": float(((p - correct) ** 2).mean()),
         "estimated_accuracy": float(p.mean()),
         "true_accuracy": float(correct.mean()),

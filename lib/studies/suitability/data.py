@@ -82,11 +82,7 @@ def timeline(study: Study) -> list[str]:
 
 
 def digits_study(seed: int) -> Study:
-    """Make a study from scikit-learn's digits and a small linear classifier.
-
-    ID user folds are the ten digits, subpopulations of the source; OOD user folds are
-    other images, rotated, noisy or blurred to several degrees, and as they are.
-    """
+    """Make a study of scikit-learn's digits: ID folds by digit, OOD folds of shifted images."""
     from lib.training.linear import train_linear  # here: WILDS's studies need no PyTorch
 
     digits = data.load_digits()

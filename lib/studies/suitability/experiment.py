@@ -5,7 +5,7 @@ and one pass over the data replace n_folds (n_folds - 1) fits and twice as many 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
 from lib.suitability.noninferiority import welch_non_inferiority
 
-#: What readers call the fields of :class:`DecisionMetrics`.
+#: What readers call the numbers of :func:`decision_metrics`.
 METRIC_TITLES = {"accuracy": "accuracy", "fpr": "FPR", "roc_auc": "ROC AUC", "pr_auc": "PR AUC"}
 METRICS = list(METRIC_TITLES)
 
@@ -186,35 +186,25 @@ def over_tasks(
     return pd.concat(tables, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class DecisionMetrics:
-    """How good decisions are; the columns of the paper's Table 1."""
-
-    accuracy: float  # of right decisions, SUITABLE counting as right when it is true
-    fpr: float  # SUITABLE among what is not suitable
-    roc_auc: float  # with 1 - p as the score
-    pr_auc: float  # average precision
-
-
-def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> DecisionMetrics:
-    """Compare decisions at ``alpha`` with the truth."""
+def decision_metrics(p_values: Any, truth: Any, alpha: float = 0.05) -> dict[str, float]:
+    """Compare decisions at ``alpha`` with the truth: the columns of the paper's Table 1."""
     p, truth = np.asarray(p_values, float), np.asarray(truth, bool)
     suitable = p <= alpha
     both = truth.any() and not truth.all()
-    return DecisionMetrics(
-        accuracy=float((suitable == truth).mean()),
-        fpr=float(suitable[~truth].mean()) if not truth.all() else float("nan"),
+    return {
+        "accuracy": float((suitable == truth).mean()),
+        "fpr": float(suitable[~truth].mean()) if not truth.all() else float("nan"),
         # -p orders as 1 - p does, without rounding tiny p to ties.
-        roc_auc=float(roc_auc_score(truth, -p)) if both else float("nan"),
-        pr_auc=float(average_precision_score(truth, -p)) if both else float("nan"),
-    )
+        "roc_auc": float(roc_auc_score(truth, -p)) if both else float("nan"),
+        "pr_auc": float(average_precision_score(truth, -p)) if both else float("nan"),
+    }
 
 
 def metrics_table(results: pd.DataFrame, by: Sequence[str], alpha: float = 0.05) -> pd.DataFrame:
     """Compute :func:`decision_metrics` for each group of experiments."""
     rows = []
     for key, group in results.groupby(list(by), sort=False, dropna=False):
-        metrics = asdict(decision_metrics(group["p_value"], group["truth"], alpha))
+        metrics = decision_metrics(group["p_value"], group["truth"], alpha)
         rows.append(dict(zip(by, key, strict=True)) | metrics | counts(group))
     return pd.DataFrame(rows)
 

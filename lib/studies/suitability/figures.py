@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from lib.plot import COLOURS, new_figure
+from lib.plot import COLOURS, new_figure, panels
 
 _STYLES = ("-", "--", ":", "-.")
 _ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
@@ -69,7 +69,7 @@ def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
+def plot_estimation_error(results: pd.DataFrame) -> Figure:
     """Draw how accuracy estimation errors are distributed on test and user data: Figure 6."""
     figure, ax = new_figure()
     errors = [
@@ -77,7 +77,7 @@ def plot_estimation_error(results: pd.DataFrame, width: float = 0.01) -> Figure:
         for which in ("test", "user")
     ]
     low, high = (f(f(e) for e in errors) for f in (min, max))
-    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9, 100 * width)
+    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9)
     for error, which, colour, line in zip(errors, ("test", "user"), COLOURS, _STYLES, strict=False):
         ax.hist(
             error,
@@ -131,15 +131,17 @@ def plot_lines(
     return figure
 
 
-def plot_cheats(draws: pd.DataFrame, panels: Mapping[str, Sequence[str]], margin: float) -> Figure:
+def plot_cheats(
+    draws: pd.DataFrame, cheaters: Mapping[str, Sequence[str]], margin: float
+) -> Figure:
     """Draw SUITABLE decisions against the true drop, a panel for each who cheats, a line a cheat.
 
     Points are sixths of the user folds and models, in the order of their drop.
     """
-    figure, axes = new_figure(len(panels), 1, height=2.7, sharex=True)
+    figure, axes = panels(len(cheaters), 2.7)
     keys = ["cheat", "seed", "user_fold"]
     folds = draws.groupby(keys, sort=False)[["drop", "suitable"]].mean().reset_index()
-    for ax, (title, cheats) in zip(np.atleast_1d(axes), panels.items(), strict=True):
+    for ax, (title, cheats) in zip(axes, cheaters.items(), strict=True):
         for number, cheat in enumerate(["honest", *cheats]):
             rows = folds[folds["cheat"] == cheat].sort_values("drop", kind="stable")
             means = rows.groupby(np.arange(len(rows)) * 6 // len(rows))[["drop", "suitable"]].mean()
@@ -153,14 +155,7 @@ def plot_cheats(draws: pd.DataFrame, panels: Mapping[str, Sequence[str]], margin
 
 
 def plot_methods(scores: pd.DataFrame) -> Figure:
-    """Draw methods as points, right decisions above and ROC AUC below, the filters filled.
-
-    Parameters
-    ----------
-    scores : pandas.DataFrame
-        A row a method, drawn from the bottom up, with columns ``accuracy`` and ``roc_auc`` (both
-        in [0, 1]) and ``filter`` (whether it is a form of the paper's method); names in the index.
-    """
+    """Draw methods from the bottom up: ``accuracy`` and ``roc_auc``, filled if ``filter``."""
     figure, axes = new_figure(2, 1, height=0.7 + 0.22 * len(scores))
     panels = {"accuracy": "right decisions (%)", "roc_auc": "ROC AUC (%)"}
     for ax, (column, label) in zip(axes, panels.items(), strict=True):

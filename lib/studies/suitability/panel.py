@@ -63,10 +63,10 @@ def only_signals(study: Study, names: Sequence[str]) -> Study:
     return replace(study, splits=splits)
 
 
-def run_studies(jobs: Sequence[StudyRun], max_workers: int | None = None) -> pd.DataFrame:
+def run_studies(jobs: Sequence[StudyRun]) -> pd.DataFrame:
     """Run jobs, those that are not stored, and put their experiments together."""
     tables = []
-    for job, run in zip(jobs, run_all(jobs, max_workers=max_workers), strict=True):
+    for job, run in zip(jobs, run_all(jobs), strict=True):
         columns: dict[str, Any] = {
             "signals": "+".join(job.signals) or "all",
             "dataset": job.dataset,

@@ -35,7 +35,6 @@ nannyml, modules ``calibration``, ``chunk``, ``thresholds``, ``performance_estim
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -194,7 +193,7 @@ def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.0
                 p_value = 0.5 - score.round(_DECIMALS) / 10
                 metrics = decision_metrics(p_value, group["truth"], 0.5)
             who = dict(zip((*by, "peer"), key, strict=True)) | {"rule": rule}
-            rows.append(who | asdict(metrics) | counts(group))
+            rows.append(who | metrics | counts(group))
     return pd.DataFrame(rows)
 
 

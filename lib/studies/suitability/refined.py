@@ -9,7 +9,13 @@ from scipy import stats
 
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.suitability.data import Study
-from lib.studies.suitability.experiment import Splits, Task, decision_metrics, is_suitable
+from lib.studies.suitability.experiment import (
+    Splits,
+    Task,
+    decision_metrics,
+    is_suitable,
+    over_tasks,
+)
 from lib.studies.suitability.panel import StudyRun, load_study
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.filter import Array
@@ -23,30 +29,26 @@ def evaluate_refined(
     splits: Splits, tasks: Sequence[Task], columns: Sequence[int], margin: float = 0.0
 ) -> pd.DataFrame:
     """Run :class:`RefinedFilter` in the experiments of several user folds."""
-    tables = []
-    for task in tasks:
-        signals, correct = task.take_source(splits)
-        user_signals, user_correct = task.take_user(splits)
-        rows = np.concatenate(task.partition)
+
+    def evaluate(signals, correct, partition, user_signals, user_correct, margin):
+        rows = np.concatenate(partition)
         fitted = RefinedFilter(margin).fit(signals[rows][:, columns], correct[rows])
         user, error = fitted.estimate(user_signals[:, columns])
-        test = np.array([correct[fold].mean() for fold in task.partition])
+        test = np.array([correct[fold].mean() for fold in partition])
         accuracy = float(np.mean(user_correct))
-        tables.append(
-            pd.DataFrame(
-                {
-                    "user_fold": task.label,
-                    "test_fold": np.arange(len(test)),
-                    "p_value": stats.norm.cdf((test - user - margin) / error),
-                    "test_accuracy": test,
-                    "user_accuracy": accuracy,
-                    "estimated_user_accuracy": user,
-                    "stderr": error,
-                    "truth": is_suitable(test, accuracy, margin),
-                }
-            )
+        return pd.DataFrame(
+            {
+                "test_fold": np.arange(len(test)),
+                "p_value": stats.norm.cdf((test - user - margin) / error),
+                "test_accuracy": test,
+                "user_accuracy": accuracy,
+                "estimated_user_accuracy": user,
+                "stderr": error,
+                "truth": is_suitable(test, accuracy, margin),
+            }
         )
-    return pd.concat(tables, ignore_index=True)
+
+    return over_tasks(evaluate, splits, tasks, margin)
 
 
 def leave_domain_out(study: Study, n_folds: int = 15, seed: int = 32) -> list[Task]:
@@ -111,18 +113,16 @@ class DomainRuns:
 
 def evaluate_more_data(splits: Splits, tasks: Sequence[Task], margin: float = 0.0) -> pd.DataFrame:
     """The paper's filter with more labels: D_sf is all folds of the source but the test fold."""
-    rows = []
-    for task in tasks:
-        signals, correct = task.take_source(splits)
-        user_signals, user_correct = task.take_user(splits)
-        for j, fold in enumerate(task.partition):
-            fitting = np.concatenate([f for i, f in enumerate(task.partition) if i != j])
+
+    def evaluate(signals, correct, partition, user_signals, user_correct, margin):
+        rows = []
+        for j, fold in enumerate(partition):
+            fitting = np.concatenate([f for i, f in enumerate(partition) if i != j])
             estimator = CorrectnessEstimator().fit(signals[fitting], correct[fitting])
             test, user = estimator.predict(signals[fold]), estimator.predict(user_signals)
             test_accuracy, user_accuracy = correct[fold].mean(), np.mean(user_correct)
             rows.append(
                 {
-                    "user_fold": task.label,
                     "test_fold": j,
                     "p_value": non_inferiority_test(test, user, margin).p_value,
                     "test_accuracy": test_accuracy,
@@ -130,7 +130,9 @@ def evaluate_more_data(splits: Splits, tasks: Sequence[Task], margin: float = 0.
                     "truth": bool(is_suitable(test_accuracy, user_accuracy, margin)),
                 }
             )
-    return pd.DataFrame(rows)
+        return pd.DataFrame(rows)
+
+    return over_tasks(evaluate, splits, tasks, margin)
 
 
 def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
@@ -163,10 +165,10 @@ def known_reference(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
 
 
 def choose_signals(
-    jobs: Sequence[DomainRuns], alpha: float = 0.05, max_workers: int | None = None
+    jobs: Sequence[DomainRuns], alpha: float = 0.05
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Choose the set of signals with the largest ROC AUC when domains are left out."""
-    runs = run_all(list(jobs), max_workers=max_workers)
+    runs = run_all(list(jobs))
     names = ["+".join(one) for one in jobs[0].candidates]
     domains = np.array(runs[0].metrics["domains"])
     p_value, truth = (np.stack([run.arrays[key] for run in runs]) for key in ("p_value", "truth"))
@@ -176,7 +178,7 @@ def choose_signals(
         chosen = np.broadcast_to(candidate, len(domains))[which]
         return pd.DataFrame(
             [
-                vars(decision_metrics(p[chosen, which].ravel(), t[chosen, which].ravel(), alpha))
+                decision_metrics(p[chosen, which].ravel(), t[chosen, which].ravel(), alpha)
                 for p, t in zip(p_value, truth, strict=True)
             ]
         )

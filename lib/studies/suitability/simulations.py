@@ -1,5 +1,6 @@
-"""Simulations of the guarantee: what it needs, what labels add, what nobody can promise."""
+"""Simulations: what the guarantee needs, what labels add, what fits and many looks do to levels."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from scipy import optimize, special, stats
 
+from lib.studies.suitability.alarms import MEAN, draw_estimates
+from lib.suitability.filter import SuitabilityFilter
 from lib.suitability.guarantees import (
     Array,
     _adjust,
@@ -17,8 +20,15 @@ from lib.suitability.guarantees import (
     _tuning,
     corrected_margin,
 )
-from lib.suitability.labels import critical_counts
+from lib.suitability.labels import _TIE, _score, critical_counts, rejection_rate
 from lib.suitability.noninferiority import welch_non_inferiority
+from lib.suitability.sequential import (
+    _START,
+    SequentialDesign,
+    _log_capital,
+    _upper_bounds,
+    information_fractions,
+)
 
 #: What :func:`simulate_guarantee` compares: the filter with the margin m, the corollary's, the
 #: adjusted one's value and its bound at level alpha / 2, and the two tests with labels.
@@ -90,13 +100,11 @@ def simulate_guarantee(
     return pd.DataFrame(rows)
 
 
-def lemma_check(
-    eps: Sequence[float], *, accuracy: float = 0.8, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Simulate Lemma 4.3, E[correct] = E[estimate] + eps."""
+def lemma_check(eps: Sequence[float], *, rng: np.random.Generator) -> pd.DataFrame:
+    """Simulate Lemma 4.3, E[correct] = E[estimate] + eps, at an accuracy of 0.8."""
     rows = []
     for value in eps:
-        estimated, correct = _draw(accuracy, value, (100_000,), rng)
+        estimated, correct = _draw(0.8, value, (100_000,), rng)
         offset = _offset(estimated, correct)
         rows.append(
             {
@@ -189,3 +197,168 @@ def _draw(
     """Draw estimates and, as 0 and 1, correctness."""
     estimated = _estimates(accuracy, eps, shape, rng, concentration)
     return estimated, (rng.random(shape) < estimated + eps).astype(float)
+
+
+def label_errors(labels: Sequence[int], margins: Sequence[float], n_test: int) -> pd.DataFrame:
+    """Compare tests of labels alone by their exact rates of error at a drop of the margin."""
+    rows, alpha = [], 0.05
+    for n in labels:
+        x, y = np.meshgrid(np.arange(n_test + 1), np.arange(n + 1), indexing="ij")
+        moments = [
+            m for v, k in ((x, n_test), (y, n)) for m in (v / k, v * (k - v) / (k * (k - 1)), k)
+        ]
+        for margin in margins:
+            rejected = {
+                "welch": welch_non_inferiority(*moments, margin)[1] <= alpha,
+                "score": _score(x, n_test, y, n, margin) <= stats.norm.ppf(alpha) + _TIE,
+            }
+            rates: dict[str, list[float]] = {"exact": [], "exact, against": []}
+            for p in (0.5, 0.7, 0.9, 0.95, 0.99):
+                q = p - margin
+                if not 0 <= q <= 1:
+                    continue
+                pair = p, n_test, q, n
+                rates["exact"].append(rejection_rate(*pair, margin, alpha))
+                against = rejection_rate(*pair[2:], *pair[:2], -margin, alpha)
+                rates["exact, against"].append(against)
+                weight = stats.binom.pmf(x, n_test, p) * stats.binom.pmf(y, n, q)
+                for name, where in rejected.items():
+                    rates.setdefault(name, []).append(float(weight[where].sum()))
+            worst = {name: max(found, default=math.nan) for name, found in rates.items()}
+            rows.append({"labels": n, "margin": margin, **worst})
+    return pd.DataFrame(rows)
+
+
+def fit_errors(
+    sizes: Sequence[tuple[int, int, int]], *, repetitions: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Simulate P(SUITABLE) at a drop of the margin, with calibration on both populations.
+
+    Four normal signals, of which one is lower by a constant on user data; correctness follows one
+    logistic model of them everywhere.
+    """
+    slopes, bias = np.array([1.0, 0.7, -0.5, 0.3]), 1.8
+    margin, alpha = 0.05, 0.05
+    # The linear predictor is normal: its mean by quadrature.
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    spread, weights = np.sqrt((slopes**2).sum()) * nodes, weights / weights.sum()
+
+    def drop(shift: float) -> float:
+        means = [weights @ special.expit(bias + s + spread) for s in (0.0, shift)]
+        return float(means[0] - means[1] - margin)
+
+    shift = np.array([optimize.brentq(drop, -20.0, 0.0), 0.0, 0.0, 0.0])
+    rows = []
+    for holdout, test, user in sizes:
+        suitable = dict.fromkeys(("paper", "fitted"), 0)
+        for _ in range(repetitions):
+            x = rng.normal(size=(holdout, 4))
+            correct = rng.random(holdout) < special.expit(x @ slopes + bias)
+            pair = rng.normal(size=(test, 4)), rng.normal(size=(user, 4)) + shift
+            for name in suitable:
+                fitted = SuitabilityFilter(margin, alpha, test=name).fit(x, correct)
+                suitable[name] += fitted.decide(*pair).suitable
+        interval = stats.binomtest(suitable["fitted"], repetitions).proportion_ci()
+        rates = {name: count / repetitions for name, count in suitable.items()}
+        rows.append(
+            {"holdout": holdout, "test": test, "user": user, **rates}
+            | {"low": interval.low, "high": interval.high}
+        )
+    return pd.DataFrame(rows)
+
+
+#: What :func:`sequential_errors` compares.
+PROCEDURES = (
+    "one look",
+    "uncorrected",
+    "Bonferroni",
+    "Pocock",
+    "O'Brien-Fleming",
+    "e-process, known mean",
+    "e-process, test mean",
+    "e-process, bound",
+    "e-process, pairs",
+)
+
+
+def _first(hits: npt.NDArray[np.bool_], unit: int) -> tuple[npt.NDArray[np.bool_], Any]:
+    """Whether any column is true, and the observations used until the first (else all)."""
+    found = hits.any(axis=1)
+    return found, unit * np.where(found, hits.argmax(axis=1) + 1, hits.shape[1])
+
+
+def sequential_errors(
+    drops: Sequence[float],
+    *,
+    looks: int = 5,
+    batch_size: int = 200,
+    n_test: int = 1000,
+    margin: float = 0.05,
+    mean_test: float = MEAN,
+    repetitions: int = 2000,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Simulate how often each procedure says SUITABLE at level 0.05, and from how many user data.
+
+    A test sample is drawn once per repetition; user data arrive in batches, and after each Welch's
+    test compares all of them so far with the test sample.  Estimates are Beta-distributed.
+    E-processes look after every user observation, with the threshold from the mean of the test
+    population, as if known; from that of the test sample (whose error against the *population*
+    nothing controls); from its upper bound at level alpha / 2, with alpha / 2 for the rest; and by
+    pairs, which end when the test sample does.
+    """
+    size, alpha = batch_size, 0.05
+    fractions = information_fractions(n_test, size, looks)
+    levels = {
+        # No p-value is below 0.
+        "one look": np.append(np.full(looks - 1, -1.0), alpha),
+        "uncorrected": np.full(looks, alpha),
+        "Bonferroni": np.full(looks, alpha / looks),
+        "Pocock": SequentialDesign(looks, alpha, "pocock", 1, fractions).levels,
+        "O'Brien-Fleming": SequentialDesign(looks, alpha, "obrien-fleming", 1, fractions).levels,
+    }
+    counts = size * np.arange(1, looks + 1)
+    pairs = min(n_test, looks * size)
+    chunk = max(1, 1_000_000 // (looks * size + n_test))  # some ten arrays of 8 MB at a time
+    rows = []
+    for drop in drops:
+        found: dict[str, list[Any]] = {name: [] for name in PROCEDURES}
+        for first in range(0, repetitions, chunk):
+            n = min(chunk, repetitions - first)
+            test = draw_estimates(rng, mean_test, (n, n_test))
+            user = draw_estimates(rng, mean_test - drop, (n, looks * size))
+            mean = user.reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
+            square = (user**2).reshape(n, looks, size).sum(axis=2).cumsum(axis=1) / counts
+            variance = np.maximum(square - mean**2, 0) * counts / (counts - 1)
+            test_mean = test.mean(axis=1, keepdims=True)
+            test_variance = test.var(axis=1, ddof=1, keepdims=True)
+            _, p, _ = welch_non_inferiority(
+                test_mean, test_variance, n_test, mean, variance, counts, margin
+            )
+            for name, level in levels.items():
+                found[name].append(_first(p <= level, size))
+            bound = _upper_bounds(test, alpha / 2)[:, None]
+            for name, x, threshold, rest in (
+                ("known mean", user, mean_test - margin, alpha),
+                ("test mean", user, test_mean - margin, alpha),
+                ("bound", user, bound - margin, alpha / 2),
+                ("pairs", (user[:, :pairs] - test[:, :pairs] + 1) / 2, (1 - margin) / 2, alpha),
+            ):
+                # A test sample may lie so low that its threshold is not positive.
+                capital, _ = _log_capital(x, np.maximum(threshold, 1e-9), _START)
+                found[f"e-process, {name}"].append(_first(capital >= -math.log(rest), 1))
+        for name in PROCEDURES:
+            rejected, used = (np.concatenate(part) for part in zip(*found[name], strict=True))
+            interval = stats.binomtest(int(rejected.sum()), repetitions).proportion_ci()
+            rows.append(
+                {
+                    "drop": drop,
+                    "procedure": name,
+                    "rate": rejected.mean(),
+                    "low": interval.low,
+                    "high": interval.high,
+                    "mean_n": used.mean(),
+                    "se_n": used.std(ddof=1) / math.sqrt(repetitions),
+                }
+            )
+    return pd.DataFrame(rows)

@@ -6,6 +6,7 @@ in whichever of its ways to compute per-example gradients is the fastest for the
 after another on one thread or all, whichever is faster, or in two processes with one thread each.
 """
 
+import contextlib
 import json
 import multiprocessing
 import subprocess
@@ -48,19 +49,23 @@ def compare_all(
 
     An accelerator has one process alone.
     """
-    if device != "cpu":
-        return _compare_on(device, work, rounds, opacus_seconds)
-    rows, modes = [], {}
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
+    rows, modes, alone = [], {}, device != "cpu"
+    pool = contextlib.nullcontext() if alone else multiprocessing.get_context("spawn").Pool(2)
+    with pool:
         for model in work:
-            many_steps_per_second(model, 2, 1)  # compiles
-            speeds = compare_modes(model, 0.2 * opacus_seconds)
+            many_steps_per_second(model, 2, 1, device)  # compiles, loads libraries
+            speeds = compare_modes(model, 0.2 * opacus_seconds, device=device)
             modes[model] = max(speeds, key=speeds.__getitem__)
-            pool.starmap(opacus_steps_per_second, [(model, 0.05, modes[model], 1)] * 2, 1)
+            if not alone:
+                pool.starmap(opacus_steps_per_second, [(model, 0.05, modes[model], 1)] * 2, 1)
         for _ in range(rounds):
             for model, (n_models, steps) in work.items():
                 mode = modes[model]
-                many = many_steps_per_second(model, n_models, steps)
+                many = many_steps_per_second(model, n_models, steps, device)
+                if alone:
+                    one = opacus_steps_per_second(model, opacus_seconds, mode, device=device)
+                    rows.append((model, many, one, one))
+                    continue
                 one_by_one = max(
                     opacus_steps_per_second(model, opacus_seconds / 2, mode, threads)
                     for threads in (None, 1)
@@ -68,26 +73,6 @@ def compare_all(
                 arguments = [(model, opacus_seconds, mode, 1)] * 2
                 two = sum(pool.starmap(opacus_steps_per_second, arguments, 1))
                 rows.append((model, many, one_by_one, two))
-    return _ratios(rows, modes)
-
-
-def _compare_on(
-    device: str, work: Mapping[str, tuple[int, int]], rounds: int, seconds: float
-) -> pd.DataFrame:
-    rows, modes = [], {}
-    for model in work:
-        many_steps_per_second(model, 2, 1, device)  # loads libraries
-        speeds = compare_modes(model, 0.2 * seconds, device=device)
-        modes[model] = max(speeds, key=speeds.__getitem__)
-    for _ in range(rounds):
-        for model, (n_models, steps) in work.items():
-            many = many_steps_per_second(model, n_models, steps, device)
-            one = opacus_steps_per_second(model, seconds, modes[model], device=device)
-            rows.append((model, many, one, one))
-    return _ratios(rows, modes)
-
-
-def _ratios(rows: list[tuple[str, float, float, float]], modes: dict[str, str]) -> pd.DataFrame:
     columns = ["model", "many at once", "Opacus", "Opacus, two processes"]
     table = pd.DataFrame(rows, columns=columns).groupby("model", sort=False).median().reset_index()
     return table.assign(

@@ -1,5 +1,6 @@
 """What the page "How the models are trained" shows."""
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +11,24 @@ from scipy import stats
 
 from lib.privacy.accounting import ACCOUNTANTS, PrivacyLedger, SampledGaussian, budget_table
 from lib.privacy.accounting import find_noise_multiplier as find
-from lib.studies.training import cost
 from lib.ties import first_largest
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec, LoadedData
 from lib.training.many import train_many
 from lib.training.models import ModelSpec, forward_flops, parameter_count
 from lib.training.single import TrainingDiverged, train
+
+#: NVIDIA's data sheets: dense matrix throughput in 1e12 operations a second (without sparsity), in
+#: TF32 or, where the chip has none, FP32; and bandwidth of the memory in 1e9 bytes a second.
+GPUS = {
+    "V100 SXM2 (FP32)": (15.7, 900),
+    "L4 (TF32)": (60, 300),
+    "A100 SXM 80 GB (TF32)": (156, 2039),
+    "H100 SXM (TF32)": (495, 3350),
+    "H200 SXM (TF32)": (495, 4800),
+}
+#: Training sets of P1's section 4 and their sizes.
+P1_PANEL = {"FashionMNIST": 60_000, "CIFAR-10": 50_000, "SVHN": 73_257, "GTSRB": 39_209}
 
 
 def tune(
@@ -47,9 +59,9 @@ def tune(
     return pd.DataFrame(rows)
 
 
-def spending(n: int, batch_size: int, steps: int, noise_multiplier: float, points: int = 8):
+def spending(n: int, batch_size: int, steps: int, noise_multiplier: float) -> pd.DataFrame:
     """Epsilon spent after some of the steps of a training, by accountant."""
-    at = np.unique(np.linspace(1, steps, points).round().astype(int))
+    at = np.unique(np.linspace(1, steps, 8).round().astype(int))
     ledgers = [
         PrivacyLedger((SampledGaussian(batch_size / n, noise_multiplier, int(k)),)) for k in at
     ]
@@ -126,19 +138,55 @@ def budget_rules(
     return pd.DataFrame(rows)
 
 
+def p1_panel() -> pd.DataFrame:
+    """P1's panel: a row per data set, with privacy and without; gradients of one example.
+
+    14 trainings of 200 epochs for each of five seeds, at three private budgets and one without.
+    """
+    rows = [
+        (size * 200, private, 14 * 5 * budgets)
+        for size in P1_PANEL.values()
+        for private, budgets in ((False, 1), (True, 3))
+    ]
+    return pd.DataFrame(rows, columns=["sample_steps", "private", "count"])
+
+
+def seconds_per_example(
+    gpu: tuple[float, float], forward_flops: float, parameters: int, *, private: bool
+) -> float:
+    """Time for one example in one step: an order of magnitude, not calibrated on a GPU.
+
+    A roofline model: floating-point operations at 30% of the processor's peak and, for DP-SGD, four
+    passes over the stored per-example gradient at 60% of the memory bandwidth.
+    """
+    tera_flops, bandwidth = gpu
+    seconds = 3 * forward_flops / (tera_flops * 1e12 * 0.3)
+    if private:
+        seconds += 4.0 * 4 * parameters / (bandwidth * 1e9 * 0.6)
+    return seconds
+
+
+def makespan(durations: Sequence[float], workers: int) -> float:
+    """Wall time of independent trainings, the longest started first."""
+    ends = [0.0] * workers
+    for duration in sorted(durations, reverse=True):
+        heapq.heapreplace(ends, ends[0] + duration)
+    return max(ends)
+
+
 def panel_table(workers: Sequence[int]) -> pd.DataFrame:
     """P1's whole panel on paper: GPU-hours, and days by number of workers."""
     spec = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
     flops, parameters = forward_flops(spec), parameter_count(spec)
     rows = []
-    for name, gpu in cost.GPUS.items():
-        seconds = [cost.seconds_per_example(gpu, flops, parameters, private=p) for p in (0, 1)]
+    for name, gpu in GPUS.items():
+        seconds = [seconds_per_example(gpu, flops, parameters, private=p) for p in (0, 1)]
         durations = [
             each.sample_steps * seconds[each.private] / 3600
-            for each in cost.p1_panel().itertuples()
+            for each in p1_panel().itertuples()
             for _ in range(each.count)
         ]
         row = {"processor": name, "samples/s, private": 1 / seconds[1], "GPU-hours": sum(durations)}
-        row |= {f"days, {w}": cost.makespan(durations, w) / 24 for w in workers}
+        row |= {f"days, {w}": makespan(durations, w) / 24 for w in workers}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -1,14 +1,18 @@
-"""A provider or a user who cheats: what each gains, and what would show it."""
+"""A provider or a user who cheats, sizes of samples, and groups: what decisions withstand."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from scipy import special, stats
 
 from lib.studies.suitability.data import Study
-from lib.studies.suitability.experiment import is_suitable
+from lib.studies.suitability.experiment import METRICS, is_suitable, metrics_table
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
+from lib.suitability.estimators import calibration_errors
 from lib.suitability.labels import labels_test
-from lib.suitability.noninferiority import non_inferiority_test
+from lib.suitability.multicalibration import Multicalibrator
+from lib.suitability.noninferiority import non_inferiority_test, welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
 
 PROVIDER = ("unsure test rows", "unsure rows in both", "right hold-out rows", "flat hold-out")
@@ -68,14 +72,12 @@ def simulate_cheats(
                         "cheat": name,
                         "suitable": p <= _LEVEL,
                         "moved_user": _moved(x[given[by][1]], d),
-                    }
-                    | {
                         "moved_reference": moved[by],
                         "moved_source": low[by],
                         "copies": _copies(d, x[given[by][1]]),
+                        "labels_given": told.unsuitable_p <= _LEVEL,
+                        **shared,
                     }
-                    | {"labels_given": told.unsuitable_p <= _LEVEL}
-                    | shared
                 )
     return pd.DataFrame(rows)
 
@@ -184,9 +186,127 @@ def cheats_table(draws: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def binomial_limits(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Clopper and Pearson's limits for a mean of n fractions, which vary no more than yes or no."""
-    tail = (1 - level) / 2
+def binomial_limits(rate: float, n: int) -> tuple[float, float]:
+    """Clopper and Pearson's 95% limits for a mean of n fractions, as if each were yes or no."""
+    tail = (1 - 0.95) / 2
     low = stats.beta.ppf(tail, n * rate, n - n * rate + 1) if rate > 0 else 0.0
     high = stats.beta.isf(tail, n * rate + 1, n - n * rate) if rate < 1 else 1.0
     return float(low), float(high)
+
+
+def by_sample_size(
+    study: Study,
+    n_users: Sequence[int],
+    n_holdouts: Sequence[int],
+    n_test: int,
+    margin: float,
+    repetitions: int,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Decide about all OOD user folds with few to all of their rows; the truth is the whole fold's.
+
+    Smaller samples are parts of larger ones. The last size, 0, stands for all rows of a fold.
+    """
+    x, y = source_table(study)
+    n_test = min(n_test, len(y) // 3)
+    tables = []
+    for _ in range(repetitions):
+        order = rng.permutation(len(y))
+        test, rest = order[:n_test], order[n_test:]
+        shuffled = [
+            (split, rng.permutation(rows), label) for split, rows, label in study.user_folds["OOD"]
+        ]
+        for n_holdout in n_holdouts:
+            hold = rest[:n_holdout]
+            estimator = CorrectnessEstimator().fit(x[hold], y[hold])
+            known = estimator.predict(x[test])
+            for split, rows, label in shuffled:
+                signals, correct = study.splits[split]
+                found = estimator.predict(signals[rows])
+                sizes = np.array([*[min(n, len(rows)) for n in n_users], len(rows)])
+                mean = np.cumsum(found)[sizes - 1] / sizes
+                squares = np.cumsum(found**2)[sizes - 1] / sizes
+                variance = np.maximum(squares - mean**2, 0) * sizes / (sizes - 1)
+                of_test = known.mean(), known.var(ddof=1), n_test
+                p = welch_non_inferiority(*of_test, mean, variance, sizes, margin)[1]
+                truth = is_suitable(y[test].mean(), correct[rows].mean(), margin)
+                which = {"user_fold": label, "n_user": [*n_users, 0], "n_holdout": n_holdout}
+                which |= {"rows": sizes, "p_value": p, "truth": bool(truth)}
+                tables.append(pd.DataFrame(which))
+    return pd.concat(tables, ignore_index=True)
+
+
+def missed_table(decisions: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """Metrics by sizes, with the rate of suitable folds that are missed and its limits."""
+    keys = ["n_holdout", "n_user"]
+    metrics = metrics_table(decisions, [*keys, "seed"], alpha)
+    table = metrics.groupby(keys, sort=False)[METRICS].mean().reset_index()
+    rows = decisions.groupby(keys, sort=False)["rows"].median().to_numpy()
+    table = table.assign(rows=rows, **{"user samples": rows.astype(int).astype(object)})
+    table.loc[table["n_user"] == 0, "user samples"] = "all"
+    suitable = decisions[decisions["truth"]]
+    missed = (suitable["p_value"] > alpha).groupby([suitable[k] for k in keys], sort=False).mean()
+    folds = suitable["user_fold"].nunique()
+    limits = [binomial_limits(rate, folds) for rate in missed]
+    return table.assign(missed=missed.to_numpy()).assign(
+        low=[low for low, _ in limits], high=[high for _, high in limits]
+    )
+
+
+def group_members(study: Study) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Names of the groups of ID data and, for each split, which rows are in which, (n, n_groups).
+
+    Out of distribution a row may be in no group: a year that the source does not have.
+    """
+    folds = [fold for kind in study.user_folds.values() for fold in kind]
+    names = list(dict.fromkeys(label.split(" · ")[-1] for _, _, label in study.user_folds["ID"]))
+    members = {s: np.zeros((len(y), len(names)), dtype=bool) for s, (_, y) in study.splits.items()}
+    for split, rows, label in folds:
+        name = label.split(" · ")[-1]
+        if name in names:
+            members[split][rows, names.index(name)] = True
+    return names, members
+
+
+def compare_calibrations(
+    study: Study, n: int, repetitions: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Error of the estimated accuracy on groups of fresh ID rows and on OOD folds, by method.
+
+    ``paper`` fits its estimator to n labelled rows; ``half`` to the first half of them, and the
+    other three correct ``half`` on the second half: all but ``half`` use the same labels.
+    """
+    names, members = group_members(study)
+    x, y = source_table(study)
+    groups = np.concatenate([members[name] for name in study.id_splits])
+    n = min(n, len(y) // 2)
+    rows = []
+    for repetition in range(repetitions):
+        order = rng.permutation(len(y))
+        first, second, fresh = np.split(order, [n // 2, n])
+        whole = CorrectnessEstimator().fit(x[order[:n]], y[order[:n]])
+        half = CorrectnessEstimator().fit(x[first], y[first])
+        on_second = half.predict(x[second]), y[second], groups[second]
+        corrected = {
+            "group means": Multicalibrator(bins=1).fit(*on_second),
+            "multicalibrated": Multicalibrator().fit(*on_second),
+            "beyond 3 s.e.": Multicalibrator(z=3).fit(*on_second),
+        }
+        targets = [
+            ("ID", name, x[fresh[inside]], y[fresh[inside]], groups[fresh[inside]])
+            for name, inside in zip(names, groups[fresh].T, strict=True)
+        ]
+        for split, fold, label in study.user_folds["OOD"]:
+            signals, correct = study.splits[split]
+            targets.append(("OOD", label, signals[fold], correct[fold], members[split][fold]))
+        for kind, name, signals, correct, member in targets:
+            estimates = {"paper": whole.predict(signals), "half": half.predict(signals)}
+            for method, one in corrected.items():
+                estimates[method] = one.predict(estimates["half"], member)
+            spread = np.mean(estimates["paper"] * (1 - estimates["paper"])) / len(correct)
+            for method, p in estimates.items():
+                row = {"repetition": repetition, "kind": kind, "group": name, "method": method}
+                error, ece = p.mean() - correct.mean(), calibration_errors(p, correct, 10).ece
+                row |= {"error": error, "size": abs(error), "ece": ece}
+                rows.append(row | {"chance": np.sqrt(2 * spread / np.pi)})
+    return pd.DataFrame(rows)
