@@ -16,7 +16,13 @@ import sys
 import time
 from pathlib import Path
 
-from lib.book.chapters import PROFILES, chapter_files, profile_parameters
+from lib.book.chapters import (
+    PROFILES,
+    chapter_files,
+    chapter_of,
+    parameter_files,
+    profile_parameters,
+)
 from lib.book.cost import cost_table
 from lib.book.execute import BuildError, execute_chapter, is_recorded
 from lib.book.parameters import ParameterError
@@ -76,27 +82,19 @@ def main(arguments: list[str] | None = None) -> int:
             parser.error(f"no slice {options.name!r}; there are {', '.join(slices)}")
         return _record(options.book, [slices[options.name]["file"]], "gpu")
 
-    order = list(chapter_files(options.book))
-    folder = options.book.parent / "params" / options.profile
-    stems = [path.stem for path in sorted(folder.glob("*.yml"))]
-    given = sorted((s for s in stems if _of(s) in order), key=lambda s: (order.index(_of(s)), s))
+    given = parameter_files(options.book, options.profile)
+    known = dict.fromkeys([*chapter_files(options.book), *given])
     for name in options.chapters:
-        if name not in (*order, *given):
-            known = dict.fromkeys([*order, *given])
+        if name not in known:
             parser.error(f"no chapter {name!r}; there are {', '.join(known)}")
     return _record(options.book, options.chapters or given, options.profile)
-
-
-def _of(name: str) -> str:
-    """The chapter of a parameter file."""
-    return name.partition(".")[0]
 
 
 def _record(book: Path, names: list[str], profile: str) -> int:
     """One after the other, but what this code has recorded; an error stops only its own."""
     paths = chapter_files(book)
     seconds = [
-        read_records(book, _of(name)).get(run_name(profile, name), {}).get("seconds", 0)
+        read_records(book, chapter_of(name)).get(run_name(profile, name), {}).get("seconds", 0)
         for name in names
     ]
     status = 0
@@ -104,7 +102,7 @@ def _record(book: Path, names: list[str], profile: str) -> int:
         if len(names) > 1:
             known = duration_text(sum(seconds[i:]))
             print(f"{i + 1} of {len(names)}: {name}; by the last records {known} are left")
-        path = paths[_of(name)]
+        path = paths[chapter_of(name)]
         try:
             given = profile_parameters(book.parent / "params", profile, name)
             if not is_recorded(path, profile, name, given):

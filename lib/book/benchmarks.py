@@ -1,7 +1,7 @@
 """The recorded comparison with other software: from pytest-benchmark's report to the page.
 
 ``make bench`` measures (``tests/benchmarks``); ``python -m lib.book.benchmarks REPORT`` turns its
-report into ``book/records/benchmarks.json``; the ``benchmarks`` directive shows that file.  Ratios
+report into ``book/records/benchmarks.json``; the ``measured`` directive shows that file.  Ratios
 and exponents are computed from the times where they are shown.
 """
 
@@ -10,15 +10,16 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from lib.book.records import origin, read_measured, record_command
-from lib.book.render import figure_html, table_html
+from lib.book.records import origin, record_command
+from lib.book.render import figure_html, folded, table_html
 from lib.book.site import minify_svg
 from lib.book.words import formatted, powers
 from lib.runs import code_fingerprint, package_versions, python_version
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 #: What is compared, in the order of the page.
 AREAS = ("audit", "training", "suitability", "counterfactual", "selective")
-
-#: Arguments of the directive.
-PARTS = ("machine", *AREAS, "growth", "floors", "slower")
 
 #: Packages whose versions a record names.
 _PACKAGES = (
@@ -45,7 +43,7 @@ _PACKAGES = (
     "doubleml",
     "torch-uncertainty",
 )
-_FIELDS = (
+FIELDS = (
     *("finished", "seconds", "load", "machine", "python", "packages", "commit", "changed", "code"),
     "results",
 )
@@ -139,12 +137,11 @@ def _spread(values: np.ndarray) -> dict[str, float]:
 
 
 def _groups(record: Mapping[str, Any]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """Results by area and comparison, from the smallest size."""
+    """Results by area and comparison; a record has them from the smallest size."""
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in sorted(record["results"], key=lambda row: row["size"]):
+    for row in record["results"]:
         found.setdefault((row["area"], row["comparison"]), []).append(row)
-    order = dict.fromkeys((r["area"], r["comparison"]) for r in record["results"])
-    return {key: found[key] for key in order}
+    return found
 
 
 def _medians(rows: Sequence[Mapping[str, Any]], side: str) -> dict[int, float]:
@@ -172,33 +169,6 @@ def exponents(record: Mapping[str, Any]) -> dict[tuple[str, str, str, str], floa
 # ------------------------------------------------------------------ the page
 
 
-def benchmarks_page(book: Path, part: str) -> str:
-    """HTML of one part, from the record in the book's folder."""
-    return benchmarks_html(read_measured(book, "benchmarks", _FIELDS), part)
-
-
-def benchmarks_html(record: Mapping[str, Any] | None, part: str) -> str:
-    """HTML of one part of the page."""
-    if part not in PARTS:
-        raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
-    if record is None:
-        if part != "machine":
-            return "<p>No run has been recorded.</p>"
-        return (
-            "<div class='companion-note' role='note'>No run has been recorded here, so that the"
-            " tables below are empty: <code>make bench</code> records one.</div>"
-        )
-    record = derived(record)
-    if part in AREAS:
-        return _area_html(record, part)
-    return {
-        "machine": _machine_html,
-        "growth": _growth_html,
-        "floors": _floors_html,
-        "slower": _slower_html,
-    }[part](record)
-
-
 def _machine_html(record: Mapping[str, Any]) -> str:
     machine = record["machine"]
     memory = f", {machine['memory_gib']} GiB of memory" if "memory_gib" in machine else ""
@@ -216,8 +186,7 @@ def _machine_html(record: Mapping[str, Any]) -> str:
         f" of {html.escape(str(machine['processor']))}{memory},"
         f" {html.escape(str(machine['system']))}. When it began, {record['load']:.1f} other"
         " processes wanted a core on average over the minute before.</p>"
-        f"<details class='companion-parameters'><summary>Versions</summary>"
-        f"{table_html(versions, longest=len(versions))}</details>"
+        + folded("Versions", table_html(versions, longest=len(versions)), "companion-parameters")
     )
 
 
@@ -248,8 +217,8 @@ def _named(row: Mapping[str, Any]) -> str:
     return f"{row['comparison']}, {_sized(row)}"
 
 
-def _area_html(record: Mapping[str, Any], area: str) -> str:
-    rows = [r for r in record["results"] if r["area"] == area]
+def _area_html(area: str, record: Mapping[str, Any]) -> str:
+    rows = [r for r in derived(record)["results"] if r["area"] == area]
     if not rows:
         return "<p>Not part of the recorded run.</p>"
     page = ""
@@ -282,10 +251,10 @@ def _area_html(record: Mapping[str, Any], area: str) -> str:
                 for (comparison, what), each in worst.items()
             ]
         )
-        page += (
-            "<details class='companion-parameters'><summary>Both sides compute the same:"
-            f" {len(checks)} checks</summary>"
-            f"{table_html(frame, 'The size that comes nearest to what is allowed')}</details>"
+        page += folded(
+            f"Both sides compute the same: {len(checks)} checks",
+            table_html(frame, "The size that comes nearest to what is allowed"),
+            "companion-parameters",
         )
     return page
 
@@ -405,7 +374,7 @@ def _figure_html(record: Mapping[str, Any]) -> str:
 
 
 def _floors_html(record: Mapping[str, Any]) -> str:
-    rows = [r for r in record["results"] if r["over_floor"] is not None]
+    rows = [r for r in derived(record)["results"] if r["over_floor"] is not None]
     if not rows:
         return "<p>No floor was measured.</p>"
     largest = [group[-1] for group in _groups({"results": rows}).values()]
@@ -421,7 +390,7 @@ def _floors_html(record: Mapping[str, Any]) -> str:
 
 
 def _slower_html(record: Mapping[str, Any]) -> str:
-    compared = [r for r in record["results"] if r["ratio"] is not None]
+    compared = [r for r in derived(record)["results"] if r["ratio"] is not None]
     groups = {
         "Slower than the other software:": [r for r in compared if r["ratio"]["high"] < 1],
         "Neither side is clearly faster; the quartiles of the ratio lie on both sides of 1:": [
@@ -451,6 +420,16 @@ def _slower_html(record: Mapping[str, Any]) -> str:
     if not any(groups.values()):
         page = f"<p>In none of the {len(compared)} comparisons of this run.</p>" + page
     return page
+
+
+#: Parts of the page.
+PARTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "machine": _machine_html,
+    **{area: partial(_area_html, area) for area in AREAS},
+    "growth": _growth_html,
+    "floors": _floors_html,
+    "slower": _slower_html,
+}
 
 
 def _from_reports(reports: Sequence[Path], root: Path) -> dict[str, Any]:

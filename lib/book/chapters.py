@@ -74,7 +74,12 @@ def parameter_files(book: Path, profile: str, names: Sequence[str] = ()) -> list
         known = ", ".join(sorted(files))
         raise ParameterError(f"no parameter file {unknown[0]!r} under {profile}; there are {known}")
     order = list(chapter_files(book))
-    return sorted(names or files, key=lambda f: (order.index(f.partition(".")[0]), f))
+    return sorted(names or files, key=lambda file: (order.index(chapter_of(file)), file))
+
+
+def chapter_of(file: str) -> str:
+    """The chapter that a parameter file is for."""
+    return file.partition(".")[0]
 
 
 def profile_parameters(params: Path, profile: str, chapter: str) -> dict[str, Any]:

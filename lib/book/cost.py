@@ -10,6 +10,7 @@ import pandas as pd
 
 from lib.book.chapters import (
     chapter_files,
+    chapter_of,
     declared_parameters,
     parameter_files,
     profile_parameters,
@@ -19,18 +20,6 @@ from lib.book.parameters import validate_parameters
 from lib.runs import Job
 from lib.runs.devices import accelerators
 from lib.runs.provenance import usable_cores
-
-__all__ = ["cost_table", "planned_jobs"]
-
-
-def planned_jobs(chapter: str, parameters: Mapping[str, Any]) -> list[Job]:
-    """All trainings of a chapter, searches over rates included.
-
-    What a job learns from earlier ones (rates, challenge points) has a stand-in that takes as long.
-    Other chapters than P1's, the audits and the canaries have none: their models are small.
-    """
-    make = _PLANS.get(chapter)
-    return [] if make is None else make(parameters)
 
 
 def _panel(parameters: Mapping[str, Any]) -> list[Job]:
@@ -66,7 +55,10 @@ def _canaries(parameters: Mapping[str, Any]) -> list[Job]:
     return system.planned(system.settings_from(parameters, parameters["dataset"]))
 
 
-_PLANS: dict[str, Callable[[Mapping[str, Any]], list[Job]]] = {
+#: What gives all trainings of a chapter, searches over rates included. What a job learns from
+#: earlier ones (rates, challenge points) has a stand-in that takes as long. Chapters that are not
+#: here have small models.
+PLANS: dict[str, Callable[[Mapping[str, Any]], list[Job]]] = {
     "interplay": _panel,
     "normalized_score": _panel,
     "sctd_map": _map,
@@ -86,12 +78,12 @@ def cost_table(book: Path, profile: str, names: Sequence[str] = ()) -> pd.DataFr
     params, paths = book.parent / "params", chapter_files(book)
     rows = []
     for name in parameter_files(book, profile, names):
-        chapter = name.partition(".")[0]
-        if chapter not in _PLANS:
+        chapter = chapter_of(name)
+        if chapter not in PLANS:
             continue
         declared = declared_parameters(read_chapter(paths[chapter].read_text(encoding="utf-8")))
         given = validate_parameters(declared, profile_parameters(params, profile, name))
-        kinds = kinds_of(planned_jobs(chapter, given))
+        kinds = kinds_of(PLANS[chapter](given))
         try:
             seconds = sum(seconds_of(kinds))
         except (ImportError, OSError, RuntimeError, ValueError) as error:

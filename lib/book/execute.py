@@ -40,7 +40,7 @@ from lib.book.chapters import (
 from lib.book.claims import audit_verdicts, read_claims
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
-from lib.book.site import given_value, svg_of
+from lib.book.site import VALUE_MIME, given_value, svg_of
 from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
@@ -54,7 +54,6 @@ from lib.runs import (
 )
 from lib.runs.executors import LocalProcesses
 
-VALUE_MIME = "application/vnd.companion.value+json"
 TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
 CELLS_MIME = "application/vnd.companion.cells+json"

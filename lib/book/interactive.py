@@ -5,10 +5,8 @@ compare it with what :mod:`lib` computes.  Without scripts, as in a downloaded n
 sees the still figure.
 """
 
-import base64
 import html
 import json
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +17,13 @@ import numpy.typing as npt
 from scipy import special
 
 from lib import audit, selective, suitability
+from lib.book.render import image_html
 from lib.book.session import Chapter, _display
 from lib.counterfactual import PositivityWarning, counterfactual_difference, estimate_from_nuisances
 from lib.plot import COLOURS, new_figure, svg_bytes
 from lib.studies.counterfactual import simulation
 
-#: Smallest probabilities of an answer that :func:`positivity` computes.
+#: Least probabilities of an answer that :func:`positivity` computes.
 POSITIVITY_LEVELS = (
     0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5,
 )  # fmt: skip
@@ -32,6 +31,7 @@ POSITIVITY_LEVELS = (
 _MOST_TRIALS = 1000  # of a count
 _QUANTILES = 300  # at most, of the scores of a kind of prediction
 _POINTS = 400  # of the curves; accuracies are multiples of 1/100
+_ACCURACY = 0.8  # at first
 
 Array = npt.NDArray[np.float64]
 
@@ -99,10 +99,7 @@ class Widget:
 
     def html(self, page: str) -> str:
         """The figure as HTML, for a page with the book's script and style."""
-        if not re.fullmatch(r"[A-Za-z][\w-]*", page):
-            raise ValueError(f"page must be letters, digits, - and _, got {page!r}")
         prefix = f"widget-{page}-{self.kind}"
-        source = "data:image/svg+xml;base64," + base64.b64encode(self.still).decode()
         numbers = "".join(
             f"<div><dt>{html.escape(text)}</dt><dd><data data-shown='{html.escape(name)}' value=''>"
             "</data></dd></div>"
@@ -113,7 +110,7 @@ class Widget:
         data = data.replace("<", "\\u003c")
         return (
             f"<figure class='companion-widget' data-widget='{self.kind}' id='{prefix}'>"
-            f"<div class='companion-still'><img src='{source}' alt='{html.escape(self.alt)}'>"
+            f"<div class='companion-still'>{image_html(self.still, self.alt)}"
             f"<p class='companion-said'>{html.escape(self.still_caption)}</p></div>"
             "<div class='companion-live' hidden>"
             f"<div class='companion-controls' role='group' aria-label='{html.escape(self.title)}'>"
@@ -126,12 +123,11 @@ class Widget:
         )
 
 
-def show(chapter: Chapter | str, widget: Widget) -> None:
+def show(chapter: Chapter, widget: Widget) -> None:
     """Show an interactive figure as the output of a chapter's cell."""
-    name = chapter.name if isinstance(chapter, Chapter) else chapter
     _display(
         {
-            "text/html": widget.html(name),
+            "text/html": widget.html(chapter.name),
             "text/plain": f"[interactive figure {widget.kind}: {widget.alt}]",
         }
     )
@@ -156,13 +152,9 @@ def order_scores(
     >>> correct.tolist(), score.tolist()
     ([True, True, False], [1.0, 1.0, 0.0])
     """
-    if not 1 <= n_correct < n:
-        raise ValueError(f"n_correct must be from 1 to n - 1, got {n_correct!r} and n = {n!r}")
     parts = []
-    for name, table, count in (("right", right, n_correct), ("wrong", wrong, n - n_correct)):
+    for table, count in ((right, n_correct), (wrong, n - n_correct)):
         table = np.asarray(table, dtype=float)
-        if table.ndim != 1 or len(table) < 2 or not np.isfinite(table).all():
-            raise ValueError(f"{name} must be at least two finite numbers, got {table!r}")
         # The same operations in the same order as the script's: ties are ties in both.
         # (i + 1/2) m / count - 1/2, and exactly i where count is m.
         place = ((2 * np.arange(count) + 1) * len(table) / count - 1) / 2
@@ -172,20 +164,14 @@ def order_scores(
     return np.arange(n) < n_correct, np.concatenate(parts)
 
 
-def bound_and_score(
-    models: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]] | None = None,
-    full_accuracy: float = 0.8,
-) -> Widget:
+def bound_and_score(models: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> Widget:
     """The bound, the curve and the normalized score as accuracy moves and the order stays (P1).
 
     Right and wrong predictions keep the distributions of their scores; only their proportion
     changes. `models` maps a name to whether each prediction is right and its acceptance score; they
     are shown before simulated orders and the extremes.
     """
-    if not 0.05 <= full_accuracy <= 0.99:
-        raise ValueError(f"full_accuracy must be in [0.05, 0.99], got {full_accuracy!r}")
-    full_accuracy = round(full_accuracy, 2)
-    orders = [_order(label, *given) for label, given in (models or {}).items()]
+    orders = [_order(label, *given) for label, given in models.items()]
     for label, shift in (("simulated: fair scores", 1.0), ("simulated: good scores", 2.5)):
         normal = special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         tables = (shift + normal).round(5).tolist(), normal.round(5).tolist()
@@ -193,9 +179,9 @@ def bound_and_score(
     for label, right, wrong in (("perfect", 1, 0), ("random", 0, 0), ("worst", 0, 1)):
         orders.append({"label": label, "right": [right] * 2, "wrong": [wrong] * 2})
     figure, ax = new_figure(height=3.4)
-    count = round(full_accuracy * _POINTS)
+    count = round(_ACCURACY * _POINTS)
     coverage = np.arange(1, _POINTS + 1) / _POINTS
-    bound = selective.accuracy_bound(full_accuracy, coverage)
+    bound = selective.accuracy_bound(_ACCURACY, coverage)
     ax.plot(coverage, bound, color="black", linestyle="--", marker="", label="bound")
     scores = {}
     for i, order in enumerate(orders):
@@ -216,7 +202,7 @@ def bound_and_score(
         kind="bound-and-score",
         title="Accuracy and order",
         controls=(
-            Control("accuracy", "Accuracy at full coverage", 0.05, 0.99, 0.01, full_accuracy),
+            Control("accuracy", "Accuracy at full coverage", 0.05, 0.99, 0.01, _ACCURACY),
             Control("order", "Order of acceptance", options=tuple(o["label"] for o in orders)),
         ),
         numbers={
@@ -228,7 +214,7 @@ def bound_and_score(
         data={"n": _POINTS, "orders": orders},
         still=svg_bytes(figure, "bound-and-score"),
         alt=(
-            f"Selective accuracy against coverage at accuracy {full_accuracy:.2f}: the bound, "
+            f"Selective accuracy against coverage at accuracy {_ACCURACY:.2f}: the bound, "
             f"dashed, and below it the curves of {len(orders) - 1} orders."
         ),
         moving="The bound, dashed, the curve of the chosen order, and the area between them.",
@@ -237,7 +223,7 @@ def bound_and_score(
             f"of their scores and only their proportion changes ({_POINTS} points; the area under "
             "the bound is that for infinitely many). The normalized score is the shaded area."
         ),
-        still_caption=f"Normalized scores at accuracy {full_accuracy:.2f}: {listed}.",
+        still_caption=f"Normalized scores at accuracy {_ACCURACY:.2f}: {listed}.",
     )
 
 
@@ -272,11 +258,6 @@ def epsilon_posterior(
         "tn": "True negatives: “out”, and it was",
         "fn": "False negatives: “out”, but it was in",
     }
-    for name in names:
-        if getattr(counts, name) > _MOST_TRIALS:
-            raise ValueError(
-                f"counts.{name} must be at most {_MOST_TRIALS}, got {getattr(counts, name)}"
-            )
     posterior = audit.epsilon_posterior(counts, delta)
     right = max(0.5, 1.15 * float(posterior.isf((1 - level) / 20)))
     figure, ax = new_figure()
@@ -321,30 +302,22 @@ def suitability_decision(
 ) -> Widget:
     """The suitability filter's decision as margin and significance level move (P2).
 
-    `folds` maps the name of a user fold to ``(test, user)``, the estimated correctness of each
-    sample, or to ``(test, user, true_drop)``, the latter being the true accuracy on test data minus
-    that on user data.
+    `folds` maps the name of a user fold to ``(test, user, true_drop)``: the estimated correctness
+    of each sample, and the true accuracy on test data minus that on user data. The margin is in
+    [0, 0.1], alpha in [0.001, 0.2].
     """
-    if not folds:
-        raise ValueError("folds must be at least one")
-    for name, value, low, high in (("margin", margin, 0, 0.1), ("alpha", alpha, 0.001, 0.2)):
-        if not low <= value <= high:
-            raise ValueError(f"{name} must be in [{low}, {high}], got {value!r}")
     margin, alpha = round(margin, 3), round(alpha, 3)
     margins = np.linspace(-0.1, 0.2, 151)
     figure, ax = new_figure(height=3.2)
     data, said = [], []
-    for i, (label, given) in enumerate(folds.items()):
-        if len(given) not in (2, 3):
-            raise ValueError(f"folds[{label!r}] must be (test, user) or (test, user, true_drop)")
-        result = suitability.non_inferiority_test(given[0], given[1], margin)
+    for i, (label, (test, user, true_drop)) in enumerate(folds.items()):
+        result = suitability.non_inferiority_test(test, user, margin)
         moments = []
-        for sample in given[:2]:
+        for sample in (test, user):
             values = np.asarray(sample, dtype=float)
             moments.append([float(values.mean()), float(values.var(ddof=1)), len(values)])
-        true_drop = float(given[2]) if len(given) == 3 else None
         data.append(
-            {"label": label, "test": moments[0], "user": moments[1], "true_drop": true_drop}
+            {"label": label, "test": moments[0], "user": moments[1], "true_drop": float(true_drop)}
         )
         said.append(f"{label}: {'SUITABLE' if result.p_value <= alpha else 'INCONCLUSIVE'}")
         p = suitability.welch_non_inferiority(*moments[0], *moments[1], margins)[1]
@@ -395,21 +368,13 @@ def suitability_decision(
 # ---------------------------------------------------------------------- positivity
 
 
-def positivity(
-    n: int = 2000,
-    learner: str = "forest",
-    levels: Sequence[float] = POSITIVITY_LEVELS,
-    *,
-    seed: int,
-) -> Widget:
+def positivity(n: int = 2000, learner: str = "forest", *, seed: int) -> Widget:
     """Overlap and the doubly robust interval as positivity moves (P4, experiment 1).
 
-    `levels` are the least probabilities of an answer, also where propensities are clipped; inputs,
-    labels and coins are the same at each. About 0.3 s a level with forests and 2000 points.
+    Propensities are clipped at the same levels; inputs, labels and coins are the same at each.
+    About 0.3 s a level with forests and 2000 points.
     """
-    levels = [float(level) for level in levels]
-    if len(levels) < 2 or levels != sorted(set(levels)):
-        raise ValueError(f"levels must be at least two, ascending, got {levels}")
+    levels = POSITIVITY_LEVELS
     data = [_at_level(n, learner, level, seed) for level in levels]
     truth = simulation.true_difference()
     figure, ax = new_figure(height=3.2)

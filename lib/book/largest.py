@@ -25,6 +25,7 @@ from lib.book.render import (
     counts_text,
     csv_link,
     figure_html,
+    folded,
     largest_run,
     note_html,
     of_claim,
@@ -75,24 +76,12 @@ class Page:
         return self.run["values"] if self.complete else self.done.values
 
     def picture(self, name: str) -> dict[str, str]:
-        """A figure of the page with its ``svg`` and ``alt``, of the first run that has it.
-
-        Raises
-        ------
-        KeyError
-            If there is none of that name.
-        """
+        """A figure of the page with its ``svg`` and ``alt``, of the first run that has it."""
         kept = (figure_of(run, name) for run in self.records.values())
         return next(filter(None, kept), None) or self.done.figures[name]
 
     def figure(self, name: str) -> str:
-        """HTML of a figure as :meth:`outputs` has it.
-
-        Raises
-        ------
-        KeyError
-            If there is none of that name.
-        """
+        """HTML of a figure as :meth:`outputs` has it."""
         return self.outputs(self.done.outputs_of_figures[name])
 
     def outputs(self, data: Mapping[str, Any]) -> str:
@@ -122,7 +111,7 @@ class Page:
         if FIGURE_MIME not in data or len(versions) == 1:  # a page keeps to its weight
             versions.setdefault(own, THIS_BUILD)
         (first, _), *others = versions.items()
-        return first + _folded(dict(others))
+        return first + _others(dict(others))
 
     def verdicts(self, found: Sequence[Mapping[str, Any]]) -> str:
         """HTML of several verdicts of a cell, as one table."""
@@ -151,9 +140,9 @@ class Page:
     def _cells(self, ids: list[str], caption: str) -> str:
         claims = [self.claims[i] for i in ids]
         verdicts = {verdict["id"]: verdict for verdict in self.done.verdicts}
-        recorded = {p: {v["id"]: v for v in run["verdicts"]} for p, run in self.records.items()}
+        recorded = {i: of_claim(self.records, i) for i in ids}
         table = cells_html(claims, verdicts, recorded, caption)
-        largest = {i: largest_run(verdicts[i], of_claim(self.records, i)) for i in ids}
+        largest = {i: largest_run(verdicts[i], recorded[i]) for i in ids}
         found = {i: run for i, (run, _) in largest.items()}
         # Recorded runs are not mixed with the build: what they lack has no number of ours.
         of_records = {i for i, (_, source) in largest.items() if source != THIS_BUILD} or set(ids)
@@ -224,7 +213,7 @@ _LEFT_OUT = "; where two recorded runs have a picture, that of this build is lef
 _HERE = "<p class='companion-source'>This build</p>"
 
 
-def _folded(versions: Mapping[str, str]) -> str:
+def _others(versions: Mapping[str, str]) -> str:
     """HTML of other versions by whose they are, in one fold."""
     if not versions:
         return ""
@@ -234,7 +223,5 @@ def _folded(versions: Mapping[str, str]) -> str:
         pages = [
             f"<p class='companion-source'>{w}</p>{p}" for w, p in zip(said, pages, strict=True)
         ]
-    return (
-        f"<details class='companion-build'><summary>The same from "
-        f"{' and '.join(versions.values())}</summary>{''.join(pages)}</details>"
-    )
+    whose = " and ".join(versions.values())
+    return folded(f"The same from {whose}", "".join(pages), "companion-build")

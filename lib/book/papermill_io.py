@@ -5,6 +5,7 @@ whatever is no ``.py`` file is handled as papermill itself would.
 """
 
 import warnings
+from typing import Any
 
 
 class _ChapterHandler:
@@ -35,12 +36,6 @@ class _ChapterHandler:
         if ("local", self) not in papermill_io._handlers:
             papermill_io._handlers.append(("local", self))
 
-    def listdir(self, path: str) -> list[str]:
-        """List a folder."""
-        from papermill.iorw import LocalHandler
-
-        return LocalHandler().listdir(path)
-
     def write(self, buf: str, path: str) -> None:
         """Write a notebook's JSON, with the numbers it holds in its prose."""
         from papermill.iorw import LocalHandler
@@ -51,9 +46,11 @@ class _ChapterHandler:
             buf = with_own_values(buf)
         LocalHandler().write(buf, path)
 
-    def pretty_path(self, path: str) -> str:
-        """Return the path as messages show it."""
-        return path
+    def __getattr__(self, name: str) -> Any:
+        """All else, such as listing a folder, is done by papermill's handler."""
+        from papermill.iorw import LocalHandler
+
+        return getattr(LocalHandler(), name)
 
 
 # papermill warns about every extension but its own before it asks a handler.

@@ -1,6 +1,6 @@
 """What the tests themselves are worth: faults survived, code reached, mutants noticed.
 
-Four records in ``book/records``, each made by a command and shown by the ``proofs`` directive:
+Four records in ``book/records``, each made by a command and shown by the ``measured`` directive:
 
 ``faults.json``
     ``make proofs``: the tests of faults and of malformed input, the long ones too, by
@@ -22,17 +22,9 @@ from typing import Any
 
 import pandas as pd
 
-from lib.book.records import origin, read_measured, record_command
-from lib.book.render import note_html, table_html
+from lib.book.records import origin, record_command
+from lib.book.render import folded, note_html, table_html
 from lib.book.words import duration_text
-
-_FIELDS = {
-    "faults": ("finished", "commit", "machine", "files", "long"),
-    "coverage": ("date", "commit", "tests", "total", "packages", "not_reached"),
-    "mutants": ("finished", "commit", "tool", "tests", "groups", "modules", "survivors"),
-    "portable": ("finished", "commit", "machine", "versions", "tests", "settings"),
-}
-
 
 # ------------------------------------------------------------------ the record of faults
 
@@ -72,22 +64,6 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
 # ------------------------------------------------------------------ the page
 
 
-def proofs_page(book: Path, part: str) -> str:
-    """HTML of one part, from the record in the book's folder."""
-    name = PARTS.get(part, "")
-    return proofs_html(read_measured(book, name, _FIELDS[name]) if name else None, part)
-
-
-def proofs_html(record: Mapping[str, Any] | None, part: str) -> str:
-    """HTML of one part of the page."""
-    if part not in PARTS:
-        raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r}")
-    if record is None:
-        command = PARTS[part].replace("faults", "proofs")
-        return note_html(f"No run has been recorded here: `make {command}` records one.")
-    return _SHOWN[part][1](record)
-
-
 def _origin(record: Mapping[str, Any]) -> str:
     """Date, commit and, where it is kept, the machine."""
     date = str(record.get("finished") or record.get("date"))[:10]
@@ -103,7 +79,8 @@ def _origin(record: Mapping[str, Any]) -> str:
     return text
 
 
-def _faults_html(record: Mapping[str, Any]) -> str:
+def faults_html(record: Mapping[str, Any]) -> str:
+    """Tests of faults and of malformed input, by file."""
     frame = pd.DataFrame(record["files"])
     total = frame[["passed", "failed", "skipped", "seconds"]].sum()
     frame["seconds"] = [duration_text(s) for s in frame["seconds"]]
@@ -114,7 +91,8 @@ def _faults_html(record: Mapping[str, Any]) -> str:
     )
 
 
-def _long_html(record: Mapping[str, Any]) -> str:
+def long_html(record: Mapping[str, Any]) -> str:
+    """Tests that kill at random moments, for minutes."""
     rows = [
         {
             "test": one["test"].removeprefix("test_").replace("_", " "),
@@ -128,7 +106,8 @@ def _long_html(record: Mapping[str, Any]) -> str:
     return table_html(pd.DataFrame(rows), "Killed at random moments, and run again")
 
 
-def _coverage_html(record: Mapping[str, Any]) -> str:
+def coverage_html(record: Mapping[str, Any]) -> str:
+    """Lines and branches that tests reach, by package."""
     names = {
         "statements": "lines",
         "percent_lines": "reached",
@@ -145,18 +124,18 @@ def _coverage_html(record: Mapping[str, Any]) -> str:
     )
 
 
-def _uncovered_html(record: Mapping[str, Any]) -> str:
+def uncovered_html(record: Mapping[str, Any]) -> str:
+    """What no test reaches."""
     rows = "".join(
         f"<li><code>{html.escape(path)}</code>: {html.escape(', '.join(places))}</li>"
         for path, places in record["not_reached"].items()
     )
-    return (
-        "<details class='companion-parameters'><summary>What no test reaches: "
-        f"{len(record['not_reached'])} files</summary><ul>{rows}</ul></details>"
-    )
+    summary = f"What no test reaches: {len(record['not_reached'])} files"
+    return folded(summary, f"<ul>{rows}</ul>", "companion-parameters")
 
 
-def _mutants_html(record: Mapping[str, Any]) -> str:
+def mutants_html(record: Mapping[str, Any]) -> str:
+    """Changes of the code, and how many of them some test notices."""
     rows = []
     for name, row in [*record["modules"].items(), *record["groups"].items()]:
         now = f"{row['share']:.1%}" if "share" in row else "–"
@@ -202,7 +181,8 @@ def _mutants_html(record: Mapping[str, Any]) -> str:
     )
 
 
-def _survivors_html(record: Mapping[str, Any]) -> str:
+def survivors_html(record: Mapping[str, Any]) -> str:
+    """Changes that no test notices, and why."""
     found = record["survivors"]
     if not found:
         return "<p>None survived.</p>"
@@ -220,10 +200,8 @@ def _survivors_html(record: Mapping[str, Any]) -> str:
                 if one["module"] == module
             ]
         )
-        parts.append(
-            f"<details class='companion-parameters'><summary>{html.escape(module)}: {len(rows)}"
-            f"</summary>{table_html(rows, longest=len(rows))}</details>"
-        )
+        table = table_html(rows, longest=len(rows))
+        parts.append(folded(f"{module}: {len(rows)}", table, "companion-parameters"))
     gaps = sum(not one["reason"] for one in found)
     return (
         f"<p>{len(found):,} survivors; for {gaps:,} of them no reason is known but a gap in the "
@@ -231,7 +209,8 @@ def _survivors_html(record: Mapping[str, Any]) -> str:
     )
 
 
-def _portable_html(record: Mapping[str, Any]) -> str:
+def portable_html(record: Mapping[str, Any]) -> str:
+    """The tests as other processors would run them."""
     rows = []
     for one in record["settings"]:
         row = {"setting": one["setting"], "what": one["what"]}
@@ -258,18 +237,6 @@ def _portable_html(record: Mapping[str, Any]) -> str:
         "matrices, a p-value, a bound) from the native ones.</p>"
     )
 
-
-_SHOWN = {
-    "faults": ("faults", _faults_html),
-    "long": ("faults", _long_html),
-    "coverage": ("coverage", _coverage_html),
-    "uncovered": ("coverage", _uncovered_html),
-    "mutants": ("mutants", _mutants_html),
-    "survivors": ("mutants", _survivors_html),
-    "portable": ("portable", _portable_html),
-}
-#: Parts of the page: the record that each shows.
-PARTS = {part: record for part, (record, _) in _SHOWN.items()}
 
 if __name__ == "__main__":
     sys.exit(record_command("faults", make_record, None))

@@ -54,10 +54,7 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
     folders = [book / "records" / profile for profile in LARGEST_FIRST]
     paths = [path for folder in folders for path in sorted(folder.glob(f"{chapter}.*"))]
     for path in (path for path in paths if path.suffix == ".json"):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"recorded run {path} is no JSON: {error}") from None
+        record = _read(path)
         needed = _FIELDS - _OPTIONAL
         if not isinstance(record, dict) or set(record) - _OPTIONAL != needed:
             raise ValueError(f"recorded run {path} must hold exactly {', '.join(sorted(needed))}")
@@ -109,14 +106,18 @@ def read_measured(book: Path, name: str, needed: Collection[str]) -> dict[str, A
     path = book / "records" / f"{name}.json"
     if not path.exists():
         return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"record {path} is no JSON: {error}") from None
+    record = _read(path)
     missing = [field for field in needed if field not in record]
     if missing:
         raise ValueError(f"record {path} lacks {', '.join(missing)}")
     return record
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"record {path} is no JSON: {error}") from None
 
 
 def write_measured(book: Path, name: str, record: Mapping[str, Any]) -> Path:

@@ -16,76 +16,25 @@ from typing import Any
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
 import lib
 
-#: Page to the modules that it documents; their ``__all__`` is what is public.
+#: Page to the module that it documents, whose ``__all__`` is what is public.
 PACKAGES = {
-    "selective": ("lib.selective",),
-    "suitability": ("lib.suitability",),
-    "audit": ("lib.audit",),
-    "counterfactual": ("lib.counterfactual",),
-    "report": ("lib.report",),
-    "privacy": ("lib.privacy",),
-    "training": ("lib.training",),
-    "data": ("lib.data",),
-    "runs": ("lib.runs",),
-    "book": ("lib.book.session",),
-    "plot": ("lib.plot",),
-}
-
-#: Page of a package to its subjects, and to the modules whose names each of them documents. A
-#: subject has the page ``<package>_<subject>``; a package without subjects documents its own.
-SUBJECTS = {
-    "selective": {
-        "scores": ("scores",),
-        "curves": ("curves", "areas", "gap"),
-        "uncertainty": ("uncertainty", "guarantee", "private"),
-    },
-    "suitability": {
-        "signals": ("signals", "estimators", "estimator", "multicalibration", "importance"),
-        "filter": ("filter", "noninferiority", "equivalence", "refined", "tipping"),
-        "labels": ("guarantees", "labels", "power"),
-        "time": ("sequential", "monitor", "active"),
-    },
-    "audit": {
-        "intervals": ("counts", "regions", "posterior", "intervals", "planning", "gaussian"),
-        "attacks": ("attacks", "selection", "curves", "one_run"),
-        "canaries": ("insert", "canaries"),
-    },
-    "counterfactual": {
-        "estimate": ("estimate", "efficiency"),
-        "limits": ("sensitivity", "sequences", "sequential"),
-        "learners": ("learners", "forest", "diagnostics"),
-        "scores": ("scores", "metrics"),
-    },
-    "report": {
-        "files": ("predictions", "files", "example"),
-        "analyses": ("report", "analyses", "analysis", "suitability", "page"),
-    },
-    "privacy": {
-        "accounting": ("accounting", "curves", "selection"),
-        "labels": ("labels",),
-        "votes": ("pate", "smooth"),
-    },
-    "training": {
-        "config": ("config", "objectives", "models"),
-        "engines": ("single", "many", "predict", "linear", "fixmatch"),
-        "jobs": ("jobs", "label_jobs", "subsets"),
-    },
-    "data": {
-        "store": ("errors", "registry", "store", "folders", "pickles", "splits"),
-        "images": ("images", "digits", "shifts", "text"),
-        "papers": ("suitability", "canaries"),
-    },
-    "runs": {
-        "jobs": ("jobs", "executors", "progress", "tables"),
-        "store": ("store", "checkpoint", "provenance", "files"),
-    },
+    "selective": "lib.selective",
+    "suitability": "lib.suitability",
+    "audit": "lib.audit",
+    "counterfactual": "lib.counterfactual",
+    "report": "lib.report",
+    "privacy": "lib.privacy",
+    "training": "lib.training",
+    "data": "lib.data",
+    "runs": "lib.runs",
+    "book": "lib.book.session",
+    "plot": "lib.plot",
 }
 
 _LONGEST = 100  # characters of a value that a page shows
@@ -93,8 +42,8 @@ _LONGEST = 100  # characters of a value that a page shows
 
 def public_names(page: str) -> dict[str, Any]:
     """Full name, ``lib.audit.METHODS``, to the object: all that a page documents, in order."""
-    modules = [importlib.import_module(name) for name in PACKAGES[page]]
-    return {f"{m.__name__}.{name}": getattr(m, name) for m in modules for name in m.__all__}
+    module = importlib.import_module(PACKAGES[page])
+    return {f"{PACKAGES[page]}.{name}": getattr(module, name) for name in module.__all__}
 
 
 def source_line(value: Any, repository: str, commit: str) -> str:
@@ -108,13 +57,16 @@ def source_line(value: Any, repository: str, commit: str) -> str:
     return f"Source: `{file}, line {line} <{address}>`__"
 
 
-def subject_names(page: str, subject: str = "") -> dict[str, Any]:
-    """The names of a package that a subject documents; all of them if it has no subjects."""
-    names = public_names(page)
-    if not subject:
-        return names
-    modules = {f"lib.{page}.{module}" for module in SUBJECTS[page][subject]}
-    return {full: value for full, value in names.items() if home(full, value) in modules}
+def names_of(page: str, *modules: str) -> dict[str, Any]:
+    """The public names of a package that some of its modules make; all of them if none is named."""
+    homes = {f"{PACKAGES[page]}.{module}" for module in modules}
+    public = public_names(page)
+    return {full: v for full, v in public.items() if not homes or home(full, v) in homes}
+
+
+def documented_by(page: Path) -> list[str]:
+    """What a page gives the directive ``names``: a package, and modules of it."""
+    return re.search(r"^\.\. names:: (.+)$", page.read_text("utf-8"), re.MULTILINE)[1].split()
 
 
 def home(full: str, value: Any) -> str:
@@ -184,20 +136,17 @@ def _listed(full: str, value: Any) -> list[str]:
 
 
 class NamesDirective(SphinxDirective):
-    """``.. names:: audit.intervals``: the names of a subject, or of a package, documented."""
+    """``.. names:: audit counts posterior``: the names of a package that these modules make.
+
+    Without modules it is all names of the package.
+    """
 
     required_arguments = 1
+    optional_arguments = 9
 
     def run(self) -> list[nodes.Node]:
         """Return what autodoc makes of them."""
-        page, _, subject = self.arguments[0].partition(".")
-        try:
-            names = subject_names(page, subject)
-        except KeyError as error:
-            raise ExtensionError(f"{self.get_location()}: no subject {error}") from None
-        return self._parsed(names)
-
-    def _parsed(self, names: dict[str, Any]) -> list[nodes.Node]:
+        names = names_of(*self.arguments)
         return self._nodes([line for name in names.items() for line in _documented(*name)])
 
     def _nodes(self, lines: list[str]) -> list[nodes.Node]:
@@ -207,9 +156,15 @@ class NamesDirective(SphinxDirective):
 
 
 class NameTableDirective(NamesDirective):
-    """``.. name-table:: audit.intervals``: the same names, a line and a link each."""
+    """``.. name-table:: audit_intervals``: the names on another page, a line and a link each."""
 
-    def _parsed(self, names: dict[str, Any]) -> list[nodes.Node]:
+    optional_arguments = 0
+
+    def run(self) -> list[nodes.Node]:
+        """Return a table."""
+        relative, path = self.env.relfn2path(f"{self.arguments[0]}.md")
+        self.env.note_dependency(relative)
+        names = names_of(*documented_by(Path(path)))
         rows = [line for name in names.items() for line in _listed(*name)]
         return self._nodes([".. list-table::", "   :widths: 35 65", "", *rows])
 

@@ -29,6 +29,7 @@ import yaml
 
 from lib.book.chapters import (
     chapter_files,
+    chapter_of,
     declared_parameters,
     parameter_files,
     profile_parameters,
@@ -39,8 +40,6 @@ from lib.book.parameters import ParameterError
 from lib.book.records import origin, read_measured, write_measured
 from lib.runs.provenance import usable_cores
 
-__all__ = ["Rehearsed", "cut_parameters", "rehearse", "write_rehearsal"]
-
 # Large pages, none mapped for an array alone, none given back; other C libraries take no notice.
 _KEEPING = ":".join(
     f"glibc.malloc.{each}" for each in ("hugetlb=1", "mmap_max=0", f"trim_threshold={2**35}")
@@ -49,27 +48,13 @@ _KEEPING = ":".join(
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """One parameter file, executed cut down.
+    """One parameter file, executed cut down."""
 
-    Attributes
-    ----------
-    name : str
-        Of the file, without its ending.
-    seconds : float
-        Of both executions, the killed and the resumed one.
-    megabytes : float
-        Largest memory of all its processes together.
-    killed : bool
-        Whether it had checkpoints, so that it was killed at one and resumed.
-    error : str
-        Empty if all went well.
-    """
-
-    name: str
-    seconds: float
-    megabytes: float
-    killed: bool
-    error: str
+    name: str  # of the file, without its ending
+    seconds: float  # of both executions, the killed and the resumed one
+    megabytes: float  # largest memory of all its processes together
+    killed: bool  # whether it had checkpoints, so that it was killed at one and resumed
+    error: str  # empty if all went well
 
 
 def cut_parameters(params: Path, profile: str, name: str, declared: Sequence[str]) -> dict:
@@ -77,15 +62,8 @@ def cut_parameters(params: Path, profile: str, name: str, declared: Sequence[str
 
     ``params/rehearsal.yml`` maps ``all`` and chapters to parameters and values, and ``sets`` to
     data sets of noise that stand in for the real ones.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such parameter file, or the cuts name a parameter that the chapter lacks.
     """
-    if not (params / profile / f"{name}.yml").exists():
-        raise ParameterError(f"there is no parameter file params/{profile}/{name}.yml")
-    chapter, cuts = name.partition(".")[0], _cuts(params)
+    chapter, cuts = chapter_of(name), _cuts(params)
     own = {**cuts.get(chapter, {}), **cuts.get(name, {})}
     if unknown := sorted(own.keys() - {*declared}):
         raise ParameterError(
@@ -100,22 +78,12 @@ def _cuts(params: Path) -> dict[str, Any]:
 
 
 def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehearsed]:
-    """Execute parameter files of a profile cut down, and print a line for each.
-
-    Parameters
-    ----------
-    book : path-like
-        The book's folder.
-    profile : str
-        Which files.
-    names : sequence of str, optional
-        Of these alone; all of the profile by default.
-    """
+    """Execute parameter files of a profile, or those named, cut down; print a line for each."""
     params = book.parent / "params"
     files, cuts = parameter_files(book, profile, names), _cuts(params)
     groups: dict[str, list[str]] = {}  # one after the other, with a store of their own
     for name in files:
-        chapter = name.partition(".")[0]
+        chapter = chapter_of(name)
         groups.setdefault(cuts["with"].get(chapter, chapter), []).append(name)
     found: dict[str, Rehearsed] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -197,11 +165,6 @@ def _make_roberta(folder: Path) -> None:
     """RoBERTa-base at its size in the folder, with random weights.
 
     A letter is a token, and a text ends after 24 of them.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If ``transformers`` is not installed.
     """
     import torch
 
@@ -316,7 +279,7 @@ def _kill(process: subprocess.Popen) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Execute one parameter file cut down: what is killed."""
     book, profile, name = Path(arguments[0]), arguments[1], arguments[2]
-    path = chapter_files(book)[name.partition(".")[0]]
+    path = chapter_files(book)[chapter_of(name)]
     declared = declared_parameters(read_chapter(path.read_text(encoding="utf-8")))
     try:
         cut = cut_parameters(book.parent / "params", profile, name, [p.name for p in declared])

@@ -3,6 +3,7 @@
 import base64
 import html
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,12 +86,12 @@ def table_html(
     if len(frame) > longest:
         table = _scrolling(caption or "table", head, body, also=many) + download
         rows = f"{len(frame)} row{'s' * (len(frame) != 1)}"
-        return _folded(f"{caption or 'Table'} ({rows})", table, "companion-rows")
+        return folded(f"{caption or 'Table'} ({rows})", table, "companion-rows")
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return _scrolling(caption or "table", head, body, title, many) + download
 
 
-def _folded(summary: str, content: str, kind: str) -> str:
+def folded(summary: str, content: str, kind: str) -> str:
     """What a click opens. A search within the page and links to parts of it open it, too."""
     return f"<details class='{kind}'><summary>{html.escape(summary)}</summary>{content}</details>"
 
@@ -122,22 +123,22 @@ def note_html(text: str) -> str:
 
 def figure_html(svg: bytes, name: str, alt: str, caption: str, aside: str = "") -> str:
     """A figure with alternative text; folded under the words `aside` if there are any."""
-    source = base64.b64encode(svg).decode()
     page = (
-        f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
-        f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
+        f"<figure class='companion-figure' id='figure-{html.escape(name)}'>{image_html(svg, alt)}"
         f"<figcaption>{html.escape(caption_text(caption))}</figcaption></figure>"
     )
-    return _folded(aside, page, "companion-rows") if aside else page
+    return folded(aside, page, "companion-rows") if aside else page
 
 
 def picture_html(svg: bytes, alt: str) -> str:
     """A figure, small, for a page that leads to it."""
+    return f"<p class='companion-picture'>{image_html(svg, alt)}</p>"
+
+
+def image_html(svg: bytes, alt: str) -> str:
+    """An SVG within a page."""
     source = base64.b64encode(svg).decode()
-    return (
-        f"<p class='companion-picture'><img src='data:image/svg+xml;base64,{source}' "
-        f"alt='{html.escape(alt)}'></p>"
-    )
+    return f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
 
 
 def above_html(name: str) -> str:
@@ -220,7 +221,7 @@ def verdicts_html(
     if len(claims) <= LONGEST:
         return table
     largest = [largest_run(verdicts[claim.id], recorded[claim.id])[0] for claim in claims]
-    return _folded(f"{len(claims)} verdicts: {counts_text(largest)}", table, "companion-cells")
+    return folded(f"{len(claims)} verdicts: {counts_text(largest)}", table, "companion-cells")
 
 
 _HEAD = ("Verdict", "Claim", "Paper", "Ours")
@@ -316,14 +317,14 @@ def largest_run(verdict: Found, recorded: Runs) -> tuple[Found, str]:
 def cells_html(
     claims: Sequence[Claim],
     verdicts: Mapping[str, Found],
-    recorded: Mapping[str, Mapping[str, Found]],
+    recorded: Mapping[str, Runs],
     caption: str,
 ) -> str:
     """Table of the claims of a group, folded: reported value, recorded runs, this build."""
-    runs = {c.id: {p: of_run.get(c.id) for p, of_run in recorded.items()} for c in claims}
-    first = {c.id: largest_run(verdicts[c.id], runs[c.id])[0] for c in claims}
-    rows = "".join(_cell_row(c, verdicts[c.id], runs[c.id], first[c.id]) for c in claims)
-    head = ["Cell", "Paper", *(f"Recorded run ({p})" for p in recorded), "This build", "Verdict"]
+    first = {c.id: largest_run(verdicts[c.id], recorded[c.id])[0] for c in claims}
+    rows = "".join(_cell_row(c, verdicts[c.id], recorded[c.id], first[c.id]) for c in claims)
+    runs = [f"Recorded run ({name})" for name in recorded[claims[0].id]]
+    head = ["Cell", "Paper", *runs, "This build", "Verdict"]
     missed = [c for c in claims if first[c.id]["verdict"] in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
     content = (
@@ -332,7 +333,7 @@ def cells_html(
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
         f"{_scrolling(caption, _heads(head), rows)}"
     )
-    return _folded(f"{caption}: {counts_text(first.values())}", content, "companion-cells")
+    return folded(f"{caption}: {counts_text(first.values())}", content, "companion-cells")
 
 
 def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str:
@@ -348,12 +349,15 @@ def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str
     )
 
 
+def _counts(verdicts: Iterable[Found]) -> dict[str, int]:
+    """How many verdicts there are of each kind, also of those that are none."""
+    count = Counter(found["verdict"] for found in verdicts)
+    return {verdict: count[verdict] for verdict in _MARKS}
+
+
 def counts_text(verdicts: Iterable[Found]) -> str:
-    """How many verdicts there are of each kind."""
-    counts = dict.fromkeys(_MARKS, 0)
-    for verdict in verdicts:
-        counts[verdict["verdict"]] += 1
-    return ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+    """How many verdicts there are of each kind, in words."""
+    return ", ".join(f"{n} {verdict}" for verdict, n in _counts(verdicts).items() if n)
 
 
 @dataclass(frozen=True)
@@ -380,7 +384,7 @@ class Ledger:
 
 def ledger_html(ledger: Ledger) -> str:
     """All claims and their verdicts, by paper: a grid, and tables that it leads to."""
-    claims, records = ledger.claims, ledger.records
+    claims = ledger.claims
     if not claims:
         return "<p>The ledger is empty.</p>"
     parts = [_summary(ledger)]
@@ -397,13 +401,10 @@ def ledger_html(ledger: Ledger) -> str:
         if single:
             counts = counts_text(ledger.largest(c)[0] for c in single)
             table = _scrolling(f"Claims of {paper}", _heads(_HEAD), rows, also=" companion-ledger")
-            parts.append(_folded(f"Claims one by one: {counts}", table, "companion-cells"))
+            parts.append(folded(f"Claims one by one: {counts}", table, "companion-cells"))
         for group in dict.fromkeys(c.group for c in of_paper if c.group):
             of_group = [c for c in of_paper if c.group == group]
-            runs = {
-                profile: {v["id"]: v for v in run["verdicts"]}
-                for profile, run in records.get(of_group[0].chapter, {}).items()
-            }
+            runs = {c.id: ledger.runs(c) for c in of_group}
             parts.append(cells_html(of_group, ledger.verdicts, runs, group))
     return "".join(parts)
 
@@ -438,25 +439,25 @@ def tally_html(ledger: Ledger, paper: str) -> str:
     """How many claims of a paper stand in the largest run there is, and which do not."""
     if paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
-    counts, missed, recorded, smaller = dict.fromkeys(_MARKS, 0), [], 0, 0
-    for claim in (c for c in ledger.claims.values() if c.paper == paper):
-        found, source = ledger.largest(claim)
-        counts[found["verdict"]] += 1
-        recorded += source != THIS_BUILD
-        if found["verdict"] in MISSED:
-            missed.append((claim, found))
-            smaller += found["verdict"] == MISSED_REDUCED
-    total = sum(counts.values())
+    claims = [c for c in ledger.claims.values() if c.paper == paper]
+    largest = [ledger.largest(claim) for claim in claims]
+    recorded = sum(source != THIS_BUILD for _, source in largest)
+    counts = _counts(found for found, _ in largest)
     chips = " ".join(f"<li>{_chip(verdict)}: {n}</li>" for verdict, n in counts.items() if n)
+    missed = [
+        (claim, found)
+        for claim, (found, _) in zip(claims, largest, strict=True)
+        if found["verdict"] in MISSED
+    ]
     rows = "".join(_missed_row(claim, found, ledger.address(claim)) for claim, found in missed)
     verb = "is" if len(missed) == 1 else "are"
     listed = (
         f"<details class='companion-cells'><summary>The {len(missed)} that {verb} not reproduced, "
-        f"{smaller} at reduced scale</summary><ul>{rows}</ul></details>"
+        f"{counts[MISSED_REDUCED]} at reduced scale</summary><ul>{rows}</ul></details>"
     )
     return (
         f"<div class='companion-tally'><ul class='companion-counts'>{chips}</ul>"
-        f"<p>Of {total} conditions, {recorded} by a recorded run. "
+        f"<p>Of {len(claims)} conditions, {recorded} by a recorded run. "
         f"<a href='{ledger.addresses[_LEDGER]}#{paper.lower()}'>All of them in the ledger</a></p>"
         f"{listed if missed else ''}</div>"
     )
@@ -488,13 +489,10 @@ def of_claim(records: Mapping[str, Found], claim_id: str) -> dict[str, Found | N
 
 def _summary(ledger: Ledger) -> str:
     claims = ledger.claims
-    counts = dict.fromkeys(_MARKS, 0)
-    differ = recorded = 0
-    for claim in claims.values():
-        found, source = ledger.largest(claim)
-        counts[found["verdict"]] += 1
-        recorded += source != THIS_BUILD
-        differ += _differ(found, ledger.verdicts[claim.id])
+    largest = {claim.id: ledger.largest(claim) for claim in claims.values()}
+    recorded = sum(source != THIS_BUILD for _, source in largest.values())
+    differ = sum(_differ(found, ledger.verdicts[i]) for i, (found, _) in largest.items())
+    counts = _counts(found for found, _ in largest.values())
     items = "".join(f"<li>{_chip(v)}: {n}</li>" for v, n in counts.items())
     revised = sum(c.revised for c in claims.values())
     return (

@@ -33,6 +33,7 @@ from lib.book.render import (
     claim_html,
     csv_link,
     figure_html,
+    folded,
     note_html,
     table_html,
 )
@@ -181,10 +182,10 @@ class Chapter:
             if self._declared
             else "<p>This chapter has no parameters.</p>"
         )
-        page = (
-            "<details class='companion-parameters'><summary>Parameters in effect and how to "
-            f"reproduce this page</summary>{table}"
-            f"<p>From the root of the repository:</p><pre>{html.escape(command)}</pre></details>"
+        page = folded(
+            "Parameters in effect and how to reproduce this page",
+            f"{table}<p>From the root of the repository:</p><pre>{html.escape(command)}</pre>",
+            "companion-parameters",
         )
         _display({"text/html": page, "text/plain": f"{rows.to_string(index=False)}\n{command}"})
 
@@ -367,7 +368,8 @@ class Chapter:
             decides, shown = value if isinstance(value, tuple) else (value, value.value)
             verdicts.append(judge(claim, decides, self.parameters | self._used, float(shown)))
         claims = [self._claims[claim_id] for claim_id in ids]
-        page = cells_html(claims, {v.id: v.as_dict() for v in verdicts}, {}, caption)
+        settled = {v.id: v.as_dict() for v in verdicts}
+        page = cells_html(claims, settled, {claim_id: {} for claim_id in ids}, caption)
         _display(
             {
                 "text/html": page,

@@ -403,8 +403,8 @@ def _shows(node: ast.stmt) -> bool:
 
 # ---------------------------------------------------------------------- notebooks
 
-# As lib.book.execute names it, which imports more than papermill should wait for.
-_VALUE_MIME = "application/vnd.companion.value+json"
+# Here and not in lib.book.execute, which imports more than papermill should wait for.
+VALUE_MIME = "application/vnd.companion.value+json"
 _VALUE = re.compile(r"\{value\}`([^`]+)`")
 
 
@@ -459,15 +459,15 @@ def given_value(value: Any) -> Any:
 
 def with_own_values(text: str) -> str:
     """Put the numbers that an executed notebook holds itself into its prose."""
-    if _VALUE_MIME not in text:
+    if VALUE_MIME not in text:
         return text
     notebook = json.loads(text)
     cells = notebook.get("cells", [])
     values = {
-        output["data"][_VALUE_MIME]["name"]: given_value(output["data"][_VALUE_MIME]["value"])
+        output["data"][VALUE_MIME]["name"]: given_value(output["data"][VALUE_MIME]["value"])
         for cell in cells
         for output in cell.get("outputs", [])
-        if _VALUE_MIME in output.get("data", {})
+        if VALUE_MIME in output.get("data", {})
     }
     code = "".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
     opened = re.search(r"open_chapter\(\s*[\"'](\w+)[\"']", code)

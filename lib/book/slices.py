@@ -7,23 +7,16 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from lib.book.chapters import chapter_of
 from lib.book.records import read_measured, read_records, run_name
-from lib.book.render import note_html, table_html
+from lib.book.render import table_html
 from lib.book.words import duration_text
 
-__all__ = ["read_slices", "slices_page"]
-
-_FIELDS = ("finished", "commit", "machine", "profile", "seconds", "files")
+FIELDS = ("finished", "commit", "machine", "profile", "seconds", "files")
 
 
 def read_slices(params: Path) -> dict[str, dict[str, str]]:
-    """Slices by name, in their order: ``file`` of the gpu profile, and ``what`` it is.
-
-    Raises
-    ------
-    ValueError
-        If an entry has other fields or names a file that is not there.
-    """
+    """Slices by name, in their order: ``file`` of the gpu profile, and ``what`` it is."""
     path = params / "slices.yml"
     slices = yaml.safe_load(path.read_text(encoding="utf-8"))
     for name, each in slices.items():
@@ -34,20 +27,14 @@ def read_slices(params: Path) -> dict[str, dict[str, str]]:
     return slices
 
 
-def slices_page(book: Path, part: str) -> str:
-    """HTML of the slices, or of the ``rehearsal``."""
-    if part not in ("slices", "rehearsal"):
-        raise ValueError(f"part must be slices or rehearsal, got {part!r}")
-    record = read_measured(book, "rehearsal", _FIELDS)
-    if part == "rehearsal":
-        if record is None:
-            return note_html("No rehearsal is recorded: `make rehearse PROFILE=gpu` records one.")
-        return _rehearsal_html(record)
+def slices_html(book: Path) -> str:
+    """HTML of the slices, and of what was recorded of each."""
+    record = read_measured(book, "rehearsal", FIELDS)
     rehearsed = {each["file"] for each in record["files"]} if record else set()
     rows = []
     for name, each in read_slices(book.parent / "params").items():
         file = each["file"]
-        run = read_records(book, file.partition(".")[0]).get(run_name("gpu", file))
+        run = read_records(book, chapter_of(file)).get(run_name("gpu", file))
         state = "rehearsed, not run" if file in rehearsed else "neither rehearsed nor run"
         if run is not None:
             hardware = run["hardware"]
@@ -57,7 +44,8 @@ def slices_page(book: Path, part: str) -> str:
     return table_html(pd.DataFrame(rows), "Slices, in the order in which they are run")
 
 
-def _rehearsal_html(record: Mapping[str, Any]) -> str:
+def rehearsal_html(record: Mapping[str, Any]) -> str:
+    """HTML of what the last rehearsal took."""
     table = pd.DataFrame(
         {
             "parameter file": each["file"],

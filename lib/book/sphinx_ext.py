@@ -26,12 +26,11 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
 from lib.book import bibliography
-from lib.book.benchmarks import benchmarks_page
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import FIGURE_MIME, OWN_MIMES, VERDICT_MIME, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
-from lib.book.proofs import PARTS, proofs_page
+from lib.book.measured import PARTS, measured_html
 from lib.book.records import git_output, read_records
 from lib.book.render import (
     Ledger,
@@ -60,7 +59,7 @@ from lib.book.site import (
     with_cards,
     with_values,
 )
-from lib.book.slices import slices_page
+from lib.book.slices import slices_html
 from lib.book.words import formatted
 from lib.runs import fingerprint
 
@@ -138,21 +137,29 @@ def _code_cell(
     )
 
 
-class ValueRole(SphinxRole):
+def _role(make: Callable[[Any, str], nodes.Node]) -> SphinxRole:
+    """A role whose function gives a node; what that refuses stops the build."""
+
+    class Part(SphinxRole):
+        def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+            """Return the part of the sentence."""
+            try:
+                return [make(self.env, self.text)], []
+            except (KeyError, ValueError) as error:
+                raise ExtensionError(f"{self.get_location()}: {error.args[0]}") from None
+
+    return Part()
+
+
+def _quoted(env: Any, quoted: str) -> nodes.Node:
     """``{value}`chapter.name:.3f` ``: a number of a chapter's largest run.
 
     That is a recorded one, if there is one and it has all numbers that are quoted, else this build.
     ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that profile,
     ``{value}`chapter@build.name:.3f` `` this build's. Formats are Python's, and ``duration``.
     """
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Return the formatted value; an unknown name stops the build."""
-        try:
-            text = _value(self.env.app, self.text)
-        except (KeyError, ValueError) as error:
-            raise ExtensionError(f"{self.get_location()}: {error.args[0]}") from None
-        return [nodes.inline(text, text, classes=["companion-value"])], []
+    text = _value(env.app, quoted)
+    return nodes.inline(text, text, classes=["companion-value"])
 
 
 def _value(app: Sphinx, quoted: str) -> str:
@@ -244,24 +251,25 @@ def _status(env: Any) -> str:
     return status_html(executed, _addresses(env.app, env.docname))
 
 
-def _recorded(page: Callable[[Path, str], str], env: Any, part: str) -> str:
+def _measured(env: Any, part: str) -> str:
     """A part of what a command has measured."""
-    book = Path(env.app.srcdir)
-    name = "rehearsal" if page is slices_page else PARTS.get(part, "benchmarks")
-    env.note_dependency(str(book / "records" / f"{name}.json"))
-    return page(book, part)
+    page = measured_html(Path(env.app.srcdir), part)
+    env.note_dependency(str(Path(env.app.srcdir, "records", f"{PARTS[part]}.json")))
+    return page
 
 
-class ClaimRole(SphinxRole):
+def _slices(env: Any) -> str:
+    """The gpu profile in slices."""
+    env.note_dependency(str(Path(env.app.srcdir, "records", "rehearsal.json")))
+    return slices_html(Path(env.app.srcdir))
+
+
+def _claim(env: Any, name: str) -> nodes.Node:
     """``{claim}`P3-F1-low` ``: the verdict on a claim, as a mark that links to it."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Return the mark; a claim that does not exist stops the build."""
-        ledger = _evidence(self.env.app, self.env.docname)
-        claim = ledger.claims.get(self.text)
-        if claim is None:
-            raise ExtensionError(f"{self.get_location()}: no claim {self.text!r} in the ledger")
-        return [nodes.raw("", claim_mark_html(ledger, claim), format="html")], []
+    ledger = _evidence(env.app, env.docname)
+    if name not in ledger.claims:
+        raise ValueError(f"no claim {name!r} in the ledger")
+    return nodes.raw("", claim_mark_html(ledger, ledger.claims[name]), format="html")
 
 
 def _evidence(app: Sphinx, docname: str) -> Ledger:
@@ -423,13 +431,20 @@ def _copy_mathjax(out: Path) -> None:
         shutil.copy2(source / "tex-mml-chtml.js", target)
 
 
-def _buttons(
+def _complete_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
+    """Give a page what this book adds to the theme, and take away what it does not use."""
+    if pagename in app.companion_pages:
+        context["header_buttons"].append(_buttons(app, pagename, context["pathto"]))
+    _drop_thebe(context)
+    _name_toggles(context)
+    _describe(app, pagename, context, doctree)
+
+
+def _buttons(app: Sphinx, pagename: str, pathto: Callable[..., str]) -> dict[str, Any]:
     """Download and launch buttons of a chapter."""
-    if pagename not in app.companion_pages:
-        return
-    links = [("Notebook (.ipynb)", f"{context['pathto']('notebooks', 1)}/{pagename}.ipynb")]
+    links = [("Notebook (.ipynb)", f"{pathto('notebooks', 1)}/{pagename}.ipynb")]
     if repository := app.companion_repository:
         links += [
             (
@@ -441,23 +456,19 @@ def _buttons(
                 f"https://colab.research.google.com/github/{repository}/blob/notebooks/{pagename}.ipynb",
             ),
         ]
-    context["header_buttons"].append(
-        {
-            "type": "group",
-            "buttons": [
-                {"type": "link", "text": text, "url": url, "tooltip": text, "icon": "fas fa-rocket"}
-                for text, url in links
-            ],
-            "icon": "fas fa-rocket",
-            "tooltip": "Download or run this chapter",
-            "label": "launch-buttons",
-        }
-    )
+    return {
+        "type": "group",
+        "buttons": [
+            {"type": "link", "text": text, "url": url, "tooltip": text, "icon": "fas fa-rocket"}
+            for text, url in links
+        ],
+        "icon": "fas fa-rocket",
+        "tooltip": "Download or run this chapter",
+        "label": "launch-buttons",
+    }
 
 
-def _name_toggles(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
+def _name_toggles(context: dict[str, Any]) -> None:
     """Name the sidebar's buttons that unfold a section: the theme shows an arrow only."""
     made = context.get("generate_toctree_html")
     if made is None:
@@ -472,9 +483,7 @@ def _name_toggles(
     context["generate_toctree_html"] = named
 
 
-def _drop_thebe(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
+def _drop_thebe(context: dict[str, Any]) -> None:
     """Leave out Thebe: it is not used, would load from another host, and its script fails."""
     for kind in ("script_files", "css_files"):
         context[kind] = [
@@ -484,9 +493,7 @@ def _drop_thebe(
         ]
 
 
-def _describe(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
+def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any) -> None:
     """Description and social tags, version and date, tables that a keyboard can scroll."""
     title = (
         app.env.titles[pagename].astext() if pagename in app.env.titles else app.config.html_title
@@ -543,22 +550,21 @@ def _repository(root: Path) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register events, the value role and the directives."""
+    """Register events, roles and directives."""
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
     root = Path(app.srcdir).parent
     app.companion_repository = _repository(root)
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     bibliography.register()
-    app.add_role("value", ValueRole())
-    app.add_role("claim", ClaimRole())
+    app.add_role("value", _role(_quoted))
+    app.add_role("claim", _role(_claim))
     app.add_directive("picture", _directive(_picture, 1))
     app.add_directive("result", _directive(_result, 1))
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
     app.add_directive("build-status", _directive(_status))
-    app.add_directive("benchmarks", _directive(partial(_recorded, benchmarks_page), 1))
-    app.add_directive("proofs", _directive(partial(_recorded, proofs_page), 1))
-    app.add_directive("gpu", _directive(partial(_recorded, slices_page), 1))
+    app.add_directive("measured", _directive(_measured, 1))
+    app.add_directive("slices", _directive(_slices))
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")
@@ -567,9 +573,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", _lock)
     app.connect("builder-inited", _execute)
     app.connect("env-get-outdated", _outdated)
-    app.connect("html-page-context", _buttons, priority=900)
-    app.connect("html-page-context", _drop_thebe, priority=900)
-    app.connect("html-page-context", _name_toggles, priority=900)
-    app.connect("html-page-context", _describe, priority=900)
+    app.connect("html-page-context", _complete_page, priority=900)
     app.connect("build-finished", _finish)
     return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,13 +15,12 @@ from lib.book.benchmarks import (
     AREAS,
     PARTS,
     _from_reports,
-    benchmarks_html,
-    benchmarks_page,
     derived,
     exponents,
     make_record,
     plot_growth,
 )
+from lib.book.measured import measured_html
 from lib.book.records import record_command
 
 ROOT = Path(__file__).parents[2]
@@ -120,9 +119,7 @@ def test_the_command_writes_what_the_page_shows(tmp_path, capsys):
     record = json.loads(text)
     assert len(record["code"]) == 64
     assert record["packages"]["torch-uncertainty"] == "absent"
-    assert "interval, 1 trials|2.0|" in re.sub(
-        r"(<[^>]+>)+", "|", benchmarks_page(tmp_path, "audit")
-    )
+    assert "interval, 1 trials|2.0|" in re.sub(r"(<[^>]+>)+", "|", measured_html(tmp_path, "audit"))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +145,7 @@ def test_comparisons_that_are_refused(record, change, message):
     with pytest.raises(ValueError, match=message):
         make_record(report(*wrong["results"]))
     with pytest.raises(ValueError, match=message):
-        benchmarks_html(wrong, "audit")
+        PARTS["audit"](wrong)
 
 
 def test_what_is_no_report_or_no_record(tmp_path, capsys):
@@ -158,7 +155,7 @@ def test_what_is_no_report_or_no_record(tmp_path, capsys):
     for text, message in (("{", "is no JSON"), ("{}", "lacks finished")):
         (tmp_path / "records" / "benchmarks.json").write_text(text)
         with pytest.raises(ValueError, match=message):
-            benchmarks_page(tmp_path, "audit")
+            measured_html(tmp_path, "audit")
     missing = [str(tmp_path / "none.json"), "--book", str(tmp_path)]
     assert record_command("benchmarks", _from_reports, missing) == 1
     assert "error: " in capsys.readouterr().err
@@ -168,7 +165,7 @@ def test_what_is_no_report_or_no_record(tmp_path, capsys):
 
 
 def test_every_part_shows_what_was_recorded(record):
-    page = {part: benchmarks_html(record, part) for part in PARTS}
+    page = {part: show(record) for part, show in PARTS.items()}
     assert "20 (15 to 25)" in page["audit"]
     assert "someone" in page["audit"]
     assert "interval: value" in page["audit"]
@@ -185,31 +182,24 @@ def test_every_part_shows_what_was_recorded(record):
     assert "alt='Two panels" in page["growth"]
     assert "one reading" in page["floors"]
     assert "this version of the code" in page["machine"]
-    assert "an earlier version" in benchmarks_html(record | {"code": "0"}, "machine")
+    assert "an earlier version" in PARTS["machine"](record | {"code": "0"})
     assert record["packages"]["numpy"] in page["machine"]
 
 
 def test_losses_are_shown_as_such(record):
-    page = benchmarks_html(record, "slower")
+    page = PARTS["slower"](record)
     lost, rest = page.split("Neither side is clearly faster")
     assert "slow one, 7 trials: 0.50 (0.38 to 0.62) times as fast as someone" in lost
     assert "even one" in rest
     assert "interval, 1,000 trials: 3.0 times the peak of someone" in rest
     assert "interval" not in lost
     won = make_record(report(row(1, [1.0], [2.0])))
-    assert benchmarks_html(won, "slower") == "<p>In none of the 1 comparisons of this run.</p>"
-
-
-def test_a_page_without_a_record():
-    assert "make bench" in benchmarks_html(None, "machine")
-    assert all("No run has been recorded" in benchmarks_html(None, part) for part in PARTS)
-    with pytest.raises(ValueError, match=r"part must be one of machine, .*got 'all'"):
-        benchmarks_html(None, "all")
+    assert PARTS["slower"](won) == "<p>In none of the 1 comparisons of this run.</p>"
 
 
 def test_the_page_has_every_part_once():
     text = (ROOT / "book" / "benchmarks.md").read_text(encoding="utf-8")
-    assert [text.count(f"```{{benchmarks}} {part}\n") for part in PARTS] == [1] * len(PARTS)
+    assert [text.count(f"```{{measured}} {part}\n") for part in PARTS] == [1] * len(PARTS)
     assert set(AREAS) <= set(PARTS)
 
 
@@ -224,7 +214,7 @@ def test_figure_shows_the_times(record):
 
 def test_the_committed_record_is_whole():
     for part in PARTS:
-        page = benchmarks_page(ROOT / "book", part)
+        page = measured_html(ROOT / "book", part)
         assert page
         assert "No run has been recorded" not in page
         assert "Not part of the recorded run" not in page

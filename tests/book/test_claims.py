@@ -143,7 +143,7 @@ def test_axes_make_one_claim_per_combination(tmp_path):
     verdict = judge(found, 0.01, {}, shown=0.4)  # the bound decides, not the reported value
     assert (verdict.verdict, verdict.value, verdict.shown) == (REPRODUCED, 0.01, 0.4)
     assert judge(found, 0.3, {}, shown=0.3).verdict == NOT_REPRODUCED
-    page = cells_html([found], {found.id: verdict.as_dict()}, {"standard": {}}, "Table <1>")
+    page = cells_html([found], {found.id: verdict.as_dict()}, {found.id: {}}, "Table <1>")
     assert "0.4" in page
     assert "1 reproduced" in page
     assert "<1>" not in page
@@ -320,7 +320,7 @@ def test_undecided_is_shown_with_its_interval_wherever_verdicts_are():
         (claim_html(claim, verdict.as_dict(), {"standard": verdict.as_dict()}), 2),
         (
             cells_html(
-                [claim], {"A": verdict.as_dict()}, {"standard": {"A": verdict.as_dict()}}, "cells"
+                [claim], {"A": verdict.as_dict()}, {"A": {"standard": verdict.as_dict()}}, "cells"
             ),
             2,
         ),

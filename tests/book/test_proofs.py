@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from lib.book.proofs import PARTS, make_record, proofs_html, proofs_page
+from lib.book.measured import PARTS, measured_html
+from lib.book.proofs import long_html, make_record, mutants_html, portable_html
 from lib.book.records import record_command
 
 REPORT = """<?xml version="1.0"?>
@@ -103,11 +104,11 @@ def test_of_a_test_in_several_reports_the_last_counts(report, tmp_path):
 
 def test_the_command_writes_a_record_that_is_read(report, tmp_path, capsys):
     book = tmp_path / "book"
-    assert "make proofs" in proofs_page(book, "faults")
+    assert "make proofs" in measured_html(book, "faults")
     assert record_command("faults", make_record, [str(report), "--book", str(book)]) == 0
     assert "faults.json" in capsys.readouterr().out
-    assert "2 tests passed, 2 failed, 1 were skipped" in proofs_page(book, "faults")
-    page = proofs_page(book, "long")
+    assert "2 tests passed, 2 failed, 1 were skipped" in measured_html(book, "faults")
+    page = measured_html(book, "long")
     for text in ("fifty killed things", ">50<", ">48<", "the same, bit for bit"):
         assert text in page
 
@@ -129,17 +130,27 @@ def test_what_is_no_report_is_refused(content, message, tmp_path, capsys):
 
 def test_a_failed_long_test_is_shown_as_failed():
     record = {"long": [{"test": "test_x", "passed": False, "killed": "50"}]}
-    assert ">failed<" in proofs_html(record, "long")
-    assert "left the long tests out" in proofs_html({"long": []}, "long")
+    assert ">failed<" in long_html(record)
+    assert "left the long tests out" in long_html({"long": []})
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_without_a_record_the_page_names_the_command(part):
-    assert f"make {PARTS[part].replace('faults', 'proofs')}" in proofs_html(None, part)
+@pytest.mark.parametrize(
+    ("part", "command"),
+    [
+        ("machine", "bench"),
+        ("long", "proofs"),
+        ("uncovered", "coverage"),
+        ("mutants", "mutants"),
+        ("portable", "portable"),
+        ("rehearsal", "rehearse PROFILE=gpu"),
+    ],
+)
+def test_without_a_record_the_page_names_the_command(part, command, tmp_path):
+    assert f"<code>make {command}</code> records one" in measured_html(tmp_path, part)
 
 
 def test_mutants():
-    page = proofs_html(MUTANTS, "mutants")
+    page = mutants_html(MUTANTS)
     for text in (
         "2 cores of a &lt;processor&gt;",
         "1,200 tests used, 1 tests left out",
@@ -151,17 +162,17 @@ def test_mutants():
     ):
         assert text in page
     row = {"mutants": 100, "run": 100, "survived": 3, "share": 0.97, "when_drawn": 0.955}
-    whole = proofs_html(MUTANTS | {"modules": {"lib.audit.counts": row}}, "mutants")
+    whole = mutants_html(MUTANTS | {"modules": {"lib.audit.counts": row}})
     assert "random sample" not in whole
     assert "All were run" in whole
     assert "95.5%<" in whole
     assert "were run again" in whole
     same = MUTANTS | {"modules": {"lib.audit.counts": row | {"when_drawn": 0.97}}}
-    assert "were run again" not in proofs_html(same, "mutants")
+    assert "were run again" not in mutants_html(same)
 
 
 def test_settings():
-    page = proofs_html(PORTABLE, "portable").replace("<wbr>", "")
+    page = portable_html(PORTABLE).replace("<wbr>", "")
     for text in (
         "numpy 2.4.6",
         "a &lt;processor&gt;",
@@ -174,18 +185,18 @@ def test_settings():
 
 
 def test_bad_parts_and_records(tmp_path):
-    with pytest.raises(ValueError, match=r"part must be one of faults, .*, got 'x'"):
-        proofs_page(tmp_path, "x")
+    with pytest.raises(ValueError, match=r"part must be one of machine, .*, got 'x'"):
+        measured_html(tmp_path, "x")
     (tmp_path / "records").mkdir()
     path = tmp_path / "records" / "mutants.json"
     path.write_text("{")
     with pytest.raises(ValueError, match="is no JSON"):
-        proofs_page(tmp_path, "mutants")
+        measured_html(tmp_path, "mutants")
     path.write_text(json.dumps({k: v for k, v in MUTANTS.items() if k != "groups"}))
     with pytest.raises(ValueError, match="lacks groups"):
-        proofs_page(tmp_path, "mutants")
+        measured_html(tmp_path, "mutants")
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_the_books_own_records_can_be_shown(part, root):
-    assert proofs_page(root / "book", part)
+    assert measured_html(root / "book", part)

@@ -14,9 +14,10 @@ import yaml
 from lib.book import rehearse as module
 from lib.book.__main__ import main
 from lib.book.chapters import chapter_files, declared_parameters, read_chapter
+from lib.book.measured import measured_html
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.rehearse import Rehearsed, cut_parameters, rehearse, write_rehearsal
-from lib.book.slices import read_slices, slices_page
+from lib.book.slices import read_slices, slices_html
 
 ROOT = Path(__file__).parents[2]
 PARAMS = ROOT / "params"
@@ -56,8 +57,6 @@ def test_cuts_of_one_file_name_one():
 
 
 def test_cuts_of_what_is_not_there(tmp_path, declared):
-    with pytest.raises(ParameterError, match=r"there is no parameter file params/gpu/nothing\.yml"):
-        cut_parameters(PARAMS, "gpu", "nothing", [])
     with pytest.raises(ParameterError, match=r"rehearsal.yml cuts what training lacks: .*rounds"):
         cut_parameters(PARAMS, "gpu", "training", ["steps"])
     with pytest.raises(ParameterError, match="no parameter file 'x' under gpu; there are audit, "):
@@ -134,22 +133,19 @@ def test_slices_name_files_and_say_what_was_run(tmp_path):
         read_slices(tmp_path / "params")
     for name in ("a.b", "c"):
         (tmp_path / "params" / "gpu" / f"{name}.yml").write_text("")
-    assert "neither rehearsed nor run" in slices_page(book, "slices")
-    assert "No rehearsal is recorded" in slices_page(book, "rehearsal")
+    assert "neither rehearsed nor run" in slices_html(book)
     write_rehearsal(book, "gpu", [Rehearsed("a.b", 3.21, 400.4, True, "")], 99.6)
     assert json.loads((book / "records" / "rehearsal.json").read_text())["files"] == [
         {"file": "a.b", "seconds": 3.2, "megabytes": 400, "killed": True}
     ]
-    page = slices_page(book, "slices")
+    page = slices_html(book)
     assert "rehearsed, not run" in page
     assert "neither rehearsed nor run" in page
-    assert "killed and resumed" in slices_page(book, "rehearsal")
-    assert "100 s in all, two files side by side" in slices_page(book, "rehearsal")
+    assert "killed and resumed" in measured_html(book, "rehearsal")
+    assert "100 s in all, two files side by side" in measured_html(book, "rehearsal")
     path.write_text("one: {file: c}\n")
     with pytest.raises(ValueError, match="one: must have exactly file and what"):
         read_slices(tmp_path / "params")
-    with pytest.raises(ValueError, match="part must be slices or rehearsal"):
-        slices_page(book, "other")
 
 
 def test_a_slice_that_is_none(capsys):

@@ -370,8 +370,7 @@
       const drop = fold.test[0] - fold.user[0];
       const required = error > 0 ? drop - studentQuantile(set.alpha, dof) * error : drop;
       const suitable = p <= set.alpha, word = suitable ? "SUITABLE" : "INCONCLUSIVE";
-      const known = fold.true_drop !== null;
-      const values = [0, set.margin, drop, required, data.span[0], data.span[1]].concat(known ? [fold.true_drop] : []);
+      const values = [0, set.margin, drop, required, data.span[0], data.span[1], fold.true_drop];
       const low = Math.min(...values), high = Math.max(...values), pad = 0.05 * (high - low);
       canvas(svg, width, 200);
       const plot = new Plot(svg, { left: 12, right: width - 12, top: 52, bottom: 150 }, [low - pad, high + pad], [0, 1]);
@@ -379,18 +378,16 @@
       plot.axes("drop in accuracy, test minus user", "", false);
       plot.path([[set.margin, 0], [set.margin, 1]], "c");
       plot.interval(0.65, low - pad, required, drop, "a", true);
-      if (known) {
-        const x = plot.X(fold.true_drop), y = plot.Y(0.25);
-        make(svg, "path", { d: `M${x} ${y - 7}L${x + 7} ${y}L${x} ${y + 7}L${x - 7} ${y}Z`, class: "b-dot" });
-      }
+      const x = plot.X(fold.true_drop), y = plot.Y(0.25);
+      make(svg, "path", { d: `M${x} ${y - 7}L${x + 7} ${y}L${x} ${y + 7}L${x - 7} ${y}Z`, class: "b-dot" });
       legend(svg, 12, 17, [["a thick", "estimated drop and its upper limit"]]);
-      legend(svg, 12, 39, [["c", "margin"]].concat(known ? [["b thick", "true drop (diamond)"]] : []));
+      legend(svg, 12, 39, [["c", "margin"], ["b thick", "true drop (diamond)"]]);
       return {
         outputs: { margin: set.margin.toFixed(3), alpha: set.alpha.toFixed(3) },
         numbers: { decision: [suitable ? 1 : 0, word], p_value: [p, p < 1e-4 ? p.toExponential(2) : p.toFixed(4)], required: fixed(required, 4), drop: fixed(drop, 4) },
         text: `${fold.label}: ${word}, p = ${p < 1e-4 ? p.toExponential(1) : p.toFixed(4)} at alpha ${set.alpha.toFixed(3)} and margin ` +
-          `${set.margin.toFixed(3)}; SUITABLE from a margin of ${required.toFixed(4)} on.` +
-          (known ? ` In truth the accuracy drops by ${fold.true_drop.toFixed(4)}.` : ""),
+          `${set.margin.toFixed(3)}; SUITABLE from a margin of ${required.toFixed(4)} on. ` +
+          `In truth the accuracy drops by ${fold.true_drop.toFixed(4)}.`,
       };
     };
   }
