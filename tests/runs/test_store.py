@@ -27,7 +27,7 @@ from lib.runs import (
 )
 from lib.runs import provenance as provenance_module
 from lib.runs.provenance import code_fingerprint
-from lib.studies.counterfactual.scenarios import ScenarioRuns
+from lib.studies.counterfactual.scenarios import ScenarioRuns, Sizes
 from lib.studies.suitability.panel import StudyRun
 
 
@@ -140,7 +140,7 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     [
         (StudyRun("digits", "ERM", 0), "training/linear.py", "book/session.py"),
         (StudyRun("fmow", "ERM", 0), "suitability/signals.py", "counterfactual/forest.py"),
-        (ScenarioRuns("digits", True, "linear", 400, 200, 2, 0), "data/features.py", "plot.py"),
+        (ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0), "data/features.py", "plot.py"),
     ],
 )
 def test_a_change_of_what_a_job_calls_makes_its_runs_stale(job, module, other, monkeypatch):
