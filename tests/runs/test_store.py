@@ -140,7 +140,11 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     [
         (StudyRun("digits", "ERM", 0), "training/linear.py", "book/session.py"),
         (StudyRun("fmow", "ERM", 0), "suitability/signals.py", "counterfactual/forest.py"),
-        (ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0), "data/features.py", "plot.py"),
+        (
+            ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0),
+            "data/features.py",
+            "plot.py",
+        ),
     ],
 )
 def test_a_change_of_what_a_job_calls_makes_its_runs_stale(job, module, other, monkeypatch):
