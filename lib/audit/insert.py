@@ -91,6 +91,8 @@ def insert_canaries(
     """
     n_classes = as_integer("n_classes", n_classes, 3)
     labels = as_classes("labels", labels, classes=n_classes).astype(np.int64)
+    if not len(labels):
+        raise ValueError("labels must have at least one entry, got none")
     n = as_integer("n", n, 0, len(labels))
     if legacy:
         old = np.random.RandomState(as_integer("seed", seed, 0))

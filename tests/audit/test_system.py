@@ -141,7 +141,7 @@ def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkey
     monkeypatch.setattr(system, "PART", 25)
     settings = [result.settings for result in results]
     assert [job.n_models for job in settings[0].jobs([1])] == [25, 25, 10]
-    monkeypatch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
     found = run_audits(settings)
     for one, other in zip(found, results, strict=True):
         assert np.array_equal(one.members, other.members)

@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         settings = system.settings_from(GIVEN | SMALL, "digits")
-        patch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+        patch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
         results = system.run_mechanisms(settings)
         yield settings, results, system.run_designs(settings, results)
 

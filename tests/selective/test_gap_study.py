@@ -26,7 +26,7 @@ def study():
 def outputs(study, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        patch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+        patch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
         return gap.train(study)
 
 

@@ -28,7 +28,7 @@ SETTINGS = MapSettings(
 def found(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        patch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+        patch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
         table = studies.run_map(SETTINGS)
         runs = {place: RunStore().run(job) for place, job in SETTINGS.jobs().items()}
     return table, runs

@@ -42,7 +42,7 @@ def panel(tmp_path_factory) -> Panel:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         # In this process, as others would import PyTorch first; the faults' tests have others.
-        patch.setattr("lib.runs.executors._own_cores", lambda: 1)
+        patch.setattr("lib.runs.executors.own_cores", lambda: 1)
         found = run_panel(SETTINGS)
         again = run_panel(SETTINGS)  # read, not trained
     for place, each in found.predictions.items():
@@ -148,7 +148,7 @@ def test_the_better_rate_on_validation_points_is_taken(panel):
 
 def test_imbalance(panel, tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    monkeypatch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
     study = run_imbalance(panel, (0.5, 0.1), 2)
     assert study.rare_examples[0.5] > study.rare_examples[0.1] > 0
     table = studies.imbalance_table(study)

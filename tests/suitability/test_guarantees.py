@@ -334,7 +334,7 @@ def test_lemma():
     assert (np.abs(z) < 4.5).all()
     assert (table["stderr"] < 0.002).all()
     np.testing.assert_allclose(table["accuracy"] - table["mean_estimate"], table["difference"])
-    assert (np.abs(table["accuracy"] - 0.7) < 0.01).all()
+    assert (np.abs(table["accuracy"] - 0.8) < 0.01).all()
 
 
 @pytest.mark.parametrize(("sd", "half_width", "level"), [(0.4, 0.1, 0.025), (0.3, 0.02, 0.05)])

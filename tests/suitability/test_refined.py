@@ -195,7 +195,7 @@ X, Y = draw(50, np.random.default_rng(7))
         (lambda: RefinedFilter().fit(X, np.ones(50)), "correct must have both kinds.*only correct"),
         (lambda: RefinedFilter().fit(X, np.zeros(50)), "both kinds.*only wrong"),
         (lambda: RefinedFilter().fit(X, Y).decide(Y, X[:, :2]), "user_signals must have 3 columns"),
-        (lambda: RefinedFilter().fit(X, Y).decide([], X), "test_correct must have at least one"),
+        (lambda: RefinedFilter().fit(X, Y).decide([], X), "test_correct must be .* of at least 1"),
         (lambda: RefinedFilter().fit(X, Y).decide([0.5], X), "test_correct must be booleans"),
     ],
 )

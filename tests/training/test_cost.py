@@ -70,7 +70,7 @@ def test_a_panel_trains_what_it_plans(tmp_path, monkeypatch):
         "digits", "mlp", steps=4, n_seeds=2, rates=(0.1, 0.2), free_rates=(0.1,), members=2,
         epsilons=(float("inf"), 3.0), families=("plain", "DE"),
     )  # fmt: skip
-    monkeypatch.setattr("lib.runs.executors._own_cores", lambda: 1)  # others would import PyTorch
+    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
     run_panel(settings)
     trained = sum(len(each["configs"]) for each in stored(tmp_path))
     planned = settings.planned()

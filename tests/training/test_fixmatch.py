@@ -279,7 +279,7 @@ def test_batches_hold_the_rows_they_should_with_their_labels(digits):
 
 def test_few_rows_are_drawn_with_replacement():
     stream = np.random.default_rng(0)
-    found = fixmatch._Rows(np.array([4, 8, 9]), 5, stream).next(2000)
+    found = fixmatch._Rows(np.array([4, 8, 9]), 5).next(2000, stream)
     assert found.shape == (2000, 5)
     assert sorted(set(found.ravel().tolist())) == [4, 8, 9]
     assert np.abs((found == 8).mean() - 1 / 3) < 5 * np.sqrt(2 / 9 / 10_000)

@@ -7,7 +7,7 @@ import dp_accounting
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting import pld
+from dp_accounting import pld, rdp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -334,11 +334,21 @@ def test_gaussian_against_dp_accounting(sigma, delta):
     grid = 1e-3 / sigma
     tight = pld.PLDAccountant(value_discretization_interval=grid).compose(event)
     assert exact == pytest.approx(tight.get_epsilon(delta), rel=1e-3, abs=2 * grid)
+    loose = mechanism.epsilon(delta, "rdp")
+    fine = np.concatenate([1 + np.geomspace(1e-2, 1, 300), np.geomspace(2.001, 5000, 1500)])
+    theirs = rdp.RdpAccountant(orders=list(fine)).compose(event).get_epsilon(delta)
+    assert exact <= loose <= 1.6 * exact + 0.3
+    if theirs:  # theirs jumps to 0 where another inequality shows that epsilon is 0
+        assert loose <= theirs * (1 + 1e-9)
+        assert loose == pytest.approx(theirs, rel=1e-3)
 
 
-@pytest.mark.parametrize(("sigma", "expected"), [(1e-200, math.inf), (1e305, 0)])
-def test_absurd_amounts_of_noise(sigma, expected):
-    assert GaussianLabels(sigma).epsilon(1e-5) == expected
+@pytest.mark.parametrize(
+    ("accountant", "sigma", "expected"),
+    [(name, *case) for name in ("exact", "rdp") for case in ((1e-200, math.inf), (1e305, 0))],
+)
+def test_absurd_amounts_of_noise(accountant, sigma, expected):
+    assert GaussianLabels(sigma).epsilon(1e-5, accountant) == expected
 
 
 # --- projection ----------------------------------------------------------------------------------
