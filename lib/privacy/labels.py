@@ -91,6 +91,82 @@ class LaplaceLabels(_Mechanism):
         inside = np.clip(_matrix("observed", observed), 0.0, 1.0)
         return _softmax(inside, self.scale / 2)
 
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The smallest epsilon at `delta` of releasing the noisy vectors.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        float
+            2 / scale at delta = 0 (two coordinates change by 1 each: L1 sensitivity 2), less above.
+
+        Notes
+        -----
+        Two labels y and y' differ in two coordinates.  With a = 1 / lambda, each contributes an
+        independent privacy loss between -a and a with atoms of probability 1/2 at a and exp(-a)/2
+        at -a, and density exp((t - a)/2)/4 between.  Their sum has an atom of 1/4 at 2a and, for
+        0 < s < 2a, density ((2a - s)/16 + 1/4) exp(-(2a - s)/2).  The expectation of
+        (1 - exp(epsilon - loss))_+ is, for 0 <= epsilon <= 2a and h = 2a - epsilon,
+
+            delta = 1 - (1 + h/4) exp(-h/2),
+
+        which Lambert's W function solves for h.
+        """
+        require_finite("delta", delta, at_least=0, below=1)
+        return max(0.0, 2 / float(self.scale) - laplace_gain(delta))
+
+    @classmethod
+    def for_epsilon(cls, epsilon: float, delta: float = 0.0) -> "LaplaceLabels":
+        """The mechanism with the least noise that is (`epsilon`, `delta`)-private.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite, above 0.
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        LaplaceLabels
+            With scale 2 / epsilon at delta = 0.
+        """
+        require_finite("epsilon", epsilon, above=0)
+        require_finite("delta", delta, at_least=0, below=1)
+        return cls(2 / (float(epsilon) + laplace_gain(delta)))
+
+
+@dataclass(frozen=True)
+class GaussianLabels(_Mechanism):
+    """One-hot labels plus Gaussian noise: the mechanism of "AGIBI" (P5, appendix D.2).
+
+    Attributes
+    ----------
+    sigma : float
+        Standard deviation > 0 of the noise on every coordinate.
+    """
+
+    sigma: float
+
+    def __post_init__(self):
+        require_finite("sigma", self.sigma, above=0)
+
+    def _release(self, labels, n_classes, rng):
+        return _one_hot(labels, n_classes) + rng.normal(0, self.sigma, (len(labels), n_classes))
+
+    def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Likelihood of each class given the noisy vectors, normalised over classes.
+
+        p(o | y = c) is that of P5, Eq. 4; normalised, softmax(o_c / sigma^2) (Eq. 5).
+
+        Parameters and result are those of :meth:`LaplaceLabels.likelihood`.
+        """
+        return _softmax(_matrix("observed", observed), self.sigma, self.sigma)
+
     def epsilon(self, delta: float = 0.0, accountant: str = "exact") -> float:
         """Epsilon at `delta` of releasing the noisy vectors.
 
