@@ -149,11 +149,12 @@ chapter.values(
 #   {value}`interplay.misclassified_most:.0%` of the seeds, and how sure they are depends on a
 #   learning rate that P1 does not give.
 # - *Depends.* P1 finds {term}`SCTD` best. At $\epsilon = $ {value}`interplay.strictest:g`
-#   {value}`interplay.best_strict` has the lowest normalized score on the models of the figure;
-#   SCTD leaves {value}`interplay.tied_strict:.0%` of their points tied. On traffic signs (GTSRB),
-#   where noise leaves an accuracy of {value}`interplay@standard.gtsrb.accuracy_strict:.2f`,
-#   {value}`interplay@standard.gtsrb.best_strict` has it; SCTD leads at
-#   {value}`interplay@standard.gtsrb.wins_averaged` of the budgets (compare [the map](sctd_map.py)).
+#   {value}`interplay.best_strict` has the lowest normalized score on the models of the figure, on
+#   CIFAR-10 {value}`interplay@standard.cifar10.best_strict`, and on traffic signs (GTSRB; accuracy
+#   {value}`interplay@standard.gtsrb.accuracy_strict:.2f`)
+#   {value}`interplay@standard.gtsrb.best_strict`. SCTD leads there at
+#   {value}`interplay@standard.cifar10.wins_averaged` and
+#   {value}`interplay@standard.gtsrb.wins_averaged` of the budgets ([the map](sctd_map.py)).
 #
 # ## What to do
 #
@@ -429,10 +430,9 @@ chapter.values(
 # the softmax response ranks; SAT and deep gamblers have an output of their own for abstaining.
 # *Calibrated* is the softmax response after temperature scaling {cite}`guo2017calibration`, which
 # P1 names as a remedy for overconfidence; each half of the points gets its temperature from the
-# labels of the other. All are post-processing, as far as the training data are concerned. A run
-# with the family *DE adversarial* adds the deep ensemble as it was proposed
-# {cite}`lakshminarayanan2017simple`: each example is trained on together with a neighbour of larger
-# loss. The two gradients count as one, and are clipped as one.
+# labels of the other. All are post-processing of the training data. *DE adversarial*, if a run has
+# it, is the deep ensemble as it was proposed {cite}`lakshminarayanan2017simple`: an example and a
+# neighbour of larger loss give one gradient, clipped as one.
 
 # %%
 others = [m for m in panel.methods if m not in P1_METHODS and "no entropy" not in m]
