@@ -323,7 +323,8 @@ def cells_html(
     """Table of the claims of a group, folded: reported value, recorded runs, this build."""
     first = {c.id: largest_run(verdicts[c.id], recorded[c.id])[0] for c in claims}
     rows = "".join(_cell_row(c, verdicts[c.id], recorded[c.id], first[c.id]) for c in claims)
-    runs = [f"Recorded run ({name})" for name in recorded[claims[0].id]]
+    names = list(recorded[claims[0].id])  # a cell is of one data set: several runs share a column
+    runs = ["Recorded runs"] if len(names) > 2 else [f"Recorded run ({name})" for name in names]
     head = ["Cell", "Paper", *runs, "This build", "Verdict"]
     missed = [c for c in claims if first[c.id]["verdict"] in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
@@ -337,9 +338,11 @@ def cells_html(
 
 
 def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str:
-    runs = "".join(
-        f"<td class='number'>{_recorded(found, claim.unit)}</td>" for found in recorded.values()
-    )
+    every = [_recorded(found, claim.unit) for found in recorded.values()]
+    if len(every) > 2:
+        some = [found for found in recorded.values() if found and found["value"] is not None]
+        every = ["<br>".join(_recorded(found, claim.unit) for found in some) or "– –"]
+    runs = "".join(f"<td class='number'>{one}</td>" for one in every)
     reason = f" {_reason(first)}" if first["reason"] else ""
     return (
         f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"
