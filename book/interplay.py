@@ -152,9 +152,9 @@ chapter.values(
 #   {value}`interplay.best_strict` has the lowest normalized score on the models of the figure, on
 #   CIFAR-10 {value}`interplay@standard.cifar10.best_strict`, and on traffic signs (GTSRB; accuracy
 #   {value}`interplay@standard.gtsrb.accuracy_strict:.2f`)
-#   {value}`interplay@standard.gtsrb.best_strict`. SCTD leads there at
-#   {value}`interplay@standard.cifar10.wins_averaged` and
-#   {value}`interplay@standard.gtsrb.wins_averaged` of the budgets ([the map](sctd_map.py)).
+#   {value}`interplay@standard.gtsrb.best_strict`. SCTD leads at
+#   {value}`interplay@standard.cifar10.wins_averaged` of the budgets on CIFAR-10 and at
+#   {value}`interplay@standard.gtsrb.wins_averaged` on GTSRB ([the map](sctd_map.py)).
 #
 # ## What to do
 #
@@ -430,7 +430,7 @@ chapter.values(
 # the softmax response ranks; SAT and deep gamblers have an output of their own for abstaining.
 # *Calibrated* is the softmax response after temperature scaling {cite}`guo2017calibration`, which
 # P1 names as a remedy for overconfidence; each half of the points gets its temperature from the
-# labels of the other. All are post-processing of the training data. *DE adversarial*, if a run has
+# labels of the other. All are post-processing of the private models. *DE adversarial*, if a run has
 # it, is the deep ensemble as it was proposed {cite}`lakshminarayanan2017simple`: an example and a
 # neighbour of larger loss give one gradient, clipped as one.
 

@@ -314,6 +314,9 @@ def largest_run(verdict: Found, recorded: Runs) -> tuple[Found, str]:
     return verdict, THIS_BUILD
 
 
+_COLUMNS = 2  # recorded runs with a column of their own: more would not fit a page
+
+
 def cells_html(
     claims: Sequence[Claim],
     verdicts: Mapping[str, Found],
@@ -323,8 +326,9 @@ def cells_html(
     """Table of the claims of a group, folded: reported value, recorded runs, this build."""
     first = {c.id: largest_run(verdicts[c.id], recorded[c.id])[0] for c in claims}
     rows = "".join(_cell_row(c, verdicts[c.id], recorded[c.id], first[c.id]) for c in claims)
-    names = list(recorded[claims[0].id])  # a cell is of one data set: several runs share a column
-    runs = ["Recorded runs"] if len(names) > 2 else [f"Recorded run ({name})" for name in names]
+    runs = [f"Recorded run ({name})" for name in recorded[claims[0].id]]
+    if len(runs) > _COLUMNS:
+        runs = ["Recorded runs"]
     head = ["Cell", "Paper", *runs, "This build", "Verdict"]
     missed = [c for c in claims if first[c.id]["verdict"] in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
@@ -338,11 +342,12 @@ def cells_html(
 
 
 def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str:
-    every = [_recorded(found, claim.unit) for found in recorded.values()]
-    if len(every) > 2:
-        some = [found for found in recorded.values() if found and found["value"] is not None]
-        every = ["<br>".join(_recorded(found, claim.unit) for found in some) or "– –"]
-    runs = "".join(f"<td class='number'>{one}</td>" for one in every)
+    every = {name: _recorded(found, claim.unit) for name, found in recorded.items()}
+    cells = list(every.values())
+    if len(recorded) > _COLUMNS:
+        ran = [n for n, found in recorded.items() if found and found["verdict"] != NOT_RUN]
+        cells = ["<br>".join(f"<small>{html.escape(n)}</small><br>{every[n]}" for n in ran) or "–"]
+    runs = "".join(f"<td class='number'>{cell}</td>" for cell in cells)
     reason = f" {_reason(first)}" if first["reason"] else ""
     return (
         f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"

@@ -21,16 +21,18 @@ _BATCH = 1024
 
 def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """All outputs of the final model: class logits and those of its head, (n, outputs)."""
-    points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
-    network = module_of(result)
-    with torch.no_grad():
-        return torch.cat([forward(network, part) for part in points.split(_BATCH)]).numpy()
+    return _passed(module_of(result), result, points)
 
 
 def features_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """What enters the last layer of the final model (dropout aside), (n, features)."""
+    return _passed(module_of(result)[:-1], result, points)
+
+
+def _passed(
+    network: torch.nn.Module, result: TrainingResult, points: npt.ArrayLike
+) -> npt.NDArray[np.float32]:
     points = torch.from_numpy(as_points("points", points, result.config.model.inputs))
-    network = module_of(result)[:-1]
     with torch.no_grad():
         return torch.cat([forward(network, part) for part in points.split(_BATCH)]).numpy()
 

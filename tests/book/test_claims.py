@@ -157,6 +157,30 @@ def test_axes_make_one_claim_per_combination(tmp_path):
         read_claims(tmp_path / "claims.yml")
 
 
+def test_many_recorded_runs_share_a_column():
+    claim = make(group="Table 1", reported=0.5)
+    build = judge(claim, 0.4, {}, 0.4).as_dict()
+    of_runs = {
+        "standard": judge(claim, 0.45, {}, 0.45).as_dict(),
+        "standard.b": build | {"value": None, "shown": None, "verdict": NOT_RUN, "interval": None},
+        "standard.c": judge(claim, 0.55, {}, 0.55).as_dict(),
+    }
+
+    def page(*names):
+        runs = {claim.id: {name: of_runs[name] for name in names}}
+        return cells_html([claim], {claim.id: build}, runs, "Table 1")
+
+    assert page("standard", "standard.c").count("Recorded run (") == 2
+    found = page(*of_runs)
+    assert found.count("Recorded run") == found.count("Recorded runs") == 1
+    assert found.index("<small>standard</small><br>0.45") < found.index(
+        "<small>standard.c</small><br>0.55"
+    )
+    assert "standard.b" not in found
+    of_runs |= dict.fromkeys(("standard", "standard.c"), of_runs["standard.b"])
+    assert "<td class='number'>–</td>" in page(*of_runs)
+
+
 def test_missing_field_and_repeated_id(tmp_path):
     path = tmp_path / "claims.yml"
     path.write_text(yaml.safe_dump([{k: v for k, v in BASE.items() if k != "why"}]))

@@ -453,6 +453,17 @@ def test_a_job_is_its_draws(is_pair):
         assert outcome.metrics["accuracy"][base] == pytest.approx(share)
 
 
+def test_a_network_that_is_never_sure(monkeypatch):
+    job = ScenarioRuns("cifar10", False, "linear", Sizes(100, 90, 50, 0.5), 1, 0)
+    weak = Evaluation(np.zeros((3, 2)), np.arange(3), {"one layer": np.full((3, 10), 0.1)})
+    monkeypatch.setattr(scenarios, "_evaluation", lambda *settings: weak)
+    monkeypatch.setattr(ScenarioRuns, "data_fingerprint", lambda self: "made for a test")
+    with pytest.raises(
+        ValueError, match=r"epochs must be .* confidence of 0\.8, got 0\.5: .* 0\.10"
+    ):
+        job.execute(None)
+
+
 TITLES = {
     "I": ("one layer: SR < 0.8", "one layer: SR < 0.5"),
     "II": ("one layer: SR, stochastic", "one layer: Gini, stochastic"),

@@ -183,7 +183,7 @@ def _trained(training: TrainingData, points: Array, epochs: float, seed: int, na
         ModelSpec(name, training.inputs.shape[1:], training.classes, hidden=(64,)),
         steps=max(1, round(epochs * len(training) / batch)),
         batch_size=batch,
-        learning_rate=0.02,
+        learning_rate=0.02,  # at 0.05 the network's units saturate
         schedule="cosine",
         momentum=0.9,
         seed=seed,
@@ -306,6 +306,13 @@ class ScenarioRuns:
         evaluation = _evaluation(
             self.data_fingerprint(), self.dataset, self.pair, self.sizes, self.seed
         )
+        wanted = max(rule.threshold or 0 for s in self.scenarios for rule in (s.rule_a, s.rule_b))
+        surest = evaluation.probabilities["one layer"].max()
+        if surest < wanted:
+            raise ValueError(
+                f"epochs must be enough for a confidence of {wanted:g}, got {self.sizes.epochs:g}: "
+                f"the largest is {surest:.2f}"
+            )
         found = [
             [
                 run_scenario(
