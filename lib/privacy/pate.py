@@ -346,7 +346,7 @@ def pate_epsilon(
     asked, answered = _check_masks(len(votes), asked, np.asarray(answered))
     checks = threshold_rdp(votes[asked], sigma1, threshold, _ORDERS).sum(axis=0)
     answers = gnmax_rdp(votes[answered], sigma2, _ORDERS)
-    total = checks + np.ones(len(answers)) @ answers
+    total = checks + answers.sum(axis=0)
     independent = np.zeros_like(_ORDERS)
     for count, sigma in ((asked.sum(), math.sqrt(2) * sigma1), (answered.sum(), sigma2)):
         if count:  # a price may be infinite, of which none is nothing
