@@ -22,7 +22,7 @@
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, resnet18} model families, the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
-n_seeds: int = 3  # [2, 50] trainings per method and budget
+n_seeds: int = 3  # [1, 50] trainings per method and budget
 epochs: float = 0.0  # [0, 10000] passes over the training points; 0: as many updates as below
 steps: int = 130  # [2, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected size of a Poisson sample
@@ -236,8 +236,8 @@ chapter.figure(
     "scores",
     alt="Line chart, logarithmic: normalized score of each method by budget, with error bars.",
     caption=(
-        f"Accuracy-normalized score by budget on {used} ({models[0]}); bars are standard "
-        f"deviations over {n_seeds} seeds."
+        f"Accuracy-normalized score by budget on {used} ({models[0]}); "
+        + (f"bars are standard deviations over {n_seeds} seeds." * (n_seeds > 1) or "one seed.")
     ),
 )
 

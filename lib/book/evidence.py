@@ -51,8 +51,9 @@ def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
 
 
 def of_mean(mean: Any, n: int, level: float = LEVEL) -> Evidence:
-    """The same for a :class:`lib.selective.Mean`; unbounded where its standard error is 0."""
-    low, high = mean.interval(level) if mean.standard_error else (-math.inf, math.inf)
+    """The same for a :class:`lib.selective.Mean`; unbounded for one run or no spread."""
+    bounded = n > 1 and mean.standard_error
+    low, high = mean.interval(level) if bounded else (-math.inf, math.inf)
     return Evidence(float(mean.value), low, high, n)
 
 

@@ -108,8 +108,7 @@ class Page:
                 versions[shown] = f"the recorded run ({name})"
         if not versions:
             return _HERE + own
-        if FIGURE_MIME not in data or len(versions) == 1:  # a page keeps to its weight
-            versions.setdefault(own, THIS_BUILD)
+        versions.setdefault(own, THIS_BUILD)
         (first, _), *others = versions.items()
         return first + _others(dict(others))
 
@@ -198,8 +197,7 @@ class Page:
             f"(`{first}`{': ' if what else ''}{what}), made on {run['finished'][:10]} "
             f"{version} on {machine['cores']} cores of {machine['processor']} in "
             f"{duration_text(run['seconds'])}{parts}, stored trainings not counted. What this "
-            f"build{also} found is folded beneath each, or marked where no recorded run has it"
-            f"{_LEFT_OUT * bool(also)}."
+            f"build{also} found is folded beneath each, or marked where no recorded run has it."
             f"{older}"
         )
 
@@ -209,7 +207,6 @@ def _what(parameters: Mapping[str, Any]) -> list[str]:
     return [word for each in found for word in ([each] if isinstance(each, str) else each)]
 
 
-_LEFT_OUT = "; where two recorded runs have a picture, that of this build is left out"
 _HERE = "<p class='companion-source'>This build</p>"
 
 

@@ -43,6 +43,7 @@ from lib.book.render import (
 )
 from lib.book.site import (
     colab_cell,
+    figures_aside,
     folding,
     footer_text,
     light_svg,
@@ -437,9 +438,19 @@ def _complete_page(
     """Give a page what this book adds to the theme, and take away what it does not use."""
     if pagename in app.companion_pages:
         context["header_buttons"].append(_buttons(app, pagename, context["pathto"]))
+        context["body"] = figures_aside(context["body"], partial(_svg_file, app, context["pathto"]))
     _drop_thebe(context)
     _name_toggles(context)
     _describe(app, pagename, context, doctree)
+
+
+def _svg_file(app: Sphinx, pathto: Callable[..., str], svg: str) -> str:
+    """Write a figure into the site, named by its content; its address, seen from a page."""
+    name = f"_images/{hashlib.sha256(svg.encode()).hexdigest()[:16]}.svg"
+    path = Path(app.outdir, name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(svg, encoding="utf-8")
+    return pathto(name, 1)
 
 
 def _buttons(app: Sphinx, pagename: str, pathto: Callable[..., str]) -> dict[str, Any]:

@@ -20,12 +20,15 @@ MEGABYTE = 1_000_000
 HEAVIEST = MEGABYTE
 
 #: Hidden parts are opened first, so that what a click shows is looked at as well.
-PREPARE = """() => {
+PREPARE = """async () => {
   const still = document.createElement('style');
   still.textContent = '*, ::before, ::after { transition: none !important; '
     + 'animation: none !important; }';
   document.head.append(still);
   for (const folded of document.querySelectorAll('details')) folded.open = true;
+  const loaded = image => new Promise(done => { image.onload = image.onerror = done; });
+  for (const image of document.images) image.loading = 'eager';
+  await Promise.all([...document.images].filter(i => !i.complete).map(loaded));
 }"""
 
 # An idle network does not mean that MathJax is done. If it never is, the assertions say so.
@@ -348,15 +351,18 @@ def page_names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.glob("*.html") if p.name != "404.html")
 
 
-_ASSET = re.compile(r"<(?:img|script|link)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)", re.S)
+_ASSET = re.compile(
+    r"<(?!img loading='lazy')(?:img|script|link)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)", re.S
+)
 
 
 def page_weights(folder: Path) -> tuple[dict[str, int], int]:
     """Bytes of each page with what it alone uses, uncompressed; and of what pages share.
 
     A page's weight is that of its HTML, figures and tables to download being part of it, and of the
-    files that no other page refers to. Shared are the files that two or more refer to, and all that
-    the theme and MathJax may load from ``_static``: a browser fetches them once.
+    files that no other page refers to, but for figures that load when their fold is opened. Shared
+    are the files that two or more refer to, and all that the theme and MathJax may load from
+    ``_static``: a browser fetches them once.
     """
     used: dict[Path, set[str]] = {}
     own = {}

@@ -161,15 +161,10 @@ def test_runs_of_other_parameter_files_stand_between(book):
     assert "On signs" in second
     assert "Sizes on digits" in third
     first, fold = page.outputs(figure(-3.0, "A line on digits")).split("<details")
-    assert "A line on signs" in fold
-    assert "on digits" not in first + fold  # the page would be too heavy, and says so
+    assert fold.index("A line on signs") < fold.index("A line on digits")
     begin = {"text/html": "<details class='companion-parameters'></details>", "text/plain": ""}
     begins = page.outputs(begin)
     assert "this build, and what the run <code>standard.signs</code> found" in begins
-    assert "that of this build is left out" in begins
-    assert "left out" not in page_of(book, own, records={"standard": kept["standard"]}).outputs(
-        begin
-    )
 
 
 def test_the_recorded_figure_stands_first_and_has_the_address(book):

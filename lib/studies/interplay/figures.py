@@ -119,7 +119,8 @@ def plot_scores(table: pd.DataFrame) -> Figure:
     positive = table["score"][table["score"] > 0]
     if len(positive):  # a standard deviation may reach below 0, where no logarithm is
         ax.set_yscale("log")
-        ax.set_ylim(0.5 * positive.min(), 1.3 * (table["score"] + table["score sd"]).max())
+        top = (table["score"] + table["score sd"].fillna(0)).max()
+        ax.set_ylim(0.5 * positive.min(), 1.3 * top)
     _epsilon_ticks(ax, table["epsilon"].unique())
     ax.set_ylabel("normalized score")
     _legend_below(ax, 0.12)

@@ -16,12 +16,13 @@ from lib.selective.curves import accuracy_bound, accuracy_coverage, coverage_at_
 from lib.selective.scores import METHODS
 from lib.selective.uncertainty import (
     Mean,
+    compare,
     compare_over_seeds,
     estimate,
     mean_over_seeds,
     points_needed,
 )
-from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel, PanelSettings
+from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel, PanelSettings, Predictions
 from lib.ties import ROUNDING, first_smallest
 
 #: Columns of :func:`summary` that are numbers, with the format that pages use.
@@ -139,7 +140,8 @@ def summary(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
                 found["coverage"] = coverages_for_non_private(panel, method, epsilon)
             row: dict[str, object] = {"method": method, "epsilon": epsilon}
             for name, values in found.items():
-                row |= {name: values.mean(), f"{name} sd": values.std(ddof=1)}
+                spread = values.std(ddof=1) if len(values) > 1 else math.nan
+                row |= {name: values.mean(), f"{name} sd": spread}
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -172,7 +174,8 @@ def pivot(table: pd.DataFrame, value: str) -> pd.DataFrame:
     digits = 4 if value == "score" else 3
     out: dict[str, dict[str, str]] = {}
     for method, e, mean, sd in table[["method", "epsilon", value, f"{value} sd"]].to_numpy():
-        word = "" if math.isnan(mean) else f"{mean:.{digits}f} (± {sd:.{digits}f})"
+        word = "" if math.isnan(mean) else f"{mean:.{digits}f}"
+        word += "" if math.isnan(sd) else f" (± {sd:.{digits}f})"
         out.setdefault(method, {})[f"epsilon = {_word(e)}"] = word
     return pd.DataFrame(out).T.rename_axis("method").reset_index()
 
@@ -188,8 +191,7 @@ def score_gap(panel: Panel, method: str, epsilon: float) -> Mean:
     if method == "SN":
         ours = normalized_scores(panel, "SCTD", epsilon)
         return mean_over_seeds(normalized_scores(panel, "SN", epsilon) - ours)
-    a, b = panel.predictions[method, epsilon], panel.predictions["SCTD", epsilon]
-    return compare_over_seeds(a.correct, a.score, b.correct, b.score)
+    return _difference(panel.predictions[method, epsilon], panel.predictions["SCTD", epsilon])
 
 
 def sctd_against_best(panel: Panel, epsilon: float) -> tuple[str, Mean]:
@@ -202,9 +204,16 @@ def sctd_against_best(panel: Panel, epsilon: float) -> tuple[str, Mean]:
 
 def area_growth(panel: Panel, method: str) -> Mean:
     """Mean score of a method at the smallest budget minus that without privacy."""
-    a = panel.predictions[method, min(panel.settings.epsilons)]
-    b = panel.predictions[method, max(panel.settings.epsilons)]
-    return compare_over_seeds(a.correct, a.score, b.correct, b.score)
+    a, b = (panel.predictions[method, end(panel.settings.epsilons)] for end in (min, max))
+    return _difference(a, b)
+
+
+def _difference(a: Predictions, b: Predictions) -> Mean:
+    """Of mean scores, over trainings and points; over points alone if there is one training."""
+    if len(a.correct) > 1:
+        return compare_over_seeds(a.correct, a.score, b.correct, b.score)
+    found = compare(a.correct[0], a.score[0], b.correct[0], b.score[0])
+    return Mean(found.value, found.standard_error, a.correct.shape[1] - 1)
 
 
 def best_methods(table: pd.DataFrame) -> dict[float, str]:
