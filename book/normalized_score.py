@@ -274,7 +274,7 @@ chapter.check("P1-F3-area-grows", evidence.least(evidence.of_mean, growths))
 best_other, gap = against[models[0]]
 low, high = gap.interval()
 best = studies.best_methods(found)
-sr = found[found["method"] == "SR"].set_index("epsilon")["score"]
+sr, sctd = (found[found["method"] == m].set_index("epsilon")["score"] for m in ("SR", "SCTD"))
 
 # %%
 chapter.values(
@@ -285,6 +285,8 @@ chapter.values(
     strictest=min(epsilons),
     sr_free=sr[np.inf],
     sr_strict=sr[min(epsilons)],
+    sctd_free=sctd[np.inf],
+    sctd_strict=sctd[min(epsilons)],
 )
 
 # %%
@@ -295,6 +297,8 @@ chapter.values(
     best_other=best_other,
     best_strict=best[min(epsilons)],
     best_free=best[np.inf],
+    sctd_ahead=int((sctd < sr).sum()),
+    budgets=len(sr),
 )
 
 # %% [markdown]
