@@ -19,6 +19,7 @@ dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own,
 model: str = "mlp"  # {linear, mlp, small_cnn, p3_cnn, roberta} what is audited
 epsilons: list[float] = [8.0, 1.0]  # (0, 100] budgets, descending; training without joins them
 learning_rates: list[float] = [0.5, 0.25, 0.05]  # (0, 1000] without privacy, then for each budget
+public: int = 0  # [0, 1000000] public images for a network whose features are seen; 0: none
 points: int = 1000  # [10, 1000000] points; half of them are in the training set of a model
 n_shadow: int = 64  # [10, 100000] shadow models for each training
 n_target: int = 128  # [4, 100000] target models for each training

@@ -10,7 +10,7 @@ from lib import data
 from lib.data.images import image_files, load_images
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
-from lib.training.models import ModelSpec
+from lib.training.models import SMALL_CNN_FEATURES, ModelSpec
 from lib.training.torch_settings import accelerated
 
 #: Images declared public for models on features, to which the features are fitted.
@@ -72,9 +72,12 @@ def default_problem(
     hidden: int = 32,
     activation: str = "tanh",
     seed: int = 0,
+    public: int = 0,
 ) -> tuple[DataSpec, ModelSpec]:
-    """A data set and a model for it."""
+    """A data set and a model for it, on features of a network if `public` images may train one."""
     convolutional = model not in ("linear", "mlp")
+    if public and (convolutional or dataset in data.text.TEXT_FILES):
+        raise ValueError(f"public must be 0 for {model!r} on {dataset!r}, got {public}")
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
     if dataset in data.text.TEXT_FILES:
@@ -84,10 +87,12 @@ def default_problem(
     source = load_images(dataset, "all" if dataset == "digits" else "train")
     height, width, channels = source.images.shape[1:]
     shape, features = (channels, height, width), "images"
-    if not convolutional:
+    if public:
+        features, shape = "network", (SMALL_CNN_FEATURES,)
+    elif not convolutional:
         features = "pixels" if channels == 1 else "patches"
         shape = (math.prod(shape) if channels == 1 else _PATCH_FEATURES,)
-    public = PUBLIC_IMAGES if features == "patches" else 0
+        public = PUBLIC_IMAGES if features == "patches" else 0
     return (
         DataSpec(dataset, features, public=public, **sizes),
         ModelSpec(model, shape, len(source.names), **options),

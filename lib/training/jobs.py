@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from lib.check import require_choice, require_finite, require_int
 from lib.data.digits import load_digits
 from lib.data.features import (
-    PatchFilters,
     cached_features,
     fit_patches,
     group_normalise,
@@ -26,14 +25,23 @@ from lib.data.text import TEXT_FILES, TextSet, hashed_words, load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome
+from lib.runs.provenance import closure, code_fingerprint
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.memory import models_at_once
-from lib.training.predict import averages, dropout_probabilities, outputs_of
+from lib.training.predict import (
+    averages,
+    dropout_probabilities,
+    features_of,
+    outputs_of,
+    trained_plainly,
+)
 from lib.training.single import TrainingResult, train
 from lib.training.text import tokens_of
 
-FEATURES = ("pixels", "images", "scattering", "patches", "tokens", "words")
+FEATURES = ("pixels", "images", "scattering", "patches", "network", "tokens", "words")
+_OF_PUBLIC = ("patches", "network")  # features that are fitted to public images
+_PASSES = 12.0  # of the network over these
 OF_TEXT = ("tokens", "words")
 POINTS = ("test", "validation")
 
@@ -72,14 +80,15 @@ class DataSpec:
     ----------
     name : str
         A name that :func:`lib.data.load_images` knows, or ``"sst2"``.
-    features : {"pixels", "images", "scattering", "patches", "tokens", "words"}
+    features : {"pixels", "images", "scattering", "patches", "network", "tokens", "words"}
         Flat pixels; images of shape (channels, height, width); the scattering transform
-        (normalised per example; nothing is fitted to data); or responses to 256 whitened patches
-        of the public images, averaged over 2 x 2 cells and standardised per example; or, of texts,
-        RoBERTa's token numbers, or hashed words (:func:`lib.data.hashed_words`).
+        (normalised per example; nothing is fitted to data); responses to 256 whitened patches
+        of the public images, averaged over 2 x 2 cells and standardised per example; or the last
+        hidden layer of a small CNN that the public images trained; or, of texts, RoBERTa's token
+        numbers, or hashed words (:func:`lib.data.hashed_words`).
     train, test, validation, public : int
         Number of training, evaluation, validation and public points, disjoint.  Public ones are
-        for patches alone: the guarantee does not cover them.  Digits have no official
+        for patches and networks alone: the guarantee does not cover them.  Digits have no official
         split: all are drawn from one pot.  Of other sets, training and validation points are drawn
         from their training split.
     seed : int
@@ -115,10 +124,10 @@ class DataSpec:
         require_int("test", self.test, at_least=1)
         require_int("validation", self.validation, at_least=0)
         require_int("public", self.public, at_least=0)
-        if (self.features == "patches") != (self.public > 0):
+        if (self.features in _OF_PUBLIC) != (self.public > 0):
             raise ValueError(
-                f"public must be above 0 for patches and 0 for other features, got {self.public}"
-                f" for {self.features!r}"
+                f"public must be above 0 for {' and '.join(_OF_PUBLIC)} and 0 for other features,"
+                f" got {self.public} for {self.features!r}"
             )
         require_int("seed", self.seed, at_least=0)
         require_finite("keep_class", self.keep_class, at_least=0, at_most=1)
@@ -146,9 +155,8 @@ class DataSpec:
             parts = self._drawn("train", drawn) | self._drawn(last, {"test": self.test})
             classes = len(self._source(last).names)
         transform = self._transform
-        if self.features == "patches":
-            filters = fit_patches(parts.pop("public")[0], seed=self.seed)
-            transform = partial(self._patches, filters=filters)
+        if self.public:
+            transform = self._fitted(*parts.pop("public"), classes)
         x, y = parts["train"]
         kept = None
         if self.keep_class < 1:
@@ -190,14 +198,26 @@ class DataSpec:
             "scattering", images, {}, lambda: group_normalise(scattering(images), groups=27)
         )
 
-    def _patches(self, images: np.ndarray, filters: PatchFilters) -> np.ndarray:
-        settings = {name: fingerprint_of(array) for name, array in vars(filters).items()}
-        return _kept(
-            "patches",
-            images,
-            settings,
-            lambda: group_normalise(patch_features(images, filters), groups=1),
-        )
+    def _fitted(
+        self, images: np.ndarray, labels: np.ndarray, classes: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The transform that is fitted to public images."""
+        if self.features == "patches":
+            filters = fit_patches(images, seed=self.seed)
+            settings = {name: fingerprint_of(array) for name, array in vars(filters).items()}
+            return lambda x: _kept(
+                "patches",
+                x,
+                settings,
+                lambda: group_normalise(patch_features(x, filters), groups=1),
+            )
+        training = TrainingData(images, labels, classes)
+        options = {"epochs": _PASSES, "seed": self.seed}
+        network = cache(lambda: trained_plainly(training, images[:1], **options))
+        settings = {"images": fingerprint_of(images), "labels": fingerprint_of(labels)}
+        settings |= {name: str(value) for name, value in options.items()}
+        settings["code"] = code_fingerprint(*closure("lib.training.predict"))
+        return lambda x: _kept("network", x, settings, lambda: features_of(network(), x))
 
 
 def _kept(

@@ -19,6 +19,7 @@ from lib.training import text
 NAMES = ("linear", "mlp", "small_cnn", "p3_cnn", "resnet18", "wide_resnet", "roberta")
 HEADS = ("plain", "abstain", "selective")
 _SMALLEST = {"small_cnn": 8, "p3_cnn": 18, "resnet18": 8, "wide_resnet": 8}
+SMALL_CNN_FEATURES = 32  # that enter its last layer
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
@@ -224,8 +225,8 @@ def _small_cnn(spec: ModelSpec) -> list[nn.Module]:
         first = [nn.Conv2d(channels, 16, 8, stride=2, padding=2), act(), nn.MaxPool2d(2, 1)]
         second = [nn.Conv2d(16, 32, 4, stride=2), act(), nn.MaxPool2d(2, 1)]
     layers = [*first, *second, nn.Flatten()]
-    dense = [nn.Linear(_flat_size(spec, layers), 32), act()]
-    return [*layers, *dense, *_head(spec, 32)]
+    dense = [nn.Linear(_flat_size(spec, layers), SMALL_CNN_FEATURES), act()]
+    return [*layers, *dense, *_head(spec, SMALL_CNN_FEATURES)]
 
 
 def _p3_cnn(spec: ModelSpec) -> list[nn.Module]:

@@ -10,13 +10,38 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from lib.check import require_choice, require_finite, require_int
 from lib.training.checks import as_points
-from lib.training.config import TrainingConfig
+from lib.training.config import TrainingConfig, TrainingData
 from lib.training.models import ModelSpec, build_model
 from lib.training.randomness import Streams
-from lib.training.single import TrainingResult, evaluate, module_of, summarise
+from lib.training.single import TrainingResult, evaluate, module_of, summarise, train
 from lib.training.stem import forward
 
 _BATCH = 1024
+
+
+def trained_plainly(
+    training: TrainingData,
+    points: npt.ArrayLike,
+    *,
+    epochs: float,
+    seed: int,
+    model: str = "small_cnn",
+) -> TrainingResult:
+    """Train a network without privacy, by settings that suit images and features of them.
+
+    Batches of 64, or all examples where there are fewer; `epochs` is how often each is seen.
+    """
+    batch = min(64, len(training))
+    config = TrainingConfig(
+        ModelSpec(model, training.inputs.shape[1:], training.classes, hidden=(64,)),
+        steps=max(1, round(epochs * len(training) / batch)),
+        batch_size=batch,
+        learning_rate=0.02,  # at 0.05 the network's units saturate
+        schedule="cosine",
+        momentum=0.9,
+        seed=seed,
+    )
+    return train(config, training, points)
 
 
 def outputs_of(result: TrainingResult, points: npt.ArrayLike) -> npt.NDArray[np.float32]:

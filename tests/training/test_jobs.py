@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+from lib.data import load_digits, split_rows
 from lib.privacy import PrivacyLedger
 from lib.runs import Checkpoint, RunStore, run_key
 from lib.training import (
@@ -15,10 +17,11 @@ from lib.training import (
     SelfAdaptiveTraining,
     Training,
     TrainingConfig,
+    TrainingData,
     jobs,
     train,
 )
-from lib.training.predict import dropout_probabilities, features_of
+from lib.training.predict import dropout_probabilities, features_of, trained_plainly
 
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(8,))
 CONFIG = TrainingConfig(
@@ -95,11 +98,37 @@ def test_patch_features_see_no_private_image_and_no_statistic_of_others(tmp_path
     assert np.array_equal(again.evaluation, loaded.evaluation)
 
 
+def test_a_network_of_public_images_is_trained_once_and_sees_no_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
+    spec = DataSpec(features="network", train=300, test=200, public=1200)
+    loaded = spec.load()
+    assert loaded.training.inputs.shape == (300, 32)
+    digits, rows = load_digits(), split_rows(1797, 0, {"train": 300, "public": 1200, "test": 200})
+    made = trained_plainly(
+        TrainingData(digits.images[rows["public"], None], digits.labels[rows["public"]], 10),
+        np.zeros((1, 1, 8, 8)),
+        epochs=12,
+        seed=0,
+    )
+    test = digits.images[rows["test"], None].astype(np.float32)
+    assert np.array_equal(loaded.evaluation, features_of(made, test))
+    own = LogisticRegression().fit(loaded.training.inputs, loaded.training.targets)
+    assert (
+        own.score(loaded.evaluation, loaded.labels) > 0.8
+    )  # the features say something about images that it never saw
+    monkeypatch.setattr(jobs, "trained_plainly", None)
+    jobs._loaded.cache_clear()
+    assert np.array_equal(spec.load().evaluation, loaded.evaluation)
+    with pytest.raises(TypeError):
+        replace(spec, seed=1).load()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"features": "patches"}, "public must be above 0 for patches"),
-        ({"public": 5}, "public must be above 0 for patches and 0 for other features, got 5"),
+        ({"features": "network"}, "public must be above 0 for patches and network"),
+        ({"public": 5}, "public must be above 0 for patches and network and 0 for other .*got 5"),
         ({"name": "mnist"}, "name must be one of .*got 'mnist'"),
         ({"features": "sift"}, "features must be one of"),
         ({"train": 0}, "train must be a number at least 1, got 0"),

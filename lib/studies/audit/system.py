@@ -110,7 +110,7 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSett
             f"learning_rates must have one entry more than epsilons ({len(budgets)}), got {rates!r}"
         )
     sizes = {"train": parameters["points"], "validation": 200 if dataset == "digits" else 1000}
-    sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed")}
+    sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed", "public")}
     data, spec = default_problem(dataset, model, test=test_points(dataset), **sizes)
     names = ("delta", "n_shadow", "n_target", "n_challenges", "canaries", "batch_size")
     names += ("clipping_norm", "schedule", "gradient", "device")

@@ -26,8 +26,8 @@ from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.scores import abstain, score
 from lib.runs import Checkpoint, Outcome, StoredRun, fingerprint, run_all
-from lib.training import ModelSpec, TrainingConfig, TrainingData, train
-from lib.training.predict import features_of
+from lib.training import TrainingData
+from lib.training.predict import features_of, trained_plainly
 
 Array = npt.NDArray[np.float64]
 _COMPONENTS = 64  # of the pixels, where a classifier of larger images sees these
@@ -174,21 +174,8 @@ def _pretrained(name: str, content: str, public: tuple[int, ...], epochs: float,
     """The small CNN, trained without privacy on images that are used for nothing else."""
     images = data.load_images(name, "train")
     x, labels = images.as_float(public), np.asarray(images.labels)[list(public)]
-    return _trained(TrainingData(x, labels, len(images.names)), x[:1], epochs, seed, "small_cnn")
-
-
-def _trained(training: TrainingData, points: Array, epochs: float, seed: int, name: str) -> Any:
-    batch = min(64, len(training))
-    config = TrainingConfig(
-        ModelSpec(name, training.inputs.shape[1:], training.classes, hidden=(64,)),
-        steps=max(1, round(epochs * len(training) / batch)),
-        batch_size=batch,
-        learning_rate=0.02,  # at 0.05 the network's units saturate
-        schedule="cosine",
-        momentum=0.9,
-        seed=seed,
-    )
-    return train(config, training, points)
+    training = TrainingData(x, labels, len(images.names))
+    return trained_plainly(training, x[:1], epochs=epochs, seed=seed)
 
 
 def _one_layer(x: Array, labels: np.ndarray, points: Array) -> Array:
@@ -207,7 +194,8 @@ def _two_layers(x: Array, labels: np.ndarray, points: Array, seed: int) -> Array
     """The same with a layer of 64 units before, in 20 passes."""
     scale = StandardScaler().fit(x)
     x, points = (scale.transform(part).astype(np.float32) for part in (x, points))
-    made = _trained(TrainingData(x, labels, labels.max() + 1), points, 20, seed, "mlp")
+    training = TrainingData(x, labels, labels.max() + 1)
+    made = trained_plainly(training, points, epochs=20, seed=seed, model="mlp")
     return special.softmax(made.logits.astype(float), axis=1)
 
 
