@@ -8,6 +8,7 @@ import pytest
 from panel_by_hand import EPSILONS, imbalance, panel
 
 from lib.book import evidence
+from lib.selective.uncertainty import compare
 from lib.studies.interplay import by_seed
 from lib.studies.interplay import tables as studies
 
@@ -46,6 +47,21 @@ def test_gaps_are_over_trainings_and_points(made):
     leads = [part.mean() for part in by_seed.leads([made], "score", by_budget=True)[2::3]]
     assert [gap.value for gap in found] == pytest.approx(leads)
     assert all(gap.standard_error > 0 for gap in found)
+
+
+def test_one_training_says_how_much_and_decides_nothing():
+    one = panel(seeds=1)
+    table = studies.summary(one)
+    assert table["score sd"].isna().all()
+    assert not studies.pivot(table, "score").to_string().count("±")
+    gaps = [*by_seed.gaps([one], 1.0), studies.area_growth(one, "SCTD")]
+    for found in (evidence.of_mean(gap, 1) for gap in gaps):
+        assert (found.low, found.high, found.n) == (-math.inf, math.inf, 1)
+    mine, other = (one.predictions[method, 1.0] for method in ("SR", "SCTD"))
+    alone = compare(mine.correct[0], mine.score[0], other.correct[0], other.score[0])
+    assert gaps[0].value == alone.value
+    assert gaps[0].standard_error == alone.standard_error > 0  # over points alone
+    assert evidence.of_mean(gaps[0], 2).low > -math.inf
 
 
 def test_worsening_is_from_each_budget_to_the_next_smaller_one(made):

@@ -189,8 +189,8 @@ def score_gap(panel: Panel, method: str, epsilon: float) -> Mean:
     SelectiveNet, which has no score at every coverage, is compared over seeds alone.
     """
     if method == "SN":
-        ours = normalized_scores(panel, "SCTD", epsilon)
-        return mean_over_seeds(normalized_scores(panel, "SN", epsilon) - ours)
+        gaps = normalized_scores(panel, "SN", epsilon) - normalized_scores(panel, "SCTD", epsilon)
+        return mean_over_seeds(gaps) if len(gaps) > 1 else Mean(float(gaps[0]), 0.0, math.inf)
     return _difference(panel.predictions[method, epsilon], panel.predictions["SCTD", epsilon])
 
 
