@@ -155,12 +155,14 @@ chapter.note(
 
 # %%
 results = run_audits(settings_from(globals(), used))
+what = f"{used} ({model}{' on features of public images' * bool(public)})"
+what += f", {canaries} of {points:,} labels wrong" * bool(canaries)
 
 # %%
 chapter.table(
     summary_table(results),
     "trainings",
-    f"The audited trainings on {used} ({model}{' on features of public images' * bool(public)})",
+    f"The audited trainings on {what}",
     {"noise multiplier": ".3f", "proven epsilon": ".3f", "accuracy": ".3f", "LiRA accuracy": ".3f"},
 )
 
