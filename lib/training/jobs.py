@@ -12,13 +12,7 @@ import numpy.typing as npt
 
 from lib.check import require_choice, require_finite, require_int
 from lib.data.digits import load_digits
-from lib.data.features import (
-    cached_features,
-    fit_patches,
-    group_normalise,
-    patch_features,
-    scattering,
-)
+from lib.data.features import cached_features, fit_patches, patch_features, standardised
 from lib.data.images import ImageSet, image_files, load_images
 from lib.data.splits import split_rows, subsample_class
 from lib.data.text import TEXT_FILES, TextSet, hashed_words, load_sst2
@@ -39,7 +33,7 @@ from lib.training.predict import (
 from lib.training.single import TrainingResult, train
 from lib.training.text import tokens_of
 
-FEATURES = ("pixels", "images", "scattering", "patches", "network", "tokens", "words")
+FEATURES = ("pixels", "images", "patches", "network", "tokens", "words")
 _OF_PUBLIC = ("patches", "network")  # features that are fitted to public images
 _PASSES = 12.0  # of the network over these
 OF_TEXT = ("tokens", "words")
@@ -80,9 +74,8 @@ class DataSpec:
     ----------
     name : str
         A name that :func:`lib.data.load_images` knows, or ``"sst2"``.
-    features : {"pixels", "images", "scattering", "patches", "network", "tokens", "words"}
-        Flat pixels; images of shape (channels, height, width); the scattering transform
-        (normalised per example; nothing is fitted to data); responses to 256 whitened patches
+    features : {"pixels", "images", "patches", "network", "tokens", "words"}
+        Flat pixels; images of shape (channels, height, width); responses to 256 whitened patches
         of the public images, averaged over 2 x 2 cells and standardised per example; or the last
         hidden layer of a small CNN that the public images trained; or, of texts, RoBERTa's token
         numbers, or hashed words (:func:`lib.data.hashed_words`).
@@ -192,11 +185,7 @@ class DataSpec:
             return hashed_words(images)
         if self.features == "images":
             return images
-        if self.features == "pixels":
-            return images.reshape(len(images), -1)
-        return _kept(
-            "scattering", images, {}, lambda: group_normalise(scattering(images), groups=27)
-        )
+        return images.reshape(len(images), -1)
 
     def _fitted(
         self, images: np.ndarray, labels: np.ndarray, classes: int
@@ -206,10 +195,7 @@ class DataSpec:
             filters = fit_patches(images, seed=self.seed)
             settings = {name: fingerprint_of(array) for name, array in vars(filters).items()}
             return lambda x: _kept(
-                "patches",
-                x,
-                settings,
-                lambda: group_normalise(patch_features(x, filters), groups=1),
+                "patches", x, settings, lambda: standardised(patch_features(x, filters))
             )
         training = TrainingData(images, labels, classes)
         options = {"epochs": _PASSES, "seed": self.seed}

@@ -74,14 +74,6 @@ def test_data_that_have_changed_are_loaded_anew(monkeypatch):
     assert not np.array_equal(spec.load().training.inputs, before)
 
 
-def test_scattering_features(tmp_path, monkeypatch):
-    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-    loaded = DataSpec(features="scattering", train=30, test=10).load()
-    assert loaded.training.inputs.shape == (30, 81 * 4)
-    again = DataSpec(features="scattering", train=30, test=10).load()
-    assert np.array_equal(again.evaluation, loaded.evaluation)
-
-
 def test_patch_features_see_no_private_image_and_no_statistic_of_others(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
     spec = DataSpec(features="patches", train=30, test=10, validation=5, public=100)

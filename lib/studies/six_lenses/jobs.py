@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.data import load_digits, load_images, split_rows
-from lib.data.features import PatchFilters, fit_patches, group_normalise, patch_features
+from lib.data.features import PatchFilters, fit_patches, patch_features, standardised
 from lib.data.shifts import corrupt
 from lib.runs import Checkpoint, Outcome
 from lib.studies.audit.system import alignment
@@ -81,7 +81,7 @@ def _flat(images: Floats) -> Floats:
 
 
 def _patches(images: Floats, filters: PatchFilters) -> Floats:
-    return _flat(group_normalise(patch_features(images, filters), groups=1))
+    return _flat(standardised(patch_features(images, filters)))
 
 
 @dataclass(frozen=True)
