@@ -125,6 +125,10 @@ chapter.note(
 # - *Holds.* LiRA's lower bounds stay below what is proven. With thresholds chosen on shadow models
 #   it shows {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
 #   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy.
+#   On CIFAR-10 these are {value}`audit_trainings@standard.cifar10.loose_held:.2f` and
+#   {value}`audit_trainings@standard.cifar10.free_held:.2f`; of records with a wrong label
+#   {value}`audit_trainings@standard.cifar10_canaries.loose_held:.2f` and
+#   {value}`audit_trainings@standard.cifar10_canaries.free_held:.2f`.
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` planted ones, and {value}`audit_trainings.correct_caught` of the
 #   correct trainings is accused.
