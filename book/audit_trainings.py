@@ -126,7 +126,7 @@ chapter.note(
 #   it shows {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
 #   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy.
 #   On CIFAR-10 these are {value}`audit_trainings@standard.cifar10.loose_held:.2f` and
-#   {value}`audit_trainings@standard.cifar10.free_held:.2f`; of records with a wrong label
+#   {value}`audit_trainings@standard.cifar10.free_held:.2f`, and where some labels are wrong,
 #   {value}`audit_trainings@standard.cifar10_canaries.loose_held:.2f` and
 #   {value}`audit_trainings@standard.cifar10_canaries.free_held:.2f`.
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of

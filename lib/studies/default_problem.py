@@ -3,11 +3,12 @@
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from lib import data
 from lib.data.images import image_files, load_images
+from lib.data.text import TEXT_FILES
 from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
 from lib.training.models import SMALL_CNN_FEATURES, ModelSpec
@@ -37,7 +38,7 @@ def title(dataset: str) -> str:
 
 def at_hand(dataset: str) -> str:
     """The data set itself where its files can be had, the digits otherwise."""
-    texts = data.text.TEXT_FILES.get(dataset)
+    texts = TEXT_FILES.get(dataset)
     files = texts.values() if texts else image_files(dataset)
     return dataset if all(data.available(file) for file in files) else "digits"
 
@@ -47,7 +48,7 @@ def test_points(dataset: str) -> int:
 
     Of texts a rehearsal takes as many as ``COMPANION_REHEARSAL_TEXTS`` says.
     """
-    if dataset in data.text.TEXT_FILES:
+    if dataset in TEXT_FILES:
         return int(os.environ.get("COMPANION_REHEARSAL_TEXTS", _SENTENCES))
     return 597 if dataset == "digits" else min(2000, len(load_images(dataset, "test")))
 
@@ -72,30 +73,35 @@ def default_problem(
     hidden: int = 32,
     activation: str = "tanh",
     seed: int = 0,
-    public: int = 0,
 ) -> tuple[DataSpec, ModelSpec]:
-    """A data set and a model for it, on features of a network if `public` images may train one."""
+    """A data set and a model for it."""
     convolutional = model not in ("linear", "mlp")
-    if public and (convolutional or dataset in data.text.TEXT_FILES):
-        raise ValueError(f"public must be 0 for {model!r} on {dataset!r}, got {public}")
     options = {"hidden": (hidden,), "activation": activation} if model == "mlp" else {}
     sizes = {"train": train, "validation": validation, "test": test, "seed": seed}
-    if dataset in data.text.TEXT_FILES:
+    if dataset in TEXT_FILES:
         spec = DataSpec(dataset, "tokens" if model == "roberta" else "words", **sizes)
         shape = (spec.tokens if model == "roberta" else _HASHED_WORDS,)
         return spec, ModelSpec(model, shape, 2, **options)
     source = load_images(dataset, "all" if dataset == "digits" else "train")
     height, width, channels = source.images.shape[1:]
     shape, features = (channels, height, width), "images"
-    if public:
-        features, shape = "network", (SMALL_CNN_FEATURES,)
-    elif not convolutional:
+    if not convolutional:
         features = "pixels" if channels == 1 else "patches"
         shape = (math.prod(shape) if channels == 1 else _PATCH_FEATURES,)
-        public = PUBLIC_IMAGES if features == "patches" else 0
+    public = PUBLIC_IMAGES if features == "patches" else 0
     return (
         DataSpec(dataset, features, public=public, **sizes),
         ModelSpec(model, shape, len(source.names), **options),
+    )
+
+
+def on_public_network(data: DataSpec, model: ModelSpec, public: int) -> tuple[DataSpec, ModelSpec]:
+    """The same on the last hidden layer of a CNN that so many public images train."""
+    if model.name not in ("linear", "mlp") or data.name in TEXT_FILES:
+        raise ValueError(f"public must be 0 for {model.name!r} on {data.name!r}, got {public}")
+    return (
+        replace(data, features="network", public=public),
+        replace(model, inputs=(SMALL_CNN_FEATURES,)),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 from lib import data
-from lib.studies.default_problem import default_problem
+from lib.studies.default_problem import default_problem, on_public_network
 from lib.training import (
     DeepGamblers,
     ModelSpec,
@@ -141,7 +141,7 @@ def test_models_and_data_that_suit_each_other(monkeypatch):
         assert (spec.public > 0) == (features == "patches")
         assert (model.inputs, model.classes) == (inputs, 10)
     assert model.hidden == (16,)
-    spec, model = default_problem("cifar10", "linear", **sizes, public=9)
+    spec, model = on_public_network(*default_problem("cifar10", "linear", **sizes), 9)
     assert (spec.features, spec.public, model.inputs) == ("network", 9, (32,))
     with pytest.raises(ValueError, match="public must be 0 for 'small_cnn' on 'cifar10', got 9"):
-        default_problem("cifar10", "small_cnn", **sizes, public=9)
+        on_public_network(*default_problem("cifar10", "small_cnn", **sizes), 9)

@@ -18,7 +18,13 @@ from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_l
 from lib.data.text import TEXT_FILES
 from lib.privacy import PrivacyLedger
 from lib.runs import run_all
-from lib.studies.default_problem import default_problem, test_points, updates, with_training
+from lib.studies.default_problem import (
+    default_problem,
+    on_public_network,
+    test_points,
+    updates,
+    with_training,
+)
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -110,8 +116,10 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSett
             f"learning_rates must have one entry more than epsilons ({len(budgets)}), got {rates!r}"
         )
     sizes = {"train": parameters["points"], "validation": 200 if dataset == "digits" else 1000}
-    sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed", "public")}
+    sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed")}
     data, spec = default_problem(dataset, model, test=test_points(dataset), **sizes)
+    if parameters["public"]:
+        data, spec = on_public_network(data, spec, parameters["public"])
     names = ("delta", "n_shadow", "n_target", "n_challenges", "canaries", "batch_size")
     names += ("clipping_norm", "schedule", "gradient", "device")
     shared = {name: parameters[name] for name in names} | {"accountant": "prv"}
