@@ -118,8 +118,8 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSett
     sizes = {"train": parameters["points"], "validation": 200 if dataset == "digits" else 1000}
     sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed")}
     data, spec = default_problem(dataset, model, test=test_points(dataset), **sizes)
-    if parameters["public"]:
-        data, spec = on_public_network(data, spec, parameters["public"])
+    if public := parameters.get("public", 0):  # not of every page that audits
+        data, spec = on_public_network(data, spec, public)
     names = ("delta", "n_shadow", "n_target", "n_challenges", "canaries", "batch_size")
     names += ("clipping_norm", "schedule", "gradient", "device")
     shared = {name: parameters[name] for name in names} | {"accountant": "prv"}
