@@ -324,7 +324,7 @@ chapter.values(
 # {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`.
 #
 # These models were tuned. With P1's printed settings (batches of 128, 200 epochs, clipping norm 10)
-# the small CNN gives P1's numbers: on Fashion-MNIST at $\epsilon = $
+# the small CNN comes near P1's numbers at the smallest budget: on Fashion-MNIST at $\epsilon = $
 # {value}`normalized_score@standard.p1.strictest:g` SR scores
 # {value}`normalized_score@standard.p1.sr_strict:.3f` and SCTD
 # {value}`normalized_score@standard.p1.sctd_strict:.3f`, where P1 prints

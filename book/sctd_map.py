@@ -312,7 +312,7 @@ chapter.values(volatile=True, longest=int(table["epochs"].max()))
 # {value}`normalized_score@standard.p1.sctd_strict:.3f`, SR
 # {value}`normalized_score@standard.p1.sr_strict:.3f`; P1 prints
 # {value}`normalized_score@standard.p1.sctd_printed:.3f` and
-# {value}`normalized_score@standard.p1.sr_printed:.3f`. SCTD is ahead at
+# {value}`normalized_score@standard.p1.sr_printed:.3f`. SCTD is ahead of SR at
 # {value}`normalized_score@standard.p1.sctd_ahead` of
 # {value}`normalized_score@standard.p1.budgets` budgets. So at the strictest budget these settings
 # are beyond the border, a little earlier than the table puts it, and the ranking that P1 prints
