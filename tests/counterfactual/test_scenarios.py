@@ -25,6 +25,7 @@ from lib.studies.counterfactual.scenarios import (
     scenario_table,
     scenarios_of,
 )
+from lib.training import predict
 
 Z = 1.959963984540054
 TEN, PAIR = (scenarios_of("digits", pair) for pair in (False, True))
@@ -173,13 +174,13 @@ def test_larger_images(is_pair, fits, monkeypatch):
             "made for a test", shade.astype(np.uint8), labels, tuple(map(str, range(10)))
         )
     monkeypatch.setattr(data, "load_images", lambda name, split: made[split])
-    learned, original = [], scenarios.train
+    learned, original = [], predict.train
 
     def watched(config, training, points):
         learned.append((config, training))
         return original(config, training, points)
 
-    monkeypatch.setattr(scenarios, "train", watched)
+    monkeypatch.setattr(predict, "train", watched)
     scenarios._pretrained.cache_clear()
     train, n, public = (70, 40, 500) if is_pair else (300, 200, 500)
     found = image_evaluation("cifar10", is_pair, Sizes(train, n, public, 2), 3)
