@@ -105,9 +105,9 @@ chapter.note(
 # `params/gpu/audit_trainings.yml` and `params/gpu/audit_trainings.sst2.yml` hold both at the
 # paper's size. `params/standard` has a smaller CNN on Fashion-MNIST, and SST-2 with a linear model
 # on words and pairs of words, hashed so that no vocabulary is fitted to private sentences. On
-# CIFAR-10 three thousand trainings of a CNN take two cores longer than anyone waits. There a CNN
-# learns once, from 25,000 public images, and the audited models are small networks on its last
-# hidden layer; nothing is promised about the public images.
+# CIFAR-10 that many trainings of a CNN take two cores longer than anyone waits. There a CNN learns
+# once, from half of the training images, declared public, and the audited models are small networks
+# on its last hidden layer; nothing is promised about the public images.
 #
 # The sampling rate and $\delta$ do not depend on whether $z$ is in: neighbouring data sets go
 # through the same mechanism.

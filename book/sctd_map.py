@@ -314,9 +314,9 @@ chapter.values(volatile=True, longest=int(table["epochs"].max()))
 # {value}`normalized_score@standard.p1.sctd_printed:.3f` and
 # {value}`normalized_score@standard.p1.sr_printed:.3f`. SCTD is ahead of SR at
 # {value}`normalized_score@standard.p1.sctd_ahead` of
-# {value}`normalized_score@standard.p1.budgets` budgets. So at the strictest budget these settings
-# are beyond the border, a little earlier than the table puts it, and the ranking that P1 prints
-# there can be had again.
+# {value}`normalized_score@standard.p1.budgets` budgets. One seed proves no ranking, but it hints
+# that at the strictest budget these settings lie beyond the border, a little earlier than the table
+# puts it.
 
 # %%
 chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].min()))

@@ -105,9 +105,8 @@ def test_a_network_of_public_images_is_trained_once_and_sees_no_others(tmp_path,
     test = digits.images[rows["test"], None].astype(np.float32)
     assert np.array_equal(loaded.evaluation, features_of(made, test))
     own = LogisticRegression().fit(loaded.training.inputs, loaded.training.targets)
-    assert (
-        own.score(loaded.evaluation, loaded.labels) > 0.8
-    )  # the features say something about images that it never saw
+    # The features say something about images that the network never saw.
+    assert own.score(loaded.evaluation, loaded.labels) > 0.8
     monkeypatch.setattr(jobs, "trained_plainly", None)
     jobs._loaded.cache_clear()
     assert np.array_equal(spec.load().evaluation, loaded.evaluation)
