@@ -1,0 +1,49 @@
+"""What the page of the five papers files under "What stands" and "What is open"."""
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+from lib.book.claims import UNDECIDED, read_claims
+from lib.book.records import read_records
+
+BOOK = Path(__file__).parents[2] / "book"
+DECIDED = re.compile("(not )?reproduced")
+
+
+claims = functools.cache(lambda: read_claims(BOOK / "claims.yml"))
+records = functools.cache(lambda chapter: read_records(BOOK, chapter))
+
+
+def deciding(claim_id: str) -> str:
+    """The verdict of the largest recorded run that decides, else undecided."""
+    found = (
+        verdict["verdict"]
+        for run in records(claims()[claim_id].chapter).values()
+        for verdict in run["verdicts"]
+        if verdict["id"] == claim_id
+    )
+    return next(filter(DECIDED.match, found), UNDECIDED)
+
+
+def claims_under(heading: str) -> list[str]:
+    paragraphs = (BOOK / "papers.md").read_text().split("\n\n")
+    of_heading = [p for p in paragraphs if p.startswith(f"**{heading}.**")]
+    return [each for p in of_heading for each in re.findall(r"\{claim\}`(.*?)`", p)]
+
+
+@pytest.mark.parametrize("claim_id", claims_under("What stands"))
+def test_what_stands_is_refuted_by_no_recorded_run_that_decides(claim_id):
+    assert not deciding(claim_id).startswith("not reproduced")
+
+
+@pytest.mark.parametrize("claim_id", claims_under("What is open"))
+def test_what_is_open_is_decided_by_no_recorded_run(claim_id):
+    assert deciding(claim_id) == UNDECIDED
+
+
+def test_each_paper_has_claims_that_stand():
+    assert len(claims_under("What stands")) > 10
+    assert len(claims_under("What is open")) > 5
