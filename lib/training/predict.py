@@ -12,8 +12,14 @@ from lib.check import require_choice, require_finite, require_int
 from lib.training.checks import as_points
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.models import ModelSpec, build_model
-from lib.training.randomness import Streams
-from lib.training.single import TrainingResult, evaluate, module_of, summarise, train
+from lib.training.single import (
+    TrainingResult,
+    evaluate,
+    initial_network,
+    module_of,
+    summarise,
+    train,
+)
 from lib.training.stem import forward
 
 _BATCH = 1024
@@ -137,7 +143,9 @@ def _at_dropout(network: torch.nn.Sequential) -> tuple[torch.nn.Sequential, torc
 
 
 def initial_parameters(config: TrainingConfig) -> npt.NDArray[np.float32]:
-    """The parameters that a training starts from; they depend on the model and the seed alone.
+    """The parameters that a training starts from.
+
+    They depend on the model and the seed alone and, of SelectiveNet, on the target coverage.
 
     Parameters
     ----------
@@ -148,9 +156,8 @@ def initial_parameters(config: TrainingConfig) -> npt.NDArray[np.float32]:
     -------
     ndarray of float32, shape (p,)
     """
-    model = build_model(config.model, Streams(config.seed).model)
     with torch.no_grad():
-        return parameters_to_vector(model.parameters()).numpy().copy()
+        return parameters_to_vector(initial_network(config).parameters()).numpy().copy()
 
 
 def example_gradients(

@@ -166,7 +166,7 @@ class Trainer:
         self.inputs = as_tensor(data.inputs).to(self.device)
         self.targets = as_tensor(data.targets).to(self.device)
         self.evaluation = torch.from_numpy(evaluation).to(self.device)
-        model = build_model(config.model, self.streams.model).to(self.device)
+        model = initial_network(config).to(self.device)
         optimizer = torch.optim.SGD(
             model.parameters(),
             lr=config.learning_rate,
@@ -479,6 +479,15 @@ def evaluate(
             for part in points.split(EVALUATION_BATCH)
         ]
     return torch.cat(parts).cpu().numpy()
+
+
+def initial_network(config: TrainingConfig) -> torch.nn.Module:
+    """The network that a training starts from, on the CPU, in training mode."""
+    network = build_model(config.model, Streams(config.seed).model)
+    if isinstance(config.objective, SelectiveNet):
+        with torch.no_grad():
+            network[-1].bias[-1] = config.objective.first_logit
+    return network
 
 
 def module_of(result: TrainingResult) -> torch.nn.Module:

@@ -447,6 +447,23 @@ def test_initial_parameters_are_where_training_begins(digits):
     assert np.array_equal(initial_parameters(each), result.parameters)
 
 
+@pytest.mark.parametrize("engine", ["kernel", "taps"])
+@pytest.mark.parametrize(("coverage", "first"), [(0.1, 0.1), (0.75, 0.75), (1.0, 0.98)])
+def test_selectivenet_starts_at_its_target_coverage(digits, engine, coverage, first):
+    data, points, _ = digits
+    each = config(
+        objective=SelectiveNet(coverage),
+        model=replace(MLP, head="selective"),
+        learning_rate=1e-30,
+        steps=1,
+    )
+    (result,) = train_many([each], data, points, engine=engine)
+    assert np.array_equal(initial_parameters(each), result.parameters)
+    assert result.parameters[-1] == pytest.approx(math.log(first / (1 - first)))
+    other = replace(each, objective=SelectiveNet(0.5))
+    assert np.array_equal(initial_parameters(other)[:-1], result.parameters[:-1])
+
+
 def test_example_gradients_by_finite_differences():
     spec = ModelSpec("mlp", (3,), 2, hidden=(4,))
     rng = np.random.default_rng(0)
