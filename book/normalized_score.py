@@ -98,8 +98,9 @@ chapter.note(
 #
 # ## In one figure
 #
-# The score by budget of every method that the run trained (SelectiveNet, which takes one training
-# per coverage, has a run of its own): the lower, the better the order in which points are accepted.
+# The score by budget of every method that the run trained (SelectiveNet takes one training per
+# coverage, and long runs may do without): the lower, the better the order in which points are
+# accepted.
 #
 # ```{result} scores
 # ```
@@ -344,18 +345,10 @@ chapter.values(
 # that was trained there at {value}`normalized_score@standard.p1.ties_ahead`. That is one seed, at
 # one learning rate; [the map](sctd_map.py) says why the settings decide.
 #
-# SelectiveNet has a run of its own on Fashion-MNIST. Its five trainings share the budget: at
-# $\epsilon = $ {value}`normalized_score@standard.selectivenet.strictest:g` it scores
-# {value}`normalized_score@standard.selectivenet.sn_strict:.3f` (SR
-# {value}`normalized_score@standard.selectivenet.sr_strict:.3f`; P1 prints
-# {value}`normalized_score@standard.selectivenet.sn_printed:.3f`), without privacy
-# {value}`normalized_score@standard.selectivenet.sn_free:.4f` (SR
-# {value}`normalized_score@standard.selectivenet.sr_free:.4f`). It is behind SR at
-# {value}`normalized_score@standard.selectivenet.sn_behind` of
-# {value}`normalized_score@standard.selectivenet.budgets` budgets. P1 does not say where its gate
-# starts; here it is at the target coverage. From one half the penalty of a large target moves all
-# layers so far in the first steps that little is learned after them, with privacy or without.
-# GTSRB's recorded run is from before that was found: its rows of SelectiveNet say nothing.
+# SelectiveNet needs care, and P1 does not say where its gate starts. Here it starts at one half, or
+# at a larger target: from one half the penalty of a large target moves all layers so far in the
+# first steps that little is learned after them, with privacy or without. GTSRB's recorded run is
+# from before that was found: its rows of SelectiveNet say nothing.
 #
 # ## Why not just stop early?
 #

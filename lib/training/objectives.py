@@ -246,9 +246,9 @@ class SelectiveNet:
 
     Notes
     -----
-    *Start.*  The selection logit's bias starts at :attr:`first_logit`, so that g starts near the
-    target.  From one half, the penalty of a large target moves all layers far in the first steps:
-    a small CNN ended there at chance on CIFAR-10.
+    *Start.*  The selection logit's bias starts at :attr:`first_logit`, so that g starts near one
+    half or a larger target.  From one half, the penalty of a large target moves all layers far in
+    the first steps: a small CNN ended there at chance on CIFAR-10.
 
     *Privacy.*  The batch coverage c couples the examples: the loss above is no sum over examples,
     so clipping per-example gradients of it would prove nothing.  What is done instead: the sums of
@@ -287,8 +287,8 @@ class SelectiveNet:
 
     @property
     def first_logit(self) -> float:
-        """Logit of the target coverage, of at most 0.98: the selection logit's first bias."""
-        c = min(self.coverage, 0.98)
+        """The selection logit's first bias: logit of the target, between 0.5 and 0.98."""
+        c = min(max(self.coverage, 0.5), 0.98)
         return math.log(c / (1 - c))
 
     def per_example(

@@ -210,16 +210,17 @@ class PanelSettings:
         return [{"objective": CrossEntropy(0.0) if family == "no entropy" else plain}]
 
     def _statistic_noise(self, epsilon: float) -> float:
-        """Of SelectiveNet's batch statistics: twice what the budget asks for, at least 20.
+        """Of SelectiveNet's batch statistics: twice what the budget asks for.
 
-        The gradients then need at most 15% more noise than without the statistics.
+        The gradients then need 15% more noise than without the statistics. More noise in these
+        would save little, and it shuts the gates of small targets for good.
         """
         if math.isinf(epsilon):
-            return 20.0
+            return 1.0  # no noise is drawn
         n, batch, steps = self.data.train, self.training.batch_size, self.training.steps
         releases = len(self.coverages)
         needed = find_noise_multiplier(epsilon, 1 / n, batch / n, steps, releases=releases)
-        return max(20.0, 2 * needed)
+        return 2 * needed
 
     def _seed(self, family: str, epsilon: float, k: int, m: int) -> int:
         """All different: no two models of a panel share their noise."""
