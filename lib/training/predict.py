@@ -143,9 +143,7 @@ def _at_dropout(network: torch.nn.Sequential) -> tuple[torch.nn.Sequential, torc
 
 
 def initial_parameters(config: TrainingConfig) -> npt.NDArray[np.float32]:
-    """The parameters that a training starts from.
-
-    They depend on the model and the seed alone and, of SelectiveNet, on the target coverage.
+    """The parameters that a training starts from; they depend on model, objective and seed alone.
 
     Parameters
     ----------

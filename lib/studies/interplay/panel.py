@@ -104,8 +104,7 @@ class PanelSettings:
     def tuning(self, family: str, epsilon: float) -> tuple[TrainingConfig, ...]:
         """Trainings that choose the learning rate, rate by rate.
 
-        Of SelectiveNet, the model of target coverage 1 is tuned and its rate used for all: it alone
-        is to be accurate on all points, and it is the most easily upset.
+        Of SelectiveNet by the model of target coverage 1, which is to be right everywhere, for all.
         """
         models = self._models(family, epsilon)
         return tuple(
@@ -212,8 +211,7 @@ class PanelSettings:
     def _statistic_noise(self, epsilon: float) -> float:
         """Of SelectiveNet's batch statistics: twice what the budget asks for.
 
-        The gradients then need 15% more noise than without the statistics. More noise in these
-        would save little, and it shuts the gates of small targets for good.
+        The gradients then need 15% more; more in the statistics shuts the gates of small targets.
         """
         if math.isinf(epsilon):
             return 1.0  # no noise is drawn
