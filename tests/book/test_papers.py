@@ -44,6 +44,6 @@ def test_what_is_open_is_decided_by_no_recorded_run(claim_id):
     assert deciding(claim_id) == UNDECIDED
 
 
-def test_each_paper_has_claims_that_stand():
+def test_claims_are_found_under_both_headings():
     assert len(claims_under("What stands")) > 10
     assert len(claims_under("What is open")) > 5

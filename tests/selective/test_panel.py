@@ -83,6 +83,19 @@ def test_models_of_one_method_keep_the_budget_together(panel):
     assert np.isinf(panel.privacy.query("family == 'plain'")["spent"].iloc[0])
 
 
+def test_selectivenet_is_tuned_where_it_answers_everything_and_spends_little_on_statistics():
+    n = SETTINGS.data.train
+    for epsilon in (3.0, 1.0):
+        needed = find_noise_multiplier(
+            epsilon, 1 / n, 64 / n, SETTINGS.training.steps, releases=len(SETTINGS.coverages)
+        )
+        for each in SETTINGS.tuning("SN", epsilon):
+            assert each.objective.coverage == 1.0
+            # 1 / s^2 = 1 / gradient^2 + 1 / statistic^2: 15% more noise for the gradients
+            gradient = (1 / needed**2 - 1 / each.objective.statistic_noise**2) ** -0.5
+            assert gradient / needed == pytest.approx(math.sqrt(4 / 3))
+
+
 def test_scores_are_those_of_models_trained_alone(panel):
     rates = panel.rates[panel.rates["chosen"]].set_index(["family", "epsilon"])["rate"]
     data = SETTINGS.data.load()

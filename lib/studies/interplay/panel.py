@@ -104,7 +104,7 @@ class PanelSettings:
     def tuning(self, family: str, epsilon: float) -> tuple[TrainingConfig, ...]:
         """Trainings that choose the learning rate, rate by rate.
 
-        Of SelectiveNet by the model of target coverage 1, which is to be right everywhere, for all.
+        SelectiveNet's is chosen by the model of target coverage 1, which is to be right everywhere.
         """
         models = self._models(family, epsilon)
         return tuple(
