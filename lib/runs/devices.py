@@ -6,26 +6,32 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-#: Environment variable: numbers of the accelerators that jobs may use, as ``0,1``.
+#: Environment variable: numbers of the accelerators that jobs may use, as ``0,1``; one listed
+#: several times, as ``0,0,0``, is shared by so many jobs.
 DEVICES = "COMPANION_DEVICES"
 _own = threading.local()  # the number of the accelerator that this thread has claimed
 
 
 def accelerators() -> list[int]:
     """Numbers of the accelerators here: those that ``COMPANION_DEVICES`` lists, or all."""
+    return sorted(set(places()))
+
+
+def places() -> list[int]:
+    """An accelerator's number for each job that may run at the same time as the others."""
     listed = os.environ.get(DEVICES)
     if listed is not None:
         numbers = [each.strip() for each in listed.split(",") if each.strip()]
         if not all(each.isdecimal() for each in numbers):
-            raise ValueError(f"{DEVICES} must be numbers such as '0,1', got {listed!r}")
-        return sorted({int(each) for each in numbers})
+            raise ValueError(f"{DEVICES} must be numbers such as '0,1' or '0,0', got {listed!r}")
+        return sorted(int(each) for each in numbers)
     import torch
 
     return list(range(torch.cuda.device_count()))
@@ -58,7 +64,7 @@ def require_device(device: str) -> None:
 
 @contextlib.contextmanager
 def claimed(device: str) -> Iterator[None]:
-    """Have a device to oneself: no other thread or process of this user gets it meanwhile.
+    """Have a place on a device: no other thread or process of this user gets it meanwhile.
 
     It waits until one is free. A process that dies gives its own back. ``cuda`` is whichever is
     free, ``cuda:1`` that one.
@@ -68,11 +74,14 @@ def claimed(device: str) -> Iterator[None]:
         yield
         return
     require_device(device)
-    wanted = [int(number)] if number else accelerators()
+    wanted = [each for each in places() if each == int(number or each)]
     uid = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir()) / f"companion-devices-{uid}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    free, lock = _first_free({each: FileLock(folder / f"{_name(each)}.lock") for each in wanted})
+    names = [_name(each) for each in wanted]
+    names = [f"{name}.{names[:i].count(name)}.lock" for i, name in enumerate(names)]
+    locks = [FileLock(folder / name) for name in names]
+    free, lock = _first_free([*zip(wanted, locks, strict=True)])
     _own.number = free
     try:
         yield
@@ -99,9 +108,9 @@ def _name(number: int) -> str:
     return str(number)
 
 
-def _first_free(locks: Mapping[int, FileLock]) -> tuple[int, FileLock]:
+def _first_free(locks: Sequence[tuple[int, FileLock]]) -> tuple[int, FileLock]:
     while True:
-        for number, lock in locks.items():
+        for number, lock in locks:
             with contextlib.suppress(Timeout):
                 lock.acquire(timeout=0)
                 return number, lock

@@ -16,7 +16,7 @@ from typing import Any
 
 import threadpoolctl
 
-from lib.runs.devices import accelerators, claimed, device_of, require_device
+from lib.runs.devices import claimed, device_of, places, require_device
 from lib.runs.jobs import Job, label, run_key
 from lib.runs.progress import progress
 from lib.runs.provenance import own_cores
@@ -106,7 +106,7 @@ def run_all(
     if executor is None and (devices := {*map(device_of, missing.values())} - {"cpu"}):
         for device in devices:
             require_device(device)
-        max_workers = min(max_workers or own_cores(), len(accelerators()))
+        max_workers = min(max_workers or own_cores(), len(places()))
     if executor is not None:
         failures = _through(executor, missing, store)
     elif len(missing) < 2 or (max_workers is None and own_cores() == 1):

@@ -10,13 +10,13 @@ Three engines do the work, by the mechanism and with the random numbers of
     (:mod:`lib.training.kernels`) trains one model per thread from start to end, all its state in
     the processor's cache.
 ``"vmap"``
-    Any architecture, in lockstep by ``torch.func``, for accelerators: cross-entropy and
-    :class:`lib.training.PosteriorTargets`, without dropout.  On a CPU batching does not pay for
-    convolutions.
+    Any architecture, in lockstep by ``torch.func``: cross-entropy and
+    :class:`lib.training.PosteriorTargets`, without dropout.  For linear models and MLPs on
+    accelerators; batching does not pay for convolutions, whose gradients it makes one by one.
 
 ``"taps"``
-    Any architecture and objective on a CPU: one model per thread by :func:`lib.training.train` with
-    ``grad_sample_mode="taps"``.
+    Any architecture and objective: one model per thread of a CPU, one after the other on an
+    accelerator, by :func:`lib.training.train` with ``grad_sample_mode="taps"``.
 
 What none of them takes is trained one after the other, by Opacus (``"single"``).
 """
@@ -39,7 +39,7 @@ from lib.runs.provenance import own_cores
 from lib.training import kernels, taps
 from lib.training.checks import as_points, check_match
 from lib.training.config import TrainingConfig, TrainingData, plan
-from lib.training.models import ModelSpec, build_model, parameter_count
+from lib.training.models import ModelSpec, build_model
 from lib.training.objectives import (
     CrossEntropy,
     DeepGamblers,
@@ -82,9 +82,9 @@ def train_many(
     evaluation : array_like of float, shape (n_evaluation, ...)
         Points that all models are evaluated on.
     engine : {"auto", "kernel", "vmap", "taps", "single"}
-        ``"auto"`` takes the kernel where it can, ``"vmap"`` on accelerators, else ``"taps"``.  The
-        kernel takes neither augmentation, nor dropout together with ``SelectiveNet`` or
-        ``physical_batch``.
+        ``"auto"`` takes the kernel where it can, on accelerators ``"vmap"`` for linear models and
+        MLPs where that can, else ``"taps"``.  The kernel takes neither augmentation, nor dropout
+        together with ``SelectiveNet`` or ``physical_batch``.
     threads : int, optional
         Threads of the kernel and taps engines; by default the cores at hand, or a local
         worker's part of them.
@@ -187,11 +187,10 @@ def engine_for(config: TrainingConfig) -> str:
         raise ValueError(f"config must be a TrainingConfig, got {config!r}")
     if not (_unsuited(config, "kernel") or accelerated(config.device)):
         return "kernel"
-    if not accelerated(config.device):
-        return "single" if _unsuited(config, "taps") else "taps"
-    # Without privacy a large network needs no gradient of each example.
-    alone = not config.private and parameter_count(config.model) > 1_000_000
-    return "single" if alone or _unsuited(config, "vmap") else "vmap"
+    dense = config.model.name in ("linear", "mlp")  # for others vmap is slower than one by one
+    if dense and accelerated(config.device) and not _unsuited(config, "vmap"):
+        return "vmap"
+    return "single" if _unsuited(config, "taps") else "taps"
 
 
 def _unsuited(config: TrainingConfig, engine: str) -> str | None:
@@ -201,8 +200,6 @@ def _unsuited(config: TrainingConfig, engine: str) -> str | None:
     if config.model.name == "roberta":
         return "train a 'roberta'"
     if engine == "taps":
-        if torch.device(config.device).type != "cpu":
-            return f"use device {config.device!r}"
         return None if _tapped(config.model) else f"train a {config.model.name!r}"
     if config.augmentation is not None or config.adversarial:
         return "augment"
@@ -437,9 +434,14 @@ def _by_taps(work, rows, results, points, threads, checkpoint) -> None:
     groups: dict[tuple, list[int]] = {}
     for i in rows:
         config = work[i][0]
-        groups.setdefault((config.precision, config.deterministic), []).append(i)
+        same = config.precision, config.deterministic, config.device
+        groups.setdefault(same, []).append(i)
     for members in groups.values():
         with settings(work[members[0]][0]):
+            if accelerated(work[members[0]][0].device):
+                for i in members:  # here: this thread has claimed the device
+                    one(i)
+                continue
             try:
                 torch.set_num_threads(max(1, before // threads))
                 _in_threads(threads, one, members)

@@ -6,6 +6,7 @@ from functools import cache
 import torch
 from torch import nn
 
+from lib.runs.devices import places
 from lib.training.config import TrainingConfig
 from lib.training.models import ModelSpec, build_model, parameter_count
 
@@ -16,7 +17,7 @@ _PART = 0.5  # of a device's memory: the rest is for data, models and what was n
 
 
 def memory_of(device: torch.device) -> float:
-    """Memory of an accelerator in bytes; of a CPU, no limit.
+    """Memory of an accelerator in bytes, a job's part where it is shared; of a CPU, no limit.
 
     Not what is free of it: pieces of batches, and with them the draws of dropout and augmentation,
     shall be the same after a kill.
@@ -32,7 +33,8 @@ def memory_of(device: torch.device) -> float:
         return number
     if device.type != "cuda":
         return float("inf")
-    return float(torch.cuda.get_device_properties(device).total_memory)
+    jobs = max(1, places().count(device.index or 0))
+    return float(torch.cuda.get_device_properties(device).total_memory) / jobs
 
 
 def bytes_per_example(config: TrainingConfig) -> int:

@@ -1,4 +1,4 @@
-"""Clipped sums of per-example gradients, faster than Opacus' on a CPU.
+"""Clipped sums of per-example gradients, faster than Opacus'.
 
 The network runs with its weights frozen; autograd goes only as far as the outputs of the layers
 that have parameters.  From a layer's input and the gradient of its output the per-example
@@ -19,7 +19,8 @@ from lib.training.stem import split
 
 _LAYERS = (nn.Linear, nn.Conv2d, nn.GroupNorm)
 _GUARD = 1e-6  # as in Opacus
-_CONV_CHUNK = 16  # examples whose unfolded patches are in memory, and in cache, at once
+_CONV_CHUNK = 16  # examples whose unfolded patches are in a CPU's cache at once
+_PATCHES = 1 << 26  # numbers of unfolded patches in an accelerator's memory at once
 _WRITING = 16  # multiplications that take as long as to write a number of a gradient and read it
 #: Rows of a batch that a CPU works on at once: their activations stay in its cache.
 ROWS = 256
@@ -226,9 +227,12 @@ def _convolution_gradients(layer: nn.Conv2d, x: torch.Tensor, error: torch.Tenso
 
 def _patches(layer: nn.Conv2d, x: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     """What a convolution sees of some examples at a time, (n, channels * kernel, places)."""
-    unfold = _unfolded if x.device.type == "cpu" else functional.unfold
-    for start in range(0, len(x), _CONV_CHUNK):
-        some = slice(start, start + _CONV_CHUNK)
+    unfold, at_once = _unfolded, _CONV_CHUNK
+    if x.device.type != "cpu":
+        unfold = functional.unfold
+        at_once = max(1, _PATCHES // (layer.weight[0].numel() * x.shape[2:].numel()))
+    for start in range(0, len(x), at_once):
+        some = slice(start, start + at_once)
         yield some, unfold(x[some], layer.kernel_size, layer.dilation, layer.padding, layer.stride)
 
 

@@ -15,7 +15,15 @@ import pytest
 from jobs_for_tests import OnDevice, Walk, device_uses, executions
 
 from lib.runs import RunsFailed, RunStore, executor_for, run_all
-from lib.runs.devices import DEVICES, accelerators, claimed, claimed_now, device_of, require_device
+from lib.runs.devices import (
+    DEVICES,
+    accelerators,
+    claimed,
+    claimed_now,
+    device_of,
+    places,
+    require_device,
+)
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train
 from lib.training.jobs import ManyTrainings
 
@@ -65,7 +73,7 @@ def test_devices_that_are_listed(monkeypatch, listed, expected):
 
 def test_a_list_that_is_none(monkeypatch):
     monkeypatch.setenv(DEVICES, "0;1")
-    with pytest.raises(ValueError, match="COMPANION_DEVICES must be numbers such as '0,1', got"):
+    with pytest.raises(ValueError, match="COMPANION_DEVICES must be numbers such as '0,1' or"):
         accelerators()
 
 
@@ -110,6 +118,27 @@ def test_two_threads_have_two():
         for thread in threads:
             thread.result(timeout=10)
     assert len(have) == 3
+
+
+def test_a_device_that_is_listed_three_times_has_three_jobs(monkeypatch):
+    """Two threads have device 0, one has device 1, and a fourth waits for one of its own."""
+    monkeypatch.setenv(DEVICES, "1,0,0")
+    assert (accelerators(), places()) == ([0, 1], [0, 0, 1])
+    have, go = [], threading.Event()
+
+    def work(device):
+        with claimed(device):
+            have.append(claimed_now())
+            go.wait(10)
+
+    with ThreadPoolExecutor(5) as pool:
+        threads = [pool.submit(work, device) for device in ("cuda:0",) * 3 + ("cuda:1",) * 2]
+        time.sleep(0.7)
+        assert sorted(have) == [0, 0, 1]
+        go.set()
+        for thread in threads:
+            thread.result(timeout=10)
+    assert sorted(have) == [0, 0, 0, 1, 1]
 
 
 def test_a_timeout_inside_is_not_hidden():

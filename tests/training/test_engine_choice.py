@@ -71,18 +71,13 @@ def headed(objective, model=MLP):
         (
             config(device="cuda"),
             "vmap",
-            {
-                "kernel": "use device 'cuda' with precision 'float32'",
-                "taps": "use device 'cuda'",
-                "single": None,
-            },
+            {"kernel": "use device 'cuda' with precision 'float32'", "taps": None, "single": None},
         ),
-        (config(RESNET, device="cuda"), "vmap", {"single": None}),
-        (  # without privacy it needs no gradient of each example
-            replace(config(RESNET, device="cuda"), epsilon=math.inf),
-            "single",
-            {"vmap": None},
-        ),
+        (config(CNN, device="cuda"), "taps", {"vmap": None, "single": None}),
+        (config(RESNET, device="cuda"), "taps", {"vmap": None, "single": None}),
+        (config(replace(RESNET, dropout=0.1), device="cuda"), "taps", {}),
+        (replace(config(RESNET, device="cuda"), epsilon=math.inf), "taps", {"single": None}),
+        (config(ROBERTA, device="cuda"), "single", {}),
         (
             config(CNN, augmentation=Augmentation()),
             "taps",

@@ -2,12 +2,14 @@
 
 import gc
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from opacus.grad_sample import GradSampleModule
 
+from lib.runs.devices import DEVICES
 from lib.training import (
     Augmentation,
     DataSpec,
@@ -100,6 +102,14 @@ def test_too_little_memory_is_said_before_any_work(monkeypatch):
         train(CONFIG, data.training, data.evaluation)
     with pytest.raises(ValueError, match=r"one example of 'mlp', got 0\.0 MB on 'cpu'"):
         train_many([CONFIG], data.training, data.evaluation, engine="vmap")
+
+
+def test_jobs_that_share_an_accelerator_have_a_part_of_its_memory_each(monkeypatch):
+    properties = SimpleNamespace(total_memory=12e9)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setenv(DEVICES, "0,0,0,1")
+    assert memory_of(torch.device("cuda", 0)) == 4e9
+    assert memory_of(torch.device("cuda", 1)) == 12e9
 
 
 @pytest.mark.parametrize("given", ["much", "-1", "0", "nan"])
