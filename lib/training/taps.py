@@ -229,7 +229,7 @@ def _patches(layer: nn.Conv2d, x: torch.Tensor) -> Iterator[tuple[slice, torch.T
     """What a convolution sees of some examples at a time, (n, channels * kernel, places)."""
     unfold, at_once = _unfolded, _CONV_CHUNK
     if x.device.type != "cpu":
-        unfold = functional.unfold
+        unfold = _strided
         at_once = max(1, _PATCHES // (layer.weight[0].numel() * x.shape[2:].numel()))
     for start in range(0, len(x), at_once):
         some = slice(start, start + at_once)
@@ -245,6 +245,16 @@ def _unfolded(x: torch.Tensor, kernel, dilation, padding, stride) -> torch.Tenso
     patches = x.new_empty(len(x), x.shape[1], *kernel, *size)
     _unfold(x.contiguous().numpy(), dilation, stride, patches.numpy())
     return patches.view(len(x), -1, size[0] * size[1])
+
+
+def _strided(x: torch.Tensor, kernel, dilation, padding, stride) -> torch.Tensor:
+    """The same by one copy: PyTorch's ``unfold`` asks an accelerator for each example by itself."""
+    x = functional.pad(x, (padding[1], padding[1], padding[0], padding[0])).contiguous()
+    size = [(x.shape[2 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    rows, columns = x.stride()[2:]
+    steps = (rows * dilation[0], columns * dilation[1], rows * stride[0], columns * stride[1])
+    patches = x.as_strided((*x.shape[:2], *kernel, *size), (*x.stride()[:2], *steps))
+    return patches.reshape(len(x), -1, size[0] * size[1])
 
 
 @njit(cache=True, nogil=True)
