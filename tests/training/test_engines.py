@@ -102,6 +102,23 @@ def test_normalised_networks():
     np.testing.assert_allclose(other.parameters, hooks.parameters, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "dilation", "padding", "stride"),
+    [
+        ((3, 3), (1, 1), (1, 1), (1, 1)),
+        ((8, 8), (1, 1), (2, 2), (2, 2)),
+        ((2, 3), (2, 1), (0, 1), (1, 2)),
+        ((1, 1), (1, 1), (0, 0), (2, 2)),
+    ],
+)
+def test_patches_are_those_of_pytorch(kernel, dilation, padding, stride):
+    """Compiled for a CPU, and by one copy for accelerators."""
+    x = torch.randn(5, 3, 14, 11, generator=torch.Generator().manual_seed(0))
+    expected = nn.functional.unfold(x, kernel, dilation, padding, stride)
+    for unfold in (taps._unfolded, taps._strided):
+        assert torch.equal(unfold(x, kernel, dilation, padding, stride), expected)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_norms_of_convolutions_with_few_places_need_no_gradients(monkeypatch, bias):
     """Also where the places of an example nearly cancel."""
