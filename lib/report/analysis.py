@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy import special, stats
+from scipy import special
 
 from lib import counterfactual, selective
 from lib.check import as_integer, as_number, check_delta, require_choice, require_number
@@ -155,9 +155,11 @@ def table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
 
 
 def share(correct: Array, level: float) -> tuple[float, float, float]:
-    """A fraction with Clopper and Pearson's interval."""
-    found = stats.binomtest(int(correct.sum()), len(correct)).proportion_ci(level, "exact")
-    return float(correct.mean()), float(found.low), float(found.high)
+    """A fraction with Clopper and Pearson's interval (SciPy's seeks it, and takes milliseconds)."""
+    count, n, tail = int(correct.sum()), len(correct), (1 - level) / 2
+    low = special.betaincinv(count, n - count + 1, tail) if count else 0.0
+    high = special.betaincinv(count + 1, n - count, 1 - tail) if count < n else 1.0
+    return float(correct.mean()), float(low), float(high)
 
 
 def acceptance_scores(logits: Array) -> dict[str, Array]:

@@ -592,6 +592,15 @@ def test_no_threshold_no_coverage_in_any_group():
     assert table["group"].tolist() == ["b", "a"]
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 50, 3000])
+def test_the_interval_of_a_fraction_is_that_of_scipy(n):
+    for count in {0, 1, n // 3, n - 1, n}:
+        for level in (0.8, 0.95, 0.999):
+            known = stats.binomtest(count, n).proportion_ci(level, "exact")
+            found = share(np.arange(n) < count, level)
+            np.testing.assert_allclose(found, (count / n, *known), atol=1e-10)
+
+
 @pytest.mark.parametrize("accuracy", [0.6, 0.98])
 def test_intervals_of_groups_hold_together(accuracy):
     """All of six groups of 5 to 80 rows, in at least 90% of files, and at most 10% have a note."""
