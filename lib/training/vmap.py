@@ -1,4 +1,4 @@
-"""Many models in lockstep by ``torch.func``: the engine for accelerators."""
+"""Many models in lockstep by ``torch.func``: the engine for small ones on accelerators."""
 
 import math
 import time

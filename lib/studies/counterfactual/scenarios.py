@@ -185,7 +185,7 @@ def _one_layer(x: Array, labels: np.ndarray, points: Array) -> Array:
 
 def _components(x: Array, points: Array) -> tuple[Array, Array]:
     """Principal components of training images, and those of others."""
-    solver = PCA(min(_COMPONENTS, len(x)), svd_solver="covariance_eigh", whiten=True)
+    solver = PCA(min(_COMPONENTS, len(x) - 1), svd_solver="arpack", whiten=True, random_state=0)
     reduce = make_pipeline(StandardScaler(), solver).fit(x.astype(float))
     return reduce.transform(x.astype(float)), reduce.transform(points.astype(float))
 
