@@ -75,10 +75,17 @@ class OnDevice(Walk):
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         number, began = claimed_now(), time.monotonic()
         log = Path(self.folder) / f"device-{number}-{self.seed}-{os.getpid()}"
-        log.write_text(f"{began} {began}")
+        _note(log, began)
         outcome = super().execute(_Logging(checkpoint, log, began))
-        log.write_text(f"{began} {time.monotonic()}")
+        _note(log, began)
         return outcome
+
+
+def _note(log: Path, began: float) -> None:
+    """Write since when and until when a device was used, at once: whoever writes may be killed."""
+    half = log.with_name(f"half-{log.name}")
+    half.write_text(f"{began} {time.monotonic()}")
+    os.replace(half, log)
 
 
 class _Logging:
@@ -92,7 +99,7 @@ class _Logging:
 
     def save(self, arrays, state):
         self._checkpoint.save(arrays, state)
-        self._log.write_text(f"{self._began} {time.monotonic()}")
+        _note(self._log, self._began)
 
 
 def device_uses(folder) -> dict[int, list[tuple[float, float]]]:
