@@ -121,7 +121,7 @@ def test_two_threads_have_two():
 
 
 def test_a_device_that_is_listed_three_times_has_three_jobs(monkeypatch):
-    """Two threads have device 0, one has device 1, and a fourth waits for one of its own."""
+    """Two threads have device 0 and one has device 1; of each device a further one waits."""
     monkeypatch.setenv(DEVICES, "1,0,0")
     assert (accelerators(), places()) == ([0, 1], [0, 0, 1])
     have, go = [], threading.Event()

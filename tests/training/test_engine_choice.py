@@ -2,6 +2,7 @@
 
 import math
 import sys
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from torch import nn
 
 from lib import data
+from lib.runs.devices import DEVICES
 from lib.studies.default_problem import default_problem, on_public_network
 from lib.training import (
     DeepGamblers,
@@ -16,6 +18,7 @@ from lib.training import (
     SelectiveNet,
     SelfAdaptiveTraining,
     TrainingConfig,
+    TrainingData,
     engine_for,
     many,
     taps,
@@ -89,6 +92,27 @@ def test_engines(each, engine, others):
     assert engine_for(each) == engine
     assert many._unsuited(each, engine) is None
     assert {name: many._unsuited(each, name) for name in others} == others
+
+
+def test_an_accelerator_trains_convolutions_in_the_thread_that_has_claimed_it(monkeypatch):
+    """Others would take the first device; on a CPU each model has a thread of its own."""
+    found = {}
+
+    class Watched(many.Trainer):
+        def run(self, checkpoint):
+            found.setdefault(self.config.device, set()).add(threading.current_thread())
+            super().run(checkpoint)
+
+    monkeypatch.setattr(many, "Trainer", Watched)
+    monkeypatch.setenv("COMPANION_REHEARSAL", "1")  # the CPU stands in
+    monkeypatch.setenv(DEVICES, "0")
+    rng = np.random.default_rng(0)
+    own = TrainingData(rng.random((40, 1, 8, 8), dtype=np.float32), rng.integers(0, 10, 40), 10)
+    for device in ("cuda", "cpu"):
+        configs = [config(CNN, device=device, steps=1, batch_size=8, seed=i) for i in range(2)]
+        many.train_many(configs, own, own.inputs[:4], threads=2)
+    assert found["cuda"] == {threading.current_thread()}
+    assert threading.current_thread() not in found["cpu"]
 
 
 def frozen():
