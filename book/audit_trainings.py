@@ -321,8 +321,8 @@ chapter.values(
 # ## Audits whose answer is known
 #
 # Would the audit notice? A challenge point with a feature of its own, always clipped to the full
-# norm, is put through the engines of `lib.training` (each a row: `kernel` is compiled, `taps` is for
-# larger networks, `vmap` for many small ones on a GPU, `single` is Opacus) and through a plain
+# norm, is put through the engines of `lib.training` (each a row: `kernel` is compiled, `taps` is
+# for larger networks, `vmap` for many small ones on a GPU, `single` is Opacus) and through a plain
 # {term}`DP-SGD` of a few lines that can be told to make a mistake. All claim the same $\epsilon$.
 
 # %%

@@ -348,15 +348,15 @@ chapter.values(
 # SelectiveNet needs care, and P1 does not say where its gate starts. Here it starts at one half, or
 # at a larger target: from one half the penalty of a large target moves all layers so far in the
 # first steps that little is learned after them, with privacy or without. So trained, on
-# Fashion-MNIST it scores {value}`normalized_score@standard.selectivenet.sn_free:.3f` without privacy
-# (SR {value}`normalized_score@standard.selectivenet.sr_free:.3f`) and
+# Fashion-MNIST it scores {value}`normalized_score@standard.selectivenet.sn_free:.3f` without
+# privacy (SR {value}`normalized_score@standard.selectivenet.sr_free:.3f`) and
 # {value}`normalized_score@standard.selectivenet.sn_strict:.3f` at $\epsilon = $
 # {value}`normalized_score@standard.selectivenet.strictest:g` (SR
 # {value}`normalized_score@standard.selectivenet.sr_strict:.3f`; P1 prints
 # {value}`normalized_score@standard.selectivenet.sn_printed:.3f`). It is behind SR at
 # {value}`normalized_score@standard.selectivenet.sn_behind` of
 # {value}`normalized_score@standard.selectivenet.budgets` budgets. GTSRB's recorded run is from
-# before the start was mended: its rows of SelectiveNet say nothing.
+# before the start was corrected: its rows of SelectiveNet say nothing.
 #
 # ## Why not just stop early?
 #

@@ -210,3 +210,12 @@ def test_chapters_are_read_in_a_sitting(name):
     }
     allowed = LIMITS | LONGER.get(name, {})
     assert {key: n for key, n in size.items() if n > allowed[key]} == {}
+
+
+def test_style_and_words():
+    """What CI begins with, so that nobody who runs the tests forgets it."""
+    tools = Path(sys.executable).parent
+    done = subprocess.run(
+        ["make", "lint", f"BIN={tools}", "READY="], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
