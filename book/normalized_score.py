@@ -270,9 +270,7 @@ leads = by_seed.leads(studied, "score", by_budget=True)
 # %%
 chapter.check("P1-S4-sctd-lowest", evidence.least(evidence.runs, leads))
 gaps = by_seed.gaps(studied, min(epsilons))
-chapter.check(
-    "P1-S4-sctd-strict", evidence.least(evidence.of_mean, [(mean, n_seeds) for mean in gaps])
-)
+chapter.check("P1-S4-sctd-strict", evidence.least(evidence.of_mean, gaps))
 growths = [(studies.area_growth(each, "SCTD"), n_seeds) for each in studied]
 chapter.check("P1-F3-area-grows", evidence.least(evidence.of_mean, growths))
 best_other, gap = against[models[0]]

@@ -141,18 +141,26 @@ def least(of: Callable[..., Evidence], parts: Iterable[Any]) -> Evidence:
     ``of(part, level=...)`` gives the evidence on one of them; a tuple stands for several arguments.
     The lower limit is the least lower limit: a claim that all are above a bound errs no more often
     than one of them does. Above, where any of them may refute it, the level is shared (by
-    Bonferroni).
+    Bonferroni). A part of no runs may be anything: it leaves the lower limit open, and the others
+    may still refute the claim.
+
+    Examples
+    --------
+    >>> found = least(runs, [[0.9, 1.1, 1.0], []])
+    >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
+    1.00 [-inf, 1.25]
     """
     parts = list(parts)
     each = [_taken(of, part, LEVEL) for part in parts]
-    if not parts or any(math.isnan(one.value) for one in each):
+    known = [(part, one) for part, one in zip(parts, each, strict=True) if one.n]
+    if not known or any(math.isnan(one.value) for _, one in known):
         return Evidence(math.nan, n=0)
-    wide = [_taken(of, part, 1 - (1 - LEVEL) / len(parts)) for part in parts]
+    wide = [_taken(of, part, 1 - (1 - LEVEL) / len(known)) for part, _ in known]
     return Evidence(
-        min(one.value for one in each),
+        min(one.value for _, one in known),
         min(one.low for one in each),
         min(one.high for one in wide),
-        min(one.n for one in each),
+        min(one.n for _, one in known),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lib.selective.uncertainty import Mean
-from lib.studies.interplay.panel import Imbalance, Panel
+from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel
 from lib.studies.interplay.tables import (
     Values,
     checkpoint_steps,
@@ -53,38 +53,49 @@ def cells(
 
 
 def leads(panels: Sequence[Panel], value: str, *, by_budget: bool = False) -> list[Values]:
-    """How much better SCTD is than each other method of P1."""
+    """How much better SCTD is than each other method of P1; nothing of one that was not trained."""
     found = []
     for panel in panels:
         budgets = panel.settings.epsilons
-        others = [m for m in p1_methods(panel) if m != "SCTD"]
         of, sign = normalized_scores, -1
+        others = [m for m in P1_METHODS if m != "SCTD"]
         if value == "coverage":
             of, sign = coverages_for_non_private, 1
             budgets = [e for e in budgets if math.isfinite(e)]
-            others = [m for m in others if m != "SN"]
+            others.remove("SN")
         for other in others:
+            if other not in p1_methods(panel):
+                found.append(np.empty(0))
+                continue
             each = [sign * (of(panel, "SCTD", e) - of(panel, other, e)) for e in budgets]
             found += each if by_budget else [np.mean(each, axis=0)]
     return found
 
 
-def gaps(panels: Sequence[Panel], epsilon: float) -> list[Mean]:
-    """The mean scores of P1's other methods minus SCTD's, over trainings and points."""
+def gaps(panels: Sequence[Panel], epsilon: float) -> list[tuple[Mean, int]]:
+    """The mean scores of P1's other methods minus SCTD's, and of how many trainings.
+
+    The interval is over trainings and points. Of a method that was not trained it is none.
+    """
     return [
-        score_gap(panel, other, epsilon)
+        (score_gap(panel, other, epsilon), panel.settings.n_seeds)
+        if other in p1_methods(panel)
+        else (Mean(math.nan, math.nan, 0), 0)
         for panel in panels
-        for other in p1_methods(panel)
+        for other in P1_METHODS
         if other != "SCTD"
     ]
 
 
 def worsening(panels: Sequence[Panel]) -> list[Values]:
-    """By how much the score rises at each step to the next smaller budget."""
+    """By how much the score of each method of P1 rises at each step to the next smaller budget."""
     found = []
     for panel in panels:
         budgets = sorted(panel.settings.epsilons, reverse=True)
-        for method in p1_methods(panel):
+        for method in P1_METHODS:
+            if method not in p1_methods(panel):
+                found.append(np.empty(0))
+                continue
             scores = [normalized_scores(panel, method, e) for e in budgets]
             found += [b - a for a, b in itertools.pairwise(scores)]
     return found
