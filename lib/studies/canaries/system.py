@@ -16,9 +16,9 @@ from lib.audit.canaries import (
     top_label_bound,
     top_label_guesses,
 )
-from lib.audit.insert import Canaries, insert_canaries
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import Job, run_all
+from lib.studies.canaries.draws import CanaryDraw, CanaryGroup, canary_labels
 from lib.studies.default_problem import default_problem, rows_of, test_points, updates
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
 from lib.training.config import Augmentation
@@ -34,46 +34,6 @@ _TABLES: dict[tuple[str, str], tuple[Any, ...]] = {
     ("cifar100", "ALIBI"): (6.3, 3.0, 2.0),
     ("cifar100", "AGIBI"): (17.0, 8.4, 5.4),
 }
-
-
-@dataclass(frozen=True)
-class CanaryDraw:
-    """Canaries of one training, drawn by a rule: a :class:`lib.training.LabelChange`."""
-
-    count: int  # How many
-    n_classes: int  # C
-    seed: int  # Of the draw
-
-    def draw(self, labels: npt.ArrayLike) -> Canaries:
-        """The canaries among these labels."""
-        return insert_canaries(labels, self.count, self.n_classes, self.seed)
-
-    def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The labels with the canaries' wrong ones."""
-        return self.draw(labels).apply(labels)
-
-    def watched(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The canaries' rows."""
-        return self.draw(labels).positions
-
-
-@dataclass(frozen=True)
-class CanaryGroup:
-    """One of several groups of a training's canaries, inserted alone: every so many-th."""
-
-    whole: CanaryDraw  # All groups
-    group: int  # Which, from 0
-    groups: int  # How many there are
-
-    def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The labels with the wrong ones of this group's canaries."""
-        drawn, part = self.whole.draw(labels), slice(self.group, None, self.groups)
-        names = ("positions", "true_labels", "canary_labels")
-        return replace(drawn, **{name: getattr(drawn, name)[part] for name in names}).apply(labels)
-
-    def watched(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The rows of all groups' canaries."""
-        return self.whole.watched(labels)
 
 
 @dataclass(frozen=True)
@@ -247,8 +207,13 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSetti
 
 def planned(settings: MechanismSettings) -> list[Job]:
     """All trainings."""
-    mechanisms = [*_trainings(settings, _plan(settings)), _grouped(settings)]
-    return mechanisms + _teachers(settings) + _students(settings)
+    mechanisms = _trainings(settings, _plan(settings))
+    return [*_many(settings), *mechanisms, *_students(settings)]
+
+
+def _many(settings: MechanismSettings) -> list[Job]:
+    """Trainings of many models: one that is left alone at the end keeps others waiting."""
+    return [_grouped(settings), *_teachers(settings)]
 
 
 def _plan(settings: MechanismSettings) -> list[tuple[str, int, Any, float, dict[str, Any]]]:
@@ -309,8 +274,9 @@ def run_mechanisms(settings: MechanismSettings) -> list[MechanismResult]:
     truth = np.asarray(settings.data.load().training.targets)
     plan = _plan(settings)
     jobs = _trainings(settings, plan)
+    runs = run_all(_many(settings) + jobs)[-len(jobs) :]
     results = []
-    for (name, level, mechanism, delta, _), job, run in zip(plan, jobs, run_all(jobs), strict=True):
+    for (name, level, mechanism, delta, _), job, run in zip(plan, jobs, runs, strict=True):
         watched = np.asarray(run.arrays["watched"], dtype=np.float64)
         labels, true = canary_labels(job.changes, truth)
         results.append(
@@ -361,7 +327,6 @@ def _pate(settings: MechanismSettings, truth: np.ndarray) -> list[MechanismResul
     teachers = _teachers(settings)
     if (images := teachers[0].data) != settings.data:
         truth = np.asarray(images.load().training.targets)
-    run_all(teachers)
     runs = run_all(_students(settings))
     labels, true = canary_labels([each.label_noise for each in teachers], truth)
     results = []
@@ -506,15 +471,6 @@ def memorisation_table(results: Sequence[MechanismResult], steps: Sequence[int])
             rows.append((each.name, each.level, step, *means))
     columns = ["mechanism", "level", "step", "canary", "true", "other"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def canary_labels(draws: Sequence[CanaryDraw], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Wrong and true labels of the canaries of all trainings, one after the other."""
-    drawn = [draw.draw(truth) for draw in draws]
-    return (
-        np.concatenate([each.canary_labels for each in drawn]),
-        np.concatenate([each.true_labels for each in drawn]),
-    )
 
 
 def _draws(settings: MechanismSettings, number: int, count: int) -> tuple[CanaryDraw, ...]:

@@ -16,7 +16,8 @@ from lib.privacy.accounting import label_guarantee
 from lib.runs import run_all
 from lib.studies.audit import system
 from lib.studies.audit.system import ATTACKS, AuditResult, AuditSettings, attacked
-from lib.studies.canaries.system import CanaryDraw, MechanismResult, _seed, canary_labels
+from lib.studies.canaries.draws import CanaryDraw, canary_labels
+from lib.studies.canaries.system import MechanismResult, _seed
 from lib.studies.canaries.system import require_consistent as require_consistent_labels
 from lib.studies.six_lenses.jobs import RecordTrainings
 from lib.studies.six_lenses.settings import LensSettings
