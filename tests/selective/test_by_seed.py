@@ -156,3 +156,16 @@ def test_claims_of_the_paper_find_their_cells(made):
     assert set(cells(["CIFAR10-DE-3"]).values()) == {"this run has other methods"}
     rising = {"P1-T2-CIFAR10-SR-inf": (0.01, 0.0), "P1-T2-CIFAR10-SR-3": (0.02, 0.0)}
     assert studies.worsening_in_paper(rising) == 1.0
+
+
+def test_what_p1_prints_is_of_the_data_that_are_used():
+    reported = {
+        "P1-T2-CIFAR10-SN-1": (0.1, 0.0),
+        "P1-T2-GTSRB-SN-1": (0.2, 0.0),
+        "P1-T2-GTSRB-SN-inf": (0.3, 0.0),
+    }
+    assert by_seed.printed(reported, "gtsrb32", "SN", 1.0) == 0.2
+    assert by_seed.printed(reported, "gtsrb", "SN", math.inf) == 0.3
+    assert by_seed.printed(reported, "cifar10", "SN", 1.0) == 0.1
+    others = ("digits", "SN", 1.0), ("cifar10", "SR", 1.0), ("cifar10", "SN", 3.0)
+    assert [by_seed.printed(reported, *other) for other in others] == [None] * 3

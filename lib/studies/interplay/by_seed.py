@@ -52,6 +52,17 @@ def cells(
     }
 
 
+def printed(
+    reported: Mapping[str, tuple[float, float]], dataset: str, method: str, epsilon: float
+) -> float | None:
+    """What P1 prints for a method at a budget, None where it has no such data or budget."""
+    for claim_id, (value, _) in reported.items():
+        _, _, data, of, at = claim_id.split("-")
+        if dataset in _DATA[data] and (of, float(at)) == (method, epsilon):
+            return value
+    return None
+
+
 def leads(panels: Sequence[Panel], value: str, *, by_budget: bool = False) -> list[Values]:
     """How much better SCTD is than each other method of P1; nothing of one that was not trained."""
     found = []
