@@ -23,6 +23,7 @@ from lib.book.claims import (
 from lib.book.evidence import Evidence
 from lib.book.execute import execute_chapter
 from lib.book.records import read_records, write_record
+from lib.selective.uncertainty import mean_over_seeds
 
 BASE = {
     "id": "A",
@@ -64,6 +65,24 @@ def test_without_an_effect_either_verdict_is_as_rare_as_it_says(n, step):
     assert found[REPRODUCED] <= most(0.025)
     assert found[NOT_REPRODUCED] <= most(0.025)
     if not step:  # and not by never deciding: the level is used up
+        assert min(found[REPRODUCED], found[NOT_REPRODUCED]) >= stats.binom.ppf(
+            1e-4, REPETITIONS, 0.025
+        )
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("points", [0.0, 0.3, 1.0, 10.0])
+def test_over_trainings_and_points_either_verdict_is_as_rare_as_it_says(n, points):
+    """`points` is the variance due to points in units of that of a mean of the trainings."""
+    rng = np.random.default_rng([n, int(10 * points)])
+    variance = points / n
+    values = rng.standard_normal((REPETITIONS, n))
+    values += math.sqrt(variance) * rng.standard_normal((REPETITIONS, 1))  # the same points for all
+    means = (mean_over_seeds(row, variance, 1000) for row in values)
+    found = verdicts(evidence.of_mean(mean, n) for mean in means)
+    assert found[REPRODUCED] <= most(0.025)
+    assert found[NOT_REPRODUCED] <= most(0.025)
+    if not points:
         assert min(found[REPRODUCED], found[NOT_REPRODUCED]) >= stats.binom.ppf(
             1e-4, REPETITIONS, 0.025
         )

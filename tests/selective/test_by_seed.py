@@ -127,10 +127,9 @@ def test_the_rare_class_by_seed():
     table = studies.imbalance_table(study).set_index(["p0", "epsilon"])
     for k, p0 in enumerate(study.keep):
         assert facts["position"][k] == pytest.approx([table.loc[(p0, math.inf), "position"]] * 2)
-        assert facts["lost accuracy"][k].tolist() == [0, 0]
         assert facts["spread"][k].tolist() == [0, 0]
     assert [part.tolist() for part in facts["right first"]] == [[1.0, 1.0]]  # one p0 has none right
-    assert facts["right first, rarest"][0].size == 0
+    assert [part.tolist() for part in facts["lost accuracy"]] == [[0.0, 0.0]]  # nothing to lose
     # Spread over all coverages at the smallest epsilon, where it was last without privacy.
     found = study.predictions[0.5, 1.0]
     score = found.score.copy()
@@ -139,6 +138,30 @@ def test_the_rare_class_by_seed():
         study, predictions={**study.predictions, (0.5, 1.0): replace(found, score=score)}
     )
     assert (by_seed.rare_class(spread)["spread"][0] > 0.2).all()
+
+
+def test_the_rarest_place_has_points_enough_to_compare():
+    study = imbalance()
+    right = {
+        place: found.correct[:, study.labels == 0].sum(1)
+        for place, found in study.predictions.items()
+    }
+    number = (study.labels == 0).sum()
+    for fewest in (1, 2, 3):
+        places = [
+            (p0, epsilon)
+            for (p0, epsilon), count in right.items()
+            if math.isfinite(epsilon) and fewest <= count.min() and count.max() <= number - fewest
+        ]
+        where, first = by_seed.rarest(study, fewest)
+        if not places:
+            assert (where, len(first)) == ("", 0)
+            continue
+        p0, epsilon = min(places)
+        assert where == f"p0 = {p0:g}, epsilon = {epsilon:g}"
+        assert first.tolist() == studies.rare_class_at(study, p0, epsilon)[2].tolist()
+    assert by_seed.rarest(study, 1)[0]
+    assert not by_seed.rarest(study, 1000)[0]
 
 
 def test_claims_of_the_paper_find_their_cells(made):

@@ -144,7 +144,25 @@ def rare_class(study: Imbalance) -> dict[str, list[Values]]:
     return {
         "position": [position.mean(1) for position, _, _ in free],
         "spread": [private[0].std(1) - other[0].std(1) for other, private in both],
-        "lost accuracy": [other[1].mean(1) - private[1].mean(1) for other, private in both],
+        # Where no point is right without privacy nothing can be lost.
+        "lost accuracy": [
+            other[1].mean(1) - private[1].mean(1) for other, private in both if other[1].any()
+        ],
         "right first": [first for _, _, first in free if len(first)],
-        "right first, rarest": [strict[int(np.argmin(study.keep))][2]],
     }
+
+
+def rarest(study: Imbalance, fewest: int) -> tuple[str, Values]:
+    """Probability by seed that a right point of the rare class is accepted before a wrong one.
+
+    At the smallest p0 and there the smallest epsilon at which `fewest` points at least are right,
+    and as many wrong, in every training: where, in words, and the probabilities; neither where that
+    is nowhere so.
+    """
+    finite = sorted(e for e in study.epsilons if math.isfinite(e))
+    for p0, epsilon in itertools.product(sorted(study.keep), finite):
+        _, correct, first = rare_class_at(study, p0, epsilon)
+        right = correct.sum(1)
+        if min(right.min(), (correct.shape[1] - right).min()) >= fewest:
+            return f"p0 = {p0:g}, epsilon = {epsilon:g}", first
+    return "", np.empty(0)
