@@ -127,9 +127,11 @@ for method in audit.METHODS:
 # - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest at all
 #   counts that we tried, if all intervals get the same. Where one error rate dominates, it has the
 #   coverage that it promises.
-# - *Caution.* Where both rates are equal, and P3's examples are near that, a lower bound at
-#   {value}`audit.level:.0%` holds in {value}`audit.bayesian_equal:.0%`. At $\epsilon = 0$ it never
-#   does: a small positive Bayesian bound is no evidence against perfect privacy.
+# - *Caution.* Where both rates are equal, a lower bound at {value}`audit.level:.0%` holds in
+#   {value}`audit.bayesian_equal:.0%` (small rates) to {value}`audit.bayesian_equal_most:.0%` (those
+#   of P3's Figure 4); P3's worked example is off that line, and there it nearly holds. At
+#   $\epsilon = 0$ it never does: a small positive Bayesian bound is no evidence against perfect
+#   privacy.
 # - *Caution.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
 #   best threshold of a sweep exceeds the truth in {value}`audit.best_bayesian_03:.0%` of the
 #   audits, where {value}`audit.allowed:.0%` are allowed.
@@ -427,18 +429,19 @@ chapter.values(
 # {value}`audit.most_trials:,` trials. The rectangles are too careful; Clopper-Pearson's coverage is
 # {value}`audit.cp_typical:.3f`.
 #
-# But the paper's examples have equal rates, and there the Bayesian bound covers less. $\epsilon$ is
-# the larger of two logarithms, and the larger of two equal ones comes out too large when both are
-# estimated with error. So the coverage is {value}`audit.bayesian_equal:.3f` to
-# {value}`audit.bayesian_equal_most:.3f`, whatever the number of trials. Jeffreys' rectangle falls
+# But P3's Figure 4 has equal rates, and there the Bayesian bound covers less. $\epsilon$ is the
+# larger of two logarithms, and the larger of two equal ones comes out too large when both are
+# estimated with error. So the coverage is {value}`audit.bayesian_equal:.3f` (at the smallest rates)
+# to {value}`audit.bayesian_equal_most:.3f`. Jeffreys' rectangle falls
 # to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
 # {value}`audit.cp_least:.3f`.
 #
-# *Near* $\epsilon = 0$ it is worse: with rates of {value}`audit.near` the Bayesian bound covers the
-# truth in {value}`audit.bayesian_near_zero:.3f` of the audits. *At* 0 the coverage is
-# {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the posterior has no
-# mass there, so its lower bound is always positive. A small positive Bayesian lower bound is no
-# evidence against perfect privacy.
+# *Near* $\epsilon = 0$ the number of trials decides: with rates of {value}`audit.near` and the
+# fewest trials of the table the Bayesian bound covers the truth in
+# {value}`audit.bayesian_near_zero:.3f` of the audits, with many trials in far more. *At* 0 the
+# coverage is {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the
+# posterior has no mass there, so its lower bound is always positive. A small positive Bayesian
+# lower bound is no evidence against perfect privacy.
 #
 # ## Choosing the best threshold
 #
@@ -501,8 +504,8 @@ chapter.values(
 # of the audits ({value}`audit.best_bayesian_03:.0%` at $\mu = 0.3$), where
 # {value}`audit.allowed:.0%` were promised. (At $\mu = 0$ even a fixed threshold exceeds in
 # {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near $\epsilon = 0$, as the
-# section before shows.) Even Clopper-Pearson,
-# conservative as it is, reaches {value}`audit.best_cp:.0%` when the best of the sweep is taken.
+# section before shows.) Clopper-Pearson, conservative as it is, comes to
+# {value}`audit.best_cp:.0%`, about all that is allowed, when the best of the sweep is taken.
 # Corrected by a union bound or by held-out trials Clopper-Pearson exceeds the truth in at most
 # {value}`audit.safe_cp:.1%`. Held-out trials take away the bias of the choice only: the Bayesian
 # bound on them is above the truth in up to {value}`audit.held_bayesian:.0%` here, and always where

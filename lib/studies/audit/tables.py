@@ -232,7 +232,7 @@ def selection_study(
             index = first_largest(epsilon_lower_bounds(pick, delta, level, "jeffreys"))
             threshold = roc_thresholds(scores[chosen])[index]
             held = counts_at(scores[~chosen], members[~chosen], threshold)[None]
-            corrected = 1 - (1 - level) / len(tables)
+            corrected = 1 - 2 * (1 - level) / len(scores)  # as `union_lower_bound`
             for choice, counts, matrix, each in (
                 ("fixed", fixed, beyond, level),
                 ("best", tables, beyond, level),
