@@ -517,11 +517,7 @@ projected = trained[trained["mechanism"] == "ALIBI, projected"]
 response = trained[trained["mechanism"] == "RR"]
 pate_rows = trained[trained["mechanism"] == "PATE"]
 pate_first = next(r for r in results if r.name == "PATE")
-chapter.values(
-    own=own,
-    n_teachers=n_teachers,
-    pate_canaries=int(pate_rows["canaries"].iloc[0]),
-)
+chapter.values(own=own, n_teachers=n_teachers, pate_canaries=int(pate_rows["canaries"].iloc[0]))
 
 # %%
 chapter.values(

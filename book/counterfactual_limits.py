@@ -93,11 +93,11 @@ else:
 # - *Holds.* With known propensities on digits,
 #   {value}`counterfactual_limits.digits_three_known:.0f` of
 #   {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers.
-# - *Caution.* With fitted ones {value}`counterfactual_limits.digits_three` miss: linear
-#   learners are not enough on images.
+# - *Caution.* With fitted ones (linear) {value}`counterfactual_limits.digits_three` miss there. How
+#   many depends on scenario and learner: see the table of draws.
 # - *Caution.* An overlap that looks good proves nothing. If the service has seen the
 #   evaluation data, {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and no
-#   diagnostic shows it.
+#   diagnostic can be relied on to show it.
 # - *Caution.* Who looks as data arrive, and stops when pleased, misses the truth at some time
 #   in {value}`counterfactual_limits.pointwise_missed:.0%` of the streams with plain intervals.
 #
@@ -197,7 +197,7 @@ chapter.values(
 # {value}`counterfactual_limits.edge_missed:.0%` of the intervals miss; with
 # {value}`counterfactual_limits.edge_more:,` points
 # {value}`counterfactual_limits.edge_missed_more:.0%`, with edges apart by as much as here at most
-# {value}`counterfactual_limits.edge_apart:.0%`, with known propensities at most
+# {value}`counterfactual_limits.edge_apart:.0%`, with known propensities
 # {value}`counterfactual_limits.edge_known:.0%`. Edges that are nearer than a learner resolves meet
 # as well. A service that knows where it is weak abstains there, so that edges meet in practice.
 #
@@ -397,7 +397,7 @@ chapter.values(
 # {value}`counterfactual_limits.rare_robust_misses:.1%` miss. A third pair of functions is fitted,
 # and its errors are not in the width. That costs most where its rows are few. The code's default
 # misses in {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less
-# often than it allows for. (So few repetitions tell large differences only.)
+# often than it allows for.
 #
 # Use {py:obj}`~lib.counterfactual.mixed_difference` if, moreover, differences of scores do not
 # depend, given the features, on whether both answered; otherwise the doubly robust interval.
@@ -576,9 +576,9 @@ for text in report.warnings:
 # - An estimate comes with what could be wrong with it: overlap, effective sample size, other
 #   clipping levels, and bounds under contamination (Eq. {eq}`eq-contamination`), which the paper
 #   only points to.
-# - Two failures are measured that no diagnostic shows: errors of both nuisance functions that meet
-#   (which explains misses of the power study), and evaluation data that leaked. Mixed estimation,
-#   which only the authors' code has, is held against the doubly robust interval.
+# - Two failures are measured that overlap does not show: errors of both nuisance functions that
+#   meet (which explains misses of the power study), and evaluation data that leaked. Mixed
+#   estimation, which only the authors' code has, is held against the doubly robust interval.
 # - The confidence sequence is corrected (Eq. {eq}`eq-sequence`) and tried on streams: it misses in
 #   {value}`counterfactual_limits.sequence_missed:.1%`, the formula of the slide in
 #   {value}`counterfactual_limits.slide_missed:.0%`.

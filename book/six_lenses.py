@@ -150,8 +150,10 @@ if used != dataset:
 #   {value}`six_lenses.odds:,.0f` times as likely (up to an additive $\delta$).
 #   That is what $\epsilon = $ {value}`six_lenses.epsilon:.2f` means; an $\epsilon$ of 1 would make
 #   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
-# - *The attack* found less than the promise allows. That is reassuring about this attack, and no
-#   proof.
+# - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
+#   says: with {value}`six_lenses.noise_factor:g` times the noise that is claimed the same audit
+#   shows $\epsilon \ge$ {value}`six_lenses.broken_lower:.2f`. Where that is 0, too, the audit is
+#   weak, and finding nothing says nothing.
 # - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
 #   "do not rely on it there without labels".
 # - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
@@ -410,7 +412,7 @@ chapter.values(
 # {value}`six_lenses.noise_factor:g` times what is claimed: $\epsilon \ge$
 # {value}`six_lenses.broken_lower:.2f` from {value}`six_lenses.broken_trials` trials, which could
 # show {value}`six_lenses.broken_ceiling:.2f` at most. It refutes every claim below that bound, and
-# no other.
+# no other; where the bound is 0, this audit would not have noticed the fault.
 #
 # ## Labels: the canaries
 #
