@@ -209,8 +209,8 @@ chapter.figure(
 # | SST-2, $\epsilon = 8$ | 0 to $\infty$ | 0 to $\infty$ | 0.12 to 8.5 (8.4) |
 #
 # Ours are below. The Bayesian interval is not always the narrower one: in some of our recorded
-# audits it is wider than Clopper-Pearson's, on SST-2 at $\epsilon = 8$ several times. Each method
-# takes the threshold that flatters it, and the Bayesian's is often one with few errors.
+# audits it is wider than Clopper-Pearson's, on SST-2 at $\epsilon = 8$ many times as wide. Each
+# method takes the threshold that flatters it, and the Bayesian's is often one with few errors.
 
 # %%
 swept = table_2(results, level=level)

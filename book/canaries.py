@@ -386,8 +386,8 @@ if real:
         f"{becomes['cifar100', 'H']}. At medium accuracy on CIFAR-100 {becomes['cifar100', 'M']}, "
         f"and at low accuracy {becomes['cifar100', 'L']}. In {lost} of {len(different)} different "
         "audits a lower bound above 0.05 becomes 0 (one label), mostly of claims with a delta, "
-        "which leaves room for large bounds only. All have an error of 2.5% on this side; the "
-        "median of eleven games of one label pays for that."
+        "which leaves room for large bounds only. All have an error of 2.5% on this side; that of "
+        "one label is a median of eleven games, and is smaller for that."
     )
 
 # %% [markdown]

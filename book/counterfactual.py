@@ -94,9 +94,9 @@ chapter.values(
 
 # %% [markdown]
 # Each service abstains mostly near its own boundary. A errs as often everywhere, so that this hides
-# nothing of it; B errs most between its boundary and the right one, near which it abstains. So the
-# scores seen (the {term}`selective scores <selective score>`) compare two different exams. By them
-# A is ahead by {value}`counterfactual.selective_difference:.3f`, in a 95% interval from
+# nothing of it; B errs most between its own boundary, near which it abstains, and the right one. So
+# the scores seen (the {term}`selective scores <selective score>`) compare two different exams. By
+# them A is ahead by {value}`counterfactual.selective_difference:.3f`, in a 95% interval from
 # {value}`counterfactual.selective_low:.3f` to {value}`counterfactual.selective_high:.3f`:
 # *{value}`counterfactual.seen_decision`*. With abstentions accounted for the difference is
 # {value}`counterfactual.trial_value:.3f`, from {value}`counterfactual.trial_low:.3f` to

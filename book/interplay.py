@@ -243,15 +243,14 @@ chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 # P1's picture shows every private model wrong about the outlier. Here it is misclassified in
 # {value}`interplay.misclassified_least:.0%` to {value}`interplay.misclassified_most:.0%` of the
 # seeds: where the boundary falls is left to the noise and to where training began. The mean wrong
-# confidence is
-# {value}`interplay.wrong_largest:.3f` at the largest private budget and
+# confidence is {value}`interplay.wrong_largest:.3f` at the largest private budget and
 # {value}`interplay.wrong_smallest:.3f` at the smallest. Its growth from budget to budget is at
 # least {value}`interplay.overall_z:.1f` standard errors over all seeds, and
 # {value}`interplay.aligned_z:.1f` among the seeds in which all private models are wrong, which is
 # P1's aligned utility (negative: it shrinks). Much depends on the learning rate, which P1 does not
 # give. At the smallest rate below nearly all private models are wrong, as in P1's picture, but
-# there their confidence *falls* with $\epsilon$; it rises where they are wrong about half of the
-# time.
+# there their confidence *falls* as $\epsilon$ falls; it rises where they are wrong about half of
+# the time.
 
 # %%
 sweep = stored_table(
@@ -535,10 +534,10 @@ chapter.values(
 # {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f`, beside
 # {value}`interplay.sr_free:.4f`.
 #
-# The two formulas differ less. Over points that ever disagree, Kendall's $\tau$ between them is as
-# low as {value}`interplay.tau_least:.2f` (at best {value}`interplay.tau_most:.2f`); with Eq.
-# {eq}`eq-sctd-algorithm` the score at the strictest budget is
-# {value}`interplay.algorithm_strict:.4f`.
+# Which of the two formulas is used matters less. Over points that ever disagree, Kendall's $\tau$
+# between them is as low as {value}`interplay.tau_least:.2f` (at best
+# {value}`interplay.tau_most:.2f`); with Eq. {eq}`eq-sctd-algorithm` the score at the strictest
+# budget is {value}`interplay.algorithm_strict:.4f`.
 #
 # Of {value}`interplay.budgets` budgets SCTD has the lowest mean score of P1's methods at
 # {value}`interplay.wins_averaged` with ties averaged, and at {value}`interplay.wins_broken` with
@@ -637,8 +636,8 @@ chapter.values(
 # class 0 are left. Its accuracy is {value}`interplay.rare_free:.3f` without privacy and
 # {value}`interplay.rare_strict:.3f` at the strictest budget; on average its points are accepted at
 # a coverage of {value}`interplay.position_free:.2f` and {value}`interplay.position_strict:.2f`.
-# Look at larger $p_0$ in the table, too: where the class is still learned, privacy takes accuracy
-# from it, and a right point of it no longer comes before a wrong one, which is P1's reversal.
+# Look at larger $p_0$ in the table, too. There privacy takes accuracy from the class; with half of
+# it the order stays, with a tenth a right point then comes after most wrong ones: P1's reversal.
 #
 # ## What is new here
 #

@@ -328,13 +328,14 @@ chapter.values(
 # {value}`normalized_score.best_free`, at the strictest budget
 # {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best of the
 # other methods, {value}`normalized_score.best_other`, minus SCTD is
-# {value}`normalized_score.gap:.4f`; the 95% interval over trainings and points reaches from
+# {value}`normalized_score.gap:.4f`; the 95% interval over trainings and points (by Welch and
+# Satterthwaite, a little too narrow with few trainings) reaches from
 # {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`.
 #
 # These models were tuned. One training at each budget has P1's printed batches of 128, 200 epochs
 # and clipping norm 10, and a rate chosen among four in short trainings; it watches every 250th step
 # for SCTD, P1 every 50th. So trained, the small CNN comes near P1's numbers at the smallest budget,
-# and less near at the others: on Fashion-MNIST at $\epsilon = $
+# and SCTD's less near at the others: on Fashion-MNIST at $\epsilon = $
 # {value}`normalized_score@standard.p1.strictest:g` SR scores
 # {value}`normalized_score@standard.p1.sr_strict:.3f` and SCTD
 # {value}`normalized_score@standard.p1.sctd_strict:.3f`, where P1 prints
@@ -400,7 +401,7 @@ chapter.values(
 # {value}`normalized_score.widest_step` steps, and has then spent
 # {value}`normalized_score.widest_spent:.2f`; that with P1's batch, epochs and clipping norm (one
 # training) {value}`normalized_score@standard.p1.widest_spent:.2f`. How much is left unspent depends
-# on how early accuracy stops to grow.
+# on how early accuracy stops growing.
 #
 # ## An old acquaintance: E-AURC
 #

@@ -123,8 +123,8 @@ chapter.values(
 # {value}`sctd_map.broken_all` of {value}`sctd_map.broken_pairs`), in {value}`sctd_map.pairs_step`
 # by the noise of one step. These pairs share their settings: they are a picture, no independent
 # trials, and the difference is not a function of this one number. Accuracy alone orders nearly as
-# many of them, and so does SR's own score: with ties averaged, which SCTD wins in one regime at its
-# largest rate only, this map cannot tell noise from a poor model. With ties broken, noise orders
+# many of them, and so does SR's own score. With ties averaged SCTD wins in one regime only, at its
+# largest rate, so that this map cannot tell noise from a poor model; with ties broken, noise orders
 # clearly more.
 
 # %%
