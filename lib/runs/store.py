@@ -128,7 +128,9 @@ class RunStore:
         """
         parts = identity(job)
         key = fingerprint(parts)
+        partial = self.folder / "partial" / key
         if (found := self.get_key(key)) is not None:
+            shutil.rmtree(partial, ignore_errors=True)  # where its writer was killed after writing
             return found
         self.path(key).parent.mkdir(parents=True, exist_ok=True)
         with self._lock(key):
@@ -137,7 +139,6 @@ class RunStore:
             check_loaded(*code_of(job))
             for leftover in self.path(key).parent.glob(f".{key}.*"):
                 shutil.rmtree(leftover, ignore_errors=True)  # its writer was killed: no news
-            partial = self.folder / "partial" / key
             started = time.perf_counter()
             outcome = job.execute(Checkpoint(partial, self.folder / "set-aside"))
             seconds = time.perf_counter() - started

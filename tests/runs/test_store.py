@@ -336,6 +336,17 @@ def test_what_a_killed_writer_left_is_removed_without_a_word(tmp_path, store):
     assert not leftover.exists()
 
 
+def test_the_checkpoint_of_a_writer_killed_after_writing_is_removed(tmp_path, store):
+    job = walk(tmp_path)
+    store.run(job)
+    left = store.folder / "partial" / run_key(job)
+    left.mkdir(parents=True)
+    (left / "checkpoint.npz").write_bytes(b"half")
+    assert store.run(job).metrics
+    assert not left.exists()
+    assert executions(tmp_path) == 1
+
+
 def test_two_processes_do_not_run_the_same_job(tmp_path, store):
     code = textwrap.dedent(
         """
