@@ -681,13 +681,7 @@ chapter.values(
 #    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
 #        -p activation relu -p hidden 64
 #    ```
-# 4. A quarter of the steps. Less noise is needed for the same budget; does it make up for the
-#    shorter training?
-#    ```sh
-#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
-#        -p steps 30
-#    ```
-# 5. Which $k$ would you choose by the test set, and how much of SCTD's advantage could that be?
+# 4. Which $k$ would you choose by the test set, and how much of SCTD's advantage could that be?
 #
 # ## Summary
 #
