@@ -129,7 +129,7 @@ for method in audit.METHODS:
 #   coverage that it promises.
 # - *Caution.* Where both rates are equal, a lower bound at {value}`audit.level:.0%` holds in
 #   {value}`audit.bayesian_equal:.0%` (small rates) to {value}`audit.bayesian_equal_most:.0%` (those
-#   of P3's Figure 4); P3's worked example is off that line, and there it nearly holds. At
+#   of P3's Figure 4), and in {value}`audit.bayesian_example:.0%` at those of its worked example. At
 #   $\epsilon = 0$ it never does: a small positive Bayesian bound is no evidence against perfect
 #   privacy.
 # - *Caution.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
@@ -415,6 +415,7 @@ chapter.values(
     bayesian_typical=unequal["bayesian"].median(),
     bayesian_equal=equal["bayesian"].min(),
     bayesian_equal_most=equal["bayesian"].max(),
+    bayesian_example=studies.actual_coverage(0.25, 0.35, 200, 0.05, level)["bayesian"],
     cp_typical=largest["clopper-pearson"].median(),
     cp_least=largest["clopper-pearson"].min(),
     jeffreys_least_coverage=largest["jeffreys"].min(),

@@ -224,7 +224,7 @@ chapter.values(
 #
 # Traffic signs (GTSRB) told the same by accident. In a first recorded run, whose smallest rate with
 # privacy was still too large, SCTD was ahead of all methods at the smallest budget. At the smaller
-# rate that validation points chose [in the next](normalized_score.py) SR is ahead of it.
+# rate that validation points chose [in the next](normalized_score.py) SR's mean score is better.
 #
 # ## An average instead
 #

@@ -515,3 +515,11 @@ def test_a_number_is_quoted_of_the_largest_run_unless_another_is_named():
             _value(app, name)
     with pytest.raises(ValueError, match=r"value 'one@standard.n:z'"):
         _value(app, "one@standard.n:z")
+
+
+def test_the_tolerances_of_p1s_table_2_follow_their_rule(root):
+    claims = read_claims(root / "book" / "claims.yml").values()
+    cells = [claim for claim in claims if claim.group == "P1, Table 2"]
+    assert len(cells) == 96
+    for claim in cells:
+        assert claim.tolerance == pytest.approx(min(0.01, max(0.003, claim.reported / 4))), claim.id

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special, stats
 
 from lib.audit.canaries import (
     CanaryAudit,
@@ -152,6 +153,19 @@ def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:
     high = np.minimum(first["high"].to_numpy(), second["high"].to_numpy())
     bounded = np.isfinite(first["high"].to_numpy()) & np.isfinite(second["high"].to_numpy())
     return float((high - low)[bounded].min()) if bounded.any() else math.nan
+
+
+def most_errors_apart(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> float:
+    """Largest distance of paired intervals' rates, in standard errors that their widths tell.
+
+    By Theorem B.1 an interval for epsilon is a normal one for a rate. Pairs with an end at 0 or
+    infinity, where that one was cut, are left out.
+    """
+    ends = np.stack([each[["low", "high"]].to_numpy(dtype=float) for each in (first, second)])
+    rates = special.expit(ends[:, ((ends > 0) & np.isfinite(ends)).all((0, 2))])
+    errors = np.diff(rates)[..., 0] / (2 * stats.norm.isf((1 - level) / 2))
+    apart = np.abs(np.diff(rates.mean(2), axis=0)[0]) / np.hypot(*errors)
+    return float(apart.max()) if apart.size else math.nan
 
 
 def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSettings:
