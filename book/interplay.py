@@ -294,7 +294,7 @@ chapter.uses(epochs=panel.settings.epochs)
 for model, each in panels.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
 tuned = studies.chosen_rates(panels)
-caption = "Learning rate chosen on the validation points, and its accuracy"
+caption = "Learning rate chosen on validation points (* of several the least or most), its accuracy"
 chapter.table(tuned, "rates", caption, aside=True)
 
 # %%

@@ -135,8 +135,15 @@ def test_ties_broken_and_regularization():
 def test_rates_budgets_and_words():
     made = panel()
     table = studies.chosen_rates({"mlp": made}).set_index(["model", "family"])
-    assert table.loc[("mlp", "plain"), "epsilon = ∞"] == "1 (0.600)"
-    assert table.loc[("mlp", "MCDO"), "epsilon = 3"] == "1"
+    assert table.loc[("mlp", "plain"), "epsilon = ∞"] == "1* (0.600)"  # the largest
+    assert table.loc[("mlp", "MCDO"), "epsilon = 3"] == "1*"
+    for rates, word in (((0.1, 0.2, 0.3), "0.2 (0.500)"), ((0.2,), "0.2 (0.500)")):
+        rows = [("plain", 1.0, rate, 0.5, rate == 0.2) for rate in rates]
+        tried = pd.DataFrame(rows, columns=made.rates.columns)
+        inner = studies.chosen_rates({"mlp": replace(made, rates=tried)})
+        assert (
+            inner["epsilon = 1"].item() == word
+        )  # neither the least nor the most, or the only one
     spent = studies.budget_cells(made)
     # Families that train as many models spend the same; without privacy nothing is spent.
     assert spent[["models", "epsilon"]].to_numpy().tolist() == [[1, 3], [1, 1], [5, 3], [5, 1]]

@@ -480,15 +480,19 @@ def needed_points(panel: Panel) -> pd.DataFrame:
 
 
 def chosen_rates(panels: Mapping[str, Panel]) -> pd.DataFrame:
-    """Learning rate and validation accuracy, "rate (accuracy)", by model, family and budget."""
+    """Learning rate and validation accuracy, "rate (accuracy)", by model, family and budget.
+
+    A star marks the smallest and the largest of several rates: a better one may lie beyond.
+    """
     rows = []
     for model, panel in panels.items():
-        chosen = panel.rates[panel.rates["chosen"]]
-        for family, found in chosen.groupby("family", sort=False):
+        for family, places in panel.rates.groupby("family", sort=False):
             row = {"model": model, "family": family}
-            for each in found.itertuples():
-                note = "" if math.isnan(each.accuracy) else f" ({each.accuracy:.3f})"
-                row[f"epsilon = {_word(each.epsilon)}"] = f"{each.rate:g}{note}"
+            for epsilon, tried in places.groupby("epsilon", sort=False):
+                [chosen] = tried[tried["chosen"]].itertuples()
+                outer = len(tried) > 1 and chosen.rate in (tried["rate"].min(), tried["rate"].max())
+                note = "" if math.isnan(chosen.accuracy) else f" ({chosen.accuracy:.3f})"
+                row[f"epsilon = {_word(epsilon)}"] = f"{chosen.rate:g}{'*' * outer}{note}"
             rows.append(row)
     return pd.DataFrame(rows)
 
