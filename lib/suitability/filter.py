@@ -266,7 +266,7 @@ class _Logistic:
     """A logistic regression that knows the error of what it estimates."""
 
     def __init__(self, x: Array, y: Flags, penalty: float = _PENALTY):
-        self._center, self._scale = standardiser(x)
+        self._center, self._scale, _ = standardiser(x)
         self._x = self.design(x)
         self.theta, self.hessian = fit_logistic(self._x, y, penalty)
 
