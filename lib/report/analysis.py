@@ -120,11 +120,6 @@ class Settings:
         whether it was a member (:func:`lib.audit.one_run_epsilon`).  Independent: every score is
         of a training of its own, whose member was decided at random; Clopper and Pearson's bound
         at a threshold that one half chose.  The verdict uses this design's bound and no other.
-
-    Raises
-    ------
-    ValueError
-        On settings that are not as above.
     """
 
     alpha: float = 0.05
