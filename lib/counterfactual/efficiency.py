@@ -20,7 +20,6 @@ from lib.counterfactual.estimate import (
     fit_all,
     fold_numbers,
     influence_values,
-    with_interval,
 )
 
 
@@ -174,4 +173,4 @@ def mix(
         weight = np.clip(np.mean((apart - apart.mean()) * gap) / spread, 0, 1) if spread else 0.0
     influence = (1 - weight) * apart + weight * joint
     value, stderr = float(influence.mean()), float(influence.std() / np.sqrt(len(influence)))
-    return with_interval(value, stderr, influence, level, "mixed", clip, tuple(pair))
+    return Estimate(value, stderr, influence, level, "mixed", clip, tuple(pair))

@@ -12,7 +12,7 @@ pi(x) = P(R = 1 | X = x) its efficient influence function is
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -91,19 +91,29 @@ class Estimate:
 
     value: float
     stderr: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] = field(init=False)
     influence: Array = field(repr=False)
-    p_value: float
+    p_value: float = field(init=False)
     level: float
     estimator: str
     clip: float
     nuisances: tuple[Nuisances, ...] = field(repr=False)
     degrees: float = math.inf
 
+    def __post_init__(self) -> None:
+        half = self.stderr * self.quantile
+        z = abs(self.value) / self.stderr if self.stderr > 0 else math.inf if self.value else 0.0
+        object.__setattr__(self, "interval", (self.value - half, self.value + half))
+        object.__setattr__(self, "p_value", float(2 * self._distribution.sf(z)))
+
     @property
     def quantile(self) -> float:
         """Half the width of the interval in standard errors."""
-        return _quantile(self.level, self.degrees)
+        return float(self._distribution.isf((1 - self.level) / 2))
+
+    @property
+    def _distribution(self) -> Any:
+        return stats.t(self.degrees) if self.degrees < math.inf else stats.norm
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostics, ...]:
@@ -151,13 +161,11 @@ class Estimate:
                     f"groups must each have two points and an answer, got {name!r} without"
                 )
             pair = tuple(Nuisances(**part) for part in parts)
-            fixed = (self.estimator, self.clip, pair)
             one = estimate_from_nuisances(
-                pair, estimator=self.estimator, clip=self.clip, student=True
+                pair, estimator=self.estimator, clip=self.clip, level=level, student=True
             )
             stderr = one.stderr * math.sqrt(size / (size - 1))
-            degrees = min(one.degrees, size - 1)
-            found[name] = with_interval(one.value, stderr, one.influence, level, *fixed, degrees)
+            found[name] = replace(one, stderr=stderr, degrees=min(one.degrees, size - 1))
         return found
 
 
@@ -503,7 +511,7 @@ def estimate_from_nuisances(
     value = float(influence.mean())
     stderr = float(influence.std() / math.sqrt(n))
     degrees = _degrees(influence) if student else math.inf
-    return with_interval(value, stderr, influence, level, estimator, clip, pair, degrees)
+    return Estimate(value, stderr, influence, level, estimator, clip, pair, degrees)
 
 
 def as_pair(nuisances: Any) -> tuple[Nuisances, ...]:
@@ -522,31 +530,6 @@ def _degrees(influence: Array) -> float:
     squares = (influence - influence.mean()) ** 2
     spread = squares.var()
     return float(2 * len(squares) * squares.mean() ** 2 / spread) if spread else math.inf
-
-
-def _quantile(level: float, degrees: float) -> float:
-    tail = (1 - level) / 2
-    return float(stats.t.isf(tail, degrees) if degrees < math.inf else stats.norm.isf(tail))
-
-
-def with_interval(
-    value, stderr, influence, level, estimator, clip, pair, degrees=math.inf
-) -> Estimate:
-    """An estimate with interval and p-value by its standard error."""
-    half = stderr * _quantile(level, degrees)
-    z = abs(value) / stderr if stderr > 0 else (math.inf if value else 0.0)
-    return Estimate(
-        value=value,
-        stderr=stderr,
-        interval=(value - half, value + half),
-        influence=influence,
-        p_value=float(2 * (stats.t.sf(z, degrees) if degrees < math.inf else stats.norm.sf(z))),
-        level=level,
-        estimator=estimator,
-        clip=clip,
-        nuisances=pair,
-        degrees=degrees,
-    )
 
 
 def as_classifiers(classifiers, n: int) -> list[tuple[Array, npt.NDArray[np.bool_], Any]]:
@@ -587,9 +570,7 @@ def _estimate(X, classifiers, learner, splits, estimator, clip, level, rng) -> E
     middle = sorted(estimates, key=lambda e: e.value)[repeats // 2]
     if repeats > 1:
         spread = [e.stderr**2 + (e.value - middle.value) ** 2 for e in estimates]
-        stderr = float(math.sqrt(np.median(spread)))
-        fixed = (level, estimator, clip, middle.nuisances)
-        middle = with_interval(middle.value, stderr, middle.influence, *fixed)
+        middle = replace(middle, stderr=float(math.sqrt(np.median(spread))))
     for diagnostics, (_, _, names) in zip(middle.diagnostics, given, strict=True):
         for text in diagnostics.positivity:
             warnings.warn(f"{names[1]}: {text}", PositivityWarning, stacklevel=3)

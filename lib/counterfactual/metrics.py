@@ -15,14 +15,14 @@ so that who estimates one estimates the other.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from lib.check import as_answers, as_flags, as_number, as_unit, as_vector
-from lib.counterfactual.estimate import Estimate, with_interval
+from lib.counterfactual.estimate import Estimate
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -222,10 +222,8 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
         influence = influence + sign * np.where(r, 1.0, 2.0 * s)
     n = len(influence)
     of_splits = max(0.0, estimate.stderr**2 - estimate.influence.var() / n)
-    value = float(influence.mean())
     stderr = math.sqrt(influence.var() / n + of_splits)
-    fixed = (estimate.level, estimate.estimator, estimate.clip, estimate.nuisances)
-    return with_interval(value, stderr, influence, *fixed, estimate.degrees)
+    return replace(estimate, value=float(influence.mean()), stderr=stderr, influence=influence)
 
 
 def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags]:

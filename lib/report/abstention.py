@@ -18,6 +18,7 @@ from lib.report.analysis import (
     ANALYSES,
     FEWEST,
     FINE,
+    HOPELESS,
     POWER,
     Analysis,
     Drawing,
@@ -34,10 +35,9 @@ Array = npt.NDArray[Any]
 
 _FOLDS = 5
 _KNOWN_CLIP = 1e-12  # of propensities that need no clipping
-_HOPELESS = 100  # times the rows there are: beyond it, a number of rows is no advice
 
 
-def _no_estimate(who: str, logits: Array, abstained: Array, labels: Array) -> str:
+def _no_estimate(who: str, abstained: Array, labels: Array) -> str:
     answered = ~abstained
     if (count := int(answered.sum())) < FEWEST:
         return f"{who} must be false in at least {FEWEST} rows, got {count}: too few answers"
@@ -48,15 +48,13 @@ def _no_estimate(who: str, logits: Array, abstained: Array, labels: Array) -> st
 
 def obstacle(given: ModelPredictions) -> str:
     """Why there is no estimate: empty if there is."""
-    return _no_estimate(
-        "test_abstained", given.test_logits, given.test_abstained, given.test_labels
-    )
+    return _no_estimate("test_abstained", given.test_abstained, given.test_labels)
 
 
 def comparison_obstacle(given: ModelPredictions) -> str:
     """Why there is no comparison: empty if there is."""
     return obstacle(given) or _no_estimate(
-        "other_abstained", given.other_logits, given.other_abstained, given.test_labels
+        "other_abstained", given.other_abstained, given.test_labels
     )
 
 
@@ -173,13 +171,11 @@ def _side(
         never = r.copy() if last or not sure.any() else never | sure
     else:
         found = _estimate(x, s, r, told, ~never, settings)
-        (diagnostics,) = found.diagnostics
     if told is None and settings.learner == "linear":
         found = _calibrated(found, settings)
-        (diagnostics,) = found.diagnostics
     lower, upper = np.where(r, 0.0, s), np.where(r, 1.0, s)
     lower[~never] = upper[~never] = found.influence
-    return _Side(found, ~never, lower, upper, tuple(reasons), diagnostics.notes)
+    return _Side(found, ~never, lower, upper, tuple(reasons), found.diagnostics[0].notes)
 
 
 def _calibrated(found: counterfactual.Estimate, settings: Settings) -> counterfactual.Estimate:
@@ -570,9 +566,9 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
 def _comparison_steps(found: counterfactual.Estimate, n: int, level: float) -> tuple[str, ...]:
     """What would decide which of the two is better."""
     needed = collect.rows_for_power(found.stderr, n, found.value, level, POWER)
-    if needed is None or needed > _HOPELESS * n:
+    if needed is None or needed > HOPELESS * n:
         return (
-            f"far more rows than {_HOPELESS * n:,}, if the difference is as small as it is "
+            f"far more rows than {HOPELESS * n:,}, if the difference is as small as it is "
             "estimated: the two are about equally good",
         )
     if needed <= n:

@@ -14,6 +14,7 @@ from scipy import special
 from lib import counterfactual, selective
 from lib.check import as_integer, as_number, check_delta, require_choice, require_number
 from lib.report.predictions import ModelPredictions
+from lib.suitability.labels import clopper_pearson
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +36,7 @@ FEWEST = 30  # answered rows, below which nothing is learned of what an answer i
 FINE = 0.01  # half-width of an interval for an accuracy that leaves little to wish for
 SCORES = ("softmax response", "entropy", "margin", "energy")  # acceptance scores of a report
 POWER = 0.8  # with which a next step should decide
+HOPELESS = 100  # times the rows there are: beyond it, a number of rows is no advice
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,6 @@ class Settings:
         whether it was a member (:func:`lib.audit.one_run_epsilon`).  Independent: every score is
         of a training of its own, whose member was decided at random; Clopper and Pearson's bound
         at a threshold that one half chose.  The verdict uses this design's bound and no other.
-
-    Raises
-    ------
-    ValueError
-        On settings that are not as above.
     """
 
     alpha: float = 0.05
@@ -156,10 +153,8 @@ def table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
 
 def share(correct: Array, level: float) -> tuple[float, float, float]:
     """A fraction with Clopper and Pearson's interval (SciPy's seeks it, and takes milliseconds)."""
-    count, n, tail = int(correct.sum()), len(correct), (1 - level) / 2
-    low = special.betaincinv(count, n - count + 1, tail) if count else 0.0
-    high = special.betaincinv(count + 1, n - count, 1 - tail) if count < n else 1.0
-    return float(correct.mean()), float(low), float(high)
+    ends = clopper_pearson(int(correct.sum()), len(correct), (1 - level) / 2)
+    return float(correct.mean()), *ends
 
 
 def acceptance_scores(logits: Array) -> dict[str, Array]:

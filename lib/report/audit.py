@@ -10,7 +10,7 @@ from scipy import stats
 
 from lib import audit
 from lib.audit.one_run import best_one_run
-from lib.audit.selection import chosen_threshold
+from lib.audit.selection import chosen_threshold, divided
 from lib.report import collect, figures
 from lib.report.analysis import ANALYSES, AUDIT_DESIGNS, POWER, Analysis, Drawing, Settings, table
 from lib.report.collect import about
@@ -26,15 +26,6 @@ def obstacle(given: ModelPredictions) -> str:
     """Why there is no audit: empty if there is."""
     few = [n for n in ("member_scores", "nonmember_scores") if len(getattr(given, n)) < 2]
     return f"{' and '.join(few)} must have at least 2 entries, one for each half" if few else ""
-
-
-def halves(members: Array, seed: int) -> Array:
-    """Which trials choose a threshold: half of either kind, as in `held_out_lower_bound`."""
-    rng, choosing = np.random.default_rng(seed), np.zeros(len(members), dtype=bool)
-    for kind in (True, False):
-        rows = rng.permutation(np.flatnonzero(members == kind))
-        choosing[rows[: round(0.5 * len(rows))]] = True
-    return choosing
 
 
 def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
@@ -98,7 +89,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     scores = np.concatenate([given.member_scores, given.nonmember_scores])
     members = np.arange(len(scores)) < len(given.member_scores)
     p_coins = float(stats.binomtest(int(members.sum()), len(members)).pvalue)
-    choosing = halves(members, settings.seed)
+    choosing = divided(members, 0.5, settings.seed)  # as held_out_lower_bound does
     threshold = chosen_threshold(scores[choosing], members[choosing], delta, level)
     row = audit.counts_at(scores[~choosing], members[~choosing], threshold)
     held = audit.AttackCounts(*map(int, row))

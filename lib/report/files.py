@@ -42,15 +42,8 @@ def _columns() -> dict[str, dict[str, str]]:
 COLUMNS = _columns()
 _MANY = ("logit", "feature", "other_logit")
 _SINGLE = tuple({k: None for kinds in COLUMNS.values() for k in kinds if k not in _MANY})
-_MAY_LACK = (
-    "score",
-    "other_score",
-    "label",
-    "logit",
-    "other_logit",
-    "epsilon",
-    "delta",
-)  # rows without it are allowed
+# Rows without it are allowed.
+_MAY_LACK = ("score", "other_score", "label", "logit", "other_logit", "epsilon", "delta")
 _WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 _TRIAL = ("score_a", "abstained_a", "score_b", "abstained_b")  # columns of a file without parts
 _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "null"}

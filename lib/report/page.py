@@ -28,11 +28,6 @@ def show(chapter: Any, report: Report, name: str) -> None:
         Of :func:`lib.report.run_report`.
     name : str
         Of :data:`lib.report.ANALYSES`.
-
-    Raises
-    ------
-    ValueError
-        On an unknown name.
     """
     if name not in ANALYSES:
         raise ValueError(f"name must be one of {', '.join(ANALYSES)}, got {name!r}")

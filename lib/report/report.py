@@ -140,11 +140,6 @@ def run_report(predictions: ModelPredictions, *, progress: bool = False, **setti
     -------
     Report
 
-    Raises
-    ------
-    ValueError, TypeError
-        On arguments that are not as above.
-
     Examples
     --------
     >>> found = run_report(scores, alpha=0.1)

@@ -20,7 +20,9 @@ from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.counterfactual.overlap import without_overlap
-from lib.report.analysis import ANALYSES, Analysis, Settings, check
+from lib.report import collect
+from lib.report.analysis import ANALYSES, HOPELESS, Analysis, Settings, check
+from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
 
 NEEDS = ("test_features", "test_scores", "test_abstained", "other_scores", "other_abstained")
@@ -31,7 +33,6 @@ Flags = npt.NDArray[np.bool_]
 _SMALLEST = 20  # rows that a trial must have
 _FEW_NEVER = 0.02  # fraction of the points below which a rule hardly matters
 _FEW_ANSWERS = 30  # below, an interval by the normal distribution is not to be relied on
-_HOPELESS = 100  # times as many points: beyond that nobody is told to collect them
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,14 +300,12 @@ def _reason(
     else:
         reach = f"differences of less than {bar}" if margin else bar
         sentences.append(f"The interval holds {reach}: the trial does not tell which to choose.")
-        short = abs(value) - margin
-        ratio = ((high - low) / 2 / short) ** 2 if short > 0 else math.inf
-        if ratio <= _HOPELESS:
-            needed = ratio * difference.diagnostics[0].n
-            unit = 10 ** max(0, math.floor(math.log10(needed)) - 1)
+        short, n = max(abs(value) - margin, 0.0), len(difference.influence)
+        needed = collect.rows_for_power(difference.stderr, n, short, difference.level, 0.5)
+        if needed is not None and needed <= HOPELESS * n:
             sentences.append(
-                "If the difference is what it seems, it takes about "
-                f"{math.ceil(needed / unit) * unit:,} points for an even chance to tell."
+                f"If the difference is what it seems, it takes {about(needed)} points for an even "
+                "chance to tell."
             )
     seen, coverage = metrics["selective"].tolist(), metrics["coverage"].tolist()
     gap = seen[0] - seen[1]

@@ -188,11 +188,6 @@ def suitability_report(
     -------
     SuitabilityReport
 
-    Raises
-    ------
-    ValueError, TypeError
-        On input that is not as above.
-
     Notes
     -----
     Intervals of true accuracies are Clopper and Pearson's, those of mean estimates Student's, which

@@ -13,7 +13,7 @@ from scipy import stats
 from lib.report.analysis import share, table
 from lib.report.predictions import ModelPredictions
 from lib.suitability.equivalence import _holm
-from lib.suitability.filter import Decision
+from lib.suitability.filter import Decision, welch_decision
 from lib.suitability.guarantees import (
     PredictionPowered,
     adjusted_margin,
@@ -21,7 +21,6 @@ from lib.suitability.guarantees import (
     prediction_powered_test,
 )
 from lib.suitability.labels import labels_test
-from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import rejection_probability, smallest_size
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.suitability.tipping import tipping_point
@@ -169,8 +168,9 @@ def calibration(
         return rows, None, None, None, None, doubts
 
     found = adjusted_margin(margin, *known[0], *known[1], level=alpha / 2)
-    plug_in = _decide(estimated, found.value, alpha)
-    adjusted = _decide(estimated, found.bound, alpha - found.level)
+    of_parts = [estimated[part] for part in COMPARED]
+    plug_in = welch_decision(*of_parts, found.value, alpha)
+    adjusted = welch_decision(*of_parts, found.bound, alpha - found.level)
     rows += [
         ("adjusted margin", found.value, found.stderr, *found.interval),
         ("p-value with the adjusted margin (does not keep alpha)", plug_in.p_value),
@@ -265,24 +265,6 @@ def _disagreement(suitable: bool, unsuitable: bool, decision: Decision) -> list[
             )
         ]
     return []
-
-
-def _decide(estimated: dict[str, Array], margin: float, alpha: float) -> Decision:
-    """A decision with any margin, also one that no filter takes."""
-    test, user = (estimated[part] for part in COMPARED)
-    moments = [f(e) for e in (test, user) for f in (np.mean, lambda e: np.var(e, ddof=1), len)]
-    statistic, p_value, dof = map(float, welch_non_inferiority(*moments, margin))
-    return Decision(
-        suitable=p_value <= alpha,
-        p_value=p_value,
-        statistic=statistic,
-        dof=dof,
-        estimated_test_accuracy=float(test.mean()),
-        estimated_user_accuracy=float(user.mean()),
-        margin=margin,
-        alpha=alpha,
-        stderr=math.sqrt(moments[1] / len(test) + moments[4] / len(user)),
-    )
 
 
 # --- warnings -------------------------------------------------------------------------------------

@@ -81,16 +81,7 @@ class CorrectnessEstimator:
         n, p = x.shape
         # One contiguous row per signal: what runs over the samples is several times faster.
         columns = np.ascontiguousarray(x.T)
-        with np.errstate(over="ignore"):
-            mean, scale = columns.mean(axis=1), columns.std(axis=1)
-        if not np.isfinite(scale).all():
-            raise ValueError(
-                "signals must be small enough for a finite standard deviation, got values up to "
-                f"{np.abs(x).max():.3g}"
-            )
-        # A column that is constant up to rounding is left unscaled, as scikit-learn does.
-        constant = scale <= 10 * np.finfo(float).eps * np.abs(mean)
-        scale = np.where(constant, 1.0, scale)
+        mean, scale, _ = standardiser(columns.T)
         columns = np.vstack([(columns - mean[:, None]) / scale[:, None], np.ones(n)])
 
         fold = _folds(y)
@@ -165,11 +156,20 @@ def _ridge(design: Array, penalty: float) -> Array:
     return np.append(np.full(design.shape[1] - 1, penalty), 0.0)
 
 
-def standardiser(x: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation of each column, 1 where a column is constant but for rounding."""
-    center, scale = x.mean(axis=0), x.std(axis=0)
+def standardiser(x: Array, name: str = "signals") -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """Mean and standard deviation of each column, and which are constant but for rounding.
+
+    Of these the deviation is given as 1: they are left unscaled, as by scikit-learn.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        center, scale = x.mean(axis=0), x.std(axis=0)
+    if not np.isfinite(scale).all():
+        raise ValueError(
+            f"{name} must be small enough for a finite standard deviation, got values up to "
+            f"{np.abs(x).max():.3g}"
+        )
     constant = scale <= 10 * np.finfo(float).eps * np.abs(center)
-    return center, np.where(constant, 1.0, scale)
+    return center, np.where(constant, 1.0, scale), constant
 
 
 def mean_sigmoid(x: Array, weights: Array, bias: Array) -> Array:

@@ -18,7 +18,7 @@ from lib.suitability.estimator import (
     standardiser,
 )
 from lib.suitability.estimators import as_table
-from lib.suitability.noninferiority import non_inferiority_test
+from lib.suitability.noninferiority import as_sample, welch_non_inferiority
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -197,28 +197,11 @@ class SuitabilityFilter:
             if len(table) < 2:
                 raise ValueError(f"{name} must have at least 2 rows, got {len(table)}")
         test, user = map(self._predict, tables)
-        if self.test == "fitted":
-            error = self._fitted.error(*map(self._fitted.design, tables), self.margin)
-            statistic, p_value = normal_test(test.mean() - user.mean() - self.margin, error)
-            dof = float("inf") if error > 0 else float("nan")
-        else:
-            result = non_inferiority_test(test, user, self.margin)
-            statistic, p_value, dof = result.statistic, result.p_value, result.dof
-            # Variances that are but rounding are none: the test has no degrees of freedom there.
-            error = float(np.sqrt(sum(s.var(ddof=1) / len(s) for s in (test, user))))
-            error = 0.0 if np.isnan(dof) else error
-        return Decision(
-            suitable=p_value <= self.alpha,
-            p_value=p_value,
-            statistic=statistic,
-            dof=dof,
-            estimated_test_accuracy=float(test.mean()),
-            estimated_user_accuracy=float(user.mean()),
-            margin=self.margin,
-            alpha=self.alpha,
-            stderr=error,
-            test=self.test,
-        )
+        if self.test == "paper":
+            return welch_decision(test, user, self.margin, self.alpha)
+        error = self._fitted.error(*map(self._fitted.design, tables), self.margin)
+        means = float(test.mean()), float(user.mean())
+        return normal_decision(*means, error, self.margin, self.alpha, "fitted")
 
     def _predict(self, x: Array) -> Array:
         if isinstance(self._fitted, CorrectnessEstimator | _Logistic):
@@ -239,19 +222,51 @@ class SuitabilityFilter:
         return as_matrix(name, signals)
 
 
-def normal_test(excess: float, error: float) -> tuple[float, float]:
-    """Statistic and p-value; without any variance, by the sign of what is left but for rounding."""
+def welch_decision(test: Array, user: Array, margin: float, alpha: float) -> Decision:
+    """By the paper's test of estimates, with any margin, also one that no filter takes."""
+    samples = as_sample("test", test), as_sample("user", user)
+    a, b = ((s.mean(), s.var(ddof=1), len(s)) for s in samples)
+    statistic, p_value, dof = map(float, welch_non_inferiority(*a, *b, margin))
+    # Variances that are but rounding are none: the test has no degrees of freedom there.
+    error = 0.0 if np.isnan(dof) else float(np.sqrt(a[1] / a[2] + b[1] / b[2]))
+    means = float(a[0]), float(b[0])
+    return Decision(
+        p_value <= alpha, p_value, statistic, dof, *means, margin=margin, alpha=alpha, stderr=error
+    )
+
+
+def normal_decision(
+    test: float, user: float, error: float, margin: float, alpha: float, name: str
+) -> Decision:
+    """By two accuracies and the normal error of their difference.
+
+    Without any variance, by the sign of what is left but for rounding.
+    """
+    excess = test - user - margin
     if error > 0:
-        return float(excess / error), float(special.ndtr(excess / error))
-    sign = 0.0 if abs(excess) <= 1e-12 else float(np.sign(excess))
-    return sign * np.inf if sign else 0.0, 0.5 * (1 + sign)
+        statistic, p_value, dof = excess / error, float(special.ndtr(excess / error)), np.inf
+    else:
+        sign = 0.0 if abs(excess) <= 1e-12 else float(np.sign(excess))
+        statistic, p_value, dof = sign * np.inf if sign else 0.0, 0.5 * (1 + sign), np.nan
+    return Decision(
+        suitable=p_value <= alpha,
+        p_value=p_value,
+        statistic=statistic,
+        dof=dof,
+        estimated_test_accuracy=test,
+        estimated_user_accuracy=user,
+        margin=margin,
+        alpha=alpha,
+        stderr=error,
+        test=name,
+    )
 
 
 class _Logistic:
     """A logistic regression that knows the error of what it estimates."""
 
     def __init__(self, x: Array, y: Flags, penalty: float = _PENALTY):
-        self._center, self._scale = standardiser(x)
+        self._center, self._scale, _ = standardiser(x)
         self._x = self.design(x)
         self.theta, self.hessian = fit_logistic(self._x, y, penalty)
 

@@ -133,16 +133,8 @@ def _regression(
 ) -> tuple[Array, Array, Array, Array, float]:
     """Standardised signals, their means and scales; coefficients and intercept."""
     x = table.to_numpy()
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, scale = standardiser(x)
-        spread = x.std(axis=0)
-    if not np.isfinite(spread).all():
-        raise ValueError(
-            f"{name} must be small enough for a finite standard deviation, got values up to "
-            f"{np.abs(x).max():.3g}"
-        )
+    mean, scale, constant = standardiser(x, name)
     # The rounding error that is left of a constant column is no signal.
-    constant = spread <= 10 * np.finfo(float).eps * np.abs(mean)
     z = np.where(constant, 0.0, (x - mean) / scale)
     theta, _ = fit_logistic(np.column_stack([z, np.ones(len(z))]), correct)
     return z, mean, scale, theta[:-1], float(theta[-1])

@@ -125,7 +125,8 @@ def _labels_test(x_t: int, n_t: int, x_u: int, n_u: int, margin: float, sample: 
 def two_samples(x_1: int, n_1: int, x_2: int, n_2: int, margin: float) -> float:
     """P-value of H0: p_1 - p_2 > margin, from x of n correct in two samples; at least 0.0001."""
     # The more precise sample tells most about the one unknown parameter.
-    ends = _limits(x_1, n_1) if n_1 >= n_2 else tuple(e + margin for e in _limits(x_2, n_2))
+    x, n, shift = (x_1, n_1, 0.0) if n_1 >= n_2 else (x_2, n_2, margin)
+    ends = [end + shift for end in clopper_pearson(x, n, _MISSED / 2)]
     low, high = max(ends[0], margin, 0.0), min(ends[1], 1 + margin, 1.0)
     if low > high:
         # For a negative margin, the null hypothesis beyond has p_2 = 1, where it is least refuted
@@ -144,10 +145,10 @@ def two_samples(x_1: int, n_1: int, x_2: int, n_2: int, margin: float) -> float:
     return float(min(1.0, chance.max() + _MISSED))
 
 
-def _limits(x: int, n: int) -> tuple[float, float]:
-    """Clopper and Pearson's interval that misses with probability `_MISSED`."""
-    low = 0.0 if x == 0 else float(special.betaincinv(x, n - x + 1, _MISSED / 2))
-    high = 1.0 if x == n else float(special.betaincinv(x + 1, n - x, 1 - _MISSED / 2))
+def clopper_pearson(x: int, n: int, tail: float) -> tuple[float, float]:
+    """Limits of a fraction, each of which it misses with a probability of at most `tail`."""
+    low = 0.0 if x == 0 else float(special.betaincinv(x, n - x + 1, tail))
+    high = 1.0 if x == n else float(special.betaincinv(x + 1, n - x, 1 - tail))
     return low, high
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lib.check import as_flags, as_matrix, as_number
 from lib.suitability.estimator import as_fit
-from lib.suitability.filter import Decision, _Logistic, normal_test
+from lib.suitability.filter import Decision, _Logistic, normal_decision
 
 
 class RefinedFilter:
@@ -112,16 +112,4 @@ class RefinedFilter:
         correct = as_flags("test_correct", test_correct)
         user, error = self.estimate(user_signals, "user_signals")
         test = float(correct.mean())
-        statistic, p_value = normal_test(test - user - self.margin, error)
-        return Decision(
-            suitable=p_value <= self.alpha,
-            p_value=p_value,
-            statistic=statistic,
-            dof=float("inf") if error > 0 else float("nan"),
-            estimated_test_accuracy=test,
-            estimated_user_accuracy=user,
-            margin=self.margin,
-            alpha=self.alpha,
-            stderr=error,
-            test="refined",
-        )
+        return normal_decision(test, user, error, self.margin, self.alpha, "refined")

@@ -154,7 +154,8 @@ def test_rounding_hides_no_decision():
     """An end just beyond the margin does not look as if it were on it."""
     found = linear(trial(0.2))
     low, half = 0.1 + 1e-5, 0.05
-    close = replace(found.difference, value=low + half, interval=(low, low + 2 * half))
+    close = replace(found.difference, value=low + half, stderr=half / found.difference.quantile)
+    assert close.interval == pytest.approx((low, low + 2 * half), abs=1e-12)
     words = module._reason(close, found.metrics, "choose A", 0.1, {})
     assert "minus B: 0.10001 to 0.20001)" in words
 

@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from statsmodels.stats.proportion import proportion_confint
 
 from lib import audit, counterfactual, selective
+from lib.audit.selection import divided
 from lib.report import (
     ANALYSES,
     FORMAT,
@@ -39,7 +40,6 @@ from lib.report import report as report_module
 from lib.report import single_page as single_page_module
 from lib.report.abstention import _outcome, _with_outcome
 from lib.report.analysis import acceptance_scores, share
-from lib.report.audit import halves
 from lib.report.selective import _less_accurate, groups
 from lib.report.studies import drawn_abstention
 from lib.report.suitability import printable, suitability_report
@@ -236,7 +236,7 @@ def test_a_weak_attack_still_chooses_a_threshold():
         rng = np.random.default_rng([seed, 13])
         scores = np.r_[rng.normal(1.2, 1, 24), rng.normal(size=24)]
         members = np.arange(48) < 24
-        choosing = halves(members, seed)
+        choosing = divided(members, 0.5, seed)
         counts = audit.roc_counts(scores[choosing], members[choosing])
         if audit.best_lower_bound(counts, 1e-5, 0.95, "clopper-pearson")[1] > 0:
             continue

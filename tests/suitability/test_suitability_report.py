@@ -21,7 +21,7 @@ from lib.report.suitability import printable
 from lib.studies.suitability.data import run_study, wilds_files
 from lib.studies.suitability.panel import load_study
 from lib.suitability import SIGNAL_NAMES, SuitabilityFilter, labels_test, signals
-from lib.suitability.filter import p_text
+from lib.suitability.filter import p_text, welch_decision
 from lib.suitability.guarantees import adjusted_margin, calibration_offset, prediction_powered_test
 from lib.suitability.power import non_inferiority_power, required_sample_size
 from lib.suitability.tipping import FMOW_ERRORS
@@ -205,7 +205,7 @@ def test_estimates_that_vary_by_rounding_alone(predictions):
     values = np.random.default_rng(0).random(1000)
     value = next(v for v in values if np.full(500, v).std(ddof=1) > 0)
     estimated = {part: np.full(500, value) for part in ("test", "user")}
-    decision = module._decide(estimated, 0.1, 0.05)
+    decision = welch_decision(estimated["test"], estimated["user"], 0.1, 0.05)
     assert math.isnan(decision.dof)
     rows = {row[0]: row[1:] for row in module.summary(predictions, estimated, decision, 0.5)}
     assert rows["estimated drop (test minus user)"] == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)

@@ -17,12 +17,12 @@ from scipy.spatial import KDTree
 
 from lib.counterfactual.efficiency import efficiency_bound, mix
 from lib.counterfactual.estimate import (
+    Estimate,
     Nuisances,
     estimate_from_nuisances,
     fit_nuisances,
     fold_numbers,
     influence_values,
-    with_interval,
 )
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.counterfactual.classifiers import FLIP, classify, simulate, true_difference
@@ -129,7 +129,7 @@ def mixed(
     mixture = mix(pair, both, clip=epsilon)
     half = (found.influence + influence_values(both, clip=epsilon)) / 2
     error = half.std() / math.sqrt(n)
-    halved = with_interval(half.mean(), error, half, 0.95, "mixed", epsilon, ())
+    halved = Estimate(half.mean(), error, half, 0.95, "mixed", epsilon, ())
     return {
         f"{quantity}, {name}": value
         for name, one in (("robust", found), ("mixed", mixture), ("half", halved))
