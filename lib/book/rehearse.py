@@ -16,15 +16,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import yaml
 
 from lib.book.chapters import (
@@ -213,7 +213,7 @@ def _environment(scratch: Path, name: str, cuts: Mapping[str, Any]) -> dict[str,
 
 
 def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict) -> Rehearsed:
-    started, most, killed = time.perf_counter(), [0.0], False
+    started, most, killed = time.perf_counter(), 0.0, False
     command = [sys.executable, "-m", "lib.book.rehearse", str(book), profile, name]
     states, environment = scratch / "runs" / "partial", _environment(scratch, name, cuts)
     before = {*states.glob("*/*.npz")}  # of files that failed
@@ -223,56 +223,46 @@ def _rehearse_one(book: Path, profile: str, name: str, scratch: Path, cuts: dict
             process = subprocess.Popen(
                 command, env=environment | often, stdout=output, stderr=subprocess.STDOUT
             )
-            with _watched(process, most):
-                while process.poll() is None:
-                    if kill and {*states.glob("*/*.npz")} - before:
-                        _kill(process)
-                        killed = process.returncode == -signal.SIGKILL
-                        break
-                    time.sleep(0.05)
+            measured = 0.0
+            while process.poll() is None:
+                if kill and {*states.glob("*/*.npz")} - before:
+                    _kill(process)
+                    killed = process.returncode == -signal.SIGKILL
+                    break
+                if time.perf_counter() - measured > 0.5:
+                    most, measured = max(most, _megabytes(process)), time.perf_counter()
+                time.sleep(0.05)
             output.seek(0)
             text = output.read()
         if not (kill and killed):
             break
     error = "" if process.returncode == 0 else text.strip()
-    return Rehearsed(name, time.perf_counter() - started, most[0], killed, error)
+    return Rehearsed(name, time.perf_counter() - started, most, killed, error)
 
 
-@contextlib.contextmanager
-def _watched(process: subprocess.Popen, most: list[float]) -> Iterator[None]:
-    """Note the largest memory of a process and all that it starts, in MB."""
-    import psutil
-
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.5):
-            with contextlib.suppress(psutil.Error):
-                whole = psutil.Process(process.pid)
-                total = 0
-                for each in [whole, *whole.children(recursive=True)]:
-                    with contextlib.suppress(psutil.Error):
-                        total += each.memory_info().rss
-                most[0] = max(most[0], total / 1e6)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
+def _family(process: subprocess.Popen) -> list[psutil.Process]:
+    """A process and all that it started, as far as they still run."""
     try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+        first = psutil.Process(process.pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _megabytes(process: subprocess.Popen) -> float:
+    """Memory of a process and all that it started."""
+    total = 0
+    for each in _family(process):
+        with contextlib.suppress(psutil.Error):
+            total += each.memory_info().rss
+    return total / 1e6
 
 
 def _kill(process: subprocess.Popen) -> None:
     """``kill -9`` for a process and all that it started."""
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        whole = psutil.Process(process.pid)
-        for each in [whole, *whole.children(recursive=True)]:
-            with contextlib.suppress(psutil.Error):
-                each.kill()
+    for each in _family(process):
+        with contextlib.suppress(psutil.Error):
+            each.kill()
     process.wait()
 
 
