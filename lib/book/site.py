@@ -6,7 +6,6 @@ Nothing here knows Sphinx; :mod:`lib.book.sphinx_ext` calls it.
 import ast
 import base64
 import html
-import json
 import math
 import re
 import unicodedata
@@ -240,8 +239,7 @@ def light_path(path: str) -> str:
 
 def _relative(hundredths: int, before: str) -> str:
     """A number as it may follow on what stands before it."""
-    text = f"{hundredths / 100:.2f}".rstrip("0").rstrip(".")
-    text = "0" if text == "-0" else text
+    text = _rounded(hundredths / 100)
     return text if text.startswith("-") or not before[-1:].isdigit() else f" {text}"
 
 
@@ -296,7 +294,7 @@ def _needed(points: list[_Point]) -> set[int]:
     return kept
 
 
-def _rounded(number: str) -> str:
+def _rounded(number: str | float) -> str:
     text = f"{float(number):.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
@@ -483,29 +481,20 @@ def with_own_values(text: str) -> str:
     """Put the numbers that an executed notebook holds itself into its prose."""
     if VALUE_MIME not in text:
         return text
-    notebook = json.loads(text)
-    cells = notebook.get("cells", [])
-    values = {
-        output["data"][VALUE_MIME]["name"]: given_value(output["data"][VALUE_MIME]["value"])
-        for cell in cells
-        for output in cell.get("outputs", [])
-        if VALUE_MIME in output.get("data", {})
-    }
-    code = "".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
-    opened = re.search(r"open_chapter\(\s*[\"'](\w+)[\"']", code)
+    notebook = nbformat.reads(text, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    shown = [output.get("data", {}).get(VALUE_MIME) for cell in cells for output in cell.outputs]
+    values = {one["name"]: given_value(one["value"]) for one in shown if one}
+    opened = re.search(r"open_chapter\(\s*[\"'](\w+)[\"']", "".join(c.source for c in cells))
 
-    def known(found: re.Match[str]) -> str:
-        where, _, spec = found[1].partition(":")
+    def known(quoted: str) -> str:
+        where, _, spec = quoted.partition(":")
         chapter, _, name = where.partition(".")
         if opened is None or chapter != opened[1] or name not in values:
-            return found[0]
+            return f"{{value}}`{quoted}`"
         return formatted(values[name], spec)
 
-    for cell in cells:
-        if cell["cell_type"] == "markdown":
-            prose = "".join(cell["source"])
-            cell["source"] = plain_roles(_VALUE.sub(known, prose)).splitlines(keepends=True)
-    return json.dumps(notebook, indent=1, ensure_ascii=False)
+    return nbformat.writes(with_values(notebook, known))
 
 
 _COLAB = """# On Colab: fetch the book at the commit that this notebook was made from; install it.
