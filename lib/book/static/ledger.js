@@ -44,18 +44,15 @@ document.addEventListener("DOMContentLoaded", () => {
   if (!first) return;
   const article = first.closest("article") || document.body;
   const groups = [...article.querySelectorAll("details.companion-cells")];
-  const rows = [
-    ...article.querySelectorAll("details.companion-cells tbody tr"),
-  ].map((row) => ({
-    row,
-    verdict: (row.querySelector(".verdict") || {}).className || "",
-    group: row.closest("details.companion-cells"),
-    words: row.textContent.toLowerCase(),
-  }));
-  for (const one of rows) {
+  const rows = groups.flatMap((group) => {
     // A cell's row is short; the summary of its group says which paper and table it is of.
-    if (one.group) one.words += " " + one.group.querySelector("summary").textContent.toLowerCase();
-  }
+    const summary = group.querySelector("summary").textContent;
+    return [...group.querySelectorAll("tbody tr")].map((row) => ({
+      row,
+      verdict: row.querySelector(".verdict").className,
+      words: `${row.textContent} ${summary}`.toLowerCase(),
+    }));
+  });
   const bar = document.createElement("form");
   bar.className = "companion-filter";
   bar.setAttribute("role", "search");
