@@ -41,24 +41,21 @@ def make_record(reports: Sequence[Path], root: Path) -> dict[str, Any]:
         if not found:
             raise ValueError(f"{report} holds no test")
         cases |= found
-    files: dict[str, dict[str, Any]] = {}
-    properties = []
+    rows, properties = [], []
     for (where, test), case in cases.items():
         parts = where.split(".")
         name = next((p for p in reversed(parts) if p.startswith("test_")), parts[-1])
-        row = files.setdefault(
-            name, {"file": name, "passed": 0, "failed": 0, "skipped": 0, "seconds": 0.0}
-        )
         kinds = {child.tag for child in case}
-        failed, skipped = bool(kinds & {"failure", "error"}), "skipped" in kinds
-        row["failed" if failed else "skipped" if skipped else "passed"] += 1
-        row["seconds"] += float(case.get("time", 0))
+        failed = bool(kinds & {"failure", "error"})
+        skipped = "skipped" in kinds and not failed
+        passed, seconds = not failed and not skipped, float(case.get("time", 0))
+        rows.append((name, passed, failed, skipped, seconds))
         kept = {p.get("name"): p.get("value") for p in case.iter("property")}
         if kept:
-            properties.append({"test": test, "passed": not failed and not skipped, **kept})
-    for row in files.values():
-        row["seconds"] = round(row["seconds"], 1)
-    return {**origin(root), "files": [files[name] for name in sorted(files)], "long": properties}
+            properties.append({"test": test, "passed": passed, **kept})
+    columns = ["file", "passed", "failed", "skipped", "seconds"]
+    files = pd.DataFrame(rows, columns=columns).groupby("file", as_index=False).sum().round(1)
+    return {**origin(root), "files": files.to_dict("records"), "long": properties}
 
 
 # ------------------------------------------------------------------ the page
