@@ -1,13 +1,14 @@
 """Chapters as files: where they are, what they hold."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jupytext
 import nbformat
 import yaml
+from sphinx_external_toc.parsing import parse_toc_yaml
 
 from lib.book.parameters import Parameter, ParameterError, parse_parameters
 
@@ -33,21 +34,8 @@ def read_chapter(text: str) -> nbformat.NotebookNode:
 
 def chapter_files(book: Path) -> dict[str, Path]:
     """Name and file of every chapter that ``_toc.yml`` lists, in its order."""
-    toc = yaml.safe_load((book / "_toc.yml").read_text(encoding="utf-8"))
-    names = (name.removesuffix(".py") for name in _toc_files(toc))
+    names = [name.removesuffix(".py") for name in parse_toc_yaml(book / "_toc.yml")]
     return {name: book / f"{name}.py" for name in names if (book / f"{name}.py").exists()}
-
-
-def _toc_files(node: Any) -> Iterator[str]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key in ("root", "file"):
-                yield value
-            else:
-                yield from _toc_files(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _toc_files(value)
 
 
 def code_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:

@@ -316,7 +316,7 @@ def test_damaged_records_are_refused(book, text, message):
 
 def test_chapters_are_those_of_the_table_of_contents(book):
     toc = {"root": "index", "parts": [{"chapters": [{"file": "one.py"}, {"file": "missing"}]}]}
-    (book / "_toc.yml").write_text(yaml.safe_dump(toc))
+    (book / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book"} | toc))
     (book / "index.md").write_text("# Index\n")
     assert chapter_files(book) == {"one": book / "one.py"}
     notebook = read_chapter(TEXT)
