@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -88,16 +90,13 @@ def trials_needed(rate: float, half_width: float, delta: float) -> dict[str, int
         low, high = epsilon_interval(expected_counts(rate, rate, n), delta, method=method)
         return high - low <= 2 * half_width
 
-    step, found = 10, {}
+    found = {}
     for method in METHODS:
-        high = step
-        while not narrow(method, high):
-            high *= 2
-        low = high // 2  # too few, or the first tried
-        while high - low > step:
-            middle = (low + high) // 2 // step * step
-            low, high = (low, middle) if narrow(method, middle) else (middle, high)
-        found[method] = high
+        enough = 10
+        while not narrow(method, enough):
+            enough *= 2
+        tens = range(10, enough + 1, 10)
+        found[method] = tens[bisect_left(tens, True, key=partial(narrow, method))]
     return found
 
 

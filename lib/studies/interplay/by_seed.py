@@ -10,7 +10,6 @@ from lib.selective.uncertainty import Mean
 from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel
 from lib.studies.interplay.tables import (
     Values,
-    checkpoint_steps,
     coverages_for_non_private,
     full_accuracies,
     normalized_scores,
@@ -129,7 +128,7 @@ def spent_shares(panel: Panel) -> Values:
     finite = [e for e in panel.settings.epsilons if math.isfinite(e)]
     accuracy = (panel.checkpoints[max(finite)] == panel.labels).mean(2)
     reached = accuracy >= full_accuracies(panel, "SR", min(finite))[:, None]
-    steps = checkpoint_steps(panel.settings)
+    steps = panel.settings.training.checkpoint_steps
     stops = [steps[int(np.argmax(seed)) if seed.any() else -1] for seed in reached]
     return np.array([spent_after(panel, max(finite), stop) / max(finite) for stop in stops])
 

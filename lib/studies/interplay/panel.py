@@ -306,7 +306,7 @@ class Panel:
 def run_panel(settings: PanelSettings) -> Panel:
     """Tune, train and score the panel; what is stored already is read."""
     tuned = _run(settings.searches())
-    table = _rates(settings.places, settings, tuned)
+    table = _rates(settings, tuned)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
     runs = _run(settings.trainings(chosen))
     labels = next(iter(runs.values())).arrays["labels"]
@@ -436,13 +436,9 @@ def _spent(
     }
 
 
-def _rates(
-    places: Sequence[tuple[str, float]],
-    settings: PanelSettings,
-    tuned: Mapping[tuple[str, float], StoredRun],
-) -> pd.DataFrame:
+def _rates(settings: PanelSettings, tuned: Mapping[tuple[str, float], StoredRun]) -> pd.DataFrame:
     rows = []
-    for family, epsilon in places:
+    for family, epsilon in settings.places:
         rates = settings.rates_at(epsilon)
         accuracy, best = [math.nan] * len(rates), 0
         if (family, epsilon) in tuned:

@@ -393,12 +393,6 @@ def bound_reached(
     return curves, largest
 
 
-def checkpoint_steps(settings: PanelSettings) -> list[int]:
-    """After how many steps the intermediate models are."""
-    every, steps = settings.training.checkpoint_every, settings.training.steps
-    return [*range(every, steps, every), steps]
-
-
 def spent_after(panel: Panel, epsilon: float, step: int) -> float:
     """What a plain model for a budget has spent after some of its steps."""
     n, noise = panel.settings.data.train, panel.privacy.set_index(["family", "epsilon"])
@@ -421,7 +415,7 @@ def early_stopping(panel: Panel) -> pd.DataFrame:
         reached = accuracy >= target * (1 - ROUNDING)
         stops = reached.any() and epsilon != min(finite)
         place = int(np.argmax(reached)) if stops else len(accuracy) - 1
-        step = checkpoint_steps(panel.settings)[place]
+        step = panel.settings.training.checkpoint_steps[place]
         spent = spent_after(panel, epsilon, step)
         rows.append((epsilon, accuracy[place], step, spent, spent / epsilon))
     return pd.DataFrame(rows, columns=["epsilon", "aligned accuracy", "step", "spent", "share"])

@@ -258,11 +258,8 @@ def _sign(low: float, high: float) -> str:
 
 def _threshold(correct: npt.ArrayLike, score: Array, target: float) -> float:
     """The least score from which on, ties included, accuracy reaches the target; or infinity."""
-    values, place = np.unique(score, return_inverse=True)
-    answered = np.bincount(place)[::-1].cumsum()[::-1]
-    right = np.bincount(place, weights=np.asarray(correct, dtype=float))[::-1].cumsum()[::-1]
-    reached = np.flatnonzero(right / answered >= target - 1e-12)
-    return float(values[reached[0]]) if len(reached) else math.inf
+    answered = round(selective.coverage_at_accuracy(correct, score, target) * len(score))
+    return float(np.sort(score)[-answered]) if answered else math.inf
 
 
 def _share(values: npt.ArrayLike) -> tuple[float, float, float]:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import special
 
+from lib.audit.counts import rate_interval
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import METRICS, is_suitable, metrics_table
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
@@ -188,10 +189,7 @@ def cheats_table(draws: pd.DataFrame) -> pd.DataFrame:
 
 def binomial_limits(rate: float, n: int) -> tuple[float, float]:
     """Clopper and Pearson's 95% limits for a mean of n fractions, as if each were yes or no."""
-    tail = (1 - 0.95) / 2
-    low = stats.beta.ppf(tail, n * rate, n - n * rate + 1) if rate > 0 else 0.0
-    high = stats.beta.isf(tail, n * rate + 1, n - n * rate) if rate < 1 else 1.0
-    return float(low), float(high)
+    return rate_interval(n * rate, n, (1 - 0.95) / 2, "clopper-pearson")
 
 
 def by_sample_size(
