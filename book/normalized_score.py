@@ -373,7 +373,8 @@ chapter.values(
 # {value}`normalized_score@standard.gtsrb.sn_printed:.3f` for the second), and is behind SR at
 # {value}`normalized_score@standard.gtsrb.sn_behind` budgets. Its number without privacy there is
 # one of our tuning: at the rate that suits the model that answers everything, trainings for smaller
-# targets fail.
+# targets fail. On CIFAR-10, too, it is worse without privacy than at the largest budget, perhaps
+# for the same reason.
 #
 # ## Why not just stop early?
 #

@@ -141,9 +141,8 @@ def test_rates_budgets_and_words():
         rows = [("plain", 1.0, rate, 0.5, rate == 0.2) for rate in rates]
         tried = pd.DataFrame(rows, columns=made.rates.columns)
         inner = studies.chosen_rates({"mlp": replace(made, rates=tried)})
-        assert (
-            inner["epsilon = 1"].item() == word
-        )  # neither the least nor the most, or the only one
+        # Neither the least nor the most, or the only one.
+        assert inner["epsilon = 1"].item() == word
     spent = studies.budget_cells(made)
     # Families that train as many models spend the same; without privacy nothing is spent.
     assert spent[["models", "epsilon"]].to_numpy().tolist() == [[1, 3], [1, 1], [5, 3], [5, 1]]

@@ -19,7 +19,7 @@ from lib.studies.suitability.refined import (
     known_reference,
     leave_domain_out,
 )
-from lib.suitability import CorrectnessEstimator, RefinedFilter
+from lib.suitability import CorrectnessEstimator, RefinedFilter, SuitabilityFilter
 from lib.suitability.estimator import fit_logistic
 
 
@@ -194,6 +194,8 @@ X, Y = draw(50, np.random.default_rng(7))
     [
         (lambda: RefinedFilter().fit(X, np.ones(50)), "correct must have both kinds.*only correct"),
         (lambda: RefinedFilter().fit(X, np.zeros(50)), "both kinds.*only wrong"),
+        (lambda: RefinedFilter().fit(1e300 * X, Y), "signals must be small enough"),
+        (lambda: SuitabilityFilter(test="fitted").fit(1e300 * X, Y), "signals must be small"),
         (lambda: RefinedFilter().fit(X, Y).decide(Y, X[:, :2]), "user_signals must have 3 columns"),
         (lambda: RefinedFilter().fit(X, Y).decide([], X), "test_correct must be .* of at least 1"),
         (lambda: RefinedFilter().fit(X, Y).decide([0.5], X), "test_correct must be booleans"),
