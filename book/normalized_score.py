@@ -359,13 +359,13 @@ chapter.values(
 # {value}`normalized_score@standard.selectivenet.sn_printed:.3f`). It is behind SR at
 # {value}`normalized_score@standard.selectivenet.sn_behind` of
 # {value}`normalized_score@standard.selectivenet.budgets` budgets, and on CIFAR-10 at
-# {value}`normalized_score@standard.cifar10_selectivenet.sn_behind`
-# ({value}`normalized_score@standard.cifar10_selectivenet.sn_free:.3f` without privacy, SR
-# {value}`normalized_score@standard.cifar10_selectivenet.sr_free:.3f`;
-# {value}`normalized_score@standard.cifar10_selectivenet.sn_strict:.3f` at $\epsilon = $
-# {value}`normalized_score@standard.cifar10_selectivenet.strictest:g`, SR
-# {value}`normalized_score@standard.cifar10_selectivenet.sr_strict:.3f`; P1 prints
-# {value}`normalized_score@standard.cifar10_selectivenet.sn_printed:.3f`). On GTSRB it scores
+# {value}`normalized_score@standard.cifar10.sn_behind`
+# ({value}`normalized_score@standard.cifar10.sn_free:.3f` without privacy, SR
+# {value}`normalized_score@standard.cifar10.sr_free:.3f`;
+# {value}`normalized_score@standard.cifar10.sn_strict:.3f` at $\epsilon = $
+# {value}`normalized_score@standard.cifar10.strictest:g`, SR
+# {value}`normalized_score@standard.cifar10.sr_strict:.3f`; P1 prints
+# {value}`normalized_score@standard.cifar10.sn_printed:.3f`). On GTSRB it scores
 # {value}`normalized_score@standard.gtsrb.sn_free:.3f` and
 # {value}`normalized_score@standard.gtsrb.sn_strict:.3f` (SR
 # {value}`normalized_score@standard.gtsrb.sr_free:.3f` and
