@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -103,13 +103,19 @@ def seconds_of(kinds: Iterable[Kind]) -> list[float]:
 @cache
 def _paces(config: Any, together: int) -> tuple[float, float]:
     """Seconds of a step and of an evaluated point."""
-    few, many, base = 16, 256, 10 if isinstance(config, FixMatch) else 1  # it takes no fewer steps
+    few, base = 16, 10 if isinstance(config, FixMatch) else 1  # it takes no fewer steps
     _timed_once(config, together, base, few)  # compiled, loaded
-    short, steps = _timed(config, together, base, few), 2
-    while (whole := _timed(config, together, base + steps, few) - short) < _LEAST and steps < 500:
-        steps *= 4
-    evaluation = _timed(config, together, base, few + many) - short
-    return max(whole, 0.0) / steps, max(evaluation, 0.0) / many
+    short = _timed(config, together, base, few)
+
+    def pace(begin: int, most: int, longer: Callable[[int], tuple[int, int]]) -> float:
+        """Seconds of one of so many more that chance does not make the difference."""
+        more = begin
+        while (seconds := _timed(config, together, *longer(more)) - short) < _LEAST and more < most:
+            more *= 4
+        return max(seconds, 0.0) / more
+
+    step = pace(2, 500, lambda more: (base + more, few))
+    return step, pace(256, 10_000, lambda more: (base, few + more))
 
 
 def _timed(*task: Any) -> float:
