@@ -164,7 +164,7 @@ chapter.values(
 #
 # - Take the softmax response as the baseline: it costs nothing, and little is better.
 # - Report accuracy at full coverage beside every selective number, and say how ties are broken.
-# - Spend a small budget on one model, not on five. (At the largest, five did better on CIFAR-10.)
+# - Spend a budget on one model, not on five.
 # - Whether SCTD pays depends on the noise: [Where does SCTD win?](sctd_map.py)
 #
 # ## For those who go on
