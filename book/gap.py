@@ -162,14 +162,15 @@ chapter.values(
 # second shows in {term}`NAURC` {cite}`cattelan2024fix`, the gap as a fraction of that of a random
 # order at the same accuracy: {value}`gap.naurc_free:.3f` without privacy,
 # {value}`gap.naurc_strict:.3f` with. Of the growth of {value}`gap.growth:+.3f` (standard error over
-# trainings {value}`gap.growth_se:.3f`), {value}`gap.by_errors:+.3f` come from more errors and
-# {value}`gap.by_order:+.3f` from the order.
+# trainings {value}`gap.growth_se:.3f`), more errors in the old order make
+# {value}`gap.by_errors:+.3f`, and then their worse order {value}`gap.by_order:+.3f`.
 #
 # The expected calibration error is {value}`gap.ece_free:.3f` without privacy and
 # {value}`gap.ece_strict:.3f` at $\epsilon = $ {value}`gap.strict:g`, and temperature scaling makes
-# it {value}`gap.scaled_strict:.3f`. That takes {value}`gap.calibration_strict:.4f` off the gap, as
-# a temperature hardly moves the order. Calibration that privacy has spoiled misleads whoever reads
-# the probabilities; which points are answered depends on the order alone.
+# it {value}`gap.scaled_strict:.3f`. The calibration term of the gap is
+# {value}`gap.calibration_strict:.4f`, as a temperature hardly moves the order. Calibration that
+# privacy has spoiled misleads whoever reads the probabilities; which points are answered depends on
+# the order alone.
 #
 # ## What holds, and what does not
 #
@@ -286,7 +287,8 @@ chapter.table(
 # - The gap to the bound is the sum of noise, ranking, calibration and finite sample; a weak model
 #   alone leaves none.
 # - From no privacy to $\epsilon = $ {value}`gap.strict:g` it grows by {value}`gap.growth:+.3f`:
-#   {value}`gap.by_errors:+.3f` by more errors, {value}`gap.by_order:+.3f` by a worse order.
+#   {value}`gap.by_errors:+.3f` by more errors in the old order, {value}`gap.by_order:+.3f` by their
+#   worse one.
 # - Temperature scaling repairs calibration and leaves the gap where it was.
 #
 # All numbers of this page that do not depend on the machine:

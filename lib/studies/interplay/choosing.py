@@ -1,7 +1,7 @@
 """What a learning rate costs that is chosen under privacy, on P1's plain family.
 
-The papers choose learning rates by trying several on the private data, and do not count the trials.
-Here the same search is made three more ways: without a search, with every trial counted, and with a
+The papers do not say how learning rates were chosen, and count no trials.  Here a search over
+several is compared with three other ways: without a search, with every trial counted, and with a
 random number of trials, of which only the best is released (Papernot and Steinke 2022).
 """
 
