@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from lib.book.chapters import profile_parameters
 from lib.book.claims import read_claims
@@ -204,20 +204,6 @@ def test_advantage_and_overlap_by_hand():
     assert math.isnan(system.least_overlap(first.iloc[1:], second.iloc[1:]))
 
 
-def test_rates_are_apart_by_the_errors_that_their_intervals_tell():
-    rates, errors = np.array([[0.9, 0.8], [0.84, 0.82]]), np.array([[0.02, 0.01], [0.03, 0.02]])
-    z = stats.norm.isf(0.025)
-    ends = special.logit(np.stack([rates - z * errors, rates + z * errors], -1))
-    first, second = (pd.DataFrame(each, columns=["low", "high"]) for each in ends)
-    wanted = [0.06 / math.hypot(0.02, 0.03), 0.02 / math.hypot(0.01, 0.02)]
-    assert system.most_errors_apart(first, second) == pytest.approx(max(wanted))
-    assert system.most_errors_apart(first.iloc[1:], second.iloc[1:]) == pytest.approx(wanted[1])
-    for column, cut in (("low", 0.0), ("high", math.inf)):  # whose error nobody can tell
-        first.loc[0, column] = cut
-        assert system.most_errors_apart(first, second) == pytest.approx(wanted[1])
-    assert math.isnan(system.most_errors_apart(first.iloc[:1], second.iloc[:1]))
-
-
 def test_accounting_table_by_hand():
     table = system.accounting_table([8.0, 1.0], 1e-5)
     np.testing.assert_allclose(table["Laplace, sd"], [np.sqrt(2) / 4, np.sqrt(2) * 2])
@@ -250,5 +236,5 @@ def test_accuracies_stand_beside_p5s_only_where_network_data_and_settings_are_it
     decided = {k for k, v in found.items() if not isinstance(v, str)}
     places = {f"P5-A3-cifar10-M-{what}" for what in ("ensemble", "student")}
     assert decided == {*places, "P5-A6-cifar10-ALIBI-L"}  # AGIBI's lowest epsilon is not P5's
-    assert found["P5-A3-cifar10-M-ensemble"] is one.notes["ensemble"]
+    assert found["P5-A3-cifar10-M-ensemble"] is one.notes["label accuracy"]
     assert "no training of this run" in found["P5-A6-cifar10-AGIBI-L"]

@@ -2,10 +2,12 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from lib import data
 from lib.audit import (
@@ -15,7 +17,7 @@ from lib.audit import (
     single_label_guesses,
     top_label_bound,
 )
-from lib.audit.canaries import THRESHOLDS
+from lib.audit.canaries import THRESHOLDS, top_label_guesses
 from lib.book.chapters import profile_parameters
 from lib.studies.canaries import published, system
 from lib.studies.canaries.system import settings_from
@@ -90,9 +92,48 @@ def test_stricter_readings(inputs):
     assert table["one label"][3] < 1
 
 
+def test_the_same_canaries_are_paired(inputs, monkeypatch):
+    (row,) = published.paired_table().itertuples(index=False)
+    first, second = (
+        top_label_guesses(*INPUTS["cifar10", name, "H", "1 x 1000"], 0.0).correct
+        for name in ("ALIBI", "AGIBI")
+    )
+    alone = (first & ~second).sum(), (second & ~first).sum()
+    p = stats.binomtest(alone[0], sum(alone)).pvalue
+    assert row == ("cifar10", "H", first.sum(), second.sum(), *alone, p)
+    assert first.sum() > second.sum() > 0
+    same = {key: given(200) for key in INPUTS}
+    monkeypatch.setattr(published, "published_inputs", lambda: same)
+    assert published.paired_table()["p"].tolist() == [1.0]
+
+
+def test_models_with_the_same_chance_are_seldom_told_apart(monkeypatch):
+    """At most 5% of six pairs' tests together, by independent guesses of equal chance."""
+    rng, runs = np.random.default_rng(0), 400
+
+    def guesses(p, *_):
+        return SimpleNamespace(correct=rng.random(200) < p)
+
+    levels = [(d, level) for d in ("cifar10", "cifar100") for level in "HML"]
+    keys = [(d, name, level, "1 x 1000") for d, level in levels for name in ("ALIBI", "AGIBI")]
+    monkeypatch.setattr(published, "published_inputs", lambda: dict.fromkeys(keys, (0.3, 0, 0)))
+    monkeypatch.setattr(published, "top_label_guesses", guesses)
+    tables = [published.paired_table() for _ in range(runs)]
+    found = [len(table) * table["p"].min() < 0.05 for table in tables]
+    assert sum(found) <= stats.binom.isf(1e-4, runs, 0.05)
+
+
 def test_sentences():
     rows = pd.DataFrame({"low": [2.41, 1.8], "high": [3.26, math.inf]}, index=["H", "M"])
     assert published.ends_in_words(rows, ["M", "H"]) == "1.8 to inf, 2.4 to 3.3"
+    columns = ["data", "level", "ALIBI", "AGIBI", "p"]
+    pairs = pd.DataFrame(
+        [("cifar100", "H", 30, 4, 2e-5), ("cifar10", "L", 9, 5, 0.03)], columns=columns
+    )
+    assert published.pairs_in_words(pairs) == (
+        "at high accuracy on CIFAR-100 ALIBI's model names 30 canaries and AGIBI's 4 of the same"
+        " (p = 2e-05)"
+    )
     careful = pd.DataFrame(
         {
             "data": ["cifar10"] * 3,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from lib import data
 from lib.audit.canaries import (
@@ -14,8 +15,10 @@ from lib.audit.canaries import (
     one_label_bound,
     single_label_guesses,
     top_label_bound,
+    top_label_guesses,
 )
 from lib.audit.insert import insert_canaries
+from lib.studies.default_problem import title
 
 #: Names of the accuracy levels.
 LEVELS = {"HH": "Very high", "H": "High", "M": "Medium", "L": "Low"}
@@ -82,6 +85,35 @@ def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def paired_table() -> pd.DataFrame:
+    """ALIBI's and AGIBI's single runs, whose canaries are the same: how many each names outright.
+
+    With McNemar's exact test of the canaries that one names alone.
+    """
+    given, rows = published_inputs(), []
+    for dataset, mechanism, level, runs in given:
+        if (mechanism, runs) != ("AGIBI", "1 x 1000"):
+            continue
+        named = [
+            top_label_guesses(*given[dataset, each, level, runs], 0.0).correct
+            for each in ("ALIBI", mechanism)
+        ]
+        alone = [int(np.count_nonzero(named[i] & ~named[1 - i])) for i in range(2)]
+        p = stats.binomtest(alone[0], sum(alone)).pvalue if any(alone) else 1.0
+        rows.append((dataset, level, *(int(each.sum()) for each in named), *alone, p))
+    columns = ["data", "level", "ALIBI", "AGIBI", "ALIBI alone", "AGIBI alone", "p"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def pairs_in_words(paired: pd.DataFrame) -> str:
+    """The pairs that are told apart when all are tested, as a sentence has them."""
+    return "; ".join(
+        f"at {LEVELS[row.level].lower()} accuracy on {title(row.data)} ALIBI's model names"
+        f" {row.ALIBI} canaries and AGIBI's {row.AGIBI} of the same (p = {row.p:.0e})"
+        for row in paired[len(paired) * paired["p"] < 0.05].itertuples()
+    )
 
 
 def ends_in_words(rows: pd.DataFrame, levels: Sequence[str] = ("H", "M", "L")) -> str:
