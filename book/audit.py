@@ -30,7 +30,6 @@ level: float = 0.9  # (0, 1) of intervals
 coverage_trials: list[int] = [100, 1000]  # [4, 10000] trials in the study of coverage
 selection_trials: int = 256  # [8, 10000] trials in the study of thresholds
 selection_repetitions: int = 400  # [10, 1000000] audits in the study of thresholds
-benchmark_tables: int = 2  # [1, 4] intervals that the authors' package computes, too
 seed: int = 0  # [0, 1000000] of data, models and coins
 
 # %% tags=["hide-input"]
@@ -38,14 +37,13 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("audit", globals())
 
-import importlib.util
 import math
 
 from lib import audit
 from lib.audit.counts import rate_interval
 from lib.book import interactive
 from lib.runs import stored_table
-from lib.studies.audit import benchmark, figures
+from lib.studies.audit import figures
 from lib.studies.audit import tables as studies
 
 chapter.note("Data: counts printed in P3, and simulated trials.")
@@ -519,40 +517,11 @@ chapter.values(allowed=1 - level, delta=delta)
 # %% [markdown]
 # ## How fast, and how exact?
 #
-# The authors publish their program as `privacy-estimates`. Both on the same counts, in one process:
-
-# %%
-if importlib.util.find_spec("privacy_estimates"):
-    compared = benchmark.compare_with_peer(benchmark.TABLES[:benchmark_tables])
-    chapter.table(
-        compared,
-        "benchmark",
-        "Two-sided 90% Bayesian intervals: this package, and the authors'",
-        {
-            "delta": "g",
-            **dict.fromkeys(["low", "high", "low (peer)", "high (peer)"], ".3f"),
-            "milliseconds": ".1f",
-            "seconds (peer)": ".1f",
-            "ratio": ",.0f",
-        },
-    )
-    chapter.values(volatile=True, speed_ratio=compared["ratio"].min())
-else:
-    chapter.note("privacy-estimates is not installed here: no comparison.")
-    chapter.values(volatile=True, speed_ratio=math.nan)
-
-# %%
-sweep_trials = 1024
-chapter.values(volatile=True, sweep_seconds=benchmark.sweep_seconds(sweep_trials))
-chapter.values(sweep_thresholds=sweep_trials + 1)
-
-# %% [markdown]
-# In this build at least {value}`audit@build.speed_ratio:,.0f` times as fast. The ends differ by the
-# peer's tolerance ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability); ours are exact to
-# about $10^{-10}$ in probability. The best bound over all {value}`audit.sweep_thresholds:,`
-# thresholds of a ROC curve takes {value}`audit.sweep_seconds:.2f` s.
-
-# %% [markdown]
+# The authors publish their program as `privacy-estimates`. [Compared with other
+# software](benchmarks.md) has both on the same counts: the ends differ by the peer's tolerance
+# ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability), ours are exact to about $10^{-10}$ in
+# probability, and a sweep over all thresholds of a ROC curve is timed there, too.
+#
 # ## What is new here
 #
 # - The posterior is one integral (Eq. {eq}`eq-posterior`); it takes milliseconds, and does not fail

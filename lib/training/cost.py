@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -105,17 +105,14 @@ def _paces(config: Any, together: int) -> tuple[float, float]:
     """Seconds of a step and of an evaluated point."""
     few, base = 16, 10 if isinstance(config, FixMatch) else 1  # it takes no fewer steps
     _timed_once(config, together, base, few)  # compiled, loaded
-    short = _timed(config, together, base, few)
-
-    def pace(begin: int, most: int, longer: Callable[[int], tuple[int, int]]) -> float:
-        """Seconds of one of so many more that chance does not make the difference."""
-        more = begin
-        while (seconds := _timed(config, together, *longer(more)) - short) < _LEAST and more < most:
+    short, found = _timed(config, together, base, few), []
+    for more, most, step, point in ((2, 500, 1, 0), (256, 10_000, 0, 1)):
+        size = base + step * more, few + point * more
+        while (longer := _timed(config, together, *size) - short) < _LEAST and more < most:
             more *= 4
-        return max(seconds, 0.0) / more
-
-    step = pace(2, 500, lambda more: (base + more, few))
-    return step, pace(256, 10_000, lambda more: (base, few + more))
+            size = base + step * more, few + point * more
+        found.append(max(longer, 0.0) / more)
+    return found[0], found[1]
 
 
 def _timed(*task: Any) -> float:

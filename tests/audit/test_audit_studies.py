@@ -17,7 +17,6 @@ from lib.audit import (
     roc_counts,
     true_best_epsilon,
 )
-from lib.studies.audit import benchmark
 from lib.studies.audit.tables import (
     actual_coverage,
     coverage_table,
@@ -189,24 +188,3 @@ def test_sweeps_of_attacks_that_know_nothing():
     assert (found >= 0).all()
     # One look would be above 0 in 5 of 100 attacks; the best of a hundred looks is in most.
     assert (found > 0).mean() > 0.5
-
-
-def test_the_peers_failure_is_its_result(monkeypatch):
-    privacy_estimates = pytest.importorskip("privacy_estimates")
-
-    def broken(*_):
-        raise RuntimeError("no convergence")
-
-    monkeypatch.setattr(privacy_estimates, "compute_eps_lo_hi", broken)
-    (found,) = benchmark.compare_with_peer([(EXAMPLE, 0.05)]).to_dict("records")
-    assert math.isnan(found["low (peer)"])
-    assert math.isnan(found["high (peer)"])
-    assert (found["low"], found["high"]) == epsilon_interval(EXAMPLE, 0.05, 0.9)
-    assert found["TP, FP, TN, FN"] == "65, 25, 75, 35"
-    assert found["ratio"] == pytest.approx(1e3 * found["seconds (peer)"] / found["milliseconds"])
-
-
-def test_a_sweep_is_timed():
-    start = benchmark.time.perf_counter()
-    found = benchmark.sweep_seconds(trials=20)
-    assert 0 < found <= (benchmark.time.perf_counter() - start) / 3
