@@ -661,10 +661,8 @@ chapter.values(
 #
 # ## What the paper leaves open
 #
-# - *How ties are broken, and which formula of SCTD was run.* Both change its score. Of
-#   {value}`interplay.budgets` budgets it leads here at {value}`interplay.wins_averaged` with ties
-#   averaged, at {value}`interplay.wins_broken` with ties broken by the softmax response. In most
-#   cells of P1's tables it leads. Small models say [where there is much noise](sctd_map.py);
+# - *How ties are broken, and which formula of SCTD was run.* Both change its score. In
+#   most cells of P1's tables SCTD leads. Small models say [where there is much noise](sctd_map.py);
 #   whether that is so for large ones, they cannot say.
 # - *The learning rates.* They decide how confident private models are, and their choice spends
 #   privacy that nobody counts.
