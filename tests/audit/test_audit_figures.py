@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from figure_parts import legend, lines, ticks
 
 from lib.audit import AttackCounts, epsilon_interval, epsilon_posterior, privacy_region
 from lib.audit.counts import rate_interval
@@ -17,18 +18,6 @@ from lib.training import DataSpec, ModelSpec, TrainingConfig
 COUNTS = AttackCounts(65, 25, 75, 35)
 CERTAIN = AttackCounts(50, 0, 50, 0)
 NAMES = ["Bayesian", "Jeffreys", "Clopper-Pearson"]
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def ticks(axis):
-    return [text.get_text() for text in axis.get_ticklabels()]
-
-
-def lines(ax):
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
 
 
 @pytest.mark.parametrize("proven", [None, 3.0])

@@ -5,21 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from figure_parts import legend, lines, ticks
 
 from lib.studies.canaries import figures
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def ticks(axis):
-    return [text.get_text() for text in axis.get_ticklabels()]
-
-
-def lines(ax):
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
-
 
 ROWS = [
     ("cifar10", "ALIBI", "HH", "1 x 1000", math.nan, 3.0, math.inf),

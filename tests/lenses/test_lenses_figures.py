@@ -3,19 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from figure_parts import legend, ticks
 
 from lib import selective
 from lib.selective import Estimate
 from lib.studies.six_lenses import figures
 from lib.studies.six_lenses.views import DROP, Abstention
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def ticks(axis):
-    return [text.get_text() for text in axis.get_ticklabels()]
 
 
 def test_abstention():

@@ -5,19 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from figure_parts import legend, lines
 from matplotlib.colors import to_hex
 
 from lib import selective
 from lib.audit import privacy_region, roc_counts
 from lib.report import figures
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def lines(ax):
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
 
 
 @pytest.mark.parametrize("n", [100, 1000])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from figure_parts import legend, lines, ticks
 from matplotlib.colors import to_hex
 from panel_by_hand import COVERAGES, EPSILONS, imbalance, outlier, panel
 
@@ -13,18 +14,6 @@ from lib.studies.interplay import figures
 from lib.studies.interplay import tables as studies
 
 WORDS = [r"$\epsilon = \infty$", r"$\epsilon = 3$", r"$\epsilon = 1$"]
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def ticks(axis):
-    return [text.get_text() for text in axis.get_ticklabels()]
-
-
-def lines(ax):
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
 
 
 def test_boundaries():

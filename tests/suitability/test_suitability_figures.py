@@ -2,17 +2,9 @@
 
 import numpy as np
 import pandas as pd
+from figure_parts import legend, lines
 
 from lib.studies.suitability import figures
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def lines(ax):
-    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
-
 
 STEPS = pd.DataFrame({"low": [-0.2, -0.1, 0.0], "high": [-0.1, 0.0, 0.1], "share": [0.0, 0.4, 1.0]})
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from figure_parts import legend
 
 from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.studies.training import benchmark, figures
@@ -12,10 +13,6 @@ from lib.studies.training import tables as studies
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 @pytest.fixture(scope="module")
