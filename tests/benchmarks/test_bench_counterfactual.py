@@ -1,24 +1,12 @@
 """A doubly robust interval against DoubleML, and against scikit-learn's stack of its learners."""
 
-import contextlib
 import warnings
 
 import numpy as np
 import pytest
 from comparing import compare, sizes
-from sklearn.ensemble import (
-    RandomForestClassifier,
-    RandomForestRegressor,
-    StackingClassifier,
-    StackingRegressor,
-)
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from peer_learners import PAIR, quiet, stack_classifier, stack_regressor
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR
 
 from lib.counterfactual import counterfactual_score, fold_numbers
 from lib.studies.counterfactual import simulation
@@ -28,24 +16,12 @@ with warnings.catch_warnings():
     doubleml = pytest.importorskip("doubleml", minversion="0.11")
     from doubleml.utils import PSProcessorConfig
 
-# Deterministic and solved to the end, so that both sides can agree to rounding.
-PAIR = (LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000), LinearRegression())
-
 
 def sample(n):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 3))
     r = rng.random(n) < 1 / (1 + np.exp(-x @ [0.8, -0.5, 0.0]))
     return x, np.where(r, np.nan, x @ [0.5, 0.2, -0.3] + rng.normal(size=n)), r
-
-
-@contextlib.contextmanager
-def quiet():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The estimated nu2 for d is not positive", UserWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
 
 
 def by_doubleml(x, s, r, fold):
@@ -104,32 +80,6 @@ def test_interval_of_linear_learners(benchmark, n):
     )
 
 
-def stack(seed=0, trees=100):
-    """scikit-learn's stack of P4's four learners, with its default settings."""
-    return (
-        StackingClassifier(
-            [
-                ("linear", make_pipeline(StandardScaler(), LogisticRegression())),
-                ("neighbours", make_pipeline(StandardScaler(), KNeighborsClassifier())),
-                ("machine", SVC(probability=True, random_state=seed)),
-                ("forest", RandomForestClassifier(trees, random_state=seed)),
-            ],
-            LogisticRegression(),
-            cv=StratifiedKFold(5, shuffle=True, random_state=seed),
-        ),
-        StackingRegressor(
-            [
-                ("linear", make_pipeline(StandardScaler(), Ridge())),
-                ("neighbours", make_pipeline(StandardScaler(), KNeighborsRegressor())),
-                ("machine", SVR()),
-                ("forest", RandomForestRegressor(trees, random_state=seed)),
-            ],
-            LinearRegression(),
-            cv=KFold(5, shuffle=True, random_state=seed),
-        ),
-    )
-
-
 @pytest.mark.parametrize("n", sizes(300, 250, 500, 1000))
 def test_interval_of_super_learners(benchmark, n):
     """The same folds and estimator, so that only the learners differ."""
@@ -137,12 +87,13 @@ def test_interval_of_super_learners(benchmark, n):
     x, s, r = drawn.X, drawn.scores[1], drawn.abstained[1]
     fold = fold_numbers(n, 2, 3)
     trees = 100 if n != 300 else 20  # to be short
+    pair = stack_classifier(trees=trees), stack_regressor(trees=trees)
 
     def by_stack():
         with warnings.catch_warnings():
             # scikit-learn advises against the probabilities that this stack is to have.
             warnings.simplefilter("ignore", FutureWarning)
-            return counterfactual_score(x, s, r, learner=stack(trees=trees), clip=0.2, rng=3)
+            return counterfactual_score(x, s, r, learner=pair, clip=0.2, rng=3)
 
     def floor():
         for k in (0, 1):

@@ -1,12 +1,11 @@
 """Against DoubleML: the average potential outcome of "answered" is the counterfactual score."""
 
-import contextlib
 import math
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from peer_learners import PAIR, quiet
 
 from lib.counterfactual import (
     Nuisances,
@@ -24,21 +23,6 @@ with warnings.catch_warnings():
     from doubleml.utils import PSProcessorConfig
 
 CLOSE = {"rel": 0, "abs": 1e-8}
-# Deterministic, and logistic regression tight enough that the sign of the label does not matter.
-PAIR = (LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000), LinearRegression())
-
-
-@contextlib.contextmanager
-def quiet():
-    """DoubleML announces what it will remove, and pandas what DoubleML should no longer use.
-
-    Its sensitivity analysis, which is not asked for, remarks on large weights.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The estimated nu2 for d is not positive", UserWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
 
 
 def interval(result):

@@ -4,16 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from peer_learners import stack_classifier, stack_regressor
 from scipy import special
 from sklearn.base import clone
-from sklearn.ensemble import (
-    RandomForestClassifier,
-    RandomForestRegressor,
-    StackingClassifier,
-    StackingRegressor,
-)
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -46,33 +42,6 @@ def experiment_1(n, rng):
             ((answer == label).astype(float), rng.random(n) < pi, pi, np.where(right, 0.85, 0.15))
         )
     return x, classifiers
-
-
-def stack_classifier(seed, trees=100):
-    """As the paper's library does it, with scikit-learn's default settings."""
-    return StackingClassifier(
-        [
-            ("linear", make_pipeline(StandardScaler(), LogisticRegression())),
-            ("neighbours", make_pipeline(StandardScaler(), KNeighborsClassifier())),
-            ("machine", SVC(probability=True, random_state=seed)),
-            ("forest", RandomForestClassifier(trees, random_state=seed)),
-        ],
-        LogisticRegression(),
-        cv=StratifiedKFold(5, shuffle=True, random_state=seed),
-    )
-
-
-def stack_regressor(seed, trees=100):
-    return StackingRegressor(
-        [
-            ("linear", make_pipeline(StandardScaler(), Ridge())),
-            ("neighbours", make_pipeline(StandardScaler(), KNeighborsRegressor())),
-            ("machine", SVR()),
-            ("forest", RandomForestRegressor(trees, random_state=seed)),
-        ],
-        LinearRegression(),
-        cv=KFold(5, shuffle=True, random_state=seed),
-    )
 
 
 def test_predicts_as_well_as_scikit_learns_stack():

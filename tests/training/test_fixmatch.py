@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from stopping import Interrupted, Stop
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -431,24 +432,6 @@ def test_arguments_are_checked(changes, message):
 
 
 # -------------------------------------------------------------------------------------------- job
-
-
-class Stop(Exception):
-    pass
-
-
-class Interrupted(Checkpoint):
-    """Dies, as it were, right after a given save."""
-
-    def __init__(self, folder, saves):
-        super().__init__(folder)
-        self.left = saves
-
-    def save(self, arrays, state):
-        super().save(arrays, state)
-        self.left -= 1
-        if not self.left:
-            raise Stop
 
 
 @dataclass(frozen=True)

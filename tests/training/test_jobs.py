@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from stopping import Interrupted, Stop
 
 from lib.data import load_digits, split_rows
 from lib.privacy import PrivacyLedger
@@ -160,24 +161,6 @@ VARIANTS = {
         CONFIG, model=replace(MLP, head="abstain"), objective=SelfAdaptiveTraining(burn_in_steps=20)
     ),
 }
-
-
-class Stop(Exception):
-    pass
-
-
-class Interrupted(Checkpoint):
-    """Dies, as it were, right after a given save."""
-
-    def __init__(self, folder, saves):
-        super().__init__(folder)
-        self.left = saves
-
-    def save(self, arrays, state):
-        super().save(arrays, state)
-        self.left -= 1
-        if not self.left:
-            raise Stop
 
 
 @pytest.mark.parametrize("name", VARIANTS)
