@@ -130,9 +130,9 @@ else:
 #
 # - *Holds.* From the authors' confidences P5's Tables 5 and 6 come out to the digit, where these
 #   files can be had. AGIBI's column on CIFAR-100 does not: it repeats another one of Table 5.
-# - *Not so.* P5 finds ALIBI's and AGIBI's losses indistinguishable, and its intervals overlap. But
-#   their canaries are the same, and at high accuracy AGIBI's model names far fewer of them (below).
-#   At medium and low accuracy there is no difference to see.
+# - *Does not hold.* P5 finds ALIBI's and AGIBI's losses indistinguishable, and its intervals
+#   overlap. But their canaries are the same, and at high accuracy AGIBI's model names far fewer of
+#   them (below). At medium and low accuracy there is no difference to see.
 # - *Caution.* With 100 classes and $\epsilon = $ {value}`canaries.study_least` the paper's lower
 #   bound is above the truth in {value}`canaries.paper_exceeds:.0%` of the audits, with 10 classes
 #   in {value}`canaries.paper_exceeds_ten:.0%`: the threshold, a mirror and the standard error add
