@@ -151,4 +151,4 @@ def test_slices_name_files_and_say_what_was_run(tmp_path):
 def test_a_slice_that_is_none(capsys):
     with pytest.raises(SystemExit):
         main(["slice", "nothing", "--book", str(ROOT / "book")])
-    assert "no slice 'nothing'; there are panel-fashion, " in capsys.readouterr().err
+    assert "no slice 'nothing'; there are engines, panel-fashion, " in capsys.readouterr().err
