@@ -685,7 +685,9 @@ _ = chapter.check("P5-own-designs", evidence.runs(system.design_differences(*des
 #    papermill book/canaries.py out.ipynb -f params/quick/canaries.yml \
 #        -y '{"agibi_epsilons": [8.0, 2.1, 1.0]}'
 #    ```
-# 3. Audit a model of your own: `canaries.insert_canaries`, train, then `canaries.canary_epsilon`.
+# 3. Train four times as long. Which mechanisms memorize more, and which cannot?
+#    `papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p steps 4000`
+# 4. Audit a model of your own: `canaries.insert_canaries`, train, then `canaries.canary_epsilon`.
 #
 # ## Summary
 #

@@ -346,8 +346,11 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 # ## Exercises
 #
 # 1. In the first regime four times the batch, at the same largest steps. Does the border move in
-#    noise, or in the rate? ```sh papermill book/sctd_map.py out.ipynb -f params/quick/sctd_map.yml
-#    \ -y '{"batch_sizes": [256, 256]}' ```
+#    noise, or in the rate?
+#    ```sh
+#    papermill book/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
+#        -y '{"batch_sizes": [256, 256]}'
+#    ```
 # 2. A third of the epochs. How does the border move?
 #    ```sh
 #    papermill book/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
