@@ -119,7 +119,7 @@ def test_models_with_the_same_chance_are_seldom_told_apart(monkeypatch):
     monkeypatch.setattr(published, "published_inputs", lambda: dict.fromkeys(keys, (0.3, 0, 0)))
     monkeypatch.setattr(published, "top_label_guesses", guesses)
     tables = [published.paired_table() for _ in range(runs)]
-    found = [len(table) * table["p"].min() < 0.05 for table in tables]
+    found = [table["p"].min() < 0.05 for table in tables]
     assert sum(found) <= stats.binom.isf(1e-4, runs, 0.05)
 
 
@@ -128,7 +128,7 @@ def test_sentences():
     assert published.ends_in_words(rows, ["M", "H"]) == "1.8 to inf, 2.4 to 3.3"
     columns = ["data", "level", "ALIBI", "AGIBI", "p"]
     pairs = pd.DataFrame(
-        [("cifar100", "H", 30, 4, 2e-5), ("cifar10", "L", 9, 5, 0.03)], columns=columns
+        [("cifar100", "H", 30, 4, 2e-5), ("cifar10", "L", 9, 5, 0.06)], columns=columns
     )
     assert published.pairs_in_words(pairs) == (
         "at high accuracy on CIFAR-100 ALIBI's model names 30 canaries and AGIBI's 4 of the same"

@@ -25,7 +25,7 @@ from lib.training import (
     TrainingData,
     train_many,
 )
-from lib.training.cost import Kind, kinds_of, seconds_of
+from lib.training.cost import Kind, _paces, kinds_of, seconds_of
 from lib.training.label_jobs import Teachers
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +94,20 @@ def test_chapters_without_trainings_cost_nothing():
     assert cost_table(ROOT / "book", "quick", ["audit"]).empty
     with pytest.raises(ParameterError, match="no parameter file 'interplai' under quick; there"):
         cost_table(ROOT / "book", "quick", ["interplai"])
+
+
+def test_chance_does_not_make_a_forecast(monkeypatch):
+    rng = np.random.default_rng(0)
+
+    def timed(_, __, steps, points):
+        return 0.01 * steps + 2e-5 * points + rng.normal(0, 0.01)
+
+    monkeypatch.setattr("lib.training.cost._timed", timed)
+    monkeypatch.setattr("lib.training.cost._timed_once", timed)
+    for config in (CONFIG, FixMatch(ModelSpec("linear", (64,), 10))):
+        step, evaluation = _paces.__wrapped__(config, 1)
+        assert step == pytest.approx(0.01, rel=0.3)
+        assert evaluation == pytest.approx(2e-5, rel=0.3)  # of 256 points it would be chance
 
 
 CNN = ModelSpec("small_cnn", (1, 28, 28), 10)

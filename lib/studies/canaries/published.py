@@ -90,7 +90,7 @@ def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
 def paired_table() -> pd.DataFrame:
     """ALIBI's and AGIBI's single runs, whose canaries are the same: how many each names outright.
 
-    With McNemar's exact test of the canaries that one names alone.
+    With McNemar's exact test of those that one names alone; p for all pairs together (Bonferroni).
     """
     given, rows = published_inputs(), []
     for dataset, mechanism, level, runs in given:
@@ -104,15 +104,15 @@ def paired_table() -> pd.DataFrame:
         p = stats.binomtest(alone[0], sum(alone)).pvalue if any(alone) else 1.0
         rows.append((dataset, level, *(int(each.sum()) for each in named), *alone, p))
     columns = ["data", "level", "ALIBI", "AGIBI", "ALIBI alone", "AGIBI alone", "p"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).assign(p=lambda t: np.minimum(1, len(t) * t["p"]))
 
 
 def pairs_in_words(paired: pd.DataFrame) -> str:
-    """The pairs that are told apart when all are tested, as a sentence has them."""
+    """The pairs that are told apart, as a sentence has them."""
     return "; ".join(
         f"at {LEVELS[row.level].lower()} accuracy on {title(row.data)} ALIBI's model names"
         f" {row.ALIBI} canaries and AGIBI's {row.AGIBI} of the same (p = {row.p:.0e})"
-        for row in paired[len(paired) * paired["p"] < 0.05].itertuples()
+        for row in paired[paired["p"] < 0.05].itertuples()
     )
 
 
