@@ -210,11 +210,14 @@ def _tell(done: Executed) -> None:
 
 
 def execute_chapter(
-    path: Path, profile: str, overrides: Mapping[str, Any] | None = None
+    path: Path, profile: str, given: Mapping[str, Any] | None = None
 ) -> Executed:
-    """Execute one chapter with a profile's parameters, unless the cache has the result."""
+    """Execute one chapter with a profile's parameters, unless the cache has the result.
+
+    `given`, the content of another parameter file, takes the place of the profile's own.
+    """
     chapter, book = path.stem, path.parent
-    notebook, parameters, inputs = _inputs(path, profile, overrides)
+    notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = fingerprint(inputs), _store(path)
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
@@ -250,32 +253,33 @@ def execute_chapter(
     return Executed(**entry)
 
 
-def run_chapter(path: Path, profile: str, overrides: Mapping[str, Any]) -> None:
+def run_chapter(path: Path, profile: str, given: Mapping[str, Any]) -> None:
     """Execute a chapter and keep nothing; raises a BuildError if it fails."""
-    notebook, parameters, _ = _inputs(path, profile, overrides)
+    notebook, parameters, _ = _inputs(path, profile, given)
     states = data.fingerprints(path.stem, _named_data(parameters))
     _run(notebook, path.stem, profile, parameters, path.parent, states)
 
 
 def is_recorded(
-    path: Path, profile: str, name: str, overrides: Mapping[str, Any] | None = None
+    path: Path, profile: str, name: str, given: Mapping[str, Any] | None = None
 ) -> bool:
     """Whether a record was made by this chapter and this ``lib`` with these parameters."""
     record = read_records(path.parent, path.stem).get(run_name(profile, name), {})
-    _, parameters, inputs = _inputs(path, profile, overrides)
+    _, parameters, inputs = _inputs(path, profile, given)
     now = {"parameters": parameters, "source": fingerprint(inputs["cells"]), "code": inputs["lib"]}
     return now.items() <= record.items()
 
 
 def _inputs(
-    path: Path, profile: str, overrides: Mapping[str, Any] | None
+    path: Path, profile: str, given: Mapping[str, Any] | None
 ) -> tuple[nbformat.NotebookNode, dict[str, Any], dict[str, Any]]:
     """The chapter, the parameters in effect, and all that decides about its numbers but data."""
     chapter, book = path.stem, path.parent
     root = book.parent
     notebook = read_chapter(path.read_text(encoding="utf-8"))
     try:
-        given = profile_parameters(root / "params", profile, chapter) | dict(overrides or {})
+        if given is None:
+            given = profile_parameters(root / "params", profile, chapter)
         parameters = validate_parameters(declared_parameters(notebook), given)
     except ParameterError as error:
         raise BuildError(f"chapter {chapter}: {error}") from error

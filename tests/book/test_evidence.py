@@ -21,6 +21,7 @@ from lib.book.claims import (
     read_claims,
 )
 from lib.book.evidence import Evidence
+from lib.book.__main__ import main
 from lib.book.execute import execute_chapter
 from lib.book.records import read_records, write_record
 from lib.selective.uncertainty import mean_over_seeds
@@ -280,6 +281,26 @@ def test_what_stands_in_for_parameters_is_executed_and_recorded(tmp_path):
     assert done.used == {"epochs": 26.0, "dataset": "digits"}
     write_record(path.parent, replace(done, profile="standard"))
     assert read_records(path.parent, "one")["standard"]["used"] == done.used
+
+
+def test_a_variants_file_is_whole_by_itself(tmp_path):
+    """What it leaves out is the chapter's own, not that of the profile's main file."""
+    names = {
+        "book/_toc.yml": "format: jb-book\nroot: one\n",
+        "book/one.py": '# %% tags=["parameters"]\nn: int = 1  # [1, 9] a\nm: int = 2  # [1, 9] b\n',
+        "params/gpu/one.yml": "n: 5\nm: 6\n",
+        "params/gpu/one.some.yml": "m: 7\n",
+    }
+    for name, text in names.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    command = ["record", "one", "one.some", "--profile", "gpu", "--book", f"{tmp_path}/book"]
+    assert main(command) == 0
+    found = read_records(tmp_path / "book", "one")
+    assert {run: record["parameters"] for run, record in found.items()} == {
+        "gpu": {"n": 5, "m": 6},
+        "gpu.some": {"n": 1, "m": 7},
+    }
 
 
 def test_records_are_judged_at_the_scale_of_what_stood_in_for_parameters():
