@@ -339,12 +339,11 @@ def canary_epsilon(
         table.append((threshold, *_interval(made, right, z, mirror, standard_error)))
     columns = ["threshold", "canaries", "guesses", "accuracy", "low", "high"]
     frame = pd.DataFrame(table, columns=columns)
-    guessed = frame[frame["guesses"] > 0]
-    if guessed.empty:
+    ends = [(low, high, threshold) for threshold, _, made, _, low, high in table if made > 0]
+    if not ends:
         return CanaryAudit(0.0, math.inf, math.nan, frame)
-    keys = [(row.low, math.isfinite(row.high), row.threshold) for row in guessed.itertuples()]
-    best = guessed.iloc[max(range(len(keys)), key=keys.__getitem__)]
-    return CanaryAudit(float(best["low"]), float(best["high"]), float(best["threshold"]), frame)
+    best = max(ends, key=lambda row: (row[0], math.isfinite(row[1]), row[2]))
+    return CanaryAudit(*map(float, best), frame)
 
 
 def single_label_guesses(
