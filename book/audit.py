@@ -301,6 +301,10 @@ chapter.figure(
 low, high = audit.epsilon_interval(growing[0], 0.01, 0.95)
 chapter.check("P3-F7-low", low)
 chapter.check("P3-F7-high", high)
+chapter.not_run(
+    [claim for panel in "bcd" for claim in chapter.claims(f"P3-F7-{panel}")],
+    "P3 does not print the counts of this panel",
+)
 chapter.values(first_trials_low=low, first_trials_high=high)
 
 # %% [markdown]

@@ -172,6 +172,16 @@ chapter.table(
 )
 
 # %%
+reached = {result.settings.training.epsilon: result.accuracy for result in results}
+for audited, network in (("cifar10", "p3_cnn"), ("sst2", "roberta")):
+    here = (used, model) == (audited, network)
+    chapter.settle(
+        f"P3-S42-{audited}-",
+        {"without": reached[math.inf], "with": reached[max(epsilons)]},
+        unless="" if here else f"trained here: {model} on {title(used)}",
+    )
+
+# %%
 chapter.values(
     n_shadow=n_shadow,
     n_target=n_target,

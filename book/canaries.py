@@ -71,16 +71,17 @@ real = not absent
 used = at_hand(dataset)
 chapter.uses(dataset=used)
 own = title(used)
+instead = f" ({title(dataset)} cannot be had on this machine)" * (used != dataset)
 if real:
     chapter.note(
         "Data: the confidences on canaries that the authors publish for CIFAR-10 and CIFAR-100, "
         "with the true labels from CIFAR-10N and CIFAR-100N, checked against their SHA-256; our "
-        f"own models are trained on {own}."
+        f"own models are trained on {own}{instead}."
     )
 else:
     chapter.note(
         f"Data: {len(absent)} of the authors' files, such as {absent[0]}, cannot be had on this "
-        f"machine. Audits are shown for our own models alone, trained on {own}; claims about the "
+        f"machine. Audits are of our own models, trained on {own}{instead}; claims about the "
         "authors' are not checked in this build. The README says how to get the data."
     )
 

@@ -101,7 +101,10 @@ def _record(book: Path, names: list[str], profile: str) -> int:
     for i, name in enumerate(names):
         if len(names) > 1:
             known = duration_text(sum(seconds[i:]))
-            print(f"{i + 1} of {len(names)}: {name}; by the last records {known} are left")
+            print(
+                f"{i + 1} of {len(names)}: {name}; by the last records {known} are left, and what"
+                " these found stored"
+            )
         path = paths[chapter_of(name)]
         try:
             given = profile_parameters(book.parent / "params", profile, name)

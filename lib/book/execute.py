@@ -120,9 +120,13 @@ class Executed:
 
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
-        """The tables shown, by name: ``csv``, ``caption`` and ``formats``."""
+        """The tables shown, by name: ``csv``, ``caption`` and ``formats``.
+
+        ``whole`` is what the download holds, where that is more.
+        """
+        names = ("csv", "caption", "formats", "whole")
         return {
-            item["name"]: {name: item[name] for name in ("csv", "caption", "formats")}
+            item["name"]: {name: item[name] for name in names if name in item}
             for item in self._payloads(TABLE_MIME)
         }
 

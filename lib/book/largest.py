@@ -171,6 +171,10 @@ class Page:
         if caption is None:  # of a record that is older: as on this page, if it names no data
             formats = page
             caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
+        if "whole" in kept:
+            whole = pd.read_csv(io.StringIO(kept["whole"]), dtype=str, **options)
+        elif "whole" in table and not set(shown) < set(whole):  # an older record kept no more
+            caption = caption.partition("; the download has")[0]
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
         longest = 0 if table.get("aside") else LONGEST
         return table_html(frame, caption, formats, csv_link(whole, name), longest)

@@ -261,11 +261,13 @@ class Chapter:
         source = flat if csv is None else csv
         download = csv_link(source, f"{self.name}_{name}.csv")
         page = table_html(flat, caption, formats, download, 0 if aside else LONGEST)
+        whole = {} if csv is None else {"whole": csv.to_csv(index=False)}
         _display(
             {
                 "text/html": page,
                 "text/plain": flat.to_string(index=False),
-                TABLE_MIME: {
+                TABLE_MIME: whole
+                | {
                     "name": name,
                     "csv": flat.to_csv(index=False),
                     "caption": caption,

@@ -194,6 +194,7 @@ def test_tables_have_a_download_with_all_digits(chapter, shown, capsys):
     digest = pd.DataFrame({"b": [1]})
     chapter.table(digest, "digest", "", csv=frame.reset_index())
     assert shown[1][TABLE_MIME]["csv"] == "b\n1\n"
+    assert shown[1][TABLE_MIME]["whole"] == frame.reset_index().to_csv(index=False)
     assert "<caption>" not in shown[1]["text/html"]
 
 

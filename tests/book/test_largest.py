@@ -218,6 +218,25 @@ def test_a_larger_record_keeps_its_columns_of_parameters_and_loses_what_the_page
     assert ">gone<" not in first
 
 
+def test_the_download_of_a_recorded_digest_holds_the_whole(book):
+    path = book / "records" / "standard" / "one.json"
+    record = json.loads(path.read_text())
+    own = table("sizes", SMALL, "Sizes; the download has more", FORMATS)
+    own[TABLE_MIME]["whole"] = SMALL.assign(more=1).to_csv(index=False)
+    kept = record["tables"]["sizes"] | {"caption": "Large; the download has more"}
+    whole = LARGE.assign(more=["a", "NA"]).to_csv(index=False)
+    for entry, download, caption in (
+        (kept | {"whole": whole}, whole, "Large; the download has more"),
+        (kept, LARGE.to_csv(index=False), "Large</"),  # of an older record: it has not
+    ):
+        record["tables"]["sizes"] = entry
+        path.write_text(json.dumps(record))
+        first, _ = page_of(book, own).outputs(own).split("<details class='companion-build'>")
+        content = first.split("data:text/csv;base64,")[1].split("'")[0]
+        assert base64.b64decode(content).decode() == download
+        assert caption in first
+
+
 def test_what_both_runs_show_alike_stands_once(book):
     drawing = figure(2.0, "On photographs")
     sizes = table("sizes", LARGE, "Sizes", FORMATS)
