@@ -285,9 +285,9 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # and {term}`SAT` and {term}`deep gamblers` are ranked by the softmax response of their classifier;
 # their own scores are shown below.
 #
-# Where the end of a list of rates was chosen, a better one may lie beyond. At the smallest budget
-# that is so for deep ensembles on all three data sets, and for SelectiveNet on CIFAR-10 and GTSRB:
-# what these lose there may be less with a rate that is smaller still.
+# Where the end of a list of rates was chosen (a star), a better one may lie beyond: at the smallest
+# budget for deep ensembles on all data sets, and for SelectiveNet on CIFAR-10 and GTSRB. What these
+# lose there may be less with a smaller rate.
 
 # %%
 panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
@@ -644,9 +644,9 @@ chapter.values(
 # class 0 are left. Its accuracy is {value}`interplay.rare_free:.3f` without privacy and
 # {value}`interplay.rare_strict:.3f` at the strictest budget; on average its points are accepted at
 # a coverage of {value}`interplay.position_free:.2f` and {value}`interplay.position_strict:.2f`.
-# Look at larger $p_0$ in the table, too. There privacy takes accuracy from the class. On
-# Fashion-MNIST the order stays with half of it; with a tenth a right point then comes after most
-# wrong ones: P1's reversal. On CIFAR-10 (one training) it comes with half already.
+# Look at larger $p_0$, too. There privacy takes accuracy from the class. On Fashion-MNIST the order
+# stays with half of it; with a tenth a right point then comes after most wrong ones: P1's reversal.
+# On CIFAR-10 it comes with half already. (Means of one or two trainings, which decide neither.)
 #
 # ## What is new here
 #

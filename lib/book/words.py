@@ -68,12 +68,11 @@ def _powered(found: re.Match[str]) -> str:
 #: How a reader knows data sets and models: one of them, and several.
 _KNOWN = {
     "cifar10": "CIFAR-10",
-    "cifar10-jpeg": "CIFAR-10 (JPEG)",
     "cifar100": "CIFAR-100",
     "fashion-mnist": "Fashion-MNIST",
     "svhn": "SVHN",
     "gtsrb": "GTSRB",
-    "gtsrb32": "GTSRB at 32 x 32",
+    "gtsrb32": "a third of GTSRB",
     "sst2": "SST-2",
     "fmow": "FMoW",
     "rxrx1": "RxRx1",

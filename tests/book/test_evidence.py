@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from lib.book import evidence
+from lib.book.__main__ import main
 from lib.book.claims import (
     MISSED_REDUCED,
     NOT_REPRODUCED,
@@ -21,7 +22,6 @@ from lib.book.claims import (
     read_claims,
 )
 from lib.book.evidence import Evidence
-from lib.book.__main__ import main
 from lib.book.execute import execute_chapter
 from lib.book.records import read_records, write_record
 from lib.selective.uncertainty import mean_over_seeds
