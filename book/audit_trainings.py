@@ -59,6 +59,8 @@ from lib.studies.audit import tables as studies
 from lib.studies.audit.system import (
     ATTACKS,
     bounds_table,
+    gains_by_choosing,
+    games_table,
     require_consistent,
     run_audits,
     settings_from,
@@ -330,6 +332,32 @@ chapter.values(
 # {value}`audit_trainings.loose_best:.2f`). The build fails if a held-out bound (by Clopper-Pearson,
 # at 99.9% for all attacks and budgets together) is above the proven $\epsilon$: then the
 # accountant, the training or the audit is wrong.
+#
+# ### A point given by chance
+#
+# P3's Experiment 1 is the weaker game: the point is drawn at random. The shadow models have played
+# it, since each has every point or not by a coin. One random point for each of them:
+
+# %%
+games = games_table(results, 1 - (1 - level) / 2)
+chapter.table(
+    games,
+    "games",
+    f"LiRA by P3's experiment: 1, a point given by chance; 2, a chosen one (union at "
+    f"{1 - (1 - level) / 2:.0%})",
+    {"AUC": ".3f", "standard error": ".3f", "union": ".2f"},
+)
+gains = gains_by_choosing(games)
+_ = chapter.check("P3-S24-chosen", evidence.least(evidence.standardized, gains))
+
+# %%
+area = games.set_index(["epsilon", "experiment"])["AUC"]
+chapter.values(volatile=True, given_free=area[math.inf, 1], chosen_free=area[math.inf, 2])
+
+# %% [markdown]
+# Without privacy the AUC is {value}`audit_trainings.given_free:.2f` on a given point and
+# {value}`audit_trainings.chosen_free:.2f` on a chosen one. Privacy is a promise to *every* person:
+# what an average point gives away says little about the worst.
 #
 # ## Audits whose answer is known
 #

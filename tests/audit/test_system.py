@@ -3,11 +3,15 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from lib.audit import epsilon_interval, select_worst
+from lib.audit.attacks import LiRA
+from lib.book import evidence
 from lib.book.chapters import declared_parameters, read_chapter
 from lib.runs import Checkpoint
 from lib.studies.audit import system
@@ -258,3 +262,61 @@ def test_epochs_are_passes_over_what_one_model_is_trained_on():
     for epochs, steps in ((0.0, 77), (4.0, 40)):
         made = settings_from(given | {"epochs": epochs, "steps": 77}, "digits")
         assert {each.training.steps for each in made} == {steps}
+
+
+def test_the_area_counts_ties_half_and_knows_its_error():
+    rng = np.random.default_rng(0)
+    missed = 0
+    for _ in range(400):
+        members = rng.random(60) < 0.5
+        scores = np.round(rng.normal(members, 1.0), 1)  # with ties
+        area, error = system.area_and_error(scores, members)
+        u = stats.mannwhitneyu(scores[members], scores[~members]).statistic
+        assert area == pytest.approx(u / (members.sum() * (~members).sum()), abs=1e-12)
+        missed += abs(area - stats.norm.cdf(1 / math.sqrt(2))) > 1.96 * error
+    assert missed <= stats.binom.isf(1e-3, 400, 0.06)  # rounding and normality aside
+    assert system.area_and_error(np.ones(3), np.ones(3, bool)) == (0.5, math.inf)
+    assert system.area_and_error(np.arange(3.0), np.arange(3) > 1) == (1.0, math.inf)
+
+
+def played(rng, known, chosen):
+    """An audit with a member's confidence higher by `known` everywhere, by `chosen` where asked."""
+    inside = rng.random((60, 30)) < 0.5
+    gain = np.r_[np.full(4, chosen), np.full(26, known)]
+    sure = rng.normal(gain * inside, 1.0)
+    which, members = rng.integers(4, size=60), rng.random(60) < 0.5
+    shown = rng.normal(chosen * members, 1.0)
+    scores = np.empty(60)
+    for z in range(4):
+        scores[which == z] = LiRA().score(shown[which == z], sure[:48, z], inside[:48, z])
+    settings = replace(small()[0], n_shadow=60, n_target=60, seed=int(rng.integers(1 << 30)))
+    return SimpleNamespace(
+        settings=settings,
+        shadows=sure,
+        shadow_members=inside,
+        scores={"LiRA": scores},
+        members=members,
+    )
+
+
+@pytest.mark.parametrize("known", [0.0, 1.0])
+def test_where_choosing_gains_nothing_neither_verdict_is_more_frequent_than_it_says(known):
+    rng = np.random.default_rng(1)
+    above = below = 0
+    for _ in range(400):
+        table = system.games_table([played(rng, known, known)])
+        found = evidence.least(evidence.standardized, system.gains_by_choosing(table))
+        above, below = above + (found.low > 0), below + (found.high < 0)
+    assert max(above, below) <= stats.binom.isf(1e-3, 400, 0.025 + 0.01)  # of normality: 60 trials
+
+
+def test_a_chosen_point_that_gives_away_more_is_seen():
+    rng = np.random.default_rng(2)
+    audits = [played(rng, 0.0, 3.0), played(rng, 1.0, 3.0)]
+    audits[1].settings = small()[1]
+    table = system.games_table(audits)
+    assert table[["experiment", "trials"]].to_numpy().tolist() == [[1, 60], [2, 60]] * 2
+    assert (table["AUC"].to_numpy() < [0.7, 1.1, 0.9, 1.1]).all()
+    assert (table["AUC"].to_numpy() > [0.3, 0.9, 0.55, 0.9]).all()
+    gains = system.gains_by_choosing(table)
+    assert evidence.least(evidence.standardized, gains).low > 0

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.audit.attacks import Attack, LiRA, Threshold, select_worst
+from lib.audit.attacks import Attack, LiRA, Threshold, fit_models, log_ratio, select_worst
 from lib.audit.counts import AttackCounts
 from lib.audit.gaussian import bound_at
 from lib.audit.intervals import METHODS, best_lower_bound, epsilon_interval
@@ -163,10 +163,7 @@ class AuditResult:
 
     def auc(self, attack: str = "LiRA") -> float:
         """Area under the ROC curve of the target models."""
-        table = self.roc(attack)
-        fpr = table[:, 1] / max(1, table[0, 2])
-        tpr = table[:, 0] / max(1, table[0, 3])
-        return float(np.trapezoid(tpr, fpr))
+        return area_and_error(self.scores[attack], self.members)[0]
 
     def held_out_threshold(
         self, attack: str = "LiRA", level: float = 0.95, trials: int | None = None
@@ -398,6 +395,66 @@ def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.Data
                 }
             )
     return pd.DataFrame(rows)
+
+
+def area_and_error(
+    scores: npt.NDArray[np.float64], members: npt.NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Area under the ROC curve, and its standard error (DeLong, DeLong, Clarke-Pearson 1988)."""
+    inside, outside = np.sort(scores[members]), np.sort(scores[~members])
+    if not (len(inside) and len(outside)):
+        return 0.5, math.inf
+
+    def below(values: npt.NDArray, others: npt.NDArray) -> npt.NDArray[np.float64]:
+        sides = (np.searchsorted(others, values, side) for side in ("left", "right"))
+        return sum(sides) / (2 * len(others))
+
+    wins, losses = below(inside, outside), below(outside, inside)
+    if min(len(wins), len(losses)) < 2:
+        return float(wins.mean()), math.inf
+    variance = wins.var(ddof=1) / len(wins) + losses.var(ddof=1) / len(losses)
+    return float(wins.mean()), math.sqrt(variance)
+
+
+def given_points(result: AuditResult) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """LiRA's scores and the coins in P3's Experiment 1: chance gives each shadow model a point.
+
+    LiRA is fitted to the other four fifths of the shadow models.  There the point is in or out, in
+    P3 in or replaced by another.
+    """
+    sure, inside = result.shadows, result.shadow_members
+    rng = np.random.default_rng([result.settings.seed, 1])
+    models, points = np.arange(len(sure)), rng.integers(sure.shape[1], size=len(sure))
+    scores = np.empty(len(sure))
+    for k in range(PARTS):
+        own, others = models % PARTS == k, models % PARTS != k
+        fitted = fit_models(sure[others][:, points[own]], inside[others][:, points[own]])
+        scores[own] = log_ratio(sure[own, points[own]], *fitted)
+    return scores, inside[models, points]
+
+
+def games_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.DataFrame:
+    """What LiRA does in P3's Experiments 1 and 2: a point that chance gives, or that it chooses."""
+    rows = []
+    for result in results:
+        training = result.settings.training
+        games = given_points(result), (result.scores["LiRA"], result.members)
+        for number, (scores, members) in enumerate(games, 1):
+            area, error = area_and_error(scores, members)
+            bound = union_lower_bound(roc_counts(scores, members), training.delta, level)[1]
+            rows.append((training.epsilon, number, len(scores), area, error, bound))
+    columns = ["epsilon", "experiment", "trials", "AUC", "standard error", "union"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def gains_by_choosing(table: pd.DataFrame) -> list[tuple[float, int]]:
+    """By budget: AUC in Experiment 2 less that in 1, in standard errors, and the fewer trials."""
+    found = []
+    for _, pair in table.groupby("epsilon", sort=False):
+        error = math.hypot(*pair["standard error"])
+        difference = pair["AUC"].iloc[1] - pair["AUC"].iloc[0]
+        found.append((difference / error if error else math.nan, int(pair["trials"].min())))
+    return found
 
 
 def require_consistent(results: Sequence[AuditResult], level: float = 0.999) -> None:
