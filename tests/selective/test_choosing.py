@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -106,3 +107,31 @@ def test_the_figure_shows_every_way(settings, found):
     ends = ax.containers[0].lines[2][0].get_segments()[0][:, 1]
     first = table[table["way"] == WAYS[0]].sort_values("epsilon", ascending=False).iloc[0]
     assert np.ptp(ends) == pytest.approx(2 * 4.302653 * first["accuracy se"], rel=1e-6)
+
+
+def test_every_clipping_norm_and_batch_sees_as_many_examples_and_goes_as_far(monkeypatch):
+    given = {"epsilons": [7.0, 1.0], "tuned_model": "mlp", "hidden": 4, "activation": "tanh"}
+    given |= {"norms": [0.5, 2.0], "batches": [50, 200], "tuned_epochs": 2.0, "ways": [30.0, 10.0]}
+    given |= {"momentum": 0.0, "schedule": "constant", "device": "cpu", "seed": 3}
+    asked = []
+
+    def run_all(jobs):
+        asked.extend(jobs)
+        model = iter([0.5, 0.25] * len(jobs))
+        return [
+            SimpleNamespace(metrics={"models": [{"accuracy": next(model)} for _ in job.configs]})
+            for job in jobs
+        ]
+
+    monkeypatch.setattr(choosing, "run_all", run_all)
+    table = choosing.run_regimes(given, "digits")
+    configs = [config for job in asked for config in job.configs]
+    assert {(c.steps * c.batch_size, c.epsilon) for c in configs} == {(2000, 1.0)}
+    went = [c.learning_rate * c.clipping_norm * c.steps for c in configs]
+    np.testing.assert_allclose(went, [10.0, 30.0] * 4)
+    assert {job.points for job in asked} == {"validation"}
+    columns = ["clipping norm", "batch", "rate", "accuracy"]
+    rows = [(c.clipping_norm, c.batch_size, c.learning_rate) for c in configs]
+    assert list(table.columns) == columns
+    assert table[columns[:3]].to_numpy().tolist() == [list(row) for row in rows]
+    assert table["accuracy"].tolist() == [0.5, 0.25] * 4

@@ -5,6 +5,7 @@ several is compared with three other ways: without a search, with every trial co
 random number of trials, of which only the best is released (Papernot and Steinke 2022).
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from lib.privacy import (
 )
 from lib.runs import run_all
 from lib.selective import areas
-from lib.studies.interplay.panel import PanelSettings, plain_panel
+from lib.studies.interplay.panel import PanelSettings, plain_panel, settings_for
 from lib.ties import first_largest
 from lib.training import ManyTrainings, TrainingConfig
 
@@ -90,6 +91,36 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> Choosing:
     given = {name: tuple(parameters[name]) for name in ("epsilons", "rates")}
     panel = plain_panel(parameters, dataset, n_seeds=1, **given)
     return Choosing(panel, parameters["searches"], parameters["mean_trials"], parameters["shape"])
+
+
+def run_regimes(parameters: Mapping[str, Any], dataset: str) -> pd.DataFrame:
+    """``clipping norm``, ``batch``, ``rate`` and ``accuracy`` on validation points, a row each.
+
+    All trainings see as many examples and have the smallest budget.  A rate follows from how far
+    the parameters may go in all: learning rate times clipping norm times updates.
+    """
+    epsilon, jobs, rows = min(parameters["epsilons"]), [], []
+    names = ("hidden", "activation", "momentum", "schedule", "device", "seed")
+    shared = {name: parameters[name] for name in names}
+    for norm, batch in itertools.product(parameters["norms"], parameters["batches"]):
+        panel = settings_for(
+            dataset,
+            parameters["tuned_model"],
+            epsilons=(epsilon,),
+            families=("plain",),
+            clipping_norm=norm,
+            batch_size=batch,
+            epochs=parameters["tuned_epochs"],
+            steps=2,
+            **shared,
+        )
+        rates = tuple(way / norm / panel.training.steps for way in parameters["ways"])
+        panel = replace(panel, rates=rates)
+        jobs.append(ManyTrainings(panel.tuning("plain", epsilon), panel.data, points="validation"))
+        rows += [{"clipping norm": norm, "batch": batch, "rate": rate} for rate in sorted(rates)]
+    runs = run_all(jobs)
+    found = [model["accuracy"] for run in runs for model in run.metrics["models"]]
+    return pd.DataFrame(rows).assign(accuracy=found)
 
 
 def run_choosing(settings: Choosing) -> pd.DataFrame:
