@@ -484,7 +484,17 @@ chapter.check(
     "P4-E2-grows",
     evidence.Evidence(gain, gain - 1.96 * error, gain + 1.96 * error, power_repetitions),
 )
-chapter.values(false_alarms=still["rejected"].sum() / still["repetitions"].sum())
+chapter.values(
+    false_alarms=still["rejected"].sum() / still["repetitions"].sum(),
+    power_repetitions=power_repetitions,
+)
+chapter.values(
+    volatile=True,
+    least_shift=power.index[min(1, len(power) - 1)],
+    most_points=int(power.columns[-1]),
+    found_least=power.iloc[min(1, len(power) - 1), -1],
+    missed_most=misses.to_numpy().max(),
+)
 
 # %% [markdown]
 # Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject. Intervals miss most
