@@ -213,9 +213,7 @@ def _tell(done: Executed) -> None:
     print(f"chapter {done.chapter} ({done.profile}): {how}", flush=True)
 
 
-def execute_chapter(
-    path: Path, profile: str, given: Mapping[str, Any] | None = None
-) -> Executed:
+def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = None) -> Executed:
     """Execute one chapter with a profile's parameters, unless the cache has the result.
 
     `given`, the content of another parameter file, takes the place of the profile's own.
