@@ -38,7 +38,7 @@
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
-models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, resnet18} model families, the main one first
+models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, medium_cnn, resnet18} the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
 n_seeds: int = 3  # [2, 50] trainings per method and budget
 epochs: float = 0.0  # [0, 10000] passes over the training points; 0: as many updates as below

@@ -82,6 +82,7 @@ _KNOWN = {
     "linear": "a linear model",
     "mlp": "an MLP",
     "small_cnn": "a small CNN",
+    "medium_cnn": "a larger CNN",
     "cnn": "a CNN",
     "p3_cnn": "P3's CNN",
     "resnet18": "a ResNet-18",

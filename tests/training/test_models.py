@@ -23,6 +23,7 @@ ALL = [
     ModelSpec("p3_cnn", (3, 32, 32), 10),
     ModelSpec("resnet18", (3, 32, 32), 10),
     ModelSpec("wide_resnet", (3, 32, 32), 10, depth=10, width=1),
+    ModelSpec("medium_cnn", (1, 28, 28), 10),
 ]
 
 
@@ -33,6 +34,7 @@ ALL = [
         (ALL[1], 65 * 32 + 33 * 16 + 17 * 10),
         # Papernot et al. 2021, table 1: 16 8x8 and 32 4x4 filters, 32 units
         (ALL[2], (64 * 1 * 16 + 16) + (16 * 16 * 32 + 32) + (512 * 32 + 32) + 330),
+        (ALL[8], (64 * 1 * 32 + 32) + (16 * 32 * 64 + 64) + (1024 * 64 + 64) + 650),
         (ALL[5], 973_962),
         # He et al. 2016 with a 3x3 stem; batch and group normalisation have as many parameters
         (ALL[6], 11_173_962),
