@@ -33,8 +33,8 @@ class ModelSpec:
         ``"linear"``: softmax regression.  ``"mlp"``: a multi-layer network (MLP).
         ``"small_cnn"``: the two-layer tanh network that Papernot et al. (2021) and Tramèr and Boneh
         (2021) use on small grey images, about 26 thousand parameters there; ``"medium_cnn"`` has
-        twice its filters and units, about 102 thousand.  ``"p3_cnn"``: three convolutions and a dense
-        layer with tanh, max and average pooling, as in the authors' public code
+        twice its filters and units, about 101 thousand.  ``"p3_cnn"``: three convolutions and a
+        dense layer with tanh, max and average pooling, as in the authors' public code
         (microsoft/responsible-ai-toolbox-privacy, experiments/models/cnn.py): 973,962 parameters
         on 3 x 32 x 32.  ``"resnet18"``: He et al. (2016) with a 3 x 3
         stem for small images, 11.2 million parameters.  ``"wide_resnet"``: Zagoruyko and Komodakis
