@@ -285,11 +285,11 @@ for classes, frame in studies.items():
     )
 both_classes = pd.concat(studies.values())
 valid = both_classes[both_classes["interval"].isin(["one label, lower", "top label, lower"])]
+
+# %%
 ten_classes, hundred_classes = (
     studies[classes].set_index(["interval", "epsilon"]) for classes in (10, 100)
 )
-
-# %%
 chapter.values(
     study_repetitions=study_repetitions,
     study_least=study_epsilons[0],
