@@ -346,6 +346,7 @@ chapter.table(
     f"LiRA by P3's experiment: 1, a point given by chance; 2, a chosen one (union at "
     f"{1 - (1 - level) / 2:.0%})",
     {"AUC": ".3f", "standard error": ".3f", "union": ".2f"},
+    aside=True,
 )
 gains = gains_by_choosing(games)
 _ = chapter.check("P3-S24-chosen", evidence.least(evidence.standardized, gains))

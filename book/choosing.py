@@ -180,6 +180,7 @@ chapter.table(
     f"Best validation accuracy by clipping norm and batch, {used} ({tuned_model})",
     dict.fromkeys(best.columns, ".3f"),
     csv=tried,
+    aside=True,
 )
 norm, batch = best.stack().idxmax()
 chapter.values(

@@ -84,11 +84,8 @@ from lib.studies.interplay.panel import P1_METHODS, run_imbalance, run_panel, se
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
-chapter.note(
-    data_note(dataset, used)
-    + " P1 uses FashionMNIST, CIFAR-10, SVHN and GTSRB with ResNet-18; what is smaller says so at "
-    "every claim."
-)
+words = " P1 uses FashionMNIST, CIFAR-10, SVHN and GTSRB with ResNet-18; what is smaller says so."
+chapter.note(data_note(dataset, used) + words)
 
 # %% [markdown]
 # ## What abstaining costs in privacy
@@ -482,6 +479,7 @@ chapter.table(
     "download has all budgets and combinations",
     {"score": ".4f", "ties by SR": ".4f", "tied": ".1%", "tau": ".2f"},
     csv=sensitivity,
+    aside=True,
 )
 
 # %%
