@@ -104,6 +104,7 @@ chapter.table(
     "What each method needs: noise multiplier, and what is left for each model",
     dict.fromkeys(costs.columns[4:], ".2f"),
     csv=costs,
+    aside=True,
 )
 several = costs[costs["models"] > 1].iloc[0]
 single = costs[costs["models"] == 1].iloc[0]
@@ -479,7 +480,6 @@ chapter.table(
     "download has all budgets and combinations",
     {"score": ".4f", "ties by SR": ".4f", "tied": ".1%", "tau": ".2f"},
     csv=sensitivity,
-    aside=True,
 )
 
 # %%
