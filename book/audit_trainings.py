@@ -353,12 +353,13 @@ _ = chapter.check("P3-S24-chosen", evidence.least(evidence.standardized, gains))
 
 # %%
 area = games.set_index(["epsilon", "experiment"])["AUC"]
-chapter.values(volatile=True, given_free=area[math.inf, 1], chosen_free=area[math.inf, 2])
+given, chosen = area[math.inf, 1], area[math.inf, 2]
+chapter.values(volatile=True, given_free=given, chosen_free=chosen)
+chapter.note(f"Without privacy, AUC {given:.2f} on a given point and {chosen:.2f} on a chosen one.")
 
 # %% [markdown]
-# Without privacy the AUC is {value}`audit_trainings.given_free:.2f` on a given point and
-# {value}`audit_trainings.chosen_free:.2f` on a chosen one. Privacy is a promise to *every* person:
-# what an average point gives away says little about the worst.
+# Privacy is a promise to *every* person: what an average point gives away says little about the
+# worst.
 #
 # ## Audits whose answer is known
 #

@@ -183,24 +183,16 @@ chapter.table(
     aside=True,
 )
 norm, batch = best.stack().idxmax()
-chapter.values(
-    volatile=True,
-    best_norm=norm,
-    best_batch=int(batch),
-    best_tried=tried["accuracy"].max(),
-    least_tried=best.min().min(),
-    best_by_norm=np.ptp(best.max(axis=1)),
-    best_by_batch=np.ptp(best.max(axis=0)),
+chapter.note(
+    f"A clipping norm of {norm:g} with batches of {batch} is best, {best.max().max():.3f}; the "
+    f"worst pair reaches {best.min().min():.3f}. With the best partners of each, the batch moves "
+    f"the accuracy by {np.ptp(best.max(axis=0)):.3f}, the norm by {np.ptp(best.max(axis=1)):.3f}."
 )
 
 # %% [markdown]
-# The best pair, a clipping norm of {value}`choosing.best_norm:g` and batches of
-# {value}`choosing.best_batch`, reaches {value}`choosing.best_tried:.3f`, the worst
-# {value}`choosing.least_tried:.3f`. The batch moves the accuracy by
-# {value}`choosing.best_by_batch:.3f` and the clipping norm by {value}`choosing.best_by_norm:.3f`,
-# if each is given its best partners: where nearly every gradient is clipped, a smaller norm with a
-# larger rate is the same training. [The panel](interplay.py) has a large batch and a small norm.
-# None of these trials is counted either.
+# Where nearly every gradient is clipped, a smaller norm with a larger rate is the same training.
+# [The panel](interplay.py) has a large batch and a small norm. None of these trials is counted
+# either.
 #
 # ## What holds, and what does not
 #
