@@ -160,7 +160,9 @@ _SOURCES = {
         CIFAR10_NAMES,
     ),
     "cifar100": _Source(
-        _both("cifar/cifar100_binary"), lambda split, path: read_cifar100(path, split)
+        _both("cifar/cifar100_binary"),
+        lambda split, path: read_cifar100(path, split),
+        "arrays/cifar100",
     ),
     "svhn": _Source(
         {split: (f"svhn/{split}",) for split in SPLITS}, lambda split, path: read_svhn(path)
@@ -222,7 +224,8 @@ def load_images(name: str, split: str) -> ImageSet:
         ``"cifar10"``, ``"cifar100"``
             50,000 and 10,000 of 32 x 32 in colour, 10 classes or the 100 fine ones.  As plain
             arrays the test images of ``"cifar10"`` are ordered by class: join nothing to them by
-            their position.
+            their position.  Arrays of ``"cifar100"`` are taken once they are accepted, since no
+            SHA-256 of them is known (:func:`examine_arrays`).
         ``"svhn"``
             73,257 and 26,032 of 32 x 32 in colour, 10 digits.
         ``"gtsrb"``
@@ -297,6 +300,26 @@ def load_images(name: str, split: str) -> ImageSet:
     found = ImageSet(name, kept["images"], kept["labels"], names, kept.get("groups"))
     found.__dict__["fingerprint"] = str(kept["fingerprint"][0])  # as cached_property keeps it
     return found
+
+
+def examine_arrays(name: str, path: Path) -> str:
+    """Check without their SHA-256 that plain arrays can be CIFAR-100; say what they have.
+
+    As published, 500 images of each of 100 classes for training and 100 for testing, 32 x 32 in
+    colour.  Nothing is known of the pixels, nor of the order.
+    """
+    if name != _SOURCES["cifar100"].arrays:
+        raise ValueError(f"{name!r} names no plain arrays whose SHA-256 is unknown")
+    for split, each in (("train", 500), ("test", 100)):
+        images, labels, *_ = read_plain(path, split)
+        counts = np.bincount(np.maximum(labels, 0), minlength=100)
+        if images.shape != (100 * each, 32, 32, 3) or np.any(counts != each):
+            raise ValueError(
+                f"{path}: x_{split} and y_{split} must be {each} images of 32 x 32 x 3 for each of"
+                f" 100 classes, got shape {images.shape} and {min(counts)} to {max(counts)} of"
+                f" {len(counts)} classes"
+            )
+    return "500 and 100 images of each of 100 classes; classes are named by their numbers"
 
 
 def _check(name: str, split: str | None) -> None:

@@ -154,7 +154,7 @@ def small(mirror):
     """A mirror with all sets in small."""
     for name, content in published().items():
         mirror.add(name, content)
-    for name in ("fashion_mnist", "cifar10", "gtsrb32"):
+    for name in ("fashion_mnist", "cifar10", "cifar100", "gtsrb32"):
         mirror.add(f"arrays/{name}", b"", present=False)
     return mirror
 

@@ -12,7 +12,7 @@ from lib.book.execute import _named_data
 from lib.book.parameters import ParameterError, parse_parameters
 from lib.data import image_files, load_images, split_rows, store
 from lib.data.errors import DataCorrupted
-from lib.data.images import array_file
+from lib.data.images import array_file, examine_arrays
 from lib.studies.default_problem import at_hand, default_problem
 from lib.studies.interplay import panel
 from lib.training.jobs import DataSpec
@@ -129,6 +129,45 @@ def test_other_arrays_under_a_registered_name_are_refused(folder):
     np.savez(folder / "cifar10.npz", **arrays(y_test=None))
     with pytest.raises(DataCorrupted, match="array 'y_test' must be there"):
         load_images("cifar10", "train")
+
+
+def cifar100(**changes):
+    made = {}
+    for split, each in (("train", 500), ("test", 100)):
+        made[f"x_{split}"] = np.zeros((100 * each, 32, 32, 3), np.uint8)
+        made[f"y_{split}"] = np.repeat(np.arange(100, dtype=np.uint8), each)
+    return made | changes
+
+
+def test_cifar100_from_arrays_is_taken_once_accepted(folder, monkeypatch):
+    """The SHA-256 of no such arrays is known: without a word the official archive is wanted."""
+    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
+    np.savez_compressed(folder / "cifar100.npz", **cifar100())
+    assert image_files("cifar100") == ("cifar/cifar100_binary",)
+    path, said = store.fetch_unverified("arrays/cifar100", examine_arrays)
+    assert (path, said[:12]) == (folder / "cifar100.npz", "500 and 100 ")
+    assert image_files("cifar100") == ("arrays/cifar100",)
+    train, test = (load_images("cifar100", split) for split in ("train", "test"))
+    assert (len(train), len(test), len(train.names)) == (50_000, 10_000, 100)
+    np.savez_compressed(folder / "cifar100.npz", **cifar100(y_test=np.arange(10_000) % 100))
+    with pytest.raises(DataCorrupted, match="is not 'arrays/cifar100': expected SHA-256"):
+        load_images("cifar100", "train")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"x_test": np.zeros((10_000, 32, 32), np.uint8)},
+        {"y_train": np.zeros(50_000, np.uint8)},
+        {"y_train": np.arange(50_000) % 101},
+        {"y_test": np.arange(10_000) % 100 - 1},
+    ],
+)
+def test_arrays_that_cannot_be_cifar100_are_not_accepted(folder, monkeypatch, changes):
+    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
+    np.savez_compressed(folder / "cifar100.npz", **cifar100(**changes))
+    with pytest.raises(DataCorrupted, match=r"must be (500|100) images of 32 x 32 x 3 for each"):
+        store.fetch_unverified("arrays/cifar100", examine_arrays)
 
 
 @pytest.mark.parametrize("seed", range(5))
