@@ -116,8 +116,8 @@ chapter.note(
 #   {value}`normalized_score@standard.p1.budgets` budgets (one seed). With tuned settings
 #   {value}`normalized_score.best_strict` has the lowest mean at the smallest budget on
 #   Fashion-MNIST, {value}`normalized_score@standard.cifar10.best_strict` on CIFAR-10,
-#   {value}`normalized_score@standard.gtsrb.best_strict` on GTSRB; these points do not tell it from
-#   the next method.
+#   {value}`normalized_score@standard.gtsrb.best_strict` on GTSRB (a third of the training frames);
+#   these points do not tell it from the next method.
 # - *Caution.* The score is not new: it is {term}`E-AURC` of 2019, by proof and on every model
 #   of this page.
 # - *Caution.* "Normalized" does not mean that scores at different accuracies compare. A

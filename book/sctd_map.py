@@ -223,9 +223,10 @@ chapter.values(
 # than the best one at the same budget. Rates were chosen on the points on which they are reported,
 # which flatters all of them, and choosing one privately would cost budget.
 #
-# Traffic signs (GTSRB) told the same by accident. In a first recorded run, whose smallest rate with
-# privacy was still too large, SCTD was ahead of all methods at the smallest budget. At the smaller
-# rate that validation points chose [in the next](normalized_score.py) SR's mean score is better.
+# Traffic signs (GTSRB, a third of the training frames) told the same by accident. In a first
+# recorded run, whose smallest rate with privacy was still too large, SCTD was ahead of all methods at
+# the smallest budget. At the smaller rate that validation points chose
+# [in the next](normalized_score.py) SR's mean score is better.
 #
 # ## An average instead
 #
