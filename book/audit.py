@@ -125,11 +125,11 @@ for method in audit.METHODS:
 # - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest at all
 #   counts that we tried, if all intervals get the same. Where one error rate dominates, it has the
 #   coverage that it promises.
-# - *Caution.* Where both rates are equal, a lower bound at {value}`audit.level:.0%` holds in
-#   {value}`audit.bayesian_equal:.0%` (small rates) to {value}`audit.bayesian_equal_most:.0%` (those
-#   of P3's Figure 4), and in {value}`audit.bayesian_example:.0%` at those of its worked example. At
-#   $\epsilon = 0$ it never does: a small positive Bayesian bound is no evidence against perfect
-#   privacy.
+# - *Caution.* Where both rates are equal, a lower bound at {value}`audit.level:.0%` from 1,000
+#   trials holds in {value}`audit.bayesian_equal:.0%` (small rates) to
+#   {value}`audit.bayesian_equal_most:.0%` (those of P3's Figure 4); at the unequal rates and 200
+#   trials of P3's worked example in {value}`audit.bayesian_example:.0%`. At $\epsilon = 0$ it never
+#   does: a small positive Bayesian bound is no evidence against perfect privacy.
 # - *Caution.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
 #   best threshold of a sweep exceeds the truth in {value}`audit.best_bayesian_03:.0%` of the
 #   audits, where {value}`audit.allowed:.0%` are allowed.
@@ -531,8 +531,8 @@ chapter.values(allowed=1 - level, delta=delta)
 # - The posterior is one integral (Eq. {eq}`eq-posterior`); it takes milliseconds, and does not fail
 #   where a count is 0.
 # - How often the intervals hold the truth is computed, not assumed: the Bayesian lower bound has
-#   its level where one error rate dominates, and {value}`audit.bayesian_equal:.2f` instead of
-#   {value}`audit.level:.2f` where both are equal.
+#   its level where one error rate dominates, and {value}`audit.bayesian_equal:.2f` to
+#   {value}`audit.bayesian_equal_most:.2f` instead of {value}`audit.level:.2f` where both are equal.
 # - Two slips of the paper: the footnote's minimum ({value}`audit.one_term:.3f` where the definition
 #   gives {value}`audit.corner:.3f`) and the masses of a rectangle.
 # - What the sweep over thresholds adds is measured on a mechanism of known $\epsilon$.

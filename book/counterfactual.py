@@ -542,8 +542,8 @@ chapter.values(
 #
 # - Where the paper's rates may come from: with nuisance functions from one fresh sample
 #   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` cells that were
-#   run agree with the paper, with cross-fitting {value}`counterfactual.agreeing` of nine. No way
-#   gives the super learner's rate of IPW.
+#   run agree with the paper, as many as with fresh halves; with cross-fitting
+#   {value}`counterfactual.agreeing` of nine. No way gives the super learner's rate of IPW.
 # - The intervals are held against the *population's* difference, too, which they are built for:
 #   with forests they miss it in {value}`counterfactual.forest_dr_population:.3f` of the
 #   repetitions, the sample's in {value}`counterfactual.forest_dr:.3f`.

@@ -90,9 +90,12 @@ else:
 #
 # ## What holds, and what does not
 #
-# - *Holds.* With known propensities on digits,
+# - *Holds, nearly.* With known propensities on digits,
 #   {value}`counterfactual_limits.digits_three_known:.0f` of
-#   {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers.
+#   {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers
+#   (III), and {value}`counterfactual_limits.digits_two_known:.0f` that of two ways to abstain
+#   (II); in two other cases of II a few more. All draws have the same points, so fewer than 5 were
+#   to be expected.
 # - *Caution.* With fitted ones (linear) {value}`counterfactual_limits.digits_three` miss there. How
 #   many depends on scenario and learner: see the table of draws.
 # - *Caution.* An overlap that looks good proves nothing. If the service has seen the
@@ -390,11 +393,13 @@ chapter.values(
 # instead of {value}`counterfactual_limits.robust_width:.3f`. In
 # {value}`counterfactual_limits.mixed_repetitions` repetitions
 # {value}`counterfactual_limits.mixed_misses:.1%` of the mixed intervals miss, and
-# {value}`counterfactual_limits.robust_misses:.1%` of the doubly robust ones.
+# {value}`counterfactual_limits.robust_misses:.1%` of the doubly robust ones; 5% are allowed, so
+# neither holds with these forests.
 #
-# It does harm if both seldom answer near their boundaries:
+# It does harm to similar classifiers that seldom answer near their boundaries:
 # {value}`counterfactual_limits.rare_mixed_misses:.1%` against
-# {value}`counterfactual_limits.rare_robust_misses:.1%` miss. A third pair of functions is fitted,
+# {value}`counterfactual_limits.rare_robust_misses:.1%` miss; not to those of experiment 1 (first
+# row), whose boundaries are apart. A third pair of functions is fitted,
 # and its errors are not in the width. That costs most where its rows are few. The code's default
 # misses in {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less
 # often than it allows for.
@@ -483,14 +488,25 @@ chapter.table(
 if with_images:
     linear = many[(many["learner"] == "linear") & (many["data"] == images)].set_index("scenario")
     missed = linear["missed"] / linear["draws"]
-    for name in ("I", "II"):
-        chapter.check(f"P4-S-{name}", evidence.share(linear["rejected"][name], linear_draws))
-    (run,) = (r for j, r in runs if (j.dataset, j.learner, j.pair) == (images, "linear", False))
-    told = run.arrays["rejects"][-1].astype(bool) & (run.arrays["covers"][-1] == 1)
-    chapter.check("P4-S-III", evidence.share(int(told.sum()), linear_draws))
+    flexible = many[(many["learner"] == shown_ones["learner"].iloc[0]) & (many["data"] == images)]
+    two = flexible.set_index("scenario").loc["II"]
+    chapter.check("P4-S-I", evidence.share(linear["rejected"]["I"], linear_draws))
+    chapter.check("P4-S-II", evidence.share(two["rejected"], two["draws"]))
     chapter.check("P4-S-negative", evidence.share(linear["missed"]["I, pair"], linear_draws))
+    (run,) = (r for j, r in runs if (j.dataset, j.learner, j.pair) == (images, "linear", False))
     layers, few = (run.arrays["oracle"][k, 0] for k in (2, 3))
     accuracy = run.metrics["accuracy"]
+    told = (run.arrays["rejects"].astype(bool) & (run.arrays["covers"] == 1)).sum(axis=1)
+
+# %%
+if with_images and abs(layers) > linear.loc["III", "mean width"] / 2:
+    chapter.check("P4-S-III", evidence.share(int(told[2]), linear_draws))
+elif with_images:
+    chapter.not_run(["P4-S-III"], "one and two layers do not differ here by half an interval")
+
+# %%
+if with_images:
+    chapter.values(volatile=True, own_told=int(told[3]), own_draws=linear_draws)
     chapter.note(
         f"On {title(images)} (accuracy {accuracy['one layer']:.2f}), with linear learners: two "
         f"layers instead of one change the score by {layers:+.4f}, and "

@@ -176,16 +176,17 @@ chapter.values(
 # - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
 #   that hold for all of them together. That is for settings of
 #   [all pages that train privately](#all-private-models), not these three alone.
-# - *Labels give away about all that they may.* At a false positive rate of {value}`curves.fpr:.0%`
+# - *Labels may give away all that is proven.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
 #   question. This one found {value}`curves.label_tpr:.0%` in {value}`curves.label_models:,d`
-#   trainings, and over all rates its curve follows the proven one up to chance. The final model has
-#   memorised the noisy labels: nothing protects them but the noise.
+#   trainings (lower limit {value}`curves.label_low:.0%`), and over all rates no difference from the
+#   proven curve can be told. The final model has memorised the noisy labels: nothing protects them
+#   but the noise.
 # - *Examples keep a distance.* {value}`curves.proven_tpr:.0%` may be found at $\epsilon = $
 #   {value}`curves.epsilon:g`, and the best attack finds {value}`curves.found_tpr:.0%`. Is that the
 #   attack's weakness or the proof's? In the hard case, at $\epsilon = $
 #   {value}`curves.hard_epsilon:.2g`, {value}`curves.hard_proven:.0%` may be found and
-#   {value}`curves.hard_tpr:.0%` were, which differ by chance: there the proof is nearly tight.
+#   {value}`curves.hard_tpr:.0%` were. These trials are too few to tell whether the proof is tight.
 # - *Caution.* An attack's distance says nothing of a better attack.
 #
 # ## Why the whole curve
@@ -220,10 +221,10 @@ chapter.values(
 
 # %% [markdown]
 # If $\epsilon$ is {value}`curves.most:g` times what is claimed, the curve shows it in
-# {value}`curves.noticed:.0%` of the audits, and the bound on $\epsilon$ in
-# {value}`curves.noticed_pair:.0%`. A true claim is refuted in {value}`curves.accused:.0%`. Bounds
-# that rest on the hypothesis of a Gaussian curve see as much. Here nothing is assumed: the curve is
-# the one that the accountant proves.
+# {value}`curves.noticed:.0%` of the audits, and the union bound on $\epsilon$ in
+# {value}`curves.noticed_pair:.0%`. A true claim is refuted in {value}`curves.accused:.0%`. The
+# Gaussian bound of [audited trainings](audit_trainings.py) rests on a hypothesis. Here nothing is
+# assumed: the curve is the one that the accountant proves.
 #
 # ## What to do
 #
