@@ -422,7 +422,8 @@ chapter.values(
 # In experiment 1 the bound is {value}`counterfactual.least_variance:.4f`, divided by the
 # number of points. With forests the doubly robust estimate varies
 # {value}`counterfactual.bound_forest:.2f` times as much, and IPW
-# {value}`counterfactual.bound_ipw:.2f` times. Less than the bound is no merit: linear models
+# {value}`counterfactual.bound_ipw:.2f` times; with the super learner it is at the bound, within
+# error (table). Less than the bound is no merit: linear models
 # vary less about a wrong place, see the last column. (If scores and abstentions of A and B are
 # *jointly* independent given $X$, less is possible: [mixed estimation](counterfactual_limits.py).)
 #
