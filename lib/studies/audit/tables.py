@@ -263,6 +263,28 @@ def null_sweeps(
     )
 
 
+def swept_narrower(
+    trials: int, mu: float, repetitions: int, delta: float, level: float, *, seed: int
+) -> float:
+    """Fraction of audits whose Bayesian interval is the narrower one, as P3's Table 2 has them.
+
+    Against Clopper-Pearson's, each at its own best threshold; scores are normal, by `mu` apart.
+    """
+    rng = np.random.default_rng(seed)
+    members = np.arange(trials) % 2 == 0
+    narrower = 0
+    for _ in range(repetitions):
+        table = roc_counts(rng.standard_normal(trials) + mu * members, members)
+        width = {}
+        for method in ("bayesian", "clopper-pearson"):
+            index, _ = best_lower_bound(table, delta, 1 - (1 - level) / 2, method)
+            counts = AttackCounts(*map(int, table[index]))
+            low, high = epsilon_interval(counts, delta, level, method)
+            width[method] = high - low
+        narrower += width["bayesian"] < width["clopper-pearson"]
+    return narrower / repetitions
+
+
 def _best_threshold(mu: float, delta: float) -> float:
     """The threshold whose true rates, both of at least 0.05, show the largest epsilon."""
     if mu == 0:
