@@ -169,8 +169,11 @@ chapter.values(
 # {value}`gap.ece_strict:.3f` at $\epsilon = $ {value}`gap.strict:g`, and temperature scaling makes
 # it {value}`gap.scaled_strict:.3f`. The calibration term of the gap is
 # {value}`gap.calibration_strict:.4f`, as a temperature hardly moves the order. Calibration that
-# privacy has spoiled misleads whoever reads the probabilities; which points are answered depends on
-# the order alone.
+# private training has spoiled misleads whoever reads the probabilities; which points are answered
+# at a given coverage depends on the order alone.
+#
+# Most of either change is there at the largest budget already (figure and table). Private trainings
+# also clip gradients and have another learning rate: nothing here tells these from the noise.
 #
 # ## What holds, and what does not
 #
@@ -180,7 +183,8 @@ chapter.values(
 #   {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho - \rho/(K-1)$ times, exactly.
 # - *Holds.* Calibration errors and the gap are different things. Under the noisy labels the
 #   calibration error is {value}`gap.noisy_ece:.3f`; scaling brings it to
-#   {value}`gap.noisy_scaled:.3f` and takes {value}`gap.noisy_calibration:.4f` off the gap.
+#   {value}`gap.noisy_scaled:.3f`; the calibration term of the gap is
+#   {value}`gap.noisy_calibration:.4f`.
 # - *Caution.* The split needs $q$. With labels taken at their word all noise counts as ranking, and
 #   a better score is asked for that nobody can build.
 #
@@ -248,8 +252,8 @@ chapter.table(
 # For the finite sample there is a bound with a constant. If labels are independent, then
 # with a probability of 95% no coverage $c$ has $c$ times the error of the curve above
 # $\sqrt{\ln(2/0.05)/2n}$, by Hoeffding's inequality for maxima; that is {value}`gap.reach:.3f` with
-# {value}`gap.points:,d` points. The area is known far better: its error by the draw of the labels
-# is {value}`gap.finite_error:.4f` here, and the largest of all trainings was
+# {value}`gap.points:,d` points. For the area alone, whose error by the draw of the labels has a
+# standard deviation of {value}`gap.finite_error:.4f` here, the largest error of all trainings was
 # {value}`gap.finite:.4f`.
 #
 # ### People's labels

@@ -148,10 +148,11 @@ chapter.values(
 # ## What holds, and what does not
 #
 # The promise was broken in at most {value}`promise.broken:.1%` of the draws of any size and budget;
-# {value}`promise.allowed:.0%` are allowed. That is said of the private threshold. The function that
-# is not private promises as much if its assumption holds: at most
-# {value}`promise.free_broken:.1%` of {value}`promise.draws:d` draws, where one standard error of
-# what is allowed is {value}`promise.spread:.1%`.
+# {value}`promise.allowed:.0%` are allowed. That is said of the private threshold. (A draw in which
+# no threshold is found answers nothing: it counts as coverage 0, and as a promise that was kept.
+# With few points that is not rare.) The function that is not private promises as much if its
+# assumption holds: at most {value}`promise.free_broken:.1%` of {value}`promise.draws:d` draws,
+# where one standard error of what is allowed is {value}`promise.spread:.1%`.
 #
 # *Beside it, the private quantile* of private prediction sets {cite}`angelopoulos2021private`. It
 # bounds the fraction of all points that are answered *and* wrong, in the mean over draws, and is
@@ -183,9 +184,9 @@ joint = together.set_index("threshold").loc[spoken]
 chapter.values(model_alone=joint["model"], same_people=joint["same people"], added=joint["sum"])
 
 # %% [markdown]
-# The model alone has spent {value}`promise.model_alone:.2f`; with a threshold of $\epsilon = $
-# {value}`promise.spoken:g` chosen on the same people it is {value}`promise.same_people:.2f`, not
-# {value}`promise.added:.2f`.
+# The model, whose noise RDP chose, has spent {value}`promise.model_alone:.2f` by PLD, at the
+# $\delta$ of the table; with a threshold of $\epsilon = $ {value}`promise.spoken:g` chosen on the
+# same people it is {value}`promise.same_people:.2f`, not {value}`promise.added:.2f`.
 #
 # ## What to do
 #

@@ -141,10 +141,11 @@ chapter.values(
 # By what they answered, A less B is {value}`refusals.selective:+.3f` at the end; had both always
 # answered it would be {value}`refusals.truth:+.3f`. The exact sequence ends at
 # [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It excludes 0
-# {value}`refusals.when_decided`, the asymptotic one {value}`refusals.when_decided_fitted`. With
-# the same images and refusals drawn anew, {value}`refusals.replays` times, the exact sequence
-# missed the truth so far at any time in {value}`refusals.again_exact` of the streams, and the
-# interval for a fixed time, looked at after every image, in {value}`refusals.again_fixed`.
+# {value}`refusals.when_decided`, the asymptotic one with fitted propensities
+# {value}`refusals.when_decided_fitted`. With the same images and refusals drawn anew,
+# {value}`refusals.replays` times, the exact sequence missed the truth so far at any time in
+# {value}`refusals.again_exact` of the streams, and the interval for a fixed time, looked at after
+# every image, in {value}`refusals.again_fixed`.
 #
 # ## How often each is wrong
 #
@@ -238,7 +239,8 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 #   rare answers. It needs no model to be right.
 # - *Caution.* The asymptotic sequence missed in {value}`refusals.asymptotic:.1%` of the first
 #   streams, and in up to {value}`refusals.asymptotic_worst:.1%` where points are few or answers
-#   rare. It promises nothing for any given number of points.
+#   rare; with fitted propensities and rare answers in a quarter (table). It promises nothing for
+#   any given number of points.
 # - *The price.* At the end of the first streams the exact sequence is
 #   {value}`refusals.exact_width:.3f` wide, the asymptotic one
 #   {value}`refusals.asymptotic_width:.3f`. When have half of the streams excluded 0? By the first
@@ -308,7 +310,8 @@ chapter.values(
 # - Have propensities logged, and agree on a floor: an answer at least every fifth time, say.
 # - Watch with {py:obj}`lib.counterfactual.exact_sequence`; a stop is valid whenever you like it.
 #   With propensities that must be fitted use {py:obj}`lib.counterfactual.predictable_nuisances`
-#   and {py:obj}`lib.counterfactual.confidence_sequence`, and wait for many points.
+#   and {py:obj}`lib.counterfactual.confidence_sequence`, wait for many points, and do not rely on
+#   it where answers are rare.
 # - For groups call `by_group` of an {py:obj}`lib.counterfactual.Estimate`.
 #
 # ## For those who go on

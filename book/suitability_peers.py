@@ -95,14 +95,14 @@ for text in notes[:1]:
 #   {value}`suitability_peers.shuffles_median:.3f` in the median over shuffles, and needs nothing
 #   more of the user.
 # - *Does not hold.* Even with all labels of the test data, estimates for user data are off by
-#   {value}`suitability_peers.z_mean:+.1f` standard errors in the mean, where 0 was promised. False
-#   positives are rare because drops are large.
+#   {value}`suitability_peers.z_mean:+.1f` standard errors in the mean, where a calibrated estimator
+#   has 0. False positives are rare because drops are large.
 #
 # ## What to do
 #
 # - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
 #   data.
-# - Compare with the plain average confidence before you trust anything cleverer.
+# - Compare with calibrated confidence (CBPE) before you trust anything cleverer.
 # - Report the error at which a decision turns: {py:obj}`lib.suitability.tipping_point`. The report
 #   on [your own model](your_model.py) does so.
 #

@@ -137,7 +137,8 @@ chapter.table(
 # - Draw the rows, or have them drawn by somebody whom neither party chose. No statistic on the rows
 #   handed in replaces that.
 # - Compare the provider's hold-out with its test rows, and both with source rows of your own.
-# - Bring hundreds of user rows, not dozens.
+# - Bring hundreds of user rows, not dozens, and more the smaller the margin. Without one, even all
+#   rows miss {value}`suitability_stress.missed_all:.0%` of the suitable folds.
 #
 # ## For those who go on
 #
@@ -319,13 +320,13 @@ chapter.settle(
 # The paper's explanation needs misses to go away with more samples. With
 # {value}`suitability_stress.most_holdout:,` hold-out rows the fraction of suitable folds that are
 # missed goes from {value}`suitability_stress.missed_few:.0%` at {value}`suitability_stress.few`
-# user samples to {value}`suitability_stress.missed_all:.0%` at all. What is left is no matter of
-# the user's: the test rows are as many as before, and estimates that are off stay off. False
+# user samples to {value}`suitability_stress.missed_all:.0%` at all. What is left need not be the
+# user's matter: the test rows are as many as before, and estimates that are off stay off. False
 # positives are {value}`suitability_stress.fpr_few:.1%` with the fewest and
 # {value}`suitability_stress.fpr_all:.1%` with all samples.
 #
 # Labelled hold-out rows hardly change the misses, and bring false positives down only together with
-# user samples: more of one alone changes next to nothing (table). With
+# user samples: for these more of one alone changes next to nothing (table). With
 # {value}`suitability_stress.least_holdout` of them {value}`suitability_stress.accuracy_least:.1%`
 # of the decisions about whole folds are right, with {value}`suitability_stress.most_holdout:,`
 # {value}`suitability_stress.accuracy_all:.1%`. Accuracy alone would mislead: most folds are not

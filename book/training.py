@@ -138,7 +138,7 @@ chapter.figure(
 )
 
 # %% [markdown]
-# Below, RDP chooses the noise, as in the papers, for the digits of this page and for P1's CIFAR-10
+# Below, RDP chooses the noise, as in P1, for the digits of this page and for P1's CIFAR-10
 # models (200 epochs, batches of 128, $\delta = 1/N$). The last column is what RDP wastes: by how
 # much the noise could shrink if PLD certified the same budget.
 
@@ -162,9 +162,10 @@ chapter.values(
 
 # %% [markdown]
 # PRV and PLD, from two libraries, differ by at most {value}`training.accountants_differ:.3f`; both
-# show that the papers' models are somewhat more private than they claim:
-# {value}`training.smallest_saving:.0%` to {value}`training.largest_saving:.0%` of the noise pays
-# for the looseness of RDP. The book keeps RDP where it compares itself with a paper.
+# show that P1's models are somewhat more private than they claim:
+# {value}`training.smallest_saving:.0%` (CIFAR-10, the largest budget) to
+# {value}`training.largest_saving:.0%` (digits, the smallest) of the noise pays for the looseness of
+# RDP. The book keeps RDP where it compares itself with P1. P3 uses PRV.
 #
 # ### Several models, one budget
 #
@@ -209,20 +210,20 @@ else:
 
 # %% [markdown]
 # With a budget of {value}`training.first_epsilon:g`, each of {value}`training.members` members may
-# spend {value}`training.member_epsilon:.2f` by composition, where the rule of thumb says
-# {value}`training.thumb_epsilon:.2f`; plain composition would cost a noise multiplier of
-# {value}`training.noise_plain:.2f` instead of {value}`training.noise_composed:.2f`. The rule of
-# thumb is no proof: by RDP, the paper's own accountant, models trained after it spend
-# {value}`training.thumb_together:.2f` together, and only PLD shows whether that keeps the budget.
+# spend {value}`training.member_epsilon:.2f` by composition, at $\delta$, where the rule of thumb
+# says {value}`training.thumb_epsilon:.2f`, at $\delta / M$; plain composition would cost a noise
+# multiplier of {value}`training.noise_plain:.2f` instead of {value}`training.noise_composed:.2f`.
+# The rule of thumb is no proof: by RDP, the paper's own accountant, models trained after it spend
+# {value}`training.thumb_together:.2f` together. By PLD they keep the budget: the calculation says
+# so, not the rule.
 #
 # ## What holds, and what does not
 #
-# - *Holds.* The papers' budgets are kept: three accountants from two libraries agree, and RDP,
-#   which the papers use, asks for up to {value}`training.largest_saving:.0%` more noise than
-#   needed.
+# - *Holds.* P1's budgets are kept: PRV and PLD, from two libraries, agree, and lie below RDP, which
+#   P1 uses. Up to {value}`training.largest_saving:.0%` of the noise is there for RDP's sake.
 # - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
 #   exact composition. It is no proof: by RDP such models spend {value}`training.thumb_together:.2f`
-#   together, where {value}`training.first_epsilon:g` is the budget.
+#   together, where {value}`training.first_epsilon:g` is the budget (by PLD it is kept).
 # - *Caution.* P1's Algorithm 2 divides by the batch's size, which depends on who took part.
 #   Its accountant does not cover that.
 # - *Left out.* The choice of the learning rate reads the private data, and no paper counts it.
@@ -308,7 +309,8 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # After {value}`training.n_seeds` trainings per budget the parameters of twins differ by at most
 # {value}`training.largest_difference:.0e`. With other seeds the mean accuracies differ by at most
 # {value}`training.largest_z:.1f` standard errors; the largest of so many differences is that large
-# by chance with probability {value}`training.chance:.2f`. On digits, privacy takes the accuracy
+# by chance with probability {value}`training.chance:.2f`. That is little, but twins agree: what
+# differs are seeds, not engines. On digits, privacy takes the accuracy
 # from {value}`training.accuracy_without:.3f` to {value}`training.accuracy_strongest:.3f` at
 # $\epsilon = $ {value}`training.strongest_epsilon:g`.
 
@@ -360,10 +362,11 @@ chapter.values(n_models=n_models)
 
 # %% [markdown]
 # {value}`training.n_models` models trained at once are {value}`training.ratio_linear:.0f` times
-# (linear) and {value}`training.ratio_mlp:.0f` times (MLP) as fast as one after another with
-# Opacus, and take {value}`training.memory:.0f` MiB beyond what the libraries and the data need. For
-# convolutions the gain is {value}`training.ratio_cnn:.1f` times: on a CPU batching does not pay for
-# them.
+# (linear) and {value}`training.ratio_mlp:.0f` times (MLP) as fast as one after another with Opacus,
+# MLPs {value}`training.processes_mlp:.0f` times as fast as in two processes of Opacus; they take
+# {value}`training.memory:.0f` MiB beyond what the libraries and the data need. For convolutions
+# (four models) the gain is {value}`training.ratio_cnn:.1f` times, most of it by closed forms of
+# their gradients.
 #
 # ## Precision, and the same numbers again
 #
@@ -421,9 +424,9 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #
 # ## What is new here
 #
-# - Three accountants from two libraries are asked about the papers' own settings:
-#   {value}`training.smallest_saving:.0%` to {value}`training.largest_saving:.0%` of the noise is
-#   there because RDP is loose.
+# - Three accountants from two libraries are asked about P1's own setting for CIFAR-10 (and our
+#   digits): {value}`training.smallest_saving:.0%` to {value}`training.largest_saving:.0%` of the
+#   noise is there because RDP is loose.
 # - P1's rule of thumb is checked as the guarantee that it is not: by RDP, members trained after it
 #   spend {value}`training.thumb_together:.2f` together where the budget is
 #   {value}`training.first_epsilon:g`.
@@ -436,10 +439,10 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #
 # - *Which batch size divides the sum.* P1's Algorithm 2 divides by the realised one. Its accountant
 #   does not cover that, and the paper does not say what its code does.
-# - *How batches are drawn.* P1 draws each example with a probability of its own; P3's text says
-#   nothing about it, and its accountant needs {term}`Poisson sampling`.
-# - *What the choice of learning rates and other settings costs.* No paper accounts for it, nor does
-#   this book; the answer would be a private selection among the trials.
+# - *How batches are drawn.* P1 draws each example by a coin of its own; P3's text says nothing
+#   about it, and its accountant needs {term}`Poisson sampling`.
+# - *What the choice of learning rates and other settings costs.* No paper accounts for it. Of this
+#   book [The price of choosing](choosing.py) does, by private selection, and no other page.
 # - *Whether $\delta = 1 / N$ is small enough.* To publish one record drawn at random has that
 #   $\delta$ and $\epsilon = 0$: a guarantee worth its name has a $\delta$ far below $1 / N$.
 # - *Whether $N$ is public.* $\delta = 1 / N$, the sampling rate and the noise are computed from it,
@@ -474,8 +477,8 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # ## Summary
 #
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. Opacus and
-# the batched engine give the same model for the same seed; the latter trains MLPs
-# {value}`training.ratio_mlp:.0f` times as fast.
+# the batched engine give the same model for the same seed; the latter trains many MLPs at once
+# {value}`training.ratio_mlp:.0f` times as fast as Opacus one after another.
 #
 # Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 

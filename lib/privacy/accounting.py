@@ -8,7 +8,7 @@ steps:
 
 ``"rdp"``
     Renyi differential privacy (Mironov 2017; Mironov, Talwar and Zhang 2019), by Opacus' formulas.
-    It is the one that P1 and P3 use.
+    It is the one that P1 uses (P3 has "prv").
 ``"prv"``
     Privacy loss random variables (Gopi, Lee and Wutschitz 2021), by Opacus.
 ``"pld"``
