@@ -112,9 +112,8 @@ for text in notes:
 #   shuffles. With the authors' seed, no margin and a level of 5%,
 #   {value}`suitability.main_ood_accuracy:.1%` of the decisions out of distribution are right, and
 #   {value}`suitability.main_ood_fpr:.1%` of the unsuitable data are called SUITABLE. But four of
-#   five experiments are unsuitable, so that never to say SUITABLE is nearly as often right; and
-#   with a margin of {value}`suitability.widest:g` {value}`suitability.widest_fpr:.0%` of them are
-#   called SUITABLE.
+#   five experiments are unsuitable: never to say SUITABLE is right that often. And with a margin of
+#   {value}`suitability.widest:g` {value}`suitability.widest_fpr:.0%` of them are called SUITABLE.
 # - *Does not quite hold.* That a drop of more than three points is never called suitable: over all
 #   shuffles there are {value}`suitability.n_worse_called_suitable` exceptions among
 #   {value}`suitability.n_worse:,` experiments, though none with the authors' seed.
