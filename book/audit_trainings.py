@@ -126,7 +126,9 @@ chapter.note(
 #
 # - *Holds.* LiRA's lower bounds stay below what is proven. With thresholds chosen on shadow models
 #   it shows (at 95%, by Clopper-Pearson) {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
-#   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy.
+#   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy;
+#   where some labels are wrong, {value}`audit_trainings@standard.canaries.loose_held:.2f` and
+#   {value}`audit_trainings@standard.canaries.free_held:.2f`.
 #   On CIFAR-10 these are {value}`audit_trainings@standard.cifar10.loose_held:.2f` and
 #   {value}`audit_trainings@standard.cifar10.free_held:.2f`, and where some labels are wrong,
 #   {value}`audit_trainings@standard.cifar10_canaries.loose_held:.2f` and
@@ -371,8 +373,10 @@ chapter.values(volatile=True, given_free=given, chosen_free=chosen)
 chapter.note(f"Without privacy, AUC {given:.2f} on a given point and {chosen:.2f} on a chosen one.")
 
 # %% [markdown]
-# Privacy is a promise to *every* person: what an average point gives away says little about the
-# worst.
+# Where some labels are wrong LiRA's AUC without privacy is
+# {value}`audit_trainings@standard.canaries.given_free:.2f` on a given point and
+# {value}`audit_trainings@standard.canaries.chosen_free:.2f` on a chosen one. Privacy is a promise
+# to *every* person: what an average point gives away says little about the worst.
 #
 # ## Audits whose answer is known
 #
