@@ -128,8 +128,8 @@ chapter.note(
 #   it shows (at 95%, by Clopper-Pearson) {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
 #   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy;
 #   where some labels are wrong, {value}`audit_trainings@standard.canaries.loose_held:.2f` and
-#   {value}`audit_trainings@standard.canaries.free_held:.2f`.
-#   On CIFAR-10 these are {value}`audit_trainings@standard.cifar10.loose_held:.2f` and
+#   {value}`audit_trainings@standard.canaries.free_held:.2f`. On CIFAR-10 these are
+#   {value}`audit_trainings@standard.cifar10.loose_held:.2f` and
 #   {value}`audit_trainings@standard.cifar10.free_held:.2f`, and where some labels are wrong,
 #   {value}`audit_trainings@standard.cifar10_canaries.loose_held:.2f` and
 #   {value}`audit_trainings@standard.cifar10_canaries.free_held:.2f`; on sentences (SST-2)
