@@ -183,6 +183,15 @@ chapter.table(
     aside=True,
 )
 norm, batch = best.stack().idxmax()
+chapter.values(
+    volatile=True,
+    pair_norm=norm,
+    pair_batch=int(batch),
+    pair_best=best.max().max(),
+    pair_worst=best.min().min(),
+    by_batch=np.ptp(best.max(axis=0)),
+    by_norm=np.ptp(best.max(axis=1)),
+)
 chapter.note(
     f"A clipping norm of {norm:g} with batches of {batch} is best, {best.max().max():.3f}; the "
     f"worst pair reaches {best.min().min():.3f}. With the best partners of each, the batch moves "
