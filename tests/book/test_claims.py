@@ -491,7 +491,9 @@ def test_no_record_decides_by_chance_alone(root):
         for found in run["verdicts"]:
             claim = claims[found["id"]]
             if claim.across and found["verdict"] not in (NOT_RUN, UNDECIDED):
-                assert found["n"] >= (claim.fewest or 2)
+                # A hit by the value alone needs the claim's runs; a miss is beyond its own error.
+                hit = found["verdict"] in (REPRODUCED, REDUCED)
+                assert found["n"] >= ((claim.fewest or 2) if hit else 2)
 
 
 def test_a_number_is_quoted_of_the_largest_run_unless_another_is_named():
