@@ -507,8 +507,8 @@ chapter.values(
 # {value}`counterfactual@standard.super.found_least:.0%` are found with
 # {value}`counterfactual@standard.super.most_points:,` points. But at the shift of 0.2 its intervals
 # miss more often than those of forests, and the more often the more points there are, up to
-# {value}`counterfactual@standard.super.missed_most:.0%`: presumably it smooths edges, and that error
-# does not vanish as fast as the intervals narrow.
+# {value}`counterfactual@standard.super.missed_most:.0%`: presumably it smooths edges, and that
+# error does not vanish as fast as the intervals narrow.
 #
 # ## Positivity
 #
