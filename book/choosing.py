@@ -183,19 +183,14 @@ chapter.table(
     aside=True,
 )
 norm, batch = best.stack().idxmax()
-chapter.values(
-    volatile=True,
-    pair_norm=norm,
-    pair_batch=int(batch),
-    pair_best=best.max().max(),
-    pair_worst=best.min().min(),
-    by_batch=np.ptp(best.max(axis=0)),
-    by_norm=np.ptp(best.max(axis=1)),
-)
+pair_best, pair_worst = best.max().max(), best.min().min()
+by_batch, by_norm = (np.ptp(best.max(axis=axis)) for axis in (0, 1))
+chapter.values(volatile=True, pair_norm=norm, pair_batch=int(batch), pair_best=pair_best)
+chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=by_norm)
 chapter.note(
-    f"A clipping norm of {norm:g} with batches of {batch} is best, {best.max().max():.3f}; the "
-    f"worst pair reaches {best.min().min():.3f}. With the best partners of each, the batch moves "
-    f"the accuracy by {np.ptp(best.max(axis=0)):.3f}, the norm by {np.ptp(best.max(axis=1)):.3f}."
+    f"A clipping norm of {norm:g} with batches of {batch} is best, {pair_best:.3f}; the worst pair "
+    f"reaches {pair_worst:.3f}. With the best partners of each, the batch moves the accuracy by "
+    f"{by_batch:.3f}, the norm by {by_norm:.3f}."
 )
 
 # %% [markdown]

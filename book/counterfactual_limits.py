@@ -499,13 +499,13 @@ if with_images:
     told = (run.arrays["rejects"].astype(bool) & (run.arrays["covers"] == 1)).sum(axis=1)
 
 # %%
-if with_images and abs(layers) > linear.loc["III", "mean width"] / 2:
-    chapter.check("P4-S-III", evidence.share(int(told[2]), linear_draws))
-elif with_images:
-    chapter.not_run(["P4-S-III"], "one and two layers do not differ here by half an interval")
-
-# %%
 if with_images:
+    alike = abs(layers) <= linear.loc["III", "mean width"] / 2
+    chapter.settle(
+        "P4-S-III",
+        {"": evidence.share(int(told[2]), linear_draws)},
+        unless="one and two layers do not differ here by half an interval" * bool(alike),
+    )
     chapter.values(volatile=True, own_told=int(told[3]), own_draws=linear_draws)
     chapter.note(
         f"On {title(images)} (accuracy {accuracy['one layer']:.2f}), with linear learners: two "

@@ -218,8 +218,8 @@ chapter.values(
 )
 
 # %% [markdown]
-# At the most accurate of the learning rates (three, a factor of 4 apart; twice it is at an end) SR
-# is ahead in {value}`sctd_map.tuned_sr` of {value}`sctd_map.tuned` regimes and budgets, SCTD in
+# At the most accurate of the learning rates (of a coarse list, whose ends are among them) SR is
+# ahead in {value}`sctd_map.tuned_sr` of {value}`sctd_map.tuned` regimes and budgets, SCTD in
 # {value}`sctd_map.tuned_sctd`; with ties broken by SR, SR in {value}`sctd_map.tuned_broken_sr`,
 # SCTD in {value}`sctd_map.tuned_broken`. The most accurate model with SCTD ahead is up to
 # {value}`sctd_map.accuracy_lost:.3f` less accurate than the best one at the same budget. Rates were

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.audit import epsilon_interval, select_worst
+from lib.audit import AttackCounts, best_lower_bound, epsilon_interval, select_worst
 from lib.audit.attacks import LiRA
 from lib.book import evidence
 from lib.book.chapters import declared_parameters, read_chapter
@@ -110,8 +110,10 @@ def test_tables(results):
     assert list(table["method"][:3]) == ["clopper-pearson", "jeffreys", "bayesian"]
     assert len(table) == 6
     row = table.iloc[2]
-    counts = results[0].best_counts("LiRA", "bayesian")
+    index, low = best_lower_bound(results[0].roc(), 1e-5, 0.95)
+    counts = AttackCounts(*map(int, results[0].roc()[index]))
     assert (row["low"], row["high"]) == epsilon_interval(counts, 1e-5, 0.9)
+    assert row["low"] == pytest.approx(low)
     bounds = bounds_table(results)
     assert len(bounds) == 6
     assert (bounds["best, Bayesian"] >= bounds["held-out, Bayesian"]).all()

@@ -18,6 +18,7 @@ from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_l
 from lib.data.text import TEXT_FILES
 from lib.privacy import PrivacyLedger
 from lib.runs import run_all
+from lib.studies.audit.tables import swept_interval
 from lib.studies.default_problem import (
     default_problem,
     on_public_network,
@@ -177,12 +178,6 @@ class AuditResult:
         """Counts of the target models at :meth:`held_out_threshold`."""
         threshold = self.held_out_threshold(attack, level)
         return AttackCounts(*counts_at(self.scores[attack], self.members, threshold).tolist())
-
-    def best_counts(self, attack: str, method: str, level: float = 0.95) -> AttackCounts:
-        """Counts at the threshold whose lower bound is largest: P3's choice, uncorrected."""
-        table = self.roc(attack)
-        index, _ = best_lower_bound(table, self.settings.training.delta, level, method)
-        return AttackCounts(*map(int, table[index]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,8 +342,7 @@ def table_2(results: Sequence[AuditResult], level: float = 0.9) -> pd.DataFrame:
     for result in results:
         widths = {}
         for method in METHODS[::-1]:
-            counts = result.best_counts("LiRA", method, 1 - (1 - level) / 2)
-            low, high = epsilon_interval(counts, result.settings.training.delta, level, method)
+            low, high = swept_interval(result.roc(), result.settings.training.delta, level, method)
             widths[method] = high - low
             reference, change = widths["clopper-pearson"], math.nan
             if method != "clopper-pearson" and math.isfinite(widths[method]):
