@@ -357,16 +357,12 @@ chapter.values(
 # below the bound of the most accurate one; P1 does not say how it does that, nor where the gate
 # starts. Here it starts at one half, or at a larger target: from one half the penalty of a large
 # target moves all layers so far in the first steps that little is learned after them, with privacy
-# or without. So trained, on Fashion-MNIST it scores
-# {value}`normalized_score@standard.selectivenet.sn_free:.3f` without privacy (SR
-# {value}`normalized_score@standard.selectivenet.sr_free:.3f`) and
-# {value}`normalized_score@standard.selectivenet.sn_strict:.3f` at $\epsilon = $
-# {value}`normalized_score@standard.selectivenet.strictest:g` (SR
-# {value}`normalized_score@standard.selectivenet.sr_strict:.3f`; P1 prints
-# {value}`normalized_score@standard.selectivenet.sn_printed:.3f`). It is behind SR at
-# {value}`normalized_score@standard.selectivenet.sn_behind` of
-# {value}`normalized_score@standard.selectivenet.budgets` budgets, and on CIFAR-10 at
-# {value}`normalized_score@standard.cifar10.sn_behind`
+# or without. So trained, on Fashion-MNIST it scores {value}`normalized_score.sn_free:.3f` without
+# privacy (SR {value}`normalized_score.sr_free:.3f`) and {value}`normalized_score.sn_strict:.3f` at
+# $\epsilon = $ {value}`normalized_score.strictest:g` (SR {value}`normalized_score.sr_strict:.3f`;
+# P1 prints {value}`normalized_score.sn_printed:.3f`). It is behind SR at
+# {value}`normalized_score.sn_behind` of {value}`normalized_score.budgets` budgets, and on CIFAR-10
+# at {value}`normalized_score@standard.cifar10.sn_behind`
 # ({value}`normalized_score@standard.cifar10.sn_free:.3f` without privacy, SR
 # {value}`normalized_score@standard.cifar10.sr_free:.3f`;
 # {value}`normalized_score@standard.cifar10.sn_strict:.3f` at $\epsilon = $
@@ -421,10 +417,9 @@ chapter.values(
 # %% [markdown]
 # The model meant for $\epsilon = $ {value}`normalized_score.widest:g` reaches that accuracy after
 # {value}`normalized_score.widest_step` steps, and has then spent
-# {value}`normalized_score.widest_spent:.2f`; in the run for SelectiveNet, which chose another rate,
-# {value}`normalized_score@standard.selectivenet.widest_spent:.2f`; with P1's batch, epochs and
-# clipping norm (one training) {value}`normalized_score@standard.p1.widest_spent:.2f`. How much is
-# left unspent depends on how early accuracy stops growing.
+# {value}`normalized_score.widest_spent:.2f`; with P1's batch, epochs and clipping norm (one
+# training) {value}`normalized_score@standard.p1.widest_spent:.2f`. How much is left unspent depends
+# on how early accuracy stops growing.
 #
 # ## An old acquaintance: E-AURC
 #
