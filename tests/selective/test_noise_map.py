@@ -144,13 +144,30 @@ def test_who_is_ahead_is_decided_by_the_interval():
 def test_best_pairs_by_region():
     pairs = studies.best_pairs(TABLE).set_index(["epsilon", "ahead"])
     row = pairs.loc[3.0, "SCTD"]
-    assert (row["highest accuracy"], row["SR there"]) == (0.70, 0.09)
-    assert row["SCTD there"] == row["lowest score"] == pytest.approx(0.05)
+    assert (row["highest accuracy"], row["method"]) == (pytest.approx(0.71), "mean probabilities")
+    assert row["its score"] == pytest.approx(0.07)
+    assert (row["lowest score"], row["accuracy there"]) == (pytest.approx(0.05), 0.70)
+    assert row["its method"] == "SCTD"
     row = pairs.loc[1.0, "SR"]
-    assert (row["by"], row["its accuracy"]) == ("mean probabilities", pytest.approx(0.82))
+    assert (row["its method"], row["accuracy there"]) == ("mean probabilities", pytest.approx(0.82))
     assert row["lowest score"] == pytest.approx(0.02)
-    assert studies.accuracy_lost(pairs.reset_index()) == pytest.approx(0.13)
-    assert studies.accuracy_lost(studies.best_pairs(TABLE[:2])) == 0
+    assert studies.accuracy_lost(TABLE) == pytest.approx(0.13)
+    assert studies.accuracy_lost(TABLE[:2]) == 0
+
+
+def test_of_models_of_equal_accuracy_the_better_score_stands_beside_it():
+    alone = TABLE[:1].assign(**{"mean probabilities accuracy": 0.5, "mean parameters": -0.015})
+    row = studies.best_pairs(alone).iloc[0]
+    assert (row["highest accuracy"], row["method"]) == (0.80, "mean parameters")
+    assert row["its score"] == pytest.approx(0.015)
+
+
+def test_a_region_is_better_where_accuracy_and_score_both_are():
+    pairs = studies.best_pairs(TABLE)
+    assert studies.both_better(pairs) == (2, 2)
+    assert studies.both_better(pairs[pairs["ahead"] == "SR"]) == (0, 0)
+    pairs.loc[1, "lowest score"] = 0.06  # of SR's region at the larger budget
+    assert studies.both_better(pairs) == (1, 2)
 
 
 def test_printed_rates_have_the_noise_of_the_border():
@@ -161,6 +178,7 @@ def test_printed_rates_have_the_noise_of_the_border():
         scale = row["noise multiplier"] * 10 / 128 * math.sqrt(610 * steps)
         assert row["SR up to rate"] * scale == pytest.approx(20)
         assert row["SCTD from rate"] * scale == pytest.approx(30)
+        assert row["noise at rate 0.01"] == pytest.approx(0.01 * scale)
 
 
 def test_variants_count_settings(found):

@@ -292,23 +292,26 @@ def best_pairs(table: pd.DataFrame) -> pd.DataFrame:
         own, score = region["accuracy"], region["SR"]
         scored = np.column_stack([score, *(score + region[short] for short in SHOWN)])
         accurate = np.column_stack([own, *(region.get(f"{m} accuracy", own) for m in SHOWN)])
-        top = own.argmax()
-        where, method = np.unravel_index(scored.argmin(), scored.shape)
-        rows.append(
-            {
-                "epsilon": epsilon,
-                "ahead": who,
-                "settings": len(region),
-                "highest accuracy": accurate[top, 0],
-                "SR there": scored[top, 0],
-                "SCTD there": scored[top, methods.index("SCTD, ties by SR")],
-                "lowest score": scored[where, method],
-                "by": methods[method],
-                "its accuracy": accurate[where, method],
-            }
-        )
+        # Of methods of equal accuracy, those of one model, the one of the lower score
+        top = min(np.argwhere(accurate == accurate.max()), key=lambda at: scored[*at])
+        low = np.unravel_index(scored.argmin(), scored.shape)
+        row = {"epsilon": epsilon, "ahead": who, "settings": len(region)}
+        row |= {"highest accuracy": accurate[*top], "its score": scored[*top]}
+        row |= {"method": methods[top[1]], "lowest score": scored[*low]}
+        row |= {"accuracy there": accurate[*low], "its method": methods[low[1]]}
+        rows.append(row)
     order = list(table["epsilon"].unique())
     return pd.DataFrame(sorted(rows, key=lambda row: order.index(row["epsilon"])))
+
+
+def both_better(pairs: pd.DataFrame) -> tuple[int, int]:
+    """Budgets at which the best accuracy and the best score are SR's region's, and of how many."""
+    of = pairs.set_index(["ahead", "epsilon"])[["highest accuracy", "lowest score"]]
+    if not {"SR", "SCTD"} <= set(pairs["ahead"]):
+        return 0, 0
+    change = (of.loc["SR"] - of.loc["SCTD"]).dropna()
+    better = (change["highest accuracy"] > 0) & (change["lowest score"] < 0)
+    return int(better.sum()), len(change)
 
 
 def variants(found: NoiseMap) -> pd.DataFrame:
@@ -336,10 +339,10 @@ def variants(found: NoiseMap) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def accuracy_lost(pairs: pd.DataFrame) -> float:
+def accuracy_lost(table: pd.DataFrame) -> float:
     """How much less accurate the best model with SCTD ahead is than the best, the worst budget."""
-    best = pairs.groupby("epsilon")["highest accuracy"].max()
-    with_sctd = pairs[pairs["ahead"] == "SCTD"].set_index("epsilon")["highest accuracy"]
+    best = table.groupby("epsilon")["accuracy"].max()
+    with_sctd = table[ahead(table) == "SCTD"].groupby("epsilon")["accuracy"].max()
     return float((best - with_sctd).max()) if len(with_sctd) else 0.0
 
 
@@ -371,6 +374,7 @@ def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
                 "noise multiplier": sigma,
                 "SR up to rate": min(borders) / per_rate,
                 "SCTD from rate": max(borders) / per_rate,
+                "noise at rate 0.01": 0.01 * per_rate,
             }
         )
     return pd.DataFrame(rows)
