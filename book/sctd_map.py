@@ -224,8 +224,8 @@ chapter.values(
 # ahead in {value}`sctd_map.tuned_sr` of {value}`sctd_map.tuned` regimes and budgets, SCTD in
 # {value}`sctd_map.tuned_sctd`; with ties broken by SR, SR in {value}`sctd_map.tuned_broken_sr`,
 # SCTD in {value}`sctd_map.tuned_broken`. The most accurate model with SCTD ahead is up to
-# {value}`sctd_map.accuracy_lost:.3f` less accurate than the best one at the same budget. What can be
-# had in each region by any method, averages (below) too, is in the last table: at
+# {value}`sctd_map.accuracy_lost:.3f` less accurate than the best one at the same budget. What can
+# be had in each region by any method, averages (below) too, is in the last table: at
 # {value}`sctd_map.both_better` of {value}`sctd_map.both_compared` budgets both the highest accuracy
 # and the lowest score lie where SR is ahead. Rates were chosen on the points on which they are
 # reported, which flatters all of them, and choosing one privately would cost budget.

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from scipy import special
 
 from lib.book.evidence import Evidence, ranges_beyond
 
@@ -131,6 +132,12 @@ class Claim:
     full_scale: Mapping[str, Any] = field(default_factory=dict)
     revised: bool = False
     if_not: str | None = None
+
+    @property
+    def reach(self) -> float:
+        """Half of the 95% interval of a reported mean, by its standard deviation over trainings."""
+        n = self.full_scale.get("n_seeds", 1)
+        return special.stdtrit(n - 1, 0.975) * self.sd / math.sqrt(n) if self.sd and n > 1 else 0.0
 
     @property
     def criterion(self) -> str:

@@ -153,6 +153,8 @@ class Page:
         name = claims[0].group.replace(", ", "-").replace(" ", "-")
         alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(found.values())}."
         said = f"{caption}: the printed numbers beside those of the largest run that has each."
+        if any(claim.reach for claim in claims):
+            said += " Bars are 95% intervals over trainings; the paper's follow from its ± (sd)."
         return figure_html(svg_bytes(figure, name), name, alt, said) + table
 
     def _table(self, kept: Mapping[str, Any], table: Mapping[str, Any], run: str) -> str:

@@ -80,6 +80,7 @@ def _cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> p
                 "row": ", ".join(inner),
                 "last": part[-1],
                 "paper": claim.reported,
+                "reach": claim.reach,
                 "ours": value if shown is None else shown,
                 "low": low,
                 "high": high,
@@ -91,6 +92,8 @@ def _cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> p
 
 def _dots(ax: Axes, cells: pd.DataFrame) -> None:
     at = np.arange(len(cells))
+    ends = cells["paper"] - cells["reach"], cells["paper"] + cells["reach"]
+    ax.hlines(at, *ends, color=_PAPER["color"], linewidth=4, alpha=0.4)
     ax.hlines(at, cells["low"], cells["high"], color=COLOURS[0], linewidth=1.2)
     ax.plot(cells["paper"], at, linestyle="", label="paper", markerfacecolor="none", **_PAPER)
     ax.plot(cells["ours"], at, linestyle="", label="ours", **_OURS)

@@ -249,7 +249,8 @@ def _words(claim: Claim) -> str:
 
 
 def _reported(claim: Claim) -> str:
-    return html.escape(number_text(claim.reported, claim.unit))
+    also = "" if claim.sd is None else f" ± {number_text(claim.sd)}"
+    return html.escape(number_text(claim.reported, claim.unit) + also)
 
 
 def _details(claim: Claim, verdict: Found, recorded: Runs) -> str:

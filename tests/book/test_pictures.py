@@ -1,5 +1,7 @@
 """Pictures of a paper's table: what is drawn where, from the places of the cells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -78,11 +80,22 @@ def test_an_interval_of_another_number_than_the_one_shown_is_not_drawn():
     numbers = {"Table 1, a, x": (0.5, 3.0), "Table 1, b, x": (0.5, 3.0)}
     for shown, drawn in ((None, 0.125), (3.0, 0.125), (0.4, np.nan)):
         claims, found = cells("dots", numbers, interval=[0.125, 4], shown=shown)
-        (line,) = draw_cells(claims, found).axes[0].collections[0].get_segments()[:1] or [None]
+        (line,) = draw_cells(claims, found).axes[0].collections[1].get_segments()[:1] or [None]
         left = np.nan if line is None or not len(line) else line[0][0]
         np.testing.assert_equal(left, drawn)
         at = points(draw_cells(claims, found).axes[0], "ours")
         assert at == [(3.0 if shown is None else shown, 0)]
+
+
+def test_a_printed_standard_deviation_is_drawn_as_the_interval_of_its_mean():
+    claims, found = cells("dots", {"Table 1, a, x": (0.5, 3.0), "Table 1, a, y": (0.5, 3.0)})
+    claims[0] = replace(claims[0], sd=0.1, full_scale={"n_seeds": 5})
+    axes = draw_cells(claims, found).axes
+    with_sd, without = (ax.collections[0].get_segments()[0][:, 0] for ax in axes)
+    half = 2.776445 * 0.1 / 5**0.5  # the 97.5% point of Student's t with 4 degrees of freedom
+    np.testing.assert_allclose(with_sd, [0.5 - half, 0.5 + half], rtol=1e-6)
+    assert np.ptp(without) == 0
+    assert replace(claims[0], full_scale={}).reach == 0  # of one training nothing follows
 
 
 def test_intervals_run_from_their_low_to_their_high_end():
