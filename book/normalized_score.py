@@ -368,7 +368,7 @@ chapter.values(
 # {value}`normalized_score@standard.cifar10.sn_strict:.3f` at $\epsilon = $
 # {value}`normalized_score@standard.cifar10.strictest:g`, SR
 # {value}`normalized_score@standard.cifar10.sr_strict:.3f`; P1 prints
-# {value}`normalized_score@standard.cifar10.sn_printed:.3f`). On GTSRB it scores
+# {value}`normalized_score@standard.cifar10.sn_printed:.3f`). On a third of GTSRB it scores
 # {value}`normalized_score@standard.gtsrb.sn_free:.3f` and
 # {value}`normalized_score@standard.gtsrb.sn_strict:.3f` (SR
 # {value}`normalized_score@standard.gtsrb.sr_free:.3f` and

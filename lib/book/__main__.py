@@ -14,7 +14,9 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lib.book.chapters import (
     PROFILES,
@@ -90,13 +92,19 @@ def main(arguments: list[str] | None = None) -> int:
     return _record(options.book, options.chapters or given, options.profile)
 
 
+def _from_nothing(record: Mapping[str, Any]) -> float:
+    """What a recorded run takes, trainings that it found stored too if it says their time."""
+    if not record:
+        return 0.0
+    trained = record["values"].get("trained_seconds", 0.0)
+    return max(record["seconds"], trained / record["hardware"]["cores"])
+
+
 def _record(book: Path, names: list[str], profile: str) -> int:
     """One after the other, but what this code has recorded; an error stops only its own."""
     paths = chapter_files(book)
-    seconds = [
-        read_records(book, chapter_of(name)).get(run_name(profile, name), {}).get("seconds", 0)
-        for name in names
-    ]
+    last = [read_records(book, chapter_of(name)).get(run_name(profile, name), {}) for name in names]
+    seconds = [_from_nothing(record) for record in last]
     status = 0
     for i, name in enumerate(names):
         if len(names) > 1:

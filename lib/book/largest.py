@@ -190,10 +190,9 @@ class Page:
         machine = run["hardware"]
         version = "by this version of the code"
         if run["code"] != code_fingerprint():
-            commit = run.get("commit", "")[:7]
+            commit = run["commit"][:7]
             version = f"by commit {commit}" if commit else "by an earlier version of the code"
         also = "".join(f", and what the run `{name}`" for name in others)
-        parts = f" for all pages of {run['part_of']} together" if "part_of" in run else ""
         text = "Numbers, tables and figures" if self.complete else "Tables and figures"
         older = (
             "" if self.complete else " The record is older than the text, which quotes this build."
@@ -202,7 +201,7 @@ class Page:
             f"{text} of this page come from its largest recorded run "
             f"(`{first}`{': ' if what else ''}{what}), made on {run['finished'][:10]} "
             f"{version} on {machine['cores']} cores of {machine['processor']} in "
-            f"{duration_text(run['seconds'])}{parts}, stored trainings not counted. What this "
+            f"{duration_text(run['seconds'])}, stored trainings not counted. What this "
             f"build{also} found is folded beneath each, or marked where no recorded run has it."
             f"{older}"
         )

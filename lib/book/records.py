@@ -5,7 +5,6 @@ execution with everything that produced it: parameters, fingerprints of code and
 data, versions, hardware, date and duration. Pages show those of the largest run first.
 A chapter's other parameter files, ``params/<profile>/<chapter>.<variant>.yml``, have records beside
 it, ``<chapter>.<variant>.json``; the run is then named ``<profile>.<variant>``.
-``part_of`` names the chapter whose one run this page was a part of, before it had a page.
 Figures are SVG, compressed; older records have none, and no captions of their tables.
 """
 
@@ -31,7 +30,7 @@ _FIELDS = {
     *("chapter", "profile", "parameters", "values", "tables", "verdicts", "code", "data", "python"),
     *("packages", "hardware", "finished", "seconds", "source", "figures", "commit", "used"),
 }
-_OPTIONAL = {"part_of", "source", "figures", "commit", "used"}
+_OPTIONAL = {"source", "figures", "used"}
 
 #: Profiles whose runs may be recorded, the larger first.
 LARGEST_FIRST = ("gpu", "standard")

@@ -2,10 +2,8 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from lib import suitability
@@ -30,9 +28,6 @@ from lib.suitability.filter import Decision, SuitabilityFilter, p_text
 from lib.suitability.guarantees import PredictionPowered
 from lib.suitability.signals import signals
 from lib.suitability.tipping import FMOW_ERRORS, tipping_point
-
-Array = npt.NDArray[Any]
-Flags = npt.NDArray[np.bool_]
 
 NEEDS = ("holdout_logits", "holdout_labels", "test_logits", "user_logits")
 

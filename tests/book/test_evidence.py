@@ -1,5 +1,6 @@
 """Intervals decide: how often the verdicts err, and what a bare number is worth."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -283,7 +284,7 @@ def test_what_stands_in_for_parameters_is_executed_and_recorded(tmp_path):
     assert read_records(path.parent, "one")["standard"]["used"] == done.used
 
 
-def test_a_variants_file_is_whole_by_itself(tmp_path):
+def test_a_variants_file_is_whole_by_itself(tmp_path, capsys):
     """What it leaves out is the chapter's own, not that of the profile's main file."""
     names = {
         "book/_toc.yml": "format: jb-book\nroot: one\n",
@@ -301,6 +302,13 @@ def test_a_variants_file_is_whole_by_itself(tmp_path):
         "gpu": {"n": 5, "m": 6},
         "gpu.some": {"n": 1, "m": 7},
     }
+    # A record that found its trainings stored says what they took: so much is left of them.
+    record = found["gpu"]
+    record["values"]["trained_seconds"] = 7200.0 * record["hardware"]["cores"]
+    (tmp_path / "book/records/gpu/one.json").write_text(json.dumps(record))
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "1 of 2: one; by the last records 2.0 h are left" in capsys.readouterr().out
 
 
 def test_records_are_judged_at_the_scale_of_what_stood_in_for_parameters():

@@ -262,7 +262,6 @@ def test_the_page_says_where_its_numbers_come_from(book, monkeypatch):
             "by commit 0123456 on 2 cores of a &lt;chip&gt; in 3 min, stored",
         ),
         ({"commit": ""}, "by an earlier version of the code on 2 cores"),
-        ({"part_of": "two"}, "in 3 min for all pages of two together, stored"),
     ):
         said = page_of(book, begin, records={"standard": kept | changes}).outputs(begin)
         assert "(<code>standard</code>: photographs, a CNN), made on 2026-01-02" in said

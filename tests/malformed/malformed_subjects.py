@@ -306,6 +306,7 @@ add("counterfactual.learner_pair", dict(learner="linear", rng=np.random.default_
 add(
     "counterfactual.score",
     dict(rule="brier", probabilities=pr, labels=np.zeros(30, int)),
+    probabilities=but(probabilities(pr), "too few dimensions"),  # of two classes
     labels=labels(np.zeros(30, int), 3),
     floor=(0.0, 1.0, NAN, "a"),
 )

@@ -55,7 +55,6 @@ SECONDS = 1.0
 #: Public functions and classes without a row, and why.
 RESULTS = "made by the package, not by its users: its fields are not input"
 NOTHING = "takes no argument that can be malformed"
-FIGURE = "draws what other functions have made and checked"
 OBJECTS = "takes objects of the package, whose own constructors have rows"
 PROTOCOL = "an interface, or an exception"
 SCIKIT = "follows scikit-learn's protocol, whose own checks name X and y"

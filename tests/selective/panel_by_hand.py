@@ -67,6 +67,7 @@ def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
         {},
         rates,
         pd.DataFrame(spent, columns=columns),
+        60.0,
     )
 
 
@@ -80,7 +81,7 @@ def imbalance():
             correct = np.ones((2, 20), bool)
             correct[:, : 2 if p0 == 0.5 else 5] = False
             found[p0, epsilon] = Predictions(correct, np.stack([score, score]))
-    return Imbalance((0.5, 0.01), (math.inf, 1.0), labels, found, {0.5: 50, 0.01: 1})
+    return Imbalance((0.5, 0.01), (math.inf, 1.0), labels, found, {0.5: 50, 0.01: 1}, 9.0)
 
 
 def outlier():

@@ -528,8 +528,6 @@ def test_multi_stage_parts_are_random():
 
 # --- bad input -----------------------------------------------------------------------------------
 
-ROW = [[0.2, 0.8]]
-
 
 @pytest.mark.parametrize(
     ("call", "message"),

@@ -5,7 +5,7 @@ A *family* is a way of training; several methods score the same models.  Trainin
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -296,6 +296,7 @@ class Panel:
     # What every family spends: ``family``, ``epsilon``, ``models``, ``noise_multiplier``, ``spent``
     # by all models of a seed together
     privacy: pd.DataFrame
+    seconds: float  # What the trainings took, one after another
 
     @property
     def methods(self) -> list[str]:
@@ -326,8 +327,8 @@ def run_panel(settings: PanelSettings) -> Panel:
         spent.append(_spent(family, epsilon, run, settings))
     order = {m: i for i, m in enumerate(m for each in FAMILIES.values() for m in each)}
     predictions = dict(sorted(predictions.items(), key=lambda item: order[item[0][0]]))
-    spent = pd.DataFrame(spent)
-    return Panel(settings, labels, predictions, selective, checkpoints, table, spent)
+    spent, seconds = pd.DataFrame(spent), _seconds([*tuned.values(), *runs.values()])
+    return Panel(settings, labels, predictions, selective, checkpoints, table, spent, seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,6 +340,7 @@ class Imbalance:
     labels: npt.NDArray[np.int64]  # shape (n,): Of the evaluation points, which are not thinned
     predictions: Mapping[tuple[float, float], Predictions]  # Softmax response
     rare_examples: Mapping[float, int]  # Training examples of class 0 that were left, by p0
+    seconds: float  # What the trainings took, one after another
 
 
 def _run(jobs: Mapping[Any, ManyTrainings]) -> dict[Any, StoredRun]:
@@ -359,7 +361,12 @@ def run_imbalance(panel: Panel, keep: Sequence[float], n_seeds: int) -> Imbalanc
         p = special.softmax(run.arrays["logits"], axis=-1)
         predictions[place] = Predictions(p.argmax(-1) == panel.labels, p.max(-1))
     left = {p0: runs[p0, settings.epsilons[0]].metrics["models"][0]["rare_examples"] for p0 in keep}
-    return Imbalance(tuple(keep), settings.epsilons, panel.labels, predictions, left)
+    seconds = _seconds(runs.values())
+    return Imbalance(tuple(keep), settings.epsilons, panel.labels, predictions, left, seconds)
+
+
+def _seconds(runs: Iterable[StoredRun]) -> float:
+    return sum(run.seconds for run in runs)
 
 
 def _score(
