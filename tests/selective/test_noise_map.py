@@ -79,13 +79,16 @@ def test_scores_are_those_of_the_stored_models(found):
         every_second = arrays["checkpoints"][1][::-1][::2][::-1]
         assert np.array_equal(every_second[-1], arrays["checkpoints"][1][-1])
         watched = scores.sctd(every_second, 3.0, "equation")
-        for method, spacing, score in (
+        last_half = scores.sctd(arrays["checkpoints"][1][-2:], 3.0, "equation")
+        for method, variant, score in (
             ("SR", None, response),
-            ("SCTD", 2, watched),
-            ("SCTD, ties by SR", 2, scores.ties_broken_by(watched, response)),
+            ("SCTD", (3.0, 2, 1.0), watched),
+            ("SCTD", (3.0, 1, 0.5), last_half),
+            ("SCTD, ties by SR", (3.0, 2, 1.0), scores.ties_broken_by(watched, response)),
         ):
             at = rows[rows["method"] == method]
-            at = at[(at["spacing"] == spacing) & (at["k"] == 3.0)] if spacing else at
+            if variant:
+                at = at[(at[["k", "spacing", "part"]] == list(variant)).all(axis=1)]
             (value,) = at["score"]
             assert value == pytest.approx(areas.normalized_score(correct, score), abs=1e-12)
         (value,) = rows[rows["method"] == "SR, probabilities of the last 25%"]["accuracy"]
@@ -96,7 +99,8 @@ def test_scores_are_those_of_the_stored_models(found):
 def test_a_cell_is_the_mean_over_seeds_with_an_interval(found):
     models, cells = found[0].models, found[0].cells
     keys = [*studies.SETTING, "method"]
-    wide = models[models["spacing"].isna() | ((models["spacing"] == 1) & (models["k"] == 3))]
+    first = (models[["k", "spacing", "part"]] == list(studies.VARIANTS[0])).all(axis=1)
+    wide = models[models["k"].isna() | first]
     mean = wide.groupby(keys)["score"].mean()
     for row in cells.itertuples():
         place = cells.loc[row.Index, keys]
@@ -186,6 +190,20 @@ def test_variants_count_settings(found):
     assert len(rows) == 2 * 2 * len(studies.VARIANTS)
     assert (rows["settings"] == 8).all()
     assert rows["better than SR"].between(0, 8).all()
+
+
+def test_averages_of_more_and_of_fewer_models_stand_side_by_side(found):
+    rows = studies.averages(found[0]).set_index("mean of")
+    assert list(rows.index)[:2] == ["parameters of the last 10%", "probabilities of the last 10%"]
+    assert len(rows) == 2 * len(studies.PARTS)
+    assert (rows["settings"] == 8).all()
+    assert (rows["better"] + rows["worse"] <= 8).all()
+    overview = studies.overview(found[0])
+    row = rows.loc["probabilities of the last 25%"]
+    assert row["score"] == pytest.approx(overview["mean probabilities"].mean())
+    gained = overview["mean probabilities accuracy"] - overview["accuracy"]
+    assert row["accuracy"] == pytest.approx(gained.mean())
+    assert row["better"] == (overview["mean probabilities high"] < 0).sum()
 
 
 def test_figures_show_every_setting():

@@ -29,8 +29,12 @@ PARTS = (0.1, 0.25, 0.5)
 #: Names of SCTD's two formulas.
 FORMS = {"equation": "SCTD", "algorithm": "SCTD (Algorithm 1)"}
 
-#: Weightings k, and every how many-th checkpoint is watched: P1's k with all of them first.
-VARIANTS = ((3.0, 1), (1.0, 1), (9.0, 1), (3.0, 2), (3.0, 4))
+#: Weightings k, every how many-th checkpoint is watched, and of which last part of the training:
+#: P1's k with all of them first. Half of them are every second one, or those of the last half.
+VARIANTS = (
+    *((3.0, 1, 1.0), (1.0, 1, 1.0), (9.0, 1, 1.0), (3.0, 2, 1.0), (3.0, 4, 1.0)),
+    *((3.0, 1, 0.5), (3.0, 1, 0.25)),
+)
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,9 @@ class NoiseMap:
     # ``epochs``, ``epsilon``, ``rate``, ``noise multiplier``; ``noise``, how far one step's noise
     # moves the parameters in the end (root of the mean square), and ``all noise``, how far the
     # noise of all steps does; ``seed``, ``method``, ``accuracy`` at full coverage and ``score``
-    # (normalized, smaller is better). Of SCTD also ``k``, ``spacing`` of the checkpoints watched
-    # and ``tied``, the fraction of points in the largest group of equal scores.
+    # (normalized, smaller is better). Of SCTD also ``k``, ``spacing`` of the checkpoints watched,
+    # the last ``part`` of them, and ``tied``, the fraction of points in the largest group of equal
+    # scores.
     models: pd.DataFrame
     # A row for each setting and method but softmax response: ``difference`` of its normalized
     # score from that of softmax response (negative: it abstains better), mean over the seeds,
@@ -171,10 +176,11 @@ def run_map(settings: MapSettings) -> NoiseMap:
     return NoiseMap(pd.DataFrame(models), pd.DataFrame(cells), seconds)
 
 
-#: A way to score a model, and for SCTD k and every how many-th checkpoint is watched.
-Method = tuple[str, float | None, int | None]
+#: A way to score a model, and for SCTD one of the variants.
+Method = tuple[str, float | None, int | None, float | None]
 Ranking = tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]
-_RESPONSE: Method = ("SR", None, None)
+_ALONE = (None, None, None)
+_RESPONSE: Method = ("SR", *_ALONE)
 
 
 def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
@@ -185,12 +191,13 @@ def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
     correct, response = p.argmax(-1) == labels, scores.softmax_response(p)
     yield _RESPONSE, (correct, response)
     for form, name in FORMS.items():
-        for k, spacing in VARIANTS:
-            watched = history[::-1][::spacing][::-1]  # the final model stays the last
+        for k, spacing, part in VARIANTS:
+            last = history[-max(2, round(part * len(history))) :]
+            watched = last[::-1][::spacing][::-1]  # the final model stays the last
             score = scores.sctd(watched, k, form)
-            yield (name, k, spacing), (correct, score)
+            yield (name, k, spacing, part), (correct, score)
             broken = scores.ties_broken_by(score, response)
-            yield (f"{name}, ties by SR", k, spacing), (correct, broken)
+            yield (f"{name}, ties by SR", k, spacing, part), (correct, broken)
     for place, part in enumerate(PARTS):
         of_parameters = special.softmax(arrays["of_parameters"][model, place], axis=-1)
         for what, mean in (
@@ -198,16 +205,17 @@ def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
             ("probabilities", arrays["of_probabilities"][model, place]),
         ):
             ranked = mean.argmax(-1) == labels, scores.softmax_response(mean)
-            yield (f"SR, {what} of the last {part:.0%}", None, None), ranked
+            yield (f"SR, {what} of the last {part:.0%}", *_ALONE), ranked
 
 
 def _areas(method: Method, correct: npt.NDArray, score: npt.NDArray) -> dict[str, Any]:
-    name, k, spacing = method
+    name, k, spacing, part = method
     tied = np.unique(score, return_counts=True)[1].max() / len(score)
     return {
         "method": name,
         "k": k,
         "spacing": spacing,
+        "part": part,
         "tied": tied if k else None,
         "accuracy": correct.mean(),
         "score": areas.normalized_score(correct, score),
@@ -217,7 +225,7 @@ def _areas(method: Method, correct: npt.NDArray, score: npt.NDArray) -> dict[str
 def _against_response(found: Sequence[Mapping[Method, Ranking]]) -> Iterator[dict[str, Any]]:
     """Differences from softmax response, for P1's k and all checkpoints."""
     for method in found[0]:
-        if method == _RESPONSE or method[1:] not in ((None, None), VARIANTS[0]):
+        if method == _RESPONSE or method[1:] not in (_ALONE, VARIANTS[0]):
             continue
         first, second = ([one[m] for one in found] for m in (method, _RESPONSE))
         if len(found) > 1:
@@ -314,14 +322,29 @@ def both_better(pairs: pd.DataFrame) -> tuple[int, int]:
     return int(better.sum()), len(change)
 
 
+def averages(found: NoiseMap) -> pd.DataFrame:
+    """Averages of the last models by their part: settings better and worse than SR, and means."""
+    cells = found.cells[found.cells["method"].str.contains(" of the last ")]
+    own = found.models[found.models["method"] == "SR"].groupby(SETTING)["accuracy"].mean()
+    rows = []
+    for name, of in cells.groupby("method", sort=False):
+        of = of.set_index(SETTING)
+        row = {"mean of": name.removeprefix("SR, "), "settings": len(of)}
+        row |= {"better": int((of["high"] < 0).sum()), "worse": int((of["low"] > 0).sum())}
+        gained = (of["accuracy"] - own).mean()
+        rows.append(row | {"score": of["difference"].mean(), "accuracy": gained})
+    return pd.DataFrame(rows)
+
+
 def variants(found: NoiseMap) -> pd.DataFrame:
-    """SCTD's two formulas, k and number of checkpoints: in how many settings each beats SR."""
+    """SCTD's two formulas, k and the models watched: in how many settings each beats SR."""
     models = found.models
     keys = [*SETTING, "seed"]
     response = models[models["method"] == "SR"].set_index(keys)["score"]
     tried = models[models["k"].notna()]
     rows = []
-    for (name, k, spacing), of in tried.groupby(["method", "k", "spacing"], sort=False):
+    named = ["method", "k", "spacing", "part"]
+    for (name, k, spacing, part), of in tried.groupby(named, sort=False):
         scored = of.set_index(keys)
         gain = (scored["score"] - response).groupby(SETTING, sort=False).mean()
         rows.append(
@@ -330,6 +353,7 @@ def variants(found: NoiseMap) -> pd.DataFrame:
                 "ties": "by SR" if "ties by SR" in name else "averaged",
                 "k": k,
                 "every": int(spacing),
+                "of the last": part,
                 "score": scored["score"].mean(),
                 "largest tie": scored["tied"].mean(),
                 "better than SR": int((gain < 0).sum()),
@@ -386,6 +410,9 @@ def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
 #: Where the axis of differences is linear: these are differences that still matter.
 LINEAR = 0.01
 
+#: How regimes are drawn, the first ones.
+_LINES = {"-": "solid", "--": "dashed", ":": "dotted", "-.": "dash-dotted"}
+
 
 def _regimes(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     names = ["batch", "clipping norm", "momentum", "epochs"]
@@ -398,7 +425,7 @@ def _regimes(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def line_words(table: pd.DataFrame) -> list[tuple[str, str]]:
     """How the regimes are drawn, and what they are."""
     names = [name for name, _ in _regimes(table)]
-    return list(zip(("solid", "dashed", "dotted"), names, strict=False))
+    return list(zip(_LINES.values(), names, strict=False))
 
 
 def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequence[str]) -> Figure:
@@ -406,7 +433,7 @@ def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequen
     figure, axes = panels(len(methods), 2.7)
     epsilons = list(dict.fromkeys(table["epsilon"]))
     for ax, method, title in zip(axes, methods, titles, strict=True):
-        for line, (_, of_regime) in zip(("-", "--", ":"), _regimes(table), strict=False):
+        for line, (_, of_regime) in zip(_LINES, _regimes(table), strict=False):
             for epsilon, rows in of_regime.groupby("epsilon", sort=False):
                 i = epsilons.index(epsilon)
                 low, high = rows[f"{method} low"], rows[f"{method} high"]
