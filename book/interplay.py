@@ -281,10 +281,10 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # own scores of those that were trained are shown below. One after another the trainings of this
 # page took {value}`interplay.trained_seconds:duration`.
 #
-# Where the end of a list of rates was chosen, a better one may lie beyond. At the smallest budget
-# that is so for deep ensembles and SelectiveNet on CIFAR-10 and GTSRB: what they lose may be less
-# with a smaller rate. Plain training and SAT have the largest at the largest budget on GTSRB. Plain
-# training has it on Fashion-MNIST, by a lucky draw: MCDO has more accurate models with half of it.
+# Where the end of a list of rates was chosen, a better one may lie beyond: the least for ensembles
+# and SelectiveNet at the smallest budget on CIFAR-10 and GTSRB, the largest on GTSRB for SAT, plain
+# training (at the largest budget) and SelectiveNet (without privacy), and on Fashion-MNIST for plain
+# training at the largest budget, an unlucky draw: MCDO is more accurate with half of it.
 
 # %%
 panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
@@ -645,9 +645,8 @@ chapter.values(volatile=True, trained_seconds=took)
 # class 0 are left. Its accuracy is {value}`interplay.rare_free:.3f` without privacy and
 # {value}`interplay.rare_strict:.3f` at the strictest budget; on average its points are accepted at
 # a coverage of {value}`interplay.position_free:.2f` and {value}`interplay.position_strict:.2f`.
-# Look at larger $p_0$, too. With half, privacy takes accuracy from the class, but on Fashion-MNIST
-# the order stays; with a tenth a right point comes after most wrong ones: P1's reversal. On CIFAR-10
-# (one training) it comes with half already.
+# With half, privacy takes accuracy, but on Fashion-MNIST the order stays; with a tenth a right point
+# comes after most wrong ones: P1's reversal. On CIFAR-10 (one training) it comes with half already.
 #
 # ## What is new here
 #
