@@ -283,8 +283,8 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 #
 # Where the end of a list of rates was chosen, a better one may lie beyond: the least for ensembles
 # and SelectiveNet at the smallest budget on CIFAR-10 and GTSRB, the largest on GTSRB for SAT, plain
-# training (at the largest budget) and SelectiveNet (without privacy), and on Fashion-MNIST for plain
-# training at the largest budget, an unlucky draw: MCDO is more accurate with half of it.
+# training (at the largest budget) and SelectiveNet (without privacy), and on Fashion-MNIST for
+# plain training at the largest budget, an unlucky draw (MCDO is more accurate with half).
 
 # %%
 panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
@@ -645,7 +645,7 @@ chapter.values(volatile=True, trained_seconds=took)
 # class 0 are left. Its accuracy is {value}`interplay.rare_free:.3f` without privacy and
 # {value}`interplay.rare_strict:.3f` at the strictest budget; on average its points are accepted at
 # a coverage of {value}`interplay.position_free:.2f` and {value}`interplay.position_strict:.2f`.
-# With half, privacy takes accuracy, but on Fashion-MNIST the order stays; with a tenth a right point
+# With half, privacy takes accuracy, but on Fashion-MNIST the order stays; with a tenth a right one
 # comes after most wrong ones: P1's reversal. On CIFAR-10 (one training) it comes with half already.
 #
 # ## What is new here
