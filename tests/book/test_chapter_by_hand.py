@@ -56,6 +56,7 @@ def record(**changes):
         "hardware": {"cores": 2, "processor": "a chip"},
         "finished": "2026-01-02T03:04:05",
         "seconds": 90.0,
+        "commit": "",
     }
     return fields | changes
 

@@ -193,7 +193,7 @@ def test_a_table_of_an_older_record_takes_the_caption_only_if_it_names_no_data(b
     path = book / "records" / "standard" / "one.json"
     record = json.loads(path.read_text())
     record["tables"] = {"sizes": LARGE.to_csv(index=False)}
-    del record["figures"], record["commit"]
+    del record["figures"]
     path.write_text(json.dumps(record))
     for caption, taken in (("All sizes", True), ("Sizes on digits", False)):
         own = table("sizes", SMALL, caption, {"gone": "g", "x": ".3f"})
