@@ -301,7 +301,7 @@ def test_cells_show_what_decides_unless_told_otherwise(chapter):
     ("text", "message"),
     [
         ("{", "is no JSON"),
-        ("[]", "must hold exactly chapter, code, data"),
+        ("[]", "must hold exactly chapter, code, commit, data"),
         (json.dumps(record(more=1)), "must hold exactly"),
         (json.dumps(record(profile="gpu")), "is of chapter one under the profile gpu"),
         (json.dumps(record(chapter="two")), "is of chapter two under the profile standard"),
