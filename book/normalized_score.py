@@ -360,7 +360,7 @@ chapter.values(
 # or without. So trained, on Fashion-MNIST it scores {value}`normalized_score.sn_free:.3f` without
 # privacy (SR {value}`normalized_score.sr_free:.3f`) and {value}`normalized_score.sn_strict:.3f` at
 # $\epsilon = $ {value}`normalized_score.strictest:g` (SR {value}`normalized_score.sr_strict:.3f`;
-# P1 prints {value}`normalized_score.sn_printed:.3f`). It is behind SR at
+# P1 prints {value}`normalized_score@standard.sn_printed:.3f`). It is behind SR at
 # {value}`normalized_score.sn_behind` of {value}`normalized_score.budgets` budgets, and on CIFAR-10
 # at {value}`normalized_score@standard.cifar10.sn_behind`
 # ({value}`normalized_score@standard.cifar10.sn_free:.3f` without privacy, SR
