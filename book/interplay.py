@@ -283,8 +283,8 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 #
 # Where the end of a list of rates was chosen, a better one may lie beyond: the least for ensembles
 # and SelectiveNet at the smallest budget on CIFAR-10 and GTSRB, the largest on GTSRB for SAT, plain
-# training (at the largest budget) and SelectiveNet (without privacy), and on Fashion-MNIST for
-# plain training at the largest budget, an unlucky draw (MCDO is more accurate with half).
+# training and, without privacy, SelectiveNet, on Fashion-MNIST for plain training at the largest
+# budget, an unlucky draw (MCDO is more accurate with half) on which the verdicts on losses rest.
 
 # %%
 panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
